@@ -13,6 +13,7 @@ pub(crate) async fn deploy(sandbox: &Sandbox, client: &Client) -> Result<()> {
         "PLIMSOLL_RECOMMENDER_PROMETHEUS_ADDRESS",
         "PLIMSOLL_RECOMMENDER_PROMETHEUS_CA_FILE",
     ];
+    apply(sandbox, "deploy/crds").await?;
     prometheus_variables(sandbox, &[variables]).await?;
     feed_certificates(client).await?;
     deploy_programs(sandbox, "deploy/overlays/demo", SUITE).await?;

@@ -4,6 +4,7 @@
 mod adapter;
 mod applied;
 mod backfill;
+mod chart;
 mod checkpoints;
 mod cli_check;
 mod cli_dashboard;
@@ -14,6 +15,7 @@ mod cli_scan;
 mod crane_objects;
 mod crds;
 mod deploy;
+mod feed_certificates;
 mod kwok_stages;
 mod lease;
 mod lifecycle;

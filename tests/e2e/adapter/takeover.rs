@@ -40,7 +40,7 @@ async fn another_provider_is_taken_over_and_given_back_without_a_question_that_f
     takeover.forget_route().await?;
     let annotation = json!({"metadata": {"annotations": {"meta.helm.sh/release-name": null}}});
     patch(&takeover.services, EXTERNAL, annotation).await?;
-    let file = "deploy/base/adapter/api-services.yaml";
+    let file = "deploy/components/external-metrics-api/api-services.yaml";
     e2e::apply_with(&fixture.sandbox, file, &["--force-conflicts"]).await?;
     let delete = format!("-n {SYSTEM} delete deployment other-adapter --ignore-not-found");
     fixture.kubectl(&delete).await?;

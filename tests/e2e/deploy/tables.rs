@@ -24,10 +24,12 @@ pub(super) const WRITES: &[(&str, &[&str])] = &[
     (
         "recommender",
         &[
+            "create /secrets",
             "create autoscaling.k8s.io/verticalpodautoscalercheckpoints",
             "create coordination.k8s.io/leases",
             "create events.k8s.io/events",
             "delete autoscaling.k8s.io/verticalpodautoscalercheckpoints",
+            "patch /secrets",
             "patch autoscaling.k8s.io/verticalpodautoscalercheckpoints",
             "patch autoscaling.k8s.io/verticalpodautoscalers/status",
             "patch events.k8s.io/events",
@@ -53,6 +55,7 @@ pub(super) const WRITES: &[(&str, &[&str])] = &[
             "create admissionregistration.k8s.io/mutatingwebhookconfigurations",
             "create coordination.k8s.io/leases",
             "create events.k8s.io/events",
+            "delete admissionregistration.k8s.io/mutatingwebhookconfigurations",
             "patch /secrets",
             "patch admissionregistration.k8s.io/mutatingwebhookconfigurations",
             "update coordination.k8s.io/leases",
@@ -231,6 +234,17 @@ pub(super) const OWN: &[(&str, &str, &[&str])] = &[
         ],
     ),
     ("adapter", "secrets", &["plimsoll-adapter-certificates"]),
+    (
+        "recommender",
+        "secrets",
+        &[
+            "plimsoll-feed-certificates",
+            "plimsoll-recommender-feed-tls",
+            "plimsoll-updater-feed-tls",
+            "plimsoll-webhook-feed-tls",
+            "plimsoll-adapter-feed-tls",
+        ],
+    ),
     (
         "webhook",
         "mutatingwebhookconfigurations",

@@ -203,11 +203,10 @@ pub(crate) fn save_api_services(names: &str, file: &str) -> String {
 
 /// The command that installs the suite.
 pub(crate) fn install() -> String {
-    "kubectl apply --server-side -k OVERLAY    # your overlay of deploy/base".to_owned()
+    "kubectl apply --server-side -k deploy/crds && kubectl apply --server-side -k OVERLAY    # your overlay of deploy/overlays/vertical, horizontal or all".to_owned()
 }
 
-/// The command that stops the suite. Deleting the overlay would delete the definitions, and with them
-/// all objects.
+/// The command that stops the suite.
 pub(crate) fn uninstall(facts: &Facts) -> String {
     format!(
         "kubectl scale deployment -n {} -l app.kubernetes.io/part-of=plimsoll --replicas=0",

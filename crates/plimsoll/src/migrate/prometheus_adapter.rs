@@ -141,7 +141,7 @@ fn steps(
             [],
         );
     }
-    let mut reason = "The overlay has the component rules with config.yaml, and a patch that deletes the APIService objects (docs/routes.md). prometheus-adapter still serves all metrics.".to_owned();
+    let mut reason = "The overlay has the component rules with config.yaml, and none of the components custom-metrics-api and external-metrics-api (docs/routes.md). prometheus-adapter still serves all metrics.".to_owned();
     for deployment in &facts.deployments {
         let flags: Vec<&str> = arguments(deployment)
             .into_iter()
@@ -174,7 +174,7 @@ fn steps(
             "Move the APIService objects",
             "HPAs keep their replicas while a value is missing. Look at the condition ScalingActive of each HPA afterwards.",
             [
-                "kubectl apply --server-side --force-conflicts -f deploy/base/adapter/api-services.yaml".to_owned(),
+                format!("kubectl apply --server-side --force-conflicts {}", registrations(moved)),
                 "kubectl wait apiservice -l app.kubernetes.io/name=adapter --for=condition=Available --timeout=1m".to_owned(),
                 "kubectl get hpa -A".to_owned(),
             ],
@@ -186,4 +186,18 @@ fn steps(
         "It serves nothing since the step before.",
         &facts.deployments,
     );
+}
+
+/// The files of the `APIService` objects that take the place of these.
+fn registrations(moved: &[String]) -> String {
+    let components = ["custom-metrics-api", "external-metrics-api"];
+    let is_moved = |component: &&str| {
+        let group = component.trim_end_matches("-metrics-api");
+        moved
+            .iter()
+            .any(|name| name.ends_with(&format!("{group}.metrics.k8s.io")))
+    };
+    let files = components.into_iter().filter(is_moved);
+    let files = files.map(|name| format!("-f deploy/components/{name}/api-services.yaml"));
+    files.collect::<Vec<_>>().join(" ")
 }

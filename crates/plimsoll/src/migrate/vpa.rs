@@ -158,7 +158,7 @@ fn steps(facts: &Facts, migration: &mut Migration) {
     );
     migration.step(
         "Install the suite",
-        "The webhook replaces the registration vpa-webhook-config with its own, and upstream's webhook receives no more reviews. Without metric APIs use the component without-adapter.",
+        "The webhook replaces the registration vpa-webhook-config with its own, and upstream's webhook receives no more reviews.",
         [install(), verify()],
         [uninstall(facts)],
     );

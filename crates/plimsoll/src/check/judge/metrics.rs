@@ -146,10 +146,10 @@ fn owner_before(service: Option<&APIService>, check: (&str, &str), findings: &mu
         Some(Some((namespace, name))) => findings.warn(
             check,
             format!(
-                "the Service {} serves it, and the base would take it over",
+                "the Service {} serves it, and the component of this API would take it over",
                 name_of(&namespace, &name)
             ),
-            "Use the component without-adapter, or route its metrics (docs/routes.md)",
+            "Leave the component of this API out, or route its metrics (docs/routes.md)",
         ),
     }
 }
@@ -168,7 +168,7 @@ fn owner(
             findings.error(
                 check,
                 "the APIService is missing, so HPAs get no forecasts",
-                "Apply deploy/base/adapter/api-services.yaml",
+                "Add the component external-metrics-api or custom-metrics-api to the overlay",
             );
         } else {
             findings.ok(check, "no owner, and no adapter is installed");
@@ -187,7 +187,7 @@ fn owner(
         findings.warn(
             check,
             format!("the Service {owner} serves it, not the adapter"),
-            "Run `plimsoll migrate adopt`, or use the component without-adapter (docs/routes.md)",
+            "Run `plimsoll migrate adopt`, or use the mode vertical (docs/operations.md)",
         );
     } else {
         findings.ok(check, owner);

@@ -68,7 +68,7 @@ fn judge(
         Other::Keda | Other::PrometheusAdapter if extent == Extent::Before => findings.warn(
             check,
             format!("the Deployments {names} run KEDA, which serves external metrics"),
-            "Use the component metric-routes or without-adapter (docs/routes.md)",
+            "Leave the component external-metrics-api out, or move the API by `plimsoll migrate` (docs/routes.md)",
         ),
         Other::Keda | Other::PrometheusAdapter => {
             findings.ok(check, format!("{names}; the owners of the APIs are above"));

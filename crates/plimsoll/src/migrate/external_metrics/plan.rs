@@ -14,7 +14,9 @@ pub(super) const ADOPTED_FROM: &str = "plimsoll.dev/adopted-from";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum AdoptionError {
     /// The `APIService` does not exist.
-    #[error("it does not exist: apply deploy/base, which creates it for the adapter")]
+    #[error(
+        "it does not exist: add the component external-metrics-api, which creates it for the adapter"
+    )]
     Missing,
     /// The `APIService` is served by the API server itself.
     #[error("it points at no Service")]
