@@ -79,7 +79,7 @@ async fn run() -> Result<()> {
 
 async fn show(sandbox: &Sandbox) -> Result<()> {
     let client = sandbox.client().await?;
-    setup::deploy(sandbox, &client)
+    setup::deploy(sandbox)
         .await
         .context("deploy the suite and the workloads")?;
     // Usage goes on with another such day after the first, so that the pods of the second step use

@@ -1,21 +1,18 @@
 //! Brings the suite and the workloads into the sandbox: the programs from `deploy/overlays/demo`,
-//! and around them what a cluster has of its own, which are certificates for the feed and the
-//! address of Prometheus.
+//! and around them what a cluster has of its own, which is the address of Prometheus.
 
 use anyhow::Result;
+use e2e::apply;
 use e2e::deployment::{SUITE, deploy as deploy_programs, prometheus_variables};
-use e2e::{apply, feed_certificates};
-use kube::Client;
 use sandbox::Sandbox;
 
-pub(crate) async fn deploy(sandbox: &Sandbox, client: &Client) -> Result<()> {
+pub(crate) async fn deploy(sandbox: &Sandbox) -> Result<()> {
     let variables = [
         "PLIMSOLL_RECOMMENDER_PROMETHEUS_ADDRESS",
         "PLIMSOLL_RECOMMENDER_PROMETHEUS_CA_FILE",
     ];
     apply(sandbox, "deploy/crds").await?;
     prometheus_variables(sandbox, &[variables]).await?;
-    feed_certificates(client).await?;
     deploy_programs(sandbox, "deploy/overlays/demo", SUITE).await?;
     apply(sandbox, "tests/demo/workloads.yaml").await?;
     println!(

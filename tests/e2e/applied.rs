@@ -5,8 +5,8 @@ use anyhow::{Context as _, Result, ensure};
 use api::vpa::{APPLIED, VerticalPodAutoscaler as Vpa};
 use e2e::deployment::{SUITE, SYSTEM, deploy, system};
 use e2e::{
-    Namespace, another, apply, closed_window, create, eventually, feed_certificates, kubectl_in,
-    plimsoll, plimsoll_prints, requests, target, workload,
+    Namespace, another, closed_window, create, eventually, kubectl_in, plimsoll, plimsoll_prints,
+    requests, target, workload,
 };
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
@@ -165,8 +165,6 @@ async fn the_condition_says_why_pods_do_not_have_the_recommended_requests() -> R
     let sandbox = another("applied").await?;
     let client = sandbox.client().await?;
     let own = Namespace::new(client.clone(), "applied").await?;
-    apply(&sandbox, "deploy/base/namespace.yaml").await?;
-    feed_certificates(&client).await?;
     let budget = json!({
         "metadata": {"name": "held"},
         "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "held"}}},

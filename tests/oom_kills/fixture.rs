@@ -8,8 +8,8 @@ use anyhow::{Context as _, Result, ensure};
 use api::vpa::{CONFIG_UNSUPPORTED, VerticalPodAutoscaler as Vpa};
 use e2e::deployment::{self, RECOMMENDER};
 use e2e::{
-    Namespace, Turn, Turns, apply, container, eventually, feed_certificates, oom_kill,
-    requests_in_effect, shared, target, workload,
+    Namespace, Turn, Turns, container, eventually, feed_tls, oom_kill, requests_in_effect, shared,
+    target, workload,
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::apps::v1::ReplicaSet;
@@ -200,10 +200,8 @@ fn requests(mib: u64) -> Value {
 /// Deploys the recommender with its feed; returns the TLS configuration of a reader.
 async fn deploy() -> Result<Arc<ClientConfig>> {
     let sandbox = shared().await?;
-    apply(sandbox, "deploy/base/namespace.yaml").await?;
-    let tls = feed_certificates(&sandbox.client().await?).await?;
     deployment::deploy(sandbox, "tests/oom_kills", RECOMMENDER.labels).await?;
-    Ok(tls)
+    feed_tls(&sandbox.client().await?).await
 }
 
 fn runs(pod: &Pod) -> bool {

@@ -1,8 +1,9 @@
-//! New certificates in each run: for the recommender's feed and its readers, and for the extender.
+//! Certificates: a new one of the extender in each run, and those of the feed that the recommender
+//! issues.
 
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use rustls::crypto::aws_lc_rs;
@@ -11,12 +12,10 @@ use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::json;
 
-use crate::{Authority, Issued, create};
+use crate::{Authority, Issued, create, eventually};
 
 /// The name in the feed's certificate.
 pub const FEED_SERVER: &str = "plimsoll-recommender";
-/// Names that the feed lets in, of programs that read it.
-const READERS: [&str; 3] = ["plimsoll-updater", "plimsoll-webhook", "plimsoll-adapter"];
 /// The name in the extender's certificate, and in the configuration of kube-scheduler.
 const EXTENDER: &str = "plimsoll-extender.plimsoll-system.svc";
 
@@ -31,20 +30,20 @@ pub async fn extender_certificate(client: &Client) -> Result<Authority> {
     Ok(authority)
 }
 
-/// Puts the certificates of the server and of the suite's readers into their Secrets; returns the
-/// TLS configuration of a reader.
-pub async fn feed_certificates(client: &Client) -> Result<Arc<ClientConfig>> {
-    let authority = Authority::new("feed")?;
+/// The TLS configuration of the updater as a reader of the feed, once the recommender has issued its
+/// certificate.
+pub async fn feed_tls(client: &Client) -> Result<Arc<ClientConfig>> {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), "plimsoll-system");
-    for name in [FEED_SERVER].into_iter().chain(READERS) {
-        let Issued { certificate, key } = authority.issue(name)?;
-        let data = json!({"ca.crt": authority.pem(), "tls.crt": certificate.pem(), "tls.key": key.serialize_pem()});
-        let secret = json!({"metadata": {"name": format!("{name}-feed-tls")}, "stringData": data});
-        create(&secrets, secret).await?;
-    }
-
-    let Issued { certificate, key } = authority.issue(READERS[0])?;
-    feed_reader(&authority.pem(), &certificate.pem(), &key.serialize_pem())
+    eventually("the recommender has issued certificates", async || {
+        let secret = secrets.get("plimsoll-updater-feed-tls").await?;
+        let data = secret.data.unwrap_or_default();
+        let text = |name: &str| {
+            let entry = data.get(name).with_context(|| format!("no {name}"))?;
+            Ok::<_, anyhow::Error>(std::str::from_utf8(&entry.0)?.to_owned())
+        };
+        feed_reader(&text("ca.crt")?, &text("tls.crt")?, &text("tls.key")?)
+    })
+    .await
 }
 
 /// The TLS configuration of a reader of the feed with this CA, certificate and key, in PEM.

@@ -72,7 +72,15 @@ fn options(purpose: Option<&str>) -> Result<Options> {
     Ok(Options::new(name, program("sandbox")?))
 }
 
+/// The path of helm, which is built before the first sandbox starts: the build needs all cores for
+/// minutes, in which tests would wait in vain.
+pub async fn helm() -> Result<PathBuf> {
+    let sandbox = program("sandbox")?;
+    tokio::task::spawn_blocking(move || sandbox::helm(&sandbox)).await?
+}
+
 async fn start(options: Options) -> Result<Sandbox> {
+    helm().await?;
     let sandbox = Sandbox::up(options, |step| eprintln!("{step}")).await?;
     // Another run may be sweeping too.
     if let Err(error) = sweep(&sandbox).await {

@@ -20,7 +20,7 @@ use e2e::deployment::{
     self, ADAPTER, Program, RECOMMENDER, SUITE, SYSTEM, UPDATER, WEBHOOK, all_ready, process,
     prometheus_variables, replicas,
 };
-use e2e::{feed_certificates, kubectl_in, process_usage, program};
+use e2e::{kubectl_in, process_usage, program};
 use kube::Client;
 use sandbox::{Options, Sandbox};
 
@@ -52,7 +52,7 @@ async fn run() -> Result<()> {
 
 async fn measure(sandbox: &Sandbox) -> Result<()> {
     let client = sandbox.client().await?;
-    deploy(sandbox, &client).await.context("deploy the suite")?;
+    deploy(sandbox).await.context("deploy the suite")?;
     let tenant = Tenant::new(sandbox, "shop")
         .await
         .context("make the tenant's workload")?;
@@ -117,7 +117,7 @@ fn row(measured: &Measured) -> String {
     )
 }
 
-async fn deploy(sandbox: &Sandbox, client: &Client) -> Result<()> {
+async fn deploy(sandbox: &Sandbox) -> Result<()> {
     let variables = [
         [
             "PLIMSOLL_RECOMMENDER_PROMETHEUS_ADDRESS",
@@ -129,7 +129,6 @@ async fn deploy(sandbox: &Sandbox, client: &Client) -> Result<()> {
         ],
     ];
     prometheus_variables(sandbox, &variables).await?;
-    feed_certificates(client).await?;
     deployment::deploy(sandbox, "tests/tenants", SUITE).await
 }
 

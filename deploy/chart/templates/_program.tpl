@@ -1,15 +1,18 @@
-{{/* The objects of a program besides its rights. Takes a dict: root, program, folder, args, and
-optionally env, volumes, volumeMounts, withoutArgs and shard. */}}
-{{- define "plimsoll.program" -}}
-{{- $root := .root -}}
-{{- $values := index $root.Values .program -}}
-{{- if not .shard -}}
-{{- $account := fromYaml (include "plimsoll.text" (list $root (printf "%s/service-account.yaml" (trimSuffix "/workload" .folder)))) -}}
-{{- with $values.serviceAccount.annotations -}}
+{{/* The ServiceAccount of a program. Takes the root, the program and its folder. */}}
+{{- define "plimsoll.account" -}}
+{{- $root := index . 0 -}}
+{{- $account := fromYaml (include "plimsoll.text" (list $root (printf "%s/service-account.yaml" (index . 2)))) -}}
+{{- with (index $root.Values (index . 1)).serviceAccount.annotations -}}
 {{- $_ := set $account.metadata "annotations" . -}}
 {{- end -}}
 {{ include "plimsoll.object" (list $root $account) }}
 {{- end }}
+
+{{/* The Deployment of a program, and its disruption budget. Takes a dict: root, program, folder, args,
+and optionally env, volumes, volumeMounts, withoutArgs and shard. */}}
+{{- define "plimsoll.program" -}}
+{{- $root := .root -}}
+{{- $values := index $root.Values .program -}}
 {{ include "plimsoll.deployment" . }}
 {{- if $values.disruptionBudget.enabled }}
 {{- $budget := fromYaml (include "plimsoll.text" (list $root (printf "%s/disruption-budget.yaml" .folder))) }}

@@ -5,9 +5,7 @@ use std::ops::Deref;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::deployment::{ADAPTER, deploy, prometheus_variables};
-use e2e::{
-    Namespace, Turn, Turns, another_with_prometheus, eventually, feed_certificates, is_true,
-};
+use e2e::{Namespace, Turn, Turns, another_with_prometheus, eventually, is_true};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Client;
 use kube::core::Status;
@@ -83,7 +81,6 @@ pub(crate) async fn make(purpose: &str) -> Result<Sandbox> {
         "PLIMSOLL_ADAPTER_PROMETHEUS_CA_FILE",
     ];
     prometheus_variables(&sandbox, &[variables]).await?;
-    feed_certificates(&sandbox.client().await?).await?;
     deploy(&sandbox, "tests/e2e/adapter", ADAPTER.labels).await?;
     Ok(sandbox)
 }

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result, ensure};
-use sandbox::helm;
 use tokio::process::Command;
 
 /// The namespace of the release.
@@ -23,10 +22,8 @@ pub(super) struct Helm {
 impl Helm {
     /// Without a cluster.
     pub(super) async fn find() -> Result<Self> {
-        let sandbox = e2e::program("sandbox")?;
-        let program = tokio::task::spawn_blocking(move || helm(&sandbox)).await??;
         Ok(Self {
-            program,
+            program: e2e::helm().await?,
             kubeconfig: None,
             home: tempfile::tempdir()?,
         })

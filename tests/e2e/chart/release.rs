@@ -98,9 +98,7 @@ async fn a_release_changes_its_mode_and_leaves_nothing_but_the_objects() -> Resu
     let rollback = ["rollback", RELEASE, "1", "--namespace", NAMESPACE];
     helm.run_without_chart(&rollback).await?;
     assert_eq!(programs(&client).await?, ["plimsoll-recommender"]);
-    let registrations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-    let found = registrations.get_opt("vpa-webhook-config").await?;
-    ensure!(found.is_none(), "{found:?}");
+    unregistered(&client).await?;
 
     upgrade(&helm, &client, &["mode=all"]).await?;
     let services: Api<APIService> = Api::all(client.clone());
@@ -121,10 +119,20 @@ async fn a_release_changes_its_mode_and_leaves_nothing_but_the_objects() -> Resu
     sandbox.down().await
 }
 
+/// Waits until the garbage collector has deleted the registration with its owner.
+async fn unregistered(client: &Client) -> Result<()> {
+    let registrations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    eventually("the registration is deleted", async || {
+        let found = registrations.get_opt("vpa-webhook-config").await?;
+        ensure!(found.is_none(), "{found:?}");
+        Ok(())
+    })
+    .await
+}
+
 async fn check_uninstalled(client: &Client) -> Result<()> {
     assert_eq!(programs(client).await?, Vec::<String>::new());
-    let registrations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-    assert!(registrations.get_opt("vpa-webhook-config").await?.is_none());
+    unregistered(client).await?;
     let services: Api<APIService> = Api::all(client.clone());
     for name in [
         "v1beta1.external.metrics.k8s.io",

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use e2e::{FEED_SERVER, eventually, feed_certificates};
+use e2e::{FEED_SERVER, eventually, feed_tls};
 use feed::proto::ExplainRequest;
 use feed::{Explained, Reader};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -15,7 +15,7 @@ use tokio::sync::watch;
 /// The Lease of a leader without shards.
 pub(crate) const LEASE: &str = "vpa-recommender-lease";
 
-/// Makes certificates, and follows the leader's Lease.
+/// A reader that follows the leader's Lease.
 pub(crate) async fn reader(client: &Client) -> Result<Reader> {
     let (found, leader) = watch::channel(None);
     let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-system");
@@ -23,12 +23,12 @@ pub(crate) async fn reader(client: &Client) -> Result<Reader> {
     reader_of(client, vec![leader]).await
 }
 
-/// Makes certificates for a reader of these leaders.
+/// A reader of these leaders.
 pub(crate) async fn reader_of(
     client: &Client,
     leaders: Vec<watch::Receiver<Option<String>>>,
 ) -> Result<Reader> {
-    let config = feed_certificates(client).await?;
+    let config = feed_tls(client).await?;
     Ok(Reader {
         leaders,
         tls: Arc::new(move || Arc::clone(&config)),

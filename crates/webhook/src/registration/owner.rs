@@ -2,6 +2,7 @@
 //! and the garbage collector deletes the registration with its owner: it would send reviews to a Service
 //! that is gone.
 
+use axum::http::StatusCode;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Api, Client, Resource as _};
@@ -22,10 +23,20 @@ impl Owner {
         })
     }
 
-    /// The reference to the role; `None` if it does not exist. The role is read each time: one that
+    /// The reference to the role; `None` if it does not exist or may not be read. The role is read each time: one that
     /// was deleted and created again has another UID, and the old one would delete the registration.
     pub(super) async fn reference(&self) -> kube::Result<Option<OwnerReference>> {
-        let role = self.roles.get_opt(&self.name).await?;
-        Ok(role.and_then(|role| role.owner_ref(&())))
+        match self.roles.get_opt(&self.name).await {
+            Ok(role) => Ok(role.and_then(|role| role.owner_ref(&()))),
+            // The registration matters more than its end.
+            Err(kube::Error::Api(status)) if status.code == StatusCode::FORBIDDEN.as_u16() => {
+                tracing::debug!(
+                    role = self.name,
+                    "cannot read the owner of the registration"
+                );
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 }
