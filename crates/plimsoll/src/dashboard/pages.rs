@@ -28,8 +28,11 @@ use crate::{check, status};
 
 /// Time for which a page is shown again without reading.
 const FRESH_FOR: Duration = Duration::from_secs(3);
-/// Time for which recorded usage is shown again without reading.
-const USAGE_FRESH_FOR: Duration = Duration::from_mins(5);
+/// Time for which recorded usage is shown again without reading, and for which the reason for its
+/// absence is.
+const USAGE_FRESH_FOR: [Duration; 2] = [Duration::from_mins(5), Duration::from_secs(30)];
+/// Time limit of reading it. The page is shown without it then.
+const USAGE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Pages that are kept for this time.
 const MAX_KEPT: usize = 16;
 /// Time limit of reading a page.
@@ -217,15 +220,18 @@ impl Pages {
         let mut recorded = self.recorded.lock().await;
         if let Some((at, known, usage)) = &*recorded
             && *known == id
-            && at.elapsed() < USAGE_FRESH_FOR
+            && at.elapsed() < USAGE_FRESH_FOR[usize::from(usage.is_err())]
         {
             return usage.clone();
         }
         let [namespace, workload] = id;
         let args = (&self.args.prometheus, &self.args.cluster);
         let days = recorded::HISTORY_DAYS;
-        let read = read_workload(args, &self.cluster, (namespace, workload), days).await;
-        let usage: Usage = read.map(Arc::from).map_err(|failure| failure.to_string());
+        let read = read_workload(args, &self.cluster, (namespace, workload), days);
+        let usage: Usage = match tokio::time::timeout(USAGE_TIMEOUT, read).await {
+            Ok(read) => read.map(Arc::from).map_err(|failure| failure.to_string()),
+            Err(_) => Err("Prometheus needs more than 20 s".to_owned()),
+        };
         *recorded = Some((Instant::now(), id.map(str::to_owned), usage.clone()));
         usage
     }

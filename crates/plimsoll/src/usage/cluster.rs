@@ -191,7 +191,8 @@ pub(crate) async fn read_workload(
     let inventory = Inventory::read(cluster, &[namespace.to_owned()], None).await?;
     let arguments = (connection, cluster_args);
     let store = Store::connect(arguments, cluster, window, &Arc::default()).await?;
-    let mut usage = store.read(namespace, &inventory).await?;
+    let is_of = |pod: &str| inventory.workload_of(namespace, pod).as_deref() == Some(workload);
+    let mut usage = store.read(namespace, &inventory, is_of).await?;
     usage.retain(|usage| usage.id.workload == workload);
     Ok(usage)
 }
@@ -216,7 +217,7 @@ pub(super) fn read(
         let mut usage = Vec::new();
         let (mut samples, mut pods) = (0, 0);
         for namespace in inventory.namespaces() {
-            let found = store.read(namespace, &inventory).await?;
+            let found = store.read(namespace, &inventory, |_| true).await?;
             for container in &found {
                 pods += container.pods.len();
                 samples += container
@@ -282,15 +283,20 @@ impl Store {
         })
     }
 
-    /// Usage of the containers of a namespace.
+    /// Usage of the containers of a namespace, in pods of these names.
     async fn read(
         &self,
         namespace: &str,
         inventory: &Inventory,
+        is_wanted: impl Fn(&str) -> bool,
     ) -> Result<Vec<ContainerUsage>, Failure> {
         let (cpu, memory) = tokio::try_join!(
-            self.samples(self.layout.cpu.as_ref(), namespace, 1000.0),
-            self.samples(self.layout.memory.as_ref(), namespace, 1.0 / MIB),
+            self.samples(self.layout.cpu.as_ref(), (namespace, &is_wanted), 1000.0),
+            self.samples(
+                self.layout.memory.as_ref(),
+                (namespace, &is_wanted),
+                1.0 / MIB
+            ),
         )?;
         let mut pods: BTreeMap<(String, String), PodUsage> = BTreeMap::new();
         for (key, samples) in cpu {
@@ -325,7 +331,7 @@ impl Store {
     async fn samples(
         &self,
         series: Option<&UsageSeries>,
-        namespace: &str,
+        (namespace, is_wanted): (&str, &impl Fn(&str) -> bool),
         factor: f64,
     ) -> Result<BTreeMap<(String, String), Samples>, Failure> {
         let mut found: BTreeMap<_, Samples> = BTreeMap::new();
@@ -335,6 +341,9 @@ impl Store {
         let read = self
             .prometheus
             .read_usage(series, namespace, self.window, |container| {
+                if !is_wanted(&container.container.pod) {
+                    return;
+                }
                 let key = (container.container.pod, container.container.container);
                 let points = container.usage.points().iter();
                 let points = points.map(|(at, value)| (at.as_second(), value * factor));
