@@ -1,4 +1,4 @@
-//! The pinned Go modules of the control plane and of helm, and their build flags.
+//! The pinned Go modules of the control plane, of helm and of upstream's VPA, and their build flags.
 
 use std::path::Path;
 
@@ -58,6 +58,7 @@ impl Program {
 }
 
 const KUBERNETES: &str = "k8s.io/kubernetes";
+const VPA_MODULE: &str = "k8s.io/autoscaler/vertical-pod-autoscaler";
 const PROMETHEUS_MODULE: &str = "github.com/prometheus/prometheus";
 
 /// Kubernetes, etcd, KWOK and metrics-server.
@@ -146,6 +147,37 @@ pub(crate) const HELM: Module = Module {
         package: "helm.sh/helm/v4/cmd/helm",
         module: "helm.sh/helm/v4",
     }],
+    version: None,
+};
+
+/// Recommender and updater of upstream's VPA, which end-to-end tests run beside the suite. Its admission
+/// controller is left out: it serves on all addresses of the machine. The dependencies conflict with
+/// those of the control plane.
+pub(crate) const UPSTREAM_VPA: Module = Module {
+    name: "upstream-vpa",
+    go_mod: include_str!("../upstream-vpa/go.mod"),
+    go_sum: include_str!("../upstream-vpa/go.sum"),
+    files: &[(
+        VPA_MODULE,
+        &[
+            "deploy/vpa-rbac.yaml",
+            "deploy/recommender-deployment.yaml",
+            "deploy/updater-deployment.yaml",
+        ],
+    )],
+    tags: "",
+    programs: &[
+        Program {
+            name: "vpa-recommender",
+            package: "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/recommender",
+            module: VPA_MODULE,
+        },
+        Program {
+            name: "vpa-updater",
+            package: "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/updater",
+            module: VPA_MODULE,
+        },
+    ],
     version: None,
 };
 
@@ -284,7 +316,7 @@ mod tests {
 
     #[test]
     fn programs_are_the_tools_of_the_go_mod() {
-        for module in [CONTROL_PLANE, PROMETHEUS, HELM] {
+        for module in [CONTROL_PLANE, PROMETHEUS, HELM, UPSTREAM_VPA] {
             for program in module.programs {
                 let line = |line: &str| line.trim_start_matches("tool").trim() == program.package;
                 assert!(module.go_mod.lines().any(line), "{}", program.package);

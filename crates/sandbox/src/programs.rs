@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::go_build::GoBuild;
-use crate::go_module::{HELM, Module, Program};
+use crate::go_module::{HELM, Module, Program, UPSTREAM_VPA};
 use crate::layout;
 use crate::prebuilt::{self, Prebuilt};
 
@@ -27,6 +27,13 @@ pub(crate) fn ensure_built(module: &Module, sandbox: &Path) -> Result<PathBuf> {
 /// which blocks for minutes. `sandbox` is the program of this crate.
 pub fn helm(sandbox: &Path) -> Result<PathBuf> {
     Ok(ensure_built(&HELM, sandbox)?.join("bin/helm"))
+}
+
+/// The folder with upstream's VPA, whose version is pinned: its programs in `bin`, its manifests in
+/// `files`. Builds them if they are not in the cache, which blocks for minutes. `sandbox` is the program
+/// of this crate.
+pub fn upstream_vpa(sandbox: &Path) -> Result<PathBuf> {
+    ensure_built(&UPSTREAM_VPA, sandbox)
 }
 
 fn ensure_in(

@@ -47,11 +47,17 @@ impl ProcessSpec {
         let Some(program) = container.image.as_deref().and_then(program_of) else {
             return Ok(None);
         };
+        let mut environment = environment.clone();
+        if mounts.iter().any(|mount| mount.inside == SERVICE_ACCOUNT) {
+            environment
+                .entry("KUBECONFIG".to_owned())
+                .or_insert_with(|| folders.kubeconfig.display().to_string());
+        }
         let mut command = container
             .command
             .iter()
             .flatten()
-            .map(|word| expand(word, environment));
+            .map(|word| expand(word, &environment));
         if let Some(entry) = command.next() {
             check_entry(&entry, program)?;
         }
@@ -59,20 +65,15 @@ impl ProcessSpec {
             .args
             .iter()
             .flatten()
-            .map(|word| expand(word, environment));
+            .map(|word| expand(word, &environment));
         let arguments = command
             .chain(arguments)
             .map(|word| rewrite_argument(&word, mounts))
             .collect();
-        let mut environment: Environment = environment
+        let environment: Environment = environment
             .iter()
             .map(|(name, value)| (name.clone(), rewrite_path(value, mounts)))
             .collect();
-        if mounts.iter().any(|mount| mount.inside == SERVICE_ACCOUNT) {
-            environment
-                .entry("KUBECONFIG".to_owned())
-                .or_insert_with(|| folders.kubeconfig.display().to_string());
-        }
         let working_folder = working_folder(
             container.working_dir.as_deref().unwrap_or("/"),
             mounts,
