@@ -16,7 +16,9 @@ use anyhow::ensure;
 use ehpa_controller::EhpaArgs;
 use prediction_controller::PredictionArgs;
 use runtime::duration::positive_duration;
-use runtime::{CommonArgs, GoDuration, LeaderElectionArgs, NamespaceArgs, Namespaces, Program};
+use runtime::{
+    CommonArgs, GoDuration, HoldArgs, LeaderElectionArgs, NamespaceArgs, Namespaces, Program,
+};
 use view::{Scope, Shard};
 
 pub use self::feed::FeedArgs;
@@ -105,6 +107,9 @@ pub struct Args {
     /// Deprecated: has no effect.
     #[arg(long, default_value_t = DEFAULT_MIN_CHECKPOINTS, value_name = "COUNT")]
     pub min_checkpoints: i64,
+    /// Flag of holds.
+    #[command(flatten)]
+    pub holds: HoldArgs,
     /// Flags of the namespaces.
     #[command(flatten)]
     pub namespaces: NamespaceArgs,

@@ -19,8 +19,9 @@ use tokio::time::{MissedTickBehavior, interval};
 use vertical::recommender_state::{OomKillCounts, RecommenderState};
 use view::{OomKill, View};
 
-use crate::metrics::{IngestMetrics, Steps};
+use crate::metrics::IngestMetrics;
 use crate::usage_source::{Reading, Usage};
+use runtime::Steps;
 
 pub(crate) use shared_state::SharedState;
 

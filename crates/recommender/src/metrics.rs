@@ -13,7 +13,6 @@ mod publish;
 mod quality;
 mod recommendations;
 mod source_freshness;
-mod step_latency;
 mod watch_freshness;
 
 use prometheus::Registry;
@@ -25,11 +24,10 @@ pub(crate) use checkpoints::CheckpointMetrics;
 pub(crate) use ingest::IngestMetrics;
 pub(crate) use publish::PublishMetrics;
 pub(crate) use quality::RecommendationChanges;
-pub(crate) use step_latency::Steps;
 
 use quality::Quality;
 use recommendations::Recommendations;
-use step_latency::StepLatency;
+use runtime::StepLatency;
 use watch_freshness::WatchFreshness;
 
 /// The metrics of every task. Clones share them.
@@ -51,7 +49,7 @@ impl Metrics {
         registry: &Registry,
         views: Vec<watch::Receiver<View>>,
     ) -> Result<Self, prometheus::Error> {
-        let steps = StepLatency::register(registry)?;
+        let steps = StepLatency::register(registry, "vpa_recommender_execution_latency_seconds")?;
         let quality = Quality::register(registry)?;
         registry.register(Box::new(WatchFreshness::new(views)?))?;
         Ok(Self {

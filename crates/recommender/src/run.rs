@@ -1,7 +1,7 @@
 //! Start of the program: watches and ingestion in every replica, writes in the leader.
 
 mod controllers;
-mod leader_tasks;
+mod holds;
 mod watches;
 
 use anyhow::anyhow;
@@ -10,17 +10,17 @@ use jiff::Timestamp;
 use kube::Api;
 use prediction_controller::{DataSource, Source};
 use runtime::own_pod::own_namespace;
-use runtime::{Manager, sharding};
+use runtime::{LeaderTasks, Manager, sharding};
 use serving::certificates::FeedCertificates;
 use sources::external_metrics::ExternalMetrics;
 use sources::metrics_api::MetricsApi;
 use sources::prometheus::HistorySettings;
 use tokio::sync::watch;
 use vertical::recommender_state::{RecommenderConfig, RecommenderState};
-use view::Scope;
+use view::{PROGRAM_ANNOTATION, Scope};
 
 use self::controllers::Controllers;
-use self::leader_tasks::LeaderTasks;
+use self::holds::RecommenderHolds;
 use self::watches::AllWatches;
 use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, Storage, scope};
 use crate::backfill::HistoryBackfill;
@@ -71,7 +71,8 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         shared: &shared,
     };
     let mut leader = LeaderTasks::new(manager.shutdown.clone());
-    controllers.start(feed.as_ref(), predicted_from, &mut leader)?;
+    let holds = RecommenderHolds::start(&args, &manager, &mut leader)?;
+    controllers.start(feed.as_ref(), predicted_from, &holds, &mut leader)?;
     // One shard is enough.
     if args.feed.manage_feed_certificates && args.shard.index() == 0 {
         let manager = manager.clone();
@@ -109,8 +110,12 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     }
     let address = feed.map(|feed| feed.address);
     let index_and_count = (args.shard.index(), args.shard.count());
-    let (election, announcement) =
+    let (election, mut announcement) =
         sharding::election_config(index_and_count, args.election, address, &manager)?;
+    announcement.annotations.insert(
+        PROGRAM_ANNOTATION.to_owned(),
+        manager.program.name.to_owned(),
+    );
     manager
         .lead(&election, &announcement, |leading| leader.run(&leading))
         .await

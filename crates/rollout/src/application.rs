@@ -216,6 +216,10 @@ fn pause_of(reason: &VpaPauseReason) -> (&'static str, String) {
 fn pause_sentence(reason: PauseReason) -> Option<(&'static str, &'static str)> {
     match reason {
         PauseReason::Stopped => Some(("Stopped", "The stop switch exists")),
+        PauseReason::AnotherUpdater => Some((
+            "AnotherUpdater",
+            "Another updater runs in the cluster, see `plimsoll check` or the log of this one",
+        )),
         PauseReason::WebhookLeaseExpired => Some((
             "WebhookUnavailable",
             "The webhook does not renew its Lease, so replaced pods would keep their requests",

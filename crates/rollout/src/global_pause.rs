@@ -1,4 +1,5 @@
-//! Global pauses: the stop switch exists, the webhook is not alive, or the view is not current.
+//! Global pauses: the stop switch exists, another updater runs, the webhook is not alive, or the view
+//! is not current.
 
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ pub struct PausePolicy {
 pub enum PauseReason {
     /// The stop switch exists.
     Stopped,
+    /// Another updater runs: both together would exceed the eviction tolerance.
+    AnotherUpdater,
     /// The webhook's Lease is missing or expired: evicted pods would come back with their old size.
     WebhookLeaseExpired,
     /// A watch has not delivered its first list, or is interrupted: changes may be missing.
@@ -32,6 +35,7 @@ impl PauseReason {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Stopped => "stopped",
+            Self::AnotherUpdater => "another_updater",
             Self::WebhookLeaseExpired => "webhook_lease_expired",
             Self::ViewStale => "view_stale",
         }
@@ -78,6 +82,8 @@ pub struct Preconditions<'a> {
     pub control: &'a View,
     /// The webhook's Lease.
     pub webhook: &'a View,
+    /// Whether another updater runs; `None` before the first look.
+    pub another_updater: Option<bool>,
 }
 
 /// Whether all watches of a view have delivered their lists, and none is interrupted.
@@ -97,12 +103,16 @@ pub fn check_preconditions(
         view,
         control,
         webhook,
+        another_updater,
     } = preconditions;
     let stop = policy.stop_config_map.as_ref();
     if stop.is_some_and(|key| control.stop_switches.get(key).is_some()) {
         return Err(PauseReason::Stopped);
     }
-    if !is_current(view) || !is_current(control) {
+    if *another_updater == Some(true) {
+        return Err(PauseReason::AnotherUpdater);
+    }
+    if !is_current(view) || !is_current(control) || another_updater.is_none() {
         return Err(PauseReason::ViewStale);
     }
     let Some((key, timeout)) = &policy.webhook_lease else {
@@ -157,6 +167,7 @@ mod tests {
                 view: &view,
                 control: &view,
                 webhook,
+                another_updater: Some(false),
             };
             let now = ClockReading {
                 wall: wall(*at),
@@ -170,10 +181,20 @@ mod tests {
 
     /// The reason of a pause at second 0, while the webhook is alive.
     fn pause(view: &View, control: &View) -> Option<PauseReason> {
+        pause_beside(Some(false), view, control)
+    }
+
+    /// The same, where another updater runs or not, or it is not known.
+    fn pause_beside(
+        another_updater: Option<bool>,
+        view: &View,
+        control: &View,
+    ) -> Option<PauseReason> {
         let preconditions = Preconditions {
             view,
             control,
             webhook: &webhook(0, None),
+            another_updater,
         };
         let now = ClockReading {
             wall: wall(0),
@@ -225,6 +246,18 @@ mod tests {
         assert_eq!(pause(&current, &view), stale, "the switch may be on");
         set(&mut view, Resource::DisruptionBudgets, true, false);
         assert_eq!(pause(&view, &view), None);
+    }
+
+    #[test]
+    fn another_updater_pauses_everything() {
+        let view = View::default();
+        for (another, expected) in [
+            (Some(true), Some(PauseReason::AnotherUpdater)),
+            (None, Some(PauseReason::ViewStale)),
+            (Some(false), None),
+        ] {
+            assert_eq!(pause_beside(another, &view, &view), expected, "{another:?}");
+        }
     }
 
     #[test]

@@ -8,7 +8,9 @@ use anyhow::Context as _;
 use rollout::{PausePolicy, PreemptionMode, Settings};
 use runtime::duration::positive_duration;
 use runtime::feature_gates::{CPU_STARTUP_BOOST, IN_PLACE, PER_VPA_CONFIG, SUITE};
-use runtime::{CommonArgs, FeatureGates, GoDuration, LeaderElectionArgs, NamespaceArgs, Program};
+use runtime::{
+    CommonArgs, FeatureGates, GoDuration, HoldArgs, LeaderElectionArgs, NamespaceArgs, Program,
+};
 use serving::FeedReaderArgs;
 use view::ObjectKey;
 
@@ -53,6 +55,9 @@ pub struct Args {
     /// Interval between full passes over all VPA objects. Changes are acted on at once.
     #[arg(long, default_value = "1m0s", value_name = "DURATION", value_parser = positive_duration)]
     pub updater_interval: GoDuration,
+    /// Flag of holds.
+    #[command(flatten)]
+    pub holds: HoldArgs,
     /// Flags of namespaces.
     #[command(flatten)]
     pub namespaces: NamespaceArgs,

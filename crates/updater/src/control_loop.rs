@@ -111,6 +111,7 @@ impl ControlLoop {
                 // At once, without the pause between passes: a stop must not wait, and a pass
                 // costs little while it lasts.
                 changed = self.inputs.control.changed() => { changed?; self.pass(); }
+                () = self.inputs.another_updater.changed() => self.pass(),
                 Some(finished) = self.executor.finished() => self.finish(finished?),
                 changed = self.inputs.webhook.changed() => { changed?; self.pass_soon(); }
                 changed = self.inputs.view.changed() => { changed?; self.view_changed(); }

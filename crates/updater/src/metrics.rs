@@ -15,8 +15,9 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use prometheus::{HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry};
+use prometheus::{IntCounterVec, IntGauge, IntGaugeVec, Registry};
 use rollout::{Action, ActionKind, ActionOutcome, PauseReason, Plan, PodCounts};
+use runtime::StepLatency;
 use view::{ObjectKey, View};
 
 use classes::{Class, LARGEST, mode, size_class};
@@ -50,7 +51,7 @@ pub struct Metrics {
     paused_vpas: IntGaugeVec,
     in_flight: IntGauge,
     waiting: IntGauge,
-    steps: HistogramVec,
+    steps: StepLatency,
     pub(crate) rebalancing: RebalancingMetrics,
     rolling_updates: RollingUpdateMetrics,
 }
@@ -143,10 +144,7 @@ impl Metrics {
                 "actions_waiting",
                 "Evictions and resizes that wait for a rate limit.",
             )?,
-            steps: families.histogram(
-                "execution_latency_seconds",
-                "Time spent in steps of the main loop, in seconds.",
-            )?,
+            steps: StepLatency::register(registry, "vpa_updater_execution_latency_seconds")?,
             rebalancing: RebalancingMetrics::register(&families)?,
             rolling_updates: RollingUpdateMetrics::register(&families)?,
         };
@@ -166,6 +164,7 @@ impl Metrics {
     pub(crate) fn paused(&self, pause: Option<PauseReason>) {
         for reason in [
             PauseReason::Stopped,
+            PauseReason::AnotherUpdater,
             PauseReason::WebhookLeaseExpired,
             PauseReason::ViewStale,
         ] {
@@ -183,9 +182,7 @@ impl Metrics {
 
     /// Observes the length of a step.
     pub(crate) fn step(&self, step: &str, took: Duration) {
-        self.steps
-            .with_label_values(&[step])
-            .observe(took.as_secs_f64());
+        self.steps.observe(step, took);
     }
 
     /// Sets the numbers of a plan, and removes the series of deleted VPA objects.

@@ -14,9 +14,10 @@ use runtime::{Announcement, Leading, Manager, Namespaces};
 use serving::{FeedReaderArgs, FeedSource};
 use tokio::sync::watch::{Receiver, Sender};
 use tokio_util::sync::CancellationToken;
-use view::{Scope, Shard};
+use view::{PROGRAM_ANNOTATION, Scope, Shard};
 use watch::Watches;
 
+use crate::another_updater::AnotherUpdater;
 use crate::args::Args;
 use crate::control_loop::{ControlLoop, LoopConfig, Outputs, Watched};
 use crate::events::EventQueue;
@@ -38,9 +39,11 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         pause,
         feed,
         updater_interval,
+        holds,
         namespaces,
     } = args;
     let Namespaces { only, ignored } = namespaces.namespaces()?;
+    let another = AnotherUpdater::new(holds, only.is_none(), &election, &manager)?;
     let scope = Scope {
         namespace: only,
         ignored,
@@ -99,8 +102,10 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
             webhook: webhook.view(),
             feed: subscription.clone(),
             node_load,
+            another_updater: another.hold(),
             clock: manager.clock(),
         };
+        let looking = another.look();
         let control_loop = ControlLoop::new(
             watched,
             config.clone(),
@@ -111,6 +116,7 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         async move {
             tokio::select! {
                 ended = control_loop.run(shutdown) => ended.context("control loop"),
+                () = looking => anyhow::bail!("the look for other updaters ended"),
                 () = reading => anyhow::bail!("the reads of the node load ended"),
                 () = workloads.ended() => anyhow::bail!("a watch ended"),
                 () = control.ended() => anyhow::bail!("the watch of the stop switch ended"),
@@ -119,9 +125,16 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         }
     };
     manager.readiness.condition("started").ready();
-    manager
-        .lead(&election, &Announcement::default(), lead)
-        .await
+    Box::pin(manager.lead(&election, &announcement(&manager), lead)).await
+}
+
+/// The annotation of the Lease by which other installations recognize the suite.
+fn announcement(manager: &Manager) -> Announcement {
+    let program = manager.program.name.to_owned();
+    Announcement {
+        address: None,
+        annotations: [(PROGRAM_ANNOTATION.to_owned(), program)].into(),
+    }
 }
 
 /// Subscribes to the feed of recommendations, and reports to its servers, if it is configured.

@@ -35,6 +35,7 @@ mod node_group;
 mod node_pool;
 mod oldest_wins;
 pub mod oom_kill;
+mod other_autoscaler;
 mod owner;
 mod pod;
 mod pod_placement;
@@ -71,6 +72,9 @@ pub use node_group::{NODE_GROUP_LABELS, node_group};
 pub use node_pool::{AutoscaledGroup, AutoscaledGroups, NodeClaim, NodePool};
 pub use oldest_wins::{Contender, OldestWins};
 pub use oom_kill::OomKill;
+pub use other_autoscaler::{
+    AutoscalerRole, EVENT_SELECTOR, OtherAutoscaler, POD_SELECTORS, PROGRAM_ANNOTATION,
+};
 pub use owner::Owner;
 pub use pod::{Container, ContainerState, ContainerStatus, Phase, Pod, Sidecar, Termination};
 pub use pod_placement::PodPlacement;

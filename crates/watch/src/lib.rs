@@ -26,6 +26,7 @@
 
 mod excluded_fields;
 mod memory_limits;
+mod other_autoscalers;
 mod parse;
 mod reflector;
 mod scale;
@@ -34,5 +35,6 @@ mod table_writer;
 mod watch_error;
 mod watches;
 
+pub use other_autoscalers::OtherAutoscalers;
 pub use scale::ScaleRequests;
 pub use watches::Watches;

@@ -9,7 +9,7 @@ use ::serving::FeedReaderArgs;
 use anyhow::Context as _;
 use model::Quantity;
 use runtime::feature_gates::{CPU_STARTUP_BOOST, IN_PLACE, PER_VPA_CONFIG, SUITE};
-use runtime::{CommonArgs, FeatureGates, NamespaceArgs, Program};
+use runtime::{CommonArgs, FeatureGates, HoldArgs, NamespaceArgs, Program};
 
 use admission::{AdmissionConfig, Gates};
 
@@ -55,6 +55,9 @@ pub struct Args {
     #[command(flatten)]
     pub feed: FeedReaderArgs,
 
+    /// Flag of holds.
+    #[command(flatten)]
+    pub holds: HoldArgs,
     /// Flags about namespaces.
     #[command(flatten)]
     pub namespaces: NamespaceArgs,

@@ -3,6 +3,7 @@
 
 mod deployment_rollout;
 mod namespace_scope;
+mod other_webhook;
 mod owner;
 mod registrar;
 mod revision;
@@ -23,6 +24,7 @@ use serving::ca_bundles::CERT_MANAGER_INJECT;
 pub use deployment_rollout::Replica;
 pub use namespace_scope::NamespaceScope;
 use namespace_scope::with_requirement;
+pub use other_webhook::OtherWebhooks;
 pub use owner::Owner;
 pub use registrar::Registrar;
 pub use revision::Revision;

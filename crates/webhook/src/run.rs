@@ -7,8 +7,9 @@ use ::watch::Watches;
 use feed::{Reader, Subscription};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
+use runtime::hold::OtherAutoscalers;
 use runtime::own_pod::{hostname, own_namespace};
-use runtime::{Manager, Namespaces};
+use runtime::{Holds, Manager, Namespaces};
 use serving::FeedReaderArgs;
 use serving::ca_bundles::Controller;
 use serving::certificates::{CertificateMonitor, Certificates};
@@ -21,7 +22,9 @@ use crate::args::Args;
 use crate::heartbeat::Heartbeat;
 use crate::metrics::{self, Metrics};
 use crate::overload::Overload;
-use crate::registration::{FailurePolicy, Owner, Registrar, Registration, Replica, Writer};
+use crate::registration::{
+    FailurePolicy, OtherWebhooks, Owner, Registrar, Registration, Replica, Writer,
+};
 use crate::serve::{LIMITS, ReviewHandler};
 
 /// Time after the shutdown during which requests are still accepted, because Services take a while
@@ -57,6 +60,7 @@ pub async fn run_on(
         heartbeat,
         review,
         feed,
+        holds,
         namespaces,
     } = args;
     let Namespaces { only, ignored } = namespaces.namespaces()?;
@@ -113,7 +117,13 @@ pub async fn run_on(
     manager.readiness.condition("serving").ready();
 
     let writer = Writer { owner, replica };
-    keep_registered(&manager, certificates, registration, writer, heartbeat)?;
+    let others = match holds.other_autoscalers {
+        OtherAutoscalers::Hold => Some(Holds::register(&manager)?),
+        OtherAutoscalers::Ignore => None,
+    };
+    let others = others.map(|holds| OtherWebhooks::new(manager.client.clone(), holds));
+    let registrar = (registration, writer, others);
+    keep_registered(&manager, certificates, registrar, heartbeat)?;
 
     server.await;
     Ok(())
@@ -123,8 +133,7 @@ pub async fn run_on(
 fn keep_registered(
     manager: &Manager,
     certificates: Certificates,
-    registration: Option<Registration>,
-    writer: Writer,
+    (registration, writer, others): (Option<Registration>, Writer, Option<OtherWebhooks>),
     heartbeat: Heartbeat,
 ) -> anyhow::Result<()> {
     let activity = manager.activity.clone();
@@ -138,7 +147,7 @@ fn keep_registered(
     };
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(manager.client.clone());
     let registration = registration.map(|registration| (configurations, registration));
-    let registrar = Registrar::new(registration, writer, TAKEOVER_DELAY);
+    let registrar = Registrar::new(registration, writer, others, TAKEOVER_DELAY);
     let monitor = CertificateMonitor::of(manager, metrics::PREFIX)?;
     let ca_bundles = Controller::new(certificates, registrar, monitor, manager.clock(), RESYNC);
     let heartbeat = heartbeat.run(ca_bundles.in_effect());

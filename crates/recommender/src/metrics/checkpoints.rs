@@ -9,8 +9,8 @@ use prometheus::{IntCounterVec, Registry, register_int_counter_vec_with_registry
 use vertical::checkpoint::garbage::UnusedReason;
 
 use super::computed;
-use super::step_latency::StepLatency;
 use crate::checkpoint_writer::CheckpointOutcome;
+use runtime::StepLatency;
 
 /// Counters of checkpoints that were written and deleted, and the age of the last stored one.
 #[derive(Debug, Clone)]
@@ -96,7 +96,7 @@ mod tests {
     fn age_counts_from_what_was_stored_last_and_a_stand_by_has_none() {
         let second = |second| Timestamp::from_second(second).expect("in range");
         let registry = Registry::new();
-        let steps = StepLatency::register(&registry).expect("valid names");
+        let steps = StepLatency::register(&registry, "steps").expect("valid names");
         let checkpoints = CheckpointMetrics::register(&registry, steps).expect("valid names");
         for (stored, expected) in [(None, 0.0), (Some(40), 60.0), (None, 0.0)] {
             checkpoints.stored_until(stored.map(second));

@@ -10,7 +10,7 @@ use vertical::recommender_state::{Ingested, OomKillCounts};
 
 use super::quality::Quality;
 use super::source_freshness::SourceFreshness;
-use super::step_latency::{StepLatency, Steps};
+use runtime::{StepLatency, Steps};
 
 /// The label that upstream gives responses of the metrics API.
 const CLIENT_NAME: &str = "default-metrics-client";

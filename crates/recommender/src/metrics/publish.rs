@@ -15,7 +15,7 @@ use super::caps::Caps;
 use super::objects;
 use super::quality::Quality;
 use super::recommendations::Recommendations;
-use super::step_latency::{StepLatency, Steps};
+use runtime::{StepLatency, Steps};
 
 /// Upstream's buckets of the time to the first recommendation, in seconds.
 pub(super) const LATENCY_BUCKETS: [f64; 19] = [

@@ -2,11 +2,11 @@
 
 use ehpa_controller::{CraneMetricsTask, EhpaController, EhpaInputs};
 use prediction_controller::{PredictionController, PredictionInputs, Source};
-use runtime::Manager;
+use runtime::{Hold, LeaderTasks, Manager};
 use sizing_policy_controller::{PolicyController, PolicyInputs};
 use vertical::sizing_policies::status::ShardIdentity;
 
-use super::leader_tasks::LeaderTasks;
+use super::holds::RecommenderHolds;
 use super::watches::AllWatches;
 use crate::args::Args;
 use crate::checkpoint_writer::CheckpointWriter;
@@ -35,11 +35,15 @@ impl Controllers<'_> {
         &self,
         feed: Option<&FeedServer>,
         predicted_from: Source,
+        holds: &RecommenderHolds,
         leader: &mut LeaderTasks,
     ) -> anyhow::Result<()> {
-        self.recommend(feed, leader);
+        self.recommend(feed, &holds.recommender, leader);
         let checkpoints = self.checkpoints();
-        leader.add(move |leading, shutdown| checkpoints.clone().run(leading, shutdown));
+        let recommender = &holds.recommender;
+        leader.add_with_hold(recommender, move |leading, shutdown| {
+            checkpoints.clone().run(leading, shutdown)
+        });
         let policies = self.policies()?;
         leader.add(move |leading, shutdown| policies.clone().run(leading, shutdown));
         let (ehpas, crane_metrics) = self.ehpas()?;
@@ -51,10 +55,15 @@ impl Controllers<'_> {
             source: predicted_from,
             publisher: feed.map(|feed| feed.forecasts.clone()),
         };
-        leader.add(move |leading, shutdown| ehpas.clone().run(leading, shutdown));
+        let ehpa_controller = &holds.ehpa_controller;
+        leader.add_with_hold(ehpa_controller, move |leading, shutdown| {
+            ehpas.clone().run(leading, shutdown)
+        });
         let predictions =
             PredictionController::start(&self.args.prediction, predictions, self.manager)?;
-        leader.add(move |leading, shutdown| predictions.clone().run(leading, shutdown));
+        leader.add_with_hold(ehpa_controller, move |leading, shutdown| {
+            predictions.clone().run(leading, shutdown)
+        });
         leader.add(move |leading, shutdown| crane_metrics.clone().run(leading, shutdown));
         Ok(())
     }
@@ -64,12 +73,12 @@ impl Controllers<'_> {
         usize::from(self.args.update_worker_count)
     }
 
-    fn recommend(&self, feed: Option<&FeedServer>, leader: &mut LeaderTasks) {
+    fn recommend(&self, feed: Option<&FeedServer>, hold: &Hold, leader: &mut LeaderTasks) {
         let publisher = feed.map(|feed| feed.publisher.clone());
         let (shared, workers) = (self.shared.clone(), self.workers());
         let metrics = self.metrics.publish.clone();
         let writer = StatusWriter::new(self.manager.object_writer(), metrics.clone());
-        leader.add(move |leading, shutdown| {
+        leader.add_with_hold(hold, move |leading, shutdown| {
             let feed_term = publisher
                 .as_ref()
                 .map(|publisher| publisher.begin(leading.term()));

@@ -7,7 +7,7 @@ use rollout::{
     ClockReading, PausePolicy, Preconditions, Snapshot, WebhookLiveness, check_preconditions,
     is_current,
 };
-use runtime::ApiServerClock;
+use runtime::{ApiServerClock, Hold};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use view::{ObjectKey, View, Vpa};
@@ -27,6 +27,8 @@ pub(crate) struct Watched {
     pub(crate) feed: Option<watch::Receiver<Subscription>>,
     /// The load of the nodes.
     pub(crate) node_load: NodeLoad,
+    /// The hold while another updater runs.
+    pub(crate) another_updater: Hold,
     /// The API server's time. Leases, ages of pods and maintenance windows do not depend on the
     /// node's own clock.
     pub(crate) clock: ApiServerClock,
@@ -39,6 +41,7 @@ pub(crate) struct Inputs {
     pub(super) webhook: watch::Receiver<View>,
     pub(super) feed: FeedOverlay,
     pub(super) node_load: NodeLoad,
+    pub(super) another_updater: Hold,
     clock: ApiServerClock,
     /// The zero of the monotonic clock.
     started: Instant,
@@ -53,6 +56,7 @@ impl Inputs {
             webhook,
             feed,
             node_load,
+            another_updater,
             clock,
         } = watched;
         Self {
@@ -61,6 +65,7 @@ impl Inputs {
             webhook,
             feed: FeedOverlay::new(feed),
             node_load,
+            another_updater,
             clock,
             started,
             liveness: WebhookLiveness::default(),
@@ -100,6 +105,7 @@ impl Inputs {
             view: &view,
             control: &control,
             webhook: &webhook,
+            another_updater: self.another_updater.is_held(),
         };
         let checked = check_preconditions(&preconditions, policy, &mut self.liveness, now);
         let node_load = self.node_load.take_new();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
 use serving::ca_bundles::CaBundleObjects;
@@ -10,7 +10,7 @@ use serving::certificates::ObservedCaBundle;
 
 use super::deployment_rollout::NewerRevision;
 use super::write::{Writer, register};
-use super::{Address, CONFIGURATION, Registration};
+use super::{Address, CONFIGURATION, OtherWebhooks, Registration};
 
 /// Registers the webhook with the API server.
 pub struct Registrar {
@@ -18,6 +18,8 @@ pub struct Registrar {
     registration: Option<(Api<MutatingWebhookConfiguration>, Registration)>,
     /// Owner of the configuration and this replica.
     writer: Writer,
+    /// Search for webhooks that must end before this one registers; `None` to ignore them.
+    others: Option<OtherWebhooks>,
     /// Time without a ready replica of the newer revision of the Deployment, after which this
     /// replica takes the registration over.
     takeover_delay: Duration,
@@ -35,11 +37,13 @@ impl Registrar {
     pub fn new(
         registration: Option<(Api<MutatingWebhookConfiguration>, Registration)>,
         writer: Writer,
+        others: Option<OtherWebhooks>,
         takeover_delay: Duration,
     ) -> Self {
         Self {
             registration,
             writer,
+            others,
             takeover_delay,
             trusted: None,
             registered: None,
@@ -54,6 +58,15 @@ impl CaBundleObjects for Registrar {
         let Some((configurations, registration)) = &self.registration else {
             return Ok(());
         };
+        if let Some(others) = &self.others {
+            let other = others.find(&registration.address).await;
+            let other = other.context("cannot look for other webhooks")?;
+            ensure!(
+                other.is_none(),
+                "not registering the webhook while another one sizes pods: {}",
+                other.unwrap_or_default()
+            );
+        }
         let is_change = self.registered.is_some() && self.registered.as_deref() != bundle;
         if is_change {
             tracing::info!("New client CA found, reloading and patching webhook");

@@ -91,7 +91,7 @@ impl Replica {
             owner: None,
             replica,
         };
-        let registrar = Registrar::new(registration, writer, Duration::from_millis(100));
+        let registrar = Registrar::new(registration, writer, None, Duration::from_millis(100));
         let resync = Duration::from_secs(15);
         let ca_bundles = Controller::new(certificates, registrar, monitor, clock, resync);
         let in_effect = ca_bundles.in_effect();

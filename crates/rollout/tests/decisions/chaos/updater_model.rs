@@ -275,6 +275,7 @@ impl UpdaterModel {
             view: &self.view,
             control: &nothing,
             webhook: &nothing,
+            another_updater: Some(false),
         };
         let policy = PausePolicy {
             webhook_lease: None,

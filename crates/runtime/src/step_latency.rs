@@ -1,5 +1,4 @@
-//! Durations of the steps of the control loops, upstream's
-//! `vpa_recommender_execution_latency_seconds`.
+//! Durations of the steps of a control loop, in upstream's buckets.
 
 use std::time::{Duration, Instant};
 
@@ -13,12 +12,13 @@ const BUCKETS: [f64; 23] = [
 
 /// Histogram of step durations, by step. Clones share it.
 #[derive(Debug, Clone)]
-pub(crate) struct StepLatency(HistogramVec);
+pub struct StepLatency(HistogramVec);
 
 impl StepLatency {
-    pub(super) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+    /// Adds the histogram with this name to a registry.
+    pub fn register(registry: &Registry, name: &str) -> Result<Self, prometheus::Error> {
         register_histogram_vec_with_registry!(
-            "vpa_recommender_execution_latency_seconds",
+            name,
             "Duration of the steps of the main loop, in seconds.",
             &["step"],
             BUCKETS.to_vec(),
@@ -28,14 +28,14 @@ impl StepLatency {
     }
 
     /// Records the duration of a step outside a round.
-    pub(super) fn observe(&self, step: &str, duration: Duration) {
+    pub fn observe(&self, step: &str, duration: Duration) {
         self.0
             .with_label_values(&[step])
             .observe(duration.as_secs_f64());
     }
 
     /// Starts measuring the steps of one round.
-    pub(super) fn start(&self) -> Steps {
+    pub fn start(&self) -> Steps {
         let now = Instant::now();
         Steps {
             latency: self.clone(),
@@ -48,7 +48,7 @@ impl StepLatency {
 /// One round of the main loop. Each step begins at the end of the one before; dropping records the
 /// total.
 #[derive(Debug)]
-pub(crate) struct Steps {
+pub struct Steps {
     latency: StepLatency,
     started: Instant,
     last: Instant,
@@ -56,7 +56,7 @@ pub(crate) struct Steps {
 
 impl Steps {
     /// Records the end of a step.
-    pub(crate) fn done(&mut self, step: &str) {
+    pub fn done(&mut self, step: &str) {
         let now = Instant::now();
         self.latency.observe(step, now.duration_since(self.last));
         self.last = now;

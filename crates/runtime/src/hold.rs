@@ -1,0 +1,272 @@
+//! Holds: a part of a program writes nothing while another program runs that writes the same
+//! objects.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use kube::runtime::events::EventType;
+use prometheus::{IntGaugeVec, register_int_gauge_vec_with_registry};
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::manager::Manager;
+use crate::object_writer::{ObjectWriter, reference};
+use crate::own_pod::{hostname, own_namespace};
+
+/// Interval between two looks for other programs.
+const INTERVAL: Duration = Duration::from_secs(15);
+
+/// The flag of holds.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct HoldArgs {
+    /// Reaction to another autoscaler that writes the same objects, such as a second updater: hold
+    /// (write nothing while it runs) or ignore. Without effect with --vpa-object-namespace, whose
+    /// Role shows one namespace only.
+    #[arg(long, value_enum, default_value_t = OtherAutoscalers::Hold)]
+    pub other_autoscalers: OtherAutoscalers,
+}
+
+/// Values of `--other-autoscalers`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum OtherAutoscalers {
+    /// Write nothing while one runs.
+    Hold,
+    /// Write.
+    Ignore,
+}
+
+/// Signs of other programs, by the part of this program that holds while there are any.
+pub type HoldReasons = BTreeMap<&'static str, Vec<String>>;
+
+/// The holds of a program. Clones share them.
+#[derive(Clone)]
+pub struct Holds {
+    reasons: Arc<watch::Sender<Option<HoldReasons>>>,
+    running: IntGaugeVec,
+    writer: ObjectWriter,
+    /// The own pod, which the Events are about.
+    about: ObjectReference,
+}
+
+impl Holds {
+    /// Holds everything until the first [`Holds::set`].
+    pub fn register(manager: &Manager) -> anyhow::Result<Self> {
+        Ok(Self {
+            reasons: Arc::default(),
+            running: register_int_gauge_vec_with_registry!(
+                "plimsoll_other_autoscaler_running",
+                "1 while another autoscaler runs that writes the same objects, and this part writes nothing.",
+                &["part"],
+                manager.registry
+            )
+            .context("register the metric of holds")?,
+            writer: manager.object_writer(),
+            about: reference::<Pod>(&own_namespace(), &hostname()?, ""),
+        })
+    }
+
+    /// The hold of one part, free of holds if `is_enabled` is false.
+    pub fn hold(&self, part: &'static str, is_enabled: bool) -> Hold {
+        if is_enabled {
+            self.running.with_label_values(&[part]).set(0);
+        }
+        Hold {
+            reasons: is_enabled.then(|| self.reasons.subscribe()),
+            part,
+        }
+    }
+
+    /// Sets the reasons to what `look` finds, every fifteen seconds without an end. A failed look keeps
+    /// the last ones.
+    pub async fn keep<F, E>(&self, look: impl Fn() -> F)
+    where
+        F: Future<Output = Result<HoldReasons, E>>,
+        E: Display,
+    {
+        let mut ticks = tokio::time::interval(INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            match timeout(INTERVAL, Box::pin(look())).await {
+                Ok(Ok(reasons)) => self.set(reasons).await,
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "cannot look for other autoscalers; retrying");
+                }
+                Err(_) => tracing::warn!("looking for other autoscalers timed out; retrying"),
+            }
+        }
+    }
+
+    /// Replaces all reasons. Changes are logged, and recorded as Events.
+    pub async fn set(&self, reasons: HoldReasons) {
+        let before = self.reasons.borrow().clone().unwrap_or_default();
+        self.reasons.send_if_modified(|known| {
+            let is_new = known.as_ref() != Some(&reasons);
+            *known = Some(reasons.clone());
+            is_new
+        });
+        for (part, signs) in &reasons {
+            if before.get(part) == Some(signs) {
+                continue;
+            }
+            self.running.with_label_values(&[part]).set(1);
+            let signs = signs.join(", ");
+            tracing::warn!(
+                part,
+                signs,
+                "another autoscaler writes the same objects: writing nothing until it ends"
+            );
+            let note = format!(
+                "Another {part} runs: {signs}. The {part} of this installation writes nothing until it ends. \
+                 To have both write, set --other-autoscalers=ignore."
+            );
+            let writer = &self.writer;
+            writer
+                .record_event(
+                    &self.about,
+                    EventType::Warning,
+                    "AnotherAutoscaler",
+                    "Hold",
+                    &note,
+                )
+                .await;
+        }
+        for part in before.keys().filter(|part| !reasons.contains_key(*part)) {
+            self.running.with_label_values(&[part]).set(0);
+            tracing::info!(part, "no other autoscaler writes the same objects any more");
+            let note =
+                format!("No other {part} runs any more. The {part} of this installation writes.");
+            let writer = &self.writer;
+            writer
+                .record_event(
+                    &self.about,
+                    EventType::Normal,
+                    "NoOtherAutoscaler",
+                    "Continue",
+                    &note,
+                )
+                .await;
+        }
+    }
+}
+
+/// The hold of one part of a program. Clones are independent.
+#[derive(Debug, Clone)]
+pub struct Hold {
+    reasons: Option<watch::Receiver<Option<HoldReasons>>>,
+    part: &'static str,
+}
+
+impl Hold {
+    /// Whether the part holds; `None` before the first look.
+    pub fn is_held(&self) -> Option<bool> {
+        match &self.reasons {
+            None => Some(false),
+            Some(reasons) => {
+                let reasons = reasons.borrow();
+                reasons.as_ref().map(|all| all.contains_key(self.part))
+            }
+        }
+    }
+
+    /// Waits for a change. Never returns without holds. Cancel safe.
+    pub async fn changed(&mut self) {
+        let is_watched = match &mut self.reasons {
+            Some(reasons) => reasons.changed().await.is_ok(),
+            None => false,
+        };
+        if !is_watched {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Runs `work` until it ends or `shutdown`. While the part holds it does not run: it is dropped,
+    /// and started again afterwards.
+    pub async fn run<F>(
+        mut self,
+        shutdown: CancellationToken,
+        work: impl Fn() -> F,
+    ) -> anyhow::Result<()>
+    where
+        F: Future<Output = anyhow::Result<()>>,
+    {
+        loop {
+            while self.is_held() != Some(false) {
+                tokio::select! {
+                    () = self.changed() => {}
+                    () = shutdown.cancelled() => return Ok(()),
+                }
+            }
+            tokio::select! {
+                ended = work() => return ended,
+                () = self.until_held() => {}
+            }
+        }
+    }
+
+    async fn until_held(&mut self) {
+        while self.is_held() == Some(false) {
+            self.changed().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// A hold of the part `updater`, and its reasons.
+    fn hold() -> (watch::Sender<Option<HoldReasons>>, Hold) {
+        let (sender, reasons) = watch::channel(None);
+        let part = "updater";
+        let reasons = Some(reasons);
+        (sender, Hold { reasons, part })
+    }
+
+    fn reasons(part: &'static str) -> HoldReasons {
+        [(part, vec!["the Pod a/b".to_owned()])].into()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_is_dropped_while_the_part_holds_and_starts_again() {
+        let (sender, hold) = hold();
+        let (starts, shutdown) = (Arc::new(AtomicUsize::new(0)), CancellationToken::new());
+        let started = || starts.load(Ordering::SeqCst);
+        let counted = starts.clone();
+        let running = tokio::spawn(hold.run(shutdown.clone(), move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+            std::future::pending()
+        }));
+        let settle = || tokio::time::sleep(std::time::Duration::from_millis(1));
+        settle().await;
+        assert_eq!(started(), 0, "nothing is known yet");
+        for (known, expected) in [
+            (reasons("recommender"), 1),
+            (HoldReasons::default(), 1),
+            (reasons("updater"), 1),
+            (HoldReasons::default(), 2),
+            (reasons("updater"), 2),
+        ] {
+            sender.send_replace(Some(known.clone()));
+            settle().await;
+            assert_eq!(started(), expected, "{known:?}");
+        }
+        shutdown.cancel();
+        assert!(running.await.expect("no panic").is_ok());
+    }
+
+    #[tokio::test]
+    async fn work_without_holds_runs_at_once() {
+        let (reasons, part) = (None, "updater");
+        let hold = Hold { reasons, part };
+        let ended = hold.run(CancellationToken::new(), async || Ok(())).await;
+        assert!(ended.is_ok());
+    }
+}

@@ -1,0 +1,114 @@
+//! Webhooks of other installations that size pods: upstream's admission controller, or this one in
+//! another namespace. Upstream's Helm chart has a configuration with a name of its own.
+
+use std::future::Future;
+
+use axum::http::StatusCode;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhook, MutatingWebhookConfiguration, ServiceReference,
+};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt as _};
+use runtime::Holds;
+
+use super::{Address, CONFIGURATION, REVISION_ANNOTATION, WEBHOOK};
+
+/// Part of the program that holds, in messages and metrics.
+const PART: &str = "webhook";
+
+/// Search for other webhooks.
+#[derive(Clone)]
+pub struct OtherWebhooks {
+    client: Client,
+    holds: Holds,
+}
+
+impl OtherWebhooks {
+    /// Reports what it finds to `holds`.
+    pub fn new(client: Client, holds: Holds) -> Self {
+        holds.hold(PART, true);
+        Self { client, holds }
+    }
+
+    /// Another webhook that is served. `own` is the address of this one.
+    pub(super) async fn find(&self, own: &Address) -> kube::Result<Option<String>> {
+        let configurations = self.configurations().await?;
+        let mut signs = Vec::new();
+        for configuration in &configurations {
+            for webhook in configuration.webhooks.iter().flatten() {
+                if let Some(sign) = self.sign(configuration, webhook, own).await? {
+                    signs.push(sign);
+                }
+            }
+        }
+        signs.dedup();
+        let found = (!signs.is_empty()).then(|| signs.join(", "));
+        let reasons = found.is_some().then_some((PART, signs));
+        self.holds.set(reasons.into_iter().collect()).await;
+        Ok(found)
+    }
+
+    /// All configurations, or the one that this webhook writes if it may not list them.
+    async fn configurations(&self) -> kube::Result<Vec<MutatingWebhookConfiguration>> {
+        let api: Api<MutatingWebhookConfiguration> = Api::all(self.client.clone());
+        if let Some(all) = permitted(api.list(&ListParams::default())).await? {
+            return Ok(all.items);
+        }
+        Ok(api.get_opt(CONFIGURATION).await?.into_iter().collect())
+    }
+
+    async fn sign(
+        &self,
+        configuration: &MutatingWebhookConfiguration,
+        webhook: &MutatingWebhook,
+        own: &Address,
+    ) -> kube::Result<Option<String>> {
+        let name = configuration.name_any();
+        let client = &webhook.client_config;
+        if webhook.name != WEBHOOK {
+            return Ok(None);
+        }
+        let is_own_service = |service: &ServiceReference| {
+            matches!(own, Address::Service { namespace, name }
+                if *namespace == service.namespace && *name == service.name)
+        };
+        if let Some(service) = &client.service {
+            let (namespace, service_name) = (&service.namespace, &service.name);
+            let is_other = !is_own_service(service) && self.is_served(service).await?;
+            return Ok(is_other.then(|| {
+                format!("the Service {namespace}/{service_name} of the MutatingWebhookConfiguration {name}")
+            }));
+        }
+        // Whether a URL is served cannot be seen from here; an earlier one of this webhook is no other.
+        let is_own = configuration
+            .annotations()
+            .contains_key(REVISION_ANNOTATION)
+            || matches!(own, Address::Url(_));
+        let url = client.url.as_ref().filter(|_| !is_own);
+        Ok(url.map(|url| format!("the URL {url} of the MutatingWebhookConfiguration {name}")))
+    }
+
+    /// Whether a Service has a ready endpoint. One that may not be read counts as served by nothing.
+    async fn is_served(&self, service: &ServiceReference) -> kube::Result<bool> {
+        let api: Api<EndpointSlice> = Api::namespaced(self.client.clone(), &service.namespace);
+        let label = format!("kubernetes.io/service-name={}", service.name);
+        let slices = permitted(api.list(&ListParams::default().labels(&label))).await?;
+        let mut slices = slices.into_iter().flatten();
+        Ok(slices.any(|slice| {
+            let mut endpoints = slice.endpoints.into_iter().flatten();
+            endpoints.any(|endpoint| {
+                let conditions = endpoint.conditions.unwrap_or_default();
+                conditions.ready.unwrap_or(true)
+            })
+        }))
+    }
+}
+
+/// The response, or `None` if the request is not permitted.
+async fn permitted<T>(response: impl Future<Output = kube::Result<T>>) -> kube::Result<Option<T>> {
+    match response.await {
+        Err(kube::Error::Api(status)) if status.code == StatusCode::FORBIDDEN.as_u16() => Ok(None),
+        response => response.map(Some),
+    }
+}
