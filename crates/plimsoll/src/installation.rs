@@ -128,6 +128,8 @@ impl<'a> Program<'a> {
                 found = Some(value.map_or_else(|| "true".to_owned(), Clone::clone));
             }
         }
+        // The kubelet replaces it by the downward API's value in the base's manifests.
+        let found = found.map(|value| value.replace("$(NAMESPACE)", self.namespace()));
         found.or_else(|| {
             let variable = format!("PLIMSOLL_{}_{name}", self.name);
             let variable = variable.to_uppercase().replace('-', "_");
@@ -276,6 +278,8 @@ mod tests {
         check_lease("webhook", &[], Some("suite/vpa-admission-controller"));
         let other = "--leader-elect-resource-namespace=other";
         check_lease("updater", &[elect, other], Some("other/vpa-updater"));
+        let own = "--leader-elect-resource-namespace=$(NAMESPACE)";
+        check_lease("updater", &[elect, own], Some("suite/vpa-updater"));
         let shard = "kube-system/vpa-recommender-lease-1";
         check_lease("recommender", &[elect], Some(shard));
         let whole = "kube-system/vpa-recommender-lease";

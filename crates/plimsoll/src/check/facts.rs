@@ -7,6 +7,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use serving::certificates::ServedChain;
+use view::OtherAutoscaler;
 
 use super::finding::Read;
 use crate::installation::{ObjectName, SecretEntry};
@@ -34,6 +35,8 @@ pub(crate) struct Facts {
     pub(crate) deployments: Read<Vec<Deployment>>,
     /// Deployments of other autoscalers, in all namespaces.
     pub(crate) others: Read<Vec<OtherDeployment>>,
+    /// Signs of other autoscalers that write the same objects: pods, Leases, field managers, Events.
+    pub(crate) signs: Read<Vec<OtherAutoscaler>>,
     /// Leases of the programs; `None` for a missing one.
     pub(crate) leases: Vec<(ObjectName, Read<Option<Lease>>)>,
     /// All `CustomResourceDefinition`s of our names.

@@ -21,6 +21,8 @@ use kube::{Api, Client, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serving::certificates::ServedChain;
+use view::{AutoscalerRole, ObjectKey, OtherAutoscaler};
+use watch::OtherAutoscalers;
 
 use super::facts::{
     CertificateFact, Facts, OtherDeployment, PrometheusFact, Right, ServerVersion, StopFact,
@@ -58,8 +60,9 @@ pub(crate) async fn read(
         others(client),
         definitions(client),
     );
-    let (leases, services, certificates, stop_fact, rights, prometheus) = tokio::join!(
+    let (leases, signs, services, certificates, stop_fact, rights, prometheus) = tokio::join!(
         leases(client, &suite),
+        signs(client, &suite),
         services(client, &webhooks),
         certificates(client, &suite),
         stop_fact(client, &stop),
@@ -78,6 +81,7 @@ pub(crate) async fn read(
         measured_nodes,
         deployments,
         others,
+        signs,
         leases,
         definitions,
         webhooks,
@@ -226,6 +230,22 @@ async fn definitions(client: &Client) -> Read<Vec<CustomResourceDefinition>> {
         found.extend(read.map_err(unread("CustomResourceDefinitions"))?);
     }
     Ok(found)
+}
+
+/// Signs of other autoscalers, as the programs look for them.
+async fn signs(client: &Client, suite: &[Program<'_>]) -> Read<Vec<OtherAutoscaler>> {
+    let own = suite.iter().filter_map(|program| program.lease());
+    let own: Vec<ObjectKey> = own
+        .map(|lease| ObjectKey::new(lease.namespace, lease.name))
+        .collect();
+    let roles = [
+        AutoscalerRole::Recommender,
+        AutoscalerRole::Updater,
+        AutoscalerRole::EhpaController,
+    ];
+    let others = OtherAutoscalers::new(client.clone(), roles, own);
+    let signs = others.read(Timestamp::now).await;
+    signs.map_err(unread("signs of other autoscalers"))
 }
 
 async fn leases(client: &Client, suite: &[Program<'_>]) -> Vec<(ObjectName, Read<Option<Lease>>)> {

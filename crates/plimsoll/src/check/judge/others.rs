@@ -3,6 +3,10 @@
 use super::{Extent, OTHER_IMAGES, Other};
 use crate::check::facts::{Facts, OtherDeployment};
 use crate::check::finding::{Finding, Findings};
+use view::AutoscalerRole;
+
+/// Maximum number of signs in a message.
+const MOST_SIGNS: usize = 8;
 
 pub(super) fn findings(facts: &Facts, extent: Extent) -> Vec<Finding> {
     let mut findings = Findings::new("other-autoscalers");
@@ -22,16 +26,20 @@ pub(super) fn findings(facts: &Facts, extent: Extent) -> Vec<Finding> {
         let Some(others) = findings.read(check, &facts.others) else {
             continue;
         };
-        let names: Vec<String> = others
+        let deployments = others
             .iter()
             .filter(|other| is_active(other, product))
-            .map(|other| other.name.to_string())
-            .collect();
-        if names.is_empty() {
+            .map(|other| format!("the Deployment {}", other.name));
+        let signs = facts.signs.iter().flatten();
+        let signs = signs
+            .filter(|sign| product_of(sign.role) == product)
+            .map(|sign| sign.sign.clone());
+        let found: Vec<String> = deployments.chain(signs).take(MOST_SIGNS).collect();
+        if found.is_empty() {
             findings.ok(check, "");
             continue;
         }
-        let names = names.join(", ");
+        let names = found.join(", ");
         judge(product, check, &names, extent, &mut findings);
     }
     findings.list
@@ -42,6 +50,14 @@ fn is_active(other: &OtherDeployment, product: Other) -> bool {
     known.is_some_and(|(_, known)| *known == product) && other.replicas > 0
 }
 
+/// Product of a program with this role. Of another installation of the suite it is upstream's too.
+fn product_of(role: AutoscalerRole) -> Other {
+    match role {
+        AutoscalerRole::Recommender | AutoscalerRole::Updater => Other::Vpa,
+        AutoscalerRole::EhpaController => Other::Crane,
+    }
+}
+
 fn judge(
     product: Other,
     check: (&str, &str),
@@ -50,24 +66,29 @@ fn judge(
     findings: &mut Findings,
 ) {
     match product {
+        Other::Vpa if extent == Extent::Before => findings.warn(
+            check,
+            format!("another VPA runs ({names}): beside it this one writes nothing"),
+            "Install it, look at it, and take over by `plimsoll migrate vpa`",
+        ),
         Other::Vpa => findings.error(
             check,
-            format!("the Deployments {names} run upstream's VPA: both act on the same objects"),
-            "Scale them to 0 (kubectl scale deployment NAME -n NAMESPACE --replicas=0)",
+            format!("another VPA runs ({names}), and the programs of this one write nothing"),
+            "Scale it to 0 (kubectl scale deployment NAME -n NAMESPACE --replicas=0)",
         ),
         Other::Crane => findings.error(
             check,
-            format!("the Deployments {names} run Crane: both act on the same EHPAs"),
-            "Scale them to 0 before EHPAs are used here (docs/differences-from-crane.md)",
+            format!("Crane runs ({names}), and this recommender writes no EHPA"),
+            "Scale it to 0 before EHPAs are used here (docs/differences-from-crane.md)",
         ),
         Other::Goldilocks => findings.warn(
             check,
-            format!("the Deployments {names} run Goldilocks, which creates VPA objects"),
+            format!("{names} runs Goldilocks, which creates VPA objects"),
             "Leave its VPA objects at mode Off, or use a SizingPolicy instead (docs/sizing.md)",
         ),
         Other::Keda | Other::PrometheusAdapter if extent == Extent::Before => findings.warn(
             check,
-            format!("the Deployments {names} run KEDA, which serves external metrics"),
+            format!("{names} runs KEDA, which serves external metrics"),
             "Leave the component external-metrics-api out, or move the API by `plimsoll migrate` (docs/routes.md)",
         ),
         Other::Keda | Other::PrometheusAdapter => {

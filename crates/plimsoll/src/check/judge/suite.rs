@@ -7,8 +7,6 @@ use crate::check::facts::{CertificateFact, Facts, StoredChain};
 use crate::check::finding::{Finding, Findings};
 use crate::installation::{Program, programs};
 
-/// Programs that every installation has.
-const REQUIRED: [&str; 3] = ["recommender", "updater", "webhook"];
 /// Remaining validity of a certificate, in seconds, below which an operator should look. A
 /// self-managed one is replaced long before.
 const SOON: i64 = 7 * 86_400;
@@ -45,10 +43,23 @@ pub(super) fn now(facts: &Facts) -> Timestamp {
 
 fn installed(facts: &Facts, programs: &[Program<'_>], findings: &mut Findings) {
     let check = ("programs-installed", "the programs are installed");
-    let is_missing = |name: &&&str| !programs.iter().any(|program| program.name == **name);
-    let missing: Vec<&str> = REQUIRED.iter().filter(is_missing).copied().collect();
+    let is_installed = |name: &str| programs.iter().any(|program| program.name == name);
+    // The updater waits for the webhook. Without both, the mode is recommend or horizontal.
+    let required: &[&str] = if is_installed("updater") {
+        &["recommender", "webhook"]
+    } else {
+        &["recommender"]
+    };
+    let missing = required.iter().copied().filter(|name| !is_installed(name));
+    let missing: Vec<&str> = missing.collect();
     if missing.is_empty() {
-        findings.ok(check, "");
+        let mode = match (is_installed("updater"), is_installed("adapter")) {
+            (false, false) => "recommend",
+            (true, false) => "vertical",
+            (false, true) => "horizontal",
+            (true, true) => "all",
+        };
+        findings.ok(check, format!("the mode is {mode}"));
     } else {
         findings.error(
             check,

@@ -1,6 +1,7 @@
 //! One fault per case in a cluster without faults.
 
 mod fixture;
+mod others;
 
 use serde_json::{Value, json};
 
@@ -146,27 +147,6 @@ fn faults_of_metrics_are_named() {
 }
 
 #[test]
-fn other_autoscalers_are_named_unless_they_are_scaled_to_zero() {
-    let other =
-        |image: &'static str, replicas| move |facts: &mut Facts| add_other(facts, image, replicas);
-    check(
-        other("vpa-updater", 1),
-        Status::Error,
-        "other-vpa",
-        "other/vpa-updater",
-    );
-    check(other("craned", 1), Status::Error, "crane", "other/craned");
-    check(
-        other("goldilocks", 1),
-        Status::Warning,
-        "goldilocks",
-        "other/goldilocks",
-    );
-    check_in(Extent::Installed, other("vpa-updater", 0), &[]);
-    check_in(Extent::Installed, other("keda", 1), &[]);
-}
-
-#[test]
 fn faults_of_definitions_are_named() {
     let id = "definition-verticalpodautoscalers.autoscaling.k8s.io";
     let gone = |facts: &mut Facts| {
@@ -235,6 +215,27 @@ fn faults_of_the_programs_are_named() {
         facts.deployments.as_mut().expect("Deployments").remove(0);
     };
     check(gone, Status::Error, "programs-installed", "recommender");
+    let without = |names: &'static [&str]| {
+        move |facts: &mut Facts| {
+            let deployments = facts.deployments.as_mut().expect("Deployments");
+            deployments.retain(|one| {
+                let name = one.metadata.name.as_deref().unwrap_or_default();
+                !names.iter().any(|gone| name.ends_with(gone))
+            });
+        }
+    };
+    let id = "programs-installed";
+    check(
+        without(&["webhook"]),
+        Status::Error,
+        id,
+        "no Deployment of webhook",
+    );
+    check_in(
+        Extent::Installed,
+        without(&["updater", "webhook", "adapter"]),
+        &[],
+    );
     let with_lease = |index: usize, lease: Option<Value>| {
         move |facts: &mut Facts| facts.leases[index].1 = Ok(lease.map(object))
     };

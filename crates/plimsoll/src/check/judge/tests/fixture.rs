@@ -139,6 +139,7 @@ pub(super) fn healthy() -> Facts {
         measured_nodes: Ok(3),
         deployments: Ok(object(json!(programs.map(|name| deployment(name, "1", 2))))),
         others: Ok(Vec::new()),
+        signs: Ok(Vec::new()),
         leases: leases
             .map(|name| (name, Ok(Some(object(fresh.clone())))))
             .to_vec(),
