@@ -18,9 +18,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $root := index . 0 -}}
 {{- $program := index . 1 -}}
 {{- $mode := $root.Values.mode -}}
-{{- if eq $program "recommender" -}}
-true
-{{- else if eq $program "extender" -}}
+{{- if eq $program "extender" -}}
 {{- if $root.Values.extender.enabled }}true{{ end -}}
 {{- else if eq $program "adapter" -}}
 {{- if has $mode (list "horizontal" "all") }}true{{ end -}}

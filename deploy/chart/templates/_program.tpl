@@ -45,11 +45,17 @@ and optionally env, volumes, volumeMounts, withoutArgs and shard. */}}
 {{- end }}
 {{- end }}
 
+{{/* Flag of programs that hold beside other autoscalers. */}}
+{{- define "plimsoll.holdFlags" -}}
+{{- if ne .Values.otherAutoscalers "hold" }}
+- --other-autoscalers={{ .Values.otherAutoscalers }}
+{{- end }}
+{{- end }}
+
 {{/* Flags of programs with a leader. */}}
 {{- define "plimsoll.leaderFlags" -}}
-{{- $namespace := include "plimsoll.leaseNamespace" . }}
-{{- if ne $namespace "kube-system" }}
-- --leader-elect-resource-namespace={{ $namespace }}
+{{- with .Values.leaderElection.namespace }}
+- --leader-elect-resource-namespace={{ . }}
 {{- end }}
 {{- with .Values.leaderElection }}
 {{- with .leaseDuration }}
@@ -66,9 +72,8 @@ and optionally env, volumes, volumeMounts, withoutArgs and shard. */}}
 
 {{/* Flags of the readers of the recommender's feed. */}}
 {{- define "plimsoll.feedFlags" -}}
-{{- $namespace := include "plimsoll.leaseNamespace" . }}
-{{- if ne $namespace "kube-system" }}
-- --feed-lease-namespace={{ $namespace }}
+{{- with .Values.leaderElection.namespace }}
+- --feed-lease-namespace={{ . }}
 {{- end }}
 {{- if gt (int .Values.recommender.shards) 1 }}
 - --feed-shards={{ .Values.recommender.shards }}
