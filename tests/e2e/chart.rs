@@ -1,8 +1,8 @@
 //! The Helm chart in `deploy/chart`: the same objects as the overlays, an effect of every value, and the
 //! life of a release on the control plane.
 
-mod helm;
-mod release;
+pub(crate) mod helm;
+pub(crate) mod release;
 mod values;
 
 use std::collections::BTreeMap;
@@ -160,7 +160,6 @@ async fn another_namespace_is_used_throughout() -> Result<()> {
     let values = [
         "mode=all",
         "crds.install=false",
-        "leaderElection.namespace=",
         "prometheus.address=http://prometheus",
         "adapter.rules=rules: []",
         "adapter.routes=routes: []",

@@ -248,7 +248,8 @@ async fn each_planted_fault_is_found_and_named() -> Result<()> {
 
     let checks = plimsoll(&kubeconfig, &["check", "--pre", "-o", "json"]).await?;
     let checks: Value = serde_json::from_slice(&checks.stdout)?;
-    ensure!(find(&checks, "other-vpa")?.0 == "error", "{checks}");
+    // Beside another VPA the suite can be installed: it writes nothing then.
+    ensure!(find(&checks, "other-vpa")?.0 == "warning", "{checks}");
     Ok(())
 }
 

@@ -195,7 +195,9 @@ fn registrations_and_certificates_may_be_written_by_their_owner_alone() -> Resul
                 .flatten()
                 .any(|named| named == resource)
         };
-        for rule in rules.iter().filter(about) {
+        // Other webhooks are looked for by a list.
+        let is_read = |rule: &&PolicyRule| rule.verbs == ["list"];
+        for rule in rules.iter().filter(about).filter(|rule| !is_read(rule)) {
             let expected: Vec<String> = names.iter().map(ToString::to_string).collect();
             assert_eq!(rule.resource_names, Some(expected), "{program}: {rule:?}");
         }

@@ -48,7 +48,7 @@ async fn subscribe(client: &Client) -> Result<watch::Receiver<Subscription>> {
     let of = entries(client, "updater").await?;
     let config = feed_reader(&of["ca.crt"], &of["tls.crt"], &of["tls.key"])?;
     let (found, leader) = watch::channel(None);
-    let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-system");
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "plimsoll-system");
     tokio::spawn(follow_leader(leases, "vpa-recommender-lease", found));
     let reader = Reader {
         leaders: vec![leader],
@@ -163,7 +163,7 @@ async fn check_stranger(client: &Client, namespace: &str) -> Result<()> {
     let own = feed_reader(&of["ca.crt"], &of["tls.crt"], &of["tls.key"])?;
     let Issued { certificate, key } = Authority::new("feed")?.issue("plimsoll-updater")?;
     let strange = feed_reader(&of["ca.crt"], &certificate.pem(), &key.serialize_pem())?;
-    let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-system");
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "plimsoll-system");
     let (found, mut leader) = watch::channel(None);
     tokio::spawn(follow_leader(leases, "vpa-recommender-lease", found));
     let address = timeout(PATIENCE, leader.wait_for(Option::is_some)).await??;

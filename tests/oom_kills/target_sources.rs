@@ -39,7 +39,7 @@ impl Listening {
         let watch = follow(objects.clone(), move |event| note_target(&seen, event));
 
         let (found, leader) = watch::channel(None);
-        let leases: Api<Lease> = Api::namespaced(fixture.client.clone(), "kube-system");
+        let leases: Api<Lease> = Api::namespaced(fixture.client.clone(), "plimsoll-system");
         tokio::spawn(follow_leader(leases, "vpa-recommender-lease", found));
         let config = Arc::clone(&fixture.tls);
         let reader = Reader {

@@ -16,6 +16,7 @@ use sandbox::{Options, Sandbox};
 use tokio::sync::OnceCell;
 
 use crate::eventually;
+use crate::upstream_vpa::folder_of_upstream;
 
 /// Prefix of the sandboxes' names; the process id follows.
 const NAME: &str = "e2e-";
@@ -63,7 +64,7 @@ pub(crate) fn logs() -> Option<PathBuf> {
     SANDBOX.get().map(Sandbox::logs_dir)
 }
 
-fn options(purpose: Option<&str>) -> Result<Options> {
+pub(crate) fn options(purpose: Option<&str>) -> Result<Options> {
     let id = process::id();
     let name = match purpose {
         Some(purpose) => format!("{NAME}{id}-{purpose}"),
@@ -72,15 +73,17 @@ fn options(purpose: Option<&str>) -> Result<Options> {
     Ok(Options::new(name, program("sandbox")?))
 }
 
-/// The path of helm, which is built before the first sandbox starts: the build needs all cores for
-/// minutes, in which tests would wait in vain.
+/// The path of helm.
 pub async fn helm() -> Result<PathBuf> {
     let sandbox = program("sandbox")?;
     tokio::task::spawn_blocking(move || sandbox::helm(&sandbox)).await?
 }
 
-async fn start(options: Options) -> Result<Sandbox> {
+/// Starts a sandbox. Helm and upstream's VPA are built before the first one: the builds need all cores
+/// for minutes, in which tests would wait in vain.
+pub(crate) async fn start(options: Options) -> Result<Sandbox> {
     helm().await?;
+    folder_of_upstream().await?;
     let sandbox = Sandbox::up(options, |step| eprintln!("{step}")).await?;
     // Another run may be sweeping too.
     if let Err(error) = sweep(&sandbox).await {

@@ -22,6 +22,7 @@ mod resilient_watch;
 pub mod scheduler;
 mod test_ca;
 mod turns;
+mod upstream_vpa;
 
 pub use self::eventually::{PATIENCE, eventually, eventually_within};
 pub use address::free_address;
@@ -45,3 +46,4 @@ pub use resilient_watch::{Follow, follow};
 pub use rustix::process::Signal;
 pub use test_ca::{Authority, Issued};
 pub use turns::{Turn, Turns};
+pub use upstream_vpa::WithUpstreamVpa;

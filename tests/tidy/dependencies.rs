@@ -41,6 +41,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "serving",
             "vertical",
             "view",
+            "watch",
         ],
     ),
     ("api", &["model"]),

@@ -7,12 +7,12 @@ use anyhow::{Context as _, Result, ensure};
 use tokio::process::Command;
 
 /// The namespace of the release.
-pub(super) const NAMESPACE: &str = "plimsoll-system";
+pub(crate) const NAMESPACE: &str = "plimsoll-system";
 /// The name of the release.
-pub(super) const RELEASE: &str = "plimsoll";
+pub(crate) const RELEASE: &str = "plimsoll";
 
 /// The program.
-pub(super) struct Helm {
+pub(crate) struct Helm {
     program: PathBuf,
     kubeconfig: Option<PathBuf>,
     /// Helm's own files.
@@ -21,7 +21,7 @@ pub(super) struct Helm {
 
 impl Helm {
     /// Without a cluster.
-    pub(super) async fn find() -> Result<Self> {
+    pub(crate) async fn find() -> Result<Self> {
         Ok(Self {
             program: e2e::helm().await?,
             kubeconfig: None,
@@ -30,7 +30,7 @@ impl Helm {
     }
 
     /// The same with a cluster.
-    pub(super) fn with(self, kubeconfig: &Path) -> Self {
+    pub(crate) fn with(self, kubeconfig: &Path) -> Self {
         Self {
             kubeconfig: Some(kubeconfig.to_owned()),
             ..self
@@ -38,7 +38,7 @@ impl Helm {
     }
 
     /// Runs a command with the chart as the last argument, and returns its output.
-    pub(super) async fn run(&self, arguments: &[&str]) -> Result<String> {
+    pub(crate) async fn run(&self, arguments: &[&str]) -> Result<String> {
         let chart = e2e::repository().join("deploy/chart");
         let chart = chart.to_str().context("the repository's path is text")?;
         self.run_without_chart(&[arguments, &[chart]].concat())
@@ -46,7 +46,7 @@ impl Helm {
     }
 
     /// Runs a command, and returns its output.
-    pub(super) async fn run_without_chart(&self, arguments: &[&str]) -> Result<String> {
+    pub(crate) async fn run_without_chart(&self, arguments: &[&str]) -> Result<String> {
         let mut command = Command::new(&self.program);
         command
             .args(arguments)
@@ -67,12 +67,12 @@ impl Helm {
     }
 
     /// The objects of the chart with these values, without a cluster.
-    pub(super) async fn template(&self, values: &[String]) -> Result<String> {
+    pub(crate) async fn template(&self, values: &[String]) -> Result<String> {
         self.template_in(NAMESPACE, values).await
     }
 
     /// The same in a namespace.
-    pub(super) async fn template_in(&self, namespace: &str, values: &[String]) -> Result<String> {
+    pub(crate) async fn template_in(&self, namespace: &str, values: &[String]) -> Result<String> {
         let mut arguments = vec!["template", RELEASE, "--namespace", namespace];
         for value in values {
             let flag = if value.contains("=[{") {

@@ -22,7 +22,7 @@ async fn programs(client: &Client) -> Result<Vec<String>> {
 }
 
 /// Installs or upgrades the release with these values, and waits until its programs are ready.
-async fn upgrade(helm: &Helm, client: &Client, values: &[&str]) -> Result<String> {
+pub(crate) async fn upgrade(helm: &Helm, client: &Client, values: &[&str]) -> Result<String> {
     let mut arguments = vec![
         "upgrade",
         RELEASE,
@@ -130,7 +130,8 @@ async fn unregistered(client: &Client) -> Result<()> {
     .await
 }
 
-async fn check_uninstalled(client: &Client) -> Result<()> {
+/// Checks that nothing of the release is left but the definitions.
+pub(crate) async fn check_uninstalled(client: &Client) -> Result<()> {
     assert_eq!(programs(client).await?, Vec::<String>::new());
     unregistered(client).await?;
     let services: Api<APIService> = Api::all(client.clone());

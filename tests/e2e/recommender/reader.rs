@@ -18,7 +18,7 @@ pub(crate) const LEASE: &str = "vpa-recommender-lease";
 /// A reader that follows the leader's Lease.
 pub(crate) async fn reader(client: &Client) -> Result<Reader> {
     let (found, leader) = watch::channel(None);
-    let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-system");
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "plimsoll-system");
     tokio::spawn(follow_leader(leases, LEASE, found));
     reader_of(client, vec![leader]).await
 }

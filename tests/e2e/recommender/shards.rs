@@ -86,7 +86,7 @@ async fn all_is_done_once(client: &Client, fixtures: &[Fixture]) -> Result<()> {
 async fn reader_client(sandbox: &Sandbox) -> Result<Client> {
     for create in [
         "-n plimsoll-system create serviceaccount reader",
-        "-n kube-system create rolebinding reader --role=plimsoll-feed-reader \
+        "-n plimsoll-system create rolebinding reader --role=plimsoll-feed-reader \
          --serviceaccount=plimsoll-system:reader",
     ] {
         kubectl_in(sandbox, create).await?;
@@ -116,7 +116,7 @@ async fn readers_shards(client: &Client) -> Result<u16> {
 
 /// Starts to read the feeds of both shards.
 async fn follow(sandbox: &Sandbox, client: &Client) -> Result<watch::Receiver<Subscription>> {
-    let leases: Api<Lease> = Api::namespaced(reader_client(sandbox).await?, "kube-system");
+    let leases: Api<Lease> = Api::namespaced(reader_client(sandbox).await?, "plimsoll-system");
     let (leaders, finding) = follow_shards(&leases, LEASE, readers_shards(client).await?);
     tokio::spawn(finding);
     let (following, reading) = reader_of(client, leaders).await?.subscribe();
@@ -207,7 +207,7 @@ async fn kill_once(
 
 /// Both shards notice a leader without shards, such as upstream's recommender.
 async fn an_undivided_leader_is_noticed(client: &Client) -> Result<()> {
-    let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-system");
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "plimsoll-system");
     eventually("both shards notice an undivided leader", async || {
         let spec = LeaseSpec {
             holder_identity: Some("undivided".to_owned()),

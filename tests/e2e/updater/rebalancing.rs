@@ -166,7 +166,7 @@ async fn outlive_handover(client: &Client) -> Result<String> {
 
 /// The identity of the leader, and when it began to lead.
 async fn leadership(client: &Client) -> Result<(String, Timestamp)> {
-    let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-system");
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "plimsoll-system");
     let lease = leases.get("vpa-updater").await?.spec.unwrap_or_default();
     let since = lease.acquire_time.context("no leader")?.0;
     Ok((lease.holder_identity.unwrap_or_default(), since))

@@ -1,0 +1,220 @@
+//! Other autoscalers in the cluster: what is installed beside them changes nothing of theirs, says so,
+//! and goes on when they end.
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::deployment::{Program, RECOMMENDER, UPDATER, WEBHOOK, metric, replicas, scrape, system};
+use e2e::{Namespace, another, eventually, is_ready, kubectl_in, plimsoll};
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration as Configuration;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Event, Pod, Service};
+use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::Client;
+use sandbox::Sandbox;
+use serde_json::{Value, json};
+
+use super::chart::helm::Helm;
+use super::chart::release::upgrade;
+
+/// The registration of this webhook, and upstream's.
+const REGISTRATION: &str = "vpa-webhook-config";
+const EXTERNAL: &str = "v1beta1.external.metrics.k8s.io";
+const CUSTOM: &str = "v1beta2.custom.metrics.k8s.io";
+
+/// A Lease that its holder renewed just now.
+fn lease(name: &str) -> Value {
+    let renewed = format!("{:.6}", Timestamp::now());
+    json!({
+        "metadata": {"name": name},
+        "spec": {"holderIdentity": "other_1", "leaseDurationSeconds": 3600, "renewTime": renewed},
+    })
+}
+
+fn api_service(name: &str, service: &str) -> Value {
+    let (version, group) = name.split_once('.').unwrap_or_default();
+    json!({
+        "metadata": {"name": name},
+        "spec": {"group": group, "version": version, "insecureSkipTLSVerify": true,
+                 "groupPriorityMinimum": 100, "versionPriority": 100,
+                 "service": {"namespace": "keda", "name": service}},
+    })
+}
+
+/// Another admission controller, which answers, with its registration. It reviews nothing here.
+async fn other_webhook(cluster: &Namespace, own: &Namespace) -> Result<()> {
+    let labels = json!({"app": "vpa-admission-controller"});
+    let container =
+        json!({"name": "app", "image": "plimsoll/sandbox:dev", "args": ["echo-server"]});
+    own.create::<Pod>(json!({
+        "metadata": {"name": "admission", "labels": labels},
+        "spec": {"containers": [container]},
+    }))
+    .await?;
+    own.create::<Service>(json!({
+        "metadata": {"name": "vpa-webhook"},
+        "spec": {"selector": labels, "ports": [{"port": 443, "targetPort": 8080}]},
+    }))
+    .await?;
+    eventually("the other webhook is ready", async || {
+        let pod: Pod = own.typed().get("admission").await?;
+        ensure!(is_ready(&pod), "{:?}", pod.status);
+        Ok(())
+    })
+    .await?;
+    let client =
+        json!({"service": {"namespace": own.namespace, "name": "vpa-webhook", "port": 443}});
+    cluster
+        .create::<Configuration>(json!({
+            "metadata": {"name": REGISTRATION},
+            "webhooks": [{
+                "name": "vpa.k8s.io", "failurePolicy": "Ignore", "sideEffects": "None",
+                "admissionReviewVersions": ["v1"], "clientConfig": client,
+                "namespaceSelector": {"matchLabels": {"no-such": "label"}},
+                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
+                           "resources": ["pods"]}],
+            }],
+        }))
+        .await?;
+    Ok(())
+}
+
+/// Waits until a replica of a program shows whether a part holds: the leader, or any replica of the
+/// webhook.
+async fn holds(client: &Client, program: Program<'_>, part: &str, expected: u8) -> Result<()> {
+    let series = format!("plimsoll_other_autoscaler_running{{part=\"{part}\"}} {expected}");
+    eventually(&format!("a replica shows {series}"), async || {
+        for replica in replicas(client, program).await? {
+            let leads = metric(&replica, "leader_election_master_status").await;
+            let counts = part == "webhook" || leads.is_ok_and(|leads| leads > 0.0);
+            if counts && scrape(&replica).await?.contains(&series) {
+                return Ok(());
+            }
+        }
+        anyhow::bail!("none does")
+    })
+    .await
+}
+
+/// The Service that serves an API.
+async fn server(cluster: &Namespace, name: &str) -> Result<String> {
+    let service = cluster.get::<APIService>(name).await?["spec"]["service"].take();
+    let field = |name: &str| service[name].as_str().unwrap_or_default();
+    Ok(format!("{}/{}", field("namespace"), field("name")))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_other_autoscalers_own_stays_theirs_until_they_end() -> Result<()> {
+    let sandbox = another("others").await?;
+    let client = sandbox.client().await?;
+    let cluster = Namespace::cluster(client.clone());
+    let other = Namespace::new(client.clone(), "other").await?;
+    other_webhook(&cluster, &other).await?;
+    let registration = cluster.get::<Configuration>(REGISTRATION).await?;
+    // As upstream's chart names it, and Crane.
+    for name in ["vpa-updater-lease", "craned"] {
+        other.create::<Lease>(lease(name)).await?;
+    }
+    let keda = api_service(EXTERNAL, "keda-operator-metrics-apiserver");
+    cluster.create::<APIService>(keda).await?;
+
+    let helm = Helm::find().await?.with(&sandbox.kubeconfig());
+    let printed = upgrade(&helm, &client, &["mode=all"]).await?;
+    ensure!(
+        printed.contains("keda/keda-operator-metrics-apiserver"),
+        "{printed}"
+    );
+    for (program, part) in [
+        (WEBHOOK, "webhook"),
+        (UPDATER, "updater"),
+        (RECOMMENDER, "ehpa-controller"),
+    ] {
+        holds(&client, program, part, 1).await?;
+    }
+    holds(&client, RECOMMENDER, "recommender", 0).await?;
+    let metrics = scrape(
+        replicas(&client, UPDATER)
+            .await?
+            .first()
+            .context("a replica")?,
+    )
+    .await?;
+    ensure!(metrics.contains("vpa_updater_paused"), "{metrics}");
+    let found = cluster.get::<Configuration>(REGISTRATION).await?;
+    assert_eq!(found["webhooks"], registration["webhooks"]);
+    assert_eq!(
+        server(&cluster, EXTERNAL).await?,
+        "keda/keda-operator-metrics-apiserver"
+    );
+    events(&client).await?;
+    checked(&sandbox, &other).await?;
+    taken_over(&sandbox, &helm, &cluster).await?;
+
+    for name in ["vpa-updater-lease", "craned"] {
+        other.delete::<Lease>(name).await?;
+    }
+    other.delete::<Pod>("admission").await?;
+    holds(&client, WEBHOOK, "webhook", 0).await?;
+    holds(&client, RECOMMENDER, "ehpa-controller", 0).await?;
+    cluster
+        .when::<Configuration>(REGISTRATION, "it is the suite's", |it| {
+            it["webhooks"][0]["clientConfig"]["service"]["namespace"] == "plimsoll-system"
+        })
+        .await?;
+    sandbox.down().await
+}
+
+/// Each program that holds has an Event about one of its pods.
+async fn events(client: &Client) -> Result<()> {
+    for part in ["webhook", "updater", "ehpa-controller"] {
+        let expected = format!("Another {part} runs");
+        eventually(&format!("an Event says: {expected}"), async || {
+            let events = system(client).list::<Event>().await?;
+            let notes = events.iter().filter_map(|it| it["message"].as_str());
+            let mut notes = notes.filter(|note| note.starts_with(&expected));
+            notes.next().map(drop).context("no Event")
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// `plimsoll check` names all signs.
+async fn checked(sandbox: &Sandbox, other: &Namespace) -> Result<()> {
+    let namespace = &other.namespace;
+    let evicted = json!({
+        "metadata": {"name": "web.1"}, "reason": "EvictedByVPA", "type": "Normal",
+        "involvedObject": {"kind": "Pod", "namespace": namespace, "name": "web"},
+        "source": {"component": "vpa-updater"}, "lastTimestamp": format!("{:.0}", Timestamp::now()),
+    });
+    other.create::<Event>(evicted).await?;
+    let output = plimsoll(&sandbox.kubeconfig(), &["check"]).await?;
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    for expected in [
+        format!("the Lease {namespace}/vpa-updater-lease of other_1"),
+        format!("the Lease {namespace}/craned of other_1"),
+        "an Event EvictedByVPA of upstream's updater".to_owned(),
+        format!("leads to the Service {namespace}/vpa-webhook"),
+        "keda/keda-operator-metrics-apiserver".to_owned(),
+    ] {
+        ensure!(printed.contains(&expected), "{expected:?}: {printed}");
+    }
+    Ok(())
+}
+
+/// An API that another program takes over from the release stays with that one when the release is
+/// upgraded.
+async fn taken_over(sandbox: &Sandbox, helm: &Helm, cluster: &Namespace) -> Result<()> {
+    assert_eq!(
+        server(cluster, CUSTOM).await?,
+        "plimsoll-system/plimsoll-adapter"
+    );
+    let take = format!(
+        r#"patch apiservice {CUSTOM} --type=merge --patch={{"spec":{{"service":{{"namespace":"keda","name":"prometheus-adapter"}}}}}}"#
+    );
+    kubectl_in(sandbox, &take).await?;
+    for _ in 0..2 {
+        upgrade(helm, &cluster.client, &["mode=all", "webhook.replicas=2"]).await?;
+        assert_eq!(server(cluster, CUSTOM).await?, "keda/prometheus-adapter");
+    }
+    Ok(())
+}
