@@ -49,6 +49,7 @@ mod process_spec;
 mod proxy;
 mod resize;
 mod restart;
+mod service_links;
 mod status;
 mod stop;
 mod tokens;

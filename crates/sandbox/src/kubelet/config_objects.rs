@@ -1,24 +1,28 @@
-//! The Secrets and `ConfigMap`s that pods use, from two watches that all hosted pods share.
+//! The Secrets, `ConfigMap`s and Services that pods use, from watches that all hosted pods share.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, ProjectedVolumeSource, Secret};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Container, Pod, ProjectedVolumeSource, Secret, Service,
+};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::{WatchStreamExt, reflector, watcher};
-use kube::{Api, Client, Resource};
+use kube::{Api, Client, Resource, ResourceExt as _};
 use tokio::sync::watch;
 
 use super::WaitingReason;
 
-/// Secrets and `ConfigMap`s of one pod, by name, without those that do not exist.
+/// Objects that one pod uses, without those that do not exist.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Objects {
     /// `ConfigMap`s of the pod's namespace.
     pub(super) config_maps: BTreeMap<String, ConfigMap>,
     /// Secrets of the pod's namespace.
     pub(super) secrets: BTreeMap<String, Secret>,
+    /// All Services of the pod's namespace.
+    pub(super) services: Vec<Arc<Service>>,
 }
 
 impl Objects {
@@ -157,11 +161,12 @@ impl References {
     }
 }
 
-/// The watched Secrets and `ConfigMap`s of the whole cluster.
+/// The watched Secrets, `ConfigMap`s and Services of the whole cluster.
 #[derive(Clone)]
 pub(super) struct ObjectStore {
     config_maps: reflector::Store<ConfigMap>,
     secrets: reflector::Store<Secret>,
+    services: reflector::Store<Service>,
     changes: watch::Receiver<u64>,
 }
 
@@ -172,31 +177,38 @@ impl ObjectStore {
         let counter = Arc::new(counter);
         let (config_maps, feed_config_maps) =
             feed(Api::<ConfigMap>::all(client.clone()), Arc::clone(&counter));
-        let (secrets, feed_secrets) = feed(Api::<Secret>::all(client.clone()), counter);
-        let feed = async { tokio::join!(feed_config_maps, feed_secrets) };
+        let (secrets, feed_secrets) =
+            feed(Api::<Secret>::all(client.clone()), Arc::clone(&counter));
+        let (services, feed_services) = feed(Api::<Service>::all(client.clone()), counter);
+        let feed = async { tokio::join!(feed_config_maps, feed_secrets, feed_services) };
         (
             Self {
                 config_maps,
                 secrets,
+                services,
                 changes,
             },
             async { _ = feed.await },
         )
     }
 
-    /// Waits for the first complete list of both kinds.
+    /// Waits for the first complete list of each kind.
     pub(super) async fn listed(&self) {
         // Fails only when the future that updates the store is dropped, together with all hosted
         // pods.
         let _dropped = self.config_maps.wait_until_ready().await;
         let _dropped = self.secrets.wait_until_ready().await;
+        let _dropped = self.services.wait_until_ready().await;
     }
 
-    /// The current objects that a pod of this namespace refers to.
+    /// The current objects that a pod of this namespace refers to, and the namespace's Services.
     pub(super) fn objects(&self, namespace: &str, references: &References) -> Objects {
+        let mut services = self.services.state();
+        services.retain(|service| service.namespace().as_deref() == Some(namespace));
         Objects {
             config_maps: select(&self.config_maps, namespace, &references.config_maps),
             secrets: select(&self.secrets, namespace, &references.secrets),
+            services,
         }
     }
 

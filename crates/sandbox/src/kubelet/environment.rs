@@ -1,6 +1,6 @@
-//! A container's environment: variables of every hosted process, then `envFrom`, then `env` with
-//! `$(NAME)` expanded, later entries over earlier ones, as in a kubelet. Values are rewritten to
-//! local paths last, when the process starts.
+//! A container's environment: variables of every hosted process, then service links, `envFrom`, and
+//! `env` with `$(NAME)` expanded, later entries over earlier ones, as in a kubelet. Values are
+//! rewritten to local paths last, when the process starts.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +10,7 @@ use kube::ResourceExt;
 use super::address::PodAddress;
 use super::config_objects::{Objects, present};
 use super::expansion::expand;
+use super::service_links::add_service_links;
 use super::{WaitingReason, fields};
 
 /// Variables by name.
@@ -50,6 +51,10 @@ pub(super) fn environment(
     objects: &Objects,
     address: PodAddress,
 ) -> Result<Environment, WaitingReason> {
+    let links = pod.spec.as_ref().and_then(|spec| spec.enable_service_links);
+    if links.unwrap_or(true) {
+        add_service_links(&mut environment, &objects.services);
+    }
     add_whole_objects(&mut environment, container, objects)?;
     for variable in container.env.iter().flatten() {
         let value = match (&variable.value, &variable.value_from) {

@@ -32,5 +32,6 @@ pub(super) fn objects() -> Objects {
             from(json!({"data": {"tls.key": "a2V5", "tls.crt": "Y2VydA=="}})),
         )]
         .into(),
+        services: Vec::new(),
     }
 }
