@@ -1,12 +1,20 @@
 //! Other autoscalers in the cluster: what is installed beside them changes nothing of theirs, says so,
-//! and goes on when they end.
+//! and goes on when they end. A tenant that imitates one stops nothing.
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::deployment::{Program, RECOMMENDER, UPDATER, WEBHOOK, metric, replicas, scrape, system};
-use e2e::{Namespace, another, eventually, is_ready, kubectl_in, plimsoll};
+use api::vpa::VerticalPodAutoscaler as Vpa;
+use e2e::deployment::{
+    Program, RECOMMENDER, UPDATER, WEBHOOK, leader, metric, replicas, scrape, system,
+};
+use e2e::{
+    Namespace, another, eventually, is_ready, kubectl_in, plimsoll, requests, target, usage,
+    workload,
+};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration as Configuration;
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Pod, Service};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use k8s_openapi::jiff::Timestamp;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Client;
@@ -78,6 +86,70 @@ async fn other_webhook(cluster: &Namespace, own: &Namespace) -> Result<()> {
     Ok(())
 }
 
+/// A pod, and Leases of it, with the names that upstream's chart and Crane use.
+async fn imitate(tenant: &Namespace) -> Result<()> {
+    let container = json!({"name": "app", "image": "registry.example.com/app"});
+    tenant
+        .create::<Pod>(json!({
+            "metadata": {"name": "other", "labels": {"app": "vpa-updater"}},
+            "spec": {"containers": [container]},
+        }))
+        .await?;
+    for name in ["vpa-recommender-lease", "vpa-updater-lease", "craned"] {
+        tenant.create::<Lease>(lease(name)).await?;
+    }
+    Ok(())
+}
+
+/// Waits until both programs have looked for others, and do not hold: the recommender recommends, and
+/// the updater waits for the webhook only.
+async fn work_beside_an_imitation(client: &Client) -> Result<()> {
+    let own = Namespace::new(client.clone(), "sized").await?;
+    let (resources, used) = (requests("10m", "10Mi"), usage("200m", "100Mi"));
+    own.create::<Deployment>(workload("web", 2, &resources, &used))
+        .await?;
+    let spec = json!({"targetRef": target("Deployment", "web")});
+    own.create::<Vpa>(json!({"metadata": {"name": "web"}, "spec": spec}))
+        .await?;
+    own.when::<Vpa>("web", "it has a recommendation", |it| {
+        it["status"]["recommendation"].is_object()
+    })
+    .await?;
+    let waits = "vpa_updater_paused{reason=\"webhook_lease_expired\"} 1";
+    eventually("the updater waits for the webhook", async || {
+        let leader = leader(client, UPDATER).await?;
+        let metrics = scrape(&leader).await?;
+        ensure!(metrics.contains(waits), "{metrics}");
+        Ok(())
+    })
+    .await
+}
+
+/// Gives the ServiceAccount of the imitation the rights of the programs that it imitates.
+async fn may_write_everywhere(cluster: &Namespace, other: &Namespace) -> Result<()> {
+    let rule = |group: &str, resource: &str, verb: &str| json!({"apiGroups": [group], "resources": [resource], "verbs": [verb]});
+    cluster
+        .create::<ClusterRole>(json!({
+            "metadata": {"name": "other-autoscaler"},
+            "rules": [
+                rule("", "pods/eviction", "create"),
+                rule("autoscaling.crane.io", "effectivehorizontalpodautoscalers/status", "patch"),
+            ],
+        }))
+        .await?;
+    let account =
+        json!({"kind": "ServiceAccount", "namespace": other.namespace, "name": "default"});
+    let role = json!({
+        "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "other-autoscaler",
+    });
+    cluster
+        .create::<ClusterRoleBinding>(json!({
+            "metadata": {"name": "other-autoscaler"}, "roleRef": role, "subjects": [account],
+        }))
+        .await?;
+    Ok(())
+}
+
 /// Waits until a replica of a program shows whether a part holds: the leader, or any replica of the
 /// webhook.
 async fn holds(client: &Client, program: Program<'_>, part: &str, expected: u8) -> Result<()> {
@@ -110,10 +182,7 @@ async fn what_other_autoscalers_own_stays_theirs_until_they_end() -> Result<()> 
     let other = Namespace::new(client.clone(), "other").await?;
     other_webhook(&cluster, &other).await?;
     let registration = cluster.get::<Configuration>(REGISTRATION).await?;
-    // As upstream's chart names it, and Crane.
-    for name in ["vpa-updater-lease", "craned"] {
-        other.create::<Lease>(lease(name)).await?;
-    }
+    imitate(&other).await?;
     let keda = api_service(EXTERNAL, "keda-operator-metrics-apiserver");
     cluster.create::<APIService>(keda).await?;
 
@@ -123,13 +192,13 @@ async fn what_other_autoscalers_own_stays_theirs_until_they_end() -> Result<()> 
         printed.contains("keda/keda-operator-metrics-apiserver"),
         "{printed}"
     );
-    for (program, part) in [
-        (WEBHOOK, "webhook"),
-        (UPDATER, "updater"),
-        (RECOMMENDER, "ehpa-controller"),
-    ] {
-        holds(&client, program, part, 1).await?;
-    }
+    holds(&client, WEBHOOK, "webhook", 1).await?;
+    work_beside_an_imitation(&client).await?;
+    holds(&client, UPDATER, "updater", 0).await?;
+    holds(&client, RECOMMENDER, "ehpa-controller", 0).await?;
+    may_write_everywhere(&cluster, &other).await?;
+    holds(&client, UPDATER, "updater", 1).await?;
+    holds(&client, RECOMMENDER, "ehpa-controller", 1).await?;
     holds(&client, RECOMMENDER, "recommender", 0).await?;
     let metrics = scrape(
         replicas(&client, UPDATER)
@@ -149,11 +218,11 @@ async fn what_other_autoscalers_own_stays_theirs_until_they_end() -> Result<()> 
     checked(&sandbox, &other).await?;
     taken_over(&sandbox, &helm, &cluster).await?;
 
-    for name in ["vpa-updater-lease", "craned"] {
-        other.delete::<Lease>(name).await?;
+    for pod in ["other", "admission"] {
+        other.delete::<Pod>(pod).await?;
     }
-    other.delete::<Pod>("admission").await?;
     holds(&client, WEBHOOK, "webhook", 0).await?;
+    holds(&client, UPDATER, "updater", 0).await?;
     holds(&client, RECOMMENDER, "ehpa-controller", 0).await?;
     cluster
         .when::<Configuration>(REGISTRATION, "it is the suite's", |it| {

@@ -2,10 +2,16 @@
 //!
 //! No sign is certain alone. Upstream's manifests run without a Lease, its Helm chart names Lease
 //! and webhook otherwise, and an updater that evicts nothing writes nothing.
+//!
+//! A tenant must not stop the suite by a sign in its own namespace. So pods and Leases count only
+//! where a ServiceAccount may write in all namespaces ([`AutoscalerRole::write`]), field managers
+//! only if they wrote in most namespaces, and Events are shown but stop nothing.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
@@ -54,6 +60,32 @@ impl AutoscalerRole {
             Self::EhpaController => "ehpa-controller",
         }
     }
+
+    /// A write in all namespaces that each program with the role needs.
+    pub fn write(self) -> ResourceAttributes {
+        let (verb, group, resource, subresource) = match self {
+            Self::Recommender => (
+                "patch",
+                "autoscaling.k8s.io",
+                "verticalpodautoscalers",
+                "status",
+            ),
+            Self::Updater => ("create", "", "pods", "eviction"),
+            Self::EhpaController => (
+                "patch",
+                "autoscaling.crane.io",
+                "effectivehorizontalpodautoscalers",
+                "status",
+            ),
+        };
+        ResourceAttributes {
+            verb: Some(verb.to_owned()),
+            group: Some(group.to_owned()),
+            resource: Some(resource.to_owned()),
+            subresource: Some(subresource.to_owned()),
+            ..ResourceAttributes::default()
+        }
+    }
 }
 
 /// A sign of another autoscaler.
@@ -81,7 +113,12 @@ impl OtherAutoscaler {
 
     /// Judges the Leases of all namespaces. `own` are those that this installation may hold: they
     /// exclude the other program already. Of two installations of this suite the older one counts.
-    pub fn of_leases(leases: &[Lease], own: &[ObjectKey], now: Timestamp) -> Vec<Self> {
+    /// Returns the signs with the pods that hold the Leases, by their identities.
+    pub fn of_leases(
+        leases: &[Lease],
+        own: &[ObjectKey],
+        now: Timestamp,
+    ) -> Vec<(ObjectKey, Self)> {
         let own_creation = leases
             .iter()
             .filter(|lease| own.contains(&key_of(&lease.metadata)))
@@ -98,43 +135,49 @@ impl OtherAutoscaler {
             let is_younger = own_creation
                 .zip(created)
                 .is_some_and(|(own, other)| other.0 > own);
-            (!is_of_suite || !is_younger).then(|| Self {
-                role,
-                sign: format!("the Lease {key} of {holder}"),
+            (!is_of_suite || !is_younger).then(|| {
+                let sign = format!("the Lease {key} of {holder}");
+                // The identity of client-go: hostname, underscore, UUID.
+                let (pod, _) = holder.split_once('_').unwrap_or((holder, ""));
+                (ObjectKey::new(&key.namespace, pod), Self { role, sign })
             })
         };
         leases.iter().filter_map(other).collect()
     }
 
-    /// Judges the writers of a status or checkpoint. `subresource` is `status`, or empty for a
-    /// checkpoint, whose status is part of the object.
-    pub fn of_writers(
+    /// Judges the writers of the statuses or checkpoints of a kind: a sign is a name that wrote
+    /// recently in most of the namespaces. `subresource` is `status`, or empty for checkpoints,
+    /// whose status is part of the object. `is_complete` is false if there are more objects: one
+    /// namespace is not enough then.
+    pub fn of_writers<'a>(
         role: AutoscalerRole,
-        kind: &str,
-        object: &ObjectMeta,
-        subresource: &str,
+        (kind, subresource): (&str, &str),
+        objects: impl IntoIterator<Item = &'a ObjectMeta>,
+        is_complete: bool,
         now: Timestamp,
-    ) -> Option<Self> {
-        let is_recent = |entry: &&ManagedFieldsEntry| {
-            let time = entry.time.as_ref().map(|time| time.0);
-            entry.subresource.as_deref().unwrap_or_default() == subresource
-                && time.is_some_and(|time| is_recent(time, now))
-        };
-        let entries = object.managed_fields.iter().flatten();
-        let mut managers = entries
-            .filter(is_recent)
-            .filter_map(|entry| entry.manager.as_deref());
-        // By name: a restored backup or an edit is not a program that would write again.
-        let is_autoscaler = |name: &&str| {
-            let parts = match role {
-                AutoscalerRole::EhpaController => ["crane", "ehpa"],
-                AutoscalerRole::Recommender | AutoscalerRole::Updater => ["recommender", "vpa"],
-            };
-            !name.starts_with(SUITE) && parts.iter().any(|part| name.contains(part))
-        };
-        let manager = managers.find(is_autoscaler)?;
-        let sign = format!("the field manager {manager:?}, which writes {kind} objects");
-        Some(Self { role, sign })
+    ) -> Vec<Self> {
+        let mut namespaces = BTreeSet::new();
+        let mut written: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for object in objects {
+            let namespace = object.namespace.as_deref().unwrap_or_default();
+            namespaces.insert(namespace);
+            for manager in recent_managers(role, object, subresource, now) {
+                written.entry(manager).or_default().insert(namespace);
+            }
+        }
+        if namespaces.len() < 2 && !is_complete {
+            return Vec::new();
+        }
+        let is_everywhere = |wrote: &BTreeSet<&str>| wrote.len() * 2 > namespaces.len();
+        let found = written.iter().filter(|(_, wrote)| is_everywhere(wrote));
+        let sign =
+            |manager: &&str| format!("the field manager {manager:?}, which writes {kind} objects");
+        found
+            .map(|(manager, _)| Self {
+                role,
+                sign: sign(manager),
+            })
+            .collect()
     }
 
     /// Judges an Event that [`EVENT_SELECTOR`] selects.
@@ -147,6 +190,33 @@ impl OtherAutoscaler {
             sign: "an Event EvictedByVPA of upstream's updater".to_owned(),
         })
     }
+}
+
+/// Names of autoscalers that wrote an object recently. By name: a restored backup or an edit is not
+/// a program that would write again.
+fn recent_managers<'a>(
+    role: AutoscalerRole,
+    object: &'a ObjectMeta,
+    subresource: &str,
+    now: Timestamp,
+) -> impl Iterator<Item = &'a str> {
+    let is_recent = move |entry: &&ManagedFieldsEntry| {
+        let time = entry.time.as_ref().map(|time| time.0);
+        entry.subresource.as_deref().unwrap_or_default() == subresource
+            && time.is_some_and(|time| is_recent(time, now))
+    };
+    let is_autoscaler = move |name: &&str| {
+        let parts = match role {
+            AutoscalerRole::EhpaController => ["crane", "ehpa"],
+            AutoscalerRole::Recommender | AutoscalerRole::Updater => ["recommender", "vpa"],
+        };
+        !name.starts_with(SUITE) && parts.iter().any(|part| name.contains(part))
+    };
+    let entries = object.managed_fields.iter().flatten();
+    entries
+        .filter(is_recent)
+        .filter_map(|entry| entry.manager.as_deref())
+        .filter(is_autoscaler)
 }
 
 /// Role of the holder of a Lease. Upstream's recommender had another name for its Lease before,
@@ -226,7 +296,7 @@ mod tests {
     fn check_leases(leases: &[Lease], expected: &[&str]) {
         let own = [ObjectKey::new("suite", "vpa-updater")];
         let found = OtherAutoscaler::of_leases(leases, &own, now());
-        let found: Vec<&str> = found.iter().map(|other| other.sign.as_str()).collect();
+        let found: Vec<&str> = found.iter().map(|(_, other)| other.sign.as_str()).collect();
         assert_eq!(found, expected);
     }
 
@@ -303,31 +373,49 @@ mod tests {
         }
     }
 
+    fn written(namespace: &str, manager: &str, subresource: &str, time: &str) -> ObjectMeta {
+        let time = format!("2026-01-01T{time}Z");
+        let entry = json!({"manager": manager, "subresource": subresource, "time": time});
+        metadata(&json!({"namespace": namespace, "name": "web", "managedFields": [entry]}))
+    }
+
+    fn writers(objects: &[ObjectMeta], is_complete: bool) -> Vec<String> {
+        let role = AutoscalerRole::Recommender;
+        let of = ("VPA", "status");
+        let found = OtherAutoscaler::of_writers(role, of, objects, is_complete, now());
+        found.into_iter().map(|other| other.sign).collect()
+    }
+
     #[test]
     fn recent_writers_of_a_status_are_signs_of_another_autoscaler() {
         let found = |manager: &str, subresource: &str, time: &str| {
-            let object = metadata(
-                &json!({"namespace": "shop", "name": "web", "managedFields": [
-                    {"manager": manager, "subresource": subresource, "time": format!("2026-01-01T{time}Z")},
-                ]}),
-            );
-            let role = AutoscalerRole::Recommender;
-            OtherAutoscaler::of_writers(role, "VPA", &object, "status", now())
+            writers(&[written("shop", manager, subresource, time)], true)
         };
-        let other = found("recommender", "status", "11:58:30").expect("a sign");
         assert_eq!(
-            other.sign,
-            "the field manager \"recommender\", which writes VPA objects"
+            found("recommender", "status", "11:58:30"),
+            ["the field manager \"recommender\", which writes VPA objects"]
         );
-        assert_eq!(
-            found("recommender", "status", "11:56:00"),
-            None,
-            "two minutes are over"
-        );
-        assert_eq!(found("recommender", "", "11:58:30"), None, "of the spec");
+        let none: [&str; 0] = [];
+        // After two minutes.
+        assert_eq!(found("recommender", "status", "11:56:00"), none);
+        // Of the spec.
+        assert_eq!(found("recommender", "", "11:58:30"), none);
         for other in ["plimsoll-recommender", "kubectl-edit", "velero-server"] {
-            assert_eq!(found(other, "status", "11:58:30"), None, "{other}");
+            assert_eq!(found(other, "status", "11:58:30"), none, "{other}");
         }
+    }
+
+    #[test]
+    fn a_writer_in_few_namespaces_is_no_sign() {
+        let by = |namespace, manager| written(namespace, manager, "status", "11:59:00");
+        let (ours, other) = ("plimsoll-recommender", "my-vpa");
+        let one = [by("a", other), by("a", other), by("b", ours), by("c", ours)];
+        assert!(writers(&one, true).is_empty());
+        let two = [by("a", other), by("b", other), by("c", ours)];
+        assert_eq!(writers(&two, true).len(), 1);
+        assert_eq!(writers(&two, false).len(), 1);
+        // The first page has the objects of one namespace only.
+        assert!(writers(&[by("a", other)], false).is_empty());
     }
 
     #[test]

@@ -2,17 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use api::vpa::DEFAULT_RECOMMENDER;
+use api::checkpoint::VerticalPodAutoscalerCheckpoint;
+use api::ehpa::EffectiveHorizontalPodAutoscaler;
+use api::vpa::{DEFAULT_RECOMMENDER, VerticalPodAutoscaler};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{ApiResource, DynamicObject, ListParams, VersionMatch};
-use kube::core::{ObjectList, ObjectMeta};
+use kube::core::ObjectList;
 use kube::{Api, Client, ResourceExt as _};
 use view::{AutoscalerRole, EVENT_SELECTOR, ObjectKey, OtherAutoscaler, POD_SELECTORS};
 
+use crate::cluster_rights::ClusterRights;
+
 /// Number of objects of a kind whose writers are read.
 const PAGE: u32 = 50;
+/// Maximum number of pods of a selector: they are read whole, and a tenant may make them large.
+const PODS: u32 = 20;
 /// Maximum number of Events that are read.
 const EVENTS: u32 = 500;
 /// Leases of nodes are many, and no sign.
@@ -41,7 +47,7 @@ impl OtherAutoscalers {
         }
     }
 
-    /// Reads the signs once, by role.
+    /// Reads the signs for which programs hold, by role.
     pub async fn by_role(
         &self,
         now: impl Fn() -> Timestamp,
@@ -53,43 +59,61 @@ impl OtherAutoscalers {
         Ok(by_role)
     }
 
-    /// Reads the signs once, in order and each once. What may not be read, and kinds that are not
-    /// installed, give none.
+    /// Reads the signs for which programs hold, in order and each once. What may not be read, and
+    /// kinds that are not installed, give none.
     pub async fn read(&self, now: impl Fn() -> Timestamp) -> kube::Result<Vec<OtherAutoscaler>> {
-        let (pods, leases, events, written) =
-            tokio::try_join!(self.pods(), self.leases(), self.events(), self.written(),)?;
+        let (pods, leases, mut found) =
+            tokio::try_join!(self.pods(), self.leases(), self.writers(&now))?;
         // The time of the API server is known after its first response.
         let now = now();
-        let mut found: Vec<OtherAutoscaler> =
-            pods.iter().filter_map(OtherAutoscaler::of_pod).collect();
-        found.extend(OtherAutoscaler::of_leases(&leases, &self.own_leases, now));
-        found.extend(
-            events
-                .iter()
-                .filter_map(|event| OtherAutoscaler::of_event(event, now)),
-        );
-        found.extend(
-            written
-                .iter()
-                .filter_map(|(role, kind, subresource, object)| {
-                    OtherAutoscaler::of_writers(*role, kind, &object.metadata, subresource, now)
-                }),
-        );
-        found.retain(|other| self.roles.contains(&other.role));
+        let mut rights = ClusterRights::new(self.client.clone());
+        for pod in pods {
+            let other = OtherAutoscaler::of_pod(&pod.metadata);
+            let other = other.filter(|it| self.roles.contains(&it.role));
+            if let Some(other) = other
+                && rights.of_pod(other.role, &pod).await?
+            {
+                found.push(other);
+            }
+        }
+        let held = OtherAutoscaler::of_leases(&leases, &self.own_leases, now);
+        for (pod, other) in held {
+            if self.roles.contains(&other.role) && rights.of_pod_named(other.role, &pod).await? {
+                found.push(other);
+            }
+        }
         found.sort();
         found.dedup();
         Ok(found)
     }
 
-    async fn pods(&self) -> kube::Result<Vec<ObjectMeta>> {
+    /// Reads the Events of other updaters. Each who may write Events in one namespace could forge
+    /// them, so no program holds for them.
+    pub async fn read_events(
+        &self,
+        now: impl Fn() -> Timestamp,
+    ) -> kube::Result<Vec<OtherAutoscaler>> {
+        let api: Api<Event> = Api::all(self.client.clone());
+        let params = ListParams::default().fields(EVENT_SELECTOR).limit(EVENTS);
+        let events = readable(api.list(&params).await)?;
+        let now = now();
+        let found = events.iter();
+        let mut found: Vec<OtherAutoscaler> = found
+            .filter_map(|event| OtherAutoscaler::of_event(event, now))
+            .collect();
+        found.dedup();
+        Ok(found)
+    }
+
+    async fn pods(&self) -> kube::Result<Vec<Pod>> {
         let api: Api<Pod> = Api::all(self.client.clone());
         let mut found = Vec::new();
         for selector in POD_SELECTORS {
-            let params = cached().labels(selector).fields("status.phase=Running");
-            let pods = readable(api.list_metadata(&params).await)?;
-            let running = pods.into_iter().map(|pod| pod.metadata);
-            found.extend(running.filter(|pod| pod.deletion_timestamp.is_none()));
+            let params = ListParams::default().labels(selector).limit(PODS);
+            let params = params.fields("status.phase=Running");
+            found.extend(readable(api.list(&params).await)?);
         }
+        found.retain(|pod| pod.metadata.deletion_timestamp.is_none());
         Ok(found)
     }
 
@@ -98,63 +122,58 @@ impl OtherAutoscalers {
         readable(api.list(&cached().fields(LEASES)).await)
     }
 
-    /// Events of updaters, if these matter.
-    async fn events(&self) -> kube::Result<Vec<Event>> {
-        if !self.roles.contains(&AutoscalerRole::Updater) {
-            return Ok(Vec::new());
-        }
-        let api = Api::all(self.client.clone());
-        let params = ListParams::default().fields(EVENT_SELECTOR).limit(EVENTS);
-        readable(api.list(&params).await)
-    }
-
-    /// The first objects of the kinds that the roles write, with the subresource of the writes.
-    async fn written(
-        &self,
-    ) -> kube::Result<Vec<(AutoscalerRole, &'static str, &'static str, DynamicObject)>> {
+    /// Writers of the first objects of the kinds that the roles write.
+    async fn writers(&self, now: &impl Fn() -> Timestamp) -> kube::Result<Vec<OtherAutoscaler>> {
         let mut found = Vec::new();
+        let mut judge = |role, of, objects: &Page| {
+            let metadata = objects.items.iter().map(|object| &object.metadata);
+            let is_complete = objects.is_complete;
+            let signs = OtherAutoscaler::of_writers(role, of, metadata, is_complete, now());
+            found.extend(signs);
+        };
         if self.roles.contains(&AutoscalerRole::Recommender) {
             let role = AutoscalerRole::Recommender;
-            let mut vpas = self.page::<api::vpa::VerticalPodAutoscaler>().await?;
-            vpas.retain(is_of_default_recommender);
-            let mut checkpoints = self
-                .page::<api::checkpoint::VerticalPodAutoscalerCheckpoint>()
-                .await?;
-            checkpoints.retain(|checkpoint| {
+            let mut vpas = self.page::<VerticalPodAutoscaler>().await?;
+            vpas.items.retain(is_of_default_recommender);
+            let mut checkpoints = self.page::<VerticalPodAutoscalerCheckpoint>().await?;
+            checkpoints.items.retain(|checkpoint| {
                 let name = checkpoint.data["spec"]["vpaObjectName"].as_str();
                 let owner = |vpa: &DynamicObject| {
                     vpa.namespace() == checkpoint.namespace()
                         && vpa.metadata.name.as_deref() == name
                 };
-                vpas.iter().any(owner)
+                vpas.items.iter().any(owner)
             });
-            found.extend(
-                vpas.into_iter()
-                    .map(|vpa| (role, "VerticalPodAutoscaler", "status", vpa)),
-            );
-            let kind = "VerticalPodAutoscalerCheckpoint";
-            found.extend(
-                checkpoints
-                    .into_iter()
-                    .map(|checkpoint| (role, kind, "", checkpoint)),
-            );
+            judge(role, ("VerticalPodAutoscaler", "status"), &vpas);
+            judge(role, ("VerticalPodAutoscalerCheckpoint", ""), &checkpoints);
         }
         if self.roles.contains(&AutoscalerRole::EhpaController) {
-            let kind = "EffectiveHorizontalPodAutoscaler";
-            let ehpas = self
-                .page::<api::ehpa::EffectiveHorizontalPodAutoscaler>()
-                .await?;
-            let role = AutoscalerRole::EhpaController;
-            found.extend(ehpas.into_iter().map(|ehpa| (role, kind, "status", ehpa)));
+            let ehpas = self.page::<EffectiveHorizontalPodAutoscaler>().await?;
+            let of = ("EffectiveHorizontalPodAutoscaler", "status");
+            judge(AutoscalerRole::EhpaController, of, &ehpas);
         }
         Ok(found)
     }
 
-    async fn page<K: kube::Resource<DynamicType = ()>>(&self) -> kube::Result<Vec<DynamicObject>> {
+    async fn page<K: kube::Resource<DynamicType = ()>>(&self) -> kube::Result<Page> {
         let resource = ApiResource::erase::<K>(&());
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
-        readable(api.list(&ListParams::default().limit(PAGE)).await)
+        let list = readable_list(api.list(&ListParams::default().limit(PAGE)).await)?;
+        let next = list
+            .as_ref()
+            .and_then(|list| list.metadata.continue_.clone());
+        Ok(Page {
+            items: list.map(|list| list.items).unwrap_or_default(),
+            is_complete: next.is_none_or(|next| next.is_empty()),
+        })
     }
+}
+
+/// The first objects of a kind.
+struct Page {
+    items: Vec<DynamicObject>,
+    /// Whether these are all.
+    is_complete: bool,
 }
 
 fn is_of_default_recommender(vpa: &DynamicObject) -> bool {
@@ -175,11 +194,18 @@ fn cached() -> ListParams {
 
 /// The objects of a list; none if it may not be read, or the kind is not installed.
 fn readable<T: Clone>(list: kube::Result<ObjectList<T>>) -> kube::Result<Vec<T>> {
+    let list = readable_list(list)?;
+    Ok(list.map(|list| list.items).unwrap_or_default())
+}
+
+fn readable_list<T: Clone>(
+    list: kube::Result<ObjectList<T>>,
+) -> kube::Result<Option<ObjectList<T>>> {
     match list {
-        Ok(list) => Ok(list.items),
+        Ok(list) => Ok(Some(list)),
         Err(kube::Error::Api(status)) if [403, 404].contains(&status.code) => {
             tracing::debug!(status.message, "not looking for other autoscalers there");
-            Ok(Vec::new())
+            Ok(None)
         }
         Err(error) => Err(error),
     }

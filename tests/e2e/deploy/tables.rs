@@ -25,6 +25,7 @@ pub(super) const WRITES: &[(&str, &[&str])] = &[
         "recommender",
         &[
             "create /secrets",
+            "create authorization.k8s.io/subjectaccessreviews",
             "create autoscaling.k8s.io/verticalpodautoscalercheckpoints",
             "create coordination.k8s.io/leases",
             "create events.k8s.io/events",
@@ -40,6 +41,7 @@ pub(super) const WRITES: &[(&str, &[&str])] = &[
         "updater",
         &[
             "create /pods/eviction",
+            "create authorization.k8s.io/subjectaccessreviews",
             "create coordination.k8s.io/leases",
             "create events.k8s.io/events",
             "patch /pods",

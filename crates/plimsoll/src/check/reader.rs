@@ -232,7 +232,7 @@ async fn definitions(client: &Client) -> Read<Vec<CustomResourceDefinition>> {
     Ok(found)
 }
 
-/// Signs of other autoscalers, as the programs look for them.
+/// Signs of other autoscalers: those that the programs look for, and Events.
 async fn signs(client: &Client, suite: &[Program<'_>]) -> Read<Vec<OtherAutoscaler>> {
     let own = suite.iter().filter_map(|program| program.lease());
     let own: Vec<ObjectKey> = own
@@ -244,8 +244,12 @@ async fn signs(client: &Client, suite: &[Program<'_>]) -> Read<Vec<OtherAutoscal
         AutoscalerRole::EhpaController,
     ];
     let others = OtherAutoscalers::new(client.clone(), roles, own);
-    let signs = others.read(Timestamp::now).await;
-    signs.map_err(unread("signs of other autoscalers"))
+    let read = async {
+        let mut signs = others.read(Timestamp::now).await?;
+        signs.extend(others.read_events(Timestamp::now).await?);
+        Ok(signs)
+    };
+    read.await.map_err(unread("signs of other autoscalers"))
 }
 
 async fn leases(client: &Client, suite: &[Program<'_>]) -> Vec<(ObjectName, Read<Option<Lease>>)> {
