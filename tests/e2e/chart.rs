@@ -2,6 +2,7 @@
 //! life of a release on the control plane.
 
 pub(crate) mod helm;
+mod one_namespace;
 pub(crate) mod release;
 mod values;
 
@@ -114,7 +115,8 @@ async fn check_same(helm: &Helm, mode: &str, values: &[&str], components: &[&str
         "adapter.apiServices.external=false",
     ];
     let all: Vec<String> = all.iter().chain(values).map(ToString::to_string).collect();
-    let of_chart = objects(&helm.template(&all).await?)?;
+    let mut of_chart = objects(&helm.template(&all).await?)?;
+    of_chart.retain(|_, object| object["metadata"]["annotations"]["helm.sh/hook"].is_null());
     let mut of_overlay = objects(&Combination::new(mode, components)?.render().await?)?;
     of_overlay.retain(|_, object| object["kind"] != "Namespace");
     let names = |objects: &BTreeMap<String, Value>| objects.keys().cloned().collect::<Vec<_>>();
@@ -208,6 +210,22 @@ async fn wrong_values_are_refused_by_name() -> Result<()> {
         ("webhook.timeoutSeconds=31", "timeoutSeconds"),
         ("adapter.apiServices.external=perhaps", "external"),
         ("leaderElection.leaseDuration=fifteen", "leaseDuration"),
+        ("watchNamespace=Shop", "watchNamespace"),
+        ("updater.enabled=perhaps", "enabled"),
+        ("test.image.pullPolicy=Sometimes", "pullPolicy"),
+        ("webhook.reinvocationPolicy=Always", "reinvocationPolicy"),
+        ("webhook.namespaceSelector.matchLabel.a=b", "matchLabel"),
+        ("webhook.matchConditions[0].name=a", "expression"),
+        ("webhook.port=0", "port"),
+        ("prometheus.headers.X Scope=a", "headers"),
+        ("updater.makeRoom=maybe", "makeRoom"),
+        ("updater.settlingTime=soon", "settlingTime"),
+        ("updater.evictionRateBurst=0", "evictionRateBurst"),
+        ("adapter.updateStrategy.type=Replace", "type"),
+        ("adapter.serviceAccount.automount=perhaps", "automount"),
+        ("metrics.podMonitor.interval=often", "interval"),
+        ("networkPolicy.enabled=perhaps", "enabled"),
+        ("policies[0].name=a", "spec"),
         ("unknown=1", "unknown"),
         ("webhook.pod.unknown=1", "unknown"),
     ] {
@@ -216,15 +234,115 @@ async fn wrong_values_are_refused_by_name() -> Result<()> {
         let text = format!("{error:#}");
         ensure!(text.contains(expected), "{value}: {text}");
     }
-    let values = ["mode=all", "adapter.rules=rules: []"].map(str::to_owned);
-    let error = helm
-        .template(&values)
-        .await
-        .err()
-        .context("rules without Prometheus")?;
-    ensure!(
-        format!("{error:#}").contains("needs prometheus.address"),
-        "{error:#}"
+    for (values, expected) in [
+        (
+            &["mode=all", "adapter.rules=rules: []"],
+            "needs prometheus.address",
+        ),
+        (
+            &["mode=all", "watchNamespace=shop"],
+            "needs mode recommend or vertical",
+        ),
+        (
+            &["recommender.shards=2", "watchNamespace=shop"],
+            "watchNamespace and recommender.shards",
+        ),
+        (
+            &["policies[0].name=a", "policies[0].spec.updateMode=Off"],
+            "policies need recommender.sizingPolicies",
+        ),
+        (
+            &[
+                "mode=vertical",
+                "webhook.reinvocationPolicy=IfNeeded,featureGates=CPUStartupBoost=true",
+            ],
+            "reinvocationPolicy=IfNeeded and",
+        ),
+        (
+            &["mode=all", "updater.serviceAccount.create=false"],
+            "needs updater.serviceAccount.name",
+        ),
+        (
+            &["prometheus.address=http://p", "prometheus.tokenKey=token"],
+            "prometheus.tokenKey needs prometheus.secretName",
+        ),
+        (
+            &["prometheus.address=http://p", "prometheus.username=u"],
+            "prometheus.username and prometheus.passwordKey",
+        ),
+        (
+            &["extender.enabled=true", "watchNamespace=shop"],
+            "watchNamespace and extender.enabled",
+        ),
+    ] {
+        let error = helm.template(&values.map(str::to_owned)).await.err();
+        let error = error.with_context(|| format!("{values:?} are accepted"))?;
+        ensure!(format!("{error:#}").contains(expected), "{error:#}");
+    }
+    Ok(())
+}
+
+/// Resources of namespaces, or `*`, in a rule.
+fn has_namespaced(rule: &Value) -> bool {
+    let resources = rule["resources"].as_array().into_iter().flatten();
+    let mut resources = resources.filter_map(Value::as_str);
+    resources.any(|resource| {
+        let cluster = [
+            "nodes",
+            "namespaces",
+            "nodepools",
+            "nodeclaims",
+            "clusterroles",
+        ];
+        let webhooks = ["mutatingwebhookconfigurations", "endpointslices"];
+        !cluster.contains(&resource) && !webhooks.contains(&resource)
+    })
+}
+
+#[tokio::test]
+async fn rights_in_one_namespace_are_those_of_all_namespaces_and_no_more() -> Result<()> {
+    let helm = Helm::find().await?;
+    let rules = async |more: &[&str]| {
+        let values = [
+            "mode=vertical",
+            "crds.install=false",
+            "rbac.aggregate=false",
+            "recommender.sizingPolicies=true",
+            "recommender.capToSchedulable={nodes}",
+            "recommender.capacityFrom={karpenter}",
+            "updater.rollingUpdates=true",
+            "webhook.nodeGroups=true",
+        ];
+        let values: Vec<String> = values.iter().chain(more).map(ToString::to_string).collect();
+        let mut rendered = objects(&helm.template(&values).await?)?;
+        rendered.retain(|_, object| object["metadata"]["annotations"]["helm.sh/hook"].is_null());
+        let mut found = std::collections::BTreeSet::new();
+        for role in rendered.into_values() {
+            for rule in role["rules"].as_array().into_iter().flatten() {
+                let is_wide = role["kind"] == "ClusterRole" && has_namespaced(rule);
+                ensure!(!is_wide || more.is_empty(), "{role:#}");
+                for resource in rule["resources"].as_array().into_iter().flatten() {
+                    for verb in rule["verbs"].as_array().into_iter().flatten() {
+                        let program = &role["metadata"]["labels"]["app.kubernetes.io/name"];
+                        found.insert(format!("{program} {verb} {resource}"));
+                    }
+                }
+            }
+        }
+        Ok(found)
+    };
+    let everywhere = rules(&[]).await?;
+    let in_one = rules(&["watchNamespace=shop"]).await?;
+    let more: Vec<_> = in_one.difference(&everywhere).collect();
+    assert!(more.is_empty(), "{more:?}");
+    let missing: Vec<_> = everywhere.difference(&in_one).collect();
+    assert_eq!(
+        missing,
+        [
+            r#""recommender" "list" "clustersizingpolicies""#,
+            r#""recommender" "patch" "clustersizingpolicies/status""#,
+            r#""recommender" "watch" "clustersizingpolicies""#,
+        ]
     );
     Ok(())
 }

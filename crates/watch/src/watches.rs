@@ -177,7 +177,7 @@ impl Watches {
         self.within_scope(source, writer, LimitRange::from_k8s)
     }
 
-    /// Watches namespaces.
+    /// Watches namespaces, or the one of the scope by its name, so that a right to that one is enough.
     #[must_use]
     pub fn namespaces(self) -> Self {
         let writer = self.writer(Resource::Namespaces, |view| &mut view.namespaces);
@@ -190,7 +190,10 @@ impl Watches {
                 Reading::Outside(name)
             }
         };
-        let source = self.cluster_source::<v1::Namespace>(excluded_fields::OTHERS);
+        let mut source = self.cluster_source::<v1::Namespace>(excluded_fields::OTHERS);
+        if let Some(name) = &self.scope.namespace {
+            source = source.with_fields(format!("metadata.name={name}"));
+        }
         self.followed(source, writer, read)
     }
 

@@ -7,6 +7,7 @@ mod other_webhook;
 mod owner;
 mod registrar;
 mod revision;
+mod selection;
 mod write;
 
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations, ServiceReference,
     WebhookClientConfig,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
 use kube::core::ObjectMeta;
 use serving::ca_bundles::CERT_MANAGER_INJECT;
 
@@ -29,6 +30,8 @@ pub use owner::Owner;
 pub use registrar::Registrar;
 pub use revision::Revision;
 pub(crate) use revision::{ANNOTATION as REVISION_ANNOTATION, REPLICA_SET_ANNOTATION};
+pub(crate) use selection::ANNOTATION as SELECTION_ANNOTATION;
+pub use selection::{Selection, check_conditions, check_selector, from_json};
 pub use write::Writer;
 
 /// The name of the configuration.
@@ -41,7 +44,7 @@ pub const OPT_OUT_LABEL: &str = "plimsoll.dev/disable-webhook";
 const PORT: i32 = 443;
 
 /// The desired registration without its CA bundle.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Registration {
     /// The address of the webhook.
     pub address: Address,
@@ -53,6 +56,10 @@ pub struct Registration {
     pub failure_policy: FailurePolicy,
     /// The namespaces whose objects are reviewed.
     pub namespaces: NamespaceScope,
+    /// Further selectors and conditions.
+    pub selection: Selection,
+    /// Whether objects are reviewed again after changes of later webhooks.
+    pub is_reinvoked: bool,
 }
 
 /// The address of the webhook.
@@ -109,6 +116,17 @@ pub enum FailurePolicy {
 }
 
 impl Registration {
+    /// Refuses a second review where containers start with more CPU: it would take the boosted CPU
+    /// for that of the manifest.
+    pub fn check_reinvocation(&self, has_startup_boosts: bool) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            !(self.is_reinvoked && has_startup_boosts),
+            "--webhook-reinvocation-policy=IfNeeded and the feature gate CPUStartupBoost exclude each \
+             other: a second review would take the boosted CPU for that of the manifest"
+        );
+        Ok(())
+    }
+
     /// The desired configuration, given the current one. `bundle` is the CA bundle in PEM; `None`
     /// keeps the current one, and so does an annotation of cert-manager. `owner` is the object with
     /// which the configuration is deleted; `None` keeps the current one. Additions of others to
@@ -143,7 +161,23 @@ impl Registration {
             }
             Address::Url(url) => (None, Some(url.clone())),
         };
+        let recorded = Selection::recorded(current);
+        let own = &self.selection;
+        let selector = |current: Option<&LabelSelector>, recorded: &LabelSelector| {
+            current.map(|current| selection::without(current, recorded))
+        };
         let namespaces = found.and_then(|found| found.namespace_selector.as_ref());
+        let namespaces = selector(namespaces, &recorded.namespace_selector);
+        let namespaces = self.namespaces.selector(namespaces.as_ref());
+        let objects = found.and_then(|found| found.object_selector.as_ref());
+        let objects = selector(objects, &recorded.object_selector);
+        let opt_out = Some(("NotIn", vec!["true".to_owned()]));
+        let objects = with_requirement(objects.as_ref(), OPT_OUT_LABEL, opt_out);
+        let reinvocation = if self.is_reinvoked {
+            "IfNeeded"
+        } else {
+            "Never"
+        };
         let failure_policy = match self.failure_policy {
             FailurePolicy::Ignore => "Ignore",
             FailurePolicy::Fail => "Fail",
@@ -169,23 +203,27 @@ impl Registration {
             failure_policy: Some(failure_policy.to_owned()),
             timeout_seconds: Some(self.timeout_seconds),
             match_policy: Some("Equivalent".to_owned()),
-            reinvocation_policy: Some("Never".to_owned()),
-            namespace_selector: Some(self.namespaces.selector(namespaces)),
-            object_selector: Some(with_requirement(
-                found.and_then(|found| found.object_selector.as_ref()),
-                OPT_OUT_LABEL,
-                Some(("NotIn", vec!["true".to_owned()])),
-            )),
-            match_conditions: found.and_then(|found| found.match_conditions.clone()),
+            reinvocation_policy: Some(reinvocation.to_owned()),
+            namespace_selector: Some(selection::with(namespaces, &own.namespace_selector)),
+            object_selector: Some(selection::with(objects, &own.object_selector)),
+            match_conditions: selection::conditions(
+                found.and_then(|found| found.match_conditions.as_ref()),
+                &recorded.match_conditions,
+                &own.match_conditions,
+            ),
         };
         let mut labels = current
             .and_then(|current| current.metadata.labels.clone())
             .unwrap_or_default();
         labels.extend(self.labels.clone());
+        let mut annotations = annotations.unwrap_or_default();
+        annotations.remove(SELECTION_ANNOTATION);
+        let record = own.record();
+        annotations.extend(record.map(|record| (SELECTION_ANNOTATION.to_owned(), record)));
         let metadata = ObjectMeta {
             name: Some(CONFIGURATION.to_owned()),
             labels: Some(labels).filter(|labels| !labels.is_empty()),
-            annotations,
+            annotations: Some(annotations).filter(|annotations| !annotations.is_empty()),
             owner_references: match owner {
                 Some(owner) => Some(vec![owner.clone()]),
                 None => current.and_then(|current| current.metadata.owner_references.clone()),
@@ -223,8 +261,15 @@ pub fn is_current(
 ) -> bool {
     let (current_metadata, metadata) = (&current.metadata, &desired.metadata);
     current.webhooks == desired.webhooks
+        && selection_of(current) == selection_of(desired)
         && current_metadata.labels == metadata.labels
         && current_metadata.owner_references == metadata.owner_references
+}
+
+/// The recorded selection as JSON.
+fn selection_of(configuration: &MutatingWebhookConfiguration) -> Option<&String> {
+    let annotations = configuration.metadata.annotations.as_ref();
+    annotations.and_then(|annotations| annotations.get(SELECTION_ANNOTATION))
 }
 
 fn rule(group: &str, version: &str, resource: &str, operations: &[&str]) -> RuleWithOperations {
@@ -244,7 +289,7 @@ mod tests {
     use super::namespace_scope::NAMESPACE_LABEL;
     use super::*;
 
-    fn registration() -> Registration {
+    pub(super) fn registration() -> Registration {
         Registration {
             address: Address::Service {
                 namespace: "suite".to_owned(),
@@ -254,6 +299,8 @@ mod tests {
             timeout_seconds: 30,
             failure_policy: FailurePolicy::Ignore,
             namespaces: NamespaceScope::AllExcept(Vec::new()),
+            selection: Selection::default(),
+            is_reinvoked: false,
         }
     }
 

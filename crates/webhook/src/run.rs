@@ -74,6 +74,9 @@ pub async fn run_on(
         &registration.webhook_owner_cluster_role,
     );
     let registration = registration.registration(&own_namespace, namespace, &ignored_namespaces)?;
+    if let Some(registration) = &registration {
+        registration.check_reinvocation(config.gates.cpu_startup_boost)?;
+    }
     let scope = Scope {
         namespace: only,
         ignored,

@@ -13,18 +13,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
-{{/* Whether the mode has a program: "true" or nothing. Takes the root and the program. */}}
+{{/* Whether there is a program: "true" or nothing. Takes the root and the program. */}}
 {{- define "plimsoll.has" -}}
 {{- $root := index . 0 -}}
 {{- $program := index . 1 -}}
-{{- $mode := $root.Values.mode -}}
-{{- if eq $program "extender" -}}
-{{- if $root.Values.extender.enabled }}true{{ end -}}
-{{- else if eq $program "adapter" -}}
-{{- if has $mode (list "horizontal" "all") }}true{{ end -}}
-{{- else if has $mode (list "vertical" "all") -}}
-true
-{{- end -}}
+{{- $vertical := list "vertical" "all" -}}
+{{- $modes := dict "updater" $vertical "webhook" $vertical "adapter" (list "horizontal" "all") -}}
+{{- $isInMode := has $root.Values.mode (default (list $root.Values.mode) (get $modes $program)) -}}
+{{- if and $isInMode (index $root.Values $program).enabled }}true{{ end -}}
 {{- end }}
 
 {{/* The objects of a file. Takes the root and the path below files/. */}}
@@ -37,18 +33,37 @@ true
 {{- end }}
 {{- end }}
 
-{{/* An object with the labels and annotations of the release. Takes the root and the object. */}}
+{{/* An object of the release. Takes the root and the object. */}}
 {{- define "plimsoll.object" -}}
 {{- $root := index . 0 -}}
 {{- $object := index . 1 -}}
 {{- if hasKey $object "Error" }}{{ fail $object.Error }}{{ end -}}
+{{- $isOfPeople := contains "aggregate-to" (toString $object.metadata.labels) -}}
+{{- $isOfCluster := and (hasPrefix "ClusterRole" $object.kind) (not $isOfPeople) -}}
+{{- if and $root.Values.watchNamespace $isOfCluster -}}
+{{ include "plimsoll.rightsInNamespace" . }}
+{{- else -}}
+{{ include "plimsoll.print" . }}
+{{- end -}}
+{{- end }}
+
+{{/* An object with the labels and annotations of the release. Takes the root and the object. */}}
+{{- define "plimsoll.print" -}}
+{{- $root := index . 0 -}}
+{{- $object := index . 1 -}}
 {{- $isRight := hasSuffix "Role" $object.kind | or (hasSuffix "RoleBinding" $object.kind) -}}
 {{- if or $root.Values.rbac.create (not $isRight) -}}
 {{- $metadata := $object.metadata -}}
-{{- $labels := merge (deepCopy (default dict $metadata.labels)) (fromYaml (include "plimsoll.labels" $root)) -}}
-{{- $_ := set $metadata "labels" $labels -}}
+{{- $labels := default dict $metadata.labels | deepCopy -}}
+{{- $_ := set $metadata "labels" (merge $labels (fromYaml (include "plimsoll.labels" $root))) -}}
 {{- with $root.Values.global.annotations -}}
 {{- $_ := set $metadata "annotations" (merge (deepCopy (default dict $metadata.annotations)) .) -}}
+{{- end -}}
+{{- range $subject := $object.subjects -}}
+{{- $program := trimPrefix "plimsoll-" $subject.name -}}
+{{- if hasKey (default dict (get $root.Values $program)) "serviceAccount" -}}
+{{- $_ := set $subject "name" (include "plimsoll.accountName" (list $root $program)) -}}
+{{- end -}}
 {{- end -}}
 {{- $isOfLease := or (contains "lease" $metadata.name) (contains "feed" $metadata.name) -}}
 {{- if and $isRight $isOfLease -}}
@@ -59,12 +74,58 @@ true
 {{- end -}}
 {{- end }}
 
+{{/* A ClusterRole with watchNamespace: a Role of that namespace, and a ClusterRole of what no
+namespace has. A ClusterRoleBinding is nothing: both are bound here. Takes the root and the object. */}}
+{{- define "plimsoll.rightsInNamespace" -}}
+{{- $root := index . 0 -}}
+{{- $role := index . 1 -}}
+{{- $namespace := $root.Values.watchNamespace -}}
+{{- if eq $role.kind "ClusterRole" -}}
+{{- $ofCluster := list "nodes" "nodepools" "nodeclaims" "clusterroles" -}}
+{{- /* Another webhook and its Service can be in any namespace. */ -}}
+{{- $ofCluster = concat $ofCluster (list "mutatingwebhookconfigurations" "endpointslices") -}}
+{{- /* No other autoscaler is looked for, and no policy of the cluster read. */ -}}
+{{- $unused := list "leases" "clustersizingpolicies" "clustersizingpolicies/status" -}}
+{{- $rules := dict "Role" list "ClusterRole" list -}}
+{{- range $rule := $role.rules -}}
+{{- range $resource := $rule.resources -}}
+{{- $one := merge (dict "resources" (list $resource)) $rule -}}
+{{- if eq $resource "namespaces" -}}
+{{- $_ := set $one "resourceNames" (list $namespace) -}}
+{{- end -}}
+{{- $kind := has $resource (append $ofCluster "namespaces") | ternary "ClusterRole" "Role" -}}
+{{- if not (has $resource $unused) -}}
+{{- $_ := set $rules $kind (append (get $rules $kind) $one) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $kind, $rules := $rules -}}
+{{- if $rules -}}
+{{- $metadata := pick $role.metadata "name" "labels" -}}
+{{- if eq $kind "Role" -}}
+{{- $name := printf "%s-workloads" $metadata.name -}}
+{{- $metadata = merge (dict "name" $name "namespace" $namespace) $metadata -}}
+{{- end -}}
+{{- $part := dict "apiVersion" $role.apiVersion "kind" $kind "metadata" $metadata "rules" $rules }}
+{{ include "plimsoll.print" (list $root (deepCopy $part)) }}
+{{- $program := get $metadata.labels "app.kubernetes.io/name" }}
+{{- $subject := dict "kind" "ServiceAccount" "namespace" $root.Release.Namespace
+      "name" (printf "plimsoll-%s" $program) }}
+{{- $ref := dict "apiGroup" "rbac.authorization.k8s.io" "kind" $kind "name" $metadata.name }}
+{{ include "plimsoll.print" (list $root (dict "apiVersion" $role.apiVersion
+      "kind" (printf "%sBinding" $kind) "metadata" (deepCopy $metadata)
+      "roleRef" $ref "subjects" (list $subject))) }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
 {{- define "plimsoll.leaseNamespace" -}}
 {{ default .Release.Namespace .Values.leaderElection.namespace }}
 {{- end }}
 
-{{/* Rights of which some are for the recommender's Lease: with shards, for that of each shard. Takes
-the root and the file. */}}
+{{/* Rights of which some are for the recommender's Lease: with shards, for that of each shard.
+Takes the root and the file. */}}
 {{- define "plimsoll.leaseRights" -}}
 {{- $root := index . 0 -}}
 {{- $shards := int $root.Values.recommender.shards -}}

@@ -1,15 +1,30 @@
+{{/* The name of a program's ServiceAccount. Takes the root and the program. */}}
+{{- define "plimsoll.accountName" -}}
+{{- $root := index . 0 -}}
+{{- $program := index . 1 -}}
+{{- $account := (index $root.Values $program).serviceAccount -}}
+{{- if not (or $account.create $account.name) -}}
+{{- fail (printf "%s.serviceAccount.create=false needs %s.serviceAccount.name" $program $program) -}}
+{{- end -}}
+{{ default (printf "plimsoll-%s" $program) $account.name }}
+{{- end }}
+
 {{/* The ServiceAccount of a program. Takes the root, the program and its folder. */}}
 {{- define "plimsoll.account" -}}
 {{- $root := index . 0 -}}
-{{- $account := fromYaml (include "plimsoll.text" (list $root (printf "%s/service-account.yaml" (index . 2)))) -}}
-{{- with (index $root.Values (index . 1)).serviceAccount.annotations -}}
-{{- $_ := set $account.metadata "annotations" . -}}
-{{- end -}}
+{{- $values := (index $root.Values (index . 1)).serviceAccount -}}
+{{- if $values.create -}}
+{{- $file := printf "%s/service-account.yaml" (index . 2) -}}
+{{- $account := fromYaml (include "plimsoll.text" (list $root $file)) -}}
+{{- $_ := set $account.metadata "name" (include "plimsoll.accountName" .) -}}
+{{- with $values.annotations }}{{ $_ := set $account.metadata "annotations" . }}{{ end -}}
+{{- if not $values.automount }}{{ $_ := set $account "automountServiceAccountToken" false }}{{ end -}}
 {{ include "plimsoll.object" (list $root $account) }}
+{{- end -}}
 {{- end }}
 
-{{/* The Deployment of a program, and its disruption budget. Takes a dict: root, program, folder, args,
-and optionally env, volumes, volumeMounts, withoutArgs and shard. */}}
+{{/* The Deployment of a program, and its disruption budget. Takes a dict: root, program, folder,
+args, and optionally env, volumes, volumeMounts, withoutArgs, ports and shard. */}}
 {{- define "plimsoll.program" -}}
 {{- $root := .root -}}
 {{- $values := index $root.Values .program -}}
@@ -45,10 +60,16 @@ and optionally env, volumes, volumeMounts, withoutArgs and shard. */}}
 {{- end }}
 {{- end }}
 
-{{/* Flag of programs that hold beside other autoscalers. */}}
-{{- define "plimsoll.holdFlags" -}}
+{{/* Flags of recommender, updater and webhook. */}}
+{{- define "plimsoll.vpaFlags" -}}
+{{- with .Values.watchNamespace }}
+- --vpa-object-namespace={{ . }}
+{{- end }}
 {{- if ne .Values.otherAutoscalers "hold" }}
 - --other-autoscalers={{ .Values.otherAutoscalers }}
+{{- end }}
+{{- with .Values.featureGates }}
+- --feature-gates={{ . }}
 {{- end }}
 {{- end }}
 
@@ -80,20 +101,37 @@ and optionally env, volumes, volumeMounts, withoutArgs and shard. */}}
 {{- end }}
 {{- end }}
 
-{{/* Environment, volumes and mounts of a program that reads Prometheus, as a dict. Takes the root, the
-prefix of its variables, and the names of its variables by value. */}}
+{{/* Environment of a program that reads Prometheus. Takes the root, the prefix of its variables,
+and the names of its variables by value. */}}
 {{- define "plimsoll.prometheusVariables" -}}
 {{- $root := index . 0 -}}
 {{- $prefix := index . 1 -}}
 {{- $names := index . 2 -}}
 {{- $prometheus := $root.Values.prometheus -}}
+{{- if ne (empty $prometheus.username) (empty $prometheus.passwordKey) -}}
+{{- fail "prometheus.username and prometheus.passwordKey need each other" -}}
+{{- end -}}
 - name: {{ $prefix }}_{{ $names.address }}
   value: {{ $prometheus.address | quote }}
-{{- range $value := list "caKey" "tokenKey" "certificateKey" "privateKeyKey" }}
+{{- with $prometheus.username }}
+- name: {{ $prefix }}_{{ $names.username }}
+  value: {{ . | quote }}
+{{- end }}
+{{- range $value := list "caKey" "tokenKey" "passwordKey" "certificateKey" "privateKeyKey" }}
 {{- with index $prometheus $value }}
+{{- if not $prometheus.secretName }}
+{{- fail (printf "prometheus.%s needs prometheus.secretName" $value) }}
+{{- end }}
 - name: {{ $prefix }}_{{ index $names $value }}
   value: /etc/plimsoll/prometheus/{{ . }}
 {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Headers of requests to Prometheus, as flags. */}}
+{{- define "plimsoll.prometheusFlags" -}}
+{{- range $name, $value := .Values.prometheus.headers }}
+- {{ printf "--prometheus-header=%s=%s" $name $value | quote }}
 {{- end }}
 {{- end }}
 
@@ -132,6 +170,10 @@ prefix of its variables, and the names of its variables by value. */}}
 {{- $deployment := fromYaml (include "plimsoll.text" (list $root (printf "%s/deployment.yaml" .folder))) -}}
 {{- $spec := $deployment.spec -}}
 {{- $_ := set $spec "replicas" (int $values.replicas) -}}
+{{- with $values.updateStrategy }}{{ $_ := set $spec "strategy" . }}{{ end -}}
+{{- if ne $values.revisionHistoryLimit nil -}}
+{{- $_ := set $spec "revisionHistoryLimit" (int $values.revisionHistoryLimit) -}}
+{{- end -}}
 {{- $metadata := $spec.template.metadata -}}
 {{- $_ := set $metadata "labels" (merge (deepCopy $metadata.labels) $pod.labels $root.Values.global.labels) -}}
 {{- $_ := set $metadata "annotations" (merge (deepCopy $metadata.annotations) $pod.annotations $root.Values.global.annotations) -}}
@@ -145,6 +187,12 @@ prefix of its variables, and the names of its variables by value. */}}
 {{- end -}}
 {{- end -}}
 {{- $podSpec := $spec.template.spec -}}
+{{- $account := include "plimsoll.accountName" (list $root .program) -}}
+{{- $_ := set $podSpec "serviceAccountName" $account -}}
+{{- if not $values.serviceAccount.automount -}}
+{{- $_ := set $podSpec "automountServiceAccountToken" true -}}
+{{- end -}}
+{{- if $pod.hostNetwork }}{{ $_ := set $podSpec "dnsPolicy" "ClusterFirstWithHostNet" }}{{ end -}}
 {{- range $field := list "nodeSelector" "affinity" "tolerations" "topologySpreadConstraints" "hostNetwork" -}}
 {{- with index $pod $field }}{{ $_ := set $podSpec $field . }}{{ end -}}
 {{- end -}}
@@ -176,8 +224,16 @@ prefix of its variables, and the names of its variables by value. */}}
 {{- end -}}
 {{- with $pod.resources }}{{ $_ := set $container "resources" . }}{{ end -}}
 {{- $_ := set $container "securityContext" (mergeOverwrite (deepCopy $container.securityContext) $pod.containerSecurityContext) -}}
-{{- range $probe := list "livenessProbe" "readinessProbe" -}}
-{{- $_ := set $container $probe (mergeOverwrite (deepCopy (index $container $probe)) (index $pod $probe)) -}}
+{{- with $pod.startupProbe -}}
+{{- $_ := set $container "startupProbe" (deepCopy $container.livenessProbe) -}}
+{{- end -}}
+{{- range $probe := list "livenessProbe" "readinessProbe" "startupProbe" -}}
+{{- with index $pod $probe -}}
+{{- $_ := set $container $probe (mergeOverwrite (deepCopy (index $container $probe)) .) -}}
+{{- end -}}
+{{- end -}}
+{{- range $port := $container.ports -}}
+{{- with get (default dict $.ports) $port.name }}{{ $_ := set $port "containerPort" (int .) }}{{ end -}}
 {{- end -}}
 {{ include "plimsoll.object" (list $root $deployment) }}
 {{- end }}

@@ -75,13 +75,17 @@ impl Helm {
     pub(crate) async fn template_in(&self, namespace: &str, values: &[String]) -> Result<String> {
         let mut arguments = vec!["template", RELEASE, "--namespace", namespace];
         for value in values {
-            let flag = if value.contains("=[{") {
-                "--set-json"
-            } else {
-                "--set"
-            };
-            arguments.extend([flag, value]);
+            arguments.extend([flag_of(value), value]);
         }
         self.run(&arguments).await
+    }
+}
+
+/// The flag of a value: lists of objects are JSON.
+pub(crate) fn flag_of(value: &str) -> &'static str {
+    if value.contains("=[{") {
+        "--set-json"
+    } else {
+        "--set"
     }
 }

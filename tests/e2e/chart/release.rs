@@ -6,13 +6,17 @@ use e2e::deployment::{SUITE, all_ready};
 use e2e::{Namespace, another, eventually, kubectl_in, requests, target, workload};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{Pod, Service, ServiceAccount};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::api::ListParams;
+use kube::api::{DeleteParams, ListParams, LogParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 
-use super::helm::{Helm, NAMESPACE, RELEASE};
+use super::helm::{Helm, NAMESPACE, RELEASE, flag_of};
+
+/// A definition that another release takes over.
+const TAKEN_OVER: &str = "substitutes.autoscaling.crane.io";
 
 /// Names of the Deployments of the release.
 async fn programs(client: &Client) -> Result<Vec<String>> {
@@ -32,7 +36,7 @@ pub(crate) async fn upgrade(helm: &Helm, client: &Client, values: &[&str]) -> Re
         "--create-namespace",
     ];
     for value in values {
-        arguments.extend(["--set", value]);
+        arguments.extend([flag_of(value), value]);
     }
     let printed = helm.run(&arguments).await?;
     all_ready(client, SUITE).await?;
@@ -70,7 +74,7 @@ async fn a_release_changes_its_mode_and_leaves_nothing_but_the_objects() -> Resu
     .await?;
     let sized = async || {
         let pods = own.pods_of("web").await?;
-        let is_sized = |pod: &k8s_openapi::api::core::v1::Pod| {
+        let is_sized = |pod: &Pod| {
             let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
             let requests = containers.filter_map(|it| it.resources.as_ref()?.requests.as_ref());
             requests
@@ -100,12 +104,19 @@ async fn a_release_changes_its_mode_and_leaves_nothing_but_the_objects() -> Resu
     assert_eq!(programs(&client).await?, ["plimsoll-recommender"]);
     unregistered(&client).await?;
 
+    // Another release takes a definition over.
+    let owner = json!({"metadata": {"annotations": {"meta.helm.sh/release-name": "crane"}}});
+    Namespace::cluster(client.clone())
+        .patch::<CustomResourceDefinition>(TAKEN_OVER, owner)
+        .await?;
     upgrade(&helm, &client, &["mode=all"]).await?;
     let services: Api<APIService> = Api::all(client.clone());
     let external = services.get("v1beta1.external.metrics.k8s.io").await?;
     let service = external.spec.and_then(|spec| spec.service);
     let owner = service.and_then(|service| service.name);
     assert_eq!(owner.as_deref(), Some("plimsoll-adapter"));
+
+    check_tests(&helm, &client).await?;
 
     helm.run_without_chart(&["uninstall", RELEASE, "--namespace", NAMESPACE, "--wait"])
         .await?;
@@ -117,6 +128,35 @@ async fn a_release_changes_its_mode_and_leaves_nothing_but_the_objects() -> Resu
     // The definitions that the uninstalled release left are no obstacle.
     upgrade(&helm, &client, &[]).await?;
     sandbox.down().await
+}
+
+/// Checks that the test of the release passes, that it fails without a Service, and that its objects
+/// are gone when it has passed.
+async fn check_tests(helm: &Helm, client: &Client) -> Result<()> {
+    let test = ["test", RELEASE, "--namespace", NAMESPACE];
+    helm.run_without_chart(&test).await?;
+    let services: Api<Service> = Api::namespaced(client.clone(), NAMESPACE);
+    let service = services.get("vpa-webhook").await?;
+    services
+        .delete("vpa-webhook", &DeleteParams::default())
+        .await?;
+    let failed = helm.run_without_chart(&test).await;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    let log = pods.logs("plimsoll-test", &LogParams::default()).await?;
+    ensure!(failed.is_err() && log.contains("does not exist"), "{log}");
+
+    let again = json!({"metadata": {"name": "vpa-webhook", "labels": service.labels(),
+                                     "annotations": service.annotations()},
+                       "spec": {"selector": service.spec.iter().find_map(|it| it.selector.clone()),
+                                "ports": service.spec.iter().find_map(|it| it.ports.clone())}});
+    services
+        .create(&PostParams::default(), &serde_json::from_value(again)?)
+        .await?;
+    helm.run_without_chart(&test).await?;
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), NAMESPACE);
+    ensure!(accounts.get_opt("plimsoll-test").await?.is_none());
+    ensure!(pods.get_opt("plimsoll-test").await?.is_none());
+    Ok(())
 }
 
 /// Waits until the garbage collector has deleted the registration with its owner.
@@ -142,8 +182,8 @@ pub(crate) async fn check_uninstalled(client: &Client) -> Result<()> {
         assert!(services.get_opt(name).await?.is_none(), "{name}");
     }
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    definitions
-        .get("verticalpodautoscalers.autoscaling.k8s.io")
-        .await?;
+    for definition in api::crd::all() {
+        definitions.get(&definition.name_any()).await?;
+    }
     Ok(())
 }

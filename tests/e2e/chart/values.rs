@@ -16,7 +16,16 @@ type Case = (&'static str, &'static str, &'static [&'static str]);
 const PROMETHEUS: &[&str] = &[
     "prometheus.address=http://prometheus",
     "prometheus.secretName=read",
+    "adapter.rules=rules: []",
 ];
+const BASIC: &[&str] = &[
+    "prometheus.address=http://prometheus",
+    "prometheus.secretName=read",
+    "adapter.rules=rules: []",
+    "prometheus.username=reader",
+    "prometheus.passwordKey=password",
+];
+const ONE_NAMESPACE: &[&str] = &["mode=vertical", "extender.enabled=false"];
 const CASES: &[Case] = &[
     ("mode", "vertical", &[]),
     ("global.imageRegistry", "registry.example.com", &[]),
@@ -32,6 +41,7 @@ const CASES: &[Case] = &[
     ("rbac.aggregate", "false", &[]),
     ("leaderElection.namespace", "kube-system", &[]),
     ("otherAutoscalers", "ignore", &["mode=vertical"]),
+    ("watchNamespace", "shop", ONE_NAMESPACE),
     ("leaderElection.leaseDuration", "3s", &[]),
     ("leaderElection.renewDeadline", "2s", &[]),
     ("leaderElection.retryPeriod", "500ms", &[]),
@@ -39,6 +49,9 @@ const CASES: &[Case] = &[
     ("prometheus.secretName", "other", PROMETHEUS),
     ("prometheus.caKey", "ca.crt", PROMETHEUS),
     ("prometheus.tokenKey", "token", PROMETHEUS),
+    ("prometheus.username", "other", BASIC),
+    ("prometheus.passwordKey", "other", BASIC),
+    ("prometheus.headers.X-Scope-OrgID", "shop", PROMETHEUS),
     ("prometheus.certificateKey", "tls.crt", PROMETHEUS),
     ("prometheus.privateKeyKey", "tls.key", PROMETHEUS),
     ("featureGates", "InPlace=true", &[]),
@@ -52,20 +65,49 @@ const CASES: &[Case] = &[
     ("updater.evictionTolerance", "0.25", &[]),
     ("updater.minReplicas", "3", &[]),
     ("updater.evictionRateLimit", "1", &[]),
+    ("updater.evictionRateBurst", "5", &[]),
     ("updater.namespaceEvictionRateLimit", "0.5", &[]),
+    ("updater.namespaceEvictionRateBurst", "5", &[]),
+    ("updater.podUpdateThreshold", "0.2", &[]),
+    ("updater.settlingTime", "1m", &[]),
+    ("updater.inPlaceSkipDisruptionBudget", "true", &[]),
+    ("updater.makeRoom", "dry-run", &[]),
     ("updater.rollingUpdates", "true", &[]),
     ("updater.rebalancing", "true", &[]),
     ("webhook.failurePolicy", "Fail", &[]),
     ("webhook.timeoutSeconds", "10", &[]),
+    ("webhook.namespaceSelector.matchLabels.team", "a", &[]),
+    ("webhook.objectSelector.matchLabels.team", "a", &[]),
+    ("webhook.matchConditions", CONDITIONS, &[]),
+    ("webhook.reinvocationPolicy", "IfNeeded", &[]),
+    ("webhook.port", "9443", &[]),
     ("webhook.nodeGroups", "true", &[]),
     ("webhook.apiServerNetworks[0]", "10.0.0.0/24", &[]),
     ("adapter.apiServices.custom", "false", &[]),
     ("adapter.apiServices.external", "false", &[]),
-    ("adapter.rules", "rules: []", PROMETHEUS),
+    ("adapter.rules", "rules: []", RULES),
     ("adapter.routes", "routes: []", &[]),
+    ("recommender.enabled", "false", &[]),
+    ("updater.enabled", "false", &[]),
+    ("webhook.enabled", "false", &[]),
+    ("adapter.enabled", "false", &[]),
     ("extender.enabled", "false", &[]),
+    ("metrics.podMonitor.enabled", "true", &[]),
+    ("metrics.podMonitor.labels.team", "a", MONITOR),
+    ("metrics.podMonitor.interval", "30s", MONITOR),
+    ("networkPolicy.enabled", "true", &[]),
+    ("policies", POLICIES, &["recommender.sizingPolicies=true"]),
+    ("test.image.repository", "registry.example.com/other", &[]),
+    ("test.image.tag", "1.2.3", &[]),
+    ("test.image.digest", DIGEST, &[]),
+    ("test.image.pullPolicy", "Always", &[]),
     ("extraObjects", EXTRA, &[]),
 ];
+const RULES: &[&str] = &["prometheus.address=http://prometheus"];
+const MONITOR: &[&str] = &["metrics.podMonitor.enabled=true"];
+const CONDITIONS: &str = r#"[{"name": "jobs", "expression": "true"}]"#;
+const POLICIES: &str =
+    r#"[{"name": "all", "spec": {}}, {"name": "web", "namespace": "shop", "spec": {}}]"#;
 const EXTRA: &str = r#"[{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "extra", "namespace": "shop"}}]"#;
 
 /// Values that each program has.
@@ -93,10 +135,16 @@ const OF_PROGRAMS: &[(&str, &str)] = &[
     ("pod.hostNetwork", "true"),
     ("pod.livenessProbe.failureThreshold", "5"),
     ("pod.readinessProbe.failureThreshold", "5"),
+    ("pod.startupProbe.failureThreshold", "30"),
     ("disruptionBudget.enabled", "false"),
     ("disruptionBudget.maxUnavailable", "0"),
     ("disruptionBudget.unhealthyPodEvictionPolicy", "AlwaysAllow"),
+    ("serviceAccount.create", "false"),
+    ("serviceAccount.name", "other"),
     ("serviceAccount.annotations.team", "platform"),
+    ("serviceAccount.automount", "false"),
+    ("revisionHistoryLimit", "3"),
+    ("updateStrategy.type", "Recreate"),
 ];
 const DIGEST: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 const PROGRAMS: [&str; 5] = ["recommender", "updater", "webhook", "adapter", "extender"];
@@ -117,7 +165,13 @@ fn cases() -> Vec<(String, &'static str, Vec<String>)> {
         .map(|(path, value, needs)| ((*path).to_owned(), *value, base(needs)));
     let of_programs = PROGRAMS.iter().flat_map(|program| {
         let values = OF_PROGRAMS.iter();
-        values.map(move |(path, value)| (format!("{program}.{path}"), *value, base(&[])))
+        values.map(move |(path, value)| {
+            let mut before = base(&[]);
+            if *path == "serviceAccount.create" {
+                before.push(format!("{program}.serviceAccount.name=other"));
+            }
+            (format!("{program}.{path}"), *value, before)
+        })
     });
     own.chain(of_programs).collect()
 }

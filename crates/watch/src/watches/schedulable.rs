@@ -42,13 +42,14 @@ impl Watches {
     }
 
     /// Watches the templates of `DaemonSets` in every namespace, in or out of scope, since their
-    /// pods use shared nodes.
+    /// pods use shared nodes. In a scope of one namespace, where a Role is enough, only its own
+    /// count.
     #[must_use]
     pub fn daemons(self) -> Self {
         let writer = self.writer(Resource::Daemons, |view| &mut view.daemons);
         let read =
             |item: &Item<'_>| Reading::of(item.key(), item.parse().map(DaemonSetShare::from_k8s));
-        let source = self.cluster_source::<DaemonSet>(excluded_fields::DAEMONS);
+        let source = self.source::<DaemonSet>(excluded_fields::DAEMONS);
         self.followed(source, writer, read)
     }
 

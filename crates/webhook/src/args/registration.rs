@@ -3,7 +3,10 @@
 use anyhow::ensure;
 
 use super::webhook_labels::labels;
-use crate::registration::{Address, FailurePolicy, NamespaceScope, Registration};
+use crate::registration::{
+    Address, FailurePolicy, NamespaceScope, Registration, Selection, check_conditions,
+    check_selector, from_json,
+};
 
 /// Flags of the registration.
 #[derive(Debug, Clone, clap::Args)]
@@ -38,6 +41,20 @@ pub struct RegistrationArgs {
     /// Labels of the `MutatingWebhookConfiguration`, as name:value,name:value.
     #[arg(long, default_value = "", value_name = "LABELS")]
     pub webhook_labels: String,
+    /// Label selector (JSON) of namespaces whose objects are reviewed, such as
+    /// {"matchLabels":{"team":"a"}}. Namespaces that other flags exclude stay excluded.
+    #[arg(long, default_value = "", value_name = "SELECTOR")]
+    pub webhook_namespace_selector: String,
+    /// Label selector (JSON) of pods and VPA objects that are reviewed, in addition to the label
+    /// plimsoll.dev/disable-webhook.
+    #[arg(long, default_value = "", value_name = "SELECTOR")]
+    pub webhook_object_selector: String,
+    /// Match conditions (JSON) of reviews: [{"name":"...","expression":"CEL"}, ...].
+    #[arg(long, default_value = "", value_name = "CONDITIONS")]
+    pub webhook_match_conditions: String,
+    /// Review of pods that a later webhook changed: Never or `IfNeeded`.
+    #[arg(long, default_value = "Never", value_parser = ["Never", "IfNeeded"], value_name = "POLICY")]
+    pub webhook_reinvocation_policy: String,
 }
 
 impl RegistrationArgs {
@@ -51,6 +68,7 @@ impl RegistrationArgs {
         if !self.register_webhook {
             return Ok(None);
         }
+        let selection = self.selection()?;
         let address = if self.register_by_url {
             Address::Url(url(&self.webhook_address, &self.webhook_port)?)
         } else {
@@ -70,7 +88,28 @@ impl RegistrationArgs {
             timeout_seconds: self.webhook_timeout_seconds,
             namespaces: NamespaceScope::new(failure_policy, own_namespace, only, ignored)?,
             failure_policy,
+            selection,
+            is_reinvoked: self.webhook_reinvocation_policy == "IfNeeded",
         }))
+    }
+
+    fn selection(&self) -> anyhow::Result<Selection> {
+        let selector = |flag: &str, json: &str| {
+            let selector = from_json(flag, json)?;
+            check_selector(flag, &selector)?;
+            anyhow::Ok(selector)
+        };
+        let flag = "webhook-match-conditions";
+        let match_conditions: Vec<_> = from_json(flag, &self.webhook_match_conditions)?;
+        check_conditions(flag, &match_conditions)?;
+        Ok(Selection {
+            namespace_selector: selector(
+                "webhook-namespace-selector",
+                &self.webhook_namespace_selector,
+            )?,
+            object_selector: selector("webhook-object-selector", &self.webhook_object_selector)?,
+            match_conditions,
+        })
     }
 }
 
@@ -100,6 +139,7 @@ fn url(address: &str, port: &str) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+    use serde_json::json;
 
     use super::*;
     use crate::args::{Args, PROGRAM};
@@ -143,5 +183,87 @@ mod tests {
             assert_eq!((client.url.as_deref(), found), (url, port), "{line}");
         }
         assert_eq!(registered(&format!("{by_url}=https")), None);
+    }
+
+    #[test]
+    fn selectors_and_conditions_are_added_to_the_own_ones() {
+        let line = r#"--webhook-namespace-selector={"matchLabels":{"size":"true"}}
+            --webhook-object-selector={"matchExpressions":[{"key":"app","operator":"Exists"}]}
+            --webhook-match-conditions=[{"name":"a","expression":"true"}]
+            --webhook-reinvocation-policy=IfNeeded"#;
+        let desired = registered(line).expect("a registration");
+        let webhook = json!(desired.webhooks)[0].take();
+        assert_eq!(
+            webhook["namespaceSelector"],
+            json!({"matchLabels": {"size": "true"}})
+        );
+        let own =
+            json!({"key": "plimsoll.dev/disable-webhook", "operator": "NotIn", "values": ["true"]});
+        let app = json!({"key": "app", "operator": "Exists"});
+        assert_eq!(
+            webhook["objectSelector"],
+            json!({"matchExpressions": [own, app]})
+        );
+        assert_eq!(
+            webhook["matchConditions"],
+            json!([{"name": "a", "expression": "true"}])
+        );
+        assert_eq!(webhook["reinvocationPolicy"], "IfNeeded");
+    }
+
+    #[test]
+    fn startup_boosts_exclude_a_second_review() {
+        for (policy, has_boosts, expected) in [
+            ("Never", true, true),
+            ("IfNeeded", false, true),
+            ("IfNeeded", true, false),
+        ] {
+            let line = format!("--webhook-reinvocation-policy={policy}");
+            let args: Args = PROGRAM.parse_line(&line).expect("a policy");
+            let registration = args.registration.registration("suite", "", &[]);
+            let registration = registration.expect("valid").expect("a registration");
+            let found = registration.check_reinvocation(has_boosts);
+            assert_eq!(found.is_ok(), expected, "{policy} {has_boosts}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_selection_is_refused_with_its_flag() {
+        let is = |operator: &str| {
+            format!(r#"{{"matchExpressions":[{{"key":"a","operator":"{operator}"}}]}}"#)
+        };
+        for (flag, value, part) in [
+            ("namespace-selector", "team=a".to_owned(), "JSON"),
+            ("namespace-selector", "[]".to_owned(), "JSON"),
+            (
+                "namespace-selector",
+                r#"{"matchLabel":{"a":"b"}}"#.to_owned(),
+                "known",
+            ),
+            ("namespace-selector", is("In"), "needs values"),
+            ("object-selector", is("Equals"), "Equals"),
+            (
+                "match-conditions",
+                r#"[{"name":"a","expression":""}]"#.to_owned(),
+                "no expression",
+            ),
+            (
+                "match-conditions",
+                r#"[{"name":"a","expression":"x"},{"name":"a","expression":"y"}]"#.to_owned(),
+                "twice",
+            ),
+        ] {
+            let line = format!("--webhook-{flag}={value}");
+            let args: Args = PROGRAM.parse_line(&line).expect("a text");
+            let error = args.registration.registration("suite", "", &[]);
+            let error = format!("{:#}", error.expect_err(&line));
+            assert!(error.contains(&format!("--webhook-{flag}")), "{error}");
+            assert!(error.contains(part), "{error}");
+        }
+        assert!(
+            PROGRAM
+                .parse_line::<Args>("--webhook-reinvocation-policy=Always")
+                .is_err()
+        );
     }
 }

@@ -12,8 +12,8 @@ use serde_json::json;
 
 use super::deployment_rollout::Replica;
 use super::{
-    CONFIGURATION, Owner, REPLICA_SET_ANNOTATION, REVISION_ANNOTATION, Registration, bundle_of,
-    is_current,
+    CONFIGURATION, Owner, REPLICA_SET_ANNOTATION, REVISION_ANNOTATION, Registration,
+    SELECTION_ANNOTATION, bundle_of, is_current, selection_of,
 };
 
 /// The field manager that creates the configuration.
@@ -99,6 +99,7 @@ async fn try_register(
             REPLICA_SET_ANNOTATION,
             known.map(|replica| replica.replica_set().to_owned()),
         ),
+        (SELECTION_ANNOTATION, selection_of(&desired).cloned()),
     ]);
     let Some(current) = current else {
         let annotations = annotations.into_iter();

@@ -20,7 +20,9 @@ use tokio_util::sync::CancellationToken;
 use view::View;
 use webhook::metrics::Metrics;
 use webhook::overload::Overload;
-use webhook::registration::{Address, FailurePolicy, NamespaceScope, Registrar, Registration};
+use webhook::registration::{
+    Address, FailurePolicy, NamespaceScope, Registrar, Registration, Selection,
+};
 use webhook::serve::ReviewHandler;
 
 use crate::api_server::ApiServer;
@@ -125,5 +127,7 @@ pub(crate) fn registration() -> Registration {
         timeout_seconds: 10,
         failure_policy: FailurePolicy::Ignore,
         namespaces: NamespaceScope::AllExcept(Vec::new()),
+        selection: Selection::default(),
+        is_reinvoked: false,
     }
 }

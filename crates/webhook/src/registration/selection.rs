@@ -1,0 +1,244 @@
+//! The selection of objects by flags: selectors, match conditions, and the reinvocation policy. What
+//! flags add to the configuration is recorded in an annotation of it, so that it is removed with the
+//! flag, and additions of other clients stay.
+
+use anyhow::{Context as _, ensure};
+use k8s_openapi::api::admissionregistration::v1::{MatchCondition, MutatingWebhookConfiguration};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The annotation of the configuration with the selection of its flags as JSON.
+pub(crate) const ANNOTATION: &str = "plimsoll.dev/registered-selection";
+/// Maximum number of match conditions in Kubernetes.
+const MAX_CONDITIONS: usize = 64;
+
+/// Selectors and conditions in addition to those of namespaces and of the opt-out label.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Selection {
+    /// Labels of namespaces.
+    pub namespace_selector: LabelSelector,
+    /// Labels of pods and VPA objects.
+    pub object_selector: LabelSelector,
+    /// CEL expressions that must be true.
+    pub match_conditions: Vec<MatchCondition>,
+}
+
+/// Parses the JSON of a flag; empty is the default. Unknown fields are refused: a selector without
+/// the misspelled field would select everything.
+pub fn from_json<T>(flag: &str, json: &str) -> anyhow::Result<T>
+where
+    T: DeserializeOwned + Serialize + Default,
+{
+    if json.is_empty() {
+        return Ok(T::default());
+    }
+    let refused = || format!("--{flag} is not the JSON of its kind");
+    let value: Value = serde_json::from_str(json).with_context(refused)?;
+    let parsed: T = serde_json::from_value(value.clone()).with_context(refused)?;
+    let known = serde_json::to_value(&parsed).with_context(refused)?;
+    ensure!(
+        known == value,
+        "--{flag}: of {value}, only {known} is known"
+    );
+    Ok(parsed)
+}
+
+/// Checks the operators of a selector.
+pub fn check_selector(flag: &str, selector: &LabelSelector) -> anyhow::Result<()> {
+    for one in selector.match_expressions.iter().flatten() {
+        let has_values = one.values.iter().flatten().next().is_some();
+        let key = &one.key;
+        ensure!(!key.is_empty(), "--{flag}: a requirement has no key");
+        match one.operator.as_str() {
+            "In" | "NotIn" => ensure!(has_values, "--{flag}: {key} {} needs values", one.operator),
+            "Exists" | "DoesNotExist" => ensure!(
+                !has_values,
+                "--{flag}: {key} {} excludes values",
+                one.operator
+            ),
+            other => anyhow::bail!(
+                "--{flag}: {other:?} of {key} is not In, NotIn, Exists or DoesNotExist"
+            ),
+        }
+    }
+    Ok(())
+}
+
+/// Checks names and number of conditions. The API server compiles their expressions.
+pub fn check_conditions(flag: &str, conditions: &[MatchCondition]) -> anyhow::Result<()> {
+    ensure!(
+        conditions.len() <= MAX_CONDITIONS,
+        "--{flag}: {} are more than {MAX_CONDITIONS} conditions",
+        conditions.len()
+    );
+    for (index, condition) in conditions.iter().enumerate() {
+        let name = &condition.name;
+        ensure!(!name.is_empty(), "--{flag}: a condition has no name");
+        ensure!(
+            !condition.expression.trim().is_empty(),
+            "--{flag}: {name} has no expression"
+        );
+        let is_first = conditions[..index].iter().all(|other| other.name != *name);
+        ensure!(is_first, "--{flag}: {name} is there twice");
+    }
+    Ok(())
+}
+
+impl Selection {
+    /// The selection that is recorded in a configuration.
+    pub(super) fn recorded(current: Option<&MutatingWebhookConfiguration>) -> Self {
+        let annotations = current.and_then(|current| current.metadata.annotations.as_ref());
+        let recorded = annotations.and_then(|annotations| annotations.get(ANNOTATION));
+        let parsed = recorded.and_then(|json| serde_json::from_str(json).ok());
+        parsed.unwrap_or_default()
+    }
+
+    /// The value of the annotation; `None` without flags.
+    pub(super) fn record(&self) -> Option<String> {
+        let is_empty = *self == Self::default();
+        (!is_empty).then(|| serde_json::to_string(self).unwrap_or_default())
+    }
+}
+
+/// The selector without the requirements of `removed`.
+pub(super) fn without(selector: &LabelSelector, removed: &LabelSelector) -> LabelSelector {
+    let gone = |key: &str, value: &str| {
+        let labels = removed.match_labels.as_ref();
+        labels
+            .and_then(|labels| labels.get(key))
+            .map(String::as_str)
+            == Some(value)
+    };
+    let mut left = selector.clone();
+    if let Some(labels) = &mut left.match_labels {
+        labels.retain(|key, value| !gone(key, value));
+    }
+    if let Some(expressions) = &mut left.match_expressions {
+        let removed = removed.match_expressions.as_deref().unwrap_or_default();
+        expressions.retain(|one| !removed.contains(one));
+    }
+    normal(left)
+}
+
+/// The selector with the requirements of `added`.
+pub(super) fn with(mut selector: LabelSelector, added: &LabelSelector) -> LabelSelector {
+    if let Some(labels) = &added.match_labels {
+        let own = selector.match_labels.get_or_insert_default();
+        own.extend(labels.clone());
+    }
+    if let Some(expressions) = &added.match_expressions {
+        let own = selector.match_expressions.get_or_insert_default();
+        let added = expressions.iter().filter(|one| !own.contains(one));
+        let added: Vec<_> = added.cloned().collect();
+        own.extend(added);
+    }
+    normal(selector)
+}
+
+fn normal(selector: LabelSelector) -> LabelSelector {
+    LabelSelector {
+        match_expressions: selector.match_expressions.filter(|list| !list.is_empty()),
+        match_labels: selector.match_labels.filter(|labels| !labels.is_empty()),
+    }
+}
+
+/// The conditions without those of `removed`, and with those of `added` last.
+pub(super) fn conditions(
+    current: Option<&Vec<MatchCondition>>,
+    removed: &[MatchCondition],
+    added: &[MatchCondition],
+) -> Option<Vec<MatchCondition>> {
+    let kept = current.into_iter().flatten().filter(|one| {
+        let is_replaced = added.iter().any(|own| own.name == one.name);
+        !removed.contains(one) && !is_replaced
+    });
+    let all: Vec<MatchCondition> = kept.chain(added).cloned().collect();
+    Some(all).filter(|all| !all.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::tests::registration;
+    use super::super::{Registration, is_current};
+    use super::*;
+
+    fn selection(namespaces: Value, objects: Value, conditions: Value) -> Selection {
+        let json = json!({"namespaceSelector": namespaces, "objectSelector": objects,
+                          "matchConditions": conditions});
+        serde_json::from_value(json).expect("a selection")
+    }
+
+    fn desired(
+        selection: &Selection,
+        current: Option<&MutatingWebhookConfiguration>,
+    ) -> MutatingWebhookConfiguration {
+        let registration = Registration {
+            selection: selection.clone(),
+            ..registration()
+        };
+        registration.desired(Some("ours"), None, current)
+    }
+
+    fn webhook(configuration: &MutatingWebhookConfiguration) -> Value {
+        json!(configuration.webhooks)[0].take()
+    }
+
+    #[test]
+    fn a_selection_is_replaced_by_the_next_one_and_other_additions_stay() {
+        let key = "team";
+        let of = |values: &[&str]| json!({"key": key, "operator": "In", "values": values});
+        let first = selection(
+            json!({"matchLabels": {"size": "true"}, "matchExpressions": [of(&["a", "b"])]}),
+            json!({"matchExpressions": [of(&["c"])]}),
+            json!([{"name": "jobs", "expression": "first"}]),
+        );
+        let mut current = desired(&first, None);
+        assert!(is_current(&current, &desired(&first, Some(&current))));
+
+        // Another client, such as AKS.
+        let theirs = json!({"key": "control-plane", "operator": "NotIn", "values": ["true"]});
+        let mut changed = json!(current.webhooks);
+        let expressions = &mut changed[0]["namespaceSelector"]["matchExpressions"];
+        let list = expressions.as_array_mut().expect("a list");
+        list.push(theirs.clone());
+        let conditions = changed[0]["matchConditions"]
+            .as_array_mut()
+            .expect("a list");
+        conditions.push(json!({"name": "theirs", "expression": "true"}));
+        current.webhooks = serde_json::from_value(changed).expect("webhooks");
+
+        let second = selection(
+            json!({"matchExpressions": [of(&["b"])]}),
+            json!({}),
+            json!([{"name": "jobs", "expression": "second"}]),
+        );
+        let next = desired(&second, Some(&current));
+        assert!(!is_current(&current, &next));
+        let found = webhook(&next);
+        assert_eq!(
+            found["namespaceSelector"],
+            json!({"matchExpressions": [theirs, of(&["b"])]})
+        );
+        let opt_out = webhook(&desired(&Selection::default(), None))["objectSelector"].take();
+        assert_eq!(found["objectSelector"], opt_out);
+        assert_eq!(
+            found["matchConditions"],
+            json!([{"name": "theirs", "expression": "true"}, {"name": "jobs", "expression": "second"}])
+        );
+        assert!(is_current(&next, &desired(&second, Some(&next))));
+
+        let last = desired(&Selection::default(), Some(&next));
+        let found = webhook(&last);
+        assert_eq!(
+            found["namespaceSelector"],
+            json!({"matchExpressions": [theirs]})
+        );
+        assert_eq!(last.metadata.annotations, None);
+        assert!(!is_current(&next, &last));
+    }
+}
