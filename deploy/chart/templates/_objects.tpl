@@ -85,7 +85,8 @@ namespace has. A ClusterRoleBinding is nothing: both are bound here. Takes the r
 {{- /* Another webhook and its Service can be in any namespace. */ -}}
 {{- $ofCluster = concat $ofCluster (list "mutatingwebhookconfigurations" "endpointslices") -}}
 {{- /* No other autoscaler is looked for, and no policy of the cluster read. */ -}}
-{{- $unused := list "leases" "clustersizingpolicies" "clustersizingpolicies/status" -}}
+{{- $unused := list "leases" "subjectaccessreviews" "clustersizingpolicies" -}}
+{{- $unused = append $unused "clustersizingpolicies/status" -}}
 {{- $rules := dict "Role" list "ClusterRole" list -}}
 {{- range $rule := $role.rules -}}
 {{- range $resource := $rule.resources -}}
