@@ -8,12 +8,14 @@
 //! | topic | file |
 //! |---|---|
 //! | address and credentials of the store | `connection.rs` |
+//! | headers of every request | `header.rs` |
 //! | pieces of a range | `window.rs` |
 //! | responses | `answer.rs`, `instant.rs` |
 //! | query texts, possible series and labels | crate `promql` |
 
 mod connection;
 mod error;
+mod header;
 mod http;
 mod instant_response;
 mod range_response;
@@ -25,6 +27,7 @@ use model::{ContainerRef, Series};
 
 pub use connection::{Connection, Credentials, Secret};
 pub use error::{Detail, Excess, PrometheusError};
+pub use header::{HeaderError, headers};
 pub use http::{Exchange, Observer, Prometheus};
 pub use instant_response::{InstantSample, SeriesShape};
 pub use promql::{

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use sources::error_chain::with_causes;
 use sources::prometheus::{
     Connection, Credentials, Excess, Exchange, PodLabelSettings, Prometheus, PrometheusError,
-    Secret, UsageSeries, UsageSettings, Window,
+    Secret, UsageSeries, UsageSettings, Window, headers,
 };
 use tokio::net::TcpListener;
 
@@ -122,18 +122,25 @@ fn window() -> Window {
     Window::new(at(0), at(7), "1s".parse().expect("a step")).expect("not empty")
 }
 
-async fn connect(address: String, credentials: Credentials) -> (Prometheus, Codes) {
-    let connection = Connection {
+fn connection(address: String, credentials: Credentials) -> Connection {
+    Connection {
         address,
         credentials,
         query_timeout: Duration::from_secs(30),
         ..Connection::default()
-    };
+    }
+}
+
+async fn connect(address: String, credentials: Credentials) -> (Prometheus, Codes) {
+    connect_to(&connection(address, credentials)).await
+}
+
+async fn connect_to(connection: &Connection) -> (Prometheus, Codes) {
     let codes = Codes::default();
     let seen = Arc::clone(&codes);
     let observer =
         Arc::new(move |exchange: Exchange| seen.lock().expect("no panic").push(exchange.code));
-    let client = Prometheus::connect(&connection, observer).await;
+    let client = Prometheus::connect(connection, observer).await;
     (client.expect("a client"), codes)
 }
 
@@ -174,6 +181,28 @@ async fn requests_carry_the_credentials() {
     };
     check(Some("Basic bWU6cGFzcw=="), basic(), 200).await;
     check(Some("Bearer other"), basic(), 401).await;
+}
+
+#[tokio::test]
+async fn requests_carry_the_headers() {
+    for (header, expected) in [
+        ("Authorization=Token abc", 200),
+        ("X-Scope-OrgID=shop", 401),
+    ] {
+        let store = Store {
+            authorization: Some("Token abc"),
+            ..Store::new("container_")
+        };
+        let headers = headers(&[header.to_owned()], &Credentials::None).expect("a header");
+        let connection = Connection {
+            headers,
+            ..connection(store.serve().await, Credentials::None)
+        };
+        let (client, codes) = connect_to(&connection).await;
+        let read = read_cpu(&client).await;
+        let codes = codes.lock().expect("no panic");
+        assert_eq!(*codes, [Some(expected)], "{header}: {read:?}");
+    }
 }
 
 #[tokio::test]

@@ -74,8 +74,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end }}
 
-{{/* A ClusterRole with watchNamespace: a Role of that namespace, and a ClusterRole of what no
-namespace has. A ClusterRoleBinding is nothing: both are bound here. Takes the root and the object. */}}
+{{/* A ClusterRole with watchNamespace: a Role of that namespace, and a ClusterRole for resources of
+no namespace. A ClusterRoleBinding is nothing: both are bound here. Takes the root and the object. */}}
 {{- define "plimsoll.rightsInNamespace" -}}
 {{- $root := index . 0 -}}
 {{- $role := index . 1 -}}

@@ -1,4 +1,4 @@
-//! A release whose programs have rights in one namespace, installed beside definitions of others.
+//! A release whose programs have rights in one namespace, with definitions of other releases.
 
 use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;

@@ -4,9 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use http::{HeaderName, HeaderValue};
 use runtime::GoDuration;
-use sources::prometheus::{Connection, Credentials, Secret};
+use sources::prometheus::{Connection, Credentials, Secret, headers};
 
 use super::RulesConfig;
 
@@ -53,9 +52,20 @@ pub struct RulesArgs {
     /// --prometheus-ca-file is set.
     #[arg(long, conflicts_with = "prometheus_token_file")]
     pub prometheus_auth_incluster: bool,
-    /// Header of requests to Prometheus, as NAME=VALUE. Repeatable.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = header)]
-    pub prometheus_header: Vec<(HeaderName, HeaderValue)>,
+    /// User name for Prometheus. Needs --prometheus-password-file.
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "prometheus_password_file",
+        conflicts_with_all = ["prometheus_token_file", "prometheus_auth_incluster"]
+    )]
+    pub prometheus_username: Option<String>,
+    /// File with the password of --prometheus-username. Read each time series are listed.
+    #[arg(long, value_name = "FILE", requires = "prometheus_username")]
+    pub prometheus_password_file: Option<PathBuf>,
+    /// Header of requests to Prometheus, as NAME=VALUE, such as the tenant. Repeatable.
+    #[arg(long, value_name = "NAME=VALUE", hide_env_values = true)]
+    pub prometheus_header: Vec<String>,
     /// HTTP method of queries. With GET, queries that are too long for a URL are posted.
     #[arg(long, default_value = "GET", value_parser = ["GET", "POST"], value_name = "VERB")]
     pub prometheus_verb: String,
@@ -81,6 +91,8 @@ impl RulesArgs {
             prometheus_client_tls_key_file,
             prometheus_token_file,
             prometheus_auth_incluster,
+            prometheus_username,
+            prometheus_password_file,
             prometheus_header,
             prometheus_verb,
             prometheus_list_timeout,
@@ -107,16 +119,22 @@ impl RulesArgs {
             prometheus_auth_incluster.then(|| format!("{SERVICE_ACCOUNT}/{file}").into())
         };
         let token = prometheus_token_file.or_else(|| in_cluster("token"));
+        let token = token.map(|file| Credentials::Bearer(Secret::File(file)));
+        let basic = prometheus_username.zip(prometheus_password_file);
+        let basic = basic.map(|(username, file)| Credentials::Basic {
+            username,
+            password: Secret::File(file),
+        });
+        let credentials = token.or(basic).unwrap_or_default();
+        let headers = headers(&prometheus_header, &credentials);
         let connection = Connection {
             address: prometheus_url,
-            credentials: token.map_or(Credentials::None, |file| {
-                Credentials::Bearer(Secret::File(file))
-            }),
+            credentials,
             ca_file: prometheus_ca_file.or_else(|| in_cluster("ca.crt")),
             client_certificate: prometheus_client_tls_cert_file.zip(prometheus_client_tls_key_file),
             insecure: false,
             query_timeout: prometheus_list_timeout.0,
-            headers: prometheus_header,
+            headers: headers.context("--prometheus-header")?,
             always_post: prometheus_verb == "POST",
         };
         connection.check().context("--prometheus-url")?;
@@ -130,21 +148,6 @@ impl RulesArgs {
         };
         Ok((!config.is_empty()).then(|| settings(config.into())))
     }
-}
-
-fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
-    let (name, value) = text
-        .split_once('=')
-        .ok_or_else(|| "expected NAME=VALUE".to_owned())?;
-    let name: HeaderName = name
-        .trim()
-        .parse()
-        .map_err(|_| format!("{name:?} is not the name of a header"))?;
-    let value = value
-        .trim()
-        .parse()
-        .map_err(|_| "the value is not a header value".to_owned())?;
-    Ok((name, value))
 }
 
 #[cfg(test)]
@@ -202,7 +205,9 @@ mod tests {
         check(flag, &format!("Bearer({folder}/token)"));
         check(flag, &format!("Some(\"{folder}/ca.crt\")"));
         let header = "--prometheus-header=X-Scope-OrgID=a=b";
-        check(header, r#"headers: [("x-scope-orgid", "a=b")]"#);
+        check(header, r#"headers: [("x-scope-orgid", Sensitive)]"#);
+        let basic = "--prometheus-username=u --prometheus-password-file=/p";
+        check(basic, r#"Basic { username: "u", password: /p }"#);
         check("--prometheus-verb=POST", "always_post: true");
         check("--prometheus-list-timeout=5s", "query_timeout: 5s");
     }
@@ -210,12 +215,22 @@ mod tests {
     #[test]
     fn invalid_flags_are_rejected() {
         let both_tokens = "prometheus-token-file=/t --prometheus-auth-incluster";
+        let basic = "prometheus-username=u --prometheus-password-file=/p";
+        let token_and_user = format!("{basic} --prometheus-token-file=/t");
+        let user_and_header = format!("{basic} --prometheus-header=Authorization=x");
         for (flags, part) in [
             ("metrics-max-age=30s", "--metrics-max-age must not be less"),
             ("metrics-relist-interval=1ms", "--metrics-relist-interval"),
             ("prometheus-url=prometheus:9090", "--prometheus-url"),
             ("prometheus-verb=PUT", "--prometheus-verb"),
-            ("prometheus-header=x", "expected NAME=VALUE"),
+            (
+                "prometheus-header=x",
+                "--prometheus-header: expected NAME=VALUE",
+            ),
+            ("prometheus-username=u", "--prometheus-password-file"),
+            ("prometheus-password-file=/p", "--prometheus-username"),
+            (&token_and_user, "--prometheus-token-file"),
+            (&user_and_header, "--prometheus-header: authorization and"),
             ("prometheus-client-tls-cert-file=/c", "client-tls-key-file"),
             (both_tokens, "--prometheus-token-file"),
             ("prometheus-list-timeout=0s", "--prometheus-list-timeout"),

@@ -9,6 +9,7 @@ use runtime::GoDuration;
 use runtime::duration::positive_duration;
 use sources::prometheus::{
     Connection, Credentials, HistorySettings, PodLabelSettings, Secret, Step, UsageSettings,
+    headers,
 };
 
 /// Prometheus for `--storage=prometheus`.
@@ -56,6 +57,9 @@ pub struct HistoryArgs {
     /// File with the password, read for each attempt.
     #[arg(long, default_value = "", value_name = "FILE")]
     pub password_file: String,
+    /// Header of requests to Prometheus, as NAME=VALUE, such as the tenant. Repeatable.
+    #[arg(long, value_name = "NAME=VALUE", hide_env_values = true)]
+    pub prometheus_header: Vec<String>,
 
     /// Length of the history to fetch.
     #[arg(long, default_value = "8d", value_name = "DURATION")]
@@ -138,16 +142,18 @@ impl HistoryArgs {
             secret(self.password, self.password_file),
             environment,
         );
+        let credentials = token.map(Credentials::Bearer).or(basic).unwrap_or_default();
+        let headers = headers(&self.prometheus_header, &credentials);
         let connection = Connection {
             address: self.prometheus_address,
-            credentials: token.map(Credentials::Bearer).or(basic).unwrap_or_default(),
+            credentials,
             ca_file: self.prometheus_ca_file,
             client_certificate: self
                 .prometheus_client_cert_file
                 .zip(self.prometheus_client_key_file),
             insecure: self.prometheus_insecure,
             query_timeout: self.prometheus_query_timeout.0,
-            headers: Vec::new(),
+            headers: headers.context("--prometheus-header")?,
             always_post: false,
         };
         connection.check().context("--prometheus-address")?;
@@ -263,6 +269,10 @@ mod tests {
             ),
             ("--prometheus-query-timeout=30s", "query_timeout: 30s"),
             (
+                "--prometheus-header=X-Scope-OrgID=shop --prometheus-header=X-Team=a",
+                r#"headers: [("x-scope-orgid", Sensitive), ("x-team", Sensitive)]"#,
+            ),
+            (
                 "--prometheus-cadvisor-job-name=kubelet",
                 r#"job: "kubelet""#,
             ),
@@ -351,6 +361,14 @@ mod tests {
                 "--prometheus-client-key-file",
             ),
             ("--prometheus-query-timeout=0s", "at least 100ms"),
+            (
+                "--prometheus-header=tenant",
+                "--prometheus-header: expected",
+            ),
+            (
+                "--prometheus-header=Authorization=x --username=u",
+                "--prometheus-header: authorization and",
+            ),
         ] {
             check(line, &[], Err(part));
         }

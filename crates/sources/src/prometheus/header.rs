@@ -1,0 +1,121 @@
+//! Headers of every request to a store, such as the name of a tenant. A message never contains a
+//! value, which can be a credential.
+
+use http::header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
+use http::{HeaderName, HeaderValue};
+
+use super::Credentials;
+
+/// Headers that the client sets itself.
+const OWN: [HeaderName; 4] = [CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING];
+
+/// Reason why a header is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HeaderError {
+    /// No equals sign.
+    #[error("expected NAME=VALUE")]
+    Form,
+    /// Characters that no header name has.
+    #[error("{0:?} is not the name of a header")]
+    Name(String),
+    /// Characters that no header value has.
+    #[error("the value of {0} has a character that no header has")]
+    Value(HeaderName),
+    /// A header of the connection.
+    #[error("{0} is set by the client itself")]
+    Own(HeaderName),
+    /// Two credentials.
+    #[error("authorization and a token or user name exclude each other")]
+    TwoCredentials,
+}
+
+/// Parses headers of the form `NAME=VALUE`. `Debug` output of a value is `Sensitive`.
+pub fn headers(
+    texts: &[String],
+    credentials: &Credentials,
+) -> Result<Vec<(HeaderName, HeaderValue)>, HeaderError> {
+    let headers: Vec<_> = texts
+        .iter()
+        .map(|text| header(text))
+        .collect::<Result<_, _>>()?;
+    let is_authorized = headers.iter().any(|(name, _)| *name == AUTHORIZATION);
+    if is_authorized && !matches!(credentials, Credentials::None) {
+        return Err(HeaderError::TwoCredentials);
+    }
+    Ok(headers)
+}
+
+fn header(text: &str) -> Result<(HeaderName, HeaderValue), HeaderError> {
+    let (name, value) = text.split_once('=').ok_or(HeaderError::Form)?;
+    let name = name.trim();
+    let name: HeaderName = name
+        .parse()
+        .map_err(|_| HeaderError::Name(name.to_owned()))?;
+    if OWN.contains(&name) {
+        return Err(HeaderError::Own(name));
+    }
+    let Ok(mut value) = value.trim().parse::<HeaderValue>() else {
+        return Err(HeaderError::Value(name));
+    };
+    value.set_sensitive(true);
+    Ok((name, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prometheus::Secret;
+
+    /// `expected`: name and value, or a part of the error.
+    fn check(text: &str, expected: Result<(&str, &str), &str>) {
+        let found = headers(&[text.to_owned()], &Credentials::None);
+        match (found, expected) {
+            (Ok(found), Ok((name, value))) => {
+                assert_eq!(found[0].0, name);
+                assert_eq!(found[0].1, value);
+                assert!(!format!("{found:?}").contains(value), "{found:?}");
+            }
+            (Err(error), Err(part)) => {
+                let shown = error.to_string();
+                assert!(shown.contains(part) && !shown.contains("s3cret"), "{shown}");
+            }
+            (found, expected) => panic!("{text}: {found:?}, expected {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn names_and_values_are_checked_and_values_never_shown() {
+        check("X-Scope-OrgID=shop", Ok(("x-scope-orgid", "shop")));
+        check("X-Scope-OrgID = a=b ", Ok(("x-scope-orgid", "a=b")));
+        check(
+            "Authorization=Basic abc",
+            Ok(("authorization", "Basic abc")),
+        );
+        check("s3cret", Err("expected NAME=VALUE"));
+        check("X Scope=s3cret", Err(r#""X Scope" is not the name"#));
+        check("=s3cret", Err(r#""" is not the name"#));
+        check(
+            "X-Scope-OrgID=s3cret\u{7f}",
+            Err("the value of x-scope-orgid"),
+        );
+        check(
+            "X-Scope-OrgID=s3cret\nHost: a",
+            Err("the value of x-scope-orgid"),
+        );
+        check("Host=s3cret", Err("host is set by the client"));
+        check(
+            "Content-Length=9",
+            Err("content-length is set by the client"),
+        );
+    }
+
+    #[test]
+    fn one_credential_is_enough() {
+        let token = Credentials::Bearer(Secret::Text("t".to_owned()));
+        let tenant = ["X-Scope-OrgID=shop".to_owned()];
+        assert!(headers(&tenant, &token).is_ok());
+        let authorization = ["Authorization=Basic abc".to_owned()];
+        let error = headers(&authorization, &token).expect_err("two credentials");
+        assert_eq!(error, HeaderError::TwoCredentials);
+    }
+}
