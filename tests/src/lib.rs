@@ -10,6 +10,7 @@ mod control_plane;
 pub mod deployment;
 mod eventually;
 mod kubectl;
+pub mod manifests;
 mod namespace;
 mod objects;
 mod oom_kill;
