@@ -152,16 +152,22 @@ fn egress(layout: &Layout) -> Value {
     })
 }
 
-/// Audit policy: the metadata of requests of ServiceAccounts, except those of the control plane in
-/// `kube-system`. Nothing else costs time or space.
+/// Audit policy: the metadata of requests of service accounts, except those of the control plane in
+/// `kube-system`, and whole access reviews. Nothing else costs time or space.
 fn audit_policy() -> Value {
+    let accounts = ["system:serviceaccounts"];
+    let reviews = json!([{
+        "group": "authorization.k8s.io",
+        "resources": ["subjectaccessreviews"],
+    }]);
     json!({
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",
         "omitStages": ["RequestReceived"],
         "rules": [
             {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"]},
-            {"level": "Metadata", "userGroups": ["system:serviceaccounts"]},
+            {"level": "RequestResponse", "userGroups": accounts, "resources": reviews},
+            {"level": "Metadata", "userGroups": accounts},
             {"level": "None"},
         ],
     })
