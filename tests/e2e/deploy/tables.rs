@@ -282,7 +282,6 @@ pub(super) const COMPONENTS: &[(&str, &[&str], &[&str])] = &[
         "rules",
         &[
             "get /configmaps [plimsoll-adapter-rules]",
-            "list /namespaces",
             "list /nodes",
             "list /pods",
             "list /services",
