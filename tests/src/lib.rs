@@ -2,6 +2,7 @@
 //! namespace per test, and waiting for conditions instead of sleeping.
 
 mod address;
+pub mod audit_logs;
 mod availability;
 pub mod benchmark;
 mod certificates;
