@@ -15,8 +15,8 @@ use kube::{Api, Client, ResourceExt};
 use sandbox::{Options, Sandbox};
 use tokio::sync::OnceCell;
 
-use crate::eventually;
 use crate::upstream_vpa::folder_of_upstream;
+use crate::{audit_logs, eventually};
 
 /// Prefix of the sandboxes' names; the process id follows.
 const NAME: &str = "e2e-";
@@ -70,7 +70,10 @@ pub(crate) fn options(purpose: Option<&str>) -> Result<Options> {
         Some(purpose) => format!("{NAME}{id}-{purpose}"),
         None => format!("{NAME}{id}"),
     };
-    Ok(Options::new(name, program("sandbox")?))
+    Ok(Options {
+        audit_logs: audit_logs::of_this_run()?,
+        ..Options::new(name, program("sandbox")?)
+    })
 }
 
 /// The path of helm.

@@ -6,9 +6,11 @@ use std::net::Ipv4Addr;
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::events::v1::Event;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use sandbox::Sandbox;
+use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, ToSocketAddrs};
 
@@ -98,6 +100,23 @@ pub async fn all_ready(client: &Client, labels: &str) -> Result<()> {
             let is_ready = wanted > 0 && ready == wanted;
             ensure!(is_ready, "{ready} of {wanted} of {name} are ready");
         }
+        Ok(())
+    })
+    .await
+}
+
+/// Waits for the event that the certificate of a pod expires soon. `pod` is the begin of its name.
+pub async fn warns_of_expiry(client: &Client, pod: &str) -> Result<()> {
+    eventually("an event says that the certificate expires", async || {
+        let events = system(client).list::<Event>().await?;
+        let is_warning = |event: &Value| {
+            let regarding = event["regarding"]["name"].as_str().unwrap_or_default();
+            event["reason"] == "CertificateExpiring" && regarding.starts_with(pod)
+        };
+        ensure!(
+            events.iter().any(is_warning),
+            "there is no such event about {pod}*"
+        );
         Ok(())
     })
     .await

@@ -2,6 +2,7 @@
 //! namespace per test, and waiting for conditions instead of sleeping.
 
 mod address;
+pub mod audit_logs;
 mod availability;
 pub mod benchmark;
 mod certificates;
@@ -10,6 +11,7 @@ mod control_plane;
 pub mod deployment;
 mod eventually;
 mod kubectl;
+pub mod manifests;
 mod namespace;
 mod objects;
 mod oom_kill;

@@ -1,6 +1,7 @@
 //! Objects of a namespace as JSON, so that they may have any shape.
 
 use anyhow::{Result, ensure};
+use api::substitute::Substitute;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::jiff::tz::TimeZone;
@@ -158,6 +159,19 @@ impl Namespace {
             Ok(())
         })
         .await
+    }
+
+    /// Creates an object of a kind that programs know by its scale subresource only, with the pods of
+    /// this label `app`. Returns it as target of a VPA, and the owner references of its pods.
+    pub async fn scaled(&self, app: &str, replicas: usize) -> kube::Result<[Value; 2]> {
+        let spec = json!({"replicas": replicas, "substituteTargetRef": target("Deployment", app)});
+        let object = json!({"metadata": {"name": app}, "spec": spec});
+        let object = self.create::<Substitute>(object).await?;
+        let status = json!({"labelSelector": format!("app={app}"), "replicas": replicas});
+        self.patch_status::<Substitute>(app, &status).await?;
+        let reference = object_of::<Substitute>(json!({"name": app}));
+        let owner = json!({"uid": object["metadata"]["uid"], "controller": true});
+        Ok([reference.clone(), json!([with(reference, owner)])])
     }
 
     /// The pods with this label `app`.

@@ -1,8 +1,12 @@
 //! A certificate authority of a test's own, and what it signs.
 
 use anyhow::Result;
-use rcgen::{BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use k8s_openapi::jiff::{Timestamp, ToSpan as _, tz};
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd,
+};
 use rustls_pki_types::CertificateDer;
+use serde_json::{Value, json};
 
 /// An authority, with its key.
 #[derive(Debug)]
@@ -18,6 +22,16 @@ pub struct Issued {
     pub certificate: Certificate,
     /// Its key.
     pub key: KeyPair,
+}
+
+impl Issued {
+    /// A Secret of this name with both, as cert-manager writes it.
+    pub fn secret(&self, name: &str) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name},
+            "stringData": {"tls.crt": self.certificate.pem(), "tls.key": self.key.serialize_pem()},
+        })
+    }
 }
 
 impl Authority {
@@ -46,9 +60,21 @@ impl Authority {
 
     /// A certificate for this name or address.
     pub fn issue(&self, name: &str) -> Result<Issued> {
+        self.sign(&CertificateParams::new([name.to_owned()])?)
+    }
+
+    /// A certificate for this name that expires within three days, as one that nothing rotates.
+    pub fn issue_expiring(&self, name: &str) -> Result<Issued> {
+        let end = Timestamp::now().to_zoned(tz::TimeZone::UTC).date() + 2.days();
+        let (month, day) = (end.month().unsigned_abs(), end.day().unsigned_abs());
+        let mut params = CertificateParams::new([name.to_owned()])?;
+        params.not_after = date_time_ymd(end.year().into(), month, day);
+        self.sign(&params)
+    }
+
+    fn sign(&self, params: &CertificateParams) -> Result<Issued> {
         let key = KeyPair::generate()?;
-        let certificate =
-            CertificateParams::new([name.to_owned()])?.signed_by(&key, &self.issuer)?;
+        let certificate = params.signed_by(&key, &self.issuer)?;
         Ok(Issued { certificate, key })
     }
 }

@@ -5,11 +5,16 @@ use std::path::{Path, PathBuf};
 
 use crate::certificates::{Identity, identity};
 use crate::component::Component;
+use crate::configuration_files::AUDIT_POLICY;
 use crate::layout::Layout;
 use crate::ports::Ports;
 
 /// Addresses of Services; nothing routes to them, they are only names for the proxy.
 const SERVICE_RANGE: &str = "10.96.0.0/16";
+/// Size in MB at which the audit log is rotated.
+const AUDIT_LOG_MB: &str = "64";
+/// Rotated audit logs that are kept.
+const AUDIT_LOG_BACKUPS: &str = "3";
 
 /// A program with its arguments, the folder that it runs in, and its log.
 #[derive(Clone, Debug)]
@@ -28,6 +33,8 @@ pub(crate) struct CommandContext<'a> {
     pub(crate) programs: &'a Path,
     pub(crate) layout: &'a Layout,
     pub(crate) ports: &'a Ports,
+    /// File of the audit log.
+    pub(crate) audit_log: &'a Path,
 }
 
 impl CommandContext<'_> {
@@ -126,6 +133,10 @@ impl CommandContext<'_> {
             .with("requestheader-extra-headers-prefix", "X-Remote-Extra-")
             .with("proxy-client-cert-file", &aggregator.certificate)
             .with("proxy-client-key-file", &aggregator.key)
+            .with("audit-policy-file", self.layout.config(AUDIT_POLICY))
+            .with("audit-log-path", self.audit_log)
+            .with("audit-log-maxsize", AUDIT_LOG_MB)
+            .with("audit-log-maxbackup", AUDIT_LOG_BACKUPS)
     }
 
     fn controller_manager(self) -> Flags {

@@ -55,6 +55,9 @@ const SUBJECTS: [(&str, &str, Option<&str>, &[&str]); 11] = [
     ("metrics-server", "metrics-server", None, &[]),
 ];
 
+/// File of the audit policy.
+pub(crate) const AUDIT_POLICY: &str = "audit-policy.yaml";
+
 /// Writes all files; returns the authority's certificate in PEM.
 pub(crate) fn prepare(config: &SandboxConfig, layout: &Layout, ports: &Ports) -> Result<String> {
     layout.create()?;
@@ -115,6 +118,7 @@ pub(crate) fn prepare(config: &SandboxConfig, layout: &Layout, ports: &Ports) ->
         &kwok::configuration(&config.control_plane.join("files"), ports, &serving)?,
     )?;
     write(layout, "egress.yaml", &yaml(&egress(layout))?)?;
+    write(layout, AUDIT_POLICY, &yaml(&audit_policy())?)?;
     if config.prometheus.is_some() {
         write(
             layout,
@@ -145,6 +149,27 @@ fn egress(layout: &Layout) -> Value {
             "name": "cluster",
             "connection": {"proxyProtocol": "HTTPConnect", "transport": transport},
         }],
+    })
+}
+
+/// Audit policy: the metadata of requests of service accounts, except those of the control plane in
+/// `kube-system`, and whole access reviews. Nothing else costs time or space.
+fn audit_policy() -> Value {
+    let accounts = ["system:serviceaccounts"];
+    let reviews = json!([{
+        "group": "authorization.k8s.io",
+        "resources": ["subjectaccessreviews"],
+    }]);
+    json!({
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [
+            {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"]},
+            {"level": "RequestResponse", "userGroups": accounts, "resources": reviews},
+            {"level": "Metadata", "userGroups": accounts},
+            {"level": "None"},
+        ],
     })
 }
 

@@ -121,6 +121,14 @@ impl Layout {
         self.logs().join("supervisor.log")
     }
 
+    /// The audit log: among the other logs, or in another folder under the name of the sandbox.
+    pub(crate) fn audit_log(&self, folder: Option<&Path>) -> PathBuf {
+        folder.map_or_else(
+            || self.logs().join("audit.log"),
+            |folder| folder.join(format!("{}.log", self.name)),
+        )
+    }
+
     /// Volumes and logs of hosted pods.
     pub(crate) fn pods(&self) -> PathBuf {
         self.state().join("pods")

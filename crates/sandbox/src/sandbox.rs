@@ -43,6 +43,9 @@ pub struct Options {
     /// First restart delay of a hosted container that ends again and again; a kubelet's is ten
     /// seconds.
     pub restart_back_off: Duration,
+    /// Folder of the audit log, which stays when the sandbox is down. Without it the audit log is
+    /// among the other logs.
+    pub audit_logs: Option<PathBuf>,
 }
 
 impl Options {
@@ -58,6 +61,7 @@ impl Options {
             program,
             hosted_programs,
             restart_back_off,
+            audit_logs: None,
         }
     }
 }

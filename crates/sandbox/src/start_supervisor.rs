@@ -93,6 +93,7 @@ fn config(options: Options) -> Result<SandboxConfig> {
         prometheus,
         hosted_programs: options.hosted_programs,
         restart_back_off: options.restart_back_off,
+        audit_logs: options.audit_logs,
     })
 }
 

@@ -23,6 +23,8 @@ pub(crate) struct SandboxConfig {
     pub(crate) hosted_programs: PathBuf,
     /// First restart delay of a hosted container that ends again and again.
     pub(crate) restart_back_off: Duration,
+    /// Folder of the audit log, if it is not that of the other logs.
+    pub(crate) audit_logs: Option<PathBuf>,
 }
 
 /// The line after the configuration that lets a supervisor outlive its owner.

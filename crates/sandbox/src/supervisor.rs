@@ -128,11 +128,13 @@ async fn run_attempt(
     let writer = tokio::spawn(write_changes(layout.clone(), record.subscribe()));
     let mut processes = ComponentProcesses::new(Arc::clone(&record));
     let programs = config.control_plane.join("bin");
+    let audit_log = layout.audit_log(config.audit_logs.as_deref());
     let context = CommandContext {
         sandbox: &config.sandbox,
         programs: &programs,
         layout,
         ports: &ports,
+        audit_log: &audit_log,
     };
     let cancel = CancellationToken::new();
     let mut hosting = tokio::spawn(host_pods(

@@ -6,7 +6,7 @@ use e2e::remote_write::Receiver;
 use e2e::{eventually, target, workload};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
@@ -19,6 +19,7 @@ const WORKLOAD: &str = "nlp-hozon-nlu";
 const AUTOSCALER: &str = "hpa-nlp-hozon-nlu";
 const CUSTOM: &str = "/apis/custom.metrics.k8s.io/v1beta2";
 const EXTERNAL: &str = "/apis/external.metrics.k8s.io/v1beta1";
+const SERVICE: &str = "front";
 const STEP: i64 = 10;
 const GET: f64 = 20.0;
 const POST: f64 = 5.0;
@@ -28,6 +29,9 @@ async fn an_autoscaler_of_requests_scales_by_rules_and_holds_without_prometheus(
     let fixture = Fixture::alone("rules").await?;
     let deployment = workload(WORKLOAD, 1, &json!({}), &json!({}));
     fixture.create::<Deployment>(deployment).await?;
+    let metadata = json!({"name": SERVICE, "labels": {"app": SERVICE}});
+    let service = json!({"metadata": metadata, "spec": {"ports": [{"port": 80}]}});
+    fixture.create::<Service>(service).await?;
     let pod = pod(&fixture).await?;
     write(&fixture, &pod).await?;
     asked_as_kubectl_does(&fixture, &pod).await?;
@@ -136,6 +140,8 @@ fn expected_values(namespace: &str, pod: &str, node: &str) -> String {
          {own}/metrics/http_requests 25 {namespace}
          {CUSTOM}/nodes/{node}/operations 1500m {node}
          {CUSTOM}/nodes/*/operations 1500m {node}
+         {CUSTOM}/nodes/*/operations?labelSelector=kubernetes.io%2Fhostname%3D{node} 1500m {node}
+         {own}/services/*/http_requests?labelSelector=app%3D{SERVICE} 25 {SERVICE}
          {own}/nodes/{node}/operations 1500m {node}
          {external}/queue_depth?labelSelector=queue+in+%28a%2Cb%29 10500m
          {external}/queue_depth?labelSelector=queue%21%3Da 3"
@@ -188,7 +194,12 @@ async fn write(fixture: &Fixture, pod: &str) -> Result<()> {
     let seconds = || (now - 240..now + 540).step_by(STEP as usize);
     let namespace = fixture.namespace.as_str();
     for (method, per_second) in [("GET", GET), ("POST", POST)] {
-        let labels = [("method", method), ("namespace", namespace), ("pod", pod)];
+        let labels = [
+            ("method", method),
+            ("namespace", namespace),
+            ("pod", pod),
+            ("service", SERVICE),
+        ];
         let samples = seconds().map(|second| (second, (second - now + 1000) as f64 * per_second));
         receiver
             .write("http_requests_total", &labels, samples)

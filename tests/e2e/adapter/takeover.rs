@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::deployment::{
-    ADAPTER, Program, SYSTEM, all_ready, metric, replicas, scrape, system, total,
+    ADAPTER, Program, SYSTEM, all_ready, metric, replicas, scrape, system, total, warns_of_expiry,
 };
 use e2e::remote_write::Receiver;
 use e2e::{Authority, Issued, Namespace, eventually, patch, plimsoll_prints, while_asked};
@@ -59,7 +59,7 @@ struct Takeover<'a> {
 impl<'a> Takeover<'a> {
     fn new(fixture: &'a Fixture) -> Result<Self> {
         let authority = Authority::new("other")?;
-        let issued = authority.issue(&format!("other-adapter.{SYSTEM}.svc"))?;
+        let issued = authority.issue_expiring(&format!("other-adapter.{SYSTEM}.svc"))?;
         Ok(Self {
             fixture,
             services: Api::all(fixture.client.clone()),
@@ -134,14 +134,13 @@ impl<'a> Takeover<'a> {
             .await?;
 
         let secrets = system(&self.fixture.client).typed::<Secret>();
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "other-adapter-tls"},
-            "stringData": {"tls.crt": self.issued.certificate.pem(), "tls.key": self.issued.key.serialize_pem()},
-        });
-        let (params, secret) = (PatchParams::apply("e2e").force(), Patch::Apply(secret));
-        secrets.patch("other-adapter-tls", &params, &secret).await?;
+        let name = "other-adapter-tls";
+        let secret = Patch::Apply(self.issued.secret(name));
+        let params = PatchParams::apply("e2e").force();
+        secrets.patch(name, &params, &secret).await?;
         e2e::apply(&self.fixture.sandbox, "tests/e2e/adapter/other.yaml").await?;
-        all_ready(&self.fixture.client, OTHER.labels).await
+        all_ready(&self.fixture.client, OTHER.labels).await?;
+        warns_of_expiry(&self.fixture.client, "other-adapter-").await
     }
 
     /// Installs another provider, as Helm does.

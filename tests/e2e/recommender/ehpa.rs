@@ -97,6 +97,12 @@ async fn an_ehpa_owns_an_hpa_and_a_prediction_and_leaves_the_workload_its_size()
     );
     assert_eq!(prediction["metadata"]["ownerReferences"][0]["name"], NAME);
     fixture.await_event(NAME, "HPACreated").await?;
+    let window = json!({"predictionWindowSeconds": 7200});
+    fixture.patch_spec(json!({"prediction": window})).await?;
+    let is_longer = |it: &Value| it["spec"]["predictionWindowSeconds"] == 7200;
+    fixture
+        .when::<Prediction>(OWNED, "the prediction follows", is_longer)
+        .await?;
 
     let predicted = json!({"predictionMetrics": [{
         "resourceIdentifier": "resource.cpu", "ready": true, "prediction": [{"samples": [{"value": "1", "timestamp": 1}]}],

@@ -6,13 +6,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use api::checkpoint::{VerticalPodAutoscalerCheckpoint as Checkpoint, object_name};
-use e2e::deployment::{Program, RECOMMENDER, SYSTEM, all_ready, deploy, leader, metric, system};
+use e2e::deployment::{
+    Program, RECOMMENDER, SYSTEM, all_ready, deploy, leader, metric, system, warns_of_expiry,
+};
 use e2e::process::{account, client_of};
-use e2e::{PATIENCE, another, create, eventually, kubectl_in};
+use e2e::{Authority, PATIENCE, another, create, eventually, kubectl_in};
 use feed::Subscription;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
@@ -98,7 +100,7 @@ async fn reader_client(sandbox: &Sandbox) -> Result<Client> {
 async fn readers_shards(client: &Client) -> Result<u16> {
     let deployments: Api<Deployment> = system(client).typed();
     let mut known = BTreeSet::new();
-    for reader in ["plimsoll-updater", "plimsoll-webhook"] {
+    for reader in ["plimsoll-adapter", "plimsoll-updater", "plimsoll-webhook"] {
         let template = deployments.get(reader).await?.spec.template;
         let containers = template.spec.context("a pod")?.containers;
         let args = containers
@@ -205,6 +207,27 @@ async fn kill_once(
     Ok((took, was_interrupted))
 }
 
+/// Starts the adapter and the webhook, whose certificate expires soon. They, the updater and the
+/// test read the feed of each shard.
+async fn each_program_follows_both(sandbox: &Sandbox, client: &Client) -> Result<()> {
+    let name = "plimsoll-webhook-tls";
+    let issued = Authority::new("test")?.issue_expiring(name)?;
+    create(&system(client).typed::<Secret>(), issued.secret(name)).await?;
+    let scale = format!("-n {SYSTEM} scale --replicas=1");
+    for program in ["plimsoll-adapter", "plimsoll-webhook"] {
+        kubectl_in(sandbox, &format!("{scale} deployment {program}")).await?;
+    }
+    for shard in SHARDS {
+        eventually("each program reads the feed of each shard", async || {
+            let readers = metric(&leader(client, shard).await?, "plimsoll_feed_readers").await?;
+            ensure!(readers >= 4.0, "{} has {readers} readers", shard.labels);
+            Ok(())
+        })
+        .await?;
+    }
+    warns_of_expiry(client, "plimsoll-webhook-").await
+}
+
 /// Both shards notice a leader without shards, such as upstream's recommender.
 async fn an_undivided_leader_is_noticed(client: &Client) -> Result<()> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), "plimsoll-system");
@@ -245,6 +268,7 @@ async fn two_shards_do_the_work_of_one_and_fail_apart() -> Result<()> {
         kill_the_leader(&client, shard, &mut following).await?;
     }
     all_is_done_once(&client, &fixtures).await?;
+    each_program_follows_both(&sandbox, &client).await?;
     an_undivided_leader_is_noticed(&client).await?;
     sandbox.down().await
 }

@@ -204,7 +204,7 @@ impl Fixture {
         spec: Value,
         [lower, upper]: [&str; 2],
     ) -> Result<()> {
-        let spec = with(spec, json!({"targetRef": target(kind, name)}));
+        let spec = with(json!({"targetRef": target(kind, name)}), spec);
         let metadata = json!({"name": name, "annotations": annotations});
         self.create::<Vpa>(json!({"metadata": metadata, "spec": spec}))
             .await?;

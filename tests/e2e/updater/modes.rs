@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
 use e2e::AvailabilityWatch;
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use serde_json::json;
 
-use super::fixture::Fixture;
+use super::fixture::{BOUNDS, Fixture};
 
 const REPLICAS: usize = 3;
 /// Half of three may be away, rounded down.
@@ -17,11 +18,14 @@ async fn modes_that_recreate_do_so_within_the_budgets_and_others_leave_pods_alon
     let fixture = Fixture::together("modes").await?;
     let heart = fixture.heart();
     let none = json!({});
-    let workloads = "off initial recreate auto absent protected half few";
+    let workloads = "off initial recreate auto absent protected half few scaled";
     let workloads: Vec<&str> = workloads.split(' ').collect();
     for workload in &workloads {
         fixture.workload(workload, REPLICAS, &none).await?;
     }
+    let [scaled, owners] = fixture.scaled("scaled", REPLICAS).await?;
+    let owned = json!({"metadata": {"ownerReferences": owners}});
+    fixture.patch::<ReplicaSet>("scaled", owned).await?;
     fixture.protect("protected", REPLICAS).await?;
     fixture.protect("half", REPLICAS - 1).await?;
     let mut before = BTreeMap::new();
@@ -43,8 +47,10 @@ async fn modes_that_recreate_do_so_within_the_budgets_and_others_leave_pods_alon
     for (workload, policy) in [("few", few), ("absent", json!({}))] {
         fixture.autoscale_with(workload, &policy).await?;
     }
+    let spec = json!({"targetRef": scaled, "updatePolicy": {"updateMode": "Recreate"}});
+    fixture.autoscale_as("scaled", &none, spec, BOUNDS).await?;
 
-    for workload in ["recreate", "auto", "absent", "half"] {
+    for workload in ["recreate", "auto", "absent", "half", "scaled"] {
         let uids = fixture.all_large(workload, REPLICAS).await?;
         ensure!(
             uids.iter().all(|uid| !before[workload].contains(uid)),

@@ -33,6 +33,7 @@ async fn pods_are_born_resized_whatever_becomes_of_one_replica_and_of_the_api_se
     fixture.await_patches().await?;
 
     fixture.bears_resized(3).await?;
+    fixture.await_patches_by_scale().await?;
     fixture.errors_are_refused().await?;
     let heartbeat = format!("-n {SYSTEM} get lease vpa-admission-controller -ojson");
     let lease = eventually("there is a heartbeat", async || {

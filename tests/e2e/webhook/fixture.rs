@@ -37,12 +37,28 @@ impl Fixture {
         let deployment = workload("web", 0, &resources, &json!({}));
         self.create::<Deployment>(deployment).await?;
         self.autoscale("web", &json!({})).await?;
+        self.recommend("web").await
+    }
+
+    async fn recommend(&self, name: &str) -> Result<()> {
         let target = json!({"cpu": RECOMMENDED.0, "memory": RECOMMENDED.1});
         let recommendation =
             json!({"containerRecommendations": [{"containerName": "app", "target": target}]});
         let status = json!({"observedGeneration": 1, "recommendation": recommendation});
-        self.patch_status::<Vpa>("web", &status).await?;
+        self.patch_status::<Vpa>(name, &status).await?;
         Ok(())
+    }
+
+    /// Waits until the webhook sizes pods of a kind that has nothing but a scale subresource.
+    pub(crate) async fn await_patches_by_scale(&self) -> Result<()> {
+        let [target, owners] = self.scaled("scaled", 1).await?;
+        let target = json!({"targetRef": target});
+        self.autoscale("scaled", &target).await?;
+        self.recommend("scaled").await?;
+        let mut pod = serde_json::to_value(self.pod_of_workload().await?)?;
+        pod["metadata"]["labels"]["app"] = "scaled".into();
+        pod["metadata"]["ownerReferences"] = owners;
+        self.await_patch(&serde_json::from_value(pod)?).await
     }
 
     /// A VPA object of the Deployment `web`. `extra` goes into its spec.
@@ -98,9 +114,12 @@ impl Fixture {
 
     /// Waits until a dry run of that pod comes back resized.
     pub(crate) async fn await_patches(&self) -> Result<()> {
-        let pod = self.pod_of_workload().await?;
+        self.await_patch(&self.pod_of_workload().await?).await
+    }
+
+    async fn await_patch(&self, pod: &Pod) -> Result<()> {
         eventually("pods are patched", async || {
-            let made = self.try_pod(&pod).await?;
+            let made = self.try_pod(pod).await?;
             ensure!(is_resized(&made), "{}", resources(&made));
             Ok(())
         })

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, ensure};
 use api::sizing_policy::SizingPolicy;
 use api::vpa::VerticalPodAutoscaler as Vpa;
+use e2e::manifests::{objects_in, rules_of};
 use e2e::{apply, eventually, kubectl, namespace, repository, shared};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::{Value, json};
@@ -13,7 +14,6 @@ use serde_json::{Value, json};
 use super::ONE;
 use super::fixture::PolicyFixture;
 use super::process::{kubeconfig, start};
-use crate::deploy::manifests::{objects_in, rules_of};
 
 const ACCOUNT: &str = "recommender";
 /// Resources that a Role cannot grant.

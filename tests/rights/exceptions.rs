@@ -1,0 +1,41 @@
+//! Exceptions, each with its reason. One that is not necessary any more fails its test.
+
+/// Rights that no request in the audit logs uses.
+pub(crate) const UNUSED: &[(&str, &str)] = &[
+    (
+        "adapter: ClusterRole plimsoll-metrics-reader: get custom.metrics.k8s.io/*",
+        "another provider asks for it; the tests have another provider of external metrics only",
+    ),
+    (
+        "recommender: ClusterRole plimsoll-recommender-horizontal: update autoscaling.crane.io/effectivehorizontalpodautoscalers/finalizers",
+        "the admission plugin OwnerReferencesPermissionEnforcement asks for it, without a request",
+    ),
+    (
+        "webhook: ClusterRole plimsoll-webhook: delete admissionregistration.k8s.io/mutatingwebhookconfigurations [vpa-webhook-config]",
+        "the admission plugin OwnerReferencesPermissionEnforcement asks for it, without a request",
+    ),
+];
+
+/// Programs with roles that are not in `deploy/`.
+pub(crate) const NOT_IN_DEPLOY: &[(&str, &str)] = &[
+    (
+        "adapter: Role extension-apiserver-authentication-reader",
+        "the API server creates the role; deploy/base/adapter/rbac.yaml binds it",
+    ),
+    (
+        "recommender: ClusterRole external-usage",
+        "docs/sizing.md has the role for usage from external metrics",
+    ),
+];
+
+/// Requests that are refused.
+pub(crate) const FORBIDDEN: &[(&str, &str)] = &[
+    (
+        "recommender: list autoscaling.crane.io/effectivehorizontalpodautoscalers",
+        "the recommender looks whether the component horizontal was added",
+    ),
+    (
+        "recommender: list plimsoll.dev/sizingpolicies",
+        "the recommender looks whether the component sizing-policies was added",
+    ),
+];
