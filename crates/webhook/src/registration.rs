@@ -162,17 +162,7 @@ impl Registration {
             Address::Url(url) => (None, Some(url.clone())),
         };
         let recorded = Selection::recorded(current);
-        let own = &self.selection;
-        let selector = |current: Option<&LabelSelector>, recorded: &LabelSelector| {
-            current.map(|current| selection::without(current, recorded))
-        };
-        let namespaces = found.and_then(|found| found.namespace_selector.as_ref());
-        let namespaces = selector(namespaces, &recorded.namespace_selector);
-        let namespaces = self.namespaces.selector(namespaces.as_ref());
-        let objects = found.and_then(|found| found.object_selector.as_ref());
-        let objects = selector(objects, &recorded.object_selector);
-        let opt_out = Some(("NotIn", vec!["true".to_owned()]));
-        let objects = with_requirement(objects.as_ref(), OPT_OUT_LABEL, opt_out);
+        let (namespace_selector, object_selector) = self.selectors(found, &recorded);
         let reinvocation = if self.is_reinvoked {
             "IfNeeded"
         } else {
@@ -204,12 +194,12 @@ impl Registration {
             timeout_seconds: Some(self.timeout_seconds),
             match_policy: Some("Equivalent".to_owned()),
             reinvocation_policy: Some(reinvocation.to_owned()),
-            namespace_selector: Some(selection::with(namespaces, &own.namespace_selector)),
-            object_selector: Some(selection::with(objects, &own.object_selector)),
+            namespace_selector: Some(namespace_selector),
+            object_selector: Some(object_selector),
             match_conditions: selection::conditions(
                 found.and_then(|found| found.match_conditions.as_ref()),
                 &recorded.match_conditions,
-                &own.match_conditions,
+                &self.selection.match_conditions,
             ),
         };
         let mut labels = current
@@ -218,7 +208,7 @@ impl Registration {
         labels.extend(self.labels.clone());
         let mut annotations = annotations.unwrap_or_default();
         annotations.remove(SELECTION_ANNOTATION);
-        let record = own.record();
+        let record = self.selection.record();
         annotations.extend(record.map(|record| (SELECTION_ANNOTATION.to_owned(), record)));
         let metadata = ObjectMeta {
             name: Some(CONFIGURATION.to_owned()),
@@ -234,6 +224,28 @@ impl Registration {
             metadata,
             webhooks: Some(vec![webhook]),
         }
+    }
+
+    /// The desired selectors of namespaces and objects, without the recorded selection of earlier
+    /// flags.
+    fn selectors(
+        &self,
+        found: Option<&MutatingWebhook>,
+        recorded: &Selection,
+    ) -> (LabelSelector, LabelSelector) {
+        let namespaces = found.and_then(|found| found.namespace_selector.as_ref());
+        let namespaces =
+            namespaces.map(|current| selection::without(current, &recorded.namespace_selector));
+        let namespaces = self.namespaces.selector(namespaces.as_ref());
+        let objects = found.and_then(|found| found.object_selector.as_ref());
+        let objects = objects.map(|current| selection::without(current, &recorded.object_selector));
+        let opt_out = Some(("NotIn", vec!["true".to_owned()]));
+        let objects = with_requirement(objects.as_ref(), OPT_OUT_LABEL, opt_out);
+        let own = &self.selection;
+        (
+            selection::with(namespaces, &own.namespace_selector),
+            selection::with(objects, &own.object_selector),
+        )
     }
 }
 

@@ -167,7 +167,7 @@ mod tests {
     use super::super::{Registration, is_current};
     use super::*;
 
-    fn selection(namespaces: Value, objects: Value, conditions: Value) -> Selection {
+    fn selection(namespaces: &Value, objects: &Value, conditions: &Value) -> Selection {
         let json = json!({"namespaceSelector": namespaces, "objectSelector": objects,
                           "matchConditions": conditions});
         serde_json::from_value(json).expect("a selection")
@@ -193,9 +193,9 @@ mod tests {
         let key = "team";
         let of = |values: &[&str]| json!({"key": key, "operator": "In", "values": values});
         let first = selection(
-            json!({"matchLabels": {"size": "true"}, "matchExpressions": [of(&["a", "b"])]}),
-            json!({"matchExpressions": [of(&["c"])]}),
-            json!([{"name": "jobs", "expression": "first"}]),
+            &json!({"matchLabels": {"size": "true"}, "matchExpressions": [of(&["a", "b"])]}),
+            &json!({"matchExpressions": [of(&["c"])]}),
+            &json!([{"name": "jobs", "expression": "first"}]),
         );
         let mut current = desired(&first, None);
         assert!(is_current(&current, &desired(&first, Some(&current))));
@@ -204,8 +204,8 @@ mod tests {
         let theirs = json!({"key": "control-plane", "operator": "NotIn", "values": ["true"]});
         let mut changed = json!(current.webhooks);
         let expressions = &mut changed[0]["namespaceSelector"]["matchExpressions"];
-        let list = expressions.as_array_mut().expect("a list");
-        list.push(theirs.clone());
+        let requirements = expressions.as_array_mut().expect("a list");
+        requirements.push(theirs.clone());
         let conditions = changed[0]["matchConditions"]
             .as_array_mut()
             .expect("a list");
@@ -213,9 +213,9 @@ mod tests {
         current.webhooks = serde_json::from_value(changed).expect("webhooks");
 
         let second = selection(
-            json!({"matchExpressions": [of(&["b"])]}),
-            json!({}),
-            json!([{"name": "jobs", "expression": "second"}]),
+            &json!({"matchExpressions": [of(&["b"])]}),
+            &json!({}),
+            &json!([{"name": "jobs", "expression": "second"}]),
         );
         let next = desired(&second, Some(&current));
         assert!(!is_current(&current, &next));
