@@ -2,7 +2,7 @@
 //! server's aggregation, as the horizontal pod autoscaler reaches them.
 
 mod api;
-mod cron_schedules;
+pub(crate) mod cron_schedules;
 mod direct_access;
 mod ehpa_fixture;
 mod external_usage;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::deploy::Combination;
 use helm::Helm;
@@ -191,6 +191,42 @@ async fn another_namespace_is_used_throughout() -> Result<()> {
         .map(|it| it["metadata"]["name"].as_str().unwrap_or_default())
         .collect();
     assert_eq!(names, ["plimsoll-adapter-authentication-reader"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_adapter_may_read_the_objects_that_its_routes_name_and_no_others() -> Result<()> {
+    let helm = Helm::find().await?;
+    let secret = "{secret: {namespace: keda\\, name: kedaorg-certs}}";
+    let map = "{configMap: {namespace: feed-shop\\, name: lease-ca}}";
+    let routes = [
+        format!("{{name: keda\\, caFrom: {secret}\\, certFrom: {secret}}}"),
+        format!("{{name: shop\\, caFrom: {map}}}"),
+        "{name: file\\, caFile: other.crt}".to_owned(),
+    ];
+    let routes = format!("adapter.routes=upstreams: [{}]", routes.join("\\, "));
+    let values = [
+        "mode=all".to_owned(),
+        "crds.install=false".to_owned(),
+        routes,
+    ];
+    let objects = objects(&helm.template(&values).await?)?;
+    let name = "plimsoll-adapter-upstream-certificates";
+    let of_name = |object: &&Value| object["metadata"]["name"] == name;
+    let found: Vec<_> = objects.values().filter(of_name).collect();
+    assert_eq!(found.len(), 4, "{found:#?}");
+    for (namespace, resource, object) in [
+        ("keda", "secrets", "kedaorg-certs"),
+        ("feed-shop", "configmaps", "lease-ca"),
+    ] {
+        let role = &objects[&format!("\"Role\" \"{namespace}\" \"{name}\"")];
+        let expected = json!({
+            "apiGroups": [""], "resources": [resource], "resourceNames": [object], "verbs": ["get"],
+        });
+        assert_eq!(role["rules"], json!([expected]));
+        let binding = &objects[&format!("\"RoleBinding\" \"{namespace}\" \"{name}\"")];
+        assert_eq!(binding["subjects"][0]["namespace"], "plimsoll-system");
+    }
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 mod adapter;
 mod applied;
 mod backfill;
+mod cert_manager;
 mod chart;
 mod checkpoints;
 mod cli_check;

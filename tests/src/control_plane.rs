@@ -4,6 +4,7 @@
 //! that comes to. Its name holds the process id, so that runs side by side do not meet. Its logs
 //! stay until the next run.
 
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::{env, fs, process};
 
@@ -13,8 +14,10 @@ use kube::runtime::conditions::is_crd_established;
 use kube::runtime::wait::Condition as _;
 use kube::{Api, Client, ResourceExt};
 use sandbox::{Options, Sandbox};
+use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
+use crate::cert_manager::folder_of_cert_manager;
 use crate::upstream_vpa::folder_of_upstream;
 use crate::{audit_logs, eventually};
 
@@ -82,11 +85,32 @@ pub async fn helm() -> Result<PathBuf> {
     tokio::task::spawn_blocking(move || sandbox::helm(&sandbox)).await?
 }
 
-/// Starts a sandbox. Helm and upstream's VPA are built before the first one: the builds need all cores
-/// for minutes, in which tests would wait in vain.
+/// A folder with links to the programs of the suite and to others, which the sandbox can host.
+pub(crate) fn hosted_programs(others: &[PathBuf]) -> Result<TempDir> {
+    let folder = tempfile::tempdir()?;
+    for name in [
+        "recommender",
+        "updater",
+        "webhook",
+        "adapter",
+        "plimsoll",
+        "sandbox",
+    ] {
+        symlink(program(name)?, folder.path().join(name))?;
+    }
+    for other in others {
+        let name = other.file_name().context("the name of a program")?;
+        symlink(other, folder.path().join(name))?;
+    }
+    Ok(folder)
+}
+
+/// Starts a sandbox. Helm, upstream's VPA and cert-manager are built before the first one: the builds
+/// need all cores for minutes, in which tests would wait in vain.
 pub(crate) async fn start(options: Options) -> Result<Sandbox> {
     helm().await?;
     folder_of_upstream().await?;
+    folder_of_cert_manager().await?;
     let sandbox = Sandbox::up(options, |step| eprintln!("{step}")).await?;
     // Another run may be sweeping too.
     if let Err(error) = sweep(&sandbox).await {

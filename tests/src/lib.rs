@@ -5,6 +5,7 @@ mod address;
 pub mod audit_logs;
 mod availability;
 pub mod benchmark;
+mod cert_manager;
 mod certificates;
 mod command_line;
 mod control_plane;
@@ -29,6 +30,7 @@ mod upstream_vpa;
 pub use self::eventually::{PATIENCE, eventually, eventually_within};
 pub use address::free_address;
 pub use availability::AvailabilityWatch;
+pub use cert_manager::{WithCertManager, cert_manager_definitions};
 pub use certificates::{FEED_SERVER, extender_certificate, feed_reader, feed_tls};
 pub use command_line::{plimsoll, plimsoll_prints};
 pub use control_plane::{

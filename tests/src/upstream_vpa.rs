@@ -1,14 +1,13 @@
 //! Upstream's VPA beside the suite: its own programs and manifests, of a pinned version.
 
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use sandbox::{Options, Sandbox};
 use tempfile::TempDir;
 
-use crate::control_plane::{options, program, start};
+use crate::control_plane::{hosted_programs, options, program, start};
 use crate::kubectl_in;
 
 /// A sandbox that can run upstream's programs.
@@ -17,46 +16,31 @@ pub struct WithUpstreamVpa {
     pub sandbox: Sandbox,
     /// Upstream's manifests.
     manifests: PathBuf,
-    /// Links to all programs, and copies of manifests.
-    folder: TempDir,
+    _programs: TempDir,
 }
 
 impl WithUpstreamVpa {
     /// A sandbox of its own with Prometheus, in which nothing of upstream runs yet.
     pub async fn start(purpose: &str) -> Result<Self> {
         let found = folder_of_upstream().await?;
-        let folder = tempfile::tempdir()?;
-        let programs = folder.path().join("programs");
-        fs::create_dir(&programs)?;
-        for name in [
-            "recommender",
-            "updater",
-            "webhook",
-            "adapter",
-            "plimsoll",
-            "sandbox",
-        ] {
-            symlink(program(name)?, programs.join(name))?;
-        }
-        for name in ["vpa-recommender", "vpa-updater"] {
-            symlink(found.join("bin").join(name), programs.join(name))?;
-        }
+        let own = ["vpa-recommender", "vpa-updater"].map(|name| found.join("bin").join(name));
+        let programs = hosted_programs(&own)?;
         let options = Options {
-            hosted_programs: programs,
+            hosted_programs: programs.path().to_owned(),
             prometheus: true,
             ..options(Some(purpose))?
         };
         Ok(Self {
             sandbox: start(options).await?,
             manifests: found.join("files"),
-            folder,
+            _programs: programs,
         })
     }
 
     /// Applies upstream's manifests with this `kustomization.yaml`.
     pub async fn apply(&self, kustomization: &Path) -> Result<()> {
-        let folder = self.folder.path().join("manifests");
-        fs::create_dir_all(&folder)?;
+        let manifests = tempfile::tempdir()?;
+        let folder = manifests.path();
         for entry in fs::read_dir(&self.manifests)? {
             let entry = entry?;
             fs::copy(entry.path(), folder.join(entry.file_name()))?;

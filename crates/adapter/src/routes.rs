@@ -11,6 +11,7 @@ mod breaker;
 mod client;
 mod keda;
 mod metrics;
+mod pem_reader;
 mod response;
 mod upstream;
 mod via;
@@ -31,12 +32,13 @@ use crate::request::ExternalMetricRequest;
 use crate::status_error::StatusError;
 use crate::value::ExternalValue;
 use metrics::Metrics;
+use pem_reader::PemReader;
 use upstream::Upstream;
 
 pub use args::RoutesArgs;
 pub use via::Via;
 
-/// The interval at which the files are read.
+/// The interval at which the files and objects are read.
 const PERIOD: Duration = Duration::from_secs(5);
 /// The timeout of a connection to another provider. It leaves time for a second attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(600);
@@ -49,6 +51,7 @@ pub struct Routes {
     file: Arc<PathBuf>,
     token: Arc<PathBuf>,
     current: Arc<ArcSwap<Table>>,
+    reader: PemReader,
     metrics: Metrics,
 }
 
@@ -67,21 +70,25 @@ pub struct MatchedRoute {
 }
 
 impl Routes {
-    /// Loads the file, which must be valid. Returns `None` without a file.
+    /// Loads the file, which must be valid. Returns `None` without a file. `client` reads the objects
+    /// with certificates of upstreams.
     pub async fn load(
         args: RoutesArgs,
         own: OwnService,
+        client: kube::Client,
         registry: &Registry,
     ) -> anyhow::Result<Option<Self>> {
         let Some(file) = args.routes_file else {
             return Ok(None);
         };
+        let metrics = Metrics::register(registry).context("metrics about routes")?;
         let routes = Self {
             own: Arc::new(own),
             file: Arc::new(file),
             token: Arc::new(args.routes_token_file),
             current: Arc::default(),
-            metrics: Metrics::register(registry).context("metrics about routes")?,
+            reader: PemReader::new(client, metrics.clone()),
+            metrics,
         };
         routes
             .reload()
@@ -90,7 +97,7 @@ impl Routes {
         Ok(Some(routes))
     }
 
-    /// Reloads the file whenever it, or a file that it names, has changed. Logs an error once.
+    /// Reloads the file whenever it, or a file or object that it names, has changed. Logs an error once.
     /// Never returns.
     pub async fn follow(self) {
         let mut logged = LogOnce::default();
@@ -103,7 +110,7 @@ impl Routes {
         }
     }
 
-    /// Reloads the files if they have changed.
+    /// Reloads the files and objects if they have changed.
     pub async fn reload(&self) -> anyhow::Result<()> {
         let reloaded = self.try_reload().await;
         self.metrics.set_config_valid(reloaded.is_ok());
@@ -116,11 +123,13 @@ impl Routes {
             .context("cannot read it")?;
         let folder = self.file.parent().unwrap_or(Path::new(""));
         let file = File::read(&text, &self.own, folder)?;
+        self.reader.refresh(&file.upstreams).await;
         let previous = self.current.load_full();
         let mut upstreams = BTreeMap::new();
         for spec in &file.upstreams {
             let previous = previous.upstreams.get(&spec.name);
-            let upstream = Upstream::reload(spec, previous, &self.token, &self.metrics).await;
+            let (reader, metrics) = (&self.reader, &self.metrics);
+            let upstream = Upstream::reload(spec, previous, reader, &self.token, metrics).await;
             upstreams.insert(spec.name.clone(), upstream);
         }
         previous

@@ -65,7 +65,13 @@ pub async fn run_on(
     let Some(auth) = DelegatedAuth::start(auth, &serving_tasks, metrics::PREFIX).await? else {
         return Ok(());
     };
-    let routes = Routes::load(routes, own.clone(), &manager.registry).await?;
+    let routes = Routes::load(
+        routes,
+        own.clone(),
+        manager.client.clone(),
+        &manager.registry,
+    )
+    .await?;
     if let Some(routes) = &routes {
         serving_tasks
             .tasks

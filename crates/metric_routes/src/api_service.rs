@@ -16,8 +16,6 @@ pub const API_SERVICES: [&str; 3] = [
 pub const EXTERNAL: &str = "v1beta1.external.metrics.k8s.io";
 /// The field manager of `plimsoll migrate adopt` and `release`.
 pub const ADOPTER: &str = "plimsoll-adopt";
-/// Part of the name under which cert-manager injects CA bundles.
-const INJECTOR: &str = "cainjector";
 
 /// State of an `APIService` object, as seen by the adapter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,13 +90,9 @@ pub fn is_available(present: &APIService) -> bool {
 }
 
 fn is_injected(present: &APIService) -> bool {
-    let annotated = present
-        .metadata
-        .annotations
-        .iter()
-        .flatten()
-        .any(|(name, _)| name.starts_with(CERT_MANAGER_INJECT));
-    annotated || writers(present).any(|writer| writer.contains(INJECTOR))
+    let annotations = present.metadata.annotations.iter().flatten();
+    let mut names = annotations.map(|(name, _)| name);
+    names.any(|name| name.starts_with(CERT_MANAGER_INJECT))
 }
 
 /// Field managers of `caBundle`.
@@ -179,9 +173,9 @@ mod tests {
         let annotated = json!({"annotations": {"cert-manager.io/inject-ca-from": "suite/adapter"}});
         check(&json!({"/metadata": annotated}), &injected);
         let owner = |manager: &str, field: &str| json!({"/metadata": {"managedFields": [{"manager": manager, "fieldsV1": {"f:spec": {field: {}}}}]}});
-        check(&owner("cert-manager-cainjector", "f:caBundle"), &injected);
         let ours = ApiServiceState::Ours(trusted(true));
-        check(&owner("cert-manager-cainjector", "f:service"), &ours);
+        // It injects no more once its annotation is gone.
+        check(&owner("cert-manager-cainjector", "f:caBundle"), &ours);
         check(&owner("kubectl", "f:caBundle"), &ours);
     }
 }

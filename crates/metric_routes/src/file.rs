@@ -3,6 +3,7 @@
 //! A file is used as a whole or not at all. An error names its field, and the previous file stays
 //! in use.
 
+mod pem_source;
 mod upstream;
 
 use std::collections::BTreeSet;
@@ -13,6 +14,7 @@ use serde::Deserialize;
 use crate::glob::Glob;
 use crate::own_service::OwnService;
 use model::{Requirement, Selector};
+pub use pem_source::{ObjectEntry, ObjectKind, ObjectRef, PemSource};
 pub use upstream::{Kind, MAX_STALE, ServiceSpec, UpstreamSpec};
 
 /// Limits of the file.
@@ -301,13 +303,31 @@ routes:
     fn relative_paths_are_resolved_in_the_folder_of_the_file() {
         let text = "upstreams: [{name: keda, kind: keda-grpc, url: 'https://a:9666', caFile: ca.crt, certFile: /b/tls.crt, keyFile: tls.key}]";
         let upstream = read(text).unwrap().upstreams.remove(0);
-        let files = [
-            Some(upstream.ca_file),
-            upstream.cert_file,
-            upstream.key_file,
-        ]
-        .map(|path| path.unwrap().display().to_string());
+        let [certificate, key] = upstream.client_certificate().unwrap();
+        let files = [upstream.authorities().unwrap(), certificate, key];
+        let files = files.map(|file| file.to_string());
         assert_eq!(files, ["/routes/ca.crt", "/b/tls.crt", "/routes/tls.key"]);
+    }
+
+    #[test]
+    fn certificates_may_be_entries_of_objects() {
+        let secret = "secret: {namespace: keda, name: kedaorg-certs";
+        let text = format!(
+            "upstreams: [{{name: keda, kind: keda-grpc, url: 'https://a', caFrom: {{{secret}}}}}, certFrom: {{{secret}}}}}}}]"
+        );
+        let upstream = read(&text).unwrap().upstreams.remove(0);
+        let [certificate, key] = upstream.client_certificate().unwrap();
+        let entries = [upstream.authorities().unwrap(), certificate, key];
+        assert_eq!(
+            entries.map(|entry| entry.to_string()),
+            ["ca.crt", "tls.crt", "tls.key"]
+                .map(|key| format!("{key} of Secret keda/kedaorg-certs"))
+        );
+        let map = "configMap: {namespace: monitoring, name: ca, key: bundle.pem}";
+        let text = format!("upstreams: [{{name: a, url: 'https://a', caFrom: {{{map}}}}}]");
+        let upstream = read(&text).unwrap().upstreams.remove(0);
+        let authorities = upstream.authorities().unwrap().to_string();
+        assert_eq!(authorities, "bundle.pem of ConfigMap monitoring/ca");
     }
 
     #[test]
@@ -355,14 +375,35 @@ routes:
         let own_url = "url: 'https://Adapter.plimsoll.svc:443'";
         // The fields of the only upstream, and the error after `upstreams[0]`.
         for (fields, expected) in [
-            ("name: a, url: 'https://a'", ": missing field `caFile`"),
+            (
+                "name: a, url: 'https://a'",
+                ".caFile: either caFile or caFrom is required, not both",
+            ),
+            (
+                &format!("{upstream}, caFrom: {{secret: {{namespace: a, name: b}}}}"),
+                ".caFile: either caFile or caFrom is required, not both",
+            ),
+            (
+                "name: a, url: 'https://a', caFrom: {}",
+                ".caFrom: either secret or configMap is required, not both",
+            ),
+            (
+                "name: a, url: 'https://a', caFrom: {secret: {namespace: a, name: ''}}",
+                ".caFrom: namespace, name and key must not be empty",
+            ),
+            (
+                &format!(
+                    "{upstream}, kind: keda-grpc, keyFile: /a, certFrom: {{secret: {{namespace: a, name: b}}}}"
+                ),
+                ".certFile: kind keda-grpc requires either",
+            ),
             (
                 &format!("{upstream}, kind: externalscaler"),
                 ".kind: unknown variant `externalscaler`",
             ),
             (
                 &format!("{upstream}, kind: keda-grpc, certFile: /tls.crt"),
-                ".certFile: kind keda-grpc requires certFile and keyFile",
+                ".certFile: kind keda-grpc requires either certFile and keyFile",
             ),
             (
                 &format!("{upstream}, keyFile: /tls.key"),

@@ -13,4 +13,7 @@ mod file;
 mod glob;
 pub mod own_service;
 
-pub use file::{File, FileError, KEDA_KEY, Kind, MAX_STALE, RouteSpec, ServiceSpec, UpstreamSpec};
+pub use file::{
+    File, FileError, KEDA_KEY, Kind, MAX_STALE, ObjectEntry, ObjectKind, ObjectRef, PemSource,
+    RouteSpec, ServiceSpec, UpstreamSpec,
+};

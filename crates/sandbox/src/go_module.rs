@@ -1,4 +1,5 @@
-//! The pinned Go modules of the control plane, of helm and of upstream's VPA, and their build flags.
+//! The pinned Go modules of the control plane, of helm, of upstream's VPA and of cert-manager, and their
+//! build flags.
 
 use std::path::Path;
 
@@ -13,6 +14,8 @@ pub(crate) struct Module {
     pub(crate) name: &'static str,
     go_mod: &'static str,
     go_sum: &'static str,
+    /// Go files of the module itself: names and contents.
+    sources: &'static [(&'static str, &'static str)],
     /// Files of dependencies that the sandbox reads: module, then paths in it.
     pub(crate) files: &'static [(&'static str, &'static [&'static str])],
     tags: &'static str,
@@ -59,6 +62,7 @@ impl Program {
 
 const KUBERNETES: &str = "k8s.io/kubernetes";
 const VPA_MODULE: &str = "k8s.io/autoscaler/vertical-pod-autoscaler";
+const CERT_MANAGER_MODULE: &str = "github.com/cert-manager/cert-manager";
 const PROMETHEUS_MODULE: &str = "github.com/prometheus/prometheus";
 
 /// Kubernetes, etcd, KWOK and metrics-server.
@@ -66,6 +70,7 @@ pub(crate) const CONTROL_PLANE: Module = Module {
     name: "control-plane",
     go_mod: include_str!("../control-plane/go.mod"),
     go_sum: include_str!("../control-plane/go.sum"),
+    sources: &[],
     files: &[(
         "sigs.k8s.io/kwok",
         &[
@@ -125,6 +130,7 @@ pub(crate) const PROMETHEUS: Module = Module {
     name: "prometheus",
     go_mod: include_str!("../prometheus/go.mod"),
     go_sum: include_str!("../prometheus/go.sum"),
+    sources: &[],
     files: &[],
     tags: "remove_all_sd,enable_kubernetes_sd",
     programs: &[Program {
@@ -140,6 +146,7 @@ pub(crate) const HELM: Module = Module {
     name: "helm",
     go_mod: include_str!("../helm/go.mod"),
     go_sum: include_str!("../helm/go.sum"),
+    sources: &[],
     files: &[],
     tags: "",
     programs: &[Program {
@@ -157,6 +164,7 @@ pub(crate) const UPSTREAM_VPA: Module = Module {
     name: "upstream-vpa",
     go_mod: include_str!("../upstream-vpa/go.mod"),
     go_sum: include_str!("../upstream-vpa/go.sum"),
+    sources: &[],
     files: &[(
         VPA_MODULE,
         &[
@@ -181,17 +189,44 @@ pub(crate) const UPSTREAM_VPA: Module = Module {
     version: None,
 };
 
+/// Cert-manager's controllers and its CA injector. Its own programs are Go modules that the module proxy
+/// does not serve, so a program of this module starts the controllers of cert-manager's library. Its
+/// webhook is left out: it serves on all addresses of the machine.
+pub(crate) const CERT_MANAGER: Module = Module {
+    name: "cert-manager",
+    go_mod: include_str!("../cert-manager/go.mod"),
+    go_sum: include_str!("../cert-manager/go.sum"),
+    sources: &[("main.go", include_str!("../cert-manager/main.go"))],
+    files: &[(
+        CERT_MANAGER_MODULE,
+        &[
+            "deploy/crds/cert-manager.io_certificaterequests.yaml",
+            "deploy/crds/cert-manager.io_certificates.yaml",
+            "deploy/crds/cert-manager.io_clusterissuers.yaml",
+            "deploy/crds/cert-manager.io_issuers.yaml",
+        ],
+    )],
+    tags: "",
+    programs: &[Program {
+        name: "cert-manager",
+        package: "plimsoll/sandbox/cert-manager",
+        module: CERT_MANAGER_MODULE,
+    }],
+    version: None,
+};
+
 impl Module {
     /// Name of the cache folder: any other pin or flag gives another name.
     pub(crate) fn folder(&self) -> String {
         let names: Vec<&str> = self.programs.iter().map(|program| program.name).collect();
+        let (arguments, found) = (
+            self.arguments().join(" "),
+            format!("{:?}{:?}", self.files, names),
+        );
+        let parts = [self.go_mod, self.go_sum, &arguments, &found];
+        let sources = self.sources.iter().map(|(_, text)| *text);
         let mut hash = Sha256::new();
-        for part in [
-            self.go_mod,
-            self.go_sum,
-            &self.arguments().join(" "),
-            &format!("{:?}{:?}", self.files, names),
-        ] {
+        for part in parts.into_iter().chain(sources) {
             hash.update(part.as_bytes());
             hash.update([0]);
         }
@@ -252,9 +287,12 @@ impl Module {
         self.go_mod
     }
 
-    /// Writes `go.mod` and `go.sum` into a folder.
+    /// Writes `go.mod`, `go.sum` and the module's own files into a folder.
     pub(crate) fn write(&self, folder: &Path) -> std::io::Result<()> {
         std::fs::create_dir_all(folder)?;
+        for (name, text) in self.sources {
+            std::fs::write(folder.join(name), text)?;
+        }
         std::fs::write(folder.join("go.mod"), self.go_mod)?;
         std::fs::write(folder.join("go.sum"), self.go_sum)
     }
@@ -316,7 +354,7 @@ mod tests {
 
     #[test]
     fn programs_are_the_tools_of_the_go_mod() {
-        for module in [CONTROL_PLANE, PROMETHEUS, HELM, UPSTREAM_VPA] {
+        for module in [CONTROL_PLANE, PROMETHEUS, HELM, UPSTREAM_VPA, CERT_MANAGER] {
             for program in module.programs {
                 let line = |line: &str| line.trim_start_matches("tool").trim() == program.package;
                 assert!(module.go_mod.lines().any(line), "{}", program.package);

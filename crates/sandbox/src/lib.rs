@@ -67,7 +67,7 @@ pub use args::Args;
 pub use component::Component;
 pub use ports::Ports;
 pub use process_id::Process;
-pub use programs::{helm, upstream_vpa};
+pub use programs::{cert_manager, helm, upstream_vpa};
 pub use replay::{Replay, Target};
 pub use sandbox::{Options, Sandbox};
 pub use state_file::{Phase, Record, Status};

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::go_build::GoBuild;
-use crate::go_module::{HELM, Module, Program, UPSTREAM_VPA};
+use crate::go_module::{CERT_MANAGER, HELM, Module, Program, UPSTREAM_VPA};
 use crate::layout;
 use crate::prebuilt::{self, Prebuilt};
 
@@ -34,6 +34,13 @@ pub fn helm(sandbox: &Path) -> Result<PathBuf> {
 /// of this crate.
 pub fn upstream_vpa(sandbox: &Path) -> Result<PathBuf> {
     ensure_built(&UPSTREAM_VPA, sandbox)
+}
+
+/// The folder with cert-manager, whose version is pinned: its program in `bin`, its definitions in
+/// `files`. Builds it if it is not in the cache, which blocks for minutes. `sandbox` is the program of
+/// this crate.
+pub fn cert_manager(sandbox: &Path) -> Result<PathBuf> {
+    ensure_built(&CERT_MANAGER, sandbox)
 }
 
 fn ensure_in(

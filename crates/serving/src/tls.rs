@@ -105,18 +105,28 @@ pub struct FileTls<C> {
     current: Arc<ArcSwap<LoadedFiles<C>>>,
 }
 
-type Configure<C> = dyn Fn(&FileContents, &TlsFiles) -> Result<C, TlsError> + Send + Sync;
+type Configure<C> = dyn Fn(&TlsContents, &TlsFiles) -> Result<C, TlsError> + Send + Sync;
 
 struct LoadedFiles<C> {
-    contents: FileContents,
+    contents: TlsContents,
     config: Arc<C>,
 }
 
+/// The contents of [`TlsFiles`], in PEM.
 #[derive(Clone, PartialEq, Eq)]
-struct FileContents {
-    certificate: Vec<u8>,
-    private_key: Vec<u8>,
-    authorities: Option<Vec<u8>>,
+pub struct TlsContents {
+    /// The certificate chain, leaf first.
+    pub certificate: Vec<u8>,
+    /// The private key of the certificate.
+    pub private_key: Vec<u8>,
+    /// The CA bundle that verifies the peer.
+    pub authorities: Option<Vec<u8>>,
+}
+
+impl fmt::Debug for TlsContents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsContents").finish_non_exhaustive()
+    }
 }
 
 impl<C> fmt::Debug for FileTls<C> {
@@ -136,7 +146,7 @@ impl ServingTls {
     /// Loads the files, which must match, with TLS options.
     pub async fn load_with(files: TlsFiles, profile: ServingProfile) -> Result<Self, TlsError> {
         let configure =
-            move |contents: &FileContents, files: &TlsFiles| contents.server(files, &profile);
+            move |contents: &TlsContents, files: &TlsFiles| contents.server(files, &profile);
         Self::follow(files, configure).await
     }
 
@@ -155,7 +165,12 @@ impl ServingTls {
 impl ClientTls {
     /// Loads the files, which must match. Connections negotiate HTTP/2.
     pub async fn load(files: TlsFiles) -> Result<Self, TlsError> {
-        Self::follow(files, FileContents::client).await
+        Self::follow(files, TlsContents::client).await
+    }
+
+    /// Uses contents that are not read from files; errors name their `places`.
+    pub fn with(contents: TlsContents, places: TlsFiles) -> Result<Self, TlsError> {
+        Self::of(contents, places, TlsContents::client)
     }
 
     /// Waits until the files can be loaded. Logs a persistent error once.
@@ -180,9 +195,16 @@ impl ClientTls {
 impl<C> FileTls<C> {
     async fn follow(
         files: TlsFiles,
-        configure: impl Fn(&FileContents, &TlsFiles) -> Result<C, TlsError> + Send + Sync + 'static,
+        configure: impl Fn(&TlsContents, &TlsFiles) -> Result<C, TlsError> + Send + Sync + 'static,
     ) -> Result<Self, TlsError> {
-        let contents = FileContents::read(&files).await?;
+        Self::of(TlsContents::read(&files).await?, files, configure)
+    }
+
+    fn of(
+        contents: TlsContents,
+        files: TlsFiles,
+        configure: impl Fn(&TlsContents, &TlsFiles) -> Result<C, TlsError> + Send + Sync + 'static,
+    ) -> Result<Self, TlsError> {
         let config = Arc::new(configure(&contents, &files)?);
         let current = Arc::new(ArcSwap::from_pointee(LoadedFiles { contents, config }));
         Ok(Self {
@@ -199,7 +221,15 @@ impl<C> FileTls<C> {
 
     /// Reloads the files if they have changed.
     pub async fn reload(&self) -> Reload {
-        match self.changed().await {
+        match TlsContents::read(&self.files).await {
+            Ok(contents) => self.replace(contents),
+            Err(error) => Reload::Kept(error),
+        }
+    }
+
+    /// Uses other contents if they have changed.
+    pub fn replace(&self, contents: TlsContents) -> Reload {
+        match self.changed(contents) {
             Ok(None) => Reload::Unchanged,
             Ok(Some(loaded)) => {
                 self.current.store(Arc::new(loaded));
@@ -209,8 +239,7 @@ impl<C> FileTls<C> {
         }
     }
 
-    async fn changed(&self) -> Result<Option<LoadedFiles<C>>, TlsError> {
-        let contents = FileContents::read(&self.files).await?;
+    fn changed(&self, contents: TlsContents) -> Result<Option<LoadedFiles<C>>, TlsError> {
         if contents == self.current.load().contents {
             return Ok(None);
         }
@@ -239,7 +268,7 @@ impl<C> FileTls<C> {
     }
 }
 
-impl FileContents {
+impl TlsContents {
     async fn read(files: &TlsFiles) -> Result<Self, TlsError> {
         let authorities = match &files.authorities {
             Some(path) => Some(read(path).await?),
@@ -287,6 +316,11 @@ impl FileContents {
         let found = self.authorities.as_ref().zip(files.authorities.as_ref());
         found.map(|(pem, path)| roots(pem, path)).transpose()
     }
+}
+
+/// Checks that a text is a CA bundle, in PEM.
+pub fn check_authorities(pem: &[u8], place: &Path) -> Result<(), TlsError> {
+    roots(pem, place).map(drop)
 }
 
 /// Parses a CA bundle.

@@ -209,6 +209,13 @@ and the names of its variables by value. */}}
 {{- with concat (default list .volumes) $pod.extraVolumes -}}
 {{- $_ := set $podSpec "volumes" (concat (default list $podSpec.volumes) .) -}}
 {{- end -}}
+{{- if eq $root.Values.certificates.mode "existing" -}}
+{{- range $volume := $podSpec.volumes -}}
+{{- if eq $volume.name "feed-tls" -}}
+{{- $_ := set $volume.secret "secretName" (index $root.Values.certificates.secrets.feed $.program) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- $container := first $podSpec.containers -}}
 {{- $_ := set $container "image" (include "plimsoll.image" (list $root .program $pod.image)) -}}
 {{- with $pod.image.pullPolicy }}{{ $_ := set $container "imagePullPolicy" . }}{{ end -}}

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::ehpa_fixture::EhpaFixture;
 
-pub(super) fn utc() -> Zoned {
+pub(crate) fn utc() -> Zoned {
     Timestamp::now().to_zoned(TimeZone::UTC)
 }
 
@@ -24,13 +24,13 @@ fn daily(time: &Zoned) -> String {
 }
 
 /// A window with six replicas that has been open for two hours, and closes then.
-pub(super) fn window(end: &Zoned) -> Result<Value> {
+pub(crate) fn window(end: &Zoned) -> Result<Value> {
     let start = daily(&utc().checked_sub(2.hours())?);
     Ok(json!([{"name": "busy", "start": start, "end": daily(end), "targetReplicas": 6}]))
 }
 
 /// Scaled by the CPU that pods use, and by the clock; quick to shrink.
-pub(super) fn spec(deployment: &str, strategy: &str, crons: &Value) -> Value {
+pub(crate) fn spec(deployment: &str, strategy: &str, crons: &Value) -> Value {
     let cpu = json!({"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}});
     json!({
         "scaleTargetRef": target("Deployment", deployment),

@@ -1,11 +1,11 @@
-//! `plimsoll migrate adopt` and `release` of `external.metrics.k8s.io` under load: no request for the other
-//! provider's metrics fails.
+//! `plimsoll migrate adopt` and `release` of `external.metrics.k8s.io` under load, and meanwhile a new CA
+//! of the other provider: no request for its metrics fails.
 
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::deployment::{
-    ADAPTER, Program, SYSTEM, all_ready, metric, replicas, scrape, system, total, warns_of_expiry,
+    ADAPTER, Program, SYSTEM, all_ready, replicas, scrape, system, total, warns_of_expiry,
 };
 use e2e::remote_write::Receiver;
 use e2e::{Authority, Issued, Namespace, eventually, patch, plimsoll_prints, while_asked};
@@ -15,7 +15,7 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::jiff::Timestamp;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, APIServiceSpec};
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
+use kube::{Api, Client, Config};
 use serde_json::{Value, json};
 
 use super::fixture::{Fixture, available};
@@ -25,6 +25,8 @@ const OTHER: Program<'_> = Program {
     labels: "app.kubernetes.io/name=other-adapter",
     port: ADAPTER.port,
 };
+const ANSWERED: &str =
+    r#"plimsoll_adapter_route_requests_total{outcome="answered",route="default",upstream="other"}"#;
 const FOREIGN_CHANGES: &str = "plimsoll_adapter_apiservice_external_changes_total";
 /// Together they ask twenty times a second.
 const CLIENTS: usize = 4;
@@ -51,20 +53,33 @@ async fn another_provider_is_taken_over_and_given_back_without_a_question_that_f
 struct Takeover<'a> {
     fixture: &'a Fixture,
     services: Api<APIService>,
-    /// Of the other provider.
-    authority: String,
+    other: Identity,
+}
+
+/// The other provider's CA, and what it has signed.
+struct Identity {
+    authority: Authority,
     issued: Issued,
+}
+
+impl Identity {
+    fn new() -> Result<Self> {
+        let authority = Authority::new("other")?;
+        let issued = authority.issue_expiring(&server_name())?;
+        Ok(Self { authority, issued })
+    }
+}
+
+fn server_name() -> String {
+    format!("other-adapter.{SYSTEM}.svc")
 }
 
 impl<'a> Takeover<'a> {
     fn new(fixture: &'a Fixture) -> Result<Self> {
-        let authority = Authority::new("other")?;
-        let issued = authority.issue_expiring(&format!("other-adapter.{SYSTEM}.svc"))?;
         Ok(Self {
             fixture,
             services: Api::all(fixture.client.clone()),
-            authority: authority.pem(),
-            issued,
+            other: Identity::new()?,
         })
     }
 
@@ -104,6 +119,9 @@ impl<'a> Takeover<'a> {
                 routed > 0.0,
                 "the other provider was not asked by way of the adapter"
             );
+            self.replace_ca(&Identity::new()?).await?;
+            asked.some_more().await?;
+            self.replace_ca(&self.other).await?;
             self.command(&["release"]).await?;
             asked.some_more().await
         })
@@ -133,21 +151,56 @@ impl<'a> Takeover<'a> {
             .write("parcel_depth", &labels, samples.map(|second| (second, 7.0)))
             .await?;
 
-        let secrets = system(&self.fixture.client).typed::<Secret>();
-        let name = "other-adapter-tls";
-        let secret = Patch::Apply(self.issued.secret(name));
-        let params = PatchParams::apply("e2e").force();
-        secrets.patch(name, &params, &secret).await?;
+        self.write_certificates(&self.other).await?;
         e2e::apply(&self.fixture.sandbox, "tests/e2e/adapter/other.yaml").await?;
         all_ready(&self.fixture.client, OTHER.labels).await?;
         warns_of_expiry(&self.fixture.client, "other-adapter-").await
+    }
+
+    /// Writes the Secret of the other provider, which the adapter may read, too.
+    async fn write_certificates(&self, identity: &Identity) -> Result<()> {
+        let Identity { authority, issued } = identity;
+        let secrets = system(&self.fixture.client).typed::<Secret>();
+        let name = "other-adapter-tls";
+        let mut secret = issued.secret(name);
+        secret["stringData"]["ca.crt"] = authority.pem().into();
+        let params = PatchParams::apply("e2e").force();
+        secrets.patch(name, &params, &Patch::Apply(secret)).await?;
+        Ok(())
+    }
+
+    /// Replaces CA and certificate of the other provider, and waits until both programs use them.
+    async fn replace_ca(&self, identity: &Identity) -> Result<()> {
+        self.write_certificates(identity).await?;
+        let other = replicas(&self.fixture.client, OTHER).await?;
+        let address = other.first().context("it runs")?.address;
+        let mut config = Config::new(format!("https://{address}:6443").parse()?);
+        config.root_cert = Some(vec![identity.authority.der().to_vec()]);
+        config.tls_server_name = Some(server_name());
+        let client = Client::try_from(config)?;
+        eventually("the other provider has its new certificate", async || {
+            let request = http::Request::get("/").body(Vec::new())?;
+            match client.request::<Value>(request).await {
+                // It knows no such caller.
+                Ok(_) | Err(kube::Error::Api(_)) => Ok(()),
+                Err(error) => Err(error.into()),
+            }
+        })
+        .await?;
+        let before = self.routed().await?;
+        eventually("it is asked with the new certificate", async || {
+            let now = self.routed().await?;
+            ensure!(now > before + 1.0, "{now} requests, {before} before");
+            Ok(())
+        })
+        .await
     }
 
     /// Installs another provider, as Helm does.
     async fn lead_to_the_other_provider(&self) -> Result<()> {
         let change = json!({
             "metadata": {"annotations": {"meta.helm.sh/release-name": "other"}},
-            "spec": {"service": {"name": "other-adapter"}, "caBundle": ByteString(self.authority.as_bytes().to_vec())},
+            "spec": {"service": {"name": "other-adapter"}, "caBundle": ByteString(self.other.authority.pem().into_bytes())},
         });
         patch(&self.services, EXTERNAL, change).await?;
         Ok(())
@@ -159,12 +212,11 @@ impl<'a> Takeover<'a> {
         let other = replicas(&self.fixture.client, OTHER).await?;
         let address = other.first().context("it runs")?.address;
         let upstream = json!({
-            "name": "other", "url": format!("https://{address}:6443"), "caFile": "other.crt",
-            "serverName": format!("other-adapter.{SYSTEM}.svc"),
+            "name": "other", "url": format!("https://{address}:6443"), "serverName": server_name(),
+            "caFrom": {"secret": {"namespace": SYSTEM, "name": "other-adapter-tls"}},
         });
         let file = json!({"upstreams": [upstream], "defaultUpstream": "other"}).to_string();
-        let data = json!({"routes.yaml": file, "other.crt": self.authority});
-        self.write_routes(data).await
+        self.write_routes(json!({"routes.yaml": file})).await
     }
 
     async fn write_routes(&self, data: Value) -> Result<()> {
@@ -177,7 +229,7 @@ impl<'a> Takeover<'a> {
 
     /// Nothing is left to others any more.
     async fn forget_route(&self) -> Result<()> {
-        self.write_routes(json!({"routes.yaml": "upstreams: []", "other.crt": null}))
+        self.write_routes(json!({"routes.yaml": "upstreams: []"}))
             .await?;
         eventually("no replica knows the other provider", async || {
             for replica in replicas(&self.fixture.client, ADAPTER).await? {
@@ -218,14 +270,12 @@ impl<'a> Takeover<'a> {
             .context("a Service")
     }
 
-    /// Number of requests of all replicas to the other provider.
+    /// Number of requests of all replicas that the other provider has answered.
     async fn routed(&self) -> Result<f64> {
         let mut sum = 0.0;
         for replica in replicas(&self.fixture.client, ADAPTER).await? {
             let metrics = scrape(&replica).await?;
-            if metrics.contains("plimsoll_adapter_route_requests_total{outcome=\"answered\"") {
-                sum += metric(&replica, "plimsoll_adapter_route_requests_total").await?;
-            }
+            sum += e2e::deployment::sum(&metrics, ANSWERED).unwrap_or_default();
         }
         Ok(sum)
     }

@@ -26,6 +26,12 @@ const BASIC: &[&str] = &[
     "prometheus.passwordKey=password",
 ];
 const ONE_NAMESPACE: &[&str] = &["mode=vertical", "extender.enabled=false"];
+const CERT_MANAGER: &[&str] = &["certificates.mode=certManager"];
+const ISSUER: &[&str] = &[
+    "certificates.mode=certManager",
+    "certificates.issuerRef.name=own",
+];
+const EXISTING: &[&str] = &["certificates.mode=existing"];
 const CASES: &[Case] = &[
     ("mode", "vertical", &[]),
     ("global.imageRegistry", "registry.example.com", &[]),
@@ -56,6 +62,16 @@ const CASES: &[Case] = &[
     ("prometheus.privateKeyKey", "tls.key", PROMETHEUS),
     ("featureGates", "InPlace=true", &[]),
     ("certificates.mode", "certManager", &[]),
+    ("certificates.mode", "existing", &[]),
+    ("certificates.issuerRef.name", "own", CERT_MANAGER),
+    ("certificates.issuerRef.kind", "ClusterIssuer", ISSUER),
+    ("certificates.issuerRef.group", "example.com", ISSUER),
+    ("certificates.secrets.webhook", "own", EXISTING),
+    ("certificates.secrets.adapter", "own", EXISTING),
+    ("certificates.secrets.feed.recommender", "own", EXISTING),
+    ("certificates.secrets.feed.updater", "own", EXISTING),
+    ("certificates.secrets.feed.webhook", "own", EXISTING),
+    ("certificates.secrets.feed.adapter", "own", EXISTING),
     ("recommender.shards", "2", &[]),
     ("recommender.capToSchedulable[0]", "nodes", &[]),
     ("recommender.capacityFrom[0]", "karpenter", &[]),

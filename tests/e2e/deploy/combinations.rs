@@ -84,7 +84,10 @@ async fn each_mode_can_be_combined_with_each_component() -> Result<()> {
 #[tokio::test]
 async fn the_api_server_accepts_each_mode_with_all_components() -> Result<()> {
     // A dry run makes no namespace, and refuses what would go into one that is not there.
-    e2e::apply(e2e::shared().await?, "deploy/base/namespace.yaml").await?;
+    let sandbox = e2e::shared().await?;
+    e2e::apply(sandbox, "deploy/base/namespace.yaml").await?;
+    e2e::kubectl("create namespace keda").await?;
+    e2e::cert_manager_definitions(sandbox).await?;
     for mode in MODES {
         let all = components(mode)?;
         let all: Vec<&str> = all.iter().map(String::as_str).collect();

@@ -253,6 +253,11 @@ pub(super) const COMPONENTS: &[(&str, &[&str], &[&str])] = &[
         &["plimsoll-recommender-horizontal: plimsoll-system/plimsoll-recommender"],
     ),
     (
+        "keda-certificates",
+        &["get /secrets"],
+        &["plimsoll-adapter-upstream-certificates: plimsoll-system/plimsoll-adapter"],
+    ),
+    (
         "metric-routes",
         &[],
         &["plimsoll-metrics-reader: plimsoll-system/plimsoll-adapter"],

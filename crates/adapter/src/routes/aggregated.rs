@@ -16,6 +16,7 @@ use rustls_pki_types::pem::PemObject as _;
 use sources::error_chain::with_causes;
 
 use super::CONNECT_TIMEOUT;
+use super::pem_reader::PemReader;
 use super::response::{MAX_BYTES, UpstreamError, sources, truncated, values};
 use super::via::HEADER;
 use crate::request::ExternalMetricRequest;
@@ -32,17 +33,22 @@ pub(super) struct Aggregated {
 
 impl Aggregated {
     /// `token`: the file with the adapter's service account token.
-    pub(super) async fn open(spec: &UpstreamSpec, token: &Path) -> Result<Self, String> {
-        let authorities = read(spec).await?;
+    pub(super) async fn open(
+        spec: &UpstreamSpec,
+        reader: &PemReader,
+        token: &Path,
+    ) -> Result<Self, String> {
+        let authorities = reader.authorities(spec).await?;
         Ok(Self {
             client: client(spec, &authorities, token)?,
             authorities,
         })
     }
 
-    /// Whether the CA file is unchanged.
-    pub(super) async fn is_up_to_date(&self, spec: &UpstreamSpec) -> bool {
-        read(spec).await.is_ok_and(|read| read == self.authorities)
+    /// Whether the CA bundle is unchanged.
+    pub(super) async fn is_up_to_date(&self, spec: &UpstreamSpec, reader: &PemReader) -> bool {
+        let read = reader.authorities(spec).await;
+        read.is_ok_and(|read| read == self.authorities)
     }
 
     /// Sends a request, once more if the connection could not be established. Otherwise the
@@ -71,17 +77,12 @@ impl Aggregated {
     }
 }
 
-async fn read(spec: &UpstreamSpec) -> Result<Vec<u8>, String> {
-    let read = tokio::fs::read(&spec.ca_file).await;
-    read.map_err(|error| format!("cannot read {}: {error}", spec.ca_file.display()))
-}
-
 fn client(spec: &UpstreamSpec, authorities: &[u8], token: &Path) -> Result<Client, String> {
     let roots: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(authorities).collect();
-    let roots: Vec<CertificateDer<'_>> =
-        roots.map_err(|error| format!("{}: {error}", spec.ca_file.display()))?;
+    let source = spec.authorities().ok_or("there is no CA bundle")?;
+    let roots: Vec<CertificateDer<'_>> = roots.map_err(|error| format!("{source}: {error}"))?;
     if roots.is_empty() {
-        return Err(format!("{}: no certificate", spec.ca_file.display()));
+        return Err(format!("{source}: no certificate"));
     }
     let mut config = Config::new(spec.uri()?);
     config.root_cert = Some(roots.iter().map(|root| root.to_vec()).collect());

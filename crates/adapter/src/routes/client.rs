@@ -7,6 +7,7 @@ use http::HeaderValue;
 
 use super::aggregated::Aggregated;
 use super::keda::Keda;
+use super::pem_reader::PemReader;
 use super::response::UpstreamError;
 use crate::request::ExternalMetricRequest;
 use crate::value::ExternalValue;
@@ -23,19 +24,26 @@ pub(super) enum UpstreamClient {
 
 impl UpstreamClient {
     /// `token`: the file with the adapter's service account token. The first request connects.
-    pub(super) async fn open(spec: &UpstreamSpec, token: &Path) -> Result<Self, String> {
+    pub(super) async fn open(
+        spec: &UpstreamSpec,
+        reader: &PemReader,
+        token: &Path,
+    ) -> Result<Self, String> {
         match spec.kind {
-            Kind::Aggregated => Aggregated::open(spec, token).await.map(Self::Aggregated),
-            Kind::KedaGrpc => Keda::open(spec).await.map(Self::Keda),
+            Kind::Aggregated => {
+                let aggregated = Aggregated::open(spec, reader, token).await;
+                aggregated.map(Self::Aggregated)
+            }
+            Kind::KedaGrpc => Keda::open(spec, reader).await.map(Self::Keda),
         }
     }
 
     /// Whether the client can be kept. Reloads certificates that can change without a new client.
-    pub(super) async fn is_up_to_date(&self, spec: &UpstreamSpec) -> bool {
+    pub(super) async fn is_up_to_date(&self, spec: &UpstreamSpec, reader: &PemReader) -> bool {
         match self {
-            Self::Aggregated(aggregated) => aggregated.is_up_to_date(spec).await,
+            Self::Aggregated(aggregated) => aggregated.is_up_to_date(spec, reader).await,
             Self::Keda(keda) => {
-                keda.follow_files().await;
+                keda.follow_certificates(spec, reader).await;
                 true
             }
         }

@@ -19,12 +19,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use model::Requirement;
 use runtime::LogOnce;
 use rustls_pki_types::ServerName;
-use serving::tls::{ClientTls, Reload, TlsFiles};
+use serving::tls::{ClientTls, Reload};
 use sources::error_chain::with_causes;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, ConnectError, Status};
 
 use super::CONNECT_TIMEOUT;
+use super::pem_reader::PemReader;
 use super::response::{MAX_BYTES, UpstreamError, sources, truncated, values};
 use crate::request::ExternalMetricRequest;
 use crate::value::ExternalValue;
@@ -49,26 +50,15 @@ struct Shared {
 struct State {
     /// The channel, which connects with the first request and reconnects after a failure.
     channel: Option<Channel>,
-    /// The error of the certificate files.
+    /// The error of the certificates.
     logged: LogOnce<String>,
 }
 
 impl Keda {
-    /// Loads the certificate files, which must be valid.
-    pub(super) async fn open(spec: &UpstreamSpec) -> Result<Self, String> {
-        let (Some(certificate), Some(private_key)) =
-            (spec.cert_file.clone(), spec.key_file.clone())
-        else {
-            return Err("the client certificate of KEDA's operator is missing".to_owned());
-        };
-        let files = TlsFiles {
-            certificate,
-            private_key,
-            authorities: Some(spec.ca_file.clone()),
-        };
-        let tls = ClientTls::load(files)
-            .await
-            .map_err(|error| error.to_string())?;
+    /// Loads the certificates, which must be valid.
+    pub(super) async fn open(spec: &UpstreamSpec, reader: &PemReader) -> Result<Self, String> {
+        let (contents, places) = reader.client_contents(spec).await?;
+        let tls = ClientTls::with(contents, places).map_err(|error| error.to_string())?;
         let server_name = spec.server_name()?;
         let server_name =
             ServerName::try_from(server_name).map_err(|error| format!("serverName: {error}"))?;
@@ -84,16 +74,18 @@ impl Keda {
         })))
     }
 
-    /// Reloads the certificate files. If they are not valid, the old ones stay in use.
-    pub(super) async fn follow_files(&self) {
-        let error = match self.0.tls.reload().await {
-            Reload::Unchanged => None,
-            Reload::Replaced => {
+    /// Reloads the certificates. If they are not valid, the old ones stay in use.
+    pub(super) async fn follow_certificates(&self, spec: &UpstreamSpec, reader: &PemReader) {
+        let read = reader.client_contents(spec).await;
+        let error = match read.map(|(contents, _)| self.0.tls.replace(contents)) {
+            Ok(Reload::Unchanged) => None,
+            Ok(Reload::Replaced) => {
                 tracing::info!(upstream = self.0.name, "loaded a new certificate");
                 self.reconnect();
                 None
             }
-            Reload::Kept(error) => Some(error.to_string()),
+            Ok(Reload::Kept(error)) => Some(error.to_string()),
+            Err(error) => Some(error),
         };
         let mut state = self.0.state.lock();
         if let Some(error) = state.logged.update(error) {

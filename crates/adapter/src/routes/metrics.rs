@@ -17,6 +17,7 @@ pub(super) struct Metrics {
     requests: IntCounterVec,
     durations: HistogramVec,
     circuit_open: IntGaugeVec,
+    certificates_read: IntGaugeVec,
     config_valid: IntGauge,
 }
 
@@ -57,6 +58,12 @@ impl Metrics {
                 &["upstream"],
                 registry
             )?,
+            certificates_read: register_int_gauge_vec_with_registry!(
+                "plimsoll_adapter_upstream_certificates_last_read_successful",
+                "1 if the Secret or ConfigMap with the certificates of an upstream provider could be read; if 0, the last valid ones are still in use.",
+                &["upstream"],
+                registry
+            )?,
             config_valid: register_int_gauge_with_registry!(
                 "plimsoll_adapter_routes_config_last_reload_successful",
                 "1 if the last reload of the routes file succeeded; if 0, the previous routes are still in use.",
@@ -88,10 +95,27 @@ impl Metrics {
             .set(is_open.into());
     }
 
-    /// Removes the metrics of an upstream that is gone or has no valid client.
-    pub(super) fn remove_upstream(&self, upstream: &str) {
-        // The error means that there were none.
+    /// Removes the metric of an upstream that is gone or has no valid client.
+    pub(super) fn remove_circuit(&self, upstream: &str) {
+        // The error means that there was none.
         drop(self.circuit_open.remove_label_values(&[upstream]));
+    }
+
+    /// Removes the metrics of an upstream that is gone.
+    pub(super) fn remove_upstream(&self, upstream: &str) {
+        self.remove_circuit(upstream);
+        self.set_certificates_read(upstream, None);
+    }
+
+    /// Records whether the objects with an upstream's certificates could be read. `None`: it has
+    /// none.
+    pub(super) fn set_certificates_read(&self, upstream: &str, is_read: Option<bool>) {
+        let gauge = &self.certificates_read;
+        match is_read {
+            Some(is_read) => gauge.with_label_values(&[upstream]).set(is_read.into()),
+            // The error means that there was none.
+            None => drop(gauge.remove_label_values(&[upstream])),
+        }
     }
 
     pub(super) fn set_config_valid(&self, is_valid: bool) {

@@ -14,6 +14,7 @@ use sources::error_chain::with_causes;
 use super::breaker::CircuitBreaker;
 use super::client::UpstreamClient;
 use super::metrics::{Metrics, Outcome};
+use super::pem_reader::PemReader;
 use super::response::UpstreamError;
 use super::via::LoopDetected;
 use crate::request::ExternalMetricRequest;
@@ -77,19 +78,20 @@ impl Upstream {
     pub(super) async fn reload(
         spec: &UpstreamSpec,
         previous: Option<&Self>,
+        reader: &PemReader,
         token: &Path,
         metrics: &Metrics,
     ) -> Self {
         if let Some(previous) = previous
             && *previous.spec == *spec
             && let Ok(client) = &previous.client
-            && client.is_up_to_date(spec).await
+            && client.is_up_to_date(spec, reader).await
         {
             return previous.clone();
         }
         let next = Self {
             spec: Arc::new(spec.clone()),
-            client: UpstreamClient::open(spec, token).await,
+            client: UpstreamClient::open(spec, reader, token).await,
             breaker: Arc::default(),
             responses: CoalescingCache::default(),
             last: Cache::builder()
@@ -102,7 +104,7 @@ impl Upstream {
         if next.client.is_ok() {
             metrics.set_circuit_open(&spec.name, false);
         } else {
-            metrics.remove_upstream(&spec.name);
+            metrics.remove_circuit(&spec.name);
         }
         next.inherit(previous)
     }

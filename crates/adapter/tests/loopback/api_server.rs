@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex};
 
 use axum::body::Body;
 use axum::extract::{Query, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use futures::stream;
+use k8s_openapi::ByteString;
 use kube::{Client, Config};
 use serde_json::{Value, json};
 use serving::http_server::{Limits, serve};
@@ -38,6 +39,8 @@ pub(crate) struct Known {
     pub(crate) reviews: Mutex<Vec<Value>>,
     /// Tokens in the order of their arrival.
     pub(crate) tokens: Mutex<Vec<String>>,
+    /// Other objects by their path.
+    objects: Mutex<BTreeMap<String, Value>>,
 }
 
 /// A running server. It ends when dropped.
@@ -62,6 +65,7 @@ impl ApiServer {
             hangs: watch::Sender::new(false),
             reviews: Mutex::default(),
             tokens: Mutex::default(),
+            objects: Mutex::default(),
         });
         let maps = "/api/v1/namespaces/kube-system/configmaps";
         let tokens = "/apis/authentication.k8s.io/v1/tokenreviews";
@@ -71,6 +75,7 @@ impl ApiServer {
             .route(&format!("{maps}/{{name}}"), get(read))
             .route(tokens, post(token_review))
             .route(access, post(access_review))
+            .fallback(read_object)
             .with_state(Arc::clone(&known));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -97,6 +102,23 @@ impl ApiServer {
             *version += 1;
             *current = Some(data);
         });
+    }
+
+    /// Creates or replaces a Secret; `None` deletes it.
+    pub(crate) fn set_secret(&self, namespace: &str, name: &str, data: Option<&Data>) {
+        let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
+        let mut objects = self.known.objects.lock().unwrap();
+        let Some(data) = data else {
+            objects.remove(&path);
+            return;
+        };
+        let data = data.iter();
+        let bytes = data.map(|(key, text)| (*key, ByteString(text.clone().into_bytes())));
+        let data: BTreeMap<_, _> = bytes.collect();
+        let metadata = json!({"namespace": namespace, "name": name});
+        let secret =
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data});
+        objects.insert(path, secret);
     }
 
     /// Takes the specs of the access reviews since the last call.
@@ -131,6 +153,13 @@ async fn read(State(known): State<Arc<Known>>) -> Response {
     match &*known.configuration.borrow() {
         (version, Some(data)) => Json(object(*version, data)).into_response(),
         (_, None) => status(StatusCode::NOT_FOUND, "NotFound"),
+    }
+}
+
+async fn read_object(State(known): State<Arc<Known>>, uri: Uri) -> Response {
+    match known.objects.lock().unwrap().get(uri.path()) {
+        Some(object) => Json(object.clone()).into_response(),
+        None => status(StatusCode::NOT_FOUND, "NotFound"),
     }
 }
 

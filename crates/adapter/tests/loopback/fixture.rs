@@ -11,6 +11,7 @@ use adapter::routes::{Routes, RoutesArgs};
 use adapter::serve::{AdapterServer, LIMITS};
 use axum::Router;
 use delegated_auth::{AuthArgs, DelegatedAuth};
+use kube::Client;
 use prometheus::Registry;
 use runtime::http_endpoints::Endpoints;
 use runtime::{Activity, ApiServerClock, Program, Readiness};
@@ -169,7 +170,7 @@ impl Fixture {
         let following = tokio::spawn(auth.clone().follow());
 
         let folder = tempfile::tempdir().unwrap();
-        let routes = routes(&folder, &registry).await;
+        let routes = routes(&folder, api.client.clone(), &registry).await;
         let tls = tls(&folder, &servers.server("localhost"), None).await;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -308,14 +309,15 @@ fn write(folder: &TempDir, name: &str, text: &str) -> PathBuf {
 }
 
 /// Each adapter of these tests has its own Service name.
-async fn routes(folder: &TempDir, registry: &Registry) -> Routes {
+async fn routes(folder: &TempDir, client: Client, registry: &Registry) -> Routes {
     let args = RoutesArgs {
         routes_file: Some(write(folder, "routes.yaml", "")),
         routes_token_file: write(folder, "token", "token-of-hpa"),
     };
     let name = folder.path().file_name().unwrap().to_str().unwrap();
     let own = OwnService::new("plimsoll", name);
-    Routes::load(args, own, registry).await.unwrap().unwrap()
+    let routes = Routes::load(args, own, client, registry).await;
+    routes.unwrap().unwrap()
 }
 
 /// With a client CA, connections without a certificate from it are rejected.

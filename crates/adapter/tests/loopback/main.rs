@@ -8,6 +8,7 @@ mod ca_files;
 mod configuration;
 mod connection_limits;
 mod fixture;
+mod followed_certificates;
 mod keda;
 mod operator;
 mod provider;

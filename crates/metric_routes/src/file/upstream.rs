@@ -7,6 +7,7 @@ use http::Uri;
 use runtime::GoDuration;
 use serde::{Deserialize, Deserializer};
 
+use super::pem_source::{self, CaFrom, CertFrom, PemSource};
 use super::{FileError, refuse};
 use crate::own_service::OwnService;
 
@@ -31,12 +32,16 @@ pub struct UpstreamSpec {
     pub url: Option<String>,
     /// The name in the provider's certificate. Default: the host.
     pub server_name: Option<String>,
-    /// The CA bundle (PEM) of the provider's certificate.
-    pub ca_file: PathBuf,
+    /// The CA bundle (PEM) of the provider's certificate; an alternative to `ca_from`.
+    ca_file: Option<PathBuf>,
+    /// The object with the CA bundle, which is followed; an alternative to `ca_file`.
+    ca_from: Option<CaFrom>,
     /// The client certificate (PEM), for KEDA's operator only.
-    pub cert_file: Option<PathBuf>,
+    cert_file: Option<PathBuf>,
     /// The private key (PEM) of the client certificate.
-    pub key_file: Option<PathBuf>,
+    key_file: Option<PathBuf>,
+    /// The Secret with the client certificate, which is followed; an alternative to both files.
+    cert_from: Option<CertFrom>,
     /// The timeout of a request.
     #[serde(default = "timeout", deserialize_with = "duration")]
     pub timeout: Duration,
@@ -124,19 +129,7 @@ impl UpstreamSpec {
                 ));
             }
         }
-        match (self.kind, &self.cert_file, &self.key_file) {
-            (Kind::Aggregated, None, None) | (Kind::KedaGrpc, Some(_), Some(_)) => {}
-            (Kind::Aggregated, ..) => {
-                return Err(refuse(
-                    field("certFile"),
-                    "only kind keda-grpc has a client certificate",
-                ));
-            }
-            (Kind::KedaGrpc, ..) => {
-                let why = "kind keda-grpc requires certFile and keyFile";
-                return Err(refuse(field("certFile"), why));
-            }
-        }
+        self.check_certificates(&field)?;
         if self.timeout.is_zero() || self.timeout > MAX_TIMEOUT {
             let why = format!(
                 "it must be more than 0s and at most {}",
@@ -155,6 +148,43 @@ impl UpstreamSpec {
             .map_err(|why| refuse(field("service"), why))
     }
 
+    fn check_certificates(&self, field: &impl Fn(&str) -> String) -> Result<(), FileError> {
+        if let Some(from) = &self.ca_from {
+            from.check(&field("caFrom"))?;
+        }
+        if let Some(from) = &self.cert_from {
+            from.check(&field("certFrom"))?;
+        }
+        if self.authorities().is_none() {
+            let why = "either caFile or caFrom is required, not both";
+            return Err(refuse(field("caFile"), why));
+        }
+        let has_none =
+            self.cert_file.is_none() && self.key_file.is_none() && self.cert_from.is_none();
+        match self.kind {
+            Kind::Aggregated if !has_none => {
+                let why = "only kind keda-grpc has a client certificate";
+                Err(refuse(field("certFile"), why))
+            }
+            Kind::KedaGrpc if self.client_certificate().is_none() => {
+                let why = "kind keda-grpc requires either certFile and keyFile, or certFrom";
+                Err(refuse(field("certFile"), why))
+            }
+            Kind::Aggregated | Kind::KedaGrpc => Ok(()),
+        }
+    }
+
+    /// The source of the CA bundle, which a valid file has.
+    pub fn authorities(&self) -> Option<PemSource> {
+        pem_source::authorities(self.ca_file.as_ref(), self.ca_from.as_ref())
+    }
+
+    /// The sources of the client certificate and its key, for KEDA's operator.
+    pub fn client_certificate(&self) -> Option<[PemSource; 2]> {
+        let files = (self.cert_file.as_ref(), self.key_file.as_ref());
+        pem_source::client_certificate(files, self.cert_from.as_ref())
+    }
+
     /// Resolves relative paths in this folder.
     pub(super) fn resolve_paths(&mut self, folder: &Path) {
         let Self {
@@ -163,10 +193,7 @@ impl UpstreamSpec {
             key_file,
             ..
         } = self;
-        for path in [Some(ca_file), cert_file.as_mut(), key_file.as_mut()]
-            .into_iter()
-            .flatten()
-        {
+        for path in [ca_file, cert_file, key_file].into_iter().flatten() {
             // `join` keeps an absolute path.
             *path = folder.join(&path);
         }

@@ -139,7 +139,7 @@ fn route(facts: &Facts, present: &DynamicObject, service: &ObjectName, migration
     };
     migration.step(
         "Write the route to KEDA",
-        "The adapter asks KEDA for each metric of a ScaledObject.",
+        "The adapter asks KEDA for each metric of a ScaledObject. To follow a new CA of KEDA, write caFrom in place of caFile (docs/routes.md).",
         [
             bundle,
             routes,

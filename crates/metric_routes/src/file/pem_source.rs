@@ -1,0 +1,197 @@
+//! Sources of PEM texts: files, and entries of objects that another program maintains.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::{FileError, refuse};
+
+/// A file, or an entry of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PemSource {
+    /// A file.
+    File(PathBuf),
+    /// An entry of an object.
+    Entry(ObjectEntry),
+}
+
+/// An entry of a Secret or of a `ConfigMap`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectEntry {
+    /// The object.
+    pub object: ObjectRef,
+    /// The key of the entry.
+    pub key: String,
+}
+
+/// A Secret or a `ConfigMap`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectRef {
+    /// The kind.
+    pub kind: ObjectKind,
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+/// The kind of an object with PEM texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ObjectKind {
+    /// A `ConfigMap`.
+    ConfigMap,
+    /// A Secret.
+    Secret,
+}
+
+/// The field `caFrom`: the entry with the CA bundle of a provider.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct CaFrom {
+    /// An entry of a Secret; an alternative to `config_map`.
+    secret: Option<EntrySpec>,
+    /// An entry of a `ConfigMap`; an alternative to `secret`.
+    config_map: Option<EntrySpec>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct EntrySpec {
+    namespace: String,
+    name: String,
+    #[serde(default = "ca_key")]
+    key: String,
+}
+
+/// The field `certFrom`: the Secret of type `kubernetes.io/tls` with a client certificate.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct CertFrom {
+    secret: SecretSpec,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct SecretSpec {
+    namespace: String,
+    name: String,
+}
+
+fn ca_key() -> String {
+    "ca.crt".to_owned()
+}
+
+impl CaFrom {
+    /// Checks the fields; `field` is the path of this one.
+    pub(super) fn check(&self, field: &str) -> Result<(), FileError> {
+        let Some(ObjectEntry { object, key }) = self.entry() else {
+            let why = "either secret or configMap is required, not both";
+            return Err(refuse(field, why));
+        };
+        check_names(field, &[&object.namespace, &object.name, &key])
+    }
+
+    fn entry(&self) -> Option<ObjectEntry> {
+        let (kind, spec) = match (&self.secret, &self.config_map) {
+            (Some(spec), None) => (ObjectKind::Secret, spec),
+            (None, Some(spec)) => (ObjectKind::ConfigMap, spec),
+            _ => return None,
+        };
+        let object = ObjectRef {
+            kind,
+            namespace: spec.namespace.clone(),
+            name: spec.name.clone(),
+        };
+        Some(ObjectEntry {
+            object,
+            key: spec.key.clone(),
+        })
+    }
+}
+
+impl CertFrom {
+    pub(super) fn check(&self, field: &str) -> Result<(), FileError> {
+        check_names(field, &[&self.secret.namespace, &self.secret.name])
+    }
+
+    fn entry(&self, key: &str) -> ObjectEntry {
+        let object = ObjectRef {
+            kind: ObjectKind::Secret,
+            namespace: self.secret.namespace.clone(),
+            name: self.secret.name.clone(),
+        };
+        ObjectEntry {
+            object,
+            key: key.to_owned(),
+        }
+    }
+}
+
+fn check_names(field: &str, names: &[&String]) -> Result<(), FileError> {
+    let why = "namespace, name and key must not be empty";
+    if names.iter().any(|name| name.is_empty()) {
+        return Err(refuse(field, why));
+    }
+    Ok(())
+}
+
+/// The source of a CA bundle. `None` unless exactly one of the fields is there.
+pub(super) fn authorities(file: Option<&PathBuf>, from: Option<&CaFrom>) -> Option<PemSource> {
+    match (file, from) {
+        (Some(file), None) => Some(PemSource::File(file.clone())),
+        (None, Some(from)) => from.entry().map(PemSource::Entry),
+        _ => None,
+    }
+}
+
+/// The sources of a client certificate and its key. `None` unless exactly one of both ways is there.
+pub(super) fn client_certificate(
+    files: (Option<&PathBuf>, Option<&PathBuf>),
+    from: Option<&CertFrom>,
+) -> Option<[PemSource; 2]> {
+    match (files, from) {
+        ((Some(certificate), Some(key)), None) => {
+            Some([certificate, key].map(|path| PemSource::File(path.clone())))
+        }
+        ((None, None), Some(from)) => {
+            Some(["tls.crt", "tls.key"].map(|key| PemSource::Entry(from.entry(key))))
+        }
+        _ => None,
+    }
+}
+
+impl PemSource {
+    /// The path of a file, or the text of an entry, for messages.
+    pub fn label(&self) -> PathBuf {
+        match self {
+            Self::File(path) => path.clone(),
+            Self::Entry(entry) => Path::new(&entry.to_string()).to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for PemSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::Entry(entry) => entry.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for ObjectEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.key, self.object)
+    }
+}
+
+impl fmt::Display for ObjectRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            ObjectKind::ConfigMap => "ConfigMap",
+            ObjectKind::Secret => "Secret",
+        };
+        write!(f, "{kind} {}/{}", self.namespace, self.name)
+    }
+}
