@@ -12,7 +12,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::runtime::conditions::is_crd_established;
 use kube::runtime::wait::Condition as _;
 use kube::{Api, Client, ResourceExt};
-use sandbox::{Options, Sandbox};
+use sandbox::{KubernetesVersion, Options, Sandbox};
 use tokio::sync::OnceCell;
 
 use crate::eventually;
@@ -54,6 +54,11 @@ pub async fn another_with_nodes(purpose: &str, nodes: u16) -> Result<Sandbox> {
     .await
 }
 
+/// Number after `1.` of the Kubernetes version of this run.
+pub fn kubernetes_minor() -> Result<u32> {
+    Ok(KubernetesVersion::from_environment()?.minor())
+}
+
 /// The repository's folder.
 pub fn repository() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
@@ -70,7 +75,15 @@ pub(crate) fn options(purpose: Option<&str>) -> Result<Options> {
         Some(purpose) => format!("{NAME}{id}-{purpose}"),
         None => format!("{NAME}{id}"),
     };
-    Ok(Options::new(name, program("sandbox")?))
+    options_named(name)
+}
+
+/// Options of a sandbox with this name, and with the version of Kubernetes of this run.
+pub fn options_named(name: String) -> Result<Options> {
+    Ok(Options {
+        kubernetes_version: KubernetesVersion::from_environment()?,
+        ..Options::new(name, program("sandbox")?)
+    })
 }
 
 /// The path of helm.

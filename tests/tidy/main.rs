@@ -8,4 +8,5 @@ mod metadata;
 mod repository;
 mod sizes;
 mod sources;
+mod versions;
 mod words;

@@ -112,7 +112,7 @@ pub(crate) fn prepare(config: &SandboxConfig, layout: &Layout, ports: &Ports) ->
     write(
         layout,
         "kwok.yaml",
-        &kwok::configuration(&config.control_plane.join("files"), ports, &serving)?,
+        &kwok::configuration(&config.control_plane.files(), ports, &serving)?,
     )?;
     write(layout, "egress.yaml", &yaml(&egress(layout))?)?;
     if config.prometheus.is_some() {
