@@ -2,6 +2,7 @@
 //! life of a release on the control plane.
 
 pub(crate) mod helm;
+mod package;
 pub(crate) mod release;
 mod values;
 
