@@ -10,3 +10,4 @@ mod sizes;
 mod sources;
 mod versions;
 mod words;
+mod workflows;
