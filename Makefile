@@ -1,5 +1,5 @@
 # Every target is one or two lines; what they run lives in the crates.
-.PHONY: demo test test-times lint bench accuracy bench-decisions bench-feed bench-latency bench-scale bench-scan bench-scheduler bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-tenants fresh static images test-images
+.PHONY: demo test test-versions test-times lint bench accuracy bench-decisions bench-feed bench-latency bench-scale bench-scan bench-scheduler bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-tenants fresh static images sbom test-images
 
 demo: ## the demonstration on a real control plane: sizes, updated pods, replicas added before a rise; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
@@ -14,6 +14,10 @@ test: lint ## formatting, lints, conventions, unit, property, golden and end-to-
 	cargo build --locked --workspace --bins --tests --examples
 	RUST_TEST_THREADS=8 cargo test --locked --workspace --no-fail-fast
 
+test-versions: ## end-to-end tests on the oldest and the newest supported version of Kubernetes; VERSIONS=oldest for one
+	cargo build --locked --workspace --bins --tests --examples
+	for version in $(or $(VERSIONS),oldest newest); do PLIMSOLL_SANDBOX_KUBERNETES_VERSION=$$version RUST_TEST_THREADS=8 cargo test --locked --workspace --test e2e --test oom_kills --no-fail-fast || exit 1; done
+
 test-times: ## seconds of building, of clippy and of each test binary, and the slowest tests; PACKAGES="model sizing" for some crates
 	tests/times.sh $(PACKAGES)
 
@@ -23,10 +27,13 @@ fresh: ## both README commands in a new clone with empty caches, as on a new mac
 static: ## plimsoll as a static program, started in an empty folder as its root: size and start-up time (rustup target, musl-gcc)
 	tests/static.sh
 
-images: ## an OCI image per program in target/images, without a daemon (musl-gcc; PROFILE=release is faster, VERSION=TAG)
+images: ## an OCI image and an SBOM per program in target/images, without a daemon (Python, Go; ARCHITECTURES="amd64 arm64", PROFILE=release is faster, VERSION=TAG)
 	deploy/images/build.sh
 
-test-images: ## the images twice with the same digests, and each program started in its own
+sbom: ## an SBOM per program in target/images: CycloneDX, with the locked versions
+	deploy/images/sbom.sh
+
+test-images: ## the images twice with the same digests, and each program started in its own, also with ARCHITECTURES="amd64 arm64" where qemu-user is installed
 	tests/images.sh
 
 lint:

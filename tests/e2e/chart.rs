@@ -3,6 +3,7 @@
 
 pub(crate) mod helm;
 mod one_namespace;
+mod package;
 pub(crate) mod release;
 mod values;
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{self, Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::{Signal, eventually, program, signal};
+use e2e::{Signal, eventually, options_named, program, signal};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::ListParams;
@@ -17,7 +17,7 @@ use tokio::task::spawn_blocking;
 fn options(subject: &str) -> Result<Options> {
     Ok(Options {
         nodes: 1,
-        ..Options::new(name(subject), program("sandbox")?)
+        ..options_named(name(subject))?
     })
 }
 
@@ -304,11 +304,20 @@ fn another_etcd(built: &Sandbox, cache: &Path, script: &str) -> Result<()> {
         .programs()
         .parent()
         .context("programs are in a folder of a folder")?;
-    let copy = cache
-        .join("plimsoll/sandbox")
-        .join(whole.file_name().context("the folder has a name")?);
+    let name = whole.file_name().context("the folder has a name")?;
+    let caches = cache.join("plimsoll/sandbox");
+    fs::create_dir_all(&caches)?;
+    for other in fs::read_dir(whole.parent().context("the cache is a folder")?)? {
+        let other = other?;
+        if other.path().is_dir() && other.file_name() != name {
+            symlink(other.path(), caches.join(other.file_name()))?;
+        }
+    }
+    let copy = caches.join(name);
     fs::create_dir_all(copy.join("bin"))?;
-    symlink(whole.join("files"), copy.join("files"))?;
+    if whole.join("files").exists() {
+        symlink(whole.join("files"), copy.join("files"))?;
+    }
     for program in fs::read_dir(built.programs())? {
         let program = program?;
         symlink(program.path(), copy.join("bin").join(program.file_name()))?;

@@ -13,7 +13,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::runtime::conditions::is_crd_established;
 use kube::runtime::wait::Condition as _;
 use kube::{Api, Client, ResourceExt};
-use sandbox::{Options, Sandbox};
+use sandbox::{KubernetesVersion, Options, Sandbox};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
@@ -57,6 +57,11 @@ pub async fn another_with_nodes(purpose: &str, nodes: u16) -> Result<Sandbox> {
     .await
 }
 
+/// Number after `1.` of the Kubernetes version of this run.
+pub fn kubernetes_minor() -> Result<u32> {
+    Ok(KubernetesVersion::from_environment()?.minor())
+}
+
 /// The repository's folder.
 pub fn repository() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
@@ -73,8 +78,14 @@ pub(crate) fn options(purpose: Option<&str>) -> Result<Options> {
         Some(purpose) => format!("{NAME}{id}-{purpose}"),
         None => format!("{NAME}{id}"),
     };
+    options_named(name)
+}
+
+/// Options of a sandbox with this name, and with the version of Kubernetes of this run.
+pub fn options_named(name: String) -> Result<Options> {
     Ok(Options {
         audit_logs: audit_logs::of_this_run()?,
+        kubernetes_version: KubernetesVersion::from_environment()?,
         ..Options::new(name, program("sandbox")?)
     })
 }

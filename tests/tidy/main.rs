@@ -8,4 +8,6 @@ mod metadata;
 mod repository;
 mod sizes;
 mod sources;
+mod versions;
 mod words;
+mod workflows;

@@ -46,6 +46,7 @@ pub(crate) fn read(path: &Path) -> String {
 fn the_top_level_is_the_agreed_one() {
     let known = [
         ".ci",
+        ".github",
         ".gitignore",
         "CONTRIBUTING.md",
         "Cargo.lock",

@@ -10,6 +10,7 @@ use tokio::runtime::Runtime;
 
 use crate::component::Component;
 use crate::echo_server::{self, EchoArgs};
+use crate::kubernetes_version::{KubernetesVersion, VARIABLE};
 use crate::replay::Target;
 use crate::{commands, exec_wrapper, supervisor};
 
@@ -93,6 +94,9 @@ pub(crate) struct UpArgs {
     /// Number of nodes.
     #[arg(long, env = "PLIMSOLL_SANDBOX_NODES", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) nodes: u16,
+    /// Version of Kubernetes: `oldest` or `newest` supported one, or its number, such as 1.33.
+    #[arg(long, env = VARIABLE, default_value = "newest")]
+    pub(crate) kubernetes_version: KubernetesVersion,
     /// Run a Prometheus too.
     #[arg(long, env = "PLIMSOLL_SANDBOX_PROMETHEUS")]
     pub(crate) prometheus: bool,

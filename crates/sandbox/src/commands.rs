@@ -27,6 +27,7 @@ const INTERRUPTED: i32 = 130;
 pub(crate) async fn up(name: String, args: UpArgs) -> Result<()> {
     let UpArgs {
         nodes,
+        kubernetes_version,
         prometheus,
         foreground,
         hosted_programs,
@@ -34,6 +35,7 @@ pub(crate) async fn up(name: String, args: UpArgs) -> Result<()> {
     let mut options = Options {
         nodes,
         prometheus,
+        kubernetes_version,
         ..Options::new(&name, this_program()?)
     };
     options.hosted_programs = hosted_programs.unwrap_or(options.hosted_programs);

@@ -115,7 +115,7 @@ pub(crate) fn prepare(config: &SandboxConfig, layout: &Layout, ports: &Ports) ->
     write(
         layout,
         "kwok.yaml",
-        &kwok::configuration(&config.control_plane.join("files"), ports, &serving)?,
+        &kwok::configuration(&config.control_plane.files(), ports, &serving)?,
     )?;
     write(layout, "egress.yaml", &yaml(&egress(layout))?)?;
     write(layout, AUDIT_POLICY, &yaml(&audit_policy())?)?;

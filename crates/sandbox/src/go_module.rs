@@ -1,5 +1,5 @@
-//! The pinned Go modules of the control plane, of helm, of upstream's VPA and of cert-manager, and their
-//! build flags.
+//! The pinned Go modules of the control planes, of helm, of upstream's VPA and of cert-manager, and
+//! their build flags.
 
 use std::path::Path;
 
@@ -65,7 +65,43 @@ const VPA_MODULE: &str = "k8s.io/autoscaler/vertical-pod-autoscaler";
 const CERT_MANAGER_MODULE: &str = "github.com/cert-manager/cert-manager";
 const PROMETHEUS_MODULE: &str = "github.com/prometheus/prometheus";
 
-/// Kubernetes, etcd, KWOK and metrics-server.
+const ETCD: Program = Program {
+    name: "etcd",
+    package: "go.etcd.io/etcd/server/v3",
+    module: "go.etcd.io/etcd/server/v3",
+};
+const KUBE_APISERVER: Program = Program {
+    name: "kube-apiserver",
+    package: "k8s.io/kubernetes/cmd/kube-apiserver",
+    module: KUBERNETES,
+};
+const KUBE_CONTROLLER_MANAGER: Program = Program {
+    name: "kube-controller-manager",
+    package: "k8s.io/kubernetes/cmd/kube-controller-manager",
+    module: KUBERNETES,
+};
+const KUBE_SCHEDULER: Program = Program {
+    name: "kube-scheduler",
+    package: "k8s.io/kubernetes/cmd/kube-scheduler",
+    module: KUBERNETES,
+};
+const KUBECTL: Program = Program {
+    name: "kubectl",
+    package: "k8s.io/kubernetes/cmd/kubectl",
+    module: KUBERNETES,
+};
+const KWOK: Program = Program {
+    name: "kwok",
+    package: "sigs.k8s.io/kwok/cmd/kwok",
+    module: "sigs.k8s.io/kwok",
+};
+const METRICS_SERVER: Program = Program {
+    name: "metrics-server",
+    package: "sigs.k8s.io/metrics-server/cmd/metrics-server",
+    module: "sigs.k8s.io/metrics-server",
+};
+
+/// The newest supported Kubernetes, etcd, KWOK and metrics-server.
 pub(crate) const CONTROL_PLANE: Module = Module {
     name: "control-plane",
     go_mod: include_str!("../control-plane/go.mod"),
@@ -86,41 +122,37 @@ pub(crate) const CONTROL_PLANE: Module = Module {
     )],
     tags: "",
     programs: &[
-        Program {
-            name: "etcd",
-            package: "go.etcd.io/etcd/server/v3",
-            module: "go.etcd.io/etcd/server/v3",
-        },
-        Program {
-            name: "kube-apiserver",
-            package: "k8s.io/kubernetes/cmd/kube-apiserver",
-            module: KUBERNETES,
-        },
-        Program {
-            name: "kube-controller-manager",
-            package: "k8s.io/kubernetes/cmd/kube-controller-manager",
-            module: KUBERNETES,
-        },
-        Program {
-            name: "kube-scheduler",
-            package: "k8s.io/kubernetes/cmd/kube-scheduler",
-            module: KUBERNETES,
-        },
-        Program {
-            name: "kubectl",
-            package: "k8s.io/kubernetes/cmd/kubectl",
-            module: KUBERNETES,
-        },
-        Program {
-            name: "kwok",
-            package: "sigs.k8s.io/kwok/cmd/kwok",
-            module: "sigs.k8s.io/kwok",
-        },
-        Program {
-            name: "metrics-server",
-            package: "sigs.k8s.io/metrics-server/cmd/metrics-server",
-            module: "sigs.k8s.io/metrics-server",
-        },
+        ETCD,
+        KUBE_APISERVER,
+        KUBE_CONTROLLER_MANAGER,
+        KUBE_SCHEDULER,
+        KUBECTL,
+        KWOK,
+        METRICS_SERVER,
+    ],
+    version: Some(KUBERNETES),
+};
+
+/// KWOK and metrics-server of [`CONTROL_PLANE`], next to another Kubernetes.
+pub(crate) const NODES_AND_METRICS: Module = Module {
+    name: "nodes-and-metrics",
+    programs: &[KWOK, METRICS_SERVER],
+    ..CONTROL_PLANE
+};
+
+/// The oldest supported Kubernetes, with the etcd of its release.
+pub(crate) const OLDEST_KUBERNETES: Module = Module {
+    name: "control-plane-oldest",
+    go_mod: include_str!("../control-plane-oldest/go.mod"),
+    go_sum: include_str!("../control-plane-oldest/go.sum"),
+    files: &[],
+    tags: "",
+    programs: &[
+        ETCD,
+        KUBE_APISERVER,
+        KUBE_CONTROLLER_MANAGER,
+        KUBE_SCHEDULER,
+        KUBECTL,
     ],
     version: Some(KUBERNETES),
 };
@@ -282,6 +314,11 @@ impl Module {
         releases
     }
 
+    /// Release of the Kubernetes that the module has.
+    pub(crate) fn kubernetes(&self) -> Option<Release> {
+        required_version(self.go_mod, KUBERNETES).and_then(Release::find)
+    }
+
     /// The text of `go.mod`.
     pub(crate) fn go_mod(&self) -> &'static str {
         self.go_mod
@@ -330,7 +367,7 @@ pub(crate) fn hex(digest: &[u8]) -> String {
 /// The version of a module that a `go.mod` requires.
 fn required_version<'a>(go_mod: &'a str, module: &str) -> Option<&'a str> {
     go_mod.lines().find_map(|line| {
-        let mut words = line.split_whitespace();
+        let mut words = line.trim_start_matches("require ").split_whitespace();
         (words.next() == Some(module))
             .then(|| words.next())
             .flatten()
@@ -353,8 +390,35 @@ mod tests {
     }
 
     #[test]
+    fn the_oldest_kubernetes_says_so_and_its_staging_modules_are_of_its_release() {
+        let oldest = OLDEST_KUBERNETES.kubernetes().unwrap();
+        assert_eq!((oldest.major, oldest.minor), (1, 33));
+        assert!(
+            OLDEST_KUBERNETES.linker_flags().contains(".gitMinor=33"),
+            "{}",
+            OLDEST_KUBERNETES.linker_flags()
+        );
+        let lines = OLDEST_KUBERNETES.go_mod.lines();
+        let replaced: Vec<&str> = lines.filter(|line| line.contains(" => ")).collect();
+        let staged = required_version(OLDEST_KUBERNETES.go_mod, KUBERNETES).unwrap();
+        let staged = staged.replacen("v1.", "v0.", 1);
+        assert!(replaced.len() > 30, "{replaced:?}");
+        for line in replaced {
+            assert!(line.ends_with(&staged), "{line}");
+        }
+    }
+
+    #[test]
     fn programs_are_the_tools_of_the_go_mod() {
-        for module in [CONTROL_PLANE, PROMETHEUS, HELM, UPSTREAM_VPA, CERT_MANAGER] {
+        for module in [
+            CONTROL_PLANE,
+            NODES_AND_METRICS,
+            OLDEST_KUBERNETES,
+            PROMETHEUS,
+            HELM,
+            UPSTREAM_VPA,
+            CERT_MANAGER,
+        ] {
             for program in module.programs {
                 let line = |line: &str| line.trim_start_matches("tool").trim() == program.package;
                 assert!(module.go_mod.lines().any(line), "{}", program.package);

@@ -41,6 +41,7 @@ mod go_module;
 mod initial_objects;
 mod kubeconfig;
 pub mod kubelet;
+mod kubernetes_version;
 mod kwok;
 mod layout;
 mod lock;
@@ -65,6 +66,7 @@ mod trace;
 
 pub use args::Args;
 pub use component::Component;
+pub use kubernetes_version::{KubernetesVersion, UnsupportedVersion};
 pub use ports::Ports;
 pub use process_id::Process;
 pub use programs::{cert_manager, helm, upstream_vpa};

@@ -11,6 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::component::Component;
 use crate::control_socket::{self, ControlRequest};
+use crate::kubernetes_version::KubernetesVersion;
 use crate::layout::Layout;
 use crate::log_tail::log_tail;
 use crate::start_components;
@@ -36,6 +37,8 @@ pub struct Options {
     pub nodes: u16,
     /// Whether to run a Prometheus.
     pub prometheus: bool,
+    /// Version of etcd and of the programs of Kubernetes.
+    pub kubernetes_version: KubernetesVersion,
     /// The `sandbox` program, which also runs as supervisor.
     pub program: PathBuf,
     /// Folder of the programs that hosted pods run.
@@ -49,7 +52,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Three nodes, no Prometheus, hosted programs in the folder of `program`.
+    /// Three nodes, no Prometheus, the newest Kubernetes, hosted programs in the folder of `program`.
     pub fn new(name: impl Into<String>, program: impl Into<PathBuf>) -> Self {
         let program = program.into();
         let hosted_programs = program.parent().map(Path::to_owned).unwrap_or_default();
@@ -58,6 +61,7 @@ impl Options {
             name: name.into(),
             nodes: 3,
             prometheus: false,
+            kubernetes_version: KubernetesVersion::default(),
             program,
             hosted_programs,
             restart_back_off,
@@ -154,7 +158,7 @@ impl Sandbox {
         self.record.programs.join("kubectl")
     }
 
-    /// Folder of the control plane's programs.
+    /// Folder of etcd and of the programs of Kubernetes.
     pub fn programs(&self) -> &Path {
         &self.record.programs
     }

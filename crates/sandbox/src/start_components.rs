@@ -48,7 +48,7 @@ pub(crate) async fn start(
     step("etcd and kube-apiserver are ready");
     processes.start(context, Component::KubeControllerManager);
     processes.start(context, Component::KubeScheduler);
-    let files = config.control_plane.join("files");
+    let files = config.control_plane.files();
     let failure = processes.first_failure(context.layout);
     let register = async {
         await_condition(
@@ -77,8 +77,13 @@ pub(crate) async fn start(
         filled = fill => filled?,
         failure = failure => return Err(failure),
     }
-    processes.start(context, Component::Kwok);
-    processes.start(context, Component::MetricsServer);
+    let programs = config.control_plane.nodes_and_metrics.join("bin");
+    let nodes_and_metrics = CommandContext {
+        programs: &programs,
+        ..context
+    };
+    processes.start(nodes_and_metrics, Component::Kwok);
+    processes.start(nodes_and_metrics, Component::MetricsServer);
     step("the controllers run, the nodes are made");
     let failure = processes.first_failure(context.layout);
     tokio::select! {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::go_module::{CONTROL_PLANE, PROMETHEUS};
+use crate::go_module::PROMETHEUS;
 use crate::layout::Layout;
 use crate::lock::lock;
 use crate::log_tail::log_tail;
@@ -80,7 +80,7 @@ fn running(layout: &Layout) -> Result<Option<Record>> {
 }
 
 fn config(options: Options) -> Result<SandboxConfig> {
-    let control_plane = ensure_built(&CONTROL_PLANE, &options.program)?;
+    let control_plane = options.kubernetes_version.ensure_built(&options.program)?;
     let prometheus = options
         .prometheus
         .then(|| ensure_built(&PROMETHEUS, &options.program))

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::kubernetes_version::ControlPlaneFolders;
+
 /// Configuration of a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SandboxConfig {
@@ -15,8 +17,8 @@ pub(crate) struct SandboxConfig {
     pub(crate) nodes: u16,
     /// The `sandbox` program.
     pub(crate) sandbox: PathBuf,
-    /// Folder of the control plane's programs and files.
-    pub(crate) control_plane: PathBuf,
+    /// Folders of the control plane's programs and files.
+    pub(crate) control_plane: ControlPlaneFolders,
     /// Folder of Prometheus, if requested.
     pub(crate) prometheus: Option<PathBuf>,
     /// Folder of the programs that hosted pods run.

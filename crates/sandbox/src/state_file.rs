@@ -20,7 +20,7 @@ pub struct Record {
     pub supervisor: Process,
     /// Ports of the components.
     pub ports: Ports,
-    /// Folder of the control plane's programs.
+    /// Folder of etcd and of the programs of Kubernetes.
     pub programs: PathBuf,
     /// Whether all components are up.
     pub ready: bool,

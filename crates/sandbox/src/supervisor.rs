@@ -127,7 +127,7 @@ async fn run_attempt(
     record.borrow().write(layout)?;
     let writer = tokio::spawn(write_changes(layout.clone(), record.subscribe()));
     let mut processes = ComponentProcesses::new(Arc::clone(&record));
-    let programs = config.control_plane.join("bin");
+    let programs = config.control_plane.kubernetes.join("bin");
     let audit_log = layout.audit_log(config.audit_logs.as_deref());
     let context = CommandContext {
         sandbox: &config.sandbox,
@@ -246,7 +246,7 @@ fn new_record(config: &SandboxConfig, ports: &Ports) -> Result<Record> {
     Ok(Record {
         supervisor: Process::find(std::process::id()).context("find this process in /proc")?,
         ports: ports.clone(),
-        programs: config.control_plane.join("bin"),
+        programs: config.control_plane.kubernetes.join("bin"),
         ready: false,
         components: BTreeMap::new(),
     })
