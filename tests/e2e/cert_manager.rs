@@ -194,6 +194,7 @@ impl Suite<'_> {
         })
         .await?;
         self.works().await?;
+        team.reads_the_feed().await?;
         assert_eq!(self.pods().await?, pods, "no pod was replaced or restarted");
         Ok(())
     }

@@ -44,7 +44,7 @@ async fn entries(client: &Client, program: &str) -> Result<BTreeMap<String, Stri
 }
 
 /// A subscription with the present certificate of the updater.
-async fn subscribe(client: &Client) -> Result<watch::Receiver<Subscription>> {
+pub(crate) async fn subscribe(client: &Client) -> Result<watch::Receiver<Subscription>> {
     let of = entries(client, "updater").await?;
     let config = feed_reader(&of["ca.crt"], &of["tls.crt"], &of["tls.key"])?;
     let (found, leader) = watch::channel(None);

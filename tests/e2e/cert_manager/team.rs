@@ -3,13 +3,15 @@
 use anyhow::{Context as _, Result, ensure};
 use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::{Namespace, dry_run, eventually, requests, target, usage, workload};
+use e2e::{Namespace, PATIENCE, dry_run, eventually, requests, target, usage, workload};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::adapter::cron_schedules::{spec, utc, window};
+use crate::feed_certificates::subscribe;
 
 /// The smallest recommendation; pods request less.
 const SIZE: &str = "25m";
@@ -70,6 +72,16 @@ impl Team {
         let request = http::Request::get(path).body(Vec::new())?;
         let list: Value = self.0.client.request(request).await.context("the metric")?;
         ensure!(list["items"][0]["value"] == "6", "{list}");
+        Ok(())
+    }
+
+    /// Reads the recommendation from the feed with the present certificate of the updater.
+    pub(super) async fn reads_the_feed(&self) -> Result<()> {
+        let vpa = self.0.get::<Vpa>("web").await?;
+        let uid = vpa["metadata"]["uid"].as_str().context("a UID")?;
+        let mut values = subscribe(&self.0.client).await?;
+        let has_it = values.wait_for(|values| values.get(uid).is_some());
+        timeout(PATIENCE, has_it).await.context("no value")??;
         Ok(())
     }
 
