@@ -125,15 +125,15 @@ async fn work_beside_an_imitation(client: &Client) -> Result<()> {
     .await
 }
 
-/// Gives the ServiceAccount of the imitation the rights of the programs that it imitates.
+/// Gives the `ServiceAccount` of the imitation the rights of the programs that it imitates.
 async fn may_write_everywhere(cluster: &Namespace, other: &Namespace) -> Result<()> {
-    let rule = |group: &str, resource: &str, verb: &str| json!({"apiGroups": [group], "resources": [resource], "verbs": [verb]});
+    let may = |verb: &str, group: &str, resource: &str| json!({"apiGroups": [group], "resources": [resource], "verbs": [verb]});
     cluster
         .create::<ClusterRole>(json!({
             "metadata": {"name": "other-autoscaler"},
             "rules": [
-                rule("", "pods/eviction", "create"),
-                rule("autoscaling.crane.io", "effectivehorizontalpodautoscalers/status", "patch"),
+                may("create", "", "pods/eviction"),
+                may("patch", "autoscaling.crane.io", "effectivehorizontalpodautoscalers/status"),
             ],
         }))
         .await?;

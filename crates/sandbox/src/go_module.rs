@@ -145,6 +145,7 @@ pub(crate) const OLDEST_KUBERNETES: Module = Module {
     name: "control-plane-oldest",
     go_mod: include_str!("../control-plane-oldest/go.mod"),
     go_sum: include_str!("../control-plane-oldest/go.sum"),
+    sources: &[],
     files: &[],
     tags: "",
     programs: &[

@@ -4,7 +4,7 @@
 //! and webhook otherwise, and an updater that evicts nothing writes nothing.
 //!
 //! A tenant must not stop the suite by a sign in its own namespace. So pods and Leases count only
-//! where a ServiceAccount may write in all namespaces ([`AutoscalerRole::write`]), field managers
+//! where a `ServiceAccount` may write in all namespaces ([`AutoscalerRole::write`]), field managers
 //! only if they wrote in most namespaces, and Events are shown but stop nothing.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,5 @@
-//! Rights of pods to write in all namespaces, by reviews of their ServiceAccounts. A tenant cannot
-//! give its own ServiceAccounts such a right.
+//! Rights of pods to write in all namespaces, by reviews of their `ServiceAccount`s. A tenant cannot
+//! give its own `ServiceAccount`s such a right.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ const REVIEWS: usize = 20;
 /// Namespace of the cluster itself: no tenant writes there.
 const TRUSTED: &str = "kube-system";
 
-/// Rights of ServiceAccounts, each reviewed once.
+/// Rights of `ServiceAccount`s, each reviewed once.
 pub(crate) struct ClusterRights {
     client: Client,
-    /// By role, namespace and name of the ServiceAccount.
+    /// By role, namespace and name of the `ServiceAccount`.
     reviewed: BTreeMap<(AutoscalerRole, String, String), bool>,
 }
 
@@ -91,7 +91,7 @@ fn account(pod: &Pod) -> String {
     account.unwrap_or_else(|| "default".to_owned())
 }
 
-/// The review whether a ServiceAccount may do something, with the groups that the API server gives
+/// The review whether a `ServiceAccount` may do something, with the groups that the API server gives
 /// to it.
 fn review(attributes: ResourceAttributes, namespace: &str, account: &str) -> SubjectAccessReview {
     let groups = [

@@ -254,7 +254,7 @@ pub(super) const COMPONENTS: &[(&str, &[&str], &[&str])] = &[
     ),
     (
         "keda-certificates",
-        &["get /secrets"],
+        &["get /secrets [kedaorg-certs]"],
         &["plimsoll-adapter-upstream-certificates: plimsoll-system/plimsoll-adapter"],
     ),
     (

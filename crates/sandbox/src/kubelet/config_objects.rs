@@ -188,7 +188,7 @@ impl ObjectStore {
                 services,
                 changes,
             },
-            async { _ = feed.await },
+            async { _ = Box::pin(feed).await },
         )
     }
 
