@@ -98,8 +98,9 @@ pub struct OtherAutoscaler {
 }
 
 impl OtherAutoscaler {
-    /// Judges a running pod by its labels, which match one of [`POD_SELECTORS`].
-    pub fn of_pod(pod: &ObjectMeta) -> Option<Self> {
+    /// Judges a running pod by its labels, which match one of [`POD_SELECTORS`]. Returns the sign with
+    /// the pod.
+    pub fn of_pod(pod: &ObjectMeta) -> Option<(ObjectKey, Self)> {
         let label = |name: &str| pod.labels.as_ref()?.get(name).map(String::as_str);
         let role = match (label("app"), label("app.kubernetes.io/component")) {
             (Some("vpa-recommender"), _) | (_, Some("recommender")) => AutoscalerRole::Recommender,
@@ -107,8 +108,9 @@ impl OtherAutoscaler {
             (Some("craned"), _) => AutoscalerRole::EhpaController,
             _ => return None,
         };
-        let sign = format!("the Pod {}", key_of(pod));
-        Some(Self { role, sign })
+        let key = key_of(pod);
+        let sign = format!("the Pod {key}");
+        Some((key, Self { role, sign }))
     }
 
     /// Judges the Leases of all namespaces. `own` are those that this installation may hold: they
@@ -367,7 +369,7 @@ mod tests {
             (json!({"app": "web"}), None),
         ] {
             let pod = metadata(&json!({"namespace": "kube-system", "name": "a", "labels": labels}));
-            let found = OtherAutoscaler::of_pod(&pod);
+            let found = OtherAutoscaler::of_pod(&pod).map(|(_, other)| other);
             assert_eq!(found.as_ref().map(|other| other.role), expected, "{labels}");
             assert!(found.is_none_or(|other| other.sign == "the Pod kube-system/a"));
         }

@@ -1,87 +1,62 @@
 //! Rights of pods to write in all namespaces, by reviews of their `ServiceAccount`s. A tenant cannot
 //! give its own `ServiceAccount`s such a right.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, PostParams};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client};
 use view::{AutoscalerRole, ObjectKey};
 
-/// Maximum number of reviews in one look for other autoscalers.
-const REVIEWS: usize = 20;
+/// Maximum number of pods that are read in one look for other autoscalers, one after the other: a
+/// tenant may make them many and large.
+const PODS: usize = 20;
 /// Namespace of the cluster itself: no tenant writes there.
 const TRUSTED: &str = "kube-system";
 
-/// Rights of `ServiceAccount`s, each reviewed once.
+/// Rights of pods in one look for other autoscalers.
 pub(crate) struct ClusterRights {
     client: Client,
-    /// By role, namespace and name of the `ServiceAccount`.
-    reviewed: BTreeMap<(AutoscalerRole, String, String), bool>,
+    /// Number of pods that were read.
+    read: usize,
 }
 
 impl ClusterRights {
     pub(crate) fn new(client: Client) -> Self {
-        let reviewed = BTreeMap::new();
-        Self { client, reviewed }
+        Self { client, read: 0 }
     }
 
-    /// Whether a pod may write in all namespaces.
-    pub(crate) async fn of_pod(&mut self, role: AutoscalerRole, pod: &Pod) -> kube::Result<bool> {
-        let namespace = pod.namespace().unwrap_or_default();
-        self.of_account(role, &namespace, &account(pod)).await
-    }
-
-    /// Whether the running pod with this name may.
-    pub(crate) async fn of_pod_named(
+    /// Whether a running pod may write in all namespaces.
+    pub(crate) async fn of_pod(
         &mut self,
         role: AutoscalerRole,
         pod: &ObjectKey,
     ) -> kube::Result<bool> {
-        if pod.namespace == TRUSTED {
+        let ObjectKey { namespace, name } = pod;
+        if namespace == TRUSTED {
             return Ok(true);
         }
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace);
-        // A list: the programs have no right to get pods.
-        let fields = format!("status.phase=Running,metadata.name={}", pod.name);
-        let pods = api.list(&ListParams::default().fields(&fields)).await?;
-        match pods.items.first() {
-            Some(pod) => self.of_pod(role, pod).await,
-            None => Ok(false),
-        }
-    }
-
-    async fn of_account(
-        &mut self,
-        role: AutoscalerRole,
-        namespace: &str,
-        account: &str,
-    ) -> kube::Result<bool> {
-        let key = (role, namespace.to_owned(), account.to_owned());
-        if let Some(known) = self.reviewed.get(&key) {
-            return Ok(*known);
-        }
-        if self.reviewed.len() >= REVIEWS {
-            tracing::warn!(
-                namespace,
-                account,
-                "too many pods look like other autoscalers: ignoring this one"
-            );
+        if self.read >= PODS {
+            tracing::warn!(%pod, "too many pods look like other autoscalers: ignoring this one");
             return Ok(false);
         }
-        let api: Api<SubjectAccessReview> = Api::all(self.client.clone());
-        let review = review(role.write(), namespace, account);
-        let is_allowed = match api.create(&PostParams::default(), &review).await {
-            Ok(review) => review.status.is_some_and(|status| status.allowed),
-            // Without the right to review, each sign counts.
-            Err(kube::Error::Api(status)) if status.code == 403 => true,
-            Err(error) => return Err(error),
+        self.read += 1;
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        // A list: the programs have no right to get pods.
+        let fields = format!("status.phase=Running,metadata.name={name}");
+        let pods = api.list(&ListParams::default().fields(&fields)).await?;
+        let Some(pod) = pods.items.first() else {
+            return Ok(false);
         };
-        self.reviewed.insert(key, is_allowed);
-        Ok(is_allowed)
+        let api: Api<SubjectAccessReview> = Api::all(self.client.clone());
+        let review = review(role.write(), namespace, &account(pod));
+        match api.create(&PostParams::default(), &review).await {
+            Ok(review) => Ok(review.status.is_some_and(|status| status.allowed)),
+            // Without the right to review, each sign counts.
+            Err(kube::Error::Api(status)) if status.code == 403 => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{ApiResource, DynamicObject, ListParams, VersionMatch};
-use kube::core::ObjectList;
+use kube::core::{ObjectList, ObjectMeta};
 use kube::{Api, Client, ResourceExt as _};
 use view::{AutoscalerRole, EVENT_SELECTOR, ObjectKey, OtherAutoscaler, POD_SELECTORS};
 
@@ -17,8 +17,6 @@ use crate::cluster_rights::ClusterRights;
 
 /// Number of objects of a kind whose writers are read.
 const PAGE: u32 = 50;
-/// Maximum number of pods of a selector: they are read whole, and a tenant may make them large.
-const PODS: u32 = 20;
 /// Maximum number of Events that are read.
 const EVENTS: u32 = 500;
 /// Leases of nodes are many, and no sign.
@@ -67,18 +65,10 @@ impl OtherAutoscalers {
         // The time of the API server is known after its first response.
         let now = now();
         let mut rights = ClusterRights::new(self.client.clone());
-        for pod in pods {
-            let other = OtherAutoscaler::of_pod(&pod.metadata);
-            let other = other.filter(|it| self.roles.contains(&it.role));
-            if let Some(other) = other
-                && rights.of_pod(other.role, &pod).await?
-            {
-                found.push(other);
-            }
-        }
+        let running = pods.iter().filter_map(OtherAutoscaler::of_pod);
         let held = OtherAutoscaler::of_leases(&leases, &self.own_leases, now);
-        for (pod, other) in held {
-            if self.roles.contains(&other.role) && rights.of_pod_named(other.role, &pod).await? {
+        for (pod, other) in running.chain(held) {
+            if self.roles.contains(&other.role) && rights.of_pod(other.role, &pod).await? {
                 found.push(other);
             }
         }
@@ -105,15 +95,15 @@ impl OtherAutoscalers {
         Ok(found)
     }
 
-    async fn pods(&self) -> kube::Result<Vec<Pod>> {
+    async fn pods(&self) -> kube::Result<Vec<ObjectMeta>> {
         let api: Api<Pod> = Api::all(self.client.clone());
         let mut found = Vec::new();
         for selector in POD_SELECTORS {
-            let params = ListParams::default().labels(selector).limit(PODS);
-            let params = params.fields("status.phase=Running");
-            found.extend(readable(api.list(&params).await)?);
+            let params = cached().labels(selector).fields("status.phase=Running");
+            let pods = readable(api.list_metadata(&params).await)?;
+            let running = pods.into_iter().map(|pod| pod.metadata);
+            found.extend(running.filter(|pod| pod.deletion_timestamp.is_none()));
         }
-        found.retain(|pod| pod.metadata.deletion_timestamp.is_none());
         Ok(found)
     }
 
