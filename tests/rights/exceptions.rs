@@ -16,12 +16,22 @@ pub(crate) const UNUSED: &[(&str, &str)] = &[
     ),
 ];
 
+const OF_CHART: &str =
+    "the chart makes it of the ClusterRole of that name in deploy/, for a single namespace";
+
 /// Programs with roles that are not in `deploy/`.
 pub(crate) const NOT_IN_DEPLOY: &[(&str, &str)] = &[
     (
         "adapter: Role extension-apiserver-authentication-reader",
         "the API server creates the role; deploy/base/adapter/rbac.yaml binds it",
     ),
+    ("recommender: Role plimsoll-recommender-workloads", OF_CHART),
+    (
+        "recommender: Role plimsoll-recommender-sizing-policies-workloads",
+        OF_CHART,
+    ),
+    ("updater: Role plimsoll-updater-workloads", OF_CHART),
+    ("webhook: Role plimsoll-webhook-workloads", OF_CHART),
     (
         "recommender: ClusterRole external-usage",
         "docs/sizing.md has the role for usage from external metrics",

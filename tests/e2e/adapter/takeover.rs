@@ -50,6 +50,10 @@ async fn another_provider_is_taken_over_and_given_back_without_a_question_that_f
     result
 }
 
+/// The namespace and the Secret in which KEDA has its CA.
+const KEDA: &str = "keda";
+const CA_SECRET: &str = "kedaorg-certs";
+
 struct Takeover<'a> {
     fixture: &'a Fixture,
     services: Api<APIService>,
@@ -151,21 +155,30 @@ impl<'a> Takeover<'a> {
             .write("parcel_depth", &labels, samples.map(|second| (second, 7.0)))
             .await?;
 
+        let rights = "deploy/components/keda-certificates/rbac.yaml";
+        for file in ["tests/e2e/adapter/other.yaml", rights] {
+            e2e::apply(&self.fixture.sandbox, file).await?;
+        }
         self.write_certificates(&self.other).await?;
-        e2e::apply(&self.fixture.sandbox, "tests/e2e/adapter/other.yaml").await?;
         all_ready(&self.fixture.client, OTHER.labels).await?;
         warns_of_expiry(&self.fixture.client, "other-adapter-").await
     }
 
-    /// Writes the Secret of the other provider, which the adapter may read, too.
+    /// Writes the Secret of the other provider, and that from which the adapter reads its CA.
     async fn write_certificates(&self, identity: &Identity) -> Result<()> {
         let Identity { authority, issued } = identity;
-        let secrets = system(&self.fixture.client).typed::<Secret>();
+        let ca = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": CA_SECRET},
+            "stringData": {"ca.crt": authority.pem()},
+        });
         let name = "other-adapter-tls";
-        let mut secret = issued.secret(name);
-        secret["stringData"]["ca.crt"] = authority.pem().into();
         let params = PatchParams::apply("e2e").force();
-        secrets.patch(name, &params, &Patch::Apply(secret)).await?;
+        for (namespace, name, secret) in
+            [(SYSTEM, name, issued.secret(name)), (KEDA, CA_SECRET, ca)]
+        {
+            let secrets: Api<Secret> = Api::namespaced(self.fixture.client.clone(), namespace);
+            secrets.patch(name, &params, &Patch::Apply(secret)).await?;
+        }
         Ok(())
     }
 
@@ -213,7 +226,7 @@ impl<'a> Takeover<'a> {
         let address = other.first().context("it runs")?.address;
         let upstream = json!({
             "name": "other", "url": format!("https://{address}:6443"), "serverName": server_name(),
-            "caFrom": {"secret": {"namespace": SYSTEM, "name": "other-adapter-tls"}},
+            "caFrom": {"secret": {"namespace": KEDA, "name": CA_SECRET}},
         });
         let file = json!({"upstreams": [upstream], "defaultUpstream": "other"}).to_string();
         self.write_routes(json!({"routes.yaml": file})).await
