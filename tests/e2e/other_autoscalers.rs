@@ -98,6 +98,10 @@ async fn imitate(tenant: &Namespace) -> Result<()> {
     for name in ["vpa-recommender-lease", "vpa-updater-lease", "craned"] {
         tenant.create::<Lease>(lease(name)).await?;
     }
+    // An API server refuses a field selector with this text.
+    let mut refused = lease("vpa-updater");
+    refused["spec"]["holderIdentity"] = json!("a,b=c_1");
+    tenant.create::<Lease>(refused).await?;
     Ok(())
 }
 

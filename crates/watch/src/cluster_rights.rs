@@ -37,6 +37,11 @@ impl ClusterRights {
         if namespace == TRUSTED {
             return Ok(true);
         }
+        // The name may be any text that a tenant wrote into a Lease. In a selector it would be refused,
+        // and with it the whole look.
+        if !is_pod_name(name) {
+            return Ok(false);
+        }
         if self.read >= PODS {
             tracing::warn!(%pod, "too many pods look like other autoscalers: ignoring this one");
             return Ok(false);
@@ -58,6 +63,13 @@ impl ClusterRights {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Whether a pod can have this name: only characters that need no escape in a field selector.
+fn is_pod_name(name: &str) -> bool {
+    let is_allowed =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+    (1..=253).contains(&name.len()) && name.bytes().all(is_allowed)
 }
 
 fn account(pod: &Pod) -> String {
@@ -82,5 +94,21 @@ fn review(attributes: ResourceAttributes, namespace: &str, account: &str) -> Sub
             ..SubjectAccessReviewSpec::default()
         },
         ..SubjectAccessReview::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_that_would_change_a_selector_is_no_pod_name() {
+        for name in ["vpa-updater-6d4f9c5b7-x2x9k", "a.b"] {
+            assert!(is_pod_name(name), "{name}");
+        }
+        let long = "a".repeat(254);
+        for name in ["", "a,b=c", "a=b", "a\\", "A", "a b", &long] {
+            assert!(!is_pod_name(name), "{name}");
+        }
     }
 }
