@@ -1,5 +1,5 @@
 # Every target is one or two lines; what they run lives in the crates.
-.PHONY: demo test test-versions test-times lint bench accuracy bench-decisions bench-feed bench-latency bench-scale bench-scan bench-scheduler bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-tenants fresh static images sbom test-images
+.PHONY: demo test test-versions test-times lint bench accuracy bench-decisions bench-feed bench-latency bench-recommender bench-scale bench-scan bench-scheduler bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-tenants fresh static images sbom test-images
 
 demo: ## the demonstration on a real control plane: sizes, updated pods, replicas added before a rise; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
@@ -76,6 +76,10 @@ bench-memory: ## peak memory of each program when it starts among 10,000 large o
 bench-scale: ## the recommender on a real control plane with 10,000 VPA objects (VPAS=N) and twice as many pods
 	cargo build --locked --release --workspace --bins
 	target/release/scale
+
+bench-recommender: ## processor time and memory of the recommender and of upstream's with the same 500 young VPA objects (VPAS=N)
+	cargo build --locked --release --workspace --bins
+	target/release/scale beside-upstream
 
 bench-scan: ## plimsoll scan over 1,000 workloads (WORKLOADS=N) and 8 days on a real control plane and Prometheus
 	cargo build --locked --release -p sandbox -p plimsoll -p e2e --bin sandbox --bin plimsoll --bin scan

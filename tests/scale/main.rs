@@ -4,6 +4,7 @@
 //! `VPAS` objects (10,000 if absent) with two pods each. The numbers are of the release build;
 //! `make bench-scale` makes it.
 
+mod beside_upstream;
 mod population;
 
 use std::collections::BTreeMap;
@@ -37,7 +38,10 @@ const WITH_RECOMMENDATION: &str = "has_recommendation=\"true\"";
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    exit_code(run()).await
+    match std::env::args().nth(1).as_deref() {
+        Some("beside-upstream") => exit_code(beside_upstream::run()).await,
+        _ => exit_code(run()).await,
+    }
 }
 
 async fn run() -> Result<()> {
