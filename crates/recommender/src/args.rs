@@ -94,6 +94,11 @@ pub struct Args {
     /// Number of concurrent writes of objects.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..), value_name = "COUNT")]
     pub update_worker_count: u16,
+    /// Interval at which changes are written that no decision waits for: bounds of a recommendation
+    /// that cross no request of a pod, and checkpoints of objects whose recommendation stays. Other
+    /// changes are written at once. 0s writes every change at once, as upstream does.
+    #[arg(long, default_value = "5m0s", value_name = "DURATION")]
+    pub refresh_interval: GoDuration,
     /// Storage of history: prometheus or checkpoint. Empty means checkpoint.
     #[arg(long, default_value = "", value_name = "STORAGE")]
     pub storage: Storage,

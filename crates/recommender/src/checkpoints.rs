@@ -1,10 +1,10 @@
 //! Controller of the checkpoints: one `VerticalPodAutoscalerCheckpoint` object per container of each
-//! VPA object. Changed checkpoints are written after each round of usage, unused ones are deleted
-//! periodically.
+//! VPA object. After each round of usage, those are written that do not exist, whose recommendation
+//! changed or whose refresh is due; at shutdown all changed ones, within a few seconds. Unused ones
+//! are deleted periodically.
 //!
 //! Source: upstream `pkg/recommender/routines/recommender.go` (`MaintainCheckpoints`).
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use runtime::{Leading, LogOnce};
 use tokio::sync::watch;
 use tokio::task::block_in_place;
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use tokio_util::sync::CancellationToken;
 use vertical::MAX_CONTAINERS;
 use vertical::checkpoint::content::CheckpointContent;
@@ -22,14 +22,16 @@ use vertical::checkpoint::conversion;
 use vertical::checkpoint::garbage::{UnusedCandidates, UnusedCheckpoint, unused};
 use vertical::checkpoint::method_history::SizingHistory;
 use vertical::checkpoint::name::choose;
-use vertical::checkpoint::plan::{
-    CheckpointAction, by_last_maintained, checkpoint_action, stored_checkpoints,
-};
+use vertical::checkpoint::plan::{CheckpointAction, checkpoint_action, stored_checkpoints};
+use vertical::checkpoint::schedule::CheckpointSchedule;
 use view::{Checkpoint, ObjectKey, View};
 
 use crate::checkpoint_writer::{CheckpointOutcome, CheckpointWrite, CheckpointWriter};
 use crate::ingest::SharedState;
 use crate::metrics::CheckpointMetrics;
+
+/// Time for the writes at shutdown, while the Lease is held.
+const FINAL_WRITES: Duration = Duration::from_secs(5);
 
 /// The controller. Clones share everything.
 #[derive(Clone)]
@@ -44,6 +46,8 @@ pub(crate) struct CheckpointController {
     pub(crate) workers: usize,
     /// Time after which a round maintains no further VPA object.
     pub(crate) timeout: Duration,
+    /// Interval at which the checkpoint of an unchanged recommendation is written.
+    pub(crate) refresh_interval: Duration,
     pub(crate) gc_interval: Duration,
     pub(crate) metrics: CheckpointMetrics,
 }
@@ -51,20 +55,11 @@ pub(crate) struct CheckpointController {
 /// State of one term of leadership.
 struct TermState {
     metrics: CheckpointMetrics,
-    began: Timestamp,
     started: Instant,
-    maintained: BTreeMap<ObjectKey, Maintained>,
+    schedule: CheckpointSchedule,
     candidates: UnusedCandidates,
     /// Whether usage contradicts the clock.
     contradicted: LogOnce<()>,
-}
-
-/// Times of the maintenance of one VPA object.
-#[derive(Clone, Copy)]
-struct Maintained {
-    last: Instant,
-    /// Time at which its whole history was last known to be stored.
-    stored: Option<Timestamp>,
 }
 
 impl CheckpointController {
@@ -81,26 +76,34 @@ impl CheckpointController {
         }
         let mut collection_timer = interval_at(Instant::now() + self.gc_interval, self.gc_interval);
         collection_timer.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let mut term = TermState::new(self.metrics.clone());
+        let mut term = TermState::new(self.metrics.clone(), self.refresh_interval);
         let work = async {
             loop {
                 tokio::select! {
                     changed = rounds.changed() => {
                         changed?;
-                        self.write_changes(&mut term).await;
+                        self.write_changes(&mut term, self.timeout).await;
                     }
                     _ = collection_timer.tick() => self.collect(&mut term).await,
                 }
             }
         };
-        shutdown.run_until_cancelled(work).await.unwrap_or(Ok(()))
+        if let Some(ended) = shutdown.run_until_cancelled(work).await {
+            return ended;
+        }
+        let all = self.shared.lock().checkpointed(Timestamp::now());
+        term.schedule.enqueue(all.unwrap_or_default());
+        // Without the API server, the writes end with the time.
+        let writes = self.write_changes(&mut term, FINAL_WRITES);
+        let _ = timeout(FINAL_WRITES, writes).await;
+        Ok(())
     }
 
-    /// Maintains the VPA objects until the timeout, least recently maintained first. Each worker
-    /// maintains at least one.
-    async fn write_changes(&self, term: &mut TermState) {
+    /// Maintains the VPA objects that are due, until the timeout, least recently maintained first.
+    /// Each worker maintains at least one.
+    async fn write_changes(&self, term: &mut TermState, timeout: Duration) {
         let started = Instant::now();
-        let deadline = started + self.timeout;
+        let deadline = started + timeout;
         let vpas = block_in_place(|| self.shared.lock().checkpointed(Timestamp::now()));
         let Some(vpas) = vpas else {
             if term.contradicted.is_new(()) {
@@ -111,18 +114,10 @@ impl CheckpointController {
             return;
         };
         term.contradicted.clear();
-        term.retain(&vpas);
         let stored = stored_checkpoints(&self.stored.borrow().checkpoints);
-        let all = vpas.into_iter().map(|key| {
-            let waited = (
-                term.maintained
-                    .get(&key)
-                    .map(|maintained| maintained.last.duration_since(term.started)),
-                stored.get(&key).map(|stored| stored.oldest),
-            );
-            (key, waited)
-        });
-        let due = stream::iter(by_last_maintained(all.collect()).into_iter().enumerate());
+        term.schedule.enqueue(self.shared.take_due_checkpoints());
+        let due = term.schedule.due(vpas, &stored, term.started.elapsed());
+        let due = stream::iter(due.into_iter().enumerate());
         let due = due.take_while(|(index, _)| {
             let is_due = *index < self.workers || Instant::now() < deadline;
             async move { is_due }
@@ -135,9 +130,11 @@ impl CheckpointController {
             .buffer_unordered(self.workers)
         );
         while let Some((key, is_stored)) = maintaining.next().await {
-            term.record(key, is_stored, Instant::now(), Timestamp::now());
+            let elapsed = term.started.elapsed();
+            term.schedule
+                .record(key, is_stored, elapsed, Timestamp::now());
         }
-        self.metrics.stored_until(term.oldest());
+        self.metrics.stored_until(term.schedule.oldest());
         self.metrics.maintained(started.elapsed());
     }
 
@@ -260,69 +257,19 @@ impl CheckpointController {
 }
 
 impl TermState {
-    fn new(metrics: CheckpointMetrics) -> Self {
+    fn new(metrics: CheckpointMetrics, refresh_interval: Duration) -> Self {
         Self {
             metrics,
-            began: Timestamp::now(),
             started: Instant::now(),
-            maintained: BTreeMap::new(),
+            schedule: CheckpointSchedule::new(Timestamp::now(), refresh_interval),
             candidates: UnusedCandidates::default(),
             contradicted: LogOnce::default(),
         }
-    }
-
-    fn retain(&mut self, vpas: &[ObjectKey]) {
-        let kept: BTreeSet<_> = vpas.iter().collect();
-        self.maintained.retain(|key, _| kept.contains(key));
-    }
-
-    fn record(&mut self, key: ObjectKey, is_stored: bool, last: Instant, now: Timestamp) {
-        let before = self.maintained.get(&key).and_then(|before| before.stored);
-        let stored = is_stored.then_some(now).or(before);
-        self.maintained.insert(key, Maintained { last, stored });
-    }
-
-    /// Time since which some history may not be stored.
-    fn oldest(&self) -> Option<Timestamp> {
-        self.maintained
-            .values()
-            .map(|maintained| maintained.stored.unwrap_or(self.began))
-            .min()
     }
 }
 
 impl Drop for TermState {
     fn drop(&mut self) {
         self.metrics.stored_until(None);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::metrics::Metrics;
-
-    #[test]
-    fn a_look_that_stores_nothing_counts_for_the_order_and_not_for_the_age() {
-        let registry = prometheus::Registry::new();
-        let (_, view) = watch::channel(View::default());
-        let metrics = Metrics::register(&registry, vec![view])
-            .expect("valid names")
-            .checkpoints;
-        let mut term = TermState::new(metrics);
-        let [web, shop] = ["web", "shop"].map(|name| ObjectKey::new("shop", name));
-        let began = Timestamp::from_second(1_800_000_000).expect("in range");
-        let after = |seconds| began + Duration::from_secs(seconds);
-        term.began = began;
-        for (second, is_stored, expected) in [(10, false, 0), (20, true, 20), (30, false, 20)] {
-            let last = Instant::now();
-            term.record(web.clone(), is_stored, last, after(second));
-            assert_eq!(term.maintained[&web].last, last);
-            assert_eq!(term.oldest(), Some(after(expected)));
-        }
-        term.record(shop.clone(), true, Instant::now(), after(40));
-        term.retain(&[shop]);
-        let expected = Some(after(40));
-        assert_eq!(term.oldest(), expected, "an object that is gone has no age");
     }
 }

@@ -184,6 +184,7 @@ pub(crate) fn recommendation(decision: &Decision) -> Recommendation {
 mod tests {
     use api::vpa::VerticalPodAutoscalerStatus;
     use serde_json::json;
+    use vertical::refresh::StatusChange;
 
     use super::*;
     use crate::fixture;
@@ -202,6 +203,7 @@ mod tests {
             status: status.clone(),
             pods: 1,
             unsupported: false,
+            change: StatusChange::Decision,
         };
         let published = super::recommendation(&decision);
         let named = [&published.uid, &published.namespace, &published.name];

@@ -11,6 +11,7 @@ use model::{Labels, Selector};
 use prometheus::{Registry, TextEncoder};
 use serde_json::{Value, json};
 use vertical::recommender_state::Decision;
+use vertical::refresh::StatusChange;
 use view::{Container, Controller, ObjectKey, Phase, Pod, Resources, Vpa};
 
 /// A client of an API server that answers each request with a status code and an object.
@@ -111,5 +112,6 @@ pub(crate) fn decision(name: &str, more: &Value, status: Value) -> Decision {
         status: serde_json::from_value(status).expect("a status"),
         pods: 1,
         unsupported: false,
+        change: StatusChange::Decision,
     }
 }

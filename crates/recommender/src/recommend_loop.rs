@@ -18,6 +18,7 @@ use tokio::task::{block_in_place, yield_now};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use vertical::recommender_state::{Batch, Decision};
+use vertical::refresh::StatusChange;
 use vertical::write_queue::Priority;
 use view::ObjectKey;
 
@@ -123,6 +124,7 @@ impl RecommendLoop {
     fn recommend_urgent(&mut self, objects: &BTreeSet<ObjectKey>) {
         let decisions =
             block_in_place(|| self.shared.lock().decide_objects(objects, Timestamp::now()));
+        self.shared.checkpoints_are_due(objects.iter().cloned());
         for decision in decisions.into_iter().map(Arc::new) {
             self.publish(&decision);
             self.writes.put(Arc::clone(&decision), Priority::Urgent);
@@ -153,6 +155,11 @@ impl RecommendLoop {
                 .lock()
                 .decide_batch(last, BATCH_SIZE, Timestamp::now())
         });
+        let changed = decisions
+            .iter()
+            .filter(|decision| decision.change == StatusChange::Decision);
+        let changed = changed.map(|decision| decision.vpa.key.clone());
+        self.shared.checkpoints_are_due(changed);
         for decision in decisions.into_iter().map(Arc::new) {
             if decision.is_change() {
                 self.publish(&decision);
@@ -189,6 +196,7 @@ impl RecommendLoop {
                 .map(|decision| feed_server::recommendation(decision));
             term.reset(all, Timestamp::now());
         }
+        self.writes.retain(|key| resync.decisions.contains_key(key));
         self.schedule.end(resync.began.elapsed(), Instant::now());
     }
 

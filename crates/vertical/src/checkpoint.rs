@@ -7,7 +7,8 @@
 //! * `name`: name of the object for a container.
 //! * `stored_history`: history that was stored before this process measured anything, and so may be added to
 //!   what it measures.
-//! * `plan`: order of the VPA objects, and what has to happen to each checkpoint.
+//! * `plan`: what has to happen to each checkpoint.
+//! * `schedule`: VPA objects whose checkpoints are due, and their order.
 //! * `garbage`: checkpoints that are no longer needed.
 
 pub mod content;
@@ -16,4 +17,5 @@ pub mod garbage;
 pub mod method_history;
 pub mod name;
 pub mod plan;
+pub mod schedule;
 pub(crate) mod stored_history;

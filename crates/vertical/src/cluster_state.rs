@@ -191,6 +191,16 @@ impl ClusterState {
         Some(groups.map(|group| group.pods.len()).sum())
     }
 
+    /// The names of the pods that a VPA selects.
+    pub fn pods_of<'a>(&'a self, id: &ObjectKey) -> impl Iterator<Item = &'a str> {
+        let groups = self.vpa(id).into_iter().flat_map(|(namespace, vpa)| {
+            let groups = vpa.groups.iter();
+            groups.filter_map(move |group| Some((namespace, namespace.groups.get(*group)?)))
+        });
+        let pods = groups.flat_map(|(namespace, group)| namespace.pods_of(group));
+        pods.map(|pod| &*pod.name)
+    }
+
     /// The VPAs that select a pod; empty if the pod does not exist.
     pub fn vpas_of(&self, namespace: &str, pod: &str) -> Vec<ObjectKey> {
         let content = self.namespaces.get(namespace).into_iter();

@@ -13,6 +13,7 @@
 //! | checkpoints: name, content, which to write, which to delete | `checkpoint.rs`, `checkpoint/` |
 //! | history from Prometheus: what is missing, how it is rebuilt | `backfill.rs`, `backfill/` |
 //! | VPA objects of sizing policies, and the policies' status | `sizing_policies.rs`, `sizing_policies/` |
+//! | changes that are written at once, and those that wait | `refresh.rs` |
 //! | order in which statuses are written | `write_queue.rs` |
 
 pub mod applied;
@@ -23,6 +24,7 @@ mod cluster_state;
 mod fixture;
 pub mod hpa_conflict;
 pub mod recommender_state;
+pub mod refresh;
 pub mod resource_policy;
 pub mod schedulable;
 pub mod sizing_policies;

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use view::ObjectKey;
 
 use crate::recommender_state::Decision;
+use crate::refresh::{RefreshSchedule, StatusChange};
 
 /// Priority of a write. Each priority has workers of its own, so neither waits for the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +24,7 @@ pub enum Priority {
 pub struct WriteQueue {
     /// Maximum number of concurrent writes of each priority.
     workers: usize,
+    refresh: RefreshSchedule,
     waiting: BTreeMap<ObjectKey, Waiting>,
     /// Pending objects by position.
     order: BTreeMap<(Priority, u64), ObjectKey>,
@@ -36,10 +39,12 @@ struct Waiting {
 }
 
 impl WriteQueue {
-    /// At most `workers` objects of each priority are written at the same time.
-    pub fn new(workers: usize) -> Self {
+    /// At most `workers` objects of each priority are written at the same time. Changes of bounds
+    /// alone are written once per `refresh_interval`.
+    pub fn new(workers: usize, refresh_interval: Duration) -> Self {
         Self {
             workers,
+            refresh: RefreshSchedule::new(refresh_interval),
             waiting: BTreeMap::new(),
             order: BTreeMap::new(),
             arrivals: 0,
@@ -47,13 +52,20 @@ impl WriteQueue {
         }
     }
 
-    /// Adds a decision, newer than all before. It replaces the pending one of the same object and
-    /// keeps the better position.
-    pub fn put(&mut self, decision: Arc<Decision>, priority: Priority) {
-        self.arrivals += 1;
+    /// Adds a decision, newer than all before, `elapsed` after any fixed moment. It replaces the
+    /// pending one of the same object and keeps the better position. One without a change cancels
+    /// the pending one.
+    pub fn put(&mut self, decision: Arc<Decision>, priority: Priority, elapsed: Duration) {
         let key = decision.vpa.key.clone();
+        let old = self.waiting.get(&key).map(|waiting| waiting.position);
+        match decision.change {
+            StatusChange::None => return self.withdraw(&key),
+            StatusChange::Bounds if old.is_none() && !self.refresh.is_due(&key, elapsed) => return,
+            StatusChange::Bounds | StatusChange::Decision => {}
+        }
+        self.arrivals += 1;
         let mut position = (priority, self.arrivals);
-        if let Some(old) = self.waiting.get(&key).map(|waiting| waiting.position) {
+        if let Some(old) = old {
             self.withdraw(&key);
             position = position.min(old);
         }
@@ -61,8 +73,13 @@ impl WriteQueue {
         self.waiting.insert(key, Waiting { decision, position });
     }
 
+    /// Drops the refresh times of objects that are not kept.
+    pub fn retain(&mut self, is_kept: impl Fn(&ObjectKey) -> bool) {
+        self.refresh.retain(is_kept);
+    }
+
     /// Cancels the pending write of an object.
-    pub fn withdraw(&mut self, key: &ObjectKey) {
+    fn withdraw(&mut self, key: &ObjectKey) {
         if let Some(old) = self.waiting.remove(key) {
             self.order.remove(&old.position);
         }
@@ -112,7 +129,7 @@ mod tests {
     const WORKERS: usize = 2;
 
     /// The generation tells decisions of one object apart.
-    fn decision(name: &str, generation: i64) -> Arc<Decision> {
+    fn decision(name: &str, generation: i64, change: StatusChange) -> Arc<Decision> {
         let status = VerticalPodAutoscalerStatus {
             observed_generation: generation,
             ..Default::default()
@@ -123,25 +140,48 @@ mod tests {
             status,
             pods: 1,
             unsupported: false,
+            change,
         })
     }
 
     enum Step {
         Put(&'static str, i64, Priority),
+        /// A decision that changes bounds alone.
+        PutBounds(&'static str, i64),
         Take(Option<(&'static str, i64)>),
         Done(&'static str),
         Withdraw(&'static str),
     }
     use Priority::{Ordinary, Urgent};
-    use Step::{Done, Put, Take, Withdraw};
+    use Step::{Done, Put, PutBounds, Take, Withdraw};
 
     fn check(steps: &[Step]) {
-        let mut queue = WriteQueue::new(WORKERS);
+        let mut queue = WriteQueue::new(WORKERS, Duration::from_hours(1));
+        let put = |queue: &mut WriteQueue, name, generation, change, priority| {
+            let decision = decision(name, generation, change);
+            queue.put(decision, priority, Duration::ZERO);
+        };
         for (index, step) in steps.iter().enumerate() {
             match step {
                 Put(name, generation, priority) => {
-                    queue.put(decision(name, *generation), *priority);
+                    put(
+                        &mut queue,
+                        name,
+                        *generation,
+                        StatusChange::Decision,
+                        *priority,
+                    );
                 }
+                PutBounds(name, generation) => {
+                    put(
+                        &mut queue,
+                        name,
+                        *generation,
+                        StatusChange::Bounds,
+                        Ordinary,
+                    );
+                }
+                Withdraw(name) => put(&mut queue, name, 0, StatusChange::None, Ordinary),
                 Take(expected) => {
                     let taken = queue.take();
                     let taken = taken.as_ref().map(|(taken, _)| {
@@ -151,7 +191,6 @@ mod tests {
                     assert_eq!(taken, *expected, "step {index}");
                 }
                 Done(name) => queue.done(&ObjectKey::new("shop", *name)),
-                Withdraw(name) => queue.withdraw(&ObjectKey::new("shop", *name)),
             }
         }
     }
@@ -212,13 +251,26 @@ mod tests {
         ]);
     }
 
+    #[test]
+    fn bounds_wait_for_their_time_but_replace_what_is_pending() {
+        check(&[
+            PutBounds("a", 1),
+            Take(None),
+            Put("a", 2, Ordinary),
+            Put("b", 1, Ordinary),
+            PutBounds("b", 2),
+            Take(Some(("a", 2))),
+            Take(Some(("b", 2))),
+        ]);
+    }
+
     proptest! {
         /// Whatever the order of puts and ends, decisions about one object are written in the order
         /// in which they were made, one at a time, and the last one is written.
         #[test]
         fn no_older_status_follows_a_newer_one(steps in proptest::collection::vec((0usize..4, 0usize..3), 1..60)) {
             const NAMES: [&str; 3] = ["a", "b", "c"];
-            let mut queue = WriteQueue::new(WORKERS);
+            let mut queue = WriteQueue::new(WORKERS, Duration::ZERO);
             let (mut made, mut written) = ([0; 3], [0; 3]);
             let mut busy: Vec<usize> = Vec::new();
             let number = |decision: &Decision| {
@@ -239,7 +291,8 @@ mod tests {
                     _ => {
                         made[object] += 1;
                         let priority = if what == 1 { Urgent } else { Ordinary };
-                        queue.put(decision(NAMES[object], made[object]), priority);
+                        let decision = decision(NAMES[object], made[object], StatusChange::Decision);
+                        queue.put(decision, priority, Duration::ZERO);
                     }
                 }
                 write(&mut queue, &mut busy);

@@ -21,6 +21,8 @@ pub(crate) struct SharedState {
     rounds: watch::Sender<u64>,
     /// Objects that must not wait for the next resync.
     urgent: watch::Sender<BTreeSet<ObjectKey>>,
+    /// Objects whose checkpoints must not wait for their refresh.
+    due_checkpoints: Arc<Mutex<BTreeSet<ObjectKey>>>,
 }
 
 /// Receiver of urgent objects.
@@ -37,6 +39,7 @@ impl SharedState {
             revision: watch::Sender::new(0),
             rounds: watch::Sender::new(0),
             urgent: watch::Sender::default(),
+            due_checkpoints: Arc::default(),
         }
     }
 
@@ -56,6 +59,16 @@ impl SharedState {
     /// Notified after rounds of usage.
     pub(crate) fn rounds(&self) -> watch::Receiver<u64> {
         self.rounds.subscribe()
+    }
+
+    /// Makes the checkpoints of objects due in the next round.
+    pub(crate) fn checkpoints_are_due(&self, objects: impl IntoIterator<Item = ObjectKey>) {
+        self.due_checkpoints.lock().extend(objects);
+    }
+
+    /// Takes the objects whose checkpoints are due.
+    pub(crate) fn take_due_checkpoints(&self) -> BTreeSet<ObjectKey> {
+        std::mem::take(&mut *self.due_checkpoints.lock())
     }
 
     pub(crate) fn changed(&self) {

@@ -86,7 +86,7 @@ async fn a_status_that_is_right_before_its_turn_is_not_written() {
     let leading = Leading::alone(Timestamp::UNIX_EPOCH);
     let objects = ObjectWriter::new(client(&written, &answers), "test");
     let writer = StatusWriter::new(objects, metrics.clone());
-    let queue = StatusWrites::new(writer, 1);
+    let queue = StatusWrites::new(writer, 1, Duration::ZERO);
     let mut recommend_loop = RecommendLoop::new(shared.clone(), None, queue, metrics, leading);
     resync(&mut recommend_loop);
     while written.lock().expect("whole").is_empty() {

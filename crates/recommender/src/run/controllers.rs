@@ -78,11 +78,12 @@ impl Controllers<'_> {
         let (shared, workers) = (self.shared.clone(), self.workers());
         let metrics = self.metrics.publish.clone();
         let writer = StatusWriter::new(self.manager.object_writer(), metrics.clone());
+        let refresh_interval = self.args.refresh_interval.0;
         leader.add_with_hold(hold, move |leading, shutdown| {
             let feed_term = publisher
                 .as_ref()
                 .map(|publisher| publisher.begin(leading.term()));
-            let queue = StatusWrites::new(writer.during(&leading), workers);
+            let queue = StatusWrites::new(writer.during(&leading), workers, refresh_interval);
             let (shared, metrics) = (shared.clone(), metrics.clone());
             RecommendLoop::new(shared, feed_term, queue, metrics, leading).run(shutdown)
         });
@@ -101,6 +102,7 @@ impl Controllers<'_> {
             ),
             workers: self.workers().div_ceil(CHECKPOINT_SHARE),
             timeout: args.checkpoints_timeout.0,
+            refresh_interval: args.refresh_interval.0,
             gc_interval: args.checkpoints_gc_interval.0,
             metrics: self.metrics.checkpoints.clone(),
         }

@@ -2,6 +2,7 @@
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use runtime::WriteOutcome;
 use tokio::task::JoinSet;
@@ -15,27 +16,32 @@ use super::StatusWriter;
 pub(crate) struct StatusWrites {
     writer: StatusWriter,
     queue: WriteQueue,
+    started: Instant,
     running: JoinSet<(ObjectKey, WriteOutcome)>,
 }
 
 impl StatusWrites {
-    /// At most `workers` of each priority at the same time.
-    pub(crate) fn new(writer: StatusWriter, workers: usize) -> Self {
+    /// At most `workers` of each priority at the same time. Changes of bounds alone are written once
+    /// per `refresh_interval`.
+    pub(crate) fn new(writer: StatusWriter, workers: usize, refresh_interval: Duration) -> Self {
         Self {
             writer,
-            queue: WriteQueue::new(workers),
+            queue: WriteQueue::new(workers, refresh_interval),
+            started: Instant::now(),
             running: JoinSet::new(),
         }
     }
 
-    /// Writes a decision when it is its turn, unless it changes nothing.
+    /// Writes a decision when it is its turn, unless it changes nothing, or bounds alone before
+    /// these are due.
     pub(crate) fn put(&mut self, decision: Arc<Decision>, priority: Priority) {
-        if decision.is_change() {
-            self.queue.put(decision, priority);
-            self.start();
-        } else {
-            self.queue.withdraw(&decision.vpa.key);
-        }
+        self.queue.put(decision, priority, self.started.elapsed());
+        self.start();
+    }
+
+    /// Drops the times of objects that are not kept.
+    pub(crate) fn retain(&mut self, is_kept: impl Fn(&ObjectKey) -> bool) {
+        self.queue.retain(is_kept);
     }
 
     /// The outcome of the next write that ends; waits for ever without one.

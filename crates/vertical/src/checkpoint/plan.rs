@@ -5,7 +5,6 @@
 //! when its content changes.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use api::checkpoint::VerticalPodAutoscalerCheckpointStatus;
 use jiff::{SignedDuration, Timestamp};
@@ -146,17 +145,6 @@ pub fn stored_checkpoints(
         all.count += 1;
     }
     stored
-}
-
-/// Time of the last maintenance of a VPA object in this term, on the monotonic clock, and of the
-/// least recent write of its checkpoints.
-pub type LastMaintained = (Option<Duration>, Option<Timestamp>);
-
-/// The VPA objects in the order in which they are maintained: first those not maintained in this
-/// term, least recently written first, then the others, least recently maintained first.
-pub fn by_last_maintained(mut vpas: Vec<(ObjectKey, LastMaintained)>) -> Vec<ObjectKey> {
-    vpas.sort_by(|(one, waited), (other, other_waited)| (waited, one).cmp(&(other_waited, other)));
-    vpas.into_iter().map(|(key, _)| key).collect()
 }
 
 #[cfg(test)]
@@ -304,25 +292,5 @@ mod tests {
         };
         let expected = [stored("a", at(20), 2), stored("b", Timestamp::MIN, 1)];
         assert_eq!(stored_checkpoints(&table), expected.into());
-    }
-
-    #[test]
-    fn the_one_that_waited_longest_comes_first() {
-        let key = |name: &str| ObjectKey::new("shop", name);
-        let (began, written) = (Duration::ZERO, |second| Some(at(second)));
-        let looked_at = |seconds| Some(began + Duration::from_secs(seconds));
-        let vpas = vec![
-            // A clock that was ahead wrote it.
-            (key("early"), (looked_at(10), written(8 * DAY))),
-            (key("late"), (looked_at(30), written(30))),
-            (key("written-late"), (None, written(30))),
-            (key("never-b"), (None, None)),
-            (key("written-early"), (None, written(10))),
-            (key("never-a"), (None, None)),
-        ];
-        let sorted = by_last_maintained(vpas);
-        let names: Vec<_> = sorted.iter().map(|key| key.name.as_str()).collect();
-        let new = ["never-a", "never-b", "written-early", "written-late"];
-        assert_eq!(names, [&new[..], &["early", "late"]].concat());
     }
 }

@@ -21,7 +21,7 @@ use super::vpa::{Vpa, VpaSpec};
 pub(super) struct Namespace {
     /// Rules of containers without per-VPA rules.
     pub(super) default_rules: MemoryRules,
-    pod_ids: HashMap<Box<str>, u32>,
+    pod_ids: HashMap<Arc<str>, u32>,
     pub(super) pods: Slab<Pod>,
     pub(super) group_ids: HashMap<Arc<Labels>, u32>,
     pub(super) groups: Slab<Group>,
@@ -205,7 +205,8 @@ impl Namespace {
     }
 
     fn add_pod(&mut self, name: Box<str>, group: u32) -> u32 {
-        let id = self.pods.insert(Pod::new(group));
+        let name: Arc<str> = name.into();
+        let id = self.pods.insert(Pod::new(Arc::clone(&name), group));
         self.pod_ids.insert(name, id);
         self.join_group(id, group);
         id

@@ -1,5 +1,7 @@
 //! Pod as an input of sizing: labels, phase, and the state of its containers between samples.
 
+use std::sync::Arc;
+
 use model::Labels;
 use sizing::ContainerState;
 
@@ -46,6 +48,7 @@ pub struct PodSpec {
 /// Stored pod.
 #[derive(Clone, Debug)]
 pub(super) struct Pod {
+    pub(super) name: Arc<str>,
     pub(super) group: u32,
     pub(super) phase: Phase,
     containers: Vec<(Box<str>, ContainerState)>,
@@ -53,8 +56,9 @@ pub(super) struct Pod {
 }
 
 impl Pod {
-    pub(super) fn new(group: u32) -> Self {
+    pub(super) fn new(name: Arc<str>, group: u32) -> Self {
         Self {
+            name,
             group,
             phase: Phase::default(),
             containers: Vec::new(),

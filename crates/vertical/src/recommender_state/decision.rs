@@ -7,13 +7,14 @@ use std::sync::Arc;
 use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerStatus};
 use jiff::Timestamp;
 use model::{ContainerExplanation, ContainerRecommendation, Recommendation};
-use view::{ObjectKey, Vpa};
+use view::{ObjectKey, Pod, Vpa};
 
 use super::{RecommenderState, Target, Tracked};
 use crate::applied::apply_report;
 use crate::hpa_conflict::{
     HpaConflictChange, apply_hpa_conflict, hpa_conflict_change, left_out_because,
 };
+use crate::refresh::{StatusChange, status_change};
 use crate::schedulable::{CapChange, cap_change};
 use crate::status::{self, HistoryChange, StatusInput};
 
@@ -32,6 +33,8 @@ pub struct Decision {
     pub pods: usize,
     /// Whether its target cannot be used.
     pub unsupported: bool,
+    /// Difference from the status of the object.
+    pub change: StatusChange,
 }
 
 /// Decisions about a batch of objects.
@@ -65,7 +68,7 @@ pub struct ExplainedRecommendation {
 impl Decision {
     /// Whether the object's status differs in meaning from the decided one.
     pub fn is_change(&self) -> bool {
-        self.vpa.object.status.as_ref() != Some(&self.status)
+        self.change != StatusChange::None
     }
 
     /// Whether the object gets its first recommendation.
@@ -205,12 +208,24 @@ impl RecommenderState {
         );
         let last = tracked.last_report.as_ref();
         apply_report(&mut status, is_updated && pods > 0, last, now);
+        let change = status_change(
+            tracked.vpa.object.status.as_ref(),
+            &status,
+            self.pods_of(key),
+        );
         Some(Decision {
             vpa: Arc::clone(&tracked.vpa),
             status,
             pods,
             unsupported: unsupported.is_some(),
+            change,
         })
+    }
+
+    /// The pods that an object selects.
+    fn pods_of<'a>(&'a self, key: &'a ObjectKey) -> impl Iterator<Item = &'a Arc<Pod>> {
+        let names = self.cluster.pods_of(key);
+        names.filter_map(|name| self.pods.get(&ObjectKey::new(&*key.namespace, name)))
     }
 
     /// Whether the source of usage is stale. `None` in the first rounds without an answer, and in a

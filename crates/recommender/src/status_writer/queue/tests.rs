@@ -72,7 +72,7 @@ async fn write(
         leading.lost().cancel();
     }
     let writer = StatusWriter::new(objects, metrics).during(&leading);
-    let mut queue = StatusWrites::new(writer, workers);
+    let mut queue = StatusWrites::new(writer, workers, Duration::ZERO);
     for name in names {
         queue.put(decision(name), Priority::Ordinary);
     }

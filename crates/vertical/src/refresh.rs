@@ -1,0 +1,274 @@
+//! Writes that no decision waits for: which changes of a status are such, and when they are written.
+//!
+//! The confidence of a young history grows in every round, and with it the bounds, so upstream writes
+//! every status in every round. A reader compares the bounds with the requests of pods only. While
+//! all requests stay on the same side of a bound, its amount changes no decision.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::vpa::{RecommendedContainerResources, VerticalPodAutoscalerStatus};
+use model::{Quantity, ResourceList, ResourceName};
+use view::{ObjectKey, Pod, Resources};
+
+/// Difference of a decided status from the written one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatusChange {
+    /// The written status is equal.
+    None,
+    /// Only bounds and uncapped targets differ, and each request of the pods stays on the same side
+    /// of each bound.
+    Bounds,
+    /// A target, a condition or the observed generation differs, or a bound crosses a request.
+    Decision,
+}
+
+/// The difference between two statuses of an object with these pods.
+pub(crate) fn status_change<'a>(
+    written: Option<&VerticalPodAutoscalerStatus>,
+    decided: &VerticalPodAutoscalerStatus,
+    pods: impl Iterator<Item = &'a Arc<Pod>>,
+) -> StatusChange {
+    let Some(written) = written else {
+        return StatusChange::Decision;
+    };
+    if written == decided {
+        return StatusChange::None;
+    }
+    let (Some(old), Some(new)) = (&written.recommendation, &decided.recommendation) else {
+        return StatusChange::Decision;
+    };
+    let [old, new] = [old, new].map(|list| &list.container_recommendations);
+    let same_targets = old.len() == new.len()
+        && old
+            .iter()
+            .zip(new)
+            .all(|(old, new)| old.container_name == new.container_name && old.target == new.target);
+    let is_decision = !same_targets
+        || written.conditions != decided.conditions
+        || written.observed_generation != decided.observed_generation
+        || pods
+            .flat_map(|pod| requests(pod))
+            .any(|(name, requests)| crosses(old, new, name, &requests));
+    if is_decision {
+        StatusChange::Decision
+    } else {
+        StatusChange::Bounds
+    }
+}
+
+/// Requests of the containers and native sidecars of a pod, by name.
+fn requests(pod: &Pod) -> impl Iterator<Item = (&str, Resources)> {
+    let containers = pod.containers.iter();
+    let containers = containers.map(|it| (it.name.as_str(), it.requests));
+    let sidecars = pod.sidecars.iter();
+    containers.chain(sidecars.map(|it| (it.name.as_str(), it.requests)))
+}
+
+/// Whether a request of a container is on another side of one of the new bounds than of the old one.
+fn crosses(
+    old: &[RecommendedContainerResources],
+    new: &[RecommendedContainerResources],
+    container: &str,
+    requests: &Resources,
+) -> bool {
+    let mut pairs = old.iter().zip(new);
+    let Some((old, new)) = pairs.find(|(old, _)| old.container_name == container) else {
+        return false;
+    };
+    let requests = [
+        (ResourceName::Cpu, requests.cpu.map(Quantity::from)),
+        (ResourceName::Memory, requests.memory.map(Quantity::from)),
+    ];
+    requests.into_iter().any(|(name, request)| {
+        let Some(request) = request else {
+            return false;
+        };
+        let is_below = |bound: &ResourceList| bound.get(&name).map(|bound| request < *bound);
+        let is_above = |bound: &ResourceList| bound.get(&name).map(|bound| request > *bound);
+        is_below(&old.lower_bound) != is_below(&new.lower_bound)
+            || is_above(&old.upper_bound) != is_above(&new.upper_bound)
+    })
+}
+
+/// Times of the writes that no decision waits for: each object once per interval, all objects spread
+/// evenly over it. `elapsed` is the time since any fixed moment on the monotonic clock.
+#[derive(Debug)]
+pub struct RefreshSchedule {
+    interval: Duration,
+    /// Time of the next write of each object.
+    next: HashMap<ObjectKey, Duration>,
+}
+
+impl RefreshSchedule {
+    /// A schedule with this interval; with zero, each object is always due.
+    pub fn new(interval: Duration) -> Self {
+        Self {
+            interval,
+            next: HashMap::new(),
+        }
+    }
+
+    /// Whether an object is due. It is due again one interval later. A new object is due within one
+    /// interval.
+    pub fn is_due(&mut self, key: &ObjectKey, elapsed: Duration) -> bool {
+        if self.interval.is_zero() {
+            return true;
+        }
+        let Some(next) = self.next.get_mut(key) else {
+            let first = elapsed + self.interval.mul_f64(phase(key));
+            self.next.insert(key.clone(), first);
+            return false;
+        };
+        let is_due = *next <= elapsed;
+        while *next <= elapsed {
+            *next += self.interval;
+        }
+        is_due
+    }
+
+    /// Drops the objects that are not kept.
+    pub fn retain(&mut self, is_kept: impl Fn(&ObjectKey) -> bool) {
+        self.next.retain(|key, _| is_kept(key));
+    }
+}
+
+/// A share of the interval, from 0 to 1, by the hash of the name.
+fn phase(key: &ObjectKey) -> f64 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    f64::from(hasher.finish() as u32) / f64::from(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const INTERVAL: Duration = Duration::from_mins(5);
+
+    /// A status with the CPU bounds and target of one container.
+    fn status([lower, target, upper]: [&str; 3]) -> Value {
+        json!({
+            "observedGeneration": 1,
+            "conditions": [{"type": "RecommendationProvided", "status": "True"}],
+            "recommendation": {"containerRecommendations": [{
+                "containerName": "app",
+                "lowerBound": {"cpu": lower},
+                "target": {"cpu": target},
+                "upperBound": {"cpu": upper},
+                "uncappedTarget": {"cpu": target},
+            }]},
+        })
+    }
+
+    fn check(old: &Value, new: &Value, request: Option<&str>, expected: StatusChange) {
+        let parse = |status: &Value| serde_json::from_value(status.clone()).expect("a status");
+        let resources = request.map(|cpu| json!({"requests": {"cpu": cpu}}));
+        let containers = json!([
+            {"name": "other", "resources": {"requests": {"cpu": "1m"}}},
+            {"name": "app", "resources": resources.unwrap_or_default()},
+        ]);
+        let pod = json!({"metadata": {"name": "web-1"}, "spec": {"containers": containers}});
+        let pod = serde_json::from_value(pod).expect("a pod");
+        let pod = Arc::new(Pod::from_k8s(pod, false));
+        let (old, new): (_, VerticalPodAutoscalerStatus) = (parse(old), parse(new));
+        let change = status_change(Some(&old), &new, [&pod].into_iter());
+        assert_eq!(change, expected, "{old:?} -> {new:?} at {request:?}");
+        let first = status_change(None, &new, [&pod].into_iter());
+        assert_eq!(first, StatusChange::Decision);
+    }
+
+    #[test]
+    fn bounds_wait_unless_one_crosses_a_request() {
+        use StatusChange::{Bounds, Decision, None as Same};
+        let old = ["100m", "200m", "900m"];
+        for (new, request, expected) in [
+            (old, Some("50m"), Same),
+            (["110m", "200m", "800m"], Some("300m"), Bounds),
+            (["110m", "200m", "800m"], Some("90m"), Bounds),
+            (["110m", "200m", "800m"], Some("1"), Bounds),
+            (["110m", "200m", "800m"], Some("110m"), Bounds),
+            (["110m", "200m", "800m"], Some("800m"), Bounds),
+            (["110m", "200m", "800m"], None, Bounds),
+            (["110m", "200m", "800m"], Some("105m"), Decision),
+            (["110m", "200m", "800m"], Some("850m"), Decision),
+            (["90m", "200m", "900m"], Some("95m"), Decision),
+            (["100m", "201m", "900m"], Some("300m"), Decision),
+        ] {
+            check(&status(old), &status(new), request, expected);
+        }
+    }
+
+    #[test]
+    fn other_changes_are_written_at_once() {
+        let old = status(["100m", "200m", "900m"]);
+        for (path, value) in [
+            ("/observedGeneration", json!(2)),
+            ("/conditions/0/status", json!("False")),
+            (
+                "/conditions/0",
+                json!({"type": "NoPodsMatched", "status": "True"}),
+            ),
+            ("/recommendation", Value::Null),
+            (
+                "/recommendation/containerRecommendations/0/containerName",
+                json!("b"),
+            ),
+            (
+                "/recommendation/containerRecommendations/0/lowerBound",
+                json!({}),
+            ),
+        ] {
+            let mut new = old.clone();
+            *new.pointer_mut(path).expect(path) = value;
+            check(&old, &new, Some("300m"), StatusChange::Decision);
+        }
+        let mut new = old.clone();
+        new["recommendation"]["containerRecommendations"][0]["uncappedTarget"]["cpu"] = json!("1");
+        check(&old, &new, Some("300m"), StatusChange::Bounds);
+    }
+
+    #[test]
+    fn each_object_is_due_once_per_interval_and_all_are_spread_over_it() {
+        const OBJECTS: usize = 1000;
+        let keys: Vec<_> = (0..OBJECTS)
+            .map(|number| ObjectKey::new("shop", format!("web-{number}")))
+            .collect();
+        let mut schedule = RefreshSchedule::new(INTERVAL);
+        let mut due = |seconds: u64| {
+            let elapsed = Duration::from_secs(seconds);
+            keys.iter()
+                .filter(|key| schedule.is_due(key, elapsed))
+                .count()
+        };
+        assert_eq!(due(0), 0);
+        for interval in 0..3 {
+            let rounds: Vec<_> = (1..=5)
+                .map(|round| due(300 * interval + 60 * round))
+                .collect();
+            assert_eq!(rounds.iter().sum::<usize>(), OBJECTS, "{rounds:?}");
+            assert!(
+                rounds.iter().all(|count| (150..250).contains(count)),
+                "{rounds:?}"
+            );
+        }
+        // A process that was suspended does not catch up.
+        assert_eq!((due(30_000), due(30_000)), (OBJECTS, 0));
+    }
+
+    #[test]
+    fn without_an_interval_everything_is_due_and_dropped_objects_begin_anew() {
+        let key = ObjectKey::new("shop", "web");
+        let mut always = RefreshSchedule::new(Duration::ZERO);
+        assert!(always.is_due(&key, Duration::ZERO));
+        let mut schedule = RefreshSchedule::new(INTERVAL);
+        assert!(!schedule.is_due(&key, Duration::ZERO));
+        schedule.retain(|_| false);
+        assert!(!schedule.is_due(&key, INTERVAL));
+        assert!(schedule.is_due(&key, 2 * INTERVAL));
+    }
+}
