@@ -1,5 +1,5 @@
 # Every target is one or two lines; what they run lives in the crates.
-.PHONY: demo test test-versions test-times lint bench accuracy bench-decisions bench-feed bench-latency bench-recommender bench-scale bench-scan bench-scheduler bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-tenants fresh static images sbom test-images
+.PHONY: demo test test-versions test-times lint chaos bench accuracy bench-decisions bench-feed bench-latency bench-recommender bench-scale bench-scan bench-scheduler bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-tenants fresh static images sbom test-images
 
 demo: ## the demonstration on a real control plane: sizes, updated pods, replicas added before a rise; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
@@ -42,6 +42,10 @@ lint:
 
 deny: ## licences, advisories and duplicate versions, with cargo-deny (cargo install --locked cargo-deny)
 	cargo deny --locked check
+
+chaos: ## the whole suite on a real control plane while its parts are killed, paused and cut off under load; ROUNDS=N (100), SEED=N repeats a run
+	cargo build --locked --workspace --bins
+	PLIMSOLL_CHAOS_ROUNDS=$(or $(ROUNDS),100) $(if $(SEED),PLIMSOLL_CHAOS_SEED=$(SEED)) cargo test --locked -p e2e --test e2e -- --nocapture chaos::
 
 bench: ## ns per sample, percentile, replica count, review and decision, bytes per container, recomputation; scores of 5,000 nodes; refit and step of forecasts
 	cargo bench --locked -p sizing -p vertical -p scaling -p forecast -p admission -p rollout -p placement -p extender

@@ -5,6 +5,7 @@ mod adapter;
 mod applied;
 mod backfill;
 mod cert_manager;
+mod chaos;
 mod chart;
 mod checkpoints;
 mod cli_check;

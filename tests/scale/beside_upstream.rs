@@ -14,7 +14,7 @@ use crate::population;
 
 const DEFAULT_VPAS: usize = 500;
 /// Time from the start of a recommender to its figures: some seven rounds.
-const MEASURED: Duration = Duration::from_secs(120);
+const MEASURED: Duration = Duration::from_mins(2);
 const FOLDER: &str = "tests/scale/beside_upstream";
 
 /// Figures of one recommender.

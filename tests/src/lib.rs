@@ -2,6 +2,7 @@
 //! namespace per test, and waiting for conditions instead of sleeping.
 
 mod address;
+mod api_server_proxy;
 pub mod audit_logs;
 mod availability;
 pub mod benchmark;
@@ -29,6 +30,7 @@ mod upstream_vpa;
 
 pub use self::eventually::{PATIENCE, eventually, eventually_within};
 pub use address::free_address;
+pub use api_server_proxy::{ApiServerProxy, Link};
 pub use availability::AvailabilityWatch;
 pub use cert_manager::{WithCertManager, cert_manager_definitions};
 pub use certificates::{FEED_SERVER, extender_certificate, feed_reader, feed_tls};

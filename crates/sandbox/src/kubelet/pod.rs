@@ -192,13 +192,11 @@ impl PodWorker {
                 context.volumes().join(account),
                 pod.namespace().unwrap_or_default(),
             );
-            pod_kubeconfig::write(
-                &context.kubeconfig(),
-                &account,
-                &namespace,
-                context.hosting.config.api_server_port,
-            )
-            .map_err(|error| super::WaitingReason::volume(format!("write kubeconfig: {error}")))?;
+            let port = pod_kubeconfig::api_server_port(&pod)
+                .unwrap_or(context.hosting.config.api_server_port);
+            pod_kubeconfig::write(&context.kubeconfig(), &account, &namespace, port).map_err(
+                |error| super::WaitingReason::volume(format!("write kubeconfig: {error}")),
+            )?;
         }
         Ok(volumes)
     }

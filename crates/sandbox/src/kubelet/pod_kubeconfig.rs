@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::{fs, io};
 
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
 /// Writes the kubeconfig. `account` is the local folder of the `ServiceAccount` volume.
@@ -15,6 +16,14 @@ pub(super) fn write(
     api_server_port: u16,
 ) -> io::Result<()> {
     fs::write(path, kubeconfig(account, namespace, api_server_port))
+}
+
+/// The port that a container sets as `KUBERNETES_SERVICE_PORT`, as a client in a cluster reads it.
+pub(super) fn api_server_port(pod: &Pod) -> Option<u16> {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let mut variables = containers.flat_map(|container| container.env.iter().flatten());
+    let port = variables.find(|variable| variable.name == "KUBERNETES_SERVICE_PORT")?;
+    port.value.as_deref()?.parse().ok()
 }
 
 /// The kubeconfig as JSON, which is YAML.
@@ -38,6 +47,23 @@ fn kubeconfig(account: &Path, namespace: &str, api_server_port: u16) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_container_may_reach_the_api_server_at_another_port() {
+        let pod = |env: serde_json::Value| {
+            let containers = json!([{"name": "app", "env": env}]);
+            serde_json::from_value(json!({"spec": {"containers": containers}})).unwrap()
+        };
+        let of = |name: &str, value: &str| pod(json!([{"name": name, "value": value}]));
+        for (pod, expected) in [
+            (Pod::default(), None),
+            (of("KUBERNETES_SERVICE_HOST", "7"), None),
+            (of("KUBERNETES_SERVICE_PORT", "x"), None),
+            (of("KUBERNETES_SERVICE_PORT", "7000"), Some(7000)),
+        ] {
+            assert_eq!(api_server_port(&pod), expected, "{pod:?}");
+        }
+    }
 
     #[test]
     fn a_client_finds_token_authority_and_namespace() {

@@ -1,0 +1,201 @@
+//! The suite in a sandbox of its own, each program behind a proxy to the API server, and the
+//! workloads by which the suite's work is seen.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use anyhow::{Context as _, Result, ensure};
+use api::vpa::VerticalPodAutoscaler as Vpa;
+use e2e::deployment::{
+    ADAPTER, EXTENDER, Program, RECOMMENDER, SUITE, UPDATER, WEBHOOK, all_ready, process, replicas,
+};
+use e2e::scheduler::{Scheduler, with_extender};
+use e2e::{
+    ApiServerProxy, Namespace, another, apply, eventually, extender_certificate, is_available,
+    kubectl_in, requests, requests_in_effect, target, usage, workload,
+};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::Client;
+use model::{Cpu, Quantity};
+use sandbox::Sandbox;
+use serde_json::json;
+
+/// Replicas of each program.
+const REPLICAS: usize = 2;
+/// Scheduler of the pods of a new workload.
+const SCHEDULER: &str = "load-aware";
+/// Usage of the pods of a new workload, and their first request.
+const PROBE_USAGE: &str = "300m";
+const PROBE_REQUEST: &str = "50m";
+const PROBE_REPLICAS: usize = 2;
+
+/// A program of the suite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Part {
+    Recommender,
+    Updater,
+    Webhook,
+    Adapter,
+    Extender,
+}
+
+impl Part {
+    pub(super) const ALL: [Self; 5] = [
+        Self::Recommender,
+        Self::Updater,
+        Self::Webhook,
+        Self::Adapter,
+        Self::Extender,
+    ];
+
+    fn program(self) -> Program<'static> {
+        match self {
+            Self::Recommender => RECOMMENDER,
+            Self::Updater => UPDATER,
+            Self::Webhook => WEBHOOK,
+            Self::Adapter => ADAPTER,
+            Self::Extender => EXTENDER,
+        }
+    }
+
+    fn deployment(self) -> String {
+        format!("plimsoll-{self:?}").to_lowercase()
+    }
+}
+
+/// The suite.
+pub(super) struct Suite {
+    pub(super) sandbox: Sandbox,
+    /// A client of the API server without a proxy.
+    pub(super) client: Client,
+    /// The namespace of the workloads.
+    pub(super) own: Namespace,
+    proxies: BTreeMap<Part, ApiServerProxy>,
+    _scheduler: Scheduler,
+}
+
+impl Suite {
+    pub(super) async fn start() -> Result<Self> {
+        let sandbox = another("chaos").await?;
+        let client = sandbox.client().await?;
+        apply(&sandbox, "deploy/base/namespace.yaml").await?;
+        let authority = extender_certificate(&client).await?;
+        let file = sandbox.logs_dir().join("extender-ca.crt");
+        fs::write(&file, authority.pem())?;
+        apply(&sandbox, "tests/e2e/chaos").await?;
+        let mut proxies = BTreeMap::new();
+        for part in Part::ALL {
+            let proxy = ApiServerProxy::start(api_server_port(&sandbox)?).await?;
+            let (name, port) = (part.deployment(), proxy.port);
+            let variable = format!("KUBERNETES_SERVICE_PORT={port}");
+            let set = format!("-n plimsoll-system set env deployment/{name} {variable}");
+            kubectl_in(&sandbox, &set).await?;
+            let wait = format!("-n plimsoll-system rollout status deployment/{name}");
+            kubectl_in(&sandbox, &wait).await?;
+            proxies.insert(part, proxy);
+        }
+        for part in Part::ALL {
+            eventually(
+                &format!("the first replicas of {part:?} are gone"),
+                async || {
+                    let found = replicas(&client, part.program()).await?.len();
+                    ensure!(found == REPLICAS, "there are {found}");
+                    Ok(())
+                },
+            )
+            .await?;
+        }
+        let extenders = replicas(&client, EXTENDER).await?;
+        let address = extenders.first().context("an extender")?.address;
+        let configuration = with_extender(&format!("https://{address}:8443"), &file)?;
+        let scheduler = Scheduler::start(&sandbox, SCHEDULER, configuration)?;
+        let own = Namespace::new(client.clone(), "chaos").await?;
+        let suite = Self {
+            sandbox,
+            client,
+            own,
+            proxies,
+            _scheduler: scheduler,
+        };
+        suite.add_probe(0).await?;
+        Ok(suite)
+    }
+
+    pub(super) fn proxy(&self, part: Part) -> &ApiServerProxy {
+        &self.proxies[&part]
+    }
+
+    /// The processes of each program.
+    pub(super) async fn processes(&self) -> Result<BTreeMap<Part, Vec<u32>>> {
+        let mut running = BTreeMap::new();
+        for part in Part::ALL {
+            let mut processes = Vec::new();
+            for replica in replicas(&self.client, part.program()).await? {
+                processes.push(process(&self.client, &replica).await?);
+            }
+            running.insert(part, processes);
+        }
+        Ok(running)
+    }
+
+    /// Creates a workload with too small requests, and its VPA object.
+    pub(super) async fn add_probe(&self, round: u64) -> Result<()> {
+        let name = probe(round);
+        let annotations = usage(PROBE_USAGE, "64Mi");
+        let requests = requests(PROBE_REQUEST, "64Mi");
+        let mut deployment = workload(&name, PROBE_REPLICAS, &requests, &annotations);
+        deployment["spec"]["template"]["spec"]["schedulerName"] = SCHEDULER.into();
+        self.own.create::<Deployment>(deployment).await?;
+        let mode = ["Recreate", "InPlaceOrRecreate"][round as usize % 2];
+        let spec = json!({
+            "targetRef": target("Deployment", &name),
+            "updatePolicy": {"updateMode": mode},
+        });
+        let vpa = json!({"metadata": {"name": name}, "spec": spec});
+        self.own.create::<Vpa>(vpa).await?;
+        Ok(())
+    }
+
+    /// Waits until all programs are ready and the workload of a round has its size, then deletes it.
+    pub(super) async fn converges(&self, round: u64) -> Result<()> {
+        all_ready(&self.client, SUITE).await?;
+        let name = probe(round);
+        let wanted: Quantity = PROBE_USAGE.parse()?;
+        eventually(&format!("the pods of {name} have their size"), async || {
+            let pods = self.own.pods_of(&name).await?;
+            let available = pods.iter().filter(|pod| is_available(pod)).count();
+            ensure!(available == PROBE_REPLICAS, "{available} are available");
+            for pod in &pods {
+                let requests = requests_in_effect(pod).context("no requests")?;
+                let cpu: Quantity = requests.get("cpu").context("no cpu")?.0.parse()?;
+                ensure!(
+                    Cpu::from(&cpu) >= Cpu::from(&wanted),
+                    "a pod requests {cpu}"
+                );
+            }
+            Ok(())
+        })
+        .await?;
+        self.own.delete::<Vpa>(&name).await?;
+        self.own.delete::<Deployment>(&name).await?;
+        Ok(())
+    }
+
+    pub(super) async fn end(self) -> Result<()> {
+        self.sandbox.down().await
+    }
+}
+
+fn probe(round: u64) -> String {
+    format!("probe-{round}")
+}
+
+/// The port in the kubeconfig of the sandbox.
+fn api_server_port(sandbox: &Sandbox) -> Result<u16> {
+    let text = fs::read_to_string(sandbox.kubeconfig())?;
+    let kubeconfig: kube::config::Kubeconfig = serde_yaml_ng::from_str(&text)?;
+    let cluster = kubeconfig.clusters.first().context("no cluster")?;
+    let server = cluster.cluster.as_ref().and_then(|it| it.server.as_deref());
+    let port = server.and_then(|server| server.rsplit(':').next());
+    port.context("no port")?.parse().context("the port")
+}
