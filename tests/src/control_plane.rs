@@ -6,6 +6,7 @@
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use std::{env, fs, process};
 
 use anyhow::{Context, Result, ensure};
@@ -52,6 +53,15 @@ pub async fn another_with_prometheus(purpose: &str) -> Result<Sandbox> {
 pub async fn another_with_nodes(purpose: &str, nodes: u16) -> Result<Sandbox> {
     start(Options {
         nodes,
+        ..options(Some(purpose))?
+    })
+    .await
+}
+
+/// The same in which a killed process starts again after this time, which doubles each time.
+pub async fn another_with_back_off(purpose: &str, restart_back_off: Duration) -> Result<Sandbox> {
+    start(Options {
+        restart_back_off,
         ..options(Some(purpose))?
     })
     .await

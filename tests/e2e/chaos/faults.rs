@@ -12,7 +12,7 @@ use rand::seq::IndexedRandom as _;
 use sandbox::Component;
 use tokio::time::sleep;
 
-use super::fixture::{Part, Suite};
+use super::fixture::{Part, REPLICAS, Suite};
 
 /// One stall of a slow disk, and the time to the next.
 const STALL: Duration = Duration::from_millis(300);
@@ -38,17 +38,19 @@ enum Kind {
     SlowDisk,
 }
 
+/// The replicas of a program that a fault concerns.
 #[derive(Debug, Clone, Copy)]
 enum Replicas {
-    One,
+    /// The one with this index.
+    One(usize),
     All,
 }
 
 impl Replicas {
-    fn count(self) -> usize {
+    fn of(self, processes: &[u32]) -> &[u32] {
         match self {
-            Self::One => 1,
-            Self::All => usize::MAX,
+            Self::One(index) => processes.get(index..=index).unwrap_or_default(),
+            Self::All => processes,
         }
     }
 }
@@ -63,7 +65,7 @@ impl Fault {
     fn any(rng: &mut StdRng) -> Self {
         let part = *Part::ALL.choose(rng).expect("there are parts");
         let which = if rng.random_bool(0.5) {
-            Replicas::One
+            Replicas::One(rng.random_range(0..REPLICAS))
         } else {
             Replicas::All
         };
@@ -98,7 +100,7 @@ impl Fault {
         let sandbox = &suite.sandbox;
         // Another fault, or a failed probe, may have ended a process before.
         let send = |part: Part, which: Replicas, to_send: Signal| {
-            for process in running[&part].iter().take(which.count()) {
+            for process in which.of(&running[&part]) {
                 let _ = signal(*process, to_send);
             }
         };

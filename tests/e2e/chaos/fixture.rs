@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
@@ -11,8 +12,8 @@ use e2e::deployment::{
 };
 use e2e::scheduler::{Scheduler, with_extender};
 use e2e::{
-    ApiServerProxy, Namespace, another, apply, eventually, extender_certificate, is_available,
-    kubectl_in, requests, requests_in_effect, target, usage, workload,
+    ApiServerProxy, Namespace, another_with_back_off, apply, eventually, extender_certificate,
+    is_available, kubectl_in, requests, requests_in_effect, target, usage, workload,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Client;
@@ -20,8 +21,10 @@ use model::{Cpu, Quantity};
 use sandbox::Sandbox;
 use serde_json::json;
 
+/// After some kills in ten minutes a kubelet's ten seconds would be five minutes.
+const RESTART_BACK_OFF: Duration = Duration::from_millis(50);
 /// Replicas of each program.
-const REPLICAS: usize = 2;
+pub(super) const REPLICAS: usize = 2;
 /// Scheduler of the pods of a new workload.
 const SCHEDULER: &str = "load-aware";
 /// Usage of the pods of a new workload, and their first request.
@@ -76,7 +79,7 @@ pub(super) struct Suite {
 
 impl Suite {
     pub(super) async fn start() -> Result<Self> {
-        let sandbox = another("chaos").await?;
+        let sandbox = another_with_back_off("chaos", RESTART_BACK_OFF).await?;
         let client = sandbox.client().await?;
         apply(&sandbox, "deploy/base/namespace.yaml").await?;
         let authority = extender_certificate(&client).await?;

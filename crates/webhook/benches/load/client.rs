@@ -68,16 +68,21 @@ impl LoadResult {
     }
 }
 
+/// The TLS configuration of a client of this server.
+pub(crate) fn tls_config(server: &Server) -> Result<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    let certificate = server.certificate.as_bytes();
+    roots.add(CertificateDer::from_pem_slice(certificate)?)?;
+    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(config)
+}
+
 impl Client {
     pub(crate) fn new(server: &Server) -> Result<Self> {
-        let mut roots = RootCertStore::empty();
-        let certificate = server.certificate.as_bytes();
-        roots.add(CertificateDer::from_pem_slice(certificate)?)?;
-        let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-            .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let config = Arc::new(config);
+        let config = Arc::new(tls_config(server)?);
         let open = |_| Connection::open(server.address, Arc::clone(&config));
         let connections = (0..CONNECTIONS).map(open).collect::<Result<Vec<_>>>()?;
         Ok(Self {

@@ -13,6 +13,7 @@ mod client;
 mod cluster;
 mod connection;
 mod cores;
+mod http2;
 mod latencies;
 mod readiness;
 mod server;
@@ -40,6 +41,10 @@ fn main() -> Result<()> {
     runtime::client::install_crypto_provider();
     if std::env::args().any(|argument| argument == SERVE) {
         return server_process::run();
+    }
+    if std::env::args().any(|argument| argument == "http2") {
+        let server = Server::start()?;
+        return http2::measure(&server, client::tls_config(&server)?);
     }
     let awake = Awake::request();
     match &awake {

@@ -47,6 +47,11 @@ impl Server {
         })
     }
 
+    /// The id of its process.
+    pub(crate) fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// The resident memory in bytes.
     pub(crate) fn resident_bytes(&self) -> Result<u64> {
         let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.process.id()))?;
