@@ -8,6 +8,7 @@ mod flags;
 mod metrics;
 mod names;
 mod objects;
+mod served_metrics;
 mod sources;
 mod upstream_flags;
 

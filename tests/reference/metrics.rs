@@ -1,7 +1,5 @@
 //! Metrics: name, type, labels and HELP text, from the calls that create them.
-//!
-//! The end-to-end test `every_served_metric_is_in_the_reference` compares the page with the running
-//! programs.
+//! `served_metrics` compares the page with the running programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
