@@ -248,7 +248,7 @@ fn each_value_of_the_chart_in_a_document_exists() {
         let words: Vec<&str> = code.split_whitespace().collect();
         for pair in words
             .windows(2)
-            .filter(|pair| ["--set", "--set-string"].contains(&pair[0]))
+            .filter(|pair| ["--set", "--set-string", "--set-file"].contains(&pair[0]))
         {
             for value in pair[1].split(',') {
                 checked += 1;

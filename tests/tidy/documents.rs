@@ -97,6 +97,36 @@ fn links(text: &str) -> Vec<String> {
         .collect()
 }
 
+#[test]
+fn the_summary_of_the_book_has_each_page_once() {
+    let summary = read(Path::new("docs/SUMMARY.md"));
+    let listed = links(&summary).into_iter();
+    let mut listed: Vec<PathBuf> = listed.map(|link| Path::new("docs").join(link)).collect();
+    listed.sort();
+    let mut pages = documents();
+    pages.retain(|path| path.starts_with("docs") && !path.ends_with("SUMMARY.md"));
+    pages.sort();
+    assert_eq!(listed, pages);
+}
+
+#[test]
+fn pages_of_the_book_link_to_pages_of_the_book() {
+    for page in documents()
+        .into_iter()
+        .filter(|path| path.starts_with("docs"))
+    {
+        let depth = page.components().count() - 2;
+        for link in links(&read(&page)) {
+            let steps = link.split('/').take_while(|part| *part == "..").count();
+            assert!(
+                steps <= depth,
+                "{} links to {link}: write the path as code",
+                page.display()
+            );
+        }
+    }
+}
+
 /// The rows of the table of formulas in a crate's own documentation: what, and which file below its
 /// `src`.
 fn formulas(text: &str) -> impl Iterator<Item = &str> {
