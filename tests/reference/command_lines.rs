@@ -241,6 +241,21 @@ fn each_target_of_make_in_a_document_exists() {
 }
 
 #[test]
+fn each_path_in_a_command_exists() {
+    let mut checked = 0;
+    for (path, language, code) in all_codes() {
+        let words = code
+            .split_whitespace()
+            .filter(|_| language.starts_with("block"));
+        for word in words.filter(|word| word.starts_with("deploy/") && !word.contains(['*', '<'])) {
+            checked += 1;
+            assert!(repository::root().join(word).exists(), "{path}: {word}");
+        }
+    }
+    assert!(checked > 10, "{checked} paths");
+}
+
+#[test]
 fn each_value_of_the_chart_in_a_document_exists() {
     let values: Value = serde_yaml_ng::from_str(&page("deploy/chart/values.yaml")).expect("values");
     let mut checked = 0;
