@@ -20,7 +20,7 @@ refused flag ends the program at its start with exit code 2 and the flag's name:
 arguments. The environment variable `TZ` has no effect: schedules without a zone are in UTC.
 ";
 
-/// Accepted flags that say in their help that they do nothing.
+/// Beginning of the heading above flags that do nothing.
 const NO_EFFECT: &str = "Accepted without effect";
 
 fn rows(path: &str) -> Vec<String> {
@@ -36,12 +36,21 @@ fn find<'a>(commands: &'a [CommandHelp], program: &str, flag: &str) -> Option<&'
 }
 
 fn state(flag: &Flag) -> &'static str {
-    let is_ignored = flag.heading.starts_with(NO_EFFECT) || flag.help.contains("no effect in this");
+    let is_ignored = flag.heading.starts_with(NO_EFFECT) || flag.help.ends_with("has no effect");
     if is_ignored {
         "without effect"
     } else {
         "accepted"
     }
+}
+
+/// The state, and the default if it is another one than there.
+fn state_and_default(flag: &Flag, default: &str) -> String {
+    let ours = flag.default.as_deref().unwrap_or_default();
+    if normal(ours) == normal(default) {
+        return state(flag).to_owned();
+    }
+    format!("{}, default `{ours}`", state(flag))
 }
 
 /// One letter case, and one form of durations and numbers, so that equal defaults are equal texts.
@@ -113,8 +122,8 @@ fn each_flag_of_cranes_programs_is_in_the_page() {
             panic!("{row}");
         };
         let (state, sentence) = match (find(&commands, ours, name), sentence.trim()) {
-            (Some(flag), "") => (state(flag), cell(&flag.help)),
-            (None, sentence) if !sentence.is_empty() => ("refused", sentence.to_owned()),
+            (Some(flag), "") => (state_and_default(flag, default), cell(&flag.help)),
+            (None, sentence) if !sentence.is_empty() => ("refused".to_owned(), sentence.to_owned()),
             (Some(_), _) => panic!("{ours} accepts --{name}"),
             (None, _) => panic!("{ours} refuses --{name}, and no sentence says so"),
         };
