@@ -1,5 +1,5 @@
 # Every target is one or two lines; what they run lives in the crates.
-.PHONY: demo test test-versions test-times lint chaos bench accuracy bench-decisions bench-feed bench-latency bench-recommender bench-scale bench-scan bench-scheduler bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-tenants fresh static images sbom test-images
+.PHONY: demo test test-versions test-times lint chaos bench accuracy bench-decisions bench-feed bench-latency bench-recommender bench-scale bench-scan bench-scheduler bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-tenants fresh static images sbom test-images docs
 
 demo: ## the demonstration on a real control plane: sizes, updated pods, replicas added before a rise; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
@@ -35,6 +35,13 @@ sbom: ## an SBOM per program in target/images: CycloneDX, with the locked versio
 
 test-images: ## the images twice with the same digests, and each program started in its own, also with ARCHITECTURES="amd64 arm64" where qemu-user is installed
 	tests/images.sh
+
+docs: ## docs/ as a book in target/book; builds the pinned mdbook into target/tools once
+	test -x $(MDBOOK) || cargo install --locked --quiet mdbook --version $(MDBOOK_VERSION) --no-default-features --features search --root target/tools
+	$(MDBOOK) build docs
+
+MDBOOK_VERSION = 0.5.4
+MDBOOK = target/tools/bin/mdbook
 
 lint:
 	cargo fmt --all --check

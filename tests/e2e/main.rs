@@ -26,6 +26,7 @@ mod local_pods;
 mod node_groups;
 mod other_autoscalers;
 mod placement;
+mod quick_start;
 mod recommender;
 mod sandbox_build;
 mod updater;

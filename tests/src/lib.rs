@@ -21,6 +21,7 @@ mod pod;
 pub mod process;
 pub mod process_usage;
 pub mod remote_write;
+pub mod repository_files;
 mod request_load;
 mod resilient_watch;
 pub mod scheduler;

@@ -64,12 +64,7 @@ fn every_link_in_a_document_leads_to_a_file_and_a_heading() {
             read(&document),
             document.parent().expect("a file lies in a folder"),
         );
-        for link in text
-            .split("](")
-            .skip(1)
-            .filter_map(|rest| rest.split(')').next())
-            .filter(|link| !link.starts_with("http"))
-        {
+        for link in &links(&text) {
             let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
             let target = if path.is_empty() {
                 document.clone()
@@ -85,6 +80,48 @@ fn every_link_in_a_document_leads_to_a_file_and_a_heading() {
                 anchor.is_empty() || anchors(&read(&target)).any(|heading| heading == anchor),
                 "{} links to {link}, which has no such heading",
                 document.display()
+            );
+        }
+    }
+}
+
+/// The links of a document to files. Code has none.
+fn links(text: &str) -> Vec<String> {
+    let text: Vec<&str> = text.split('`').step_by(2).collect();
+    let text = text.concat();
+    let links = text.split("](").skip(1);
+    links
+        .filter_map(|rest| rest.split(')').next())
+        .filter(|link| !link.starts_with("http"))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn the_summary_of_the_book_has_each_page_once() {
+    let summary = read(Path::new("docs/SUMMARY.md"));
+    let listed = links(&summary).into_iter();
+    let mut listed: Vec<PathBuf> = listed.map(|link| Path::new("docs").join(link)).collect();
+    listed.sort();
+    let mut pages = documents();
+    pages.retain(|path| path.starts_with("docs") && !path.ends_with("SUMMARY.md"));
+    pages.sort();
+    assert_eq!(listed, pages);
+}
+
+#[test]
+fn pages_of_the_book_link_to_pages_of_the_book() {
+    for page in documents()
+        .into_iter()
+        .filter(|path| path.starts_with("docs"))
+    {
+        let depth = page.components().count() - 2;
+        for link in links(&read(&page)) {
+            let steps = link.split('/').take_while(|part| *part == "..").count();
+            assert!(
+                steps <= depth,
+                "{} links to {link}: write the path as code",
+                page.display()
             );
         }
     }

@@ -5,9 +5,10 @@ mod dependencies;
 mod documents;
 mod licences;
 mod metadata;
-mod repository;
 mod sizes;
 mod sources;
 mod versions;
 mod words;
 mod workflows;
+
+use e2e::repository_files as repository;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use crate::dependencies::PURE;
 use crate::metadata::Metadata;
-use crate::repository::{read, root, sources};
+use crate::repository::{files, read, root, sources};
 
 /// Words that a pure crate's sources may not contain: time and settings are arguments there.
 const IMPURE_WORDS: &[&str] = &[
@@ -130,5 +130,44 @@ fn nothing_is_left_unfinished() {
         for word in words {
             assert!(!text.contains(word), "{} contains {word}", path.display());
         }
+    }
+}
+
+#[test]
+fn the_top_level_is_the_agreed_one() {
+    let known = [
+        ".ci",
+        ".github",
+        ".gitignore",
+        "CONTRIBUTING.md",
+        "Cargo.lock",
+        "Cargo.toml",
+        "LICENSE",
+        "Makefile",
+        "NOTICE",
+        "README.md",
+        "certs",
+        "clippy.toml",
+        "crates",
+        "deny.toml",
+        "deploy",
+        "docs",
+        "proto",
+        "rust-toolchain.toml",
+        "rustfmt.toml",
+        "tests",
+    ];
+    for path in files() {
+        let top = path
+            .components()
+            .next()
+            .expect("a path has a first part")
+            .as_os_str()
+            .to_string_lossy()
+            .into_owned();
+        assert!(
+            known.contains(&top.as_str()),
+            "{top} is new at the top level"
+        );
     }
 }

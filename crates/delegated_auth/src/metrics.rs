@@ -4,9 +4,8 @@
 use std::time::Duration;
 
 use prometheus::{
-    HistogramVec, IntCounterVec, IntGauge, Registry, histogram_opts,
-    register_histogram_vec_with_registry, register_int_counter_vec_with_registry,
-    register_int_gauge_with_registry,
+    HistogramVec, IntCounterVec, IntGauge, Registry, register_histogram_vec_with_registry,
+    register_int_counter_vec_with_registry, register_int_gauge_with_registry,
 };
 
 use crate::coalescing_cache::Source;
@@ -82,11 +81,6 @@ impl Metrics {
 
 impl RequestMetrics {
     fn register(registry: &Registry, kind: &str) -> Result<Self, prometheus::Error> {
-        let durations = histogram_opts!(
-            format!("apiserver_delegated_{kind}_request_duration_seconds"),
-            "Latency of requests to the API server in seconds, by status code.",
-            BUCKETS.to_vec()
-        );
         Ok(Self {
             requests: register_int_counter_vec_with_registry!(
                 format!("apiserver_delegated_{kind}_request_total"),
@@ -94,7 +88,13 @@ impl RequestMetrics {
                 &["code"],
                 registry
             )?,
-            durations: register_histogram_vec_with_registry!(durations, &["code"], registry)?,
+            durations: register_histogram_vec_with_registry!(
+                format!("apiserver_delegated_{kind}_request_duration_seconds"),
+                "Latency of requests to the API server in seconds, by status code.",
+                &["code"],
+                BUCKETS.to_vec(),
+                registry
+            )?,
         })
     }
 

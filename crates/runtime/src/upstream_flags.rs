@@ -4,7 +4,6 @@
 
 use std::fmt::Debug;
 
-use crate::ignored_flags;
 use crate::pflag::Program;
 
 /// Names and defaults. The name of the Lease differs per program. The programs set `v`; klog sets
@@ -76,19 +75,4 @@ pub fn check_defaults<A: clap::Parser + Debug>(program: &Program, own: &[(&str, 
         );
     }
     assert_eq!(shown::<A>(program, &words), nothing);
-}
-
-/// Checks that a document lists every ignored flag.
-///
-/// # Panics
-///
-/// If a flag is missing.
-pub fn check_documented(document: &str) {
-    for flag in ignored_flags::FLAGS {
-        assert!(
-            document.contains(&format!("`--{}`", flag.name)),
-            "--{}",
-            flag.name
-        );
-    }
 }

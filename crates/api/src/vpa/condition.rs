@@ -16,8 +16,6 @@ use crate::schema;
 
 /// Condition type: at least one container has a recommendation.
 pub const RECOMMENDATION_PROVIDED: &str = "RecommendationProvided";
-/// Condition type declared by upstream, never set.
-pub const LOW_CONFIDENCE: &str = "LowConfidence";
 /// Condition type: no pod matches the target's selector.
 pub const NO_PODS_MATCHED: &str = "NoPodsMatched";
 /// Condition type set by other recommenders while they load history. No checkpoint is written

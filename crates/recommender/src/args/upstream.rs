@@ -120,8 +120,3 @@ fn the_arguments_of_upstreams_manifests_start_the_recommender_without_a_word_abo
         assert!(args.sizing.config(&args.feature_gates).is_ok(), "{line}");
     }
 }
-
-#[test]
-fn every_flag_without_effect_is_documented() {
-    upstream_flags::check_documented(include_str!("../../../../docs/differences-from-vpa.md"));
-}

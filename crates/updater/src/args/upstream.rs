@@ -50,8 +50,3 @@ fn the_arguments_of_upstreams_manifests_start_the_updater() {
         assert!(args.rollout.settings().is_ok(), "{line}");
     }
 }
-
-#[test]
-fn every_flag_without_effect_is_documented() {
-    upstream_flags::check_documented(include_str!("../../../../docs/differences-from-vpa.md"));
-}

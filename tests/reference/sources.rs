@@ -1,0 +1,84 @@
+//! The code of the services' crates: without comments and tests.
+
+use std::path::{Path, PathBuf};
+
+use crate::repository;
+
+/// Crates that no service depends on.
+const OTHER_CRATES: [&str; 4] = ["plimsoll", "replay", "sandbox", "testing"];
+
+/// A file, without comments and test modules.
+pub(crate) struct Source {
+    /// Path from the root of the repository.
+    pub(crate) path: PathBuf,
+    /// The code.
+    pub(crate) code: String,
+}
+
+impl Source {
+    /// The crate of the file.
+    pub(crate) fn crate_name(&self) -> &str {
+        let part = self.path.iter().nth(1).and_then(|part| part.to_str());
+        part.expect("crates/NAME/src/...")
+    }
+}
+
+/// All files of the services' crates.
+pub(crate) fn sources() -> Vec<Source> {
+    let paths = repository::sources().into_iter();
+    paths
+        .filter(|path| is_of_service(path))
+        .map(|path| {
+            let text = repository::read(&path);
+            let code = text.split("#[cfg(test)]\nmod tests {").next();
+            let code = code.unwrap_or_default().lines();
+            let code = code.filter(|line| !line.trim_start().starts_with("//"));
+            let code = code.collect::<Vec<_>>().join("\n");
+            Source { path, code }
+        })
+        .collect()
+}
+
+fn is_of_service(path: &Path) -> bool {
+    let parts: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
+    let is_test = |part: &str| {
+        let name = part.trim_end_matches(".rs");
+        [
+            "tests",
+            "fixture",
+            "golden",
+            "vectors",
+            "upstream",
+            "upstream_flags",
+        ]
+        .contains(&name)
+    };
+    matches!(parts[..], ["crates", name, "src", ..] if !OTHER_CRATES.contains(&name))
+        && !parts.iter().skip(3).any(|part| is_test(part))
+}
+
+/// The string literals of the code.
+pub(crate) fn literals(code: &str) -> Vec<String> {
+    let (mut found, mut letters) = (Vec::new(), code.chars().peekable());
+    while let Some(letter) = letters.next() {
+        if letter == '\'' && letters.peek() == Some(&'"') {
+            letters.next();
+        } else if letter == '"' {
+            let mut literal = String::new();
+            while let Some(letter) = letters.next().filter(|letter| *letter != '"') {
+                if letter == '\\' {
+                    letters.next();
+                } else {
+                    literal.push(letter);
+                }
+            }
+            found.push(literal);
+        }
+    }
+    found
+}
+
+/// Whether the text has only these letters and is not empty.
+pub(crate) fn consists_of(text: &str, is_allowed: impl Fn(char) -> bool) -> bool {
+    !text.is_empty() && text.chars().all(is_allowed)
+}
