@@ -1,5 +1,6 @@
 //! The alerting rules of `deploy/alerts`.
 
+pub(crate) mod dashboards;
 mod rules;
 
 use std::collections::BTreeSet;
