@@ -1,6 +1,11 @@
 //! The alerting rules of `deploy/alerts`.
 
-pub(crate) mod dashboards;
+mod cluster;
+mod dashboards;
+mod every_alert;
+mod faults;
+mod program_faults;
+mod prometheus;
 mod rules;
 
 use std::collections::BTreeSet;

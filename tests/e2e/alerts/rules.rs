@@ -12,6 +12,7 @@ pub(crate) const RULE_FILE: &str = "deploy/alerts/plimsoll.yaml";
 /// An alerting rule.
 pub(crate) struct Rule {
     pub(crate) alert: String,
+    pub(crate) expression: String,
     pub(crate) severity: String,
     pub(crate) annotations: Value,
 }
@@ -32,6 +33,7 @@ pub(crate) fn rules() -> Result<Vec<Rule>> {
     rules
         .map(|rule| {
             Ok(Rule {
+                expression: rule["expr"].as_str().context("an expression")?.to_owned(),
                 alert: rule["alert"].as_str().context("an alert")?.to_owned(),
                 severity: rule["labels"]["severity"]
                     .as_str()
@@ -41,4 +43,15 @@ pub(crate) fn rules() -> Result<Vec<Rule>> {
             })
         })
         .collect()
+}
+
+impl Rule {
+    /// The metrics in the expression, except those that it selects by a pattern of names.
+    pub(crate) fn metrics(&self) -> impl Iterator<Item = &str> {
+        let outside_quotes = self.expression.split('"').step_by(2);
+        let is_separator = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
+        let words = outside_quotes.flat_map(move |text| text.split(is_separator));
+        let prefixes = ["vpa_", "plimsoll_", "kube_", "leader_election_"];
+        words.filter(move |word| prefixes.iter().any(|prefix| word.starts_with(prefix)))
+    }
 }
