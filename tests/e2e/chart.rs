@@ -2,6 +2,7 @@
 //! life of a release on the control plane.
 
 pub(crate) mod helm;
+mod monitoring;
 mod one_namespace;
 mod package;
 pub(crate) mod release;
@@ -261,6 +262,8 @@ async fn wrong_values_are_refused_by_name() -> Result<()> {
         ("adapter.updateStrategy.type=Replace", "type"),
         ("adapter.serviceAccount.automount=perhaps", "automount"),
         ("metrics.podMonitor.interval=often", "interval"),
+        ("metrics.prometheusRule.enabled=perhaps", "enabled"),
+        ("metrics.grafanaDashboards.folder[0]=a", "folder"),
         ("networkPolicy.enabled=perhaps", "enabled"),
         ("policies[0].name=a", "spec"),
         ("unknown=1", "unknown"),

@@ -2,6 +2,7 @@
 //! (`e2e::shared`).
 
 mod adapter;
+mod alerts;
 mod applied;
 mod backfill;
 mod cert_manager;

@@ -106,6 +106,12 @@ pub async fn helm() -> Result<PathBuf> {
     tokio::task::spawn_blocking(move || sandbox::helm(&sandbox)).await?
 }
 
+/// The path of promtool.
+pub async fn promtool() -> Result<PathBuf> {
+    let sandbox = program("sandbox")?;
+    tokio::task::spawn_blocking(move || sandbox::promtool(&sandbox)).await?
+}
+
 /// A folder with links to the programs of the suite and to others, which the sandbox can host.
 pub(crate) fn hosted_programs(others: &[PathBuf]) -> Result<TempDir> {
     let folder = tempfile::tempdir()?;
@@ -126,10 +132,11 @@ pub(crate) fn hosted_programs(others: &[PathBuf]) -> Result<TempDir> {
     Ok(folder)
 }
 
-/// Starts a sandbox. Helm, upstream's VPA and cert-manager are built before the first one: the builds
-/// need all cores for minutes, in which tests would wait in vain.
+/// Starts a sandbox. Helm, promtool, upstream's VPA and cert-manager are built before the first one: the
+/// builds need all cores for minutes, in which tests would wait in vain.
 pub(crate) async fn start(options: Options) -> Result<Sandbox> {
     helm().await?;
+    promtool().await?;
     folder_of_upstream().await?;
     folder_of_cert_manager().await?;
     let sandbox = Sandbox::up(options, |step| eprintln!("{step}")).await?;

@@ -38,7 +38,7 @@ pub use certificates::{FEED_SERVER, extender_certificate, feed_reader, feed_tls}
 pub use command_line::{plimsoll, plimsoll_prints};
 pub use control_plane::{
     another, another_with_back_off, another_with_nodes, another_with_prometheus, helm,
-    is_established, kubernetes_minor, options_named, program, repository, shared,
+    is_established, kubernetes_minor, options_named, program, promtool, repository, shared,
 };
 pub use kubectl::{apply, apply_with, kubectl, kubectl_in};
 pub use namespace::{admits_pods, namespace};

@@ -46,6 +46,7 @@ mod priority;
 mod qos;
 mod rebalance_annotation;
 mod rebalancing;
+mod recent_pods;
 mod resize_patch;
 mod resize_status;
 mod rolling_update;
@@ -87,6 +88,7 @@ pub use oom_kill::QuickOomKill;
 pub use preemption::{PreemptionMethod, PreemptionPlan};
 pub use rebalance_annotation::REBALANCE;
 pub use rebalancing::RebalancingReport;
+pub use recent_pods::RecentPods;
 pub use resize_patch::AnnotationChanges;
 pub use rolling_update::{
     REPLACEMENT, RESIZED_AT, ROLLING_UPDATE_INTERVAL, RollingUpdate, RollingUpdateRefusal, may_roll,
@@ -144,6 +146,8 @@ pub struct PodCounts {
     pub evictable: usize,
     /// Pods that match the criteria of in-place resizes.
     pub resizable: usize,
+    /// Recently created pods.
+    pub recent: RecentPods,
     /// Pods with an action in flight.
     pub pending: usize,
     /// Pods with a CPU startup boost, which are not sized yet.
@@ -160,6 +164,7 @@ impl PodCounts {
             controlled: 0,
             evictable: 0,
             resizable: 0,
+            recent: RecentPods::default(),
             pending: 0,
             boosted: 0,
             allowed: AllowedUpdates::All,

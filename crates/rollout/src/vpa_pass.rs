@@ -23,6 +23,7 @@ use super::index::VpaPods;
 use super::oom_kill::{self, QuickOomKill, quick_oom};
 use super::plan_builder::PlanBuilder;
 use super::priority::Priority;
+use super::recent_pods::recent_pods;
 use super::resize_status::ResizeStatus;
 use super::rolling_update::Replacement;
 use super::settings::{PreemptionMode, Settings};
@@ -102,8 +103,13 @@ impl<'a> VpaPass<'a> {
         } else {
             spec.effective_update_mode()
         };
+        let (recent, changes_in) = recent_pods(vpa, pods.values().map(Arc::as_ref), context.now);
+        if let Some(due) = changes_in {
+            builder.wake_within(due);
+        }
         let mut counts = PodCounts {
             controlled: pods.len(),
+            recent,
             ..PodCounts::of(vpa.key.clone())
         };
         if let Ok(Some(due)) | Err(VpaPauseReason::OutsideWindow { opens_in: due }) = pause {

@@ -233,6 +233,7 @@ impl CommandContext<'_> {
             // Recorded history may be older than the default of 15 days.
             .with("storage.tsdb.retention.time", "400d")
             .switch("web.enable-remote-write-receiver")
+            .switch("web.enable-lifecycle")
     }
 
     fn identity(self, file: &str) -> Identity {

@@ -120,6 +120,7 @@ pub(crate) fn prepare(config: &SandboxConfig, layout: &Layout, ports: &Ports) ->
     write(layout, "egress.yaml", &yaml(&egress(layout))?)?;
     write(layout, AUDIT_POLICY, &yaml(&audit_policy())?)?;
     if config.prometheus.is_some() {
+        fs::create_dir_all(layout.prometheus_files()).context("create a folder for Prometheus")?;
         write(
             layout,
             "prometheus.yaml",
@@ -127,6 +128,7 @@ pub(crate) fn prepare(config: &SandboxConfig, layout: &Layout, ports: &Ports) ->
                 ports,
                 config.nodes,
                 &authority.own(),
+                &layout.prometheus_files(),
             ))?,
         )?;
         write(

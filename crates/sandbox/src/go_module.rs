@@ -174,6 +174,17 @@ pub(crate) const PROMETHEUS: Module = Module {
     version: None,
 };
 
+/// The checker of rules and queries of [`PROMETHEUS`].
+pub(crate) const PROMTOOL: Module = Module {
+    name: "promtool",
+    programs: &[Program {
+        name: "promtool",
+        package: "github.com/prometheus/prometheus/cmd/promtool",
+        module: PROMETHEUS_MODULE,
+    }],
+    ..PROMETHEUS
+};
+
 /// Helm; its dependencies conflict with those of the control plane.
 pub(crate) const HELM: Module = Module {
     name: "helm",
@@ -416,6 +427,7 @@ mod tests {
             NODES_AND_METRICS,
             OLDEST_KUBERNETES,
             PROMETHEUS,
+            PROMTOOL,
             HELM,
             UPSTREAM_VPA,
             CERT_MANAGER,

@@ -134,6 +134,11 @@ impl Layout {
         self.state().join("pods")
     }
 
+    /// Folder of further files of Prometheus: `rules-*.yaml` and `scrape-*.yaml`.
+    pub(crate) fn prometheus_files(&self) -> PathBuf {
+        self.state().join("config/prometheus")
+    }
+
     /// A component's generated configuration file.
     pub(crate) fn config(&self, file: &str) -> PathBuf {
         self.state().join("config").join(file)

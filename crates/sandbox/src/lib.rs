@@ -69,7 +69,7 @@ pub use component::Component;
 pub use kubernetes_version::{KubernetesVersion, UnsupportedVersion};
 pub use ports::Ports;
 pub use process_id::Process;
-pub use programs::{cert_manager, helm, upstream_vpa};
+pub use programs::{cert_manager, helm, promtool, upstream_vpa};
 pub use replay::{Replay, Target};
 pub use sandbox::{Options, Sandbox};
 pub use state_file::{Phase, Record, Status};

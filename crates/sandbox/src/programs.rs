@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::go_build::GoBuild;
-use crate::go_module::{CERT_MANAGER, HELM, Module, Program, UPSTREAM_VPA};
+use crate::go_module::{CERT_MANAGER, HELM, Module, PROMTOOL, Program, UPSTREAM_VPA};
 use crate::layout;
 use crate::prebuilt::{self, Prebuilt};
 
@@ -27,6 +27,12 @@ pub(crate) fn ensure_built(module: &Module, sandbox: &Path) -> Result<PathBuf> {
 /// which blocks for minutes. `sandbox` is the program of this crate.
 pub fn helm(sandbox: &Path) -> Result<PathBuf> {
     Ok(ensure_built(&HELM, sandbox)?.join("bin/helm"))
+}
+
+/// The path of promtool, of the version of the sandbox's Prometheus. Builds it if it is neither
+/// prebuilt nor in the cache, which blocks for minutes. `sandbox` is the program of this crate.
+pub fn promtool(sandbox: &Path) -> Result<PathBuf> {
+    Ok(ensure_built(&PROMTOOL, sandbox)?.join("bin/promtool"))
 }
 
 /// The folder with upstream's VPA, whose version is pinned: its programs in `bin`, its manifests in

@@ -1,5 +1,8 @@
 //! Prometheus' configuration: it accepts samples of any age by remote write, serves over TLS, and
-//! scrapes KWOK's usage per node.
+//! scrapes KWOK's usage per node. It loads further rules and scrapes from a folder, at the start and by
+//! `POST /-/reload`.
+
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -10,7 +13,12 @@ use crate::ports::Ports;
 const OUT_OF_ORDER_WINDOW: &str = "400d";
 
 /// The configuration file.
-pub(crate) fn configuration(ports: &Ports, nodes: u16, authority: &Identity) -> Value {
+pub(crate) fn configuration(
+    ports: &Ports,
+    nodes: u16,
+    authority: &Identity,
+    further_files: &Path,
+) -> Value {
     let scrapes: Vec<Value> = (0..nodes)
         .map(|number| {
             json!({
@@ -26,6 +34,8 @@ pub(crate) fn configuration(ports: &Ports, nodes: u16, authority: &Identity) -> 
         "global": {"scrape_interval": "10s", "scrape_timeout": "8s"},
         "storage": {"tsdb": {"out_of_order_time_window": OUT_OF_ORDER_WINDOW}},
         "scrape_configs": scrapes,
+        "rule_files": [further_files.join("rules-*.yaml")],
+        "scrape_config_files": [further_files.join("scrape-*.yaml")],
     })
 }
 

@@ -186,6 +186,12 @@ impl Sandbox {
             .then(|| format!("https://127.0.0.1:{}", self.record.ports.prometheus))
     }
 
+    /// Folder of further files of Prometheus: rules in `rules-*.yaml`, scrapes in `scrape-*.yaml`.
+    /// `POST /-/reload` loads changes.
+    pub fn prometheus_files(&self) -> PathBuf {
+        self.layout.prometheus_files()
+    }
+
     /// The sandbox's processes and ports as they are now.
     pub fn record(&self) -> Result<Record> {
         Record::read(&self.layout).context("the sandbox is gone")

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use prometheus::{IntCounterVec, IntGauge, IntGaugeVec, Registry};
-use rollout::{Action, ActionKind, ActionOutcome, PauseReason, Plan, PodCounts};
+use rollout::{Action, ActionKind, ActionOutcome, PauseReason, Plan, PodCounts, RecentPods};
 use runtime::StepLatency;
 use view::{ObjectKey, View};
 
@@ -47,6 +47,7 @@ pub struct Metrics {
     failed_resizes: IntCounterVec,
     infeasible: IntCounterVec,
     skipped: IntGaugeVec,
+    recent: IntGaugeVec,
     paused: IntGaugeVec,
     paused_vpas: IntGaugeVec,
     in_flight: IntGauge,
@@ -126,6 +127,11 @@ impl Metrics {
                 "Pods whose update is delayed or blocked, by reason.",
                 &["reason"],
             )?,
+            recent: families.gauge(
+                "recent_pods",
+                "Pods of VPA objects created within ten minutes, by whether the webhook reviewed them.",
+                &["reviewed"],
+            )?,
             paused_vpas: families.gauge(
                 "paused_vpas",
                 "VPA objects whose pods are not updated for now, by reason.",
@@ -155,8 +161,15 @@ impl Metrics {
     /// Creates the series of reasons and size classes: a rate needs a first value.
     fn start_at_zero(&self) {
         self.paused(None);
+        self.recent(RecentPods::default());
         for gauge in [&self.resizable, &self.with_resizable, &self.with_resized] {
             zero(gauge);
+        }
+    }
+
+    fn recent(&self, pods: RecentPods) {
+        for (reviewed, pods) in [("true", pods.reviewed), ("false", pods.unreviewed)] {
+            self.recent.with_label_values(&[reviewed]).set(count(pods));
         }
     }
 
@@ -200,6 +213,7 @@ impl Metrics {
             zero(gauge);
         }
         let mut sums: BTreeMap<Class, [i64; 5]> = BTreeMap::new();
+        let mut recent = RecentPods::default();
         for counts in &plan.pod_counts {
             let mode = view.vpas.get(&counts.vpa).map_or("", |vpa| {
                 mode(
@@ -210,6 +224,8 @@ impl Metrics {
                         .and_then(|policy| policy.update_mode),
                 )
             });
+            recent.reviewed += counts.recent.reviewed;
+            recent.unreviewed += counts.recent.unreviewed;
             let class = Class {
                 size: size_class(counts.controlled),
                 mode,
@@ -237,6 +253,7 @@ impl Metrics {
                 }
             }
         }
+        self.recent(recent);
         for (class, sums) in sums {
             let size = class.size.to_string();
             let (both, size) = ([size.as_str(), class.mode], [size.as_str()]);
@@ -352,6 +369,7 @@ impl Metrics {
     /// as after a restart.
     pub(crate) fn stand_down(&self) {
         self.paused(None);
+        self.recent(RecentPods::default());
         self.queue(0, 0);
         self.rebalancing.stand_down();
         self.rolling_updates.stand_down();

@@ -1,5 +1,6 @@
 //! Metrics of reviews. Names, labels and buckets are upstream's
-//! (`pkg/utils/metrics/admission/admission.go`).
+//! (`pkg/utils/metrics/admission/admission.go`), whose smallest bucket is longer than nearly all
+//! reviews; `plimsoll_webhook_review_duration_seconds` has smaller ones.
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +14,18 @@ use admission::{AdmissionResource, AdmissionStatus, Decision};
 const LATENCY_BUCKETS: [f64; 17] = [
     0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 2.0, 5.0, 10.0, 20.0,
 ];
+/// Limits of the buckets in seconds: from less than a review takes to the shortest possible timeout.
+const REVIEW_BUCKETS: [f64; 14] = [
+    0.000_025, 0.000_05, 0.000_1, 0.000_2, 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1,
+    0.25, 1.0,
+];
 const STEP_BUCKETS: [f64; 22] = [
     0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0,
     90.0, 100.0, 120.0, 150.0, 240.0,
 ];
+
+/// The label values of resources, in the order of [`resource_index`].
+const RESOURCES: [&str; 3] = ["unknown", "Pod", "VPA"];
 
 /// The prefix of names.
 pub(crate) const PREFIX: &str = "vpa_admission_controller";
@@ -28,6 +37,8 @@ pub struct Metrics {
     pods: [IntCounter; 2],
     /// By status and resource.
     latency: [[Histogram; 3]; 3],
+    /// By resource.
+    reviews: [Histogram; 3],
     steps: Steps,
     shed: IntCounter,
 }
@@ -57,6 +68,13 @@ impl Metrics {
             LATENCY_BUCKETS.to_vec(),
             registry
         )?;
+        let reviews = register_histogram_vec_with_registry!(
+            "plimsoll_webhook_review_duration_seconds",
+            "Time from the headers of a review to its response, by resource.",
+            &["resource"],
+            REVIEW_BUCKETS.to_vec(),
+            registry
+        )?;
         let steps = register_histogram_vec_with_registry!(
             "vpa_admission_controller_execution_latency_seconds",
             "Time spent in each step of a review.",
@@ -73,9 +91,9 @@ impl Metrics {
         Ok(Self {
             pods: ["false", "true"].map(|applied| pods.with_label_values(&[applied])),
             latency: ["error", "skipped", "applied"].map(|status| {
-                ["unknown", "Pod", "VPA"]
-                    .map(|resource| latency.with_label_values(&[status, resource]))
+                RESOURCES.map(|resource| latency.with_label_values(&[status, resource]))
             }),
+            reviews: RESOURCES.map(|resource| reviews.with_label_values(&[resource])),
             steps: Steps {
                 read_request: step("read_request"),
                 admit: step("admit"),
@@ -89,17 +107,14 @@ impl Metrics {
     /// Records a decision, `took` after the headers of the request arrived.
     pub fn record(&self, decision: &Decision, took: Duration) {
         let [error, skipped, applied] = &self.latency;
-        let [unknown, pod, vpa] = match decision.status {
+        let latency = match decision.status {
             AdmissionStatus::Error => error,
             AdmissionStatus::Skipped => skipped,
             AdmissionStatus::Applied => applied,
         };
-        let latency = match decision.resource {
-            AdmissionResource::Unknown => unknown,
-            AdmissionResource::Pod => pod,
-            AdmissionResource::Vpa => vpa,
-        };
-        latency.observe(took.as_secs_f64());
+        let resource = resource_index(decision.resource);
+        latency[resource].observe(took.as_secs_f64());
+        self.reviews[resource].observe(took.as_secs_f64());
         if decision.resource == AdmissionResource::Pod {
             let is_patched = decision.status == AdmissionStatus::Applied;
             self.pods[usize::from(is_patched)].inc();
@@ -118,6 +133,14 @@ impl Metrics {
             started_at: received_at,
             last: received_at,
         }
+    }
+}
+
+fn resource_index(resource: AdmissionResource) -> usize {
+    match resource {
+        AdmissionResource::Unknown => 0,
+        AdmissionResource::Pod => 1,
+        AdmissionResource::Vpa => 2,
     }
 }
 

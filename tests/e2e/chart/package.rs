@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::helm::{Helm, NAMESPACE, RELEASE};
 
 /// Values that render every template.
-const EVERYTHING: [&str; 7] = [
+const EVERYTHING: [&str; 9] = [
     "mode=all",
     "extender.enabled=true",
     "recommender.shards=2",
@@ -16,6 +16,8 @@ const EVERYTHING: [&str; 7] = [
     "recommender.specificReplicas=true",
     "updater.rollingUpdates=true",
     "certificates.mode=certManager",
+    "metrics.prometheusRule.enabled=true",
+    "metrics.grafanaDashboards.enabled=true",
 ];
 
 /// The archive that `helm package` makes, as the only file of a folder.

@@ -111,6 +111,11 @@ const CASES: &[Case] = &[
     ("metrics.podMonitor.enabled", "true", &[]),
     ("metrics.podMonitor.labels.team", "a", MONITOR),
     ("metrics.podMonitor.interval", "30s", MONITOR),
+    ("metrics.prometheusRule.enabled", "true", &[]),
+    ("metrics.prometheusRule.labels.team", "a", ALERTS),
+    ("metrics.grafanaDashboards.enabled", "true", &[]),
+    ("metrics.grafanaDashboards.labels.team", "a", DASHBOARDS),
+    ("metrics.grafanaDashboards.folder", "Scaling", DASHBOARDS),
     ("networkPolicy.enabled", "true", &[]),
     ("policies", POLICIES, &["recommender.sizingPolicies=true"]),
     ("test.image.repository", "registry.example.com/other", &[]),
@@ -121,6 +126,8 @@ const CASES: &[Case] = &[
 ];
 const RULES: &[&str] = &["prometheus.address=http://prometheus"];
 const MONITOR: &[&str] = &["metrics.podMonitor.enabled=true"];
+const ALERTS: &[&str] = &["metrics.prometheusRule.enabled=true"];
+const DASHBOARDS: &[&str] = &["metrics.grafanaDashboards.enabled=true"];
 const CONDITIONS: &str = r#"[{"name": "jobs", "expression": "true"}]"#;
 const POLICIES: &str =
     r#"[{"name": "all", "spec": {}}, {"name": "web", "namespace": "shop", "spec": {}}]"#;

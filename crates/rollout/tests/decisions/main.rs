@@ -6,6 +6,7 @@ mod fixture;
 mod in_place;
 mod oom;
 mod rebalancing;
+mod recent_pods;
 mod rolling_updates;
 mod settling;
 mod sidecars;

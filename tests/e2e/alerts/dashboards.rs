@@ -1,0 +1,112 @@
+//! The dashboards of `deploy/dashboards`: their panels and queries.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::repository;
+use serde_json::{Value, json};
+
+use super::rules::parse;
+use super::run_promtool;
+
+const DATA_SOURCE: &str = "${datasource}";
+
+/// A query of a panel.
+#[derive(Debug)]
+pub(crate) struct Query {
+    /// Dashboard and panel.
+    pub(crate) panel: String,
+    pub(crate) text: String,
+}
+
+fn dashboards() -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(repository().join("deploy/dashboards"))?;
+    entries.map(|entry| Ok(entry?.path())).collect()
+}
+
+/// The queries of all panels. Variables of Grafana are replaced: the interval of rates, and others by
+/// all values.
+pub(crate) fn queries(rate_interval: &str) -> Result<Vec<Query>> {
+    let mut queries = Vec::new();
+    for path in dashboards()? {
+        let dashboard = parse(&path)?;
+        let title = dashboard["title"].as_str().context("a title")?.to_owned();
+        for panel in dashboard["panels"].as_array().context("panels")? {
+            for target in panel["targets"].as_array().into_iter().flatten() {
+                let mut text = target["expr"].as_str().context("a query")?.to_owned();
+                text = text.replace("$__rate_interval", rate_interval);
+                for variable in dashboard["templating"]["list"]
+                    .as_array()
+                    .context("variables")?
+                {
+                    let name = variable["name"].as_str().context("a name")?;
+                    text = text.replace(&format!("${name}"), ".*");
+                }
+                ensure!(!text.contains('$'), "{title}: {text}");
+                let panel = format!("{title}: {}", panel["title"]);
+                queries.push(Query { panel, text });
+            }
+        }
+    }
+    ensure!(!queries.is_empty(), "no queries");
+    Ok(queries)
+}
+
+#[test]
+fn every_panel_says_what_it_shows() -> Result<()> {
+    let mut uids = BTreeSet::new();
+    for path in dashboards()? {
+        let dashboard = parse(&path)?;
+        let name = path.file_stem().context("a name")?.to_string_lossy();
+        assert_eq!(dashboard["uid"], format!("plimsoll-{name}"));
+        ensure!(uids.insert(dashboard["uid"].to_string()), "{name}");
+        let variables = &dashboard["templating"]["list"];
+        assert_eq!(variables[0]["name"], "datasource", "{name}");
+        let mut ids = BTreeSet::new();
+        for panel in dashboard["panels"].as_array().context("panels")? {
+            let of_panel = format!("{name}: {panel}");
+            ensure!(ids.insert(panel["id"].to_string()), "{of_panel}");
+            ensure!(
+                panel["title"].as_str().is_some_and(|it| !it.is_empty()),
+                "{of_panel}"
+            );
+            if panel["type"] == "row" {
+                continue;
+            }
+            ensure!(
+                panel["description"]
+                    .as_str()
+                    .is_some_and(|it| !it.is_empty()),
+                "{of_panel}"
+            );
+            ensure!(
+                panel["fieldConfig"]["defaults"]["unit"].is_string(),
+                "{of_panel}"
+            );
+            let targets = panel["targets"].as_array().context("targets")?;
+            ensure!(!targets.is_empty(), "{of_panel}");
+            for user in targets.iter().chain([panel]) {
+                assert_eq!(user["datasource"]["uid"], DATA_SOURCE, "{of_panel}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_query_parses() -> Result<()> {
+    let rules = queries("1m")?.into_iter().enumerate();
+    let rules: Vec<Value> = rules
+        .map(|(number, Query { panel, text })| {
+            json!({"record": format!("query:{number}"), "expr": text, "labels": {"panel": panel}})
+        })
+        .collect();
+    let file = tempfile::NamedTempFile::with_suffix(".yaml")?;
+    let groups = json!({"groups": [{"name": "queries", "rules": rules}]});
+    std::fs::write(file.path(), groups.to_string())?;
+    let path = file.path().to_str().context("the path is text")?;
+    run_promtool(&["check", "rules", "--lint=none", path])
+        .await
+        .map(drop)
+}

@@ -1,0 +1,94 @@
+//! Every alert fires by a real fault and is cleared by its remedy, and every query of the dashboards
+//! returns data meanwhile.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Result, ensure};
+use e2e::eventually;
+use tokio::try_join;
+
+use super::cluster::Cluster;
+use super::dashboards::queries;
+use super::rules::rules;
+use super::{faults, program_faults};
+
+/// Alerts that no reasonable fault causes here, with the reason.
+const NOT_CAUSED: [(&str, &str); 4] = [
+    (
+        "PlimsollClockWrong",
+        "all programs have the clock of this machine",
+    ),
+    (
+        "PlimsollRecommendationsStopped",
+        "a suspended process also loses its Lease",
+    ),
+    (
+        "PlimsollFeedLag",
+        "a slow reader delays messages after megabytes of changes",
+    ),
+    (
+        "PlimsollResizesReverted",
+        "the target must fall again after the OOM kill that raised it",
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_alert_fires_and_clears_and_every_panel_has_data() -> Result<()> {
+    let cluster = Cluster::start().await?;
+    program_faults::all_scraped(&cluster).await?;
+    cluster.quiet().await?;
+    try_join!(cause_faults(&cluster), panels_have_data(&cluster))?;
+    cluster.quiet().await?;
+
+    let names = cluster.prometheus.names().await?;
+    for rule in rules()? {
+        for metric in rule.metrics() {
+            ensure!(names.contains(metric), "{}: no metric {metric}", rule.alert);
+        }
+    }
+    let mut expected: BTreeSet<String> = rules()?.into_iter().map(|rule| rule.alert).collect();
+    for (name, _) in NOT_CAUSED {
+        ensure!(expected.remove(name), "there is no {name}");
+    }
+    assert_eq!(cluster.fired(), expected);
+    Ok(())
+}
+
+async fn cause_faults(cluster: &Cluster) -> Result<()> {
+    program_faults::deploy_other_adapter(cluster).await?;
+    try_join!(
+        faults::of_objects(cluster),
+        faults::of_writes(cluster),
+        program_faults::of_configuration(cluster),
+    )?;
+    try_join!(
+        program_faults::of_updater(cluster),
+        program_faults::of_extender(cluster),
+        program_faults::of_history(cluster),
+    )?;
+    try_join!(
+        program_faults::of_source(cluster),
+        program_faults::of_webhook_service(cluster),
+        program_faults::of_api_service(cluster),
+    )?;
+    program_faults::of_api_server(cluster).await
+}
+
+/// Waits until each query of the dashboards has returned data.
+async fn panels_have_data(cluster: &Cluster) -> Result<()> {
+    let mut pending = queries("30s")?;
+    eventually("all panels have data", async || {
+        cluster.ask_metric("plimsoll_build_info").await?;
+        let mut left = Vec::new();
+        for query in pending.drain(..) {
+            let text = query.text.replace(" or vector(0)", "");
+            if cluster.prometheus.count(&text).await? == 0 {
+                left.push(query);
+            }
+        }
+        pending = left;
+        ensure!(pending.is_empty(), "no data: {pending:#?}");
+        Ok(())
+    })
+    .await
+}

@@ -1,0 +1,109 @@
+//! Faults that cause the alerts, several at a time, with their remedies.
+
+use anyhow::{Result, ensure};
+use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
+use api::vpa::VerticalPodAutoscaler as Vpa;
+use e2e::{Namespace, eventually, with};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{LimitRange, Namespace as NamespaceObject, Pod};
+use serde_json::{Value, json};
+
+use super::cluster::{CHANGED, Cluster, sized};
+
+fn mode(mode: &str) -> Value {
+    json!({"updatePolicy": {"updateMode": mode}})
+}
+
+async fn delete_all(namespace: &Namespace, names: &[&str]) -> Result<()> {
+    for name in names {
+        namespace.delete::<Vpa>(name).await?;
+        namespace.delete::<Deployment>(name).await?;
+    }
+    Ok(())
+}
+
+/// Workloads and VPA objects that cannot be sized as recommended.
+pub(crate) async fn of_objects(cluster: &Cluster) -> Result<()> {
+    let own = &cluster.own;
+    cluster.create_workloads().await?;
+    let opted_out = json!({"metadata": {"labels": {"plimsoll.dev/disable-webhook": "true"}}});
+    sized(own, "vain", 2, &opted_out, &mode("Recreate")).await?;
+    let too_small =
+        json!({"metadata": {"annotations": {"sandbox.plimsoll.dev/resize": "Infeasible"}}});
+    sized(own, "tight", 2, &too_small, &mode("InPlace")).await?;
+    let policy =
+        json!({"containerPolicies": [{"containerName": "*", "maxAllowed": {"cpu": "60m"}}]});
+    let spec = with(mode("Off"), json!({"resourcePolicy": policy}));
+    sized(own, "maximum", 1, &json!({}), &spec).await?;
+    let limited = Namespace::new(cluster.client.clone(), "limited").await?;
+    let limits = json!([{"type": "Container", "max": {"cpu": "150m"}, "default": {"cpu": "150m"}}]);
+    let range = json!({"metadata": {"name": "limits"}, "spec": {"limits": limits}});
+    limited.create::<LimitRange>(range).await?;
+    sized(&limited, "capped", 1, &json!({}), &mode("Off")).await?;
+    let labels: serde_json::Map<String, Value> = (0..9000)
+        .map(|number| (format!("label-{number}"), "x".repeat(60).into()))
+        .collect();
+    let container = json!({"name": "app", "image": "registry.example.com/app"});
+    let large = json!({"metadata": {"name": "large", "labels": labels}, "spec": {"containers": [container]}});
+    own.create::<Pod>(large).await?;
+    cluster.scaled(CHANGED).await?;
+    cluster
+        .fire(&[
+            "PlimsollEvictionsInVain",
+            "PlimsollResizesInfeasible",
+            "PlimsollRecommendationAtMaximum",
+            "PlimsollRecommendationsCapped",
+            "PlimsollObjectsRejected",
+            "PlimsollEvictionBurst",
+            "PlimsollForecastsInaccurate",
+        ])
+        .await?;
+    delete_all(own, &["vain", "tight", "maximum"]).await?;
+    delete_all(&limited, &["capped"]).await?;
+    own.delete::<Pod>("large").await?;
+    own.delete::<Ehpa>(CHANGED).await?;
+    Ok(())
+}
+
+/// A policy of the cluster that refuses checkpoints, statuses, evictions and resizes.
+pub(crate) async fn of_writes(cluster: &Cluster) -> Result<()> {
+    let refused = Namespace::new(cluster.client.clone(), "refused").await?;
+    let workloads = [("evicted", 4, "Recreate"), ("resized", 2, "InPlace")];
+    for (name, replicas, _) in workloads {
+        sized(&refused, name, replicas, &json!({}), &mode("Off")).await?;
+    }
+    for (name, ..) in workloads {
+        let is_recommended = |it: &Value| it["status"]["recommendation"].is_object();
+        refused
+            .when::<Vpa>(name, "it has a recommendation", is_recommended)
+            .await?;
+    }
+    let labels = json!({"metadata": {"labels": {"alerts": "refused"}}});
+    Namespace::cluster(cluster.client.clone())
+        .patch::<NamespaceObject>(&refused.namespace, labels)
+        .await?;
+    cluster.apply("refuse.yaml").await?;
+    eventually("the policy refuses", async || {
+        let status = json!({"conditions": []});
+        let result = refused.patch_status::<Vpa>("evicted", &status).await;
+        ensure!(result.is_err(), "it does not yet");
+        Ok(())
+    })
+    .await?;
+    for (name, _, update_mode) in workloads {
+        let change = json!({"spec": mode(update_mode)});
+        refused.patch::<Vpa>(name, change).await?;
+    }
+    cluster
+        .fire(&[
+            "PlimsollCheckpointsOld",
+            "PlimsollWritesFailing",
+            "PlimsollEvictionsFailing",
+            "PlimsollResizesFailing",
+        ])
+        .await?;
+    cluster
+        .kubectl("delete validatingadmissionpolicybinding,validatingadmissionpolicy refuse-writes")
+        .await?;
+    delete_all(&refused, &["evicted", "resized"]).await
+}

@@ -1,0 +1,59 @@
+//! Alerting rules and dashboards of the chart: those of the repository, unchanged.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::repository;
+use serde_json::Value;
+
+use super::helm::{Helm, NAMESPACE};
+use super::objects;
+
+const PREFIX: &str = "plimsoll-dashboard-";
+
+#[tokio::test]
+async fn the_rules_of_the_chart_are_those_of_the_rule_file() -> Result<()> {
+    let helm = Helm::find().await?;
+    let values = ["metrics.prometheusRule.enabled=true".to_owned()];
+    let objects = objects(&helm.template(&values).await?)?;
+    let rule = &objects[&format!("\"PrometheusRule\" \"{NAMESPACE}\" \"plimsoll\"")];
+    let text = std::fs::read_to_string(repository().join("deploy/alerts/plimsoll.yaml"))?;
+    let file: Value = serde_yaml_ng::from_str(&text)?;
+    assert_eq!(rule["spec"], file);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_dashboards_of_the_chart_are_those_of_the_repository() -> Result<()> {
+    let helm = Helm::find().await?;
+    let values = [
+        "metrics.grafanaDashboards.enabled=true",
+        "metrics.grafanaDashboards.folder=Scaling",
+    ];
+    let objects = objects(&helm.template(&values.map(str::to_owned)).await?)?;
+    let mut found = BTreeSet::new();
+    for map in objects.values() {
+        let metadata = &map["metadata"];
+        let name = metadata["name"].as_str().unwrap_or_default();
+        let Some(name) = name.strip_prefix(PREFIX) else {
+            continue;
+        };
+        assert_eq!(metadata["labels"]["grafana_dashboard"], "1");
+        assert_eq!(metadata["annotations"]["grafana_folder"], "Scaling");
+        let file = format!("{name}.json");
+        let text = map["data"][&file].as_str().context("a dashboard")?;
+        let path = repository().join("deploy/dashboards").join(&file);
+        ensure!(text == std::fs::read_to_string(path)?, "{file} differs");
+        found.insert(file);
+    }
+    assert_eq!(found, files(&repository().join("deploy/dashboards"))?);
+    Ok(())
+}
+
+fn files(folder: &Path) -> Result<BTreeSet<String>> {
+    let entries = std::fs::read_dir(folder)?;
+    entries
+        .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+        .collect()
+}
