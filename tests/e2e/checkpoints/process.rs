@@ -18,7 +18,8 @@ pub(crate) struct Recommender {
 }
 
 impl Recommender {
-    /// Starts one that looks at this namespace only, each second, and collects garbage every two.
+    /// Starts one that looks at this namespace only, each second, stores all changes and collects
+    /// garbage every two seconds.
     pub(crate) async fn start(namespace: &str) -> Result<Self> {
         let address = free_address()?;
         let log = format!("recommender-{namespace}.log");
@@ -27,7 +28,7 @@ impl Recommender {
             .arg(format!("--address={address}"))
             .arg(format!("--vpa-object-namespace={namespace}"))
             .args(["--leader-elect=false", "--recommender-interval=1s"])
-            .arg("--checkpoints-gc-interval=2s")
+            .args(["--checkpoints-gc-interval=2s", "--refresh-interval=0s"])
             .spawn()
             .context("start a recommender")?;
         Ok(Self { child, address })
