@@ -74,8 +74,9 @@ bench-latency: ## time from an OOM kill to the new target and to the larger pod,
 	PLIMSOLL_LATENCY=1 cargo test -q --locked --release -p e2e --test oom_kills -- --nocapture --test-threads=1
 	PLIMSOLL_LATENCY=1 cargo test -q --locked --release -p e2e --test e2e -- --nocapture --test-threads=1 kill_switch an_oom_kill_is_seen
 
-bench-webhook: ## latency and throughput of the webhook over TLS, with a pod matched among 10,000 VPA objects
+bench-webhook: ## latency, throughput and processor time per review of the webhook over TLS, with a pod matched among 10,000 VPA objects
 	cargo bench --locked -p webhook --bench load
+	cargo bench --locked -p webhook --bench load -- http2
 
 bench-adapter: ## latency, throughput and memory of the adapter over TLS, with the requests of 10,000 HPAs
 	cargo bench --locked -p adapter --bench load

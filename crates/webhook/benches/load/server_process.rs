@@ -27,10 +27,7 @@ pub(crate) fn run() -> Result<()> {
         std::io::stdin().read_to_end(&mut Vec::new()).ok();
         std::process::exit(0);
     });
-    let multi = std::env::var_os("MULTI").is_some();
-    if !multi {
-        stay_on(0)?;
-    }
+    stay_on(0)?;
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["webhook".to_owned()])?;
     let files = tempfile::tempdir()?;
     let path = |name| files.path().join(name);
@@ -50,20 +47,18 @@ pub(crate) fn run() -> Result<()> {
         overload: Overload::default(),
         shutdown: CancellationToken::new(),
     };
-    let mut builder = if multi {
-        tokio::runtime::Builder::new_multi_thread()
-    } else {
-        tokio::runtime::Builder::new_current_thread()
-    };
-    builder.enable_all().build()?.block_on(async {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let tls = ServingTls::load(tls).await?;
-        drop(files);
-        let (address, certificate) = (listener.local_addr()?, cert.pem());
-        write!(std::io::stdout(), "{address}\n{certificate}").context("standard output")?;
-        tokio::spawn(handler.overload.clone().measure());
-        let (shutdown, tls) = (CancellationToken::new(), Some(tls.current()));
-        serve(listener, handler.router(), tls, LIMITS, shutdown).await;
-        Ok(())
-    })
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(async {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+            let tls = ServingTls::load(tls).await?;
+            drop(files);
+            let (address, certificate) = (listener.local_addr()?, cert.pem());
+            write!(std::io::stdout(), "{address}\n{certificate}").context("standard output")?;
+            tokio::spawn(handler.overload.clone().measure());
+            let (shutdown, tls) = (CancellationToken::new(), Some(tls.current()));
+            serve(listener, handler.router(), tls, LIMITS, shutdown).await;
+            Ok(())
+        })
 }
