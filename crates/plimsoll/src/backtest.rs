@@ -288,7 +288,8 @@ pub(crate) fn document(
         notes: vec![
             format!(
                 "{} containers. A policy decides every hour and may raise a request in between; changes of less than \
-                 10 % are not applied. Memory usage above the request counts as an OOM kill.",
+                 10 % are not applied. Memory usage above the request counts as an OOM kill and raises the request for a \
+                 day; present requests are never raised.",
                 usage.len()
             ),
             format!(

@@ -4,7 +4,8 @@
 //!
 //! 1. A slot is scored with the request in force at its start.
 //! 2. Memory: usage above the request is an OOM kill. The request becomes the greatest of itself,
-//!    1.2 x usage and usage + 100 MiB, and stays at least that for 24 hours.
+//!    1.2 x usage and usage + 100 MiB, and stays at least that for 24 hours. Provisioned requests
+//!    stay as they are.
 //! 3. The policy sees the usage of the slot.
 //! 4. At every full hour the policy decides. A recommendation is applied if it differs from the
 //!    request by more than 10 %.
@@ -98,10 +99,11 @@ impl Executor {
                     score.add_slot(usage, in_force);
                 }
                 if usage > in_force && self.resource == Resource::Memory {
-                    let raised = request.max(Self::raised(usage));
-                    floor = (raised, slot + 1 + first.slots(DAY));
+                    if policy.is_raised_by_oom() {
+                        request = request.max(Self::raised(usage));
+                        floor = (request, slot + 1 + first.slots(DAY));
+                    }
                     policy.oom(at, in_force);
-                    request = raised;
                     score.add_oom(is_scored);
                 }
                 policy.observe_pod(pod, at, usage);
@@ -232,6 +234,23 @@ mod tests {
         );
         check(Resource::Memory, 1000.0, 200.0, &[(3, 1200.0), (28, 200.0)]);
         check(Resource::Cpu, 300.0, 200.0, &[(3, 200.0)]);
+    }
+
+    #[test]
+    fn a_provisioned_request_stays_after_oom_kills() {
+        let series = Series {
+            name: String::new(),
+            start: 0,
+            step: 3600,
+            usage: vec![300.0; 48],
+            provisioned: 100.0,
+        };
+        let executor = Executor {
+            warm_up: DAY,
+            ..Executor::new(Resource::Memory)
+        };
+        let score = executor.run(&series, &mut crate::peers::Provisioned);
+        assert_eq!((score.ooms, score.requested), (24.0, 2400.0));
     }
 
     #[test]

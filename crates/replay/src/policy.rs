@@ -28,6 +28,12 @@ pub trait Policy {
         let _ = (at, request);
     }
 
+    /// Whether an OOM kill raises the request at once. Not so where nobody changes it: each slot with
+    /// more usage is one more OOM kill.
+    fn is_raised_by_oom(&self) -> bool {
+        true
+    }
+
     /// The recommended request at a decision; `None` keeps the present one.
     fn recommend(&mut self, now: Timestamp, request: f64) -> Option<f64>;
 

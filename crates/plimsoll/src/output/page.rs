@@ -15,8 +15,8 @@ h1{font-size:1.5rem}h2{font-size:1.2rem;margin-top:2rem}h3{font-size:1rem;margin
 .wide{overflow-x:auto}
 table{border-collapse:collapse;font-size:.9rem;width:100%}
 th,td{padding:.25rem .5rem;border-bottom:1px solid var(--rule);text-align:left;vertical-align:bottom}
-td{white-space:nowrap}td.long{white-space:normal;min-width:24rem}
-td.critical,td.warning,td.info,td.ok{white-space:normal;min-width:9rem}th{color:var(--soft);font-weight:600}.number{text-align:right;font-variant-numeric:tabular-nums}
+td{white-space:nowrap;vertical-align:top}td.long{white-space:normal;min-width:24rem;overflow-wrap:anywhere}
+td.critical,td.warning,td.info,td.ok{white-space:normal;min-width:13rem}th{color:var(--soft);font-weight:600}.number{text-align:right;font-variant-numeric:tabular-nums}
 .critical{color:var(--critical);font-weight:600}.warning{color:var(--warning);font-weight:600}.info{color:var(--info)}.ok{color:var(--ok)}
 p.note{color:var(--soft);font-size:.9rem}
 pre{padding:.6rem;border:1px solid var(--rule);overflow-x:auto;font-size:.85rem}

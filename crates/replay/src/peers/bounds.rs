@@ -12,6 +12,10 @@ pub struct Provisioned;
 impl Policy for Provisioned {
     fn observe(&mut self, _at: Timestamp, _usage: f64) {}
 
+    fn is_raised_by_oom(&self) -> bool {
+        false
+    }
+
     fn recommend(&mut self, _now: Timestamp, _request: f64) -> Option<f64> {
         None
     }
