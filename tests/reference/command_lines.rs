@@ -187,18 +187,13 @@ fn each_flag_in_a_sentence_exists() {
 #[test]
 fn each_metric_in_a_document_exists() {
     let names = metrics::names();
-    let prefixes = [
-        "vpa_recommender_",
-        "vpa_updater_",
-        "vpa_quality_",
-        "vpa_admission_controller_",
-        "plimsoll_",
-    ];
     let mut checked = 0;
     for (path, _, code) in all_codes() {
         let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "_*".contains(letter);
         for word in code.split(|letter| !is_letter(letter)) {
-            let is_metric = prefixes.iter().any(|prefix| word.starts_with(prefix));
+            let is_metric = metrics::PREFIXES
+                .iter()
+                .any(|prefix| word.starts_with(prefix));
             if !is_metric || word.contains('*') {
                 continue;
             }
