@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::deployment::{ADAPTER, Program, RECOMMENDER, SUITE, WEBHOOK, replicas, scrape};
+use e2e::deployment::{ADAPTER, Program, RECOMMENDER, SUITE, SYSTEM, WEBHOOK, replicas, scrape};
 use e2e::deployment::{restarts, system, total};
 use e2e::{Authority, WithCertManager, eventually, is_true, kubectl_in, patch, while_asked};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
@@ -18,8 +18,8 @@ use kube::{Api, Client, ResourceExt as _};
 use sandbox::Sandbox;
 use serde_json::json;
 
-use super::chart::helm::{Helm, NAMESPACE};
 use super::chart::release::upgrade;
+use e2e::helm::Helm;
 use team::Team;
 
 /// The program, the Secret with its certificate, and the name in it.
@@ -112,7 +112,7 @@ impl Suite<'_> {
         let values = [&VALUES[..], &["certificates.mode=certManager"]].concat();
         upgrade(&self.helm, &self.client, &values).await?;
         let wait = "wait certificates --all --for=condition=Ready --timeout=120s";
-        kubectl_in(self.sandbox, &format!("-n {NAMESPACE} {wait}")).await?;
+        kubectl_in(self.sandbox, &format!("-n {SYSTEM} {wait}")).await?;
         for (_, name, _) in SECRETS {
             let secret = self.secrets().get(name).await?;
             let annotations = secret.annotations();
@@ -233,7 +233,7 @@ impl Suite<'_> {
             kind: "Certificate".to_owned(),
             plural: "certificates".to_owned(),
         };
-        Api::namespaced_with(self.client.clone(), NAMESPACE, &kind)
+        Api::namespaced_with(self.client.clone(), SYSTEM, &kind)
     }
 
     /// Asks for a renewal as `cmctl renew` does.

@@ -1,7 +1,6 @@
 //! The Helm chart in `deploy/chart`: the same objects as the overlays, an effect of every value, and the
 //! life of a release on the control plane.
 
-pub(crate) mod helm;
 mod monitoring;
 mod one_namespace;
 mod package;
@@ -15,7 +14,7 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::deploy::Combination;
-use helm::Helm;
+use e2e::helm::Helm;
 
 /// Labels of the release, which the overlays do not have.
 const RELEASE_LABELS: [&str; 3] = [

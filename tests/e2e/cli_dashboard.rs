@@ -1,6 +1,6 @@
 //! `plimsoll dashboard` as a browser sees it.
 
-mod browser;
+mod labels;
 
 use std::path::Path;
 use std::process::Stdio;
@@ -10,8 +10,8 @@ use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
 use api::prediction::TimeSeriesPrediction as Prediction;
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::{
-    Namespace, PATIENCE, Signal, eventually, plimsoll_prints, program, requests, shared, target,
-    workload,
+    Browser, Namespace, PATIENCE, Signal, eventually, plimsoll_prints, program, requests, shared,
+    target, workload,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::jiff::Timestamp;
@@ -21,7 +21,7 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use browser::{Browser, check_labels};
+use labels::check_labels;
 
 /// A running dashboard.
 pub(super) struct Dashboard {

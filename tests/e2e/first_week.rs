@@ -4,7 +4,7 @@
 use anyhow::{Context as _, Result, ensure};
 use api::checkpoint::VerticalPodAutoscalerCheckpoint as Checkpoint;
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::deployment::{RECOMMENDER, UPDATER, leader, metric, replicas, scrape};
+use e2e::deployment::{RECOMMENDER, SYSTEM, UPDATER, leader, metric, replicas, scrape};
 use e2e::remote_write::Receiver;
 use e2e::{
     Namespace, WithUpstreamVpa, eventually, kubectl_in, plimsoll_prints, repository, requests,
@@ -18,8 +18,8 @@ use kube::{Api, Client, ResourceExt as _};
 use sandbox::Sandbox;
 use serde_json::{Value, json};
 
-use super::chart::helm::{Helm, NAMESPACE, RELEASE};
 use super::chart::release::{check_uninstalled, upgrade};
+use e2e::helm::{Helm, RELEASE};
 
 const FAST: &str = "recommender.pod.extraArgs[0]=--recommender-interval=2s";
 const EAGER: &str = "updater.pod.extraArgs[0]=--settling-time=0s";
@@ -256,7 +256,7 @@ async fn wednesday(
 
 /// Upgrades while the certificates of the feed are replaced.
 async fn thursday(helm: &Helm, client: &Client, shop: &Namespace) -> Result<()> {
-    let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), SYSTEM);
     let name = "plimsoll-feed-certificates";
     let before = secrets.get(name).await?;
     secrets.delete(name, &DeleteParams::default()).await?;
@@ -295,11 +295,11 @@ async fn friday(
     [shop, stock]: [&Namespace; 2],
     checkpoint: &str,
 ) -> Result<()> {
-    let rollback = ["rollback", RELEASE, "1", "--namespace", NAMESPACE, "--wait"];
+    let rollback = ["rollback", RELEASE, "1", "--namespace", SYSTEM, "--wait"];
     helm.run_without_chart(&rollback).await?;
     scale_upstream(sandbox, 1).await?;
     holds(client, "recommender", 1.0).await?;
-    let uninstall = ["uninstall", RELEASE, "--namespace", NAMESPACE, "--wait"];
+    let uninstall = ["uninstall", RELEASE, "--namespace", SYSTEM, "--wait"];
     helm.run_without_chart(&uninstall).await?;
     check_uninstalled(client).await?;
 

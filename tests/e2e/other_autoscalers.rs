@@ -21,8 +21,8 @@ use kube::Client;
 use sandbox::Sandbox;
 use serde_json::{Value, json};
 
-use super::chart::helm::Helm;
 use super::chart::release::upgrade;
+use e2e::helm::Helm;
 
 /// The registration of this webhook, and upstream's.
 const REGISTRATION: &str = "vpa-webhook-config";

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -9,6 +10,11 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::sleep;
+
+/// Bytes of one turn of a slow link, and the time between two turns: 20 kB per second.
+const SLOW: usize = 400;
+const TURN: Duration = Duration::from_millis(20);
 
 /// State of the network between a program and the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +25,9 @@ pub enum Link {
     Closed,
     /// Connections stay, and no byte passes.
     Silent,
+    /// [`SLOW`] bytes pass per [`TURN`] in each direction of a connection, so that the queues of the
+    /// sender fill up.
+    Slow,
 }
 
 /// A proxy; it ends when this is dropped.
@@ -84,15 +93,20 @@ async fn pass(
         if is_closed(&mut link).await {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
+        let is_slow = *link.borrow_and_update() == Link::Slow;
+        let most = if is_slow { SLOW } else { buffer.len() };
         let read = tokio::select! {
             biased;
             _ = link.changed() => continue,
-            read = from.read(&mut buffer) => read?,
+            read = from.read(&mut buffer[..most]) => read?,
         };
         if read == 0 {
             return to.shutdown().await;
         }
         to.write_all(&buffer[..read]).await?;
+        if is_slow {
+            sleep(TURN).await;
+        }
     }
 }
 
@@ -104,9 +118,7 @@ async fn is_closed(link: &mut watch::Receiver<Link>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use tokio::time::timeout;
+    use tokio::time::{Instant, timeout};
 
     use super::*;
 
@@ -138,6 +150,12 @@ mod tests {
         proxy.set(Link::Up);
         let late = connection.read_u8().await.unwrap();
         assert_eq!(late, b'x', "the byte was only delayed");
+        proxy.set(Link::Slow);
+        let started = Instant::now();
+        let sent = vec![b'x'; 5 * SLOW];
+        connection.write_all(&sent).await.unwrap();
+        connection.read_exact(&mut sent.clone()).await.unwrap();
+        assert!(started.elapsed() >= 4 * TURN, "{:?}", started.elapsed());
         proxy.set(Link::Closed);
         assert!(connection.read_u8().await.is_err());
         let mut refused = connect().await.unwrap();

@@ -20,7 +20,7 @@ use tokio::sync::OnceCell;
 
 use crate::cert_manager::folder_of_cert_manager;
 use crate::upstream_vpa::folder_of_upstream;
-use crate::{audit_logs, eventually};
+use crate::{audit_logs, eventually, helm};
 
 /// Prefix of the sandboxes' names; the process id follows.
 const NAME: &str = "e2e-";
@@ -100,12 +100,6 @@ pub fn options_named(name: String) -> Result<Options> {
     })
 }
 
-/// The path of helm.
-pub async fn helm() -> Result<PathBuf> {
-    let sandbox = program("sandbox")?;
-    tokio::task::spawn_blocking(move || sandbox::helm(&sandbox)).await?
-}
-
 /// The path of promtool.
 pub async fn promtool() -> Result<PathBuf> {
     let sandbox = program("sandbox")?;
@@ -113,7 +107,7 @@ pub async fn promtool() -> Result<PathBuf> {
 }
 
 /// A folder with links to the programs of the suite and to others, which the sandbox can host.
-pub(crate) fn hosted_programs(others: &[PathBuf]) -> Result<TempDir> {
+pub fn hosted_programs(others: &[PathBuf]) -> Result<TempDir> {
     let folder = tempfile::tempdir()?;
     for name in [
         "recommender",
@@ -135,7 +129,7 @@ pub(crate) fn hosted_programs(others: &[PathBuf]) -> Result<TempDir> {
 /// Starts a sandbox. Helm, promtool, upstream's VPA and cert-manager are built before the first one: the
 /// builds need all cores for minutes, in which tests would wait in vain.
 pub(crate) async fn start(options: Options) -> Result<Sandbox> {
-    helm().await?;
+    helm::path().await?;
     promtool().await?;
     folder_of_upstream().await?;
     folder_of_cert_manager().await?;

@@ -196,6 +196,15 @@ pub fn sum(text: &str, name: &str) -> Option<f64> {
     values.reduce(|sum, value| sum + value)
 }
 
+/// The sum over the series of a metric with this label, such as `basis="load"`; 0 without any.
+pub fn sum_with(text: &str, name: &str, label: &str) -> f64 {
+    let lines = text
+        .lines()
+        .filter(|line| line.starts_with(&format!("{name}{{")) && line.contains(label));
+    let values = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+    values.sum()
+}
+
 /// All metrics of a replica as text. It needs no API server.
 pub async fn scrape(replica: &Replica) -> Result<String> {
     scrape_at((replica.address, replica.port)).await

@@ -6,16 +6,19 @@ mod api_server_proxy;
 pub mod audit_logs;
 mod availability;
 pub mod benchmark;
+mod browser;
 mod cert_manager;
 mod certificates;
 mod command_line;
 mod control_plane;
 pub mod deployment;
 mod eventually;
+pub mod helm;
 mod kubectl;
 pub mod manifests;
 mod namespace;
 mod objects;
+mod offset_clock;
 mod oom_kill;
 mod pod;
 pub mod process;
@@ -33,11 +36,12 @@ pub use self::eventually::{PATIENCE, eventually, eventually_within};
 pub use address::free_address;
 pub use api_server_proxy::{ApiServerProxy, Link};
 pub use availability::AvailabilityWatch;
+pub use browser::Browser;
 pub use cert_manager::{WithCertManager, cert_manager_definitions};
 pub use certificates::{FEED_SERVER, extender_certificate, feed_reader, feed_tls};
 pub use command_line::{plimsoll, plimsoll_prints};
 pub use control_plane::{
-    another, another_with_back_off, another_with_nodes, another_with_prometheus, helm,
+    another, another_with_back_off, another_with_nodes, another_with_prometheus, hosted_programs,
     is_established, kubernetes_minor, options_named, program, promtool, repository, shared,
 };
 pub use kubectl::{apply, apply_with, kubectl, kubectl_in};
@@ -46,6 +50,7 @@ pub use objects::{
     Namespace, closed_window, condition, create, dry_run, is_true, object_of, patch, requests,
     target, usage, with, workload,
 };
+pub use offset_clock::{OffsetClock, OffsetClockLibrary};
 pub use oom_kill::oom_kill;
 pub use pod::{container, is_available, is_ready, process_of, requests_in_effect, signal};
 pub use request_load::{Asked, while_asked};

@@ -7,8 +7,9 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::repository;
 use serde_json::Value;
 
-use super::helm::{Helm, NAMESPACE};
 use super::objects;
+use e2e::deployment::SYSTEM;
+use e2e::helm::Helm;
 
 const PREFIX: &str = "plimsoll-dashboard-";
 
@@ -17,7 +18,7 @@ async fn the_rules_of_the_chart_are_those_of_the_rule_file() -> Result<()> {
     let helm = Helm::find().await?;
     let values = ["metrics.prometheusRule.enabled=true".to_owned()];
     let objects = objects(&helm.template(&values).await?)?;
-    let rule = &objects[&format!("\"PrometheusRule\" \"{NAMESPACE}\" \"plimsoll\"")];
+    let rule = &objects[&format!("\"PrometheusRule\" \"{SYSTEM}\" \"plimsoll\"")];
     let text = std::fs::read_to_string(repository().join("deploy/alerts/plimsoll.yaml"))?;
     let file: Value = serde_yaml_ng::from_str(&text)?;
     assert_eq!(rule["spec"], file);

@@ -13,8 +13,9 @@ use kube::api::{ListParams, LogParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 
-use super::helm::{Helm, NAMESPACE, RELEASE};
 use super::release::upgrade;
+use e2e::deployment::SYSTEM;
+use e2e::helm::{Helm, RELEASE};
 
 /// The definition that another release owns.
 const OF_ANOTHER: &str = "verticalpodautoscalers.autoscaling.k8s.io";
@@ -37,7 +38,7 @@ async fn may_list(
     (group, resource): (&str, &str),
     namespace: &str,
 ) -> Result<bool> {
-    let user = format!("system:serviceaccount:{NAMESPACE}:plimsoll-{program}");
+    let user = format!("system:serviceaccount:{SYSTEM}:plimsoll-{program}");
     let attributes =
         json!({"verb": "list", "group": group, "resource": resource, "namespace": namespace});
     let review = json!({"metadata": {}, "spec": {"user": user, "resourceAttributes": attributes}});
@@ -85,7 +86,7 @@ async fn check_rights(client: &Client, own: &str, other: &str) -> Result<()> {
 
 /// Checks that no request of a program was refused. Two kinds are optional, and looked up once.
 async fn check_logs(client: &Client) -> Result<()> {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    let pods: Api<Pod> = Api::namespaced(client.clone(), SYSTEM);
     let all = pods.list(&ListParams::default()).await?.items;
     ensure!(all.len() == 6, "two replicas of three programs");
     for pod in all {
@@ -187,7 +188,7 @@ async fn a_release_in_one_namespace_needs_no_right_in_others() -> Result<()> {
     check_rights(&client, &own.namespace, &other.namespace).await?;
     check_logs(&client).await?;
 
-    helm.run_without_chart(&["uninstall", RELEASE, "--namespace", NAMESPACE, "--wait"])
+    helm.run_without_chart(&["uninstall", RELEASE, "--namespace", SYSTEM, "--wait"])
         .await?;
     assert_eq!(definitions(&client).await?, before, "others' definitions");
     sandbox.down().await

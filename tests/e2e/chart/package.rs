@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, ensure};
 use tempfile::TempDir;
 
-use super::helm::{Helm, NAMESPACE, RELEASE};
+use e2e::deployment::SYSTEM;
+use e2e::helm::{Helm, RELEASE};
 
 /// Values that render every template.
 const EVERYTHING: [&str; 9] = [
@@ -39,7 +40,7 @@ async fn the_packaged_chart_renders_as_the_folder_does() -> Result<()> {
     for values in [&EVERYTHING[..0], &EVERYTHING[..]] {
         let values: Vec<String> = values.iter().map(ToString::to_string).collect();
         let of_folder = helm.template(&values).await?;
-        let mut arguments = vec!["template", RELEASE, archive, "--namespace", NAMESPACE];
+        let mut arguments = vec!["template", RELEASE, archive, "--namespace", SYSTEM];
         arguments.extend(values.iter().flat_map(|value| ["--set", value]));
         let of_archive = helm.run_without_chart(&arguments).await?;
         ensure!(of_folder.contains("kind: Deployment"), "{of_folder}");

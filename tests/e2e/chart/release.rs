@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::deployment::{SUITE, all_ready};
+use e2e::deployment::{SUITE, SYSTEM, all_ready};
 use e2e::{Namespace, another, eventually, kubectl_in, requests, target, workload};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
@@ -13,14 +13,14 @@ use kube::api::{DeleteParams, ListParams, LogParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 
-use super::helm::{Helm, NAMESPACE, RELEASE, flag_of};
+use e2e::helm::{Helm, RELEASE, flag_of};
 
 /// A definition that another release takes over.
 const TAKEN_OVER: &str = "substitutes.autoscaling.crane.io";
 
 /// Names of the Deployments of the release.
 async fn programs(client: &Client) -> Result<Vec<String>> {
-    let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), SYSTEM);
     let found = deployments.list(&ListParams::default()).await?;
     Ok(found.into_iter().map(|it| it.name_any()).collect())
 }
@@ -32,7 +32,7 @@ pub(crate) async fn upgrade(helm: &Helm, client: &Client, values: &[&str]) -> Re
         RELEASE,
         "--install",
         "--namespace",
-        NAMESPACE,
+        SYSTEM,
         "--create-namespace",
     ];
     for value in values {
@@ -99,7 +99,7 @@ async fn a_release_changes_its_mode_and_leaves_nothing_but_the_objects() -> Resu
     })
     .await?;
 
-    let rollback = ["rollback", RELEASE, "1", "--namespace", NAMESPACE];
+    let rollback = ["rollback", RELEASE, "1", "--namespace", SYSTEM];
     helm.run_without_chart(&rollback).await?;
     assert_eq!(programs(&client).await?, ["plimsoll-recommender"]);
     unregistered(&client).await?;
@@ -118,7 +118,7 @@ async fn a_release_changes_its_mode_and_leaves_nothing_but_the_objects() -> Resu
 
     check_tests(&helm, &client).await?;
 
-    helm.run_without_chart(&["uninstall", RELEASE, "--namespace", NAMESPACE, "--wait"])
+    helm.run_without_chart(&["uninstall", RELEASE, "--namespace", SYSTEM, "--wait"])
         .await?;
     check_uninstalled(&client).await?;
     let kept = own.get::<Vpa>("web").await?;
@@ -133,15 +133,15 @@ async fn a_release_changes_its_mode_and_leaves_nothing_but_the_objects() -> Resu
 /// Checks that the test of the release passes, that it fails without a Service, and that its objects
 /// are gone when it has passed.
 async fn check_tests(helm: &Helm, client: &Client) -> Result<()> {
-    let test = ["test", RELEASE, "--namespace", NAMESPACE];
+    let test = ["test", RELEASE, "--namespace", SYSTEM];
     helm.run_without_chart(&test).await?;
-    let services: Api<Service> = Api::namespaced(client.clone(), NAMESPACE);
+    let services: Api<Service> = Api::namespaced(client.clone(), SYSTEM);
     let service = services.get("vpa-webhook").await?;
     services
         .delete("vpa-webhook", &DeleteParams::default())
         .await?;
     let failed = helm.run_without_chart(&test).await;
-    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    let pods: Api<Pod> = Api::namespaced(client.clone(), SYSTEM);
     let log = pods.logs("plimsoll-test", &LogParams::default()).await?;
     ensure!(failed.is_err() && log.contains("does not exist"), "{log}");
 
@@ -153,7 +153,7 @@ async fn check_tests(helm: &Helm, client: &Client) -> Result<()> {
         .create(&PostParams::default(), &serde_json::from_value(again)?)
         .await?;
     helm.run_without_chart(&test).await?;
-    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), NAMESPACE);
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), SYSTEM);
     ensure!(accounts.get_opt("plimsoll-test").await?.is_none());
     ensure!(pods.get_opt("plimsoll-test").await?.is_none());
     Ok(())

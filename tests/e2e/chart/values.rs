@@ -7,8 +7,8 @@ use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
-use super::helm::Helm;
 use super::objects;
+use e2e::helm::Helm;
 
 /// A value: its path, another value, and the values that it needs.
 type Case = (&'static str, &'static str, &'static [&'static str]);

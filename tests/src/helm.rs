@@ -6,13 +6,21 @@ use std::process::Stdio;
 use anyhow::{Context as _, Result, ensure};
 use tokio::process::Command;
 
-/// The namespace of the release.
-pub(crate) const NAMESPACE: &str = "plimsoll-system";
+use crate::deployment::SYSTEM;
+use crate::{program, repository};
+
 /// The name of the release.
-pub(crate) const RELEASE: &str = "plimsoll";
+pub const RELEASE: &str = "plimsoll";
+
+/// The path of the program, which is built from its sources first if necessary.
+pub async fn path() -> Result<PathBuf> {
+    let sandbox = program("sandbox")?;
+    tokio::task::spawn_blocking(move || sandbox::helm(&sandbox)).await?
+}
 
 /// The program.
-pub(crate) struct Helm {
+#[derive(Debug)]
+pub struct Helm {
     program: PathBuf,
     kubeconfig: Option<PathBuf>,
     /// Helm's own files.
@@ -21,16 +29,17 @@ pub(crate) struct Helm {
 
 impl Helm {
     /// Without a cluster.
-    pub(crate) async fn find() -> Result<Self> {
+    pub async fn find() -> Result<Self> {
         Ok(Self {
-            program: e2e::helm().await?,
+            program: path().await?,
             kubeconfig: None,
             home: tempfile::tempdir()?,
         })
     }
 
     /// The same with a cluster.
-    pub(crate) fn with(self, kubeconfig: &Path) -> Self {
+    #[must_use]
+    pub fn with(self, kubeconfig: &Path) -> Self {
         Self {
             kubeconfig: Some(kubeconfig.to_owned()),
             ..self
@@ -38,15 +47,15 @@ impl Helm {
     }
 
     /// Runs a command with the chart as the last argument, and returns its output.
-    pub(crate) async fn run(&self, arguments: &[&str]) -> Result<String> {
-        let chart = e2e::repository().join("deploy/chart");
+    pub async fn run(&self, arguments: &[&str]) -> Result<String> {
+        let chart = repository().join("deploy/chart");
         let chart = chart.to_str().context("the repository's path is text")?;
         self.run_without_chart(&[arguments, &[chart]].concat())
             .await
     }
 
     /// Runs a command, and returns its output.
-    pub(crate) async fn run_without_chart(&self, arguments: &[&str]) -> Result<String> {
+    pub async fn run_without_chart(&self, arguments: &[&str]) -> Result<String> {
         let mut command = Command::new(&self.program);
         command
             .args(arguments)
@@ -67,12 +76,12 @@ impl Helm {
     }
 
     /// The objects of the chart with these values, without a cluster.
-    pub(crate) async fn template(&self, values: &[String]) -> Result<String> {
-        self.template_in(NAMESPACE, values).await
+    pub async fn template(&self, values: &[String]) -> Result<String> {
+        self.template_in(SYSTEM, values).await
     }
 
     /// The same in a namespace.
-    pub(crate) async fn template_in(&self, namespace: &str, values: &[String]) -> Result<String> {
+    pub async fn template_in(&self, namespace: &str, values: &[String]) -> Result<String> {
         let mut arguments = vec!["template", RELEASE, "--namespace", namespace];
         for value in values {
             arguments.extend([flag_of(value), value]);
@@ -82,7 +91,7 @@ impl Helm {
 }
 
 /// The flag of a value: lists of objects are JSON.
-pub(crate) fn flag_of(value: &str) -> &'static str {
+pub fn flag_of(value: &str) -> &'static str {
     if value.contains("=[{") {
         "--set-json"
     } else {
