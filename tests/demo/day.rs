@@ -14,10 +14,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::observe::{self, NAMESPACE, WORKLOADS};
-use crate::report;
+use crate::report::{self, Row};
 
 /// Seconds of the recorded day per second of the demonstration: a day takes two minutes, as
-/// `deploy/overlays/demo` expects.
+/// `values.yaml` expects.
 const SPEED: f64 = 720.0;
 const DAY: Duration = Duration::from_mins(2);
 /// Time between two drawings of the table; longer without a terminal, which cannot redraw it in
@@ -39,8 +39,8 @@ pub(crate) fn play(client: &Client) -> Result<JoinSet<()>> {
     Ok(players)
 }
 
-/// Draws the table until the first day is over.
-pub(crate) async fn watch(client: &Client) -> Result<()> {
+/// Draws the table until the first day is over; returns its last rows.
+pub(crate) async fn watch(client: &Client) -> Result<Vec<Row>> {
     println!(
         "\n1. A recorded day of real usage is replayed in {} s; the recommender computes sizes.\n",
         DAY.as_secs()
@@ -64,23 +64,26 @@ pub(crate) async fn watch(client: &Client) -> Result<()> {
         io::stdout().flush()?;
         if elapsed == DAY {
             println!("\n{}", report::summary(&rows));
-            return match rows.iter().find(|row| row.target.is_none()) {
-                Some(row) => bail!("{} got no recommendation", row.name),
-                None => Ok(()),
-            };
+            if let Some(row) = rows.iter().find(|row| row.target.is_none()) {
+                bail!("{} got no recommendation", row.name);
+            }
+            return Ok(rows);
         }
     }
 }
 
-/// A day of one machine, played by one workload's pods.
-fn recorded_day(workload: &str) -> Result<Replay> {
+/// A day of one machine, which is that of one workload's pods.
+pub(crate) fn trace(workload: &str) -> Result<Trace> {
     let path = repository().join(format!("tests/fixtures/traces/{workload}.csv"));
     let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-    let trace = Trace::parse(&text, &Columns::default())
-        .with_context(|| format!("read {}", path.display()))?;
+    Trace::parse(&text, &Columns::default()).with_context(|| format!("read {}", path.display()))
+}
+
+/// The day, played by the workload's pods.
+fn recorded_day(workload: &str) -> Result<Replay> {
     let target = format!("deployment/{workload}").parse()?;
     Ok(Replay {
-        trace,
+        trace: trace(workload)?,
         target,
         namespace: NAMESPACE.to_owned(),
         speed: SPEED,

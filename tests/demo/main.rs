@@ -1,17 +1,22 @@
-//! The main job on a real control plane, in three steps: a recorded day of usage is replayed fast
+//! The main job on a real control plane, in five steps: a recorded day of usage is replayed fast
 //! for three workloads with plainly wrong requests; their pods are updated to the sizes of that
-//! day; and a fourth workload is scaled up before its daily rise. Recommender, updater, webhook and
-//! adapter are deployed as in production. Every printed number is read from the cluster; a missed
-//! deadline ends the demonstration with an error.
+//! day; a pod gets more memory after an OOM kill; a fourth workload is scaled up before its daily
+//! rise; and a busy node gets no more pods. The suite is installed by its chart. Every printed number
+//! is read from the cluster; a missed deadline ends the demonstration with an error.
 //!
-//! `KEEP=1` leaves everything running and prints commands to explore it.
+//! `KEEP=1` leaves everything running and prints commands to explore it. `SCREENSHOTS` names a folder
+//! for pictures of the pages, as the documents have them.
 
 mod day;
 mod observe;
+mod oom_kill;
+mod page;
+mod placement;
 mod pod_updates;
 mod replicas;
 mod report;
 mod scale_ahead;
+mod screenshots;
 mod setup;
 
 use std::env;
@@ -79,17 +84,36 @@ async fn run() -> Result<()> {
 
 async fn show(sandbox: &Sandbox) -> Result<()> {
     let client = sandbox.client().await?;
-    setup::deploy(sandbox)
+    let load_aware = setup::deploy(sandbox)
         .await
-        .context("deploy the suite and the workloads")?;
+        .context("install the suite and the workloads")?;
     // Usage goes on with another such day after the first, so that the pods of the second step use
     // something.
     let _players = day::play(&client)?;
-    day::watch(&client).await.context("1. compute sizes")?;
-    pod_updates::watch(&client)
+    let rows = day::watch(&client).await.context("1. compute sizes")?;
+    let updated = pod_updates::watch(&client)
         .await
         .context("2. update pods")?;
-    scale_ahead::watch(sandbox, &client)
+    let healed = Box::pin(oom_kill::watch(&client))
         .await
-        .context("3. scale before the rise")
+        .context("3. more memory after an OOM kill")?;
+    let scaled = scale_ahead::watch(sandbox, &client)
+        .await
+        .context("4. scale before the rise")?;
+    let placed = placement::watch(&client, &load_aware)
+        .await
+        .context("5. place by load")?;
+    let page = page::write(&rows).await.context("write the page")?;
+    println!(
+        "\n{}  page       {}, the recorded day by plimsoll report",
+        report::figures(&updated, &healed, &scaled, &placed),
+        page.display()
+    );
+    let folder = env::var_os("SCREENSHOTS").filter(|folder| !folder.is_empty());
+    if let Some(folder) = folder {
+        screenshots::write(sandbox, &page, folder.as_ref())
+            .await
+            .context("write screenshots")?;
+    }
+    Ok(())
 }

@@ -127,7 +127,7 @@ fn sized(pod: &Pod) -> Option<SizedPod> {
 }
 
 /// Effective request of the pod's only container, as its kubelet reports it.
-fn request(pod: &Pod) -> Option<Amounts> {
+pub(crate) fn request(pod: &Pod) -> Option<Amounts> {
     listed(requests_in_effect(pod)?)
 }
 
@@ -142,7 +142,7 @@ fn recommendation(autoscaler: &VerticalPodAutoscaler) -> Option<&RecommendedCont
         .first()
 }
 
-fn target(autoscaler: &VerticalPodAutoscaler) -> Option<Amounts> {
+pub(crate) fn target(autoscaler: &VerticalPodAutoscaler) -> Option<Amounts> {
     listed(&recommendation(autoscaler)?.target)
 }
 

@@ -22,7 +22,15 @@ const MODES: [(&str, &str); 3] = [
     ("cache", "Recreate"),
 ];
 
-pub(crate) async fn watch(client: &Client) -> Result<()> {
+/// What the updates of all pods changed, and how long they took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Updated {
+    pub(crate) before: Amounts,
+    pub(crate) after: Amounts,
+    pub(crate) seconds: f64,
+}
+
+pub(crate) async fn watch(client: &Client) -> Result<Updated> {
     println!(
         "2. The VPA objects now allow updates: the updater and the webhook apply the sizes.\n"
     );
@@ -53,7 +61,12 @@ pub(crate) async fn watch(client: &Client) -> Result<()> {
             uids.len()
         );
     }
-    Ok(())
+    println!();
+    Ok(Updated {
+        before: report::total(&before),
+        after: report::total(&after),
+        seconds,
+    })
 }
 
 fn of<'a>(pods: &'a [SizedPod], workload: &str) -> impl Iterator<Item = &'a SizedPod> {

@@ -1,7 +1,13 @@
 //! Output of the demonstration: a table of usage, request and recommendation per workload, a
-//! summary, and pods before and after their updates. Plain text from plain values, without I/O.
+//! summary, pods before and after their updates, and the measured figures. Plain text from plain
+//! values, without I/O.
 
 use std::fmt::Write as _;
+
+use crate::oom_kill::Healed;
+use crate::placement::Placed;
+use crate::pod_updates::Updated;
+use crate::scale_ahead::Scaled;
 
 /// CPU in millicores and memory in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -126,20 +132,55 @@ pub(crate) fn moves(before: &[SizedPod], after: &[SizedPod]) -> String {
         );
     }
     let [before, after] = [before, after].map(total);
+    let _ = writeln!(text, "  All pods: {}.", change(before, after));
+    text
+}
+
+/// What was measured, with a line per step.
+pub(crate) fn figures(
+    updated: &Updated,
+    healed: &Healed,
+    scaled: &Scaled,
+    placed: &Placed,
+) -> String {
+    let mut text = String::from("Measured\n");
     let _ = writeln!(
         text,
-        "  Total         {}, {} -> {}, {}: {}, {}.",
-        cores(before.cpu_millicores),
-        bytes(before.memory_bytes),
-        cores(after.cpu_millicores),
-        bytes(after.memory_bytes),
-        saved(before.cpu_millicores, after.cpu_millicores, "CPU"),
-        saved(before.memory_bytes, after.memory_bytes, "memory"),
+        "  sizes      {}; within {:.0} s",
+        change(updated.before, updated.after),
+        updated.seconds
+    );
+    let _ = writeln!(
+        text,
+        "  OOM kill   a new recommendation after {:.2} s, more memory in the same pod after {:.2} s",
+        healed.new_target.as_secs_f64(),
+        healed.larger_pod.as_secs_f64()
+    );
+    let _ = writeln!(
+        text,
+        "  rise       {} replicas in place of {}, ready {} minutes before it",
+        scaled.to, scaled.from, scaled.minutes
+    );
+    let _ = writeln!(
+        text,
+        "  busy node  {:.0} % of its CPU used; with the pods of a Job {:.0} % by requests, {:.0} % by load",
+        placed.before, placed.by_requests, placed.by_load
     );
     text
 }
 
-fn total(pods: &[SizedPod]) -> Amounts {
+fn change(before: Amounts, after: Amounts) -> String {
+    format!(
+        "{} -> {}: {}, {}",
+        pair(before),
+        pair(after),
+        saved(before.cpu_millicores, after.cpu_millicores, "CPU"),
+        saved(before.memory_bytes, after.memory_bytes, "memory"),
+    )
+}
+
+/// The requests of all pods.
+pub(crate) fn total(pods: &[SizedPod]) -> Amounts {
     pods.iter().fold(Amounts::default(), |sum, pod| Amounts {
         cpu_millicores: sum.cpu_millicores + pod.request.cpu_millicores,
         memory_bytes: sum.memory_bytes + pod.request.memory_bytes,
@@ -181,7 +222,7 @@ fn cores(millicores: f64) -> String {
     format!("{millicores:.0}m")
 }
 
-fn bytes(bytes: f64) -> String {
+pub(crate) fn bytes(bytes: f64) -> String {
     if bytes >= 10.0 * GIB {
         format!("{:.1} GiB", bytes / GIB)
     } else {
@@ -191,6 +232,8 @@ fn bytes(bytes: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn amounts(cpu_millicores: f64, memory_mib: f64) -> Amounts {
@@ -274,7 +317,7 @@ Over all pods: 10.8 cores and 10.5 GiB are reserved but not needed; 2.2 cores an
   web-b      4000m, 4096 MiB ->    400m, 512 MiB   evicted and replaced, sized by the webhook
   cache-a      100m, 128 MiB ->  1200m, 8192 MiB   resized in place
   job-a            1m, 1 MiB ->        1m, 1 MiB   unchanged
-  Total         4101m, 4225 MiB -> 1601m, 8705 MiB: 61 % of the CPU saved, 106 % more memory.
+  All pods: 4101m, 4225 MiB -> 1601m, 8705 MiB: 61 % of the CPU saved, 106 % more memory.
 ";
         assert_eq!(moves(&before, &after), expected);
     }
@@ -293,5 +336,36 @@ Over all pods: 10.8 cores and 10.5 GiB are reserved but not needed; 2.2 cores an
                 "{request} against {target}"
             );
         }
+    }
+
+    #[test]
+    fn the_figures_have_a_line_per_step() {
+        let updated = Updated {
+            before: amounts(14_200.0, 13_312.0),
+            after: amounts(4260.0, 6656.0),
+            seconds: 2.3,
+        };
+        let healed = Healed {
+            new_target: Duration::from_millis(20),
+            larger_pod: Duration::from_millis(240),
+        };
+        let scaled = Scaled {
+            from: 2,
+            to: 6,
+            minutes: 19,
+        };
+        let placed = Placed {
+            before: 70.0,
+            by_requests: 95.0,
+            by_load: 70.0,
+        };
+        assert_eq!(
+            figures(&updated, &healed, &scaled, &placed),
+            "Measured\n  \
+             sizes      14200m, 13.0 GiB -> 4260m, 6656 MiB: 70 % of the CPU saved, 50 % of the memory saved; within 2 s\n  \
+             OOM kill   a new recommendation after 0.02 s, more memory in the same pod after 0.24 s\n  \
+             rise       6 replicas in place of 2, ready 19 minutes before it\n  \
+             busy node  70 % of its CPU used; with the pods of a Job 95 % by requests, 70 % by load\n"
+        );
     }
 }

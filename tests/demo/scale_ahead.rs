@@ -1,4 +1,4 @@
-//! The third step: a workload whose load rises each day at the same time is scaled before that.
+//! The fourth step: a workload whose load rises each day at the same time is scaled before that.
 //! Prometheus has five days of its CPU; the recommender forecasts the peak of the next half hour, the
 //! adapter serves that, and the control plane's HPA acts on it.
 
@@ -26,11 +26,19 @@ const BUSY: i64 = 6 * 3600;
 const LOW: f64 = 0.02;
 const HIGH: f64 = 0.28;
 
-pub(crate) async fn watch(sandbox: &Sandbox, client: &Client) -> Result<()> {
+/// The replicas before and after, and how many minutes before the rise they were ready.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scaled {
+    pub(crate) from: i64,
+    pub(crate) to: i64,
+    pub(crate) minutes: i64,
+}
+
+pub(crate) async fn watch(sandbox: &Sandbox, client: &Client) -> Result<Scaled> {
     let rise = Timestamp::now().as_second() / 60 * 60 + AHEAD;
     write_history(sandbox, rise).await?;
     println!(
-        "\n3. The load of {WORKLOAD} rises each day at {} UTC, as {DAYS} days in Prometheus show. It is scaled up before the rise.\n",
+        "4. The load of {WORKLOAD} rises each day at {} UTC, as {DAYS} days in Prometheus show. It is scaled up before the rise.\n",
         clock(rise)
     );
     e2e::apply(sandbox, "tests/demo/checkout.yaml").await?;
@@ -73,7 +81,11 @@ pub(crate) async fn watch(sandbox: &Sandbox, client: &Client) -> Result<()> {
          target of {target} %, needs no more.",
         last.replicas
     );
-    Ok(())
+    Ok(Scaled {
+        from: first,
+        to: last.replicas,
+        minutes,
+    })
 }
 
 /// The text without the part in brackets: the labels of the metric's query.

@@ -1,0 +1,56 @@
+//! Pictures for the documents: the page of the day, and the dashboard of this cluster.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use anyhow::{Context as _, Result};
+use e2e::{Browser, PATIENCE, program};
+use sandbox::Sandbox;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use crate::observe::NAMESPACE;
+
+/// File, page of the dashboard, and size in pixels.
+const PAGES: [(&str, &str, (u32, u32)); 2] = [
+    ("dashboard.png", "/", (1200, 560)),
+    (
+        "dashboard-ehpa.png",
+        "/ehpa/NAMESPACE/checkout",
+        (1200, 1600),
+    ),
+];
+const REPORT: (&str, (u32, u32)) = ("report.png", (1200, 1300));
+
+/// Writes them into a folder; without Chromium, nothing.
+pub(crate) async fn write(sandbox: &Sandbox, report: &Path, folder: &Path) -> Result<()> {
+    let Some(browser) = Browser::find().await? else {
+        return Ok(());
+    };
+    let (name, size) = REPORT;
+    let url = format!("file://{}", report.display());
+    browser.screenshot(&url, size, &folder.join(name)).await?;
+
+    let prometheus = sandbox.prometheus_url().context("there is a Prometheus")?;
+    let mut dashboard = Command::new(program("plimsoll")?)
+        .args(["dashboard", "--prometheus-address", &prometheus])
+        .arg("--prometheus-ca-file")
+        .arg(sandbox.authority())
+        .env("KUBECONFIG", sandbox.kubeconfig())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let output = dashboard.stdout.take().context("an output")?;
+    let mut lines = BufReader::new(output).lines();
+    let url = timeout(PATIENCE, lines.next_line()).await??;
+    let url = url.context("the dashboard printed no address")?;
+    let (host, token) = url.split_once("/?").context("a token")?;
+    for (name, path, size) in PAGES {
+        let path = path.replace("NAMESPACE", NAMESPACE);
+        let url = format!("{host}{path}?{token}");
+        browser.screenshot(&url, size, &folder.join(name)).await?;
+    }
+    Ok(())
+}
