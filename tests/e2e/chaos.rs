@@ -1,4 +1,5 @@
-//! The whole suite while its parts are killed, paused and cut off in random order under load.
+//! The whole suite while its parts are killed, paused, cut off, slowed down and have wrong clocks, in
+//! random order and under load.
 //!
 //! Each round begins one to three faults at once, ends them, and waits until the suite has sized the
 //! pods of a new workload, the adapter answers and new pods are placed. The invariants hold all the

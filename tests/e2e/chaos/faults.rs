@@ -17,6 +17,9 @@ use super::fixture::{Part, REPLICAS, Suite};
 /// One stall of a slow disk, and the time to the next.
 const STALL: Duration = Duration::from_millis(300);
 
+/// Largest offset of a wrong clock in seconds: two hours.
+const LARGEST_OFFSET: i64 = 2 * 3600;
+
 /// A fault of a round.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fault {
@@ -30,8 +33,10 @@ enum Kind {
     Kill(Part, Replicas),
     /// SIGSTOP, and SIGCONT at the end.
     Pause(Part, Replicas),
-    /// The link between a program and the API server.
-    CutOff(Part, Link),
+    /// The link between a program and the API server fails.
+    Link(Part, Link),
+    /// The clocks of a program are off by these seconds until the end.
+    Clock(Part, i64),
     /// SIGSTOP of a component of the control plane, and SIGCONT at the end.
     PauseComponent(Component),
     /// etcd stops again and again, as on a disk that is slow to sync.
@@ -69,18 +74,24 @@ impl Fault {
         } else {
             Replicas::All
         };
-        let kind = match rng.random_range(0..9) {
+        let kind = match rng.random_range(0..11) {
             0..=2 => Kind::Kill(part, which),
             3..=4 => Kind::Pause(part, which),
-            5 => Kind::CutOff(part, Link::Closed),
-            6 => Kind::CutOff(part, Link::Silent),
-            7 => {
+            5 => Kind::Link(part, Link::Closed),
+            6 => Kind::Link(part, Link::Silent),
+            7 => Kind::Link(part, Link::Slow),
+            8 => {
                 let components = [
                     Component::KubeApiserver,
                     Component::Etcd,
                     Component::MetricsServer,
                 ];
                 Kind::PauseComponent(*components.choose(rng).expect("there are components"))
+            }
+            9 => {
+                let seconds = rng.random_range(1..=LARGEST_OFFSET);
+                let sign = if rng.random_bool(0.5) { 1 } else { -1 };
+                Kind::Clock(part, sign * seconds)
             }
             _ => Kind::SlowDisk,
         };
@@ -111,10 +122,15 @@ impl Fault {
                 sleep(self.lasts).await;
                 send(part, which, Signal::CONT);
             }
-            Kind::CutOff(part, link) => {
+            Kind::Link(part, link) => {
                 suite.proxy(part).set(link);
                 sleep(self.lasts).await;
                 suite.proxy(part).set(Link::Up);
+            }
+            Kind::Clock(part, seconds) => {
+                suite.clock(part).set(seconds)?;
+                sleep(self.lasts).await;
+                suite.clock(part).set(0)?;
             }
             Kind::PauseComponent(component) => {
                 sandbox.pause(component).await?;

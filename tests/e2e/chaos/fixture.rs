@@ -1,5 +1,5 @@
-//! The suite in a sandbox of its own, each program behind a proxy to the API server, and the
-//! workloads by which the suite's work is seen.
+//! The suite in a sandbox of its own, each program behind a proxy to the API server and with a clock
+//! that can be wrong, and the workloads by which the suite's work is seen.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,8 +12,9 @@ use e2e::deployment::{
 };
 use e2e::scheduler::{Scheduler, with_extender};
 use e2e::{
-    ApiServerProxy, Namespace, another_with_back_off, apply, eventually, extender_certificate,
-    is_available, kubectl_in, requests, requests_in_effect, target, usage, workload,
+    ApiServerProxy, Namespace, OffsetClock, OffsetClockLibrary, another_with_back_off, apply,
+    eventually, extender_certificate, is_available, kubectl_in, requests, requests_in_effect,
+    target, usage, workload,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Client;
@@ -74,6 +75,7 @@ pub(super) struct Suite {
     /// The namespace of the workloads.
     pub(super) own: Namespace,
     proxies: BTreeMap<Part, ApiServerProxy>,
+    clocks: BTreeMap<Part, OffsetClock>,
     _scheduler: Scheduler,
 }
 
@@ -86,16 +88,19 @@ impl Suite {
         let file = sandbox.logs_dir().join("extender-ca.crt");
         fs::write(&file, authority.pem())?;
         apply(&sandbox, "tests/e2e/chaos").await?;
-        let mut proxies = BTreeMap::new();
+        let library = OffsetClockLibrary::compile(&sandbox.logs_dir()).await?;
+        let (mut proxies, mut clocks) = (BTreeMap::new(), BTreeMap::new());
         for part in Part::ALL {
             let proxy = ApiServerProxy::start(api_server_port(&sandbox)?).await?;
             let (name, port) = (part.deployment(), proxy.port);
-            let variable = format!("KUBERNETES_SERVICE_PORT={port}");
-            let set = format!("-n plimsoll-system set env deployment/{name} {variable}");
+            let clock = library.clock(&name)?;
+            let variables = format!("KUBERNETES_SERVICE_PORT={port} {}", clock.variables());
+            let set = format!("-n plimsoll-system set env deployment/{name} {variables}");
             kubectl_in(&sandbox, &set).await?;
             let wait = format!("-n plimsoll-system rollout status deployment/{name}");
             kubectl_in(&sandbox, &wait).await?;
             proxies.insert(part, proxy);
+            clocks.insert(part, clock);
         }
         for part in Part::ALL {
             eventually(
@@ -118,6 +123,7 @@ impl Suite {
             client,
             own,
             proxies,
+            clocks,
             _scheduler: scheduler,
         };
         suite.add_probe(0).await?;
@@ -126,6 +132,11 @@ impl Suite {
 
     pub(super) fn proxy(&self, part: Part) -> &ApiServerProxy {
         &self.proxies[&part]
+    }
+
+    /// The clock of all replicas of a program.
+    pub(super) fn clock(&self, part: Part) -> &OffsetClock {
+        &self.clocks[&part]
     }
 
     /// The processes of each program.
