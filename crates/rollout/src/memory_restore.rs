@@ -54,7 +54,8 @@ impl ResizedFrom {
         let seen = pod.containers.iter().find(|seen| seen.name == container)?;
         let last = seen.status.as_ref()?.last_termination.as_ref()?;
         let killed_at = last.finished_at.filter(|_| last.reason == OOM_KILLED)?;
-        (killed_at > self.at).then_some(previous)
+        // A kubelet reports whole seconds.
+        (killed_at.as_second() >= self.at.as_second()).then_some(previous)
     }
 }
 

@@ -130,3 +130,14 @@ fn nothing_is_restored_to_a_pod_that_has_more_already() {
         "{note}"
     );
 }
+
+#[test]
+fn an_oom_kill_in_the_second_of_the_resize_follows_it() {
+    let mut fixture = fixture("InPlaceOrRecreate", 1);
+    // A kubelet reports the end of a container in whole seconds.
+    let note =
+        r#"{"at":"2026-01-01T12:00:30.7Z","containers":{"app":{"requests":{"memory":"300Mi"}}}}"#;
+    killed(&mut fixture, &json!({RESIZED_FROM: note}), "100Mi", |_| ());
+    let plan = fixture.first_pass();
+    assert_eq!(only_action(&plan).reason, ActionReason::Revert);
+}
