@@ -1,9 +1,13 @@
 # Every target is one or two lines; what they run lives in the crates.
-.PHONY: demo test test-versions test-times lint chaos bench accuracy bench-decisions bench-feed bench-latency bench-recommender bench-scale bench-scan bench-scheduler bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-tenants fresh static images sbom test-images docs
+.PHONY: demo screenshots test test-versions test-times lint chaos bench accuracy bench-decisions bench-feed bench-latency bench-recommender bench-scale bench-scan bench-scheduler bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-tenants fresh static images sbom test-images docs
 
-demo: ## the demonstration on a real control plane: sizes, updated pods, replicas added before a rise; KEEP=1 leaves it running
+demo: ## the demonstration on a real control plane: sizes, updated pods, an OOM kill, a rise, a busy node; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
 	target/debug/demo
+
+screenshots: ## the pictures in docs/images, of a run of the demonstration (needs Chromium)
+	mkdir -p docs/images
+	SCREENSHOTS=docs/images $(MAKE) demo
 
 # Property tests try the same cases in each run; PROPTEST_RNG_SEED=N make test tries others.
 export PROPTEST_RNG_SEED ?= 1
@@ -50,7 +54,7 @@ lint:
 deny: ## licences, advisories and duplicate versions, with cargo-deny (cargo install --locked cargo-deny)
 	cargo deny --locked check
 
-chaos: ## the whole suite on a real control plane while its parts are killed, paused and cut off under load; ROUNDS=N (100), SEED=N repeats a run
+chaos: ## the whole suite on a real control plane while its parts are killed, paused, cut off, slowed down and have wrong clocks, under load; ROUNDS=N (100), SEED=N repeats a run
 	cargo build --locked --workspace --bins
 	PLIMSOLL_CHAOS_ROUNDS=$(or $(ROUNDS),100) $(if $(SEED),PLIMSOLL_CHAOS_SEED=$(SEED)) cargo test --locked -p e2e --test e2e -- --nocapture chaos::
 
@@ -85,7 +89,7 @@ bench-memory: ## peak memory of each program when it starts among 10,000 large o
 	cargo build --locked --release -p webhook -p adapter -p updater -p recommender --bins
 	PLIMSOLL_HOSTILE_OBJECTS=10000 cargo test -q --locked --release -p e2e --test memory -- --nocapture --test-threads=1
 
-bench-scale: ## the recommender on a real control plane with 10,000 VPA objects (VPAS=N) and twice as many pods
+bench-scale: ## recommender, updater and webhook on a real control plane with 10,000 VPA objects (VPAS=N) and twice as many pods; BEFORE names an earlier recommender to compare
 	cargo build --locked --release --workspace --bins
 	target/release/scale
 
