@@ -12,25 +12,9 @@ use super::dashboards::queries;
 use super::rules::rules;
 use super::{faults, program_faults};
 
-/// Alerts that no reasonable fault causes here, with the reason.
-const NOT_CAUSED: [(&str, &str); 4] = [
-    (
-        "PlimsollClockWrong",
-        "all programs have the clock of this machine",
-    ),
-    (
-        "PlimsollRecommendationsStopped",
-        "a suspended process also loses its Lease",
-    ),
-    (
-        "PlimsollFeedLag",
-        "a slow reader delays messages after megabytes of changes",
-    ),
-    (
-        "PlimsollResizesReverted",
-        "the target must fall again after the OOM kill that raised it",
-    ),
-];
+/// The only alert that no fault causes here: a connection takes megabytes of changes before a slow
+/// reader delays them, and the changes of this cluster are some kilobytes per second.
+const NOT_CAUSED: &str = "PlimsollFeedLag";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_alert_fires_and_clears_and_every_panel_has_data() -> Result<()> {
@@ -47,9 +31,7 @@ async fn every_alert_fires_and_clears_and_every_panel_has_data() -> Result<()> {
         }
     }
     let mut expected: BTreeSet<String> = rules()?.into_iter().map(|rule| rule.alert).collect();
-    for (name, _) in NOT_CAUSED {
-        ensure!(expected.remove(name), "there is no {name}");
-    }
+    ensure!(expected.remove(NOT_CAUSED), "there is no {NOT_CAUSED}");
     assert_eq!(cluster.fired(), expected);
     Ok(())
 }
@@ -59,12 +41,14 @@ async fn cause_faults(cluster: &Cluster) -> Result<()> {
     try_join!(
         faults::of_objects(cluster),
         faults::of_writes(cluster),
+        faults::of_resizes(cluster),
         program_faults::of_configuration(cluster),
     )?;
     try_join!(
         program_faults::of_updater(cluster),
         program_faults::of_extender(cluster),
-        program_faults::of_history(cluster),
+        program_faults::of_recommender(cluster),
+        program_faults::of_clock(cluster),
     )?;
     try_join!(
         program_faults::of_source(cluster),

@@ -1,9 +1,12 @@
 //! Faults that cause the alerts, several at a time, with their remedies.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::{Namespace, eventually, with};
+use e2e::{
+    Namespace, container, eventually, oom_kill, requests, requests_in_effect, target, usage, with,
+    workload,
+};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{LimitRange, Namespace as NamespaceObject, Pod};
 use serde_json::{Value, json};
@@ -63,6 +66,37 @@ pub(crate) async fn of_objects(cluster: &Cluster) -> Result<()> {
     own.delete::<Pod>("large").await?;
     own.delete::<Ehpa>(CHANGED).await?;
     Ok(())
+}
+
+/// A pod that is OOM-killed after a resize took memory from it.
+pub(crate) async fn of_resizes(cluster: &Cluster) -> Result<()> {
+    let own = &cluster.own;
+    let name = "lowered";
+    let large = requests("50m", "8Gi");
+    let deployment = workload(name, 2, &large, &usage("300m", "100Mi"));
+    own.create::<Deployment>(deployment).await?;
+    // Without a maximum, the bounds would be wide for hours.
+    let policy = json!({"containerName": "*", "maxAllowed": {"memory": "1Gi"}});
+    let spec = json!({
+        "targetRef": target("Deployment", name), "updatePolicy": {"updateMode": "InPlace"},
+        "resourcePolicy": {"containerPolicies": [policy]},
+    });
+    own.create::<Vpa>(json!({"metadata": {"name": name}, "spec": spec}))
+        .await?;
+    let pod = eventually("the pod has less memory", async || {
+        let pods = own.pods_of(name).await?;
+        let pod = pods.into_iter().next().context("no pod")?;
+        let requests = requests_in_effect(&pod).context("no size")?;
+        let memory = requests.get("memory").context("no memory")?;
+        ensure!(memory.0 != "8Gi", "it has {}", memory.0);
+        Ok(pod)
+    })
+    .await?;
+    let resources = container(&pod).and_then(|status| status.resources.as_ref());
+    let resources = serde_json::to_value(resources)?;
+    oom_kill(&own.typed(), &pod, &resources).await?;
+    cluster.fire(&["PlimsollResizesReverted"]).await?;
+    delete_all(own, &[name]).await
 }
 
 /// A policy of the cluster that refuses checkpoints, statuses, evictions and resizes.

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use e2e::deployment::{SUITE, SYSTEM, WEBHOOK, all_ready, replicas};
-use e2e::{Authority, Issued, Namespace, create, eventually};
+use e2e::{Authority, Issued, Namespace, OffsetClockLibrary, create, eventually};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
@@ -223,22 +223,43 @@ pub(crate) async fn of_extender(cluster: &Cluster) -> Result<()> {
     fired
 }
 
-/// Recommenders with an address at which there is no Prometheus.
-pub(crate) async fn of_history(cluster: &Cluster) -> Result<()> {
-    let variable = "PLIMSOLL_RECOMMENDER_PROMETHEUS_ADDRESS";
-    let set =
-        format!("-n {SYSTEM} set env deployment -l app.kubernetes.io/name=recommender {variable}");
+/// Recommenders whose rounds are an hour apart, with an address at which there is no Prometheus.
+pub(crate) async fn of_recommender(cluster: &Cluster) -> Result<()> {
+    let [address, interval] = [
+        "PLIMSOLL_RECOMMENDER_PROMETHEUS_ADDRESS",
+        "PLIMSOLL_RECOMMENDER_RECOMMENDER_INTERVAL",
+    ];
+    let set = format!("-n {SYSTEM} set env deployment -l app.kubernetes.io/name=recommender");
     cluster
-        .kubectl(&format!("{set}=https://127.0.0.1:9"))
+        .kubectl(&format!(
+            "{set} {address}=https://127.0.0.1:9 {interval}=1h"
+        ))
         .await?;
     let fired = cluster
         .fire(&[
             "PlimsollHistoryPending",
             "PlimsollForecastHistoryUnreadable",
+            "PlimsollRecommendationsStopped",
         ])
         .await;
-    cluster.kubectl(&format!("{set}-")).await?;
+    cluster
+        .kubectl(&format!("{set} {address}- {interval}=1s"))
+        .await?;
     all_ready(&cluster.client, SUITE).await?;
+    fired
+}
+
+/// An adapter whose clock is two minutes fast, until it is set.
+pub(crate) async fn of_clock(cluster: &Cluster) -> Result<()> {
+    let library = OffsetClockLibrary::compile(&cluster.sandbox.logs_dir()).await?;
+    let clock = library.clock("adapter")?;
+    clock.set(120)?;
+    let set = format!("-n {SYSTEM} set env deployment/plimsoll-adapter");
+    cluster
+        .kubectl(&format!("{set} {}", clock.variables()))
+        .await?;
+    let fired = cluster.fire(&["PlimsollClockWrong"]).await;
+    clock.set(0)?;
     fired
 }
 
