@@ -168,6 +168,16 @@ pub(super) fn annotation_changes(now: ClockReading) -> AnnotationChanges {
     .into()
 }
 
+/// Those of the changes that later decisions about memory depend on.
+pub(super) fn notes(changes: &AnnotationChanges) -> BTreeMap<String, String> {
+    let notes = changes
+        .iter()
+        .filter(|(key, _)| [RESIZED_FROM, REVERTED_AT].contains(&key.as_str()));
+    notes
+        .filter_map(|(key, value)| Some((key.clone(), value.clone()?)))
+        .collect()
+}
+
 /// The rest of the time for which restored memory is not reduced.
 pub(super) fn protected_for(running: &Running, now: ClockReading) -> Option<Duration> {
     let at = running

@@ -1,17 +1,20 @@
 //! Actions that were sent, and whose effect the view does not show yet.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use view::{ObjectKey, Running};
 
-use crate::action::Action;
+use crate::action::{Action, ActionKind};
 use crate::clock::ClockReading;
 use crate::disruption_limit::Disruption;
+use crate::memory_restore;
 
 /// The time after which an action of unknown outcome is taken not to have happened, if its pod
 /// still exists.
 const UNKNOWN_TIMEOUT: Duration = Duration::from_mins(2);
-/// The time for which an accepted resize counts if the answer has no generation to recognise it by.
+/// The time for which an accepted resize counts if the answer has no generation to recognise it by, or
+/// if its annotations could not be written.
 const RESIZE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// An action on one pod that counts although the view does not show it.
@@ -30,6 +33,9 @@ pub(super) struct InFlight {
     disruption: Disruption,
     stage: Stage,
     since: Duration,
+    /// Annotations that the pod has afterwards. They are written after the size, so the view may show
+    /// the size alone for a moment.
+    annotations: BTreeMap<String, String>,
     /// The end of an earlier attempt of unknown outcome. It may have happened even if this one is
     /// refused.
     unknown_since: Option<Duration>,
@@ -49,11 +55,16 @@ pub(super) enum Stage {
 impl InFlight {
     /// An action that is sent now, after an `earlier` one on the same pod.
     pub(super) fn new(action: &Action, earlier: Option<&Self>, now: ClockReading) -> Self {
+        let annotations = match &action.kind {
+            ActionKind::Resize { annotations, .. } => memory_restore::notes(annotations),
+            _ => BTreeMap::new(),
+        };
         Self {
             pod: action.pod.clone(),
             disruption: action.disruption,
             stage: Stage::Sent,
             since: now.monotonic,
+            annotations,
             unknown_since: earlier.and_then(Self::unknown_since),
         }
     }
@@ -99,7 +110,14 @@ impl InFlight {
                     generation: Some(generation),
                 },
                 _,
-            ) => running.generation.is_some_and(|seen| seen >= generation),
+            ) => {
+                let is_resized = running.generation.is_some_and(|seen| seen >= generation);
+                let is_noted = self
+                    .annotations
+                    .iter()
+                    .all(|(key, value)| running.annotations.get(key) == Some(value));
+                is_resized && (is_noted || waited >= RESIZE_TIMEOUT)
+            }
             (Stage::Accepted { generation: None }, _) => waited >= RESIZE_TIMEOUT,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rollout::{ActionReason, RESIZED_FROM, REVERTED_AT, SkipReason};
+use rollout::{ActionOutcome, ActionReason, RESIZED_FROM, REVERTED_AT, SkipReason};
 use serde_json::{Value, json};
 
 use super::{annotations, fixture, requested, requested_as, restarting, to_a_core};
@@ -140,4 +140,29 @@ fn an_oom_kill_in_the_second_of_the_resize_follows_it() {
     killed(&mut fixture, &json!({RESIZED_FROM: note}), "100Mi", |_| ());
     let plan = fixture.first_pass();
     assert_eq!(only_action(&plan).reason, ActionReason::Revert);
+}
+
+#[test]
+fn restored_memory_stays_before_the_annotation_is_seen() {
+    let mut fixture = fixture("InPlaceOrRecreate", 1);
+    killed(&mut fixture, &resized_at_noon(), "100Mi", |_| ());
+    let plan = fixture.pass();
+    let reverted = annotations(only_action(&plan))[REVERTED_AT]
+        .clone()
+        .expect("a time");
+    let accepted = ActionOutcome::Accepted {
+        generation: Some(2),
+    };
+    fixture.report(&plan, &accepted);
+    let resized = |pod: &mut Value| pod["metadata"]["generation"] = json!(2);
+    killed(&mut fixture, &resized_at_noon(), "300Mi", resized);
+    fixture.check_skipped(SkipReason::ResizePending);
+
+    killed(
+        &mut fixture,
+        &json!({REVERTED_AT: reverted}),
+        "300Mi",
+        resized,
+    );
+    fixture.check_skipped(SkipReason::RecentlyReverted);
 }
