@@ -22,7 +22,7 @@ const MODES: [(&str, &str); 3] = [
     ("cache", "Recreate"),
 ];
 
-/// What the updates of all pods changed, and how long they took.
+/// Requests of all pods before and after their updates, and the duration of these.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Updated {
     pub(crate) before: Amounts,

@@ -136,7 +136,7 @@ pub(crate) fn moves(before: &[SizedPod], after: &[SizedPod]) -> String {
     text
 }
 
-/// What was measured, with a line per step.
+/// The measured figures, with a line per step.
 pub(crate) fn figures(
     updated: &Updated,
     healed: &Healed,

@@ -28,7 +28,7 @@ pub trait Policy {
         let _ = (at, request);
     }
 
-    /// Whether an OOM kill raises the request at once. Not so where nobody changes it: each slot with
+    /// Whether an OOM kill raises the request at once. A provisioned request stays: each slot with
     /// more usage is one more OOM kill.
     fn is_raised_by_oom(&self) -> bool {
         true
