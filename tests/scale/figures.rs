@@ -1,4 +1,4 @@
-//! What is measured of a recommender, as a table with a column per measurement.
+//! Figures of a recommender, as a table with a column per measurement.
 
 use std::collections::BTreeMap;
 

@@ -28,7 +28,7 @@ const OUTSIDE_LOOP: &str = "MaintainCheckpoints";
 const LATENCY: &str = "vpa_recommender_execution_latency_seconds";
 const PROGRAM: &str = "recommender";
 
-/// How long the recommender knows the objects.
+/// Time for which the recommender knows the objects.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Age {
     /// It has no checkpoint of them: the bounds change in each round.

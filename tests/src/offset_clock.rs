@@ -71,7 +71,7 @@ impl OffsetClock {
 mod tests {
     use super::*;
 
-    /// What `date` prints with this clock, in seconds since 1970.
+    /// Output of `date` with this clock, in seconds since 1970.
     async fn date(clock: &OffsetClock) -> Result<i64> {
         let mut command = Command::new("date");
         command.arg("+%s");

@@ -1,4 +1,4 @@
-//! What screen readers need.
+//! Labels and elements that screen readers need.
 
 use anyhow::{Result, ensure};
 
