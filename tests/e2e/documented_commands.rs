@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::{another, kubectl_in, program, repository, repository_files};
+use e2e::{another, eventually, kubectl_in, program, repository, repository_files};
 use sandbox::Sandbox;
 use tokio::process::Command;
 
@@ -139,16 +139,17 @@ async fn the_documented_commands_run_as_they_are_written() -> Result<()> {
     sandbox.down().await
 }
 
-/// Checks that the pods of the quick start have a new size.
+/// Waits until the pods of the quick start have a new size: a restart replaces them one by one.
 async fn check_sizes(sandbox: &Sandbox) -> Result<()> {
     let requests =
         "get pods -n shop -o jsonpath={.items[*].spec.containers[*].resources.requests.cpu}";
-    let requests = kubectl_in(sandbox, requests).await?;
-    ensure!(
-        !requests.is_empty() && !requests.split(' ').any(|it| it == "2"),
-        "{requests}"
-    );
-    Ok(())
+    eventually("all pods have a new size", async || {
+        let requests = kubectl_in(sandbox, requests).await?;
+        let is_new = !requests.is_empty() && !requests.split(' ').any(|it| it == "2");
+        ensure!(is_new, "{requests}");
+        Ok(())
+    })
+    .await
 }
 
 #[test]
