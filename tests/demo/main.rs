@@ -1,8 +1,9 @@
 //! The main job on a real control plane, in five steps: a recorded day of usage is replayed fast
 //! for three workloads with plainly wrong requests; their pods are updated to the sizes of that
 //! day; a pod gets more memory after an OOM kill; a fourth workload is scaled up before its daily
-//! rise; and a busy node gets no more pods. The suite is installed by its chart. Every printed number
-//! is read from the cluster; a missed deadline ends the demonstration with an error.
+//! rise; and a busy node gets no more pods. The suite is installed by its chart. The OOM kill is
+//! reported as by a kubelet, and the CPU of nodes with the pods of the Job is computed; every other
+//! printed number is read from the cluster. A missed deadline ends the demonstration with an error.
 //!
 //! `KEEP=1` leaves everything running and prints commands to explore it. `SCREENSHOTS` names a folder
 //! for pictures of the pages, as the documents have them.

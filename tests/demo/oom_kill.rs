@@ -1,4 +1,4 @@
-//! The third step: a container is ended since its memory is used up, and its pod gets more at once.
+//! The third step: an OOM kill is reported as by a kubelet, and the pod gets more memory at once.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(crate) struct Healed {
 
 pub(crate) async fn watch(client: &Client) -> Result<Healed> {
     println!(
-        "3. A container of {WORKLOAD} uses up its memory, and is ended: an OOM kill. The pod gets more memory in place.\n"
+        "3. An OOM kill of a container of {WORKLOAD} is reported, as by a kubelet. The pod gets more memory in place.\n"
     );
     let pods = Api::<Pod>::namespaced(client.clone(), NAMESPACE);
     let autoscalers = Api::<VerticalPodAutoscaler>::namespaced(client.clone(), NAMESPACE);

@@ -24,7 +24,8 @@ const USED_BY_POD: f64 = 2000.0;
 /// The node that is busy, by `workloads.yaml`.
 const BUSY: &str = "node-0";
 
-/// CPU of the busy node in percent: before the Job, and with its pods as each scheduler placed them.
+/// CPU of the busy node in percent: measured before the Job, and expected with its pods as each scheduler
+/// placed them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placed {
     pub(crate) before: f64,
@@ -61,7 +62,7 @@ pub(crate) async fn watch(client: &Client, load_aware: &Scheduler) -> Result<Pla
     for (name, node) in &nodes {
         let with = |placed| {
             let pods = count(placed, name);
-            format!("{pods} pods: {:.0} % used", node.percent(pods))
+            format!("{pods} pods: {:.0} % expected", node.percent(pods))
         };
         println!(
             "  {name:<8} {:>12.0} % {:>7.0} %    {:>22}    {:>22}",
@@ -93,7 +94,7 @@ struct NodeCpu {
 }
 
 impl NodeCpu {
-    /// Usage in percent with this number of pods of the Job.
+    /// Measured usage and that of this number of pods of the Job, in percent.
     fn percent(&self, pods: usize) -> f64 {
         100.0 * (self.used + USED_BY_POD * pods as f64) / self.allocatable
     }

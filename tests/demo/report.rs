@@ -163,7 +163,7 @@ pub(crate) fn figures(
     );
     let _ = writeln!(
         text,
-        "  busy node  {:.0} % of its CPU used; with the pods of a Job {:.0} % by requests, {:.0} % by load",
+        "  busy node  {:.0} % of its CPU used; expected with the pods of a Job: {:.0} % by requests, {:.0} % by load",
         placed.before, placed.by_requests, placed.by_load
     );
     text
@@ -365,7 +365,7 @@ Over all pods: 10.8 cores and 10.5 GiB are reserved but not needed; 2.2 cores an
              sizes      14200m, 13.0 GiB -> 4260m, 6656 MiB: 70 % of the CPU saved, 50 % of the memory saved; within 2 s\n  \
              OOM kill   a new recommendation after 0.02 s, more memory in the same pod after 0.24 s\n  \
              rise       6 replicas in place of 2, ready 19 minutes before it\n  \
-             busy node  70 % of its CPU used; with the pods of a Job 95 % by requests, 70 % by load\n"
+             busy node  70 % of its CPU used; expected with the pods of a Job: 95 % by requests, 70 % by load\n"
         );
     }
 }
