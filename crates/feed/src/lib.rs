@@ -24,6 +24,7 @@ pub mod proto;
 pub mod publisher;
 mod quantities;
 pub mod recommendation;
+mod revision_times;
 pub mod server;
 pub mod topic;
 pub mod versioned_store;

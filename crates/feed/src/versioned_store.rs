@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use crate::revision_times::RevisionTimes;
+
 /// The name of a value.
 pub type Key = Arc<str>;
 
@@ -23,6 +25,7 @@ pub struct VersionedStore<V> {
     by_revision: BTreeMap<u64, Key>,
     /// Revision of the latest change.
     revision: u64,
+    times: RevisionTimes,
     deletions: usize,
     max_deletions: usize,
     /// Revision of the latest compacted deletion.
@@ -59,7 +62,8 @@ pub struct Step<V> {
     pub change: Change<V>,
     /// Number of changes replaced by later ones of the same keys.
     pub coalesced: u64,
-    /// Time of the oldest change in it.
+    /// Time of the oldest change that the reader has waited for, of coalesced ones too, up to a tenth
+    /// of a second late. `None` for a part of the full state.
     pub oldest: Option<Timestamp>,
 }
 
@@ -101,6 +105,7 @@ impl<V: Clone + PartialEq> VersionedStore<V> {
             entries: BTreeMap::new(),
             by_revision: BTreeMap::new(),
             revision: 0,
+            times: RevisionTimes::default(),
             deletions: 0,
             max_deletions,
             compacted: 0,
@@ -165,6 +170,7 @@ impl<V: Clone + PartialEq> VersionedStore<V> {
 
     fn put(&mut self, key: Key, value: Option<V>, now: Timestamp) {
         self.revision += 1;
+        self.times.record(self.revision, now);
         self.by_revision.insert(self.revision, key.clone());
         self.deletions += usize::from(value.is_none());
         if let Some(old) = self.entries.insert(
@@ -264,7 +270,7 @@ impl<V: Clone + PartialEq> VersionedStore<V> {
         fits: &mut impl FnMut(&V) -> bool,
     ) -> Option<Step<V>> {
         let mut reached = since;
-        let mut oldest = None;
+        let mut oldest = self.times.first_after(since);
         let (mut items, mut deleted) = (Vec::new(), Vec::new());
         for (revision, key) in self
             .by_revision
@@ -282,7 +288,8 @@ impl<V: Clone + PartialEq> VersionedStore<V> {
                 }
                 _ => break,
             }
-            oldest = oldest.or(Some(entry.changed_at));
+            let earlier = oldest.filter(|earlier| *earlier < entry.changed_at);
+            oldest = earlier.or(Some(entry.changed_at));
             reached = *revision;
         }
         let count = (items.len() + deleted.len()) as u64;

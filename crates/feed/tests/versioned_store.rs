@@ -157,7 +157,7 @@ fn changes_that_a_reader_is_too_slow_for_become_one_and_are_counted() {
         value: 100,
     });
     assert_eq!(step.change, Change::Apply(items.into()));
-    assert_eq!((step.coalesced, step.oldest), (198, Some(at(100))));
+    assert_eq!((step.coalesced, step.oldest), (198, Some(at(1))));
     assert_eq!(store.next(&mut cursor, |_| true), None);
 }
 

@@ -108,6 +108,15 @@ impl Replica {
             .sum()
     }
 
+    /// The sum of a histogram.
+    pub(crate) fn sum(&self, name: &str) -> f64 {
+        let families = self.registry.gather();
+        let family = families.iter().find(|family| family.name() == name);
+        family.expect(name).get_metric()[0]
+            .get_histogram()
+            .get_sample_sum()
+    }
+
     pub(crate) async fn client(
         &self,
         tls: Arc<ClientConfig>,

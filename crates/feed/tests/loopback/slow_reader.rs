@@ -1,13 +1,18 @@
 //! A reader that stops reading costs the server no memory and misses nothing.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use feed::client::connector;
 use feed::proto::WatchRecommendationsRequest;
+use feed::proto::feed_client::FeedClient;
 use feed::proto::recommendations_update::Change;
 use jiff::Timestamp;
+use tokio::time::{sleep, timeout};
+use tonic::transport::Endpoint;
 
-use crate::certificates::Authority;
-use crate::fixture::{Replica, recommendation};
+use crate::certificates::{Authority, SERVER};
+use crate::fixture::{LIMIT, Replica, recommendation, server_name};
 
 const OBJECTS: i64 = 10_000;
 const ROUNDS: i64 = 20;
@@ -15,6 +20,11 @@ const ROUNDS: i64 = 20;
 /// the server's buffer of 400 KiB, in messages of about 50 KiB here, plus a few in between. All
 /// rounds would make 800 messages.
 const MAX_AHEAD: f64 = 48.0;
+/// Window of a slow link in bytes: a few messages of one object.
+const WINDOW: u32 = 1 << 10;
+/// Time between two messages that are read, and changes in it.
+const WAITED: Duration = Duration::from_millis(200);
+const CHANGES: u32 = 10;
 
 fn round(round: i64) -> impl Iterator<Item = feed::Recommendation> {
     (0..OBJECTS).map(move |object| {
@@ -78,4 +88,34 @@ async fn a_reader_that_stops_reading_is_owed_the_last_state_only() {
     // The reset lists all objects once; changes in the part that was listed before follow once.
     assert!(read <= 2 * OBJECTS / 100, "{read} messages");
     assert!(replica.metric("plimsoll_feed_coalesced_total") > 0.0);
+}
+
+#[tokio::test]
+async fn a_message_that_waits_for_its_reader_is_late_in_the_lag() {
+    let authority = Authority::new();
+    let replica = Replica::start(&authority).await;
+    let term = replica.lead(1, [recommendation("uid", 1)]);
+    let tls = authority.named("plimsoll-updater");
+    let channel = Endpoint::from_shared(format!("https://{SERVER}"))
+        .unwrap()
+        .initial_stream_window_size(WINDOW)
+        .connect_with_connector(connector(&replica.address, tls, server_name()))
+        .await
+        .unwrap();
+    let mut client = FeedClient::new(channel);
+    let request = client.watch_recommendations(WatchRecommendationsRequest {});
+    let mut stream = request.await.unwrap().into_inner();
+
+    let read = timeout(LIMIT, async {
+        let mut millicores = 1;
+        while replica.sum("plimsoll_feed_lag_seconds") < WAITED.as_secs_f64() {
+            for _ in 0..CHANGES {
+                millicores += 1;
+                term.apply(recommendation("uid", millicores), Timestamp::now());
+                sleep(WAITED / CHANGES).await;
+            }
+            stream.message().await.unwrap().expect("the stream goes on");
+        }
+    });
+    read.await.expect("the messages are late");
 }
