@@ -228,3 +228,27 @@ pub enum SkipReason {
     /// that no Deployment controls.
     InvalidReplacement,
 }
+
+impl SkipReason {
+    /// All reasons.
+    pub const ALL: [Self; 18] = [
+        Self::TooFewReplicas,
+        Self::EvictionTolerance,
+        Self::DisruptionBudget,
+        Self::MultipleBudgets,
+        Self::BackingOff,
+        Self::RecentOomKill,
+        Self::EvictionIneffective,
+        Self::Settling,
+        Self::EvictionRequirements,
+        Self::KnownInfeasible,
+        Self::ResizePending,
+        Self::QosClass,
+        Self::ResizeRejected,
+        Self::RecentlyReverted,
+        Self::RollingUpdatePending,
+        Self::RollingUpdateRefused,
+        Self::RollingUpdateIneffective,
+        Self::InvalidReplacement,
+    ];
+}

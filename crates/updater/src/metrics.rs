@@ -16,7 +16,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use prometheus::{IntCounterVec, IntGauge, IntGaugeVec, Registry};
-use rollout::{Action, ActionKind, ActionOutcome, PauseReason, Plan, PodCounts, RecentPods};
+use rollout::{
+    Action, ActionKind, ActionOutcome, PauseReason, Plan, PodCounts, RecentPods, SkipReason,
+};
 use runtime::StepLatency;
 use view::{ObjectKey, View};
 
@@ -204,7 +206,6 @@ impl Metrics {
             &self.controlled,
             &self.evictable,
             &self.with_evictable,
-            &self.skipped,
             &self.paused_vpas,
         ] {
             gauge.reset();
@@ -272,7 +273,14 @@ impl Metrics {
         {
             self.paused_vpas.with_label_values(&[reason]).set(paused);
         }
-        for (reason, count) in counts(plan.skips.iter().map(|skip| skipped(skip.reason))) {
+        let reasons = SkipReason::ALL
+            .into_iter()
+            .map(|reason| (skipped(reason), 0));
+        let mut skips: BTreeMap<_, i64> = reasons.collect();
+        for skip in &plan.skips {
+            *skips.entry(skipped(skip.reason)).or_default() += 1;
+        }
+        for (reason, count) in skips {
             self.skipped.with_label_values(&[reason]).set(count);
         }
         classes.known.retain(|key, known| {
@@ -292,7 +300,16 @@ impl Metrics {
         let size = class.size.to_string();
         self.evicted
             .with_label_values(&[&size, class.mode, name, namespace]);
+        self.failed_evictions.with_label_values(&[
+            &size,
+            class.mode,
+            EVICTION_ERROR,
+            name,
+            namespace,
+        ]);
         self.resized.with_label_values(&[&size, name, namespace]);
+        self.failed_resizes
+            .with_label_values(&[&size, RESIZE_ERROR, name, namespace]);
     }
 
     fn forget(&self, ObjectKey { namespace, name }: &ObjectKey, class: Class) {

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::*;
 use crate::fixture;
-use rollout::{ActionReason, PodCounts};
+use rollout::{ActionReason, PodCounts, Skip};
 
 fn web() -> ObjectKey {
     ObjectKey::new("shop", "web")
@@ -26,9 +26,9 @@ fn plan(pods: usize) -> Plan {
     }
 }
 
-/// The sum of all series of evictions, and their number.
-fn evictions(metrics: &Metrics) -> (f64, usize) {
-    let families = metrics.evicted.collect();
+/// The sum of all series of a counter, and their number.
+fn counted(counter: &IntCounterVec) -> (f64, usize) {
+    let families = counter.collect();
     let series: Vec<_> = families.iter().flat_map(MetricFamily::get_metric).collect();
     (
         series
@@ -52,10 +52,47 @@ fn series_stay_until_the_vpa_object_is_deleted() {
     metrics.planned(&plan(1), &view, &mut classes);
     metrics.planned(&Plan::default(), &view, &mut classes);
     metrics.finished(&fixture::eviction(ActionReason::Drift), &done, &mut classes);
-    assert_eq!(evictions(&metrics), (2.0, 2));
+    assert_eq!(counted(&metrics.evicted), (2.0, 2));
 
     metrics.planned(&Plan::default(), &View::default(), &mut classes);
-    assert_eq!(evictions(&metrics), (0.0, 0));
+    assert_eq!(counted(&metrics.evicted), (0.0, 0));
+}
+
+#[test]
+fn failures_are_zero_before_the_first_one_and_each_reason_has_a_number_of_pods() {
+    let mut view = View::default();
+    view.vpas.apply(Arc::new(fixture::vpa(&json!({}))));
+    let metrics = Metrics::register(&Registry::new()).expect("names are valid");
+    let mut classes = SizeClasses::default();
+    let skip = Skip {
+        vpa: web(),
+        pod: ObjectKey::new("shop", "web-0"),
+        reason: SkipReason::DisruptionBudget,
+    };
+    let skips = Plan {
+        skips: vec![Arc::new(skip)],
+        ..plan(2)
+    };
+    metrics.planned(&skips, &view, &mut classes);
+    for counter in [&metrics.failed_evictions, &metrics.failed_resizes] {
+        assert_eq!(counted(counter), (0.0, 1));
+    }
+    let pods = |reason| {
+        let gauge = metrics
+            .skipped
+            .get_metric_with_label_values(&[skipped(reason)]);
+        gauge.expect("the label is valid").get()
+    };
+    assert_eq!(pods(SkipReason::DisruptionBudget), 1);
+    let series = metrics.skipped.collect();
+    assert_eq!(series[0].get_metric().len(), SkipReason::ALL.len());
+
+    metrics.planned(&plan(2), &view, &mut classes);
+    assert_eq!(pods(SkipReason::DisruptionBudget), 0);
+    metrics.planned(&Plan::default(), &View::default(), &mut classes);
+    for counter in [&metrics.failed_evictions, &metrics.failed_resizes] {
+        assert_eq!(counted(counter), (0.0, 0));
+    }
 }
 
 #[test]
