@@ -86,9 +86,12 @@ pub(crate) async fn measure(sandbox: &Sandbox, vpas: usize, age: Age) -> Result<
         Ok(())
     })
     .await?;
+    let all = started.elapsed().as_secs_f64();
+    let first = steps(&scrape(&leader).await?)?;
+    let first = first.get(UPDATE).copied().unwrap_or_default();
     println!(
-        "  {age} objects: all had a recommendation {:.0} s after the deployment",
-        started.elapsed().as_secs_f64()
+        "  {age} objects: all had a recommendation {all:.0} s after the deployment; {} rounds wrote statuses for {:.1} s",
+        first.count, first.sum
     );
     rounds(&leader, &BTreeMap::new(), ROUNDS_BEFORE).await?;
 
