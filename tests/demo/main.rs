@@ -8,6 +8,7 @@
 //! `KEEP=1` leaves everything running and prints commands to explore it. `SCREENSHOTS` names a folder
 //! for pictures of the pages, as the documents have them.
 
+mod dashboards;
 mod day;
 mod observe;
 mod oom_kill;
@@ -25,7 +26,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::benchmark::exit_code;
-use e2e::program;
+use e2e::{Prometheus, program};
 use sandbox::{Options, Sandbox};
 use tokio::time::Instant;
 
@@ -88,6 +89,10 @@ async fn show(sandbox: &Sandbox) -> Result<()> {
     let load_aware = setup::deploy(sandbox)
         .await
         .context("install the suite and the workloads")?;
+    let prometheus = Prometheus::scrape_programs(sandbox).await?;
+    dashboards::forward_metrics(sandbox, &client)
+        .await
+        .context("start another provider of metrics")?;
     // Usage goes on with another such day after the first, so that the pods of the second step use
     // something.
     let _players = day::play(&client)?;
@@ -104,9 +109,12 @@ async fn show(sandbox: &Sandbox) -> Result<()> {
     let placed = placement::watch(&client, &load_aware)
         .await
         .context("5. place by load")?;
+    let panels = dashboards::check(&client, &prometheus)
+        .await
+        .context("query the dashboards")?;
     let page = page::write(&rows).await.context("write the page")?;
     println!(
-        "\n{}  page       {}, the recorded day by plimsoll report",
+        "\n{}  panels     {panels}\n  page       {}, the recorded day by plimsoll report",
         report::figures(&updated, &healed, &scaled, &placed),
         page.display()
     );

@@ -7,6 +7,7 @@ mod faults;
 mod program_faults;
 mod prometheus;
 mod rules;
+mod slow_readers;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

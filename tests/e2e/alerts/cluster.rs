@@ -12,8 +12,8 @@ use e2e::deployment::{EXTENDER, SUITE, SYSTEM, deploy, prometheus_variables, rep
 use e2e::remote_write::{DailyCpu, Receiver};
 use e2e::scheduler::{Scheduler, with_extender};
 use e2e::{
-    Namespace, another_with_prometheus, apply, eventually, extender_certificate, kubectl_in,
-    requests, target, usage, with, workload,
+    Namespace, Prometheus, another_with_prometheus, apply, eventually, extender_certificate,
+    kubectl_in, requests, target, usage, with, workload,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::jiff::Timestamp;
@@ -22,7 +22,7 @@ use sandbox::Sandbox;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::prometheus::Prometheus;
+use super::prometheus::{firing, watch_programs};
 
 const DAY: i64 = 86_400;
 /// Days of history of the scaled workloads.
@@ -51,7 +51,7 @@ impl Cluster {
     pub(crate) async fn start() -> Result<Self> {
         let sandbox = another_with_prometheus("alerts").await?;
         let client = sandbox.client().await?;
-        let prometheus = Prometheus::watch_programs(&sandbox).await?;
+        let prometheus = watch_programs(&sandbox).await?;
         let variables = [
             [
                 "PLIMSOLL_RECOMMENDER_PROMETHEUS_ADDRESS",
@@ -151,7 +151,7 @@ impl Cluster {
         let mut missing: Vec<&str> = names.to_vec();
         eventually(&format!("{names:?} fire"), async || {
             go_on().await?;
-            let firing = self.prometheus.firing().await?;
+            let firing = firing(&self.prometheus).await?;
             missing.retain(|name| !firing.contains(*name));
             ensure!(missing.is_empty(), "{missing:?} do not, {firing:?} do");
             Ok(())
@@ -165,7 +165,7 @@ impl Cluster {
     /// Waits until these alerts do not fire.
     pub(crate) async fn clear(&self, names: &[&str]) -> Result<()> {
         eventually(&format!("{names:?} are cleared"), async || {
-            let firing = self.prometheus.firing().await?;
+            let firing = firing(&self.prometheus).await?;
             let left: Vec<_> = names
                 .iter()
                 .filter(|name| firing.contains(**name))
@@ -185,7 +185,7 @@ impl Cluster {
     /// Waits until no alert fires.
     pub(crate) async fn quiet(&self) -> Result<()> {
         eventually("no alert fires", async || {
-            let firing = self.prometheus.firing().await?;
+            let firing = firing(&self.prometheus).await?;
             ensure!(firing.is_empty(), "{firing:?} fire");
             Ok(())
         })

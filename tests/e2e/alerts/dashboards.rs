@@ -1,63 +1,20 @@
-//! The dashboards of `deploy/dashboards`: their panels and queries.
+//! The panels of the dashboards of `deploy/dashboards`.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::repository;
+use e2e::dashboards::{Query, dashboards, queries, read};
 use serde_json::{Value, json};
 
-use super::rules::parse;
 use super::run_promtool;
 
 const DATA_SOURCE: &str = "${datasource}";
-
-/// A query of a panel.
-#[derive(Debug)]
-pub(crate) struct Query {
-    /// Dashboard and panel.
-    pub(crate) panel: String,
-    pub(crate) text: String,
-}
-
-fn dashboards() -> Result<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(repository().join("deploy/dashboards"))?;
-    entries.map(|entry| Ok(entry?.path())).collect()
-}
-
-/// The queries of all panels. Variables of Grafana are replaced: the interval of rates, and others by
-/// all values.
-pub(crate) fn queries(rate_interval: &str) -> Result<Vec<Query>> {
-    let mut queries = Vec::new();
-    for path in dashboards()? {
-        let dashboard = parse(&path)?;
-        let title = dashboard["title"].as_str().context("a title")?.to_owned();
-        for panel in dashboard["panels"].as_array().context("panels")? {
-            for target in panel["targets"].as_array().into_iter().flatten() {
-                let mut text = target["expr"].as_str().context("a query")?.to_owned();
-                text = text.replace("$__rate_interval", rate_interval);
-                for variable in dashboard["templating"]["list"]
-                    .as_array()
-                    .context("variables")?
-                {
-                    let name = variable["name"].as_str().context("a name")?;
-                    text = text.replace(&format!("${name}"), ".*");
-                }
-                ensure!(!text.contains('$'), "{title}: {text}");
-                let panel = format!("{title}: {}", panel["title"]);
-                queries.push(Query { panel, text });
-            }
-        }
-    }
-    ensure!(!queries.is_empty(), "no queries");
-    Ok(queries)
-}
 
 #[test]
 fn every_panel_says_what_it_shows() -> Result<()> {
     let mut uids = BTreeSet::new();
     for path in dashboards()? {
-        let dashboard = parse(&path)?;
+        let dashboard = read(&path)?;
         let name = path.file_stem().context("a name")?.to_string_lossy();
         assert_eq!(dashboard["uid"], format!("plimsoll-{name}"));
         ensure!(uids.insert(dashboard["uid"].to_string()), "{name}");
