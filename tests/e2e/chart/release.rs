@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::deployment::{SUITE, SYSTEM, all_ready};
-use e2e::{Namespace, another, eventually, kubectl_in, requests, target, workload};
+use e2e::{Namespace, another, apply, eventually, kubectl_in, requests, target, workload};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Pod, Service, ServiceAccount};
@@ -125,8 +125,14 @@ async fn a_release_changes_its_mode_and_leaves_nothing_but_the_objects() -> Resu
     let target = &kept["status"]["recommendation"]["containerRecommendations"][0]["target"];
     assert_eq!(target["cpu"], "25m", "{kept:#}");
 
-    // The definitions that the uninstalled release left are no obstacle.
-    upgrade(&helm, &client, &[]).await?;
+    // Neither definitions that the uninstalled release left are an obstacle, nor an API that another
+    // program had and a migration moved.
+    apply(
+        &sandbox,
+        "deploy/components/custom-metrics-api/api-services.yaml",
+    )
+    .await?;
+    upgrade(&helm, &client, &["mode=all"]).await?;
     sandbox.down().await
 }
 
