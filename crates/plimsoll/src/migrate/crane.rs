@@ -7,7 +7,7 @@ use kube::api::DynamicObject;
 use metric_routes::api_service::API_SERVICES;
 
 use super::facts::{API_SERVICE, Facts, Kind, Source, installer, name_of};
-use super::plan::{Migration, Verdict, install, save_api_services, uninstall, verify};
+use super::plan::{Migration, Verdict, install, uninstall, verify, without_api_services};
 
 const EHPA: Kind = Kind {
     group: "autoscaling.crane.io",
@@ -75,7 +75,7 @@ const LEFT: [(Kind, &str); 4] = [
 /// Crane.
 pub(crate) const SOURCE: Source = Source {
     product: "Crane",
-    images: &["craned", "metric-adapter", "crane-agent"],
+    images: &["craned", "metric-adapter"],
     kinds: &[
         EHPA,
         EVPA,
@@ -174,11 +174,13 @@ fn is_cranes(configuration: &DynamicObject, facts: &Facts) -> bool {
 }
 
 fn steps(facts: &Facts, migration: &mut Migration) {
-    let installed: Vec<&str> = [&EHPA, &EVPA]
+    let installed: Vec<String> = [&EHPA, &EVPA]
         .into_iter()
         .chain(LEFT.iter().map(|(kind, _)| kind))
         .filter(|kind| facts.objects.contains_key(kind.name))
-        .map(|kind| kind.plural)
+        .map(|kind| kind.plural.to_owned())
+        .chain(facts.definitions.iter().map(kube::ResourceExt::name_any))
+        .filter(|name| *name != format!("{}.{}", EHPA.plural, EHPA.group))
         .collect();
     if !installed.is_empty() {
         migration.step(
@@ -215,7 +217,7 @@ fn steps(facts: &Facts, migration: &mut Migration) {
             undo,
         );
     }
-    let services: Vec<&str> = API_SERVICES
+    let services: Vec<String> = API_SERVICES
         .into_iter()
         .filter(|name| {
             facts.owner(name).is_some_and(|owner| {
@@ -224,35 +226,34 @@ fn steps(facts: &Facts, migration: &mut Migration) {
                 facts.deployments.iter().any(in_namespace)
             })
         })
+        .map(str::to_owned)
         .collect();
-    if !services.is_empty() {
-        migration.step(
-            "Save the APIService objects",
-            "They are the way back.",
-            [save_api_services(&services.join(" "), "apiservices.yaml")],
-            [],
-        );
-    }
+    migration.save_api_services(&services);
     migration.stop(
         "Stop craned",
-        "HPAs keep their replicas: a forecast that is missing or old never scales down. Leave metric-adapter running until the next step.",
+        "HPAs keep their replicas: a forecast that is missing or old never scales down. metric-adapter runs until the adapter serves its metrics.",
         facts.running("craned"),
     );
-    let mut undo = vec![uninstall(facts)];
-    if !services.is_empty() {
-        undo.push("kubectl replace -f apiservices.yaml".to_owned());
-    }
+    let without = without_api_services(&services);
+    let arguments = format!(" --set prometheus.address=ADDRESS{without}");
     migration.step(
         "Install the suite",
-        "The overlay has the components horizontal and prometheus: forecasts need the history. Its APIService objects point at the adapter, which serves the same metrics.",
-        [install(), verify(), "kubectl get ehpa,hpa -A".to_owned()],
-        undo,
+        "ADDRESS is that of Prometheus: forecasts need the history. An overlay has the components horizontal and prometheus, and none of the metrics APIs yet.",
+        [
+            install(facts, "horizontal", &arguments),
+            verify(),
+            "kubectl get ehpa,hpa -A".to_owned(),
+        ],
+        [uninstall(facts)],
     );
+    migration.move_api_services(&services);
     migration.stop(
-        "Stop metric-adapter and the agents",
-        "They serve nothing since the step before.",
-        facts
-            .running("metric-adapter")
-            .chain(facts.running("crane-agent")),
+        "Stop metric-adapter",
+        "The adapter serves the same metrics.",
+        facts.running("metric-adapter"),
+    );
+    migration.notes.push(
+        "Crane's agents on the nodes (a DaemonSet) are not part of the plan: nothing here uses them."
+            .to_owned(),
     );
 }

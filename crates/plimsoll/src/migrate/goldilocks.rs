@@ -26,6 +26,8 @@ pub(crate) const SOURCE: Source = Source {
 };
 /// Prefix of Goldilocks' labels and annotations.
 const PREFIX: &str = "goldilocks.fairwinds.com";
+/// Values of labels that mean yes to Goldilocks, those of Go's `strconv.ParseBool`.
+const TRUE: [&str; 6] = ["1", "t", "T", "true", "TRUE", "True"];
 /// Name of the policies.
 const POLICY: &str = "from-goldilocks";
 
@@ -37,7 +39,7 @@ pub(crate) fn migration(facts: &Facts) -> Migration {
     for (name, namespace) in &namespaces {
         let mut verdict = Verdict::Changed;
         let mut reason = format!(
-            "{} VPA objects become those of a SizingPolicy with updateMode {}",
+            "{} VPA objects give way to those of a SizingPolicy with updateMode {}",
             namespace.vpas, namespace.mode
         );
         if let Some(error) = &namespace.invalid {
@@ -81,7 +83,8 @@ fn namespaces(facts: &Facts) -> BTreeMap<String, Namespace> {
     for object in facts.of(&NAMESPACE) {
         let enabled = object.labels().get(&format!("{PREFIX}/enabled"));
         let vpas = counts.get(&object.name_any()).copied().unwrap_or(0);
-        if vpas > 0 || enabled.is_some_and(|enabled| enabled == "true") {
+        let is_enabled = |text: &String| TRUE.contains(&text.as_str());
+        if vpas > 0 || enabled.is_some_and(is_enabled) {
             namespaces.insert(object.name_any(), settings(object, vpas));
         }
     }
@@ -94,10 +97,11 @@ fn is_by_goldilocks(vpa: &DynamicObject) -> bool {
 }
 
 fn settings(namespace: &DynamicObject, vpas: usize) -> Namespace {
+    // An annotation precedes the label of the same name, as with Goldilocks.
     let setting = |name: &str| {
         let key = format!("{PREFIX}/{name}");
-        let annotation = namespace.annotations().get(&key);
-        namespace.labels().get(&key).or(annotation)
+        let label = namespace.labels().get(&key);
+        namespace.annotations().get(&key).or(label)
     };
     let mut invalid = None;
     let policy = setting("vpa-resource-policy");
@@ -119,12 +123,15 @@ fn settings(namespace: &DynamicObject, vpas: usize) -> Namespace {
             _ => "Off",
         },
         resource_policy,
-        min_replicas: setting("vpa-min-replicas").and_then(|text| text.parse().ok()),
+        min_replicas: setting("vpa-min-replicas")
+            .and_then(|text| text.parse().ok())
+            .filter(|replicas| *replicas > 0),
         invalid,
     }
 }
 
-/// VPA objects whose mode differs from their namespace's, by a label of the workload.
+/// VPA objects whose mode or `resourcePolicy` differs from their namespace's, by a label of the
+/// workload.
 fn overrides(facts: &Facts, migration: &mut Migration) {
     let namespaces = namespaces(facts);
     for vpa in facts.of(&VPA).iter().filter(|vpa| is_by_goldilocks(vpa)) {
@@ -138,6 +145,11 @@ fn overrides(facts: &Facts, migration: &mut Migration) {
                 "its mode {mode} is not the namespace's {}: write a second SizingPolicy with a selector for this workload",
                 namespace.mode
             );
+            migration.item(VPA.name, vpa, Verdict::Manual, reason);
+        }
+        let of_namespace = namespace.resource_policy.as_ref().unwrap_or(&Value::Null);
+        if vpa.data["spec"]["resourcePolicy"] != *of_namespace {
+            let reason = "its resourcePolicy is not the namespace's: write a second SizingPolicy with a selector for this workload";
             migration.item(VPA.name, vpa, Verdict::Manual, reason);
         }
     }
@@ -171,9 +183,14 @@ fn hand_over(name: &str, namespace: &Namespace, migration: &mut Migration) {
         commands.push(format!("kubectl delete vpa -n {name} -l {label}={value}"));
         undo.push(format!("kubectl create -f {file}"));
     }
-    commands.push(format!(
-        "kubectl get sizingpolicy {POLICY} -n {name}    # SELECTED equals MANAGED"
-    ));
+    commands.extend([
+        format!(
+            "kubectl wait sizingpolicy/{POLICY} -n {name} --for=condition=Ready --timeout=1m"
+        ),
+        format!(
+            "kubectl get sizingpolicy {POLICY} -n {name}    # SELECTED is MANAGED plus CONFLICTS, which have a VPA of yours"
+        ),
+    ]);
     migration.step(
         format!("Hand over the namespace {name}"),
         "The policy creates a VPA for each workload without one, so the old objects go right after it. Histories begin again unless the recommender reads Prometheus; with less than a day of usage a request is only raised.",

@@ -28,6 +28,8 @@ const SCALED_JOB: Kind = Kind {
     name: "ScaledJob",
     plural: "scaledjobs",
 };
+/// `ConfigMap` with KEDA's CA, in the namespace of the suite.
+const CA: &str = "keda-ca";
 /// KEDA.
 pub(crate) const SOURCE: Source = Source {
     product: "KEDA",
@@ -57,8 +59,8 @@ pub(crate) fn migration(facts: &Facts) -> Migration {
     if !is_routed {
         migration.step(
             "Install the suite",
-            "Schedules and predictions need the components horizontal and the adapter.",
-            [install(), verify()],
+            "An overlay has the component horizontal and the adapter.",
+            [install(facts, "horizontal", ""), verify()],
             [uninstall(facts)],
         );
     }
@@ -122,7 +124,7 @@ fn route(facts: &Facts, present: &DynamicObject, service: &ObjectName, migration
     let ObjectName { namespace, name } = service;
     let system = &facts.system_namespace;
     let routes = format!(
-        "cat > routes.yaml <<'EOF'\nupstreams:\n- name: keda\n  service: {{namespace: {namespace}, name: {name}, port: {}}}\n  caFile: keda.crt\nEOF",
+        "cat > routes.yaml <<'EOF'\nupstreams:\n- name: keda\n  service: {{namespace: {namespace}, name: {name}, port: {}}}\n  caFrom: {{configMap: {{namespace: {system}, name: {CA}}}}}\nEOF",
         port.unwrap_or(443)
     );
     let bundle = present.data["spec"]["caBundle"].as_str();
@@ -139,7 +141,7 @@ fn route(facts: &Facts, present: &DynamicObject, service: &ObjectName, migration
     };
     migration.step(
         "Write the route to KEDA",
-        "The adapter asks KEDA for each metric of a ScaledObject. To follow a new CA of KEDA, write caFrom in place of caFile (docs/routes.md).",
+        "The adapter asks KEDA for each metric of a ScaledObject. To follow a new CA of KEDA, name its Secret in caFrom (docs/routes.md).",
         [
             bundle,
             routes,
@@ -148,17 +150,18 @@ fn route(facts: &Facts, present: &DynamicObject, service: &ObjectName, migration
                 "kubectl create namespace {system} --dry-run=client -o yaml | kubectl apply -f -"
             ),
             format!(
-                "kubectl create configmap plimsoll-metric-routes -n {system} --from-file=routes.yaml --from-file=keda.crt --dry-run=client -o yaml | kubectl apply -f -"
+                "kubectl create configmap {CA} -n {system} --from-file=ca.crt=keda.crt --dry-run=client -o yaml | kubectl apply -f -"
             ),
         ],
-        [format!(
-            "kubectl delete configmap plimsoll-metric-routes -n {system}"
-        )],
+        [format!("kubectl delete configmap {CA} -n {system}")],
     );
     migration.step(
         "Install the suite without its APIService of external metrics",
-        "The overlay has the component metric-routes, and a patch that deletes the APIService (docs/routes.md). KEDA still serves all external metrics.",
-        [install(), verify()],
+        "The chart leaves the API to KEDA, which still serves all external metrics. An overlay has the component metric-routes, the right to read the ConfigMap with the CA, and a patch that deletes the APIService (docs/routes.md).",
+        [
+            install(facts, "horizontal", " --set-file adapter.routes=routes.yaml"),
+            verify(),
+        ],
         [uninstall(facts)],
     );
     migration.step(
@@ -193,7 +196,7 @@ fn scaled_object(object: &DynamicObject, migration: &mut Migration) {
                 [
                     format!("{annotate}=true"),
                     apply(&ehpa),
-                    format!("kubectl get hpa ehpa-{name} -n {namespace}"),
+                    format!("kubectl wait hpa/ehpa-{name} -n {namespace} --for=create --timeout=1m"),
                 ],
                 [
                     format!("kubectl delete ehpa {name} -n {namespace}"),

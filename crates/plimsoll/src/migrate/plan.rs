@@ -3,6 +3,7 @@
 
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
+use metric_routes::api_service::API_SERVICES;
 use serde::Serialize;
 
 use super::facts::{Facts, installer, name_of, replicas};
@@ -201,17 +202,94 @@ pub(crate) fn save_api_services(names: &str, file: &str) -> String {
     format!("kubectl get apiservice {names} -o yaml | sed '/^ *resourceVersion:/d' > {file}")
 }
 
-/// The command that installs the suite.
-pub(crate) fn install() -> String {
-    "kubectl apply --server-side -k deploy/crds && kubectl apply --server-side -k OVERLAY    # your overlay of deploy/overlays/vertical, horizontal or all".to_owned()
-}
-
-/// The command that stops the suite.
-pub(crate) fn uninstall(facts: &Facts) -> String {
+/// The command that installs the suite in a mode of the chart, or adds it to that of the present
+/// release, with more arguments.
+pub(crate) fn install(facts: &Facts, mode: &str, arguments: &str) -> String {
+    let other = match mode {
+        "vertical" => "adapter",
+        _ => "updater",
+    };
+    let mode = if facts.runs_own(other) { "all" } else { mode };
     format!(
-        "kubectl scale deployment -n {} -l app.kubernetes.io/part-of=plimsoll --replicas=0",
+        "helm upgrade plimsoll deploy/chart --install -n {} --create-namespace --reset-then-reuse-values --set global.imageRegistry=REGISTRY/plimsoll --set mode={mode}{arguments}    # REGISTRY has your images; or your overlay of deploy/overlays/{mode}",
         facts.system_namespace
     )
+}
+
+/// The command that reverts [`install`].
+pub(crate) fn uninstall(facts: &Facts) -> String {
+    let command = if facts.suite.is_empty() {
+        "uninstall"
+    } else {
+        "rollback"
+    };
+    format!("helm {command} plimsoll -n {}", facts.system_namespace)
+}
+
+/// Arguments of [`install`] with which the release leaves the APIs of these `APIService` objects to
+/// their providers.
+pub(crate) fn without_api_services(names: &[String]) -> String {
+    let apis = apis(names).into_iter();
+    let arguments = apis.map(|api| format!(" --set adapter.apiServices.{api}=false"));
+    arguments.collect::<Vec<_>>().concat()
+}
+
+/// The metrics APIs of these `APIService` objects.
+fn apis(names: &[String]) -> Vec<&'static str> {
+    let is_named = |api: &&str| {
+        let group = format!("{api}.metrics.k8s.io");
+        names.iter().any(|name| name.ends_with(&group))
+    };
+    let apis = ["custom", "external"].into_iter();
+    apis.filter(is_named).collect()
+}
+
+/// File of the saved `APIService` objects.
+const SAVED_API_SERVICES: &str = "apiservices.yaml";
+
+impl Migration {
+    /// Adds a step that saves these `APIService` objects; none without any.
+    pub(crate) fn save_api_services(&mut self, names: &[String]) {
+        if !names.is_empty() {
+            self.step(
+                "Save the APIService objects",
+                "They are the way back.",
+                [save_api_services(&names.join(" "), SAVED_API_SERVICES)],
+                [],
+            );
+        }
+    }
+
+    /// Adds a step that points these `APIService` objects at the adapter; none without any.
+    pub(crate) fn move_api_services(&mut self, names: &[String]) {
+        let moved = apis(names);
+        if moved.is_empty() {
+            return;
+        }
+        let files = moved
+            .iter()
+            .map(|api| format!(" -f deploy/components/{api}-metrics-api/api-services.yaml"));
+        let files = files.collect::<Vec<_>>().concat();
+        let is_new = |name: &&&str| {
+            moved.iter().any(|api| name.contains(&format!(".{api}.")))
+                && !names.iter().any(|saved| saved == **name)
+        };
+        let new: Vec<&str> = API_SERVICES.iter().filter(is_new).copied().collect();
+        let mut undo = vec![format!("kubectl replace -f {SAVED_API_SERVICES}")];
+        if !new.is_empty() {
+            undo.push(format!("kubectl delete apiservice {}", new.join(" ")));
+        }
+        self.step(
+            "Move the APIService objects",
+            "HPAs keep their replicas while a value is missing. Look at the condition ScalingActive of each HPA afterwards.",
+            [
+                format!("kubectl apply --server-side --force-conflicts{files}"),
+                "kubectl wait apiservice -l app.kubernetes.io/name=adapter --for=condition=Available --timeout=1m".to_owned(),
+                "kubectl get hpa -A".to_owned(),
+            ],
+            undo,
+        );
+    }
 }
 
 /// The command that waits for the suite.

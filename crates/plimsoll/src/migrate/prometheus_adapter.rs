@@ -6,7 +6,7 @@ use metric_routes::api_service::API_SERVICES;
 use promql::rules::RuleSet;
 
 use super::facts::{API_SERVICE, Facts, Source, arguments, name_of};
-use super::plan::{Migration, Verdict, install, save_api_services, uninstall, verify};
+use super::plan::{Migration, Verdict, install, uninstall, verify, without_api_services};
 use crate::installation::ObjectName;
 use crate::output::printable;
 
@@ -118,19 +118,12 @@ fn steps(
     moved: &[String],
     migration: &mut Migration,
 ) {
-    if !moved.is_empty() {
-        migration.step(
-            "Save the APIService objects",
-            "They are the way back.",
-            [save_api_services(&moved.join(" "), "apiservices.yaml")],
-            [],
-        );
-    }
+    migration.save_api_services(moved);
     for (map, entry, _) in files {
         let ObjectName { namespace, name } = name_of(map);
         migration.step(
             format!("Take over the rules of {namespace}/{name}"),
-            "The component rules reads them from config.yaml.",
+            "The adapter reads the same file.",
             [
                 format!(
                     "kubectl get configmap {name} -n {namespace} -o jsonpath='{{.data.{}}}' > config.yaml",
@@ -141,7 +134,7 @@ fn steps(
             [],
         );
     }
-    let mut reason = "The overlay has the component rules with config.yaml, and none of the components custom-metrics-api and external-metrics-api (docs/routes.md). prometheus-adapter still serves all metrics.".to_owned();
+    let mut reason = "ADDRESS is that of Prometheus. An overlay has the component rules with config.yaml, and none of the components custom-metrics-api and external-metrics-api. prometheus-adapter still serves all metrics.".to_owned();
     for deployment in &facts.deployments {
         let flags: Vec<&str> = arguments(deployment)
             .into_iter()
@@ -163,41 +156,21 @@ fn steps(
             );
         }
     }
+    let mut arguments = " --set prometheus.address=ADDRESS".to_owned();
+    if !files.is_empty() {
+        arguments += " --set-file adapter.rules=config.yaml";
+    }
+    arguments += &without_api_services(moved);
     migration.step(
         "Install the suite without its APIService objects",
         reason,
-        [install(), verify()],
+        [install(facts, "horizontal", &arguments), verify()],
         [uninstall(facts)],
     );
-    if !moved.is_empty() {
-        migration.step(
-            "Move the APIService objects",
-            "HPAs keep their replicas while a value is missing. Look at the condition ScalingActive of each HPA afterwards.",
-            [
-                format!("kubectl apply --server-side --force-conflicts {}", registrations(moved)),
-                "kubectl wait apiservice -l app.kubernetes.io/name=adapter --for=condition=Available --timeout=1m".to_owned(),
-                "kubectl get hpa -A".to_owned(),
-            ],
-            ["kubectl replace -f apiservices.yaml".to_owned()],
-        );
-    }
+    migration.move_api_services(moved);
     migration.stop(
         "Stop prometheus-adapter",
         "It serves nothing since the step before.",
         &facts.deployments,
     );
-}
-
-/// The files of the `APIService` objects that take the place of these.
-fn registrations(moved: &[String]) -> String {
-    let components = ["custom-metrics-api", "external-metrics-api"];
-    let is_moved = |component: &&str| {
-        let group = component.trim_end_matches("-metrics-api");
-        moved
-            .iter()
-            .any(|name| name.ends_with(&format!("{group}.metrics.k8s.io")))
-    };
-    let files = components.into_iter().filter(is_moved);
-    let files = files.map(|name| format!("-f deploy/components/{name}/api-services.yaml"));
-    files.collect::<Vec<_>>().join(" ")
 }

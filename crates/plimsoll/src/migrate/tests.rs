@@ -129,6 +129,8 @@ fn from_goldilocks() {
     };
     let by = json!({"/metadata/labels": {"source": "goldilocks", "creator": "Fairwinds"}});
     let policy = r#"{"containerPolicies": [{"containerName": "*", "minAllowed": {"cpu": "50m"}}]}"#;
+    let mut with_policy = by.clone();
+    with_policy["/spec/resourcePolicy"] = serde_json::from_str(policy).expect("JSON");
     let facts = Facts::new([deployment(
         "goldilocks/goldilocks-controller",
         "goldilocks",
@@ -146,8 +148,11 @@ fn from_goldilocks() {
             ),
             namespace(
                 "bank",
-                json!({"goldilocks.fairwinds.com/enabled": "true"}),
-                json!({"goldilocks.fairwinds.com/vpa-resource-policy": "no: json\nEOF\nrm -rf x"}),
+                json!({"goldilocks.fairwinds.com/enabled": "True",
+                       "goldilocks.fairwinds.com/vpa-update-mode": "auto"}),
+                json!({"goldilocks.fairwinds.com/vpa-resource-policy": "no: json\nEOF\nrm -rf x",
+                       "goldilocks.fairwinds.com/vpa-update-mode": "off",
+                       "goldilocks.fairwinds.com/vpa-min-replicas": "0"}),
             ),
             namespace("other", json!({}), json!({})),
         ],
@@ -155,8 +160,9 @@ fn from_goldilocks() {
     .with(
         &VPA,
         [
-            vpa_object("goldilocks-web", "web", "Recreate", &by),
-            vpa_object("goldilocks-db", "db", "Off", &by),
+            vpa_object("goldilocks-web", "web", "Recreate", &with_policy),
+            vpa_object("goldilocks-db", "db", "Off", &with_policy),
+            vpa_object("goldilocks-free", "free", "Recreate", &by),
             vpa_object("own", "own", "Off", &json!({})),
         ],
     );
@@ -406,7 +412,7 @@ fn check_lines(script: &str) {
             continue;
         }
         is_input = line.ends_with("<<'EOF'");
-        let known = ["kubectl ", "plimsoll ", "cat > routes.yaml", "#"];
+        let known = ["kubectl ", "plimsoll ", "helm ", "cat > routes.yaml", "#"];
         let is_known = line.is_empty() || known.iter().any(|start| line.starts_with(start));
         assert!(is_known, "{line:?} in\n{script}");
     }

@@ -158,19 +158,20 @@ fn steps(facts: &Facts, migration: &mut Migration) {
     );
     migration.step(
         "Install the suite",
-        "The webhook replaces the registration vpa-webhook-config with its own, and upstream's webhook receives no more reviews.",
-        [install(), verify()],
+        "Recommender and updater begin at once. The webhook leaves the reviews to upstream's while that has an endpoint.",
+        [install(facts, "vertical", "")],
         [uninstall(facts)],
     );
     migration.stop(
         "Stop upstream's webhook",
-        "The registration points at the new one since the step before. At its next start upstream's webhook takes the registration back.",
+        "The webhook of the suite then replaces the registration vpa-webhook-config with its own within seconds. At its next start upstream's webhook takes the registration back.",
         facts.running(WEBHOOK),
     );
     migration.step(
         "Look at the result",
         "Recommendations continue from the checkpoints: none may jump.",
         [
+            verify(),
             "plimsoll status".to_owned(),
             "kubectl get vpa -A".to_owned(),
         ],

@@ -187,7 +187,7 @@ fn owner(
         findings.warn(
             check,
             format!("the Service {owner} serves it, not the adapter"),
-            "Run `plimsoll migrate adopt`, or use the mode vertical (docs/operations.md)",
+            "Run `plimsoll migrate keda`, `prometheus-adapter` or `crane` with --plan, or use the mode vertical (docs/operations.md)",
         );
     } else {
         findings.ok(check, owner);
