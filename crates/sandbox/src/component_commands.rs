@@ -154,8 +154,16 @@ impl CommandContext<'_> {
             self.layout.certificates().join("service-accounts.key"),
         )
         .with("root-ca-file", &authority.certificate)
-        .with("cluster-signing-cert-file", &authority.certificate)
-        .with("cluster-signing-key-file", &authority.key)
+        // Certificates of other signers are not needed. For each signer kube-controller-manager has an
+        // inotify instance, of which a user has 128.
+        .with(
+            "cluster-signing-kube-apiserver-client-cert-file",
+            &authority.certificate,
+        )
+        .with(
+            "cluster-signing-kube-apiserver-client-key-file",
+            &authority.key,
+        )
         // The default of 20 makes it spend 4 s on the service accounts of its controllers before it
         // starts them.
         .with("kube-api-qps", "500")
