@@ -21,7 +21,9 @@ use serde_json::{Value, json};
 use super::chart::release::{check_uninstalled, upgrade};
 use e2e::helm::{Helm, RELEASE};
 
-const FAST: &str = "recommender.pod.extraArgs[0]=--recommender-interval=2s";
+/// Each change of a status is written in each round: one to the same numbers as upstream's waits for
+/// minutes by default.
+const FAST: &str = "recommender.pod.extraArgs={--recommender-interval=2s,--refresh-interval=0s}";
 const EAGER: &str = "updater.pod.extraArgs[0]=--settling-time=0s";
 
 /// Field managers that wrote a part of an object.
