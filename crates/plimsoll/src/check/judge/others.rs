@@ -68,12 +68,12 @@ fn judge(
     match product {
         Other::Vpa if extent == Extent::Before => findings.warn(
             check,
-            format!("another VPA runs ({names}): beside it this one writes nothing"),
+            format!("another VPA runs ({names}): beside each of its programs, that of this one writes nothing"),
             "Install it, look at it, and take over by `plimsoll migrate vpa`",
         ),
         Other::Vpa => findings.error(
             check,
-            format!("another VPA runs ({names}), and the programs of this one write nothing"),
+            format!("another VPA runs ({names}), and the same programs of this one write nothing"),
             "Scale it to 0 (kubectl scale deployment NAME -n NAMESPACE --replicas=0)",
         ),
         Other::Crane => findings.error(
