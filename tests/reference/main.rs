@@ -4,6 +4,7 @@
 //! `UPDATE_GOLDEN=1 cargo test -p e2e --test reference` writes the pages anew.
 
 mod command_lines;
+mod definitions;
 mod flags;
 mod metrics;
 mod names;

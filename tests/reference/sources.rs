@@ -4,13 +4,17 @@ use std::path::{Path, PathBuf};
 
 use crate::repository;
 
-/// Crates that no service depends on.
-const OTHER_CRATES: [&str; 4] = ["plimsoll", "replay", "sandbox", "testing"];
+/// Crate of the command-line tool.
+const TOOL: &str = "plimsoll";
+/// Other crates that no service depends on.
+const OTHER_CRATES: [&str; 3] = ["replay", "sandbox", "testing"];
 
 /// A file, without comments and test modules.
 pub(crate) struct Source {
     /// Path from the root of the repository.
     pub(crate) path: PathBuf,
+    /// The code with comments.
+    pub(crate) text: String,
     /// The code.
     pub(crate) code: String,
 }
@@ -25,21 +29,30 @@ impl Source {
 
 /// All files of the services' crates.
 pub(crate) fn sources() -> Vec<Source> {
+    let sources = sources_with_tool().into_iter();
+    sources
+        .filter(|source| source.crate_name() != TOOL)
+        .collect()
+}
+
+/// All files of the crates of the services and of the command-line tool.
+pub(crate) fn sources_with_tool() -> Vec<Source> {
     let paths = repository::sources().into_iter();
     paths
-        .filter(|path| is_of_service(path))
+        .filter(|path| is_of_program(path))
         .map(|path| {
             let text = repository::read(&path);
-            let code = text.split("#[cfg(test)]\nmod tests {").next();
-            let code = code.unwrap_or_default().lines();
+            let text = text.split("#[cfg(test)]\nmod tests {").next();
+            let text = text.unwrap_or_default().to_owned();
+            let code = text.lines();
             let code = code.filter(|line| !line.trim_start().starts_with("//"));
             let code = code.collect::<Vec<_>>().join("\n");
-            Source { path, code }
+            Source { path, text, code }
         })
         .collect()
 }
 
-fn is_of_service(path: &Path) -> bool {
+fn is_of_program(path: &Path) -> bool {
     let parts: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
     let is_test = |part: &str| {
         let name = part.trim_end_matches(".rs");

@@ -14,6 +14,7 @@ mod validation;
 mod vectors;
 
 use api::limit_mode::{LIMITS, limit_modes};
+use api::pod_annotations::{OBSERVED_CONTAINERS, UPDATES};
 use api::vpa::{
     ContainerResourcePolicy, ContainerScalingMode, EffectiveUpdateMode, VerticalPodAutoscaler,
 };
@@ -29,11 +30,6 @@ use annotation::UpdatesText;
 use containers::{TargetContainer, target_containers};
 pub(crate) use labels::Labels;
 pub(crate) use object::{Container, Pod};
-
-/// The annotation that lists the patched resources.
-const UPDATES: &str = "vpaUpdates";
-/// The annotation that lists the containers of the pod.
-const OBSERVED_CONTAINERS: &str = "vpaObservedContainers";
 
 /// The VPA of a pod.
 #[derive(Debug, Clone, Copy)]

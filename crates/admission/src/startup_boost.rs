@@ -3,14 +3,13 @@
 //! Source: upstream `pkg/admission-controller/resource/pod/patch/resource_updates.go` and
 //! `pkg/utils/annotations`.
 
+use api::pod_annotations::STARTUP_BOOST_PREFIX;
 use api::vpa::{CpuStartupBoost, StartupBoostType, VerticalPodAutoscalerSpec};
 use model::{ControlledValues, LimitMode, Quantity, ResourceList, ResourceName};
 use serde::Serialize;
 use sizing::{ContainerSize, limit_for, proportional_limits};
 
 use crate::review::Requirements;
-
-const ANNOTATION_PREFIX: &str = "vpaCpuStartupBoost/";
 
 /// An invalid startup boost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -139,5 +138,5 @@ pub(crate) fn annotation(container: &str, original: &Requirements) -> (String, S
         limits: cpu_and_memory(&original.limits),
     };
     let text = serde_json::to_string(&original).unwrap_or_default();
-    (format!("{ANNOTATION_PREFIX}{container}"), text)
+    (format!("{STARTUP_BOOST_PREFIX}{container}"), text)
 }

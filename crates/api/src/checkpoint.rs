@@ -18,8 +18,10 @@ use crate::{parse::ParseError, patch, schema};
 /// The only supported checkpoint format.
 pub const VERSION: &str = "v3";
 
-/// Annotation with the history of a sizing method other than the VPA's, as JSON. Upstream reads
-/// only the spec and the status.
+/// Annotation that Plimsoll writes on a checkpoint: history of a sizing method other than
+/// upstream's, as JSON; see docs/history.md#histories-of-sizing-methods.
+///
+/// Upstream reads only the spec and the status.
 pub const SIZING_HISTORY: &str = "plimsoll.dev/sizing-history";
 
 /// Container of the checkpoint.

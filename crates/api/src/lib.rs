@@ -10,6 +10,7 @@
 //! * [`prediction`]: `TimeSeriesPrediction` of `prediction.crane.io/v1alpha1`.
 //! * [`condition`]: conditions in the form of `metav1.Condition`.
 //! * [`limit_mode`]: annotations about limits.
+//! * [`pod_annotations`]: annotations and labels of pods that several programs read or write.
 //! * [`pod_metrics`] and [`node_metrics`]: `PodMetrics` and `NodeMetrics` of
 //!   `metrics.k8s.io/v1beta1`, read only.
 //! * [`karpenter`]: `NodePool` and `NodeClaim` of `karpenter.sh/v1`, and [`cluster_autoscaler`]: the
@@ -40,6 +41,7 @@ pub mod limit_mode;
 pub mod node_metrics;
 mod parse;
 pub mod patch;
+pub mod pod_annotations;
 pub mod pod_metrics;
 pub mod prediction;
 mod schema;

@@ -4,9 +4,11 @@ use model::LimitModes;
 
 use crate::vpa::VerticalPodAutoscaler;
 
-/// Annotation of a `VerticalPodAutoscaler`: the relation of limits to requests.
+/// Annotation that users set on a VPA: limits other than in proportion to requests; see
+/// docs/sizing.md#limits.
 pub const LIMIT_MODE: &str = "plimsoll.dev/limit-mode";
-/// Annotation of a pod: the limits that follow from [`LIMIT_MODE`].
+/// Annotation that Plimsoll writes on a pod: limits that a limit mode led to; see
+/// docs/sizing.md#limits.
 pub const LIMITS: &str = "plimsoll.dev/limits";
 /// Maximum length of an invalid value in an error, in characters.
 const MAX_VALUE: usize = 40;

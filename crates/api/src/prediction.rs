@@ -24,6 +24,12 @@ pub use status::{
     SeriesLabel, TimeSeriesPredictionStatus,
 };
 
+/// Annotation that users set on a prediction and an EHPA: name of the recommender in charge; see
+/// docs/horizontal.md#objects-of-an-ehpa.
+///
+/// Default: `default`.
+pub const RECOMMENDER_ANNOTATION: &str = "plimsoll.dev/recommender";
+
 /// Metrics to predict.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[kube(

@@ -30,7 +30,8 @@ pub use workload_kind::{MAX_CUSTOM_KINDS, WorkloadKind};
 pub const GROUP: &str = "plimsoll.dev";
 /// `apiVersion` of both kinds.
 pub const API_VERSION: &str = "plimsoll.dev/v1alpha1";
-/// Label of objects managed by a policy. Its value is the name of the policy.
+/// Label that Plimsoll writes on a VPA: name of the sizing policy that owns the object; see
+/// docs/sizing.md#a-vpa-for-each-workload.
 pub const POLICY_LABEL: &str = "plimsoll.dev/policy";
 /// Maximum length of a policy's name, which is used as a label value.
 pub const MAX_NAME: usize = 63;

@@ -15,6 +15,7 @@ use api::ehpa::Adopter;
 use futures::StreamExt as _;
 use futures::future::pending;
 use futures::stream;
+use horizontal::ehpa::reasons::{FAILED_GET_SCALE, METRICS_NOT_PREDICTABLE};
 use horizontal::ehpa::{
     Attempt, EhpaSnapshot, Observed, Orphan, Orphans, PodReadyTimes, Problem, Propagation,
     RESYNC_INTERVAL, RETRY_INTERVAL, Snapshot, TargetScale, plan, scale_points, status,
@@ -245,7 +246,7 @@ impl EhpaController {
         }
         if let Some(problem) = problems
             .iter()
-            .find(|problem| problem.reason == "FailedGetScale")
+            .find(|problem| problem.reason == FAILED_GET_SCALE)
         {
             self.writer
                 .record_event(observed.object, problem.reason, &problem.message, true)
@@ -255,7 +256,7 @@ impl EhpaController {
             tracing::warn!(object = observed.object.name_any(), %error, "cannot write the status of an EHPA");
         } else if let Some(note) = unpredictable_metrics(observed.object.status.as_ref(), &status) {
             self.writer
-                .record_event(observed.object, "MetricsNotPredictable", note, true)
+                .record_event(observed.object, METRICS_NOT_PREDICTABLE, note, true)
                 .await;
         }
     }

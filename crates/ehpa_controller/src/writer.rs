@@ -35,6 +35,9 @@ use discovery_cache::DiscoveryCache;
 
 /// Action of the events.
 const ACTION: &str = "Reconcile";
+/// Event of an HPA: the adopted HPA has its former spec again.
+const HPA_RESTORED: &str = "HPARestored";
+
 /// Maximum number of attempts after conflicts with other writers.
 const TRIES: u32 = 4;
 
@@ -212,7 +215,7 @@ impl Writer {
                 "restored the spec that it had before EffectiveHorizontalPodAutoscaler {adopter} adopted it"
             );
             self.objects
-                .record_event(&object, EventType::Normal, "HPARestored", ACTION, &note)
+                .record_event(&object, EventType::Normal, HPA_RESTORED, ACTION, &note)
                 .await;
         }
         Ok(restored.is_some())

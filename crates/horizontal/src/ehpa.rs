@@ -5,13 +5,13 @@
 //! |---|---|
 //! | objects as observed | `snapshot.rs` |
 //! | from observed to desired objects | `plan.rs` |
-//! | HPA to use: own, adopted or none; marks of adoption; orphans | `selection.rs`, `adoption.rs`, `orphans.rs` |
+//! | HPA to use: own, adopted or none; marks of adoption; orphans | `hpa_choice.rs`, `adoption.rs`, `orphans.rs` |
 //! | HPA and its metrics | `hpa.rs`, `metrics.rs`, `utilization.rs`, `crons.rs` |
 //! | amount per pod that a VPA does not move | `scale_point.rs` |
-//! | prediction and the queries for histories | `prediction.rs`, `predictable.rs`, `rules.rs` |
+//! | prediction and the queries for histories | `prediction.rs`, `predictable_metrics.rs`, `history_queries.rs` |
 //! | time until new pods are ready, window of the prediction | `pod_ready_times.rs` |
 //! | Substitute of a preview | `substitute.rs` |
-//! | status and its conditions | `status.rs` |
+//! | status, its conditions and their reasons | `status.rs`, `reasons.rs` |
 //! | names, labels and annotations, as in Crane | `names.rs` |
 //!
 //! Source of names and rules: gocrane/crane `pkg/controller/ehpa`.
@@ -28,6 +28,7 @@ mod plan;
 mod pod_ready_times;
 mod predictable_metrics;
 mod prediction;
+pub mod reasons;
 mod scale_point;
 mod snapshot;
 mod status;

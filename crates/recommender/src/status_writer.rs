@@ -28,6 +28,22 @@ use crate::metrics::PublishMetrics;
 
 pub(crate) use queue::StatusWrites;
 
+/// Event of a VPA: history from Prometheus cannot be read, with the error; see
+/// docs/history.md#history-from-prometheus.
+const HISTORY_MISSING: &str = "HistoryMissing";
+/// Event of a VPA: history from Prometheus is complete.
+const HISTORY_FETCHED: &str = "HistoryFetched";
+/// Event of a VPA: nodes, quotas or limit ranges lower the recommendation; see
+/// docs/sizing.md#recommendations-that-can-be-scheduled.
+const RECOMMENDATION_CAPPED: &str = "RecommendationCapped";
+/// Event of a VPA: nodes, quotas and limit ranges no longer lower the recommendation.
+const RECOMMENDATION_UNCAPPED: &str = "RecommendationUncapped";
+/// Event of a VPA: an HPA scales by utilization of a resource that the object sizes; see
+/// docs/sizing.md#next-to-an-hpa.
+const CONFLICTS_WITH_HPA: &str = "ConflictsWithHPA";
+/// Event of a VPA: no HPA scales by utilization of a resource that the object sizes any more.
+const HPA_CONFLICT_RESOLVED: &str = "HPAConflictResolved";
+
 /// Writes statuses. Clones share everything.
 #[derive(Clone)]
 pub(crate) struct StatusWriter {
@@ -63,19 +79,19 @@ impl StatusWriter {
         }
         let history = decision.history_change().map(|change| match change {
             HistoryChange::Missing(why) => {
-                (EventType::Warning, "HistoryMissing", "FetchHistory", why)
+                (EventType::Warning, HISTORY_MISSING, "FetchHistory", why)
             }
             HistoryChange::Fetched => {
                 let note = "Fetched history from Prometheus";
-                (EventType::Normal, "HistoryFetched", "FetchHistory", note)
+                (EventType::Normal, HISTORY_FETCHED, "FetchHistory", note)
             }
         });
         let cap = decision.cap_change().map(|change| {
             let (type_, reason, note) = match change {
-                CapChange::Capped(message) => (EventType::Warning, "RecommendationCapped", message),
+                CapChange::Capped(message) => (EventType::Warning, RECOMMENDATION_CAPPED, message),
                 CapChange::Uncapped => (
                     EventType::Normal,
-                    "RecommendationUncapped",
+                    RECOMMENDATION_UNCAPPED,
                     "The recommendation can be scheduled without a cap",
                 ),
             };
@@ -84,11 +100,11 @@ impl StatusWriter {
         let hpa = decision.hpa_conflict_change().map(|change| {
             let (type_, reason, note) = match change {
                 HpaConflictChange::Conflict(message) => {
-                    (EventType::Warning, "ConflictsWithHPA", message)
+                    (EventType::Warning, CONFLICTS_WITH_HPA, message)
                 }
                 HpaConflictChange::Resolved => (
                     EventType::Normal,
-                    "HPAConflictResolved",
+                    HPA_CONFLICT_RESOLVED,
                     "No HorizontalPodAutoscaler scales by utilization of a resource that this object sizes",
                 ),
             };

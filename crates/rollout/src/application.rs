@@ -1,6 +1,8 @@
 //! Whether the pods of each VPA object have the recommended requests, and if not, why not: the
 //! condition `Applied` of the object.
 
+mod reasons;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,6 +11,8 @@ use view::ObjectKey;
 
 use super::action::{Action, ActionReason, SkipReason};
 use super::{PauseReason, Plan, VpaPauseReason};
+
+pub use reasons::APPLIED;
 
 /// The updates that a VPA object allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -46,13 +50,6 @@ struct Numbers {
     skips: BTreeMap<SkipReason, usize>,
 }
 
-/// Reason: no pod needs other requests.
-pub const APPLIED: &str = "Applied";
-/// Reason: pods get other requests now.
-const UPDATING: &str = "Updating";
-/// Reason: there is no recommendation.
-const NO_RECOMMENDATION: &str = "NoRecommendation";
-
 /// The states of all VPA objects with pods and a mode that updates them.
 #[derive(Debug, Default)]
 pub struct Applications(BTreeMap<ObjectKey, Arc<Application>>);
@@ -69,7 +66,9 @@ impl Applications {
             return;
         };
         for state in self.0.values_mut() {
-            if !matches!(state.reason, APPLIED | NO_RECOMMENDATION) && state.reason != reason {
+            if !matches!(state.reason, APPLIED | reasons::NO_RECOMMENDATION)
+                && state.reason != reason
+            {
                 *state = Application::after(Some(state), (reason, text.to_owned()), None, now);
             }
         }
@@ -158,11 +157,14 @@ impl Numbers {
         match allowed {
             AllowedUpdates::All => {}
             AllowedUpdates::NoRecommendation => {
-                return (NO_RECOMMENDATION, "There is no recommendation".to_owned());
+                return (
+                    reasons::NO_RECOMMENDATION,
+                    "There is no recommendation".to_owned(),
+                );
             }
             AllowedUpdates::InPlaceDisabled => {
                 let message = "The mode is InPlace, and the updater does not resize in place";
-                return ("InPlaceDisabled", message.to_owned());
+                return (reasons::IN_PLACE_DISABLED, message.to_owned());
             }
         }
         let skipped: usize = skips.values().sum();
@@ -183,11 +185,11 @@ impl Numbers {
             parts.join("; ")
         );
         match first {
-            _ if updating > 0 => (UPDATING, message),
+            _ if updating > 0 => (reasons::UPDATING, message),
             Some((reason, _)) => (skip_sentence(*reason).0, message),
             None if *boosted > 0 => {
                 let message = format!("{boosted} of {pods} pods have a startup boost");
-                ("StartupBoost", message)
+                (reasons::STARTUP_BOOST, message)
             }
             None => (APPLIED, format!("No pod of {pods} needs other requests")),
         }
@@ -197,16 +199,16 @@ impl Numbers {
 fn pause_of(reason: &VpaPauseReason) -> (&'static str, String) {
     match reason {
         VpaPauseReason::RecommendationFrozen => (
-            "RecommendationFrozen",
+            reasons::RECOMMENDATION_FROZEN,
             "The recommendation is frozen, see the condition SourceStale".to_owned(),
         ),
         // Without the time until it opens, which would change in each pass.
         VpaPauseReason::OutsideWindow { .. } => (
-            "OutsideWindow",
+            reasons::OUTSIDE_WINDOW,
             "The maintenance window is closed".to_owned(),
         ),
         VpaPauseReason::InvalidWindow(error) => (
-            "InvalidWindow",
+            reasons::INVALID_WINDOW,
             format!("The maintenance window is invalid, and counts as closed: {error}"),
         ),
     }
@@ -215,13 +217,13 @@ fn pause_of(reason: &VpaPauseReason) -> (&'static str, String) {
 /// Reason and message; `None` for a pause of seconds.
 fn pause_sentence(reason: PauseReason) -> Option<(&'static str, &'static str)> {
     match reason {
-        PauseReason::Stopped => Some(("Stopped", "The stop switch exists")),
+        PauseReason::Stopped => Some((reasons::STOPPED, "The stop switch exists")),
         PauseReason::AnotherUpdater => Some((
-            "AnotherUpdater",
+            reasons::ANOTHER_UPDATER,
             "Another updater runs in the cluster, see `plimsoll check` or the log of this one",
         )),
         PauseReason::WebhookLeaseExpired => Some((
-            "WebhookUnavailable",
+            reasons::WEBHOOK_UNAVAILABLE,
             "The webhook does not renew its Lease, so replaced pods would keep their requests",
         )),
         PauseReason::ViewStale => None,
@@ -232,57 +234,66 @@ fn pause_sentence(reason: PauseReason) -> Option<(&'static str, &'static str)> {
 fn skip_sentence(reason: SkipReason) -> (&'static str, &'static str) {
     match reason {
         SkipReason::TooFewReplicas => (
-            "TooFewReplicas",
+            reasons::TOO_FEW_REPLICAS,
             "fewer live pods than minReplicas of the object or --min-replicas",
         ),
         SkipReason::EvictionTolerance => (
-            "EvictionTolerance",
+            reasons::EVICTION_TOLERANCE,
             "the eviction tolerance is used up by other pods",
         ),
         SkipReason::DisruptionBudget => (
-            "DisruptionBudget",
+            reasons::DISRUPTION_BUDGET,
             "a PodDisruptionBudget allows no disruption",
         ),
         SkipReason::MultipleBudgets => (
-            "MultipleDisruptionBudgets",
+            reasons::MULTIPLE_DISRUPTION_BUDGETS,
             "several PodDisruptionBudgets select the pod",
         ),
-        SkipReason::BackingOff => ("BackingOff", "refused before, tried again later"),
-        SkipReason::RecentOomKill => ("RecentOomKill", "OOM killed less than a second ago"),
+        SkipReason::BackingOff => (reasons::BACKING_OFF, "refused before, tried again later"),
+        SkipReason::RecentOomKill => (
+            reasons::RECENT_OOM_KILL,
+            "OOM killed less than a second ago",
+        ),
         SkipReason::EvictionIneffective => (
-            "EvictionIneffective",
+            reasons::EVICTION_INEFFECTIVE,
             "earlier evictions did not change the requests: is the webhook called?",
         ),
-        SkipReason::Settling => ("Settling", "the object or its constraints changed just now"),
+        SkipReason::Settling => (
+            reasons::SETTLING,
+            "the object or its constraints changed just now",
+        ),
         SkipReason::EvictionRequirements => (
-            "EvictionRequirements",
+            reasons::EVICTION_REQUIREMENTS,
             "the evictionRequirements do not hold",
         ),
-        SkipReason::KnownInfeasible => ("ResizeInfeasible", "the node is too small"),
+        SkipReason::KnownInfeasible => (reasons::RESIZE_INFEASIBLE, "the node is too small"),
         SkipReason::ResizePending => (
-            "ResizePending",
+            reasons::RESIZE_PENDING,
             "the kubelet has not completed the resize yet",
         ),
-        SkipReason::QosClass => ("QosClass", "a resize would change the QoS class"),
-        SkipReason::ResizeRejected => ("ResizeRejected", "the API server rejected the resize"),
+        SkipReason::QosClass => (reasons::QOS_CLASS, "a resize would change the QoS class"),
+        SkipReason::ResizeRejected => (
+            reasons::RESIZE_REJECTED,
+            "the API server rejected the resize",
+        ),
         SkipReason::RecentlyReverted => (
-            "RecentlyReverted",
+            reasons::RECENTLY_REVERTED,
             "OOM killed after a resize, so the memory is kept for a while",
         ),
         SkipReason::RollingUpdatePending => (
-            "RollingUpdatePending",
+            reasons::ROLLING_UPDATE_PENDING,
             "a rolling update is under way, or was less than 10 min ago",
         ),
         SkipReason::RollingUpdateRefused => (
-            "RollingUpdateRefused",
+            reasons::ROLLING_UPDATE_REFUSED,
             "the Deployment gets no rolling update, see the events",
         ),
         SkipReason::RollingUpdateIneffective => (
-            "RollingUpdateIneffective",
+            reasons::ROLLING_UPDATE_INEFFECTIVE,
             "the last rolling update did not change the requests",
         ),
         SkipReason::InvalidReplacement => (
-            "InvalidReplacement",
+            reasons::INVALID_REPLACEMENT,
             "the annotation plimsoll.dev/replacement is invalid",
         ),
     }

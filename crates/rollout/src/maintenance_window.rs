@@ -16,7 +16,10 @@ use jiff::tz::TimeZone;
 use scaling::cron::Schedule;
 use sizing::parse_crane_duration;
 
-/// The annotation of a VPA object or a namespace. That of the VPA object takes precedence.
+/// Annotation that users set on a VPA and a namespace: time in which pods may be updated; see
+/// docs/updating.md#maintenance-windows.
+///
+/// That of the VPA object takes precedence.
 pub const MAINTENANCE_WINDOW: &str = "plimsoll.dev/maintenance-window";
 
 /// The reasons for which a window cannot be parsed.

@@ -18,9 +18,10 @@ use super::oom_kill::OOM_KILLED;
 use super::pod_size::container_recommendation;
 use super::resize_patch::{AnnotationChanges, DesiredSizes};
 
-/// The annotation with the memory of containers before a resize reduced it.
+/// Annotation that Plimsoll writes on a pod: memory before a resize, to return to after an OOM
+/// kill; see docs/updating.md#resizes-in-place.
 pub const RESIZED_FROM: &str = "plimsoll.dev/resized-from";
-/// The annotation with the time at which memory was restored.
+/// Annotation that Plimsoll writes on a pod: time of the return to the memory before a resize.
 pub const REVERTED_AT: &str = "plimsoll.dev/reverted-at";
 /// The time for which restored memory is not reduced again.
 const PROTECTED_FOR: Duration = Duration::from_hours(12);

@@ -5,10 +5,9 @@
 
 use std::collections::BTreeSet;
 
+use api::pod_annotations::OBSERVED_CONTAINERS;
 use view::Running;
 
-/// The annotation that lists them.
-pub(super) const OBSERVED_CONTAINERS: &str = "vpaObservedContainers";
 /// The maximum length of a container's name.
 const MAX_NAME: usize = 63;
 

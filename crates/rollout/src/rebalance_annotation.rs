@@ -2,8 +2,10 @@
 
 use view::{Pod, View};
 
-/// The annotation of pods and namespaces that allows moves: `true` or `false`. That of the pod takes
-/// precedence. Without one, a pod is not moved.
+/// Annotation that users set on a pod and a namespace: whether rebalancing may move pods; see
+/// docs/rebalancing.md.
+///
+/// `true` or `false`. That of the pod takes precedence. Without one, a pod is not moved.
 pub const REBALANCE: &str = "plimsoll.dev/rebalance";
 
 /// The value of the annotation of a pod, or else of its namespace; `None` for neither.

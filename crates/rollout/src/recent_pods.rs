@@ -3,17 +3,15 @@
 
 use std::time::Duration;
 
+use api::pod_annotations::{OBSERVED_CONTAINERS, OPT_OUT_LABEL};
 use view::{Pod, Running, Vpa};
 
 use super::clock::ClockReading;
-use super::observed_containers::OBSERVED_CONTAINERS;
 
 /// Age up to which a pod counts.
 const WINDOW: Duration = Duration::from_mins(10);
 /// Time for which the webhook may not know a new VPA object.
 const WATCH_DELAY: Duration = Duration::from_secs(10);
-/// Pods on which this label is `true` are not sent to the webhook.
-const OPT_OUT_LABEL: &str = "plimsoll.dev/disable-webhook";
 
 /// Numbers of pods of one VPA object that were created within the last ten minutes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

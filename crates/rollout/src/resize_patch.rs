@@ -18,7 +18,7 @@ use super::clock::ClockReading;
 use super::pod_size::{container_paths, sized_containers};
 use super::startup_boost;
 
-/// The annotation of pods that were resized since their creation.
+/// Annotation that Plimsoll writes on a pod: the pod was resized in place; upstream's.
 const IN_PLACE_UPDATED: &str = "vpaInPlaceUpdated";
 
 /// The desired size of each sized container, in their order; `None` if it stays as it is.

@@ -12,11 +12,14 @@ use view::{ObjectKey, ObjectName, Owner, Pod, View, Vpa, WellKnown};
 
 use super::settings::Settings;
 
-/// The annotation of VPA objects that selects the replacement of pods: `Eviction`, the default, or
-/// `RollingUpdate`.
+/// Annotation that users set on a VPA: rolling update in place of evictions; see
+/// docs/updating.md#rolling-updates-in-place-of-evictions.
+///
+/// `Eviction`, the default, or `RollingUpdate`.
 pub const REPLACEMENT: &str = "plimsoll.dev/replacement";
 
-/// The annotation of a Deployment's pod template with the time of the last rolling update, RFC 3339.
+/// Annotation that Plimsoll writes on a pod template of a Deployment: beginning of the last rolling
+/// update, RFC 3339; see docs/updating.md#rolling-updates-in-place-of-evictions.
 pub const RESIZED_AT: &str = "plimsoll.dev/resized-at";
 
 /// The shortest time between two rolling updates of a Deployment.

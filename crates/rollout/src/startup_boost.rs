@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use api::pod_annotations::STARTUP_BOOST_PREFIX;
 use api::vpa::VerticalPodAutoscalerSpec;
 use model::ResourceList;
 use serde::Deserialize;
@@ -11,9 +12,6 @@ use sizing::ContainerSize;
 use view::Running;
 
 use super::clock::ClockReading;
-
-/// The prefix of a boosted container's annotation. The container's name follows.
-const PREFIX: &str = "vpaCpuStartupBoost/";
 
 /// The size of a container before its boost.
 #[derive(Deserialize)]
@@ -44,12 +42,12 @@ pub(super) fn boosted(running: &Running) -> impl Iterator<Item = &str> {
     running
         .annotations
         .keys()
-        .filter_map(|name| name.strip_prefix(PREFIX))
+        .filter_map(|name| name.strip_prefix(STARTUP_BOOST_PREFIX))
 }
 
 /// The annotation of a container.
 pub(super) fn annotation(container: &str) -> String {
-    format!("{PREFIX}{container}")
+    format!("{STARTUP_BOOST_PREFIX}{container}")
 }
 
 /// Whether a container's boost is over: the pod has been ready for its duration.

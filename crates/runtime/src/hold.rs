@@ -21,6 +21,12 @@ use crate::own_pod::{hostname, own_namespace};
 /// Interval between two looks for other programs.
 const INTERVAL: Duration = Duration::from_secs(15);
 
+/// Event of the own pod: another autoscaler runs, and this part writes nothing; see
+/// docs/operations.md#beside-other-autoscalers.
+const ANOTHER_AUTOSCALER: &str = "AnotherAutoscaler";
+/// Event of the own pod: the other autoscaler has ended.
+const NO_OTHER_AUTOSCALER: &str = "NoOtherAutoscaler";
+
 /// The flag of holds.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct HoldArgs {
@@ -130,7 +136,7 @@ impl Holds {
                 .record_event(
                     &self.about,
                     EventType::Warning,
-                    "AnotherAutoscaler",
+                    ANOTHER_AUTOSCALER,
                     "Hold",
                     &note,
                 )
@@ -146,7 +152,7 @@ impl Holds {
                 .record_event(
                     &self.about,
                     EventType::Normal,
-                    "NoOtherAutoscaler",
+                    NO_OTHER_AUTOSCALER,
                     "Continue",
                     &note,
                 )

@@ -20,7 +20,7 @@ use crate::lease::shard_lease;
 use crate::log::LogOnce;
 use crate::manager::Manager;
 
-/// Annotation of a shard's Lease with the number of shards.
+/// Annotation that Plimsoll writes on a Lease: number of shards; see docs/operations.md#sharding.
 const SHARDS: &str = "plimsoll.dev/shards";
 /// Interval of the checks. A Lease that is held is renewed within it.
 const CHECK_INTERVAL: Duration = Duration::from_secs(15);

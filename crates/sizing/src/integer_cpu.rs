@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 
 use model::Quantity;
 
+/// Annotation that users set on a VPA: upstream's `CONTAINER_integerCPU`, whole cores for this
+/// container.
 const PREFIX: &str = "vpa-post-processor.kubernetes.io/";
 const SUFFIX: &str = "_integerCPU";
 

@@ -94,5 +94,7 @@ pub use schedulable::{
     LimitedValues, Maximum, NodeHeadroom, NodeHeadrooms, NodeInfo, PodRequests, QuotaUsage,
     limit_range_ceilings,
 };
-pub use sizing_method::{MethodSettings, MethodSettingsError, SizingAnnotations, SizingMethod};
+pub use sizing_method::{
+    MethodSettings, MethodSettingsError, SIZING_PREFIX, SizingAnnotations, SizingMethod,
+};
 pub use vpa_method::VpaMethodSettings;

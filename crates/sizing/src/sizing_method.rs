@@ -31,7 +31,9 @@ use settings::{
 };
 pub(crate) use settings::{Settings, number, take};
 
-pub(crate) const PREFIX: &str = "plimsoll.dev/sizing-";
+/// Annotation that users set on a VPA: the sizing method, as `plimsoll.dev/sizing-policy`, and its
+/// settings, such as `plimsoll.dev/sizing-caution`; see docs/sizing.md#sizing-methods.
+pub const SIZING_PREFIX: &str = "plimsoll.dev/sizing-";
 pub(crate) const POLICY: &str = "policy";
 
 /// Settings of all policies but Crane's.
@@ -82,14 +84,14 @@ impl SizingMethod {
 pub enum MethodSettingsError {
     /// Unknown policy.
     #[error(
-        "{PREFIX}{POLICY} must be vpa, plimsoll, crane, autopilot-window or autopilot-ml, not {0:?}"
+        "{SIZING_PREFIX}{POLICY} must be vpa, plimsoll, crane, autopilot-window or autopilot-ml, not {0:?}"
     )]
     Unknown(String),
     /// Unknown setting of the policy.
-    #[error("{PREFIX}{0} is not a setting of the sizing policy {1}")]
+    #[error("{SIZING_PREFIX}{0} is not a setting of the sizing policy {1}")]
     UnknownSetting(String, String),
     /// Invalid value of a setting.
-    #[error("{PREFIX}{0} has a value that cannot be used: {1:?}")]
+    #[error("{SIZING_PREFIX}{0} has a value that cannot be used: {1:?}")]
     Value(&'static str, String),
     /// Invalid setting of Crane's method.
     #[error(transparent)]
@@ -149,7 +151,7 @@ impl SizingAnnotations {
     ) -> Result<Self, MethodSettingsError> {
         let ours = annotations
             .into_iter()
-            .filter_map(|(key, value)| Some((key.strip_prefix(PREFIX)?, value)));
+            .filter_map(|(key, value)| Some((key.strip_prefix(SIZING_PREFIX)?, value)));
         let mut settings: Settings = ours.collect();
         let name = settings.remove(POLICY).unwrap_or(VPA_POLICY);
         let mut unused: BTreeSet<&'a str> = BTreeSet::new();
@@ -190,7 +192,9 @@ impl SizingAnnotations {
             ));
         }
         unused.extend(settings.into_keys());
-        let unused = unused.into_iter().map(|key| format!("{PREFIX}{key}"));
+        let unused = unused
+            .into_iter()
+            .map(|key| format!("{SIZING_PREFIX}{key}"));
         Ok(Self {
             method,
             unused: unused.collect(),
@@ -416,7 +420,7 @@ mod tests {
     #[test]
     fn settings_without_effect_are_named() {
         let check = |settings: &[(&str, &str)], expected: &[&str]| {
-            let prefixed = |(key, value): &(&str, _)| (format!("{PREFIX}{key}"), *value);
+            let prefixed = |(key, value): &(&str, _)| (format!("{SIZING_PREFIX}{key}"), *value);
             let all: Vec<_> = settings.iter().map(prefixed).collect();
             let all = all.iter().map(|(key, value)| (key.as_str(), *value));
             let found = SizingAnnotations::parse(all, HistoryUnit::Hours)
@@ -424,7 +428,7 @@ mod tests {
                 .unused;
             let expected: Vec<_> = expected
                 .iter()
-                .map(|key| format!("{PREFIX}{key}"))
+                .map(|key| format!("{SIZING_PREFIX}{key}"))
                 .collect();
             assert_eq!(found, expected, "{settings:?}");
         };

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use crate::config::{Config, Percentiles};
-use crate::sizing_method::{MethodSettingsError, POLICY, PREFIX, Settings, number, take};
+use crate::sizing_method::{MethodSettingsError, POLICY, SIZING_PREFIX, Settings, number, take};
 
 /// Settings that take precedence over the flags; absent ones do not.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -65,7 +65,7 @@ impl VpaMethodSettings {
     ) -> Result<Self, MethodSettingsError> {
         let ours = annotations
             .into_iter()
-            .filter_map(|(key, value)| Some((key.strip_prefix(PREFIX)?, value)));
+            .filter_map(|(key, value)| Some((key.strip_prefix(SIZING_PREFIX)?, value)));
         let mut settings: Settings = ours.collect();
         if settings
             .get(POLICY)
@@ -159,7 +159,7 @@ mod tests {
     fn parse(settings: &[(&str, &str)]) -> Result<VpaMethodSettings, MethodSettingsError> {
         let prefixed = settings
             .iter()
-            .map(|(key, value)| (format!("{PREFIX}{key}"), *value));
+            .map(|(key, value)| (format!("{SIZING_PREFIX}{key}"), *value));
         let prefixed: Vec<_> = prefixed.collect();
         VpaMethodSettings::from_annotations(prefixed.iter().map(|(key, value)| (&**key, *value)))
     }
@@ -238,7 +238,7 @@ mod tests {
             ),
         ] {
             let error = parse(settings).expect_err("no settings").to_string();
-            let expected = format!("{PREFIX}{annotation} has a value that cannot be used");
+            let expected = format!("{SIZING_PREFIX}{annotation} has a value that cannot be used");
             assert!(error.starts_with(&expected), "{error}");
         }
     }

@@ -24,6 +24,9 @@ use view::{ObjectKey, Policy, PolicyScope};
 /// Action of the events.
 const ACTION: &str = "ApplyPolicy";
 
+/// Event of a sizing policy: numbers of VPA objects that the policy created, changed and removed.
+const AUTOSCALERS_WRITTEN: &str = "AutoscalersWritten";
+
 /// Numbers of objects written for one policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct WriteCounts {
@@ -103,7 +106,7 @@ impl Writer {
             } = counts;
             let note =
                 format!("{created} VPA objects created, {changed} changed, {removed} removed");
-            let reason = "AutoscalersWritten";
+            let reason = AUTOSCALERS_WRITTEN;
             self.0
                 .record_event(&object, EventType::Normal, reason, ACTION, &note)
                 .await;

@@ -3,6 +3,8 @@
 //! Events are written in the background, one after the other. One that cannot be written is
 //! dropped.
 
+mod reasons;
+
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
@@ -40,8 +42,8 @@ impl EventRecord {
         let (note, of_vpa) = (with_changes(note, changes), with_changes(&of_vpa, changes));
         let about = pod_reference(pod, uid);
         [
-            Self::normal(about, "EvictedByVPA", "Evict", note),
-            Self::normal(vpa.reference(), "EvictedPod", "Evict", of_vpa),
+            Self::normal(about, reasons::EVICTED_BY_VPA, "Evict", note),
+            Self::normal(vpa.reference(), reasons::EVICTED_POD, "Evict", of_vpa),
         ]
     }
 
@@ -70,17 +72,15 @@ impl EventRecord {
             amount(limit.as_ref()),
             amount(target.as_ref()),
         );
-        [pod_reference(&action.pod, &action.pod_uid), vpa.reference()].map(|about| Self {
-            kind: EventType::Warning,
-            ..Self::normal(about, "OOMKilled", event_action, note.clone())
-        })
+        [pod_reference(&action.pod, &action.pod_uid), vpa.reference()]
+            .map(|about| Self::warning(about, reasons::OOM_KILLED, event_action, note.clone()))
     }
 
     /// The event about an in-place resize.
     pub(crate) fn resized(pod: &ObjectKey, uid: &str, changes: &str) -> Self {
         Self::normal(
             pod_reference(pod, uid),
-            "InPlaceResizedByVPA",
+            reasons::IN_PLACE_RESIZED_BY_VPA,
             "Resize",
             with_changes("Pod was resized in place by VPA Updater.", changes),
         )
@@ -103,7 +103,7 @@ impl EventRecord {
         let note = format!("Node lacks resources for the deferred resize; {consequence}");
         Self::normal(
             pod_reference(&preemption.pod, &preemption.pod_uid),
-            "MakeRoom",
+            reasons::MAKE_ROOM,
             "Evict",
             note,
         )
@@ -132,7 +132,7 @@ impl EventRecord {
             "{cause}. Pod was evicted; node {to} has a score that is better by {gain}, and the scheduler decides."
         );
         let about = pod_reference(&action.pod, &action.pod_uid);
-        Self::normal(about, "EvictedForRebalancing", "Evict", note)
+        Self::normal(about, reasons::EVICTED_FOR_REBALANCING, "Evict", note)
     }
 
     /// The event about an annotation of rebalancing that is neither `true` nor `false`.
@@ -142,10 +142,12 @@ impl EventRecord {
              The Pod is not moved."
         );
         let about = pod_reference(pod, uid);
-        Self {
-            kind: EventType::Warning,
-            ..Self::normal(about, "InvalidRebalanceAnnotation", "Rebalance", note)
-        }
+        Self::warning(
+            about,
+            reasons::INVALID_REBALANCE_ANNOTATION,
+            "Rebalance",
+            note,
+        )
     }
 
     /// The events about a rolling update, for the Deployment and for the VPA object. `changes` are
@@ -155,8 +157,14 @@ impl EventRecord {
         let note = format!(
             "VPA Updater began a rolling update of Deployment {name} to apply resource recommendation: {changes}."
         );
-        [deployment_reference(update), vpa.reference()]
-            .map(|about| Self::normal(about, "RollingUpdateBegun", "RollingUpdate", bounded(&note)))
+        [deployment_reference(update), vpa.reference()].map(|about| {
+            Self::normal(
+                about,
+                reasons::ROLLING_UPDATE_BEGUN,
+                "RollingUpdate",
+                bounded(&note),
+            )
+        })
     }
 
     /// The event about a Deployment that gets no rolling update now.
@@ -169,33 +177,23 @@ impl EventRecord {
         let note = format!(
             "Deployment {name} gets no rolling update to apply resource recommendation: {refusal}. Its pods are not evicted."
         );
-        let event = Self::normal(
-            vpa.reference(),
-            "RollingUpdateRefused",
-            "RollingUpdate",
-            note,
-        );
-        match refusal {
-            RollingUpdateRefusal::RolloutInProgress | RollingUpdateRefusal::TooSoon => event,
-            _ => Self {
-                kind: EventType::Warning,
-                ..event
-            },
-        }
+        let event = match refusal {
+            RollingUpdateRefusal::RolloutInProgress | RollingUpdateRefusal::TooSoon => Self::normal,
+            _ => Self::warning,
+        };
+        let reason = reasons::ROLLING_UPDATE_REFUSED;
+        event(vpa.reference(), reason, "RollingUpdate", note)
     }
 
     /// The event about a rolling update whose pods do not have the recommended size.
     pub(crate) fn roll_ineffective(vpa: &Vpa) -> Self {
         let note = "The last rolling update did not bring the recommended size to new pods; the next one is delayed. Check the admission webhook.";
-        Self {
-            kind: EventType::Warning,
-            ..Self::normal(
-                vpa.reference(),
-                "RollingUpdateIneffective",
-                "RollingUpdate",
-                note,
-            )
-        }
+        Self::warning(
+            vpa.reference(),
+            reasons::ROLLING_UPDATE_INEFFECTIVE,
+            "RollingUpdate",
+            note,
+        )
     }
 
     /// The event about an annotation of a VPA object that asks for no valid replacement of pods.
@@ -204,24 +202,23 @@ impl EventRecord {
             "The annotation {REPLACEMENT} must be \"Eviction\", or \"RollingUpdate\" with pods of a Deployment of the API group apps. \
              Pods are not evicted."
         );
-        Self {
-            kind: EventType::Warning,
-            ..Self::normal(
-                vpa.reference(),
-                "InvalidReplacementAnnotation",
-                "RollingUpdate",
-                note,
-            )
-        }
+        Self::warning(
+            vpa.reference(),
+            reasons::INVALID_REPLACEMENT_ANNOTATION,
+            "RollingUpdate",
+            note,
+        )
     }
 
     /// The event about memory that is restored after an OOM kill.
     pub(crate) fn reverted(pod: &ObjectKey, uid: &str) -> Self {
         let note = "Pod was OOM killed after VPA Updater reduced its memory; the previous memory is restored and kept.";
-        Self {
-            kind: EventType::Warning,
-            ..Self::normal(pod_reference(pod, uid), "ResizeReverted", "Resize", note)
-        }
+        Self::warning(
+            pod_reference(pod, uid),
+            reasons::RESIZE_REVERTED,
+            "Resize",
+            note,
+        )
     }
 
     /// The event about a resize that is known to be infeasible on the pod's node.
@@ -229,10 +226,22 @@ impl EventRecord {
         let note = "Previously recorded in-place update was infeasible, current recommendation is not lower than previous, skipping resize";
         Self::normal(
             pod_reference(pod, uid),
-            "InPlaceResizeSkipped",
+            reasons::IN_PLACE_RESIZE_SKIPPED,
             "Resize",
             note,
         )
+    }
+
+    fn warning(
+        about: ObjectReference,
+        reason: &'static str,
+        action: &'static str,
+        note: impl Into<String>,
+    ) -> Self {
+        Self {
+            kind: EventType::Warning,
+            ..Self::normal(about, reason, action, note)
+        }
     }
 
     fn normal(

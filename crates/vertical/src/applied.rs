@@ -10,7 +10,7 @@ use view::ObjectKey;
 
 /// Validity of a report.
 const VALID_FOR: SignedDuration = SignedDuration::from_mins(15);
-/// Reason: the last report is too old.
+/// Reason of `Applied` of a VPA: the updater has not reported for 15 minutes.
 const SILENT_REASON: &str = "NoReport";
 const SILENT_MESSAGE: &str = "The updater has not reported for 15 minutes";
 

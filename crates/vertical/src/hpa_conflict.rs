@@ -20,11 +20,12 @@ use view::{HpaTargets, UtilizationTarget};
 
 use crate::sizing_policies::desired::is_policy;
 
-/// Reason: the resource is sized nevertheless.
+/// Reason of `ConflictsWithHPA` of a VPA: the resource is sized nevertheless.
 const SIZED: &str = "ResourceSized";
-/// Reason: the resource is left out of the recommendation.
+/// Reason of `ConflictsWithHPA` of a VPA: the resource is left out of the recommendation.
 const LEFT_OUT: &str = "ResourceLeftOut";
-/// Reason: the resource is left out until the EHPA scales by an amount per pod.
+/// Reason of `ConflictsWithHPA` of a VPA: the resource is left out until the EHPA scales by an
+/// amount per pod.
 const PENDING: &str = "ScalePointPending";
 /// The reasons, with the values of the metric's label.
 const REASONS: [(&str, &str); 3] = [

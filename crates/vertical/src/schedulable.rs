@@ -36,7 +36,10 @@ use pods_by_object::PodsByObject;
 use quotas::Quotas;
 pub use settings::{CapacitySources, Settings};
 
-/// Annotation that narrows the flags for one object.
+/// Annotation that users set on a VPA: sources of caps of this object; see
+/// docs/sizing.md#recommendations-that-can-be-scheduled.
+///
+/// It narrows the flags.
 pub(crate) const CAP_TO_SCHEDULABLE: &str = "plimsoll.dev/cap-to-schedulable";
 
 /// The caps of all objects.

@@ -24,20 +24,31 @@ use recommendation::{is_empty, recommendation};
 pub use backfill::{HistoryChange, HistoryState, history_change};
 pub use recommendation::has_recommendation;
 
+/// Reason of `NoPodsMatched` and `RecommendationProvided` of a VPA: no pod matches.
 const NO_PODS_REASON: &str = "NoPodsMatched";
 const NO_PODS_MESSAGE: &str = "No pods match this VPA object";
-/// Condition that upstream does not have: an annotation is invalid, and the default applies.
+/// Condition of a VPA: an annotation has an invalid value, and the default applies.
+///
+/// Not upstream's.
 const ANNOTATION_REFUSED: &str = "AnnotationRefused";
+/// Reason of `AnnotationRefused` of a VPA: the message names the annotation.
 const REFUSED_REASON: &str = "InvalidAnnotation";
 
-/// Condition that upstream does not have: a valid annotation has no effect on the sizing method.
+/// Condition of a VPA: the sizing method does not use an annotation.
+///
+/// Not upstream's.
 const ANNOTATION_UNUSED: &str = "AnnotationUnused";
+/// Reason of `AnnotationUnused` of a VPA: the message names the annotation.
 const UNUSED_REASON: &str = "UnusedAnnotation";
 
-/// Condition that upstream does not have: the object has more container names than are sized.
+/// Condition of a VPA: the object has more than 200 container names.
+///
+/// Not upstream's.
 const CONTAINERS_OMITTED: &str = "ContainersOmitted";
+/// Reason of `ContainersOmitted` of a VPA: those measured last are sized.
 const OMITTED_REASON: &str = "TooManyContainerNames";
 
+/// Reason of `SourceStale` of a VPA: the metrics API, or the external metrics, do not respond.
 const SILENT_REASON: &str = "MetricsUnavailable";
 /// Message without a time, so that it is written once.
 const SILENT_MESSAGE: &str =

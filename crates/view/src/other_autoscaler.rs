@@ -22,7 +22,8 @@ use crate::table::ObjectKey;
 /// Age of a write or an Event up to which its writer counts as running: two rounds of upstream's
 /// recommender, which writes checkpoints in each.
 const RECENT: Duration = Duration::from_mins(2);
-/// Annotation of the Leases of this suite, with the name of the program.
+/// Annotation that Plimsoll writes on a Lease: program of the suite that holds it, which tells it
+/// from other autoscalers; see docs/operations.md#beside-other-autoscalers.
 pub const PROGRAM_ANNOTATION: &str = "plimsoll.dev/program";
 /// Selectors of the pods of other autoscalers: upstream's manifests and Crane's, upstream's Helm
 /// chart.

@@ -13,6 +13,7 @@ mod write;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use api::pod_annotations::OPT_OUT_LABEL;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations, ServiceReference,
@@ -38,8 +39,6 @@ pub use write::Writer;
 pub const CONFIGURATION: &str = "vpa-webhook-config";
 /// The name of the webhook in it.
 pub const WEBHOOK: &str = "vpa.k8s.io";
-/// Pods and VPA objects on which this label is `true` are not reviewed.
-pub const OPT_OUT_LABEL: &str = "plimsoll.dev/disable-webhook";
 /// The port of the Service.
 const PORT: i32 = 443;
 

@@ -8,6 +8,9 @@ use kube::{Client, Resource as _};
 
 use super::MANAGER;
 
+/// Event of an `APIService`: another client changed an `APIService` of the adapter.
+const EXTERNALLY_MODIFIED: &str = "ExternallyModified";
+
 /// Writes events. Events about cluster-scoped objects are in the namespace `default`.
 #[derive(Clone)]
 pub struct Events(Recorder);
@@ -37,7 +40,7 @@ impl Events {
         };
         let event = Event {
             type_: EventType::Warning,
-            reason: "ExternallyModified".to_owned(),
+            reason: EXTERNALLY_MODIFIED.to_owned(),
             note: Some(note.to_owned()),
             action: "Look".to_owned(),
             secondary: None,

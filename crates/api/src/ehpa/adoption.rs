@@ -6,13 +6,13 @@ use kube::ResourceExt as _;
 
 use super::EffectiveHorizontalPodAutoscaler;
 
-/// Annotation of a `HorizontalPodAutoscaler`: name and UID of the EHPA that adopted it, separated
+/// Annotation that Plimsoll writes on an HPA: name and UID of the EHPA that adopted it, separated
 /// by a slash.
 pub const ADOPTED_BY: &str = "plimsoll.dev/adopted-by";
-/// Annotation of an adopted `HorizontalPodAutoscaler`: its original `spec` as JSON.
+/// Annotation that Plimsoll writes on an HPA: the spec before the adoption, as JSON.
 pub const ORIGINAL_SPEC: &str = "plimsoll.dev/original-spec";
-/// Annotation of an EHPA: name of one `HorizontalPodAutoscaler` to adopt even if Helm, Argo CD or
-/// Flux installed it.
+/// Annotation that users set on an EHPA: name of an HPA that it adopts although Helm, Argo CD or
+/// Flux installed it; see docs/horizontal.md#an-existing-hpa.
 pub const ADOPT: &str = "plimsoll.dev/adopt-hpa";
 
 /// EHPA that adopted an object.

@@ -7,8 +7,9 @@ use thiserror::Error;
 
 use super::EffectiveHorizontalPodAutoscaler;
 
-/// Annotation with dates such as `2026-12-25`, separated by commas. Each is a day in the time zone
-/// of the window.
+/// Annotation that users set on an EHPA: dates without schedules; see docs/horizontal.md#schedules.
+///
+/// Dates such as `2026-12-25`, separated by commas. Each is a day in the time zone of the window.
 pub const HOLIDAYS: &str = "plimsoll.dev/holidays";
 /// Maximum number of dates, about a century of public holidays.
 const MOST: usize = 2000;

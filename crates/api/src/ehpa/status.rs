@@ -8,16 +8,19 @@ use serde::{Deserialize, Serialize};
 use crate::condition::Condition;
 use crate::schema;
 
-/// Condition type: all objects requested by the EHPA exist.
+/// Condition of an EHPA and a prediction: the object is valid and works.
 pub const READY: &str = "Ready";
-/// Condition type: metrics are predicted.
+/// Condition of an EHPA: `Ready` of its prediction.
 pub const PREDICTION_READY: &str = "PredictionReady";
 
-/// Condition type: all metrics selected for prediction are predictable. Present only if some are
-/// not.
+/// Condition of an EHPA: False if metrics cannot be predicted.
+///
+/// Present only then.
 pub const METRICS_PREDICTABLE: &str = "MetricsPredictable";
 
-/// Condition type: the rules for the history of metrics are valid. Present only if they are not.
+/// Condition of an EHPA: False if the rule file cannot be used; see docs/rules.md.
+///
+/// Present only then.
 pub const METRIC_RULES_USABLE: &str = "MetricRulesUsable";
 
 /// Prediction of the EHPA's metrics.

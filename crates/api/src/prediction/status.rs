@@ -5,11 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::condition::Condition;
 
-/// Condition type: the history of every metric is available.
+/// Condition of a prediction: the history of every metric was read.
 pub const HISTORY_READ: &str = "HistoryRead";
 
-/// Condition type: no simple method was clearly better over a day than the forecast. Present only if
-/// the accuracy is known.
+/// Condition of an EHPA and a prediction: False while a simple method replaces the forecast; see
+/// docs/predictions.md#methods.
+///
+/// False if that was clearly better over a day. Present only if the accuracy is known.
 pub const PREDICTION_ACCURATE: &str = "PredictionAccurate";
 
 /// Predicted metrics.

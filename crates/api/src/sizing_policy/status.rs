@@ -7,12 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::vpa::VerticalPodAutoscalerCondition;
 
-/// Condition type: every workload of the policy has an up-to-date `VerticalPodAutoscaler`.
+/// Condition of a sizing policy: every workload of the policy has an up-to-date VPA object.
 pub const READY: &str = "Ready";
-/// Condition type: some workloads have a `VerticalPodAutoscaler` not managed by this policy, which
-/// is left unchanged.
+/// Condition, and event, of a sizing policy: selected workloads have a VPA that the policy does not
+/// own.
+///
+/// It is left unchanged.
 pub const CONFLICTING: &str = "Conflicting";
-/// Condition type: some workloads belong to another policy with precedence.
+/// Condition, and event, of a sizing policy: selected workloads belong to another policy.
 pub const OVERRIDDEN: &str = "Overridden";
 
 /// Maximum number of listed workloads. The counts are complete.

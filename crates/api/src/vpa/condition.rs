@@ -14,25 +14,32 @@ use crate::condition::Condition;
 pub use crate::condition::ConditionStatus;
 use crate::schema;
 
-/// Condition type: at least one container has a recommendation.
+/// Condition of a VPA: at least one container has a recommendation.
 pub const RECOMMENDATION_PROVIDED: &str = "RecommendationProvided";
-/// Condition type: no pod matches the target's selector.
+/// Condition of a VPA: no pod matches the target's selector.
 pub const NO_PODS_MATCHED: &str = "NoPodsMatched";
-/// Condition type set by other recommenders while they load history. No checkpoint is written
-/// meanwhile.
+/// Condition of a VPA: history from Prometheus is incomplete; see
+/// docs/history.md#history-from-prometheus.
+///
+/// Other recommenders set it while they load history. No checkpoint is written meanwhile.
 pub const FETCHING_HISTORY: &str = "FetchingHistory";
-/// Condition type that is never set and always removed.
+/// Condition of a VPA: upstream's; always removed, as upstream.
 pub const CONFIG_DEPRECATED: &str = "ConfigDeprecated";
-/// Condition type: the metrics source does not respond. Recommendations stay unchanged and should
-/// not trigger updates meanwhile. Not upstream's.
+/// Condition of a VPA: the source of usage does not respond; the recommendation does not change.
+///
+/// It should not trigger updates meanwhile. Not upstream's.
 pub const SOURCE_STALE: &str = "SourceStale";
-/// Condition type: a `HorizontalPodAutoscaler` scales the workload by utilization of a resource that
-/// the object sizes. Not upstream's.
+/// Condition of a VPA: an HPA scales by utilization of a resource that the object sizes; see
+/// docs/sizing.md#next-to-an-hpa.
+///
+/// Not upstream's.
 pub const CONFLICTS_WITH_HPA: &str = "ConflictsWithHPA";
-/// Condition type: no pod needs other requests, or the reason why pods that do do not get them, as
-/// the updater reports it. Not upstream's.
+/// Condition of a VPA: pods have the recommended requests, or the reason against it; see
+/// docs/updating.md#reasons-for-not-updating-pods.
+///
+/// As the updater reports it. Not upstream's.
 pub const APPLIED: &str = "Applied";
-/// Condition type: the target is not supported.
+/// Condition of a VPA: the target cannot be used; the message says why.
 pub const CONFIG_UNSUPPORTED: &str = "ConfigUnsupported";
 
 /// State of one aspect of the object.

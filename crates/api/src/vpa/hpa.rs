@@ -5,7 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::VerticalPodAutoscaler;
 
-/// Annotation of a `VerticalPodAutoscaler`: Respect, `KeepScalePoint` or Ignore.
+/// Annotation that users set on a VPA: handling of a resource by which an HPA scales; see
+/// docs/sizing.md#next-to-an-hpa.
+///
+/// Respect, `KeepScalePoint` or Ignore.
 pub const HPA_ANNOTATION: &str = "plimsoll.dev/hpa";
 /// Maximum length of an invalid value in an error, in characters.
 const MAX_VALUE: usize = 40;

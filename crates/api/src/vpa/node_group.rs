@@ -8,8 +8,8 @@ use model::{Requirement, Selector, is_label_name, is_label_value};
 use super::VerticalPodAutoscaler;
 use crate::WellKnown;
 
-/// Annotation of a `VerticalPodAutoscaler` of a `DaemonSet`: LABEL=VALUE of the nodes whose pods it
-/// sizes.
+/// Annotation that users set on a VPA: LABEL=VALUE of the nodes whose pods of a DaemonSet it sizes;
+/// see docs/sizing.md#node-groups-of-a-daemonset.
 pub const NODE_GROUP: &str = "plimsoll.dev/node-group";
 /// Prefix of the labels of pods, after the prefix of the node's label if it has one.
 const POD_LABEL_PREFIX: &str = "node-group.plimsoll.dev";

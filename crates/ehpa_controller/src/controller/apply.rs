@@ -4,6 +4,9 @@
 use api::ehpa::{EffectiveHorizontalPodAutoscaler, adopted_by};
 use api::prediction::TimeSeriesPrediction;
 use api::substitute::Substitute;
+use horizontal::ehpa::reasons::{
+    FAILED_RECONCILE_HPA, FAILED_RECONCILE_PREDICTION, FAILED_RECONCILE_SUBSTITUTE, FAILED_SCALE,
+};
 use horizontal::ehpa::{
     Desired, Observed, Plan, Problem, Writable, differs, may_adopt, owned_name, ready_contains,
 };
@@ -18,6 +21,25 @@ const MAX_WITHDRAWN: usize = 10;
 /// Maximum length of an error in conditions, events and logs, in characters.
 const MAX_ERROR_LENGTH: usize = 1000;
 
+/// Event of an EHPA: the HPA was created.
+const HPA_CREATED: &str = "HPACreated";
+/// Event of an EHPA: an existing HPA was adopted.
+const HPA_ADOPTED: &str = "HPAAdopted";
+/// Event of an EHPA: the HPA was deleted, since another one scales the workload.
+const HPA_DELETED: &str = "HPADeleted";
+/// Event of an EHPA: the Substitute of a preview was created.
+const SUBSTITUTE_CREATED: &str = "SubstituteCreated";
+/// Event of an EHPA: the `TimeSeriesPrediction` was created.
+const PREDICTION_CREATED: &str = "PredictionCreated";
+/// Event of an EHPA: `specificReplicas` could not be applied.
+const FAILED_MANUAL_SCALE: &str = "FailedManualScale";
+/// Event of an EHPA: the HPA could not be written.
+const FAILED_UPDATE_HPA: &str = "FailedUpdateHPA";
+/// Event of an EHPA: the Substitute could not be written.
+const FAILED_UPDATE_SUBSTITUTE: &str = "FailedUpdateSubstitute";
+/// Event of an EHPA: the `TimeSeriesPrediction` could not be written.
+const FAILED_UPDATE_PREDICTION: &str = "FailedUpdatePrediction";
+
 /// Kind of an object that an EHPA owns, with reasons as in Crane.
 struct Owned {
     kind: &'static str,
@@ -31,21 +53,21 @@ struct Owned {
 
 const HPA: Owned = Owned {
     kind: "HorizontalPodAutoscaler",
-    created: "HPACreated",
-    update_failed: "FailedUpdateHPA",
-    reconcile_failed: "FailedReconcileHPA",
+    created: HPA_CREATED,
+    update_failed: FAILED_UPDATE_HPA,
+    reconcile_failed: FAILED_RECONCILE_HPA,
 };
 const SUBSTITUTE: Owned = Owned {
     kind: "Substitute",
-    created: "SubstituteCreated",
-    update_failed: "FailedUpdateSubstitute",
-    reconcile_failed: "FailedReconcileSubstitute",
+    created: SUBSTITUTE_CREATED,
+    update_failed: FAILED_UPDATE_SUBSTITUTE,
+    reconcile_failed: FAILED_RECONCILE_SUBSTITUTE,
 };
 const PREDICTION: Owned = Owned {
     kind: "TimeSeriesPrediction",
-    created: "PredictionCreated",
-    update_failed: "FailedUpdatePrediction",
-    reconcile_failed: "FailedReconcilePrediction",
+    created: PREDICTION_CREATED,
+    update_failed: FAILED_UPDATE_PREDICTION,
+    reconcile_failed: FAILED_RECONCILE_PREDICTION,
 };
 
 /// Results of the writes.
@@ -142,7 +164,7 @@ impl PlanApplier<'_> {
                 let note = format!(
                     "HorizontalPodAutoscaler {name} is deleted: another one scales the same workload"
                 );
-                self.event("HPADeleted", &note, false).await;
+                self.event(HPA_DELETED, &note, false).await;
             }
             self.record(&HPA, unchanged(deleted)).await;
         }
@@ -175,7 +197,7 @@ impl PlanApplier<'_> {
         let result = self.writer.apply(hpa, writable).await;
         if plan.adopts && matches!(result, Ok(ApplyOutcome::Changed)) {
             let note = format!("HorizontalPodAutoscaler {name} is adopted");
-            self.event("HPAAdopted", &note, false).await;
+            self.event(HPA_ADOPTED, &note, false).await;
         }
         self.record(&HPA, result).await
     }
@@ -209,10 +231,10 @@ impl PlanApplier<'_> {
         };
         let message = text(&error);
         if !ready_contains(self.object.status.as_ref(), &message) {
-            self.event("FailedManualScale", &message, true).await;
+            self.event(FAILED_MANUAL_SCALE, &message, true).await;
         }
         self.problems.push(Problem {
-            reason: "FailedScale",
+            reason: FAILED_SCALE,
             message,
         });
         false

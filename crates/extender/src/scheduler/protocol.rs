@@ -12,7 +12,7 @@ use placement::{Container, PodKey, PodLevel, PodSpec};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Annotation of a pod with a policy.
+/// Annotation that users set on a pod: policy of its node scores; see docs/placement.md#policies.
 pub(super) const POLICY_ANNOTATION: &str = "plimsoll.dev/placement-policy";
 
 /// `ExtenderArgs`.

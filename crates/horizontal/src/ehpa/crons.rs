@@ -10,6 +10,7 @@ use scaling::cron::{CronReplicas, Window, cron_replicas, metric_name};
 
 use super::Problem;
 use super::names::{TARGET_UNNAMEABLE, is_label_value};
+use super::reasons::{INVALID_CRON, INVALID_HOLIDAYS};
 
 /// The error of the first invalid cron.
 pub(super) fn problem(object: &EffectiveHorizontalPodAutoscaler) -> Option<Problem> {
@@ -17,7 +18,7 @@ pub(super) fn problem(object: &EffectiveHorizontalPodAutoscaler) -> Option<Probl
     let mut names = BTreeSet::new();
     if !object.spec.crons.is_empty() && !is_label_value(&object.spec.scale_target_ref.name) {
         return Some(Problem::new(
-            "InvalidCron",
+            INVALID_CRON,
             format!("crons: {TARGET_UNNAMEABLE}"),
         ));
     }
@@ -37,7 +38,7 @@ pub(super) fn problem(object: &EffectiveHorizontalPodAutoscaler) -> Option<Probl
             } = cron;
             let wrong = |what: &str| {
                 Some(Problem::new(
-                    "InvalidCron",
+                    INVALID_CRON,
                     format!("crons[{index}] ({name}): {what}"),
                 ))
             };
@@ -100,7 +101,7 @@ pub(super) fn holiday_problem(object: &EffectiveHorizontalPodAutoscaler) -> Opti
         .err()
         .filter(|_| !object.spec.crons.is_empty())?;
     Some(Problem::new(
-        "InvalidHolidays",
+        INVALID_HOLIDAYS,
         format!("{error}; windows open on every day until the annotation is corrected"),
     ))
 }

@@ -13,6 +13,7 @@ use kube::{Resource as _, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::reasons::NOT_SCALED_TO_ZERO;
 use super::{Observed, Problem, names};
 
 /// The HPA with these metrics, or its present ones with `None`. It keeps the name of the existing
@@ -76,7 +77,7 @@ pub(super) fn raised(observed: &Observed, wanted: &HorizontalPodAutoscaler) -> O
         "minReplicas is {least}: an HPA scales to zero only by an object metric, an external metric or a prediction, and \
          has no such metric yet"
     );
-    Some(Problem::new("NotScaledToZero", message))
+    Some(Problem::new(NOT_SCALED_TO_ZERO, message))
 }
 
 fn target(observed: &Observed) -> CrossVersionObjectReference {

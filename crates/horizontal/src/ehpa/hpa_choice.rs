@@ -18,6 +18,7 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::ResourceExt;
 use view::installations;
 
+use super::reasons::{FAILED_RECONCILE_HPA, OLDER_AUTOSCALER};
 use super::{Observed, Problem, names};
 
 /// Maximum number of names in a message.
@@ -106,7 +107,7 @@ pub(super) fn select<'a>(observed: &Observed<'a>) -> HpaSelection<'a> {
                 listed(&rivals),
                 kept.name_any()
             );
-            Problem::new("FailedReconcileHPA", message)
+            Problem::new(FAILED_RECONCILE_HPA, message)
         }),
         choice: kept.map_or_else(|| without(observed, &rivals), HpaChoice::Own),
     }
@@ -118,7 +119,7 @@ fn without<'a>(observed: &Observed<'a>, rivals: &[&'a HorizontalPodAutoscaler]) 
         let message = format!(
             "the older EffectiveHorizontalPodAutoscaler {older_ehpa} scales the same workload"
         );
-        return HpaChoice::Taken(Problem::new("FailedReconcileHPA", message));
+        return HpaChoice::Taken(Problem::new(FAILED_RECONCILE_HPA, message));
     }
     let obstacle = match rivals {
         [] => return HpaChoice::Nothing,
@@ -131,7 +132,7 @@ fn without<'a>(observed: &Observed<'a>, rivals: &[&'a HorizontalPodAutoscaler]) 
             listed(several)
         ),
     };
-    let problem = Problem::new("FailedReconcileHPA", obstacle);
+    let problem = Problem::new(FAILED_RECONCILE_HPA, obstacle);
     let is_taken = rivals
         .iter()
         .any(|rival| is_of_another(rival, observed.object));
@@ -205,7 +206,7 @@ pub(super) fn rival(observed: &Observed, choice: &HpaChoice) -> Option<Problem> 
     let message = format!(
         "the older EffectiveHorizontalPodAutoscaler {older_ehpa} scales the same workload: its crons apply, and its predictions take precedence"
     );
-    Some(Problem::new("OlderAutoscaler", message))
+    Some(Problem::new(OLDER_AUTOSCALER, message))
 }
 
 /// Whether an HPA of the same namespace concerns an EHPA.

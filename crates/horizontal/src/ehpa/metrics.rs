@@ -18,6 +18,7 @@ use k8s_openapi::api::autoscaling::v2::MetricTarget as NativeTarget;
 use model::{Quantity, ResourceName};
 
 use super::predictable_metrics::Predictable;
+use super::reasons::{NO_SCALING_METRICS, PREDICTION_WITHOUT_TARGET};
 use super::scale_point::{find, fixed, scale_points};
 use super::{Observed, Problem, crons, names, prediction, utilization};
 
@@ -43,7 +44,7 @@ pub(super) fn metrics(observed: &Observed) -> (Option<Vec<MetricSpec>>, Vec<Prob
                 average,
             )),
             Err(why) => problems.push(Problem::new(
-                "PredictionWithoutTarget",
+                PREDICTION_WITHOUT_TARGET,
                 format!(
                     "{} is predicted, but the HPA does not use it: {why}",
                     predictable.identifier
@@ -71,7 +72,7 @@ pub(super) fn metrics(observed: &Observed) -> (Option<Vec<MetricSpec>>, Vec<Prob
         return (Some(metrics), problems);
     }
     let message = "there is no other metric, so no HPA is created or adopted, and an existing one keeps its metrics";
-    problems.push(Problem::new("NoScalingMetrics", message));
+    problems.push(Problem::new(NO_SCALING_METRICS, message));
     (None, problems)
 }
 

@@ -4,18 +4,18 @@
 use std::collections::BTreeMap;
 
 use api::ehpa::{ADOPT, ADOPTED_BY, Adopter, EffectiveHorizontalPodAutoscaler, adopted_by};
+use api::prediction::RECOMMENDER_ANNOTATION;
 use api::vpa::DEFAULT_RECOMMENDER;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
 use kube::{Resource as _, ResourceExt as _};
 use view::MANAGED_BY;
 
-/// Label with the UID of the EHPA that owns the object.
+/// Label that Plimsoll writes on an HPA, a Substitute and a prediction: UID of the EHPA; Crane's.
 pub(super) const UID_LABEL: &str = "autoscaling.crane.io/effective-hpa-uid";
-/// Prefix of annotations with the query for the history of a metric, followed by its identifier.
+/// Annotation that users set on an EHPA: query for the history of the metric whose identifier
+/// follows; see docs/predictions.md#history-by-rules-of-prometheus-adapter.
 const QUERY_ANNOTATION: &str = "metric-query.autoscaling.crane.io/";
-/// Annotation with the name of the responsible recommender. Default: `default`.
-const RECOMMENDER: &str = "plimsoll.dev/recommender";
 /// External metric of predictions.
 pub(super) const PREDICTION_METRIC: &str = "crane_autoscaling_prediction";
 /// External metric of cron schedules.
@@ -182,7 +182,7 @@ pub(crate) fn ehpa_owner(metadata: &ObjectMeta) -> Option<&str> {
 pub(crate) fn recommender(object: &EffectiveHorizontalPodAutoscaler) -> &str {
     object
         .annotations()
-        .get(RECOMMENDER)
+        .get(RECOMMENDER_ANNOTATION)
         .map_or(DEFAULT_RECOMMENDER, String::as_str)
 }
 

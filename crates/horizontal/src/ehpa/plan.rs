@@ -8,6 +8,7 @@ use api::substitute::Substitute;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 
 use super::hpa_choice::{HpaChoice, HpaSelection, rival, select};
+use super::reasons::{FAILED_GET_SCALE, FAILED_RECONCILE_HPA, SCALING_DISABLED};
 use super::{Observed, Problem, TargetScale, hpa, metrics, names, prediction, substitute};
 
 /// Desired objects of one EHPA.
@@ -62,7 +63,7 @@ pub fn plan(observed: &Observed) -> Plan {
         Ok(target) => target,
         Err(why) => {
             return Plan {
-                problems: vec![Problem::new("FailedGetScale", why)],
+                problems: vec![Problem::new(FAILED_GET_SCALE, why)],
                 ..gone
             };
         }
@@ -72,7 +73,7 @@ pub fn plan(observed: &Observed) -> Plan {
     let scale_to = manual.filter(|_| are_own);
     if target.spec_replicas == 0 && observed.object.spec.effective_min_replicas() != 0 {
         let message = "scaling is disabled since the replica count of the target is zero";
-        let mut problems = vec![Problem::new("ScalingDisabled", message)];
+        let mut problems = vec![Problem::new(SCALING_DISABLED, message)];
         match choice {
             HpaChoice::Blocked(problem) | HpaChoice::Taken(problem) if manual.is_some() => {
                 problems.push(problem);
@@ -148,7 +149,7 @@ fn wanted_hpa(
                 let name = names::owned_name(observed.object);
                 let message =
                     format!("the name of HorizontalPodAutoscaler {name} is taken: delete that one");
-                return Err(Problem::new("FailedReconcileHPA", message));
+                return Err(Problem::new(FAILED_RECONCILE_HPA, message));
             }
             (None, false)
         }
@@ -157,7 +158,7 @@ fn wanted_hpa(
         return Ok(None);
     }
     let object = hpa::hpa(observed, metrics, existing)
-        .map_err(|error| Problem::new("FailedReconcileHPA", error.to_string()))?;
+        .map_err(|error| Problem::new(FAILED_RECONCILE_HPA, error.to_string()))?;
     Ok(Some((object, adopts)))
 }
 

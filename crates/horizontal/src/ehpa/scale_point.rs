@@ -12,6 +12,7 @@ use api::vpa::{EffectiveUpdateMode, HpaMode};
 use model::{Quantity, ResourceName};
 use view::{View, Vpa};
 
+use super::reasons::SCALE_POINT_UNKNOWN;
 use super::{Observed, Problem, utilization};
 
 /// VPAs that change requests and ask for the present scale point, ordered by key.
@@ -72,7 +73,7 @@ pub fn scale_points(observed: &Observed) -> (Vec<ScalePoint>, Vec<Problem>) {
                 let message = format!(
                     "the HPA scales by utilization of {resource}, since its scale point is unknown: {why}"
                 );
-                problems.push(Problem::new("ScalePointUnknown", message));
+                problems.push(Problem::new(SCALE_POINT_UNKNOWN, message));
             }
         }
     }

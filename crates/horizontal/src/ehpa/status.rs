@@ -13,15 +13,25 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::hpa_choice::own;
 use super::predictable_metrics::Predictable;
+use super::reasons::{EHPA_READY, METRIC_RULES_BROKEN, METRICS_NOT_PREDICTABLE};
 use super::scale_point::scale_points;
 use super::{Observed, Problem, prediction};
 
+/// Condition of an EHPA: copied from the HPA.
+const ABLE_TO_SCALE: &str = "AbleToScale";
+/// Condition of an EHPA: copied from the HPA.
+const SCALING_ACTIVE: &str = "ScalingActive";
+/// Condition of an EHPA: copied from the HPA.
+const SCALING_LIMITED: &str = "ScalingLimited";
+/// Condition of an EHPA: copied from the HPA.
+const SCALED_TO_ZERO: &str = "ScaledToZero";
+
 /// Conditions of the HPA that the status repeats.
 const NATIVE: [&str; 4] = [
-    "AbleToScale",
-    "ScalingActive",
-    "ScalingLimited",
-    "ScaledToZero",
+    ABLE_TO_SCALE,
+    SCALING_ACTIVE,
+    SCALING_LIMITED,
+    SCALED_TO_ZERO,
 ];
 
 /// Maximum length of a message in characters. The API server accepts 32768.
@@ -147,7 +157,7 @@ fn conditions(
         set(
             METRICS_PREDICTABLE,
             ConditionStatus::False,
-            "MetricsNotPredictable",
+            METRICS_NOT_PREDICTABLE,
             &unpredicted.join("; "),
         );
         known.push(METRICS_PREDICTABLE);
@@ -164,7 +174,7 @@ fn conditions(
         set(
             METRIC_RULES_USABLE,
             ConditionStatus::False,
-            "MetricRulesBroken",
+            METRIC_RULES_BROKEN,
             &message,
         );
         known.push(METRIC_RULES_USABLE);
@@ -185,7 +195,7 @@ fn readiness(problems: &[Problem]) -> (ConditionStatus, &'static str, String) {
     let Some(worst) = problems.first() else {
         return (
             ConditionStatus::True,
-            "EffectiveHorizontalPodAutoscalerReady",
+            EHPA_READY,
             "Effective HPA is ready".to_owned(),
         );
     };

@@ -17,7 +17,10 @@ use view::{Stripped, View};
 use super::annotations::{Annotations, owner};
 use crate::ehpa::{Rules, is_by_rule};
 
-/// Label of a namespace with the [`QueryScope`] of its predictions. It overrides the flag.
+/// Label that users set on a namespace: whether queries may read series of other namespaces; see
+/// docs/security.md#series-of-prometheus.
+///
+/// It is a [`QueryScope`] and overrides the flag.
 pub(super) const SCOPE_LABEL: &str = "plimsoll.dev/prediction-query-scope";
 
 /// Series that queries may read.

@@ -4,22 +4,25 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::ehpa::EffectiveHorizontalPodAutoscaler;
-use api::prediction::TimeSeriesPrediction;
+use api::prediction::{RECOMMENDER_ANNOTATION, TimeSeriesPrediction};
 use api::vpa::DEFAULT_RECOMMENDER;
 use kube::ResourceExt as _;
 use view::{ObjectKey, Stripped, View};
 
-/// Annotation with the method, `own` or `crane`.
+/// Annotation that users set on a prediction and an EHPA: method of the forecast, `own` or `crane`;
+/// see docs/predictions.md#methods.
 pub(super) const METHOD: &str = "plimsoll.dev/forecast";
-/// Annotation with the published quantile of the Plimsoll method. It selects the series of quantiles
-/// instead of the peak of the window.
+/// Annotation that users set on a prediction and an EHPA: quantile that is published in place of
+/// the peak; see docs/predictions.md#methods.
 pub(super) const QUANTILE: &str = "plimsoll.dev/forecast-quantile";
-/// Annotation with the price of failure of the peak method: low, normal, high or a number.
+/// Annotation that users set on a prediction and an EHPA: headroom of a predicted peak, low,
+/// normal, high or a number; see docs/predictions.md#methods.
 pub(super) const CAUTION: &str = "plimsoll.dev/forecast-caution";
-/// Annotation with the window of the peak method, a duration such as 20m. Default: measured.
+/// Annotation that users set on a prediction and an EHPA: window of the forecast, such as 20m; see
+/// docs/predictions.md#methods.
+///
+/// Default: measured.
 pub(super) const WINDOW: &str = "plimsoll.dev/forecast-window";
-/// Annotation with the name of the responsible recommender. Default: `default`.
-const RECOMMENDER: &str = "plimsoll.dev/recommender";
 
 /// Annotations of a prediction and of the EHPA that owns it.
 #[derive(Clone, Copy)]
@@ -46,7 +49,8 @@ impl<'a> Annotations<'a> {
 
     /// Name of the responsible recommender.
     pub(crate) fn recommender(self) -> &'a str {
-        self.get(RECOMMENDER).unwrap_or(DEFAULT_RECOMMENDER)
+        self.get(RECOMMENDER_ANNOTATION)
+            .unwrap_or(DEFAULT_RECOMMENDER)
     }
 }
 
@@ -72,7 +76,8 @@ mod tests {
 
     #[test]
     fn annotations_of_the_prediction_override_those_of_its_owner() {
-        let map = |name: &str| BTreeMap::from([(RECOMMENDER.to_owned(), name.to_owned())]);
+        let map =
+            |name: &str| BTreeMap::from([(RECOMMENDER_ANNOTATION.to_owned(), name.to_owned())]);
         let (mine, ours, none) = (map("mine"), map("ours"), BTreeMap::new());
         for (own, owner, expected) in [
             (&mine, Some(&ours), "mine"),

@@ -15,6 +15,20 @@ use super::spec::PredictionSpec;
 /// Beginning of the message about an unreadable history.
 const UNREAD: &str = "the history cannot be read";
 
+/// Reason of `HistoryRead` of a prediction: the history was read.
+const READ: &str = "HistoryRead";
+/// Reason of `HistoryRead` of a prediction: the history is being read.
+const PENDING: &str = "HistoryPending";
+/// Reason of `HistoryRead` of a prediction: Prometheus does not answer.
+const OUT_OF_REACH: &str = "HistoryOutOfReach";
+/// Reason of `HistoryRead` of a prediction: the memory limit leaves no room; see
+/// docs/predictions.md#limits.
+const MEMORY_LIMIT_REACHED: &str = "MemoryLimitReached";
+/// Reason of `PredictionAccurate` of a prediction: the forecast is used.
+const BETTER: &str = "BetterThanSimpleMethod";
+/// Reason of `PredictionAccurate` of a prediction: the forecast is replaced by a simple method.
+const WORSE: &str = "WorseThanSimpleMethod";
+
 /// Result of one prediction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PredictionResult {
@@ -168,11 +182,7 @@ impl PredictionResult {
             .map(|(identifier, why)| format!("{identifier}: {why}"))
             .collect();
         if !read_error.is_empty() {
-            return (
-                ConditionStatus::False,
-                "HistoryOutOfReach",
-                read_error.join("; "),
-            );
+            return (ConditionStatus::False, OUT_OF_REACH, read_error.join("; "));
         }
         let refused = self.metrics.iter().filter(|metric| metric.is_refused);
         let refused: Vec<String> = refused
@@ -187,14 +197,14 @@ impl PredictionResult {
         if !refused.is_empty() {
             return (
                 ConditionStatus::False,
-                "MemoryLimitReached",
+                MEMORY_LIMIT_REACHED,
                 refused.join("; "),
             );
         }
         if self.metrics.iter().any(|metric| metric.is_pending) {
-            return (ConditionStatus::Unknown, "HistoryPending", String::new());
+            return (ConditionStatus::Unknown, PENDING, String::new());
         }
-        (ConditionStatus::True, "HistoryRead", String::new())
+        (ConditionStatus::True, READ, String::new())
     }
 
     /// Status, reason and message of the condition `PredictionAccurate`; `None` if the accuracy of no
@@ -219,17 +229,9 @@ impl PredictionResult {
             return None;
         }
         Some(if replaced.is_empty() {
-            (
-                ConditionStatus::True,
-                "BetterThanSimpleMethod",
-                String::new(),
-            )
+            (ConditionStatus::True, BETTER, String::new())
         } else {
-            (
-                ConditionStatus::False,
-                "WorseThanSimpleMethod",
-                replaced.join("; "),
-            )
+            (ConditionStatus::False, WORSE, replaced.join("; "))
         })
     }
 

@@ -22,8 +22,10 @@ use super::truncate::truncate;
 const MOVED: f64 = 0.05;
 /// Maximum length of a message in characters. The API server accepts 32768.
 const MAX_CHARACTERS: usize = 4000;
-/// Reasons of the condition `Ready`, as in Crane.
+/// Event, and reason of `Ready`, of a prediction: each metric has a forecast; Crane's reason.
 const SUCCEEDED: &str = "PredictSucceed";
+/// Event, and reason of `Ready`, of a prediction: some metrics have no forecast, with the reasons;
+/// Crane's reason.
 const PARTIAL: &str = "PredictPartial";
 
 /// Status to write.

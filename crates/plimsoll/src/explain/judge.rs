@@ -1,5 +1,6 @@
 //! Explanation of a recommendation from the objects, without I/O.
 
+use api::pod_annotations::UPDATES;
 use api::vpa::{
     EffectiveUpdateMode, RecommendedContainerResources, VerticalPodAutoscaler,
     VerticalPodAutoscalerStatus,
@@ -17,9 +18,6 @@ use super::facts::Facts;
 use super::lines::{Condition, EventLine, Wait, conditions, events, plain};
 use super::policy::{self, PolicyLine};
 use super::steps::{IN_STATUS, StepLine, steps};
-
-/// Annotation with the changes that the webhook made to a new pod, upstream's.
-const UPDATES: &str = "vpaUpdates";
 
 /// Explanation of a recommendation.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -7,11 +7,10 @@ use api::vpa::VerticalPodAutoscaler as Vpa;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt as _;
 use serde::Serialize;
+use sizing::SIZING_PREFIX;
 
 use super::lines::{Condition, conditions, plain};
 
-/// Prefix of the annotations of the sizing method.
-const SIZING: &str = "plimsoll.dev/sizing-";
 /// Prefix of the `apiVersion` of policies.
 const GROUP: &str = "plimsoll.dev/";
 
@@ -51,7 +50,7 @@ pub(super) fn owner(vpa: &Vpa) -> Option<&OwnerReference> {
 /// Describes the policy of a VPA.
 pub(super) fn describe(policy: &PolicyFacts, vpa: &Vpa) -> PolicyLine {
     let settings = vpa.annotations().iter().filter_map(|(key, value)| {
-        let key = key.strip_prefix(SIZING)?;
+        let key = key.strip_prefix(SIZING_PREFIX)?;
         Some((plain(key), plain(value)))
     });
     let status = policy.status.as_ref();

@@ -33,7 +33,8 @@ const AUTHORITY_NAME: &str = "plimsoll-feed";
 const MANAGER: &str = "plimsoll-recommender";
 /// Pause after an error.
 const RETRY: Duration = Duration::from_secs(5);
-/// Annotation of our Secrets.
+/// Annotation that Plimsoll writes on a Secret: the Secret has a certificate of the feed; see
+/// docs/certificates.md#the-feed.
 const ISSUED: &str = "plimsoll.dev/issued-by";
 /// Prefix of the annotations of Secrets that cert-manager fills.
 const CERT_MANAGER: &str = "cert-manager.io/";

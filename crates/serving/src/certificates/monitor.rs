@@ -22,6 +22,10 @@ const DAY: Duration = Duration::from_hours(24);
 /// Retry interval after an event could not be written.
 const RETRY: Duration = Duration::from_hours(1);
 
+/// Event of the own pod: the serving certificate comes from files and ends soon; see
+/// docs/certificates.md#verification.
+const CERTIFICATE_EXPIRING: &str = "CertificateExpiring";
+
 /// The CA bundle of an object that tells clients how to reach the server, such as an `APIService`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObservedCaBundle {
@@ -147,7 +151,7 @@ impl CertificateMonitor {
         tracing::warn!(%end, "the serving certificate expires soon and is not rotated by this program");
         let event = Event {
             type_: EventType::Warning,
-            reason: "CertificateExpiring".to_owned(),
+            reason: CERTIFICATE_EXPIRING.to_owned(),
             note: Some(note),
             action: "Serve".to_owned(),
             secondary: None,

@@ -14,8 +14,19 @@ use jiff::Timestamp;
 use model::{Cap, Cpu, Memory, Quantity, Recommendation, ResourceName};
 use sizing::{Fit, Maximum};
 
-/// Condition that upstream does not have.
+/// Condition of a VPA: caps lower the recommendation; see
+/// docs/sizing.md#recommendations-that-can-be-scheduled.
+///
+/// Not upstream's.
 const CAPPED: &str = "RecommendationCapped";
+/// Reason of `RecommendationCapped` of a VPA: no node is large enough; several reasons are joined,
+/// such as `NodeAndResourceQuota`.
+const NODE: &str = "Node";
+/// Reason of `RecommendationCapped` of a VPA: a quota is not large enough.
+const RESOURCE_QUOTA: &str = "ResourceQuota";
+/// Reason of `RecommendationCapped` of a VPA: a limit range is not large enough.
+const LIMIT_RANGE: &str = "LimitRange";
+
 /// Separator of the words in a reason.
 const AND: &str = "And";
 /// Maximum number of caps in a message.
@@ -53,9 +64,9 @@ fn capped_by(status: &VerticalPodAutoscalerStatus) -> impl Iterator<Item = &str>
 
 /// Words of the sources in reasons, and values of the label `source` of the metric.
 const SOURCES: [(&str, &str); 3] = [
-    ("Node", "node"),
-    ("ResourceQuota", "quota"),
-    ("LimitRange", "limit_range"),
+    (NODE, "node"),
+    (RESOURCE_QUOTA, "quota"),
+    (LIMIT_RANGE, "limit_range"),
 ];
 
 /// Number of capped objects by source, also of sources without objects.
@@ -153,8 +164,8 @@ fn word(cap: Cap) -> &'static str {
         Cap::MinAllowed => "MinAllowed",
         Cap::MaxAllowed => "MaxAllowed",
         Cap::GlobalMaxAllowed => "GlobalMaxAllowed",
-        Cap::LimitRange => "LimitRange",
-        Cap::Quota => "ResourceQuota",
-        Cap::Node => "Node",
+        Cap::LimitRange => LIMIT_RANGE,
+        Cap::Quota => RESOURCE_QUOTA,
+        Cap::Node => NODE,
     }
 }

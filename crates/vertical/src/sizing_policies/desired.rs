@@ -17,6 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
 use model::Workload;
 use serde_json::Value;
+use sizing::SIZING_PREFIX;
 use view::{ObjectKey, Policy, Vpa};
 
 use super::name::{custom_group, object_name};
@@ -24,8 +25,6 @@ use crate::schedulable::CAP_TO_SCHEDULABLE;
 
 /// Label of objects that this program creates.
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "plimsoll");
-/// Prefix of the annotations of the sizing policy.
-const SIZING: &str = "plimsoll.dev/sizing-";
 const GROUP_PREFIX: &str = "plimsoll.dev/";
 
 /// The annotations that select the sizing policy and the mode next to an HPA. The default mode of
@@ -55,7 +54,7 @@ fn sizing_annotations(sizing: &Sizing) -> impl Iterator<Item = (String, String)>
                 .into_iter()
                 .filter_map(|(key, value)| Some((key, value?))),
         )
-        .map(|(key, value)| (format!("{SIZING}{key}"), value.to_owned()))
+        .map(|(key, value)| (format!("{SIZING_PREFIX}{key}"), value.to_owned()))
 }
 
 /// All annotations of the objects of a policy.
@@ -199,7 +198,7 @@ pub(super) fn changes(
         "annotations",
         metadata.annotations.as_ref(),
         new.annotations.as_ref(),
-        |key| key.starts_with(SIZING) || of_fields.contains(&key),
+        |key| key.starts_with(SIZING_PREFIX) || of_fields.contains(&key),
     );
     if seen.object.spec != desired.spec {
         operations.push(add(["spec"], serde_json::to_value(&desired.spec)?));

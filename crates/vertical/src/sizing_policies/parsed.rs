@@ -11,6 +11,10 @@ use sizing::MethodSettings;
 use view::{Namespace, Policy, PolicyScope, WellKnown};
 
 use super::desired;
+use super::reasons::{
+    INVALID_KINDS, INVALID_LIMIT_MODE, INVALID_NAME, INVALID_RESOURCE_POLICY, INVALID_SELECTOR,
+    INVALID_SIZING,
+};
 
 /// Label with the name of a namespace, set by the API server.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
@@ -47,26 +51,23 @@ impl<'a> ParsedPolicy<'a> {
     pub(super) fn new(policy: &'a Policy) -> Result<Self, InvalidPolicy> {
         let invalid = |reason, message| InvalidPolicy { reason, message };
         let workloads = selector(policy.spec.selector.as_ref())
-            .map_err(|error| invalid("InvalidSelector", format!("spec.selector: {error}")))?;
+            .map_err(|error| invalid(INVALID_SELECTOR, format!("spec.selector: {error}")))?;
         let namespaces = match &policy.scope {
             PolicyScope::Namespace => Namespaces::Own,
             PolicyScope::Cluster(selected) => {
                 Namespaces::With(selector(selected.as_ref()).map_err(|error| {
-                    invalid(
-                        "InvalidSelector",
-                        format!("spec.namespaceSelector: {error}"),
-                    )
+                    invalid(INVALID_SELECTOR, format!("spec.namespaceSelector: {error}"))
                 })?)
             }
         };
         if policy.key.name.len() > MAX_NAME {
             return Err(invalid(
-                "InvalidName",
+                INVALID_NAME,
                 format!("the name has more than {MAX_NAME} characters"),
             ));
         }
         if let Some(message) = wrong_kinds(policy) {
-            return Err(invalid("InvalidKinds", format!("spec.kinds: {message}")));
+            return Err(invalid(INVALID_KINDS, format!("spec.kinds: {message}")));
         }
         let annotations = desired::annotations(&policy.spec);
         MethodSettings::from_annotations(
@@ -74,14 +75,14 @@ impl<'a> ParsedPolicy<'a> {
                 .iter()
                 .map(|(key, value)| (key.as_str(), value.as_str())),
         )
-        .map_err(|error| invalid("InvalidSizing", format!("spec.sizing: {error}")))?;
+        .map_err(|error| invalid(INVALID_SIZING, format!("spec.sizing: {error}")))?;
         if let Some(Err(error)) = policy.spec.limit_mode.as_deref().map(limit_mode::parse) {
             let message = format!("spec.limitMode: {error}");
-            return Err(invalid("InvalidLimitMode", message));
+            return Err(invalid(INVALID_LIMIT_MODE, message));
         }
         if let Some(message) = policy.spec.resource_policy.as_ref().and_then(wrong_bounds) {
             return Err(invalid(
-                "InvalidResourcePolicy",
+                INVALID_RESOURCE_POLICY,
                 format!("spec.resourcePolicy: {message}"),
             ));
         }

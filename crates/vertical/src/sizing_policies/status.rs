@@ -12,13 +12,15 @@ use jiff::Timestamp;
 use view::{Policy, PolicyScope};
 
 use super::plan::PolicySummary;
+use super::reasons::{
+    KIND_UNAVAILABLE, NO_WORKLOADS, OTHER_AUTOSCALERS, OTHER_POLICIES, UP_TO_DATE, WRITE_FAILED,
+    WRITING,
+};
 
 /// Number of workloads that a message names.
 const NAMED: usize = 3;
 /// Maximum length of an error in a message.
 const MAX_PROBLEM: usize = 512;
-const UP_TO_DATE: &str = "UpToDate";
-const WRITING: &str = "Writing";
 
 /// Shard that writes a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,7 +120,7 @@ fn readiness(summary: &PolicySummary, failed: &[&str]) -> (&'static str, String)
     if let Some(first) = failed.first() {
         let first: String = first.chars().take(MAX_PROBLEM).collect();
         return (
-            "WriteFailed",
+            WRITE_FAILED,
             format!(
                 "{} VPA objects cannot be written, such as: {first}",
                 failed.len()
@@ -133,7 +135,7 @@ fn readiness(summary: &PolicySummary, failed: &[&str]) -> (&'static str, String)
     }
     if !summary.unavailable.is_empty() {
         return (
-            "KindUnavailable",
+            KIND_UNAVAILABLE,
             format!(
                 "workloads of these kinds are not found: {}",
                 summary.unavailable.join("; ")
@@ -201,7 +203,7 @@ fn status(policy: &Policy, report: ShardReport, now: Timestamp) -> SizingPolicyS
     let what = "already have a VPA object that no policy owns; it is kept and no other is created";
     set(
         &mut conditions,
-        (CONFLICTING, "OtherAutoscalers"),
+        (CONFLICTING, OTHER_AUTOSCALERS),
         counts.conflicts,
         &counts.conflicting,
         what,
@@ -210,7 +212,7 @@ fn status(policy: &Policy, report: ShardReport, now: Timestamp) -> SizingPolicyS
     let what = "are managed by another policy with precedence";
     set(
         &mut conditions,
-        (OVERRIDDEN, "OtherPolicies"),
+        (OVERRIDDEN, OTHER_POLICIES),
         counts.overridden,
         &counts.overridden_by,
         what,
@@ -232,7 +234,7 @@ fn set(
     now: Timestamp,
 ) {
     if count == 0 {
-        conditions.set(kind, false, "None", "", now);
+        conditions.set(kind, false, NO_WORKLOADS, "", now);
         return;
     }
     let named: Vec<String> = listed.iter().take(NAMED).map(name).collect();

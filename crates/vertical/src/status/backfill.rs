@@ -3,7 +3,7 @@
 use api::vpa::{Conditions, FETCHING_HISTORY, VerticalPodAutoscalerStatus};
 use jiff::Timestamp;
 
-/// Reason of our own condition, which other recommenders do not set.
+/// Reason of `FetchingHistory` of a VPA: history is fetched again until it is complete.
 pub(super) const HISTORY_REASON: &str = "WaitingForPrometheus";
 /// Prefix of the message after a failure.
 const HISTORY_PROBLEM: &str = "History cannot be fetched from Prometheus yet: ";

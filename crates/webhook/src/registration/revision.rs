@@ -5,10 +5,11 @@ use std::fmt;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 
-/// The annotation of the registration with the UID of the Deployment and the number of the
-/// revision.
+/// Annotation that Plimsoll writes on a webhook configuration: UID of the Deployment, and number of
+/// the revision, of the replicas that maintain it; see docs/admission.md#registration.
 pub(crate) const ANNOTATION: &str = "plimsoll.dev/registered-by";
-/// The annotation of the registration with the name of the `ReplicaSet` of that revision.
+/// Annotation that Plimsoll writes on a webhook configuration: `ReplicaSet` of the replicas that
+/// maintain it.
 pub(crate) const REPLICA_SET_ANNOTATION: &str = "plimsoll.dev/registered-by-replica-set";
 /// The annotation that the Deployment controller sets on each `ReplicaSet`.
 const DEPLOYMENT_REVISION: &str = "deployment.kubernetes.io/revision";

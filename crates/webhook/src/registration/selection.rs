@@ -9,7 +9,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The annotation of the configuration with the selection of its flags as JSON.
+/// Annotation that Plimsoll writes on a webhook configuration: requirements of the flags as JSON,
+/// to remove them with the flags.
 pub(crate) const ANNOTATION: &str = "plimsoll.dev/registered-selection";
 /// Maximum number of match conditions in Kubernetes.
 const MAX_CONDITIONS: usize = 64;

@@ -7,7 +7,8 @@ use metric_routes::api_service::{ApiServiceState, standing};
 use metric_routes::own_service::OwnService;
 use serving::ca_bundles::CERT_MANAGER_INJECT as INJECTED;
 
-/// The annotation with the previous spec.
+/// Annotation that Plimsoll writes on an `APIService`: its spec before `plimsoll migrate adopt`; see
+/// docs/routes.md#replacing-an-existing-provider.
 pub(super) const ADOPTED_FROM: &str = "plimsoll.dev/adopted-from";
 
 /// The reason that a command does nothing.
