@@ -11,7 +11,7 @@ use sandbox::Sandbox;
 use serde_json::json;
 
 /// Interval of rates: as long as between two updates of a panel in Grafana.
-const RATE_INTERVAL: &str = "1m";
+pub(crate) const RATE_INTERVAL: &str = "1m";
 /// The other provider, one more adapter.
 const OTHER: Program<'_> = Program {
     labels: "app.kubernetes.io/name=other-adapter",

@@ -13,6 +13,7 @@ mod day;
 mod observe;
 mod oom_kill;
 mod page;
+mod panels;
 mod placement;
 mod pod_updates;
 mod replicas;
@@ -120,7 +121,7 @@ async fn show(sandbox: &Sandbox) -> Result<()> {
     );
     let folder = env::var_os("SCREENSHOTS").filter(|folder| !folder.is_empty());
     if let Some(folder) = folder {
-        screenshots::write(sandbox, &page, folder.as_ref())
+        screenshots::write(sandbox, &prometheus, &page, folder.as_ref())
             .await
             .context("write screenshots")?;
     }

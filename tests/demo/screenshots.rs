@@ -1,16 +1,18 @@
-//! Pictures for the documents: the page of the day, and the dashboard of this cluster.
+//! Pictures for the documents: the page of the day, the dashboard of this cluster, and the panels of
+//! Grafana's dashboards.
 
 use std::path::Path;
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result};
-use e2e::{Browser, PATIENCE, program};
+use e2e::{Browser, PATIENCE, Prometheus, program};
 use sandbox::Sandbox;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 use tokio::time::timeout;
 
 use crate::observe::NAMESPACE;
+use crate::panels;
 
 /// File, page of the dashboard, and size in pixels.
 const PAGES: [(&str, &str, (u32, u32)); 2] = [
@@ -24,7 +26,12 @@ const PAGES: [(&str, &str, (u32, u32)); 2] = [
 const REPORT: (&str, (u32, u32)) = ("report.png", (1200, 1300));
 
 /// Writes them into a folder; without Chromium, nothing.
-pub(crate) async fn write(sandbox: &Sandbox, report: &Path, folder: &Path) -> Result<()> {
+pub(crate) async fn write(
+    sandbox: &Sandbox,
+    prometheus: &Prometheus,
+    report: &Path,
+    folder: &Path,
+) -> Result<()> {
     let Some(browser) = Browser::find().await? else {
         return Ok(());
     };
@@ -32,6 +39,9 @@ pub(crate) async fn write(sandbox: &Sandbox, report: &Path, folder: &Path) -> Re
     let url = format!("file://{}", report.display());
     browser.screenshot(&url, size, &folder.join(name)).await?;
 
+    panels::write(&browser, prometheus, folder)
+        .await
+        .context("draw the panels")?;
     let prometheus = sandbox.prometheus_url().context("there is a Prometheus")?;
     let mut dashboard = Command::new(program("plimsoll")?)
         .args(["dashboard", "--prometheus-address", &prometheus])

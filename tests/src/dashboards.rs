@@ -8,6 +8,17 @@ use serde_json::Value;
 
 use crate::repository;
 
+/// A panel.
+#[derive(Debug)]
+pub struct Panel {
+    /// Title of the dashboard.
+    pub dashboard: String,
+    /// The panel as in the file.
+    pub definition: Value,
+    /// Its queries.
+    pub queries: Vec<Query>,
+}
+
 /// A query of a panel.
 #[derive(Debug)]
 pub struct Query {
@@ -15,6 +26,8 @@ pub struct Query {
     pub panel: String,
     /// The query.
     pub text: String,
+    /// Name of a series, with labels such as `{{instance}}`.
+    pub legend: String,
 }
 
 /// The files of all dashboards.
@@ -29,30 +42,48 @@ pub fn read(path: &Path) -> Result<Value> {
     serde_json::from_str(&text).with_context(|| path.display().to_string())
 }
 
-/// The queries of all panels. Variables of Grafana are replaced: the interval of rates, and others by
-/// all values.
-pub fn queries(rate_interval: &str) -> Result<Vec<Query>> {
-    let mut queries = Vec::new();
+/// All panels. Variables of Grafana in queries are replaced: the interval of rates, and others by all
+/// values.
+pub fn panels(rate_interval: &str) -> Result<Vec<Panel>> {
+    let mut panels = Vec::new();
     for path in dashboards()? {
         let dashboard = read(&path)?;
-        let title = dashboard["title"].as_str().context("a title")?.to_owned();
+        let title = dashboard["title"].as_str().context("a title")?;
+        let variables = dashboard["templating"]["list"].as_array();
+        let variables = variables.context("variables")?;
         for panel in dashboard["panels"].as_array().context("panels")? {
+            let mut queries = Vec::new();
             for target in panel["targets"].as_array().into_iter().flatten() {
                 let mut text = target["expr"].as_str().context("a query")?.to_owned();
                 text = text.replace("$__rate_interval", rate_interval);
-                for variable in dashboard["templating"]["list"]
-                    .as_array()
-                    .context("variables")?
-                {
+                for variable in variables {
                     let name = variable["name"].as_str().context("a name")?;
                     text = text.replace(&format!("${name}"), ".*");
                 }
                 ensure!(!text.contains('$'), "{title}: {text}");
-                let panel = format!("{title}: {}", panel["title"]);
-                queries.push(Query { panel, text });
+                queries.push(Query {
+                    panel: format!("{title}: {}", panel["title"]),
+                    text,
+                    legend: target["legendFormat"]
+                        .as_str()
+                        .unwrap_or_default()
+                        .to_owned(),
+                });
             }
+            panels.push(Panel {
+                dashboard: title.to_owned(),
+                definition: panel.clone(),
+                queries,
+            });
         }
     }
+    Ok(panels)
+}
+
+/// The queries of all panels.
+pub fn queries(rate_interval: &str) -> Result<Vec<Query>> {
+    let panels = panels(rate_interval)?.into_iter();
+    let queries: Vec<Query> = panels.flat_map(|panel| panel.queries).collect();
     ensure!(!queries.is_empty(), "no queries");
     Ok(queries)
 }

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use k8s_openapi::jiff::Timestamp;
 use kube::{Client, Config};
 use sandbox::Sandbox;
 use serde_json::{Value, json};
@@ -53,6 +55,21 @@ impl Prometheus {
             .get(&format!("/api/v1/query?query={}", encode(query)))
             .await?;
         Ok(data["result"].as_array().map_or(0, Vec::len))
+    }
+
+    /// The series that a query returns for each step of a time, until now.
+    pub async fn range(&self, query: &str, last: Duration, step: Duration) -> Result<Vec<Value>> {
+        let now = Timestamp::now();
+        let path = format!(
+            "/api/v1/query_range?query={}&start={}&end={}&step={}",
+            encode(query),
+            (now - last).as_second(),
+            now.as_second(),
+            step.as_secs()
+        );
+        let data = self.get(&path).await?;
+        let series = data["result"].as_array();
+        Ok(series.cloned().unwrap_or_default())
     }
 
     /// Names of all metrics.

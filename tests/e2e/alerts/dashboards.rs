@@ -55,7 +55,7 @@ fn every_panel_says_what_it_shows() -> Result<()> {
 async fn every_query_parses() -> Result<()> {
     let rules = queries("1m")?.into_iter().enumerate();
     let rules: Vec<Value> = rules
-        .map(|(number, Query { panel, text })| {
+        .map(|(number, Query { panel, text, .. })| {
             json!({"record": format!("query:{number}"), "expr": text, "labels": {"panel": panel}})
         })
         .collect();
