@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
-use metric_routes::File;
+use metric_routes::{File, config_hash};
 use prometheus::Registry;
 use runtime::LogOnce;
 
@@ -142,6 +142,7 @@ impl Routes {
             tracing::info!(routes, upstreams, "loaded routes");
         }
         self.current.store(Arc::new(Table { file, upstreams }));
+        self.metrics.set_config_hash(config_hash(&text));
         Ok(())
     }
 

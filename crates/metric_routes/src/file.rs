@@ -80,6 +80,12 @@ fn refuse(field: impl Into<String>, why: impl Into<String>) -> FileError {
     }
 }
 
+/// A number that changes with the text of a routes file: 48 bits, which the number of a metric can
+/// have.
+pub fn config_hash(text: &str) -> i64 {
+    (model::fnv1a(text.as_bytes()) >> 16).cast_signed()
+}
+
 impl File {
     /// Parses and validates a file. `own`: this adapter, which is not a valid upstream; `folder`:
     /// the folder of relative paths.

@@ -15,5 +15,5 @@ pub mod own_service;
 
 pub use file::{
     File, FileError, KEDA_KEY, Kind, MAX_STALE, ObjectEntry, ObjectKind, ObjectRef, PemSource,
-    RouteSpec, ServiceSpec, UpstreamSpec,
+    RouteSpec, ServiceSpec, UpstreamSpec, config_hash,
 };

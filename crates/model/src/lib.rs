@@ -11,6 +11,7 @@ pub mod quantity;
 
 mod constraints;
 mod explanation;
+mod fnv1a;
 mod forecast;
 mod labels;
 mod limit_mode;
@@ -25,6 +26,7 @@ pub use constraints::{
     Effect, NodeConstraints, NodeOperator, NodeRequirement, NodeTerm, NodeTraits, Taint, Toleration,
 };
 pub use explanation::{Bound, Cap, ContainerExplanation, Explanation, MethodStep};
+pub use fnv1a::fnv1a;
 pub use forecast::{Forecast, ForecastSeries, MetricForecast};
 pub use labels::{
     Labels, ParseSelectorError, Requirement, Selector, is_label_name, is_label_value,

@@ -13,7 +13,7 @@
 
 mod custom_kinds;
 pub mod desired;
-pub(crate) mod name;
+mod name;
 mod parsed;
 pub mod plan;
 mod reasons;

@@ -10,6 +10,7 @@ use e2e::deployment::{
 use e2e::remote_write::Receiver;
 use e2e::{Authority, Issued, Namespace, eventually, patch, plimsoll_prints, while_asked};
 use k8s_openapi::ByteString;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::jiff::Timestamp;
@@ -101,12 +102,18 @@ impl<'a> Takeover<'a> {
 
         self.refused("has no route to plimsoll-system/other-adapter")
             .await?;
-        self.write_route().await?;
+        self.write_route(1).await?;
         self.refused("it belongs to the Helm release other").await?;
+        self.scale_by_the_other_provider().await?;
+        let error = self.command(&["adopt", "--force"]).await.err();
+        let error = error.context("it was moved although the route does not work")?;
+        let expected = "points at plimsoll-system/other-adapter again, because the adapter did not get the metrics of HPAs";
+        ensure!(format!("{error:#}").contains(expected), "{error:#}");
         ensure!(
             self.services.get(EXTERNAL).await?.spec == old.spec,
             "it was changed all the same"
         );
+        self.write_route(6443).await?;
 
         let mut clients = Vec::new();
         for _ in 0..CLIENTS {
@@ -115,7 +122,11 @@ impl<'a> Takeover<'a> {
         }
         while_asked(INTERVAL, clients, async |asked| {
             asked.some_more().await?;
-            self.command(&["adopt", "--force"]).await?;
+            let printed = self.command(&["adopt", "--force"]).await?;
+            ensure!(
+                printed.contains("1 metrics of HPAs have values"),
+                "{printed}"
+            );
             ensure!(self.leads_to().await? == "plimsoll-adapter");
             asked.some_more().await?;
             let routed = self.routed().await?;
@@ -219,13 +230,29 @@ impl<'a> Takeover<'a> {
         Ok(())
     }
 
+    /// Creates an HPA with a metric of the other provider.
+    async fn scale_by_the_other_provider(&self) -> Result<()> {
+        let metric = json!({"type": "External", "external": {
+            "metric": {"name": "parcel_depth"}, "target": {"type": "Value", "value": "10"},
+        }});
+        let spec = json!({
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "parcels"},
+            "maxReplicas": 2, "metrics": [metric],
+        });
+        let hpa = json!({"metadata": {"name": "parcels"}, "spec": spec});
+        Namespace::of(self.fixture.client.clone(), &self.fixture.namespace)
+            .create::<HorizontalPodAutoscaler>(hpa)
+            .await?;
+        Ok(())
+    }
+
     /// Forwards to the other provider the metrics that no other source has. There are no DNS names
     /// of Services on this machine.
-    async fn write_route(&self) -> Result<()> {
+    async fn write_route(&self, port: u16) -> Result<()> {
         let other = replicas(&self.fixture.client, OTHER).await?;
         let address = other.first().context("it runs")?.address;
         let upstream = json!({
-            "name": "other", "url": format!("https://{address}:6443"), "serverName": server_name(),
+            "name": "other", "url": format!("https://{address}:{port}"), "serverName": server_name(),
             "caFrom": {"secret": {"namespace": KEDA, "name": CA_SECRET}},
         });
         let file = json!({"upstreams": [upstream], "defaultUpstream": "other"}).to_string();

@@ -8,15 +8,43 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Pod, Service, ServiceAccount};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{
+    APIService, APIServiceSpec, ServiceReference,
+};
 use kube::api::{DeleteParams, ListParams, LogParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
+use sandbox::Sandbox;
 use serde_json::json;
 
 use e2e::helm::{Helm, RELEASE, flag_of};
 
 /// A definition that another release takes over.
 const TAKEN_OVER: &str = "substitutes.autoscaling.crane.io";
+
+/// The version of an API that another provider has.
+const OF_ANOTHER: &str = "v1beta1.custom.metrics.k8s.io";
+
+fn of_another_provider() -> APIService {
+    let spec = APIServiceSpec {
+        group: Some("custom.metrics.k8s.io".to_owned()),
+        version: Some("v1beta1".to_owned()),
+        group_priority_minimum: 100,
+        version_priority: 100,
+        insecure_skip_tls_verify: Some(true),
+        service: Some(ServiceReference {
+            namespace: Some("monitoring".to_owned()),
+            name: Some("prometheus-adapter".to_owned()),
+            port: None,
+        }),
+        ca_bundle: None,
+    };
+    let mut service = APIService {
+        spec: Some(spec),
+        ..APIService::default()
+    };
+    service.metadata.name = Some(OF_ANOTHER.to_owned());
+    service
+}
 
 /// Names of the Deployments of the release.
 async fn programs(client: &Client) -> Result<Vec<String>> {
@@ -47,7 +75,13 @@ pub(crate) async fn upgrade(helm: &Helm, client: &Client, values: &[&str]) -> Re
 async fn a_release_changes_its_mode_and_leaves_nothing_but_the_objects() -> Result<()> {
     let sandbox = another("chart").await?;
     let client = sandbox.client().await?;
-    // The release has the definitions.
+    // The release has the definitions. They are deleted once their objects can be listed: an API server
+    // that cannot list those yet retries the deletion after minutes.
+    let kinds = "vpa,vpacheckpoint,ehpa,tsp,substitutes,sizingpolicies,clustersizingpolicies";
+    eventually("the kinds can be listed", async || {
+        kubectl_in(&sandbox, &format!("get {kinds} -A")).await
+    })
+    .await?;
     let definitions = e2e::repository().join("deploy/crds");
     let delete = format!("delete -k {}", definitions.display());
     kubectl_in(&sandbox, &delete).await?;
@@ -109,6 +143,7 @@ async fn a_release_changes_its_mode_and_leaves_nothing_but_the_objects() -> Resu
     Namespace::cluster(client.clone())
         .patch::<CustomResourceDefinition>(TAKEN_OVER, owner)
         .await?;
+    check_other_provider(&helm, &client).await?;
     upgrade(&helm, &client, &["mode=all"]).await?;
     let services: Api<APIService> = Api::all(client.clone());
     let external = services.get("v1beta1.external.metrics.k8s.io").await?;
@@ -133,7 +168,46 @@ async fn a_release_changes_its_mode_and_leaves_nothing_but_the_objects() -> Resu
     )
     .await?;
     upgrade(&helm, &client, &["mode=all"]).await?;
+    check_forgotten(&sandbox, &helm, &client).await?;
     sandbox.down().await
+}
+
+/// Checks that a release leaves an API alone of which another provider has a version: a newer version
+/// would take its metrics away.
+async fn check_other_provider(helm: &Helm, client: &Client) -> Result<()> {
+    let services: Api<APIService> = Api::all(client.clone());
+    services
+        .create(&PostParams::default(), &of_another_provider())
+        .await?;
+    upgrade(helm, client, &["mode=all"]).await?;
+    let newer = services.get_opt("v1beta2.custom.metrics.k8s.io").await?;
+    ensure!(newer.is_none(), "the API has a newer version: {newer:?}");
+    services
+        .delete(OF_ANOTHER, &DeleteParams::default())
+        .await?;
+    Ok(())
+}
+
+/// Checks that Helm forgets a release without its record and knows it again with it, as the plans of
+/// migrations say, and that nothing else is deleted.
+async fn check_forgotten(sandbox: &Sandbox, helm: &Helm, client: &Client) -> Result<()> {
+    let selected = format!("secret -n {SYSTEM} -l owner=helm,name={RELEASE}");
+    let saved = kubectl_in(sandbox, &format!("get {selected} -o yaml")).await?;
+    let mut saved = saved.lines().filter(|line| {
+        // As `sed` in the plan.
+        !line.trim_start().starts_with("resourceVersion:")
+    });
+    let saved: String = saved.by_ref().flat_map(|line| [line, "\n"]).collect();
+    let list = ["list", "--namespace", SYSTEM, "--short"];
+    let before = programs(client).await?;
+    kubectl_in(sandbox, &format!("delete {selected}")).await?;
+    assert_eq!(helm.run_without_chart(&list).await?.trim(), "");
+    assert_eq!(programs(client).await?, before);
+    let file = tempfile::NamedTempFile::new()?;
+    std::fs::write(file.path(), saved)?;
+    kubectl_in(sandbox, &format!("create -f {}", file.path().display())).await?;
+    assert_eq!(helm.run_without_chart(&list).await?.trim(), RELEASE);
+    Ok(())
 }
 
 /// Checks that the test of the release passes, that it fails without a Service, and that its objects

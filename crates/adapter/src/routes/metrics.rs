@@ -19,6 +19,7 @@ pub(super) struct Metrics {
     circuit_open: IntGaugeVec,
     certificates_read: IntGaugeVec,
     config_valid: IntGauge,
+    config_hash: IntGauge,
 }
 
 /// The outcome of a forwarded request.
@@ -69,6 +70,11 @@ impl Metrics {
                 "1 if the last reload of the routes file succeeded; if 0, the previous routes are still in use.",
                 registry
             )?,
+            config_hash: register_int_gauge_with_registry!(
+                "plimsoll_adapter_routes_config_hash",
+                "Hash of the routes file in use. Replicas with the same routes have the same.",
+                registry
+            )?,
         })
     }
 
@@ -116,6 +122,10 @@ impl Metrics {
             // The error means that there was none.
             None => drop(gauge.remove_label_values(&[upstream])),
         }
+    }
+
+    pub(super) fn set_config_hash(&self, hash: i64) {
+        self.config_hash.set(hash);
     }
 
     pub(super) fn set_config_valid(&self, is_valid: bool) {

@@ -1,6 +1,8 @@
 //! From Crane: EHPAs, predictions and Substitutes are used as they are; kinds without a counterpart
 //! are named.
 
+use std::collections::BTreeSet;
+
 use api::ehpa;
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
@@ -91,6 +93,16 @@ pub(crate) const SOURCE: Source = Source {
         "effectivehorizontalpodautoscalers.autoscaling.crane.io",
         "substitutes.autoscaling.crane.io",
         "timeseriespredictions.prediction.crane.io",
+        // Without a counterpart: their objects stay nevertheless.
+        "effectiveverticalpodautoscalers.autoscaling.crane.io",
+        "analytics.analysis.crane.io",
+        "recommendationrules.analysis.crane.io",
+        "recommendations.analysis.crane.io",
+        "configsets.analysis.crane.io",
+        "nodeqoss.ensurance.crane.io",
+        "podqoss.ensurance.crane.io",
+        "avoidanceactions.ensurance.crane.io",
+        "clusternodepredictions.prediction.crane.io",
     ],
     reads_config_maps: false,
 };
@@ -174,21 +186,20 @@ fn is_cranes(configuration: &DynamicObject, facts: &Facts) -> bool {
 }
 
 fn steps(facts: &Facts, migration: &mut Migration) {
-    let installed: Vec<String> = [&EHPA, &EVPA]
+    let installed = [&EHPA, &EVPA]
         .into_iter()
         .chain(LEFT.iter().map(|(kind, _)| kind))
         .filter(|kind| facts.objects.contains_key(kind.name))
-        .map(|kind| kind.plural.to_owned())
-        .chain(facts.definitions.iter().map(kube::ResourceExt::name_any))
-        .filter(|name| *name != format!("{}.{}", EHPA.plural, EHPA.group))
-        .collect();
+        .map(|kind| format!("{}.{}", kind.plural, kind.group))
+        .chain(facts.definitions.iter().map(kube::ResourceExt::name_any));
+    let installed: BTreeSet<String> = installed.collect();
     if !installed.is_empty() {
         migration.step(
             "Save the objects",
             "No step deletes any of them; this is the copy to restore from.",
             [format!(
                 "kubectl get {},hpa -A -o yaml > crane-objects.yaml",
-                installed.join(",")
+                installed.into_iter().collect::<Vec<_>>().join(",")
             )],
             [],
         );
@@ -246,12 +257,13 @@ fn steps(facts: &Facts, migration: &mut Migration) {
         ],
         [uninstall(facts)],
     );
-    migration.move_api_services(&services);
+    migration.move_api_services(facts, &services);
     migration.stop(
         "Stop metric-adapter",
         "The adapter serves the same metrics.",
         facts.running("metric-adapter"),
     );
+    migration.forget_releases(facts.deployments.iter().chain(&facts.definitions));
     migration.notes.push(
         "Crane's agents on the nodes (a DaemonSet) are not part of the plan: nothing here uses them."
             .to_owned(),

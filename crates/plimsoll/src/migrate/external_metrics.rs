@@ -3,6 +3,7 @@
 //! metrics of the previous provider to it.
 
 mod conflicts;
+mod hpa_metrics;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -18,9 +19,9 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
-use metric_routes::File;
 use metric_routes::api_service::{ADOPTER, API_SERVICES, EXTERNAL, is_available};
 use metric_routes::own_service::OwnService;
+use metric_routes::{File, config_hash};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -33,6 +34,8 @@ use plan::{ADOPTED_FROM, AdoptionPlan, plan_adoption, plan_release, service_of};
 /// The timeout of a condition. The kubelet updates a mounted `ConfigMap` within about a minute, and
 /// the API server the conditions of an `APIService` sooner.
 const TIMEOUT: Duration = Duration::from_mins(3);
+/// The timeout for metrics of HPAs after the move. An HPA keeps its replicas without them.
+const METRICS_TIMEOUT: Duration = Duration::from_secs(15);
 /// The time after a change for which conditions may still describe the previous state. The API
 /// server checks an `APIService` within five seconds.
 const SETTLE: Duration = Duration::from_secs(6);
@@ -135,7 +138,8 @@ async fn adopt(
         println!("APIService {EXTERNAL} already points at {own}");
         return Ok(());
     };
-    let upstream = upstream(client, &own, &args.routes_config_map, &plan).await?;
+    let route = route(client, &own, &args.routes_config_map, &plan).await?;
+    let upstream = &route.upstream;
     let deployments = deployments(client, &plan.from.namespace).await;
     let mut against = conflicts(&present, deployments.as_deref());
     if !args.target.force && !dry_run && !against.is_empty() {
@@ -159,10 +163,17 @@ async fn adopt(
         return Ok(());
     }
     wait_until(
+        TIMEOUT,
         "all replicas have loaded the route to the previous provider",
-        async || ensure_upstream_loaded(client, &own, args.metrics_port, &upstream).await,
+        async || ensure_route_loaded(client, &own, args.metrics_port, &route).await,
     )
     .await?;
+    let metrics = hpa_metrics::with_values(client)
+        .await
+        .unwrap_or_else(|error| {
+            eprintln!("the metrics of HPAs cannot be compared: {error:#}");
+            Vec::new()
+        });
     write_adoption(&services, &present, &own, &plan)
         .await
         .with_context(|| format!("cannot write APIService {EXTERNAL}"))?;
@@ -171,10 +182,27 @@ async fn adopt(
         plan.from
     );
     wait_until(
+        TIMEOUT,
         "the APIService is available; `release` reverts it",
         async || ensure_available(&services, &own).await,
     )
     .await?;
+    let served = wait_until(METRICS_TIMEOUT, "HPAs have their metrics", async || {
+        hpa_metrics::ensure_values(client, &metrics).await
+    });
+    if let Err(error) = served.await {
+        let present = services.get_opt(EXTERNAL).await?;
+        let released = plan_release(present.as_ref(), &own, false)?;
+        write_release(&services, &released)
+            .await
+            .with_context(|| format!("cannot write APIService {EXTERNAL}"))?;
+        return Err(error.context(format!(
+            "APIService {EXTERNAL} points at {} again, because the adapter did not get the metrics of HPAs from the upstream \
+             {upstream}; see its log",
+            plan.from
+        )));
+    }
+    println!("{} metrics of HPAs have values as before", metrics.len());
     println!(
         "requests for the metrics of the previous provider are forwarded to the upstream {upstream}; `release` reverts this"
     );
@@ -212,7 +240,7 @@ async fn release(
         return Ok(());
     }
     tokio::time::sleep(SETTLE).await;
-    wait_until("the APIService is available", async || {
+    wait_until(TIMEOUT, "the APIService is available", async || {
         ensure_responds(client).await?;
         ensure_available(&services, &back).await
     })
@@ -245,13 +273,21 @@ async fn read(services: &Api<APIService>, name: &str) -> anyhow::Result<Option<A
         .with_context(|| format!("cannot read APIService {name}"))
 }
 
-/// Returns the upstream that forwards to the previous provider.
-async fn upstream(
+/// The route to the previous provider.
+struct Route {
+    /// Name of the upstream.
+    upstream: String,
+    /// Hash of the routes file.
+    hash: i64,
+}
+
+/// Returns the route to the previous provider.
+async fn route(
     client: &Client,
     own: &OwnService,
     name: &str,
     plan: &AdoptionPlan,
-) -> anyhow::Result<String> {
+) -> anyhow::Result<Route> {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &own.namespace);
     let map = maps
         .get_opt(name)
@@ -264,7 +300,7 @@ async fn upstream(
     let file = file.map_err(|error| anyhow!("routes.yaml in ConfigMap {name}: {error}"))?;
     let found = file.upstream_for(&plan.from).map(str::to_owned);
     let (namespace, service) = (&plan.from.namespace, &plan.from.name);
-    found.with_context(|| {
+    let upstream = found.with_context(|| {
         format!(
             "routes.yaml in ConfigMap {name} has no route to {namespace}/{service}, whose metrics would be missing. Add to it:\n\
              upstreams:\n- name: previous\n  service: {{namespace: {namespace}, name: {service}, port: {port}}}\n  \
@@ -273,7 +309,9 @@ async fn upstream(
              kubectl get apiservice {EXTERNAL} -o jsonpath='{{.spec.caBundle}}' | base64 -d",
             port = plan.port
         )
-    })
+    })?;
+    let hash = config_hash(&text);
+    Ok(Route { upstream, hash })
 }
 
 /// Returns the Deployments of a namespace, or `None` if they cannot be listed.
@@ -288,12 +326,12 @@ async fn deployments(client: &Client, namespace: &str) -> Option<Vec<Deployment>
     }
 }
 
-/// Fails unless every pod of the adapter has loaded its current routes file with this upstream.
-async fn ensure_upstream_loaded(
+/// Fails unless every pod of the adapter has loaded this routes file.
+async fn ensure_route_loaded(
     client: &Client,
     own: &OwnService,
     port: u16,
-    upstream: &str,
+    route: &Route,
 ) -> anyhow::Result<()> {
     let services: Api<Service> = Api::namespaced(client.clone(), &own.namespace);
     let service = services
@@ -323,12 +361,14 @@ async fn ensure_upstream_loaded(
         let has = |line: &str| metrics.lines().any(|one| one.starts_with(line));
         ensure!(
             has("plimsoll_adapter_routes_config_last_reload_successful 1"),
-            "pod {name} has not loaded the current routes file"
+            "pod {name} cannot load the current routes file"
         );
-        let circuit = format!("plimsoll_adapter_upstream_circuit_open{{upstream=\"{upstream}\"}}");
+        let hash = route.hash;
         ensure!(
-            has(&circuit),
-            "pod {name} has not loaded the upstream {upstream} yet"
+            metrics
+                .lines()
+                .any(|line| line == format!("plimsoll_adapter_routes_config_hash {hash}")),
+            "pod {name} has not loaded the current routes file yet"
         );
     }
     Ok(())
@@ -350,14 +390,18 @@ async fn ensure_available(services: &Api<APIService>, own: &OwnService) -> anyho
     Ok(())
 }
 
-/// Waits until a condition is true.
-async fn wait_until(what: &str, holds: impl AsyncFn() -> anyhow::Result<()>) -> anyhow::Result<()> {
+/// Waits until a condition is true, at most for this time.
+async fn wait_until(
+    patience: Duration,
+    what: &str,
+    holds: impl AsyncFn() -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     let began = Instant::now();
     loop {
         match holds().await {
             Ok(()) => return Ok(()),
-            Err(error) if began.elapsed() > TIMEOUT => {
-                return Err(error.context(format!("condition not met within {TIMEOUT:?}: {what}")));
+            Err(error) if began.elapsed() > patience => {
+                return Err(error.context(format!("condition not met within {patience:?}: {what}")));
             }
             Err(_) => tokio::time::sleep(POLL).await,
         }

@@ -144,6 +144,32 @@ pub(crate) fn name_of(object: &DynamicObject) -> ObjectName {
     }
 }
 
+/// A release of Helm.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct HelmRelease {
+    /// Namespace.
+    pub(crate) namespace: String,
+    /// Name.
+    pub(crate) name: String,
+}
+
+/// The release of Helm that an object belongs to. None with a name that is not one of Helm's, which
+/// must not get into a command.
+pub(crate) fn helm_release(object: &DynamicObject) -> Option<HelmRelease> {
+    let annotation = |name: &str| {
+        let value = object
+            .annotations()
+            .get(&format!("meta.helm.sh/release-{name}"))?;
+        let is_name = |letter: char| letter.is_ascii_alphanumeric() || "-.".contains(letter);
+        let is_valid = value.starts_with(|letter: char| letter.is_ascii_alphanumeric());
+        (is_valid && value.chars().all(is_name)).then(|| value.clone())
+    };
+    Some(HelmRelease {
+        namespace: annotation("namespace")?,
+        name: annotation("name")?,
+    })
+}
+
 /// The tool that installed an object and reverts changes by others.
 pub(crate) fn installer(object: &DynamicObject) -> Option<String> {
     installations(&object.metadata).next()

@@ -7,7 +7,7 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use super::facts::{Facts, Kind, Source, VPA, name_of};
-use super::plan::{Migration, Verdict, apply};
+use super::plan::{Migration, Verdict, apply, install, uninstall};
 use super::vpa::GOLDILOCKS;
 
 const NAMESPACE: Kind = Kind {
@@ -161,17 +161,28 @@ fn steps(facts: &Facts, namespaces: &BTreeMap<String, Namespace>, migration: &mu
         "Otherwise it creates its VPA objects again. Its dashboard stops too; `plimsoll dashboard` has the sizes.",
         &facts.deployments,
     );
+    migration.step(
+        "Run the controller of sizing policies",
+        "After `plimsoll migrate vpa`, for the programs. An overlay has the component sizing-policies.",
+        [
+            install(facts, "vertical", " --set recommender.sizingPolicies=true"),
+            format!(
+                "kubectl rollout status deployment/plimsoll-recommender -n {} --timeout=2m",
+                facts.system_namespace
+            ),
+        ],
+        [uninstall(facts)],
+    );
     for (name, namespace) in namespaces {
         hand_over(name, namespace, migration);
     }
-    migration.notes.push(
-        "The component sizing-policies must be installed: see `plimsoll migrate vpa` for the programs."
-            .to_owned(),
-    );
 }
 
 fn hand_over(name: &str, namespace: &Namespace, migration: &mut Migration) {
-    let mut commands = vec![apply(&policy(name, namespace))];
+    let ready =
+        format!("kubectl wait sizingpolicy/{POLICY} -n {name} --for=condition=Ready --timeout=1m");
+    // Before an object is deleted, the controller has to work.
+    let mut commands = vec![apply(&policy(name, namespace)), ready.clone()];
     let mut undo = vec![format!("kubectl delete sizingpolicy {POLICY} -n {name}")];
     if namespace.vpas > 0 {
         let (label, value) = GOLDILOCKS;
@@ -181,12 +192,10 @@ fn hand_over(name: &str, namespace: &Namespace, migration: &mut Migration) {
             format!("kubectl get vpa -n {name} -l {label}={value} -o yaml > {file}"),
         );
         commands.push(format!("kubectl delete vpa -n {name} -l {label}={value}"));
+        commands.push(ready);
         undo.push(format!("kubectl create -f {file}"));
     }
     commands.extend([
-        format!(
-            "kubectl wait sizingpolicy/{POLICY} -n {name} --for=condition=Ready --timeout=1m"
-        ),
         format!(
             "kubectl get sizingpolicy {POLICY} -n {name}    # SELECTED is MANAGED plus CONFLICTS, which have a VPA of yours"
         ),

@@ -7,7 +7,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
-use metric_routes::api_service::EXTERNAL;
+use metric_routes::api_service::{API_SERVICES, EXTERNAL};
 use serde::de::DeserializeOwned;
 
 use super::external_metrics::conflicts;
@@ -84,6 +84,18 @@ fn external(facts: &Facts, migration: &mut Migration) -> bool {
         ));
         return false;
     };
+    let of_others = facts.of(&API_SERVICE).iter().filter_map(|object| {
+        let name = object.name_any();
+        let is_custom = API_SERVICES.contains(&name.as_str()) && name != EXTERNAL;
+        let owner = facts.owner(&name)?;
+        (is_custom && owner.namespace != facts.system_namespace).then_some((object, owner))
+    });
+    for (object, owner) in of_others {
+        let reason = format!(
+            "points at {owner}: migrate that provider first, because `adopt` needs the adapter behind custom.metrics.k8s.io (docs/migrate-from-prometheus-adapter.md)"
+        );
+        migration.item(API_SERVICE.name, object, Verdict::Manual, reason);
+    }
     let is_kedas = facts
         .deployments
         .iter()
@@ -110,7 +122,7 @@ fn external(facts: &Facts, migration: &mut Migration) -> bool {
     for reason in &against {
         migration.item(API_SERVICE.name, present, Verdict::Manual, reason.clone());
     }
-    route(facts, present, &service, migration);
+    route(facts, present, &service, &against, migration);
     true
 }
 
@@ -119,7 +131,13 @@ fn typed<T: DeserializeOwned>(object: &DynamicObject) -> Option<T> {
     serde_json::from_value(serde_json::to_value(object).ok()?).ok()
 }
 
-fn route(facts: &Facts, present: &DynamicObject, service: &ObjectName, migration: &mut Migration) {
+fn route(
+    facts: &Facts,
+    present: &DynamicObject,
+    service: &ObjectName,
+    against: &[String],
+    migration: &mut Migration,
+) {
     let port = present.data["spec"]["service"]["port"].as_i64();
     let ObjectName { namespace, name } = service;
     let system = &facts.system_namespace;
@@ -164,15 +182,33 @@ fn route(facts: &Facts, present: &DynamicObject, service: &ObjectName, migration
         ],
         [uninstall(facts)],
     );
+    let mut reason = "`adopt` waits until each replica of the adapter has loaded the route, and reverts the move unless HPAs get their metrics of KEDA through it.".to_owned();
+    let force = if against.is_empty() {
+        ""
+    } else {
+        reason += " It refuses while something would revert the move, see the APIService above. An upgrade of a Helm release does so once: then run `adopt` again. KEDA's operator does so within minutes: give it --enable-apiservice-patching=false first.";
+        " --force"
+    };
     migration.step(
         "Move the APIService",
-        "`adopt` waits until each replica of the adapter has loaded the route, so no request is lost. It names what would revert the change.",
+        reason,
         [
             "plimsoll migrate adopt --dry-run".to_owned(),
-            "plimsoll migrate adopt".to_owned(),
+            format!("plimsoll migrate adopt{force}"),
         ],
         ["plimsoll migrate release".to_owned()],
     );
+}
+
+/// The HPA that KEDA makes for a `ScaledObject`. The spec may name it.
+fn hpa_of(object: &DynamicObject) -> String {
+    let config = &object.data["spec"]["advanced"]["horizontalPodAutoscalerConfig"];
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || "-.".contains(letter);
+    let named = config["name"].as_str();
+    // The name gets into a command.
+    let named = named.filter(|name| !name.starts_with('-') && name.chars().all(is_part));
+    let named = named.filter(|name| !name.is_empty()).map(str::to_owned);
+    named.unwrap_or_else(|| format!("keda-hpa-{}", object.name_any()))
 }
 
 fn scaled_object(object: &DynamicObject, migration: &mut Migration) {
@@ -186,6 +222,7 @@ fn scaled_object(object: &DynamicObject, migration: &mut Migration) {
         Counterpart::Ehpa(ehpa) => {
             let reason = "can become an EHPA; it may as well stay with KEDA";
             migration.item(kind, object, Verdict::Changed, reason);
+            let hpa = hpa_of(object);
             let ObjectName { namespace, name } = &name;
             let annotate = format!(
                 "kubectl annotate scaledobject {name} -n {namespace} autoscaling.keda.sh/paused"
@@ -195,6 +232,7 @@ fn scaled_object(object: &DynamicObject, migration: &mut Migration) {
                 "A paused ScaledObject has no HPA, and the workload keeps its replicas. Add `prediction` to the EHPA for replicas ahead of demand. If all is well after a day, delete the ScaledObject, with restoreToOriginalReplicaCount off.",
                 [
                     format!("{annotate}=true"),
+                    format!("kubectl wait hpa/{hpa} -n {namespace} --for=delete --timeout=1m"),
                     apply(&ehpa),
                     format!("kubectl wait hpa/ehpa-{name} -n {namespace} --for=create --timeout=1m"),
                 ],

@@ -1,12 +1,14 @@
 //! A migration: objects with a verdict, and steps. Its texts are for people, its commands for a
 //! shell.
 
+use std::collections::BTreeSet;
+
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use metric_routes::api_service::API_SERVICES;
 use serde::Serialize;
 
-use super::facts::{Facts, installer, name_of, replicas};
+use super::facts::{API_SERVICE, Facts, HelmRelease, helm_release, installer, name_of, replicas};
 
 /// Verdict about an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -128,9 +130,8 @@ impl Migration {
         installers.dedup();
         let mut reason = reason.to_owned();
         for installer in installers {
-            reason = format!(
-                "{reason} It belongs to {installer}, which reverts this: set the replicas there."
-            );
+            reason =
+                format!("{reason} It belongs to {installer}, whose next upgrade reverts this.");
         }
         self.step(title, reason, commands, undo);
     }
@@ -151,9 +152,36 @@ impl Migration {
         if !commands.is_empty() {
             self.step(
                 "Keep the definitions",
-                "Helm deletes what its release contains, and with a definition go all its objects. Set the same in the chart's values: the next upgrade removes the annotation.",
+                "With a definition go all its objects. The annotation keeps it if an upgrade of its Helm release leaves it out, not if the release is uninstalled: never run `helm uninstall` for it.",
                 commands,
                 [],
+            );
+        }
+    }
+
+    /// Adds a step for each release of Helm that these objects belong to, after which Helm does not
+    /// know it any more.
+    pub(crate) fn forget_releases<'a>(
+        &mut self,
+        objects: impl IntoIterator<Item = &'a DynamicObject>,
+    ) {
+        let releases: BTreeSet<HelmRelease> =
+            objects.into_iter().filter_map(helm_release).collect();
+        for HelmRelease { namespace, name } in releases {
+            let selected = format!("-n {namespace} -l owner=helm,name={name}");
+            self.step(
+                format!("Let Helm forget the release {name}"),
+                format!(
+                    "After some days without trouble. Its manifest contains what the suite uses now, so `helm uninstall` would delete that, and `helm upgrade` move it back. Without its record Helm does neither. Delete by hand what {name}.yaml lists and nothing uses."
+                ),
+                [
+                    format!("helm get manifest {name} -n {namespace} > {name}.yaml"),
+                    format!(
+                        "kubectl get secret {selected} -o yaml | sed '/^ *resourceVersion:/d' > {name}-release.yaml"
+                    ),
+                    format!("kubectl delete secret {selected}"),
+                ],
+                [format!("kubectl create -f {name}-release.yaml")],
             );
         }
     }
@@ -261,7 +289,7 @@ impl Migration {
     }
 
     /// Adds a step that points these `APIService` objects at the adapter; none without any.
-    pub(crate) fn move_api_services(&mut self, names: &[String]) {
+    pub(crate) fn move_api_services(&mut self, facts: &Facts, names: &[String]) {
         let moved = apis(names);
         if moved.is_empty() {
             return;
@@ -279,14 +307,30 @@ impl Migration {
         if !new.is_empty() {
             undo.push(format!("kubectl delete apiservice {}", new.join(" ")));
         }
+        let objects = facts.of(&API_SERVICE).iter();
+        let unverified: Vec<String> = objects
+            .filter(|object| object.data["spec"]["insecureSkipTLSVerify"] == true)
+            .map(kube::ResourceExt::name_any)
+            .filter(|name| names.contains(name))
+            .collect();
+        let wait = "kubectl wait apiservice -l app.kubernetes.io/name=adapter --for=condition=Available --timeout=1m";
+        let mut commands = vec![
+            format!("kubectl apply --server-side --force-conflicts{files}"),
+            wait.to_owned(),
+        ];
+        if !unverified.is_empty() {
+            // The adapter writes its CA as soon as the field is gone.
+            commands.push(format!(
+                "kubectl patch apiservice {} --type=merge -p '{{\"spec\": {{\"insecureSkipTLSVerify\": false}}}}'",
+                unverified.join(" ")
+            ));
+            commands.push(format!("sleep 2; {wait}"));
+        }
+        commands.push("kubectl get hpa -A".to_owned());
         self.step(
             "Move the APIService objects",
             "HPAs keep their replicas while a value is missing. Look at the condition ScalingActive of each HPA afterwards.",
-            [
-                format!("kubectl apply --server-side --force-conflicts{files}"),
-                "kubectl wait apiservice -l app.kubernetes.io/name=adapter --for=condition=Available --timeout=1m".to_owned(),
-                "kubectl get hpa -A".to_owned(),
-            ],
+            commands,
             undo,
         );
     }

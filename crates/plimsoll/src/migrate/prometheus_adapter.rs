@@ -167,10 +167,11 @@ fn steps(
         [install(facts, "horizontal", &arguments), verify()],
         [uninstall(facts)],
     );
-    migration.move_api_services(moved);
+    migration.move_api_services(facts, moved);
     migration.stop(
         "Stop prometheus-adapter",
         "It serves nothing since the step before.",
         &facts.deployments,
     );
+    migration.forget_releases(&facts.deployments);
 }

@@ -3,13 +3,14 @@
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-use super::facts::{API_SERVICE, Facts, VPA};
+use super::facts::{API_SERVICE, Facts, VPA, helm_release};
 use super::fixture::{api_service, deployment, object, own};
 use super::plan::{Migration, Verdict};
 use super::{crane, goldilocks, keda, output, prometheus_adapter, vpa};
 use crate::output::{Format, golden};
 
 const HELM: &str = "meta.helm.sh/release-name";
+const HELM_NAMESPACE: &str = "meta.helm.sh/release-namespace";
 
 fn check(name: &str, product: &str, migration: &Migration, unread: &[String]) {
     golden::check_forms(
@@ -38,7 +39,8 @@ fn vpa_object(name: &str, target: &str, mode: &str, fields: &Value) -> DynamicOb
 }
 
 fn definition(name: &str, stored: &[&str], installer: Option<&str>) -> DynamicObject {
-    let annotations = installer.map(|release| json!({HELM: release}));
+    let annotations =
+        installer.map(|release| json!({HELM: release, HELM_NAMESPACE: "kube-system"}));
     object(json!({
         "metadata": {"name": name, "annotations": annotations},
         "status": {"storedVersions": stored},
@@ -47,7 +49,9 @@ fn definition(name: &str, stored: &[&str], installer: Option<&str>) -> DynamicOb
 
 fn of_vpa() -> Facts {
     let mut updater = deployment("kube-system/vpa-updater", "vpa-updater", &[]);
-    updater.metadata.annotations = Some([(HELM.to_owned(), "vpa".to_owned())].into());
+    let release = [(HELM, "vpa"), (HELM_NAMESPACE, "kube-system")];
+    let release = release.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    updater.metadata.annotations = Some(release.into());
     let mut facts = Facts::new([
         deployment(
             "kube-system/vpa-recommender",
@@ -417,4 +421,26 @@ fn check_lines(script: &str) {
         assert!(is_known, "{line:?} in\n{script}");
     }
     assert!(!is_input, "{script}");
+}
+
+#[test]
+fn the_name_of_a_helm_release_cannot_be_a_command() {
+    let check = |name: &str, is_release: bool| {
+        let annotations = json!({HELM: name, HELM_NAMESPACE: "kube-system"});
+        let object = object(json!({"metadata": {"name": "a", "annotations": annotations}}));
+        assert_eq!(helm_release(&object).is_some(), is_release, "{name}");
+    };
+    check("vpa-1.2", true);
+    for name in [
+        "",
+        "-A",
+        "a b",
+        "a;reboot",
+        "$(reboot)",
+        "a\nb",
+        "../a",
+        "'",
+    ] {
+        check(name, false);
+    }
 }

@@ -177,6 +177,7 @@ fn steps(facts: &Facts, migration: &mut Migration) {
         ],
         [],
     );
+    migration.forget_releases(facts.deployments.iter().chain(&facts.definitions));
 }
 
 /// Flags of upstream's programs that are to be carried over.

@@ -6,9 +6,8 @@
 //! checkpoint names its owner, upstream as well as here.
 
 use api::checkpoint::{VerticalPodAutoscalerCheckpointSpec, object_name};
+use model::fnv1a;
 use view::{Checkpoint, ObjectKey, Table};
-
-use crate::sizing_policies::name::fnv1a;
 
 /// Maximum length of an object's name.
 const MAX: usize = 253;
@@ -28,7 +27,7 @@ pub fn names(vpa: &ObjectKey, container: &str) -> [ObjectKey; 2] {
         .unwrap_or(&whole)
         .trim_end_matches(['-', '.']);
     // No name contains a slash, so two pairs never hash the same text.
-    let hash = fnv1a(&format!("{}/{container}", vpa.name));
+    let hash = fnv1a(format!("{}/{container}", vpa.name).as_bytes());
     let hashed = format!("{kept}-{hash:0DIGITS$x}");
     [whole, hashed].map(|name| ObjectKey::new(&vpa.namespace, name))
 }

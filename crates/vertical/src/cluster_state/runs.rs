@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 
+use model::fnv1a;
+
 use super::ClusterState;
 use super::namespace::Namespace;
 use super::vpa::Vpa;
-use crate::sizing_policies::name::fnv1a;
 
 impl ClusterState {
     /// Ends the runs of pods that have finished or are gone. It may be called at any time: the pods
@@ -24,7 +25,11 @@ impl Namespace {
             return;
         }
         let is_running = |name: &&str| self.pod(name).is_some_and(|pod| !pod.phase.is_finished());
-        let running: HashSet<u64> = self.pod_names().filter(is_running).map(fnv1a).collect();
+        let running: HashSet<u64> = self
+            .pod_names()
+            .filter(is_running)
+            .map(|name| fnv1a(name.as_bytes()))
+            .collect();
         let vpas = self.vpas.iter_mut();
         for histories in vpas.filter_map(|vpa| vpa.own.as_deref_mut()) {
             histories.end_runs(|pod| running.contains(&pod));

@@ -12,7 +12,9 @@
 //! Until a container has the policy's minimum history, its published recommendation is kept and
 //! only raised.
 
-use model::{ContainerRecommendation, Cpu, Memory, MethodStep, Recommendation, ResourceList};
+use model::{
+    ContainerRecommendation, Cpu, Memory, MethodStep, Recommendation, ResourceList, fnv1a,
+};
 use sizing::{
     Amounts, Estimate, Instant, MethodEstimate, MethodSettings, Observation, ScalingMode,
     SizingMethod, cap_container, policy_for,
@@ -23,7 +25,6 @@ use super::ClusterState;
 use super::method_history::MethodHistories;
 use super::namespace::Namespace;
 use super::vpa::Vpa;
-use crate::sizing_policies::name::fnv1a;
 
 impl ClusterState {
     /// Whether the VPA has its own sizing policy, so that [`ClusterState::keep_published`] applies.
@@ -80,7 +81,7 @@ impl Namespace {
             return;
         };
         // The name identifies the pod also after a restart.
-        let id = fnv1a(pod);
+        let id = fnv1a(pod.as_bytes());
         let Some(group) = self.groups.get(group) else {
             return;
         };

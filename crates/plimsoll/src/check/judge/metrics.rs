@@ -38,7 +38,10 @@ pub(super) fn findings(facts: &Facts, extent: Extent) -> Vec<Finding> {
             let service = find(services, name);
             match extent {
                 Extent::Before => owner_before(service, check, &mut findings),
-                Extent::Installed => owner(facts, service, check, &mut findings),
+                Extent::Installed => match (service, other_version(facts, services, name)) {
+                    (None, Some(other)) => findings.ok(check, other),
+                    _ => owner(facts, service, check, &mut findings),
+                },
             }
         }
     }
@@ -51,6 +54,23 @@ pub(super) fn findings(facts: &Facts, extent: Extent) -> Vec<Finding> {
 fn find<'a>(services: &'a [APIService], name: &str) -> Option<&'a APIService> {
     let has_name = |service: &&APIService| service.metadata.name.as_deref() == Some(name);
     services.iter().find(has_name)
+}
+
+/// Another provider serves another version of the API, which is enough for HPAs.
+fn other_version(facts: &Facts, services: &[APIService], name: &str) -> Option<String> {
+    let (_, group) = name.split_once('.')?;
+    let mut others = services.iter().filter_map(|service| {
+        let spec = service.spec.as_ref()?;
+        (spec.group.as_deref() == Some(group)).then_some(())?;
+        let (namespace, name) = owner_of(service)?;
+        (namespace != facts.system_namespace).then_some(())?;
+        let version = spec.version.clone().unwrap_or_default();
+        Some(format!(
+            "not installed; {} serves {version}",
+            name_of(&namespace, &name)
+        ))
+    });
+    others.next()
 }
 
 fn unavailable(service: &APIService) -> Option<String> {

@@ -27,7 +27,7 @@ pub(super) enum AdoptionError {
     Injected(String),
     /// The adapter is not known to be reachable.
     #[error(
-        "no APIService of custom.metrics.k8s.io points at {service} and is available, so its caBundle is unknown: {found}"
+        "no APIService of custom.metrics.k8s.io points at {service} and is available, so its caBundle is unknown: {found}; migrate the provider of that API first"
     )]
     Unproven {
         /// The adapter's Service.
