@@ -401,6 +401,18 @@ fn what_cannot_be_read_is_skipped_with_the_reason() {
 }
 
 #[test]
+fn a_version_that_another_provider_leaves_out_is_no_fault() {
+    let plant = |facts: &mut Facts| {
+        let services = facts.api_services.as_mut().expect("APIServices");
+        services.retain(|one| !kube::ResourceExt::name_any(one).ends_with("custom.metrics.k8s.io"));
+        let name = "v1beta1.custom.metrics.k8s.io";
+        replace_api(facts, api_service(name, "monitoring", "other", "True"));
+    };
+    let id = "custom-metrics-v1beta1";
+    check(plant, Status::Warning, id, "the Service monitoring/other");
+}
+
+#[test]
 fn missing_rights_are_named_with_their_commands() {
     let plant = |facts: &mut Facts| facts.rights[0].1 = Ok(false);
     let right = "list verticalpodautoscalers.autoscaling.k8s.io (status, explain, scan)";
@@ -408,11 +420,7 @@ fn missing_rights_are_named_with_their_commands() {
     let id = "rights-to-install";
     let right = "create namespaces (installation)";
     let plant = |facts: &mut Facts| {
-        facts
-            .api_services
-            .as_mut()
-            .expect("APIServices")
-            .truncate(0);
+        facts.api_services = Ok(Vec::new());
         replace_api(
             facts,
             api_service(

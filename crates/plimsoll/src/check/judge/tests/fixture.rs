@@ -41,9 +41,10 @@ pub(super) fn deployment(program: &str, tag: &str, ready: i32) -> Value {
 }
 
 pub(super) fn api_service(name: &str, namespace: &str, service: &str, available: &str) -> Value {
+    let (version, group) = name.split_once('.').expect("VERSION.GROUP");
     json!({
         "metadata": {"name": name},
-        "spec": {"groupPriorityMinimum": 100, "versionPriority": 100,
+        "spec": {"group": group, "version": version, "groupPriorityMinimum": 100, "versionPriority": 100,
                  "service": {"namespace": namespace, "name": service}},
         "status": {"conditions": [{"type": "Available", "status": available,
                                    "reason": "MissingEndpoints", "message": "none"}]},
