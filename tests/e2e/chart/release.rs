@@ -168,7 +168,7 @@ async fn a_release_changes_its_mode_and_leaves_nothing_but_the_objects() -> Resu
     )
     .await?;
     upgrade(&helm, &client, &["mode=all"]).await?;
-    check_forgotten(&sandbox, &helm, &client).await?;
+    check_deleted_record(&sandbox, &helm, &client).await?;
     sandbox.down().await
 }
 
@@ -188,9 +188,9 @@ async fn check_other_provider(helm: &Helm, client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Checks that Helm forgets a release without its record and knows it again with it, as the plans of
+/// Checks that Helm does not list a release without its record, and lists it again with it, as the plans of
 /// migrations say, and that nothing else is deleted.
-async fn check_forgotten(sandbox: &Sandbox, helm: &Helm, client: &Client) -> Result<()> {
+async fn check_deleted_record(sandbox: &Sandbox, helm: &Helm, client: &Client) -> Result<()> {
     let selected = format!("secret -n {SYSTEM} -l owner=helm,name={RELEASE}");
     let saved = kubectl_in(sandbox, &format!("get {selected} -o yaml")).await?;
     let mut saved = saved.lines().filter(|line| {

@@ -263,7 +263,7 @@ fn steps(facts: &Facts, migration: &mut Migration) {
         "The adapter serves the same metrics.",
         facts.running("metric-adapter"),
     );
-    migration.forget_releases(facts.deployments.iter().chain(&facts.definitions));
+    migration.delete_release_records(facts.deployments.iter().chain(&facts.definitions));
     migration.notes.push(
         "Crane's agents on the nodes (a DaemonSet) are not part of the plan: nothing here uses them."
             .to_owned(),

@@ -161,7 +161,7 @@ impl Migration {
 
     /// Adds a step for each release of Helm that these objects belong to, after which Helm does not
     /// know it any more.
-    pub(crate) fn forget_releases<'a>(
+    pub(crate) fn delete_release_records<'a>(
         &mut self,
         objects: impl IntoIterator<Item = &'a DynamicObject>,
     ) {
@@ -170,7 +170,7 @@ impl Migration {
         for HelmRelease { namespace, name } in releases {
             let selected = format!("-n {namespace} -l owner=helm,name={name}");
             self.step(
-                format!("Let Helm forget the release {name}"),
+                format!("Delete Helm's record of the release {name}"),
                 format!(
                     "After some days without trouble. Its manifest contains what the suite uses now, so `helm uninstall` would delete that, and `helm upgrade` move it back. Without its record Helm does neither. Delete by hand what {name}.yaml lists and nothing uses."
                 ),

@@ -173,5 +173,5 @@ fn steps(
         "It serves nothing since the step before.",
         &facts.deployments,
     );
-    migration.forget_releases(&facts.deployments);
+    migration.delete_release_records(&facts.deployments);
 }

@@ -177,7 +177,7 @@ fn steps(facts: &Facts, migration: &mut Migration) {
         ],
         [],
     );
-    migration.forget_releases(facts.deployments.iter().chain(&facts.definitions));
+    migration.delete_release_records(facts.deployments.iter().chain(&facts.definitions));
 }
 
 /// Flags of upstream's programs that are to be carried over.
