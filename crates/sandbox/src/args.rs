@@ -11,7 +11,9 @@ use tokio::runtime::Runtime;
 use crate::component::Component;
 use crate::echo_server::{self, EchoArgs};
 use crate::kubernetes_version::{KubernetesVersion, VARIABLE};
+use crate::node::{cleaner, init};
 use crate::replay::Target;
+use crate::sandbox::NodeKind;
 use crate::{commands, exec_wrapper, supervisor};
 
 /// A real Kubernetes control plane on this machine, without a container engine.
@@ -79,10 +81,17 @@ enum Verb {
     /// Serve the arguments and environment of this process, to try out hosted pods.
     #[command(hide = true, name = echo_server::SUBCOMMAND)]
     EchoServer(EchoArgs),
+    /// Hold the namespaces of a real node.
+    #[command(hide = true, name = init::SUBCOMMAND)]
+    NodeInit { state: PathBuf },
+    /// Remove the cgroups of a real node once standard input is closed.
+    #[command(hide = true, name = cleaner::SUBCOMMAND)]
+    RemoveCgroups { sandbox: String },
     /// Replace this process by a program that is killed when its parent ends.
     #[command(hide = true, name = exec_wrapper::SUBCOMMAND)]
     Exec {
         parent: i32,
+        mounts_of: Option<u32>,
         #[arg(last = true, required = true)]
         program: Vec<OsString>,
     },
@@ -91,9 +100,12 @@ enum Verb {
 /// Arguments of `sandbox up`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct UpArgs {
-    /// Number of nodes.
-    #[arg(long, env = "PLIMSOLL_SANDBOX_NODES", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    pub(crate) nodes: u16,
+    /// Number of simulated nodes [default: 3, or none next to a real node].
+    #[arg(long, env = "PLIMSOLL_SANDBOX_NODES", value_parser = clap::value_parser!(u16).range(0..=1000))]
+    pub(crate) nodes: Option<u16>,
+    /// Kind of the node: `simulated`, or `real` with a kubelet and containers, which needs root.
+    #[arg(long, env = "PLIMSOLL_SANDBOX_NODE", default_value = "simulated")]
+    pub(crate) node: NodeKind,
     /// Version of Kubernetes: `oldest` or `newest` supported one, or its number, such as 1.33.
     #[arg(long, env = VARIABLE, default_value = "newest")]
     pub(crate) kubernetes_version: KubernetesVersion,
@@ -163,10 +175,16 @@ impl Args {
             Verb::Resume { component } => block_on(commands::resume(&name, component)),
             Verb::Replay(args) => block_on(commands::play(&name, args)),
             Verb::Supervise => supervisor::supervise(),
-            Verb::Exec { parent, program } => {
+            Verb::Exec {
+                parent,
+                mounts_of,
+                program,
+            } => {
                 let (program, arguments) = program.split_first().context("no program")?;
-                exec_wrapper::become_program(parent, program, arguments)
+                exec_wrapper::become_program(parent, mounts_of, program, arguments)
             }
+            Verb::NodeInit { state } => init::run(&state),
+            Verb::RemoveCgroups { sandbox } => cleaner::run(&sandbox),
             Verb::EchoServer(args) => Runtime::new()
                 .context("start the runtime")?
                 .block_on(echo_server::echo(args)),

@@ -16,7 +16,7 @@ use crate::component::Component;
 use crate::layout::Layout;
 use crate::programs::this_program;
 use crate::replay::Replay;
-use crate::sandbox::{Options, Sandbox};
+use crate::sandbox::{NodeKind, Options, Sandbox};
 use crate::state_file::{Phase, Record};
 use crate::take_down;
 use crate::trace::{Columns, Trace};
@@ -27,13 +27,16 @@ const INTERRUPTED: i32 = 130;
 pub(crate) async fn up(name: String, args: UpArgs) -> Result<()> {
     let UpArgs {
         nodes,
+        node,
         kubernetes_version,
         prometheus,
         foreground,
         hosted_programs,
     } = args;
+    let real_node = node == NodeKind::Real;
     let mut options = Options {
-        nodes,
+        nodes: nodes.unwrap_or(if real_node { 0 } else { 3 }),
+        real_node,
         prometheus,
         kubernetes_version,
         ..Options::new(&name, this_program()?)

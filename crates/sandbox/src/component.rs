@@ -19,9 +19,15 @@ pub enum Component {
     KubeControllerManager,
     /// Binds pods to nodes.
     KubeScheduler,
-    /// The fake kubelet of every node.
+    /// The fake kubelet of every simulated node.
     Kwok,
-    /// Serves metrics.k8s.io from what KWOK reports.
+    /// The container runtime of a real node.
+    Containerd,
+    /// The kubelet of a real node.
+    Kubelet,
+    /// Routes the addresses of Services on a real node.
+    KubeProxy,
+    /// Serves metrics.k8s.io from what the kubelets report.
     MetricsServer,
     /// A Prometheus, if requested.
     Prometheus,
@@ -29,15 +35,23 @@ pub enum Component {
 
 impl Component {
     /// Every component, in the order of their dependencies.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::Etcd,
         Self::KubeApiserver,
         Self::KubeControllerManager,
         Self::KubeScheduler,
         Self::Kwok,
+        Self::Containerd,
+        Self::Kubelet,
+        Self::KubeProxy,
         Self::MetricsServer,
         Self::Prometheus,
     ];
+
+    /// Whether it is a program of a real node, in the node's mount namespace.
+    pub(crate) fn is_on_real_node(self) -> bool {
+        matches!(self, Self::Containerd | Self::Kubelet | Self::KubeProxy)
+    }
 
     /// Name in flags, log files and status, and file name of the program.
     pub fn name(self) -> &'static str {
@@ -47,6 +61,9 @@ impl Component {
             Self::KubeControllerManager => "kube-controller-manager",
             Self::KubeScheduler => "kube-scheduler",
             Self::Kwok => "kwok",
+            Self::Containerd => "containerd",
+            Self::Kubelet => "kubelet",
+            Self::KubeProxy => "kube-proxy",
             Self::MetricsServer => "metrics-server",
             Self::Prometheus => "prometheus",
         }

@@ -7,10 +7,9 @@ use crate::certificates::{Identity, identity};
 use crate::component::Component;
 use crate::configuration_files::AUDIT_POLICY;
 use crate::layout::Layout;
+use crate::node;
 use crate::ports::Ports;
 
-/// Addresses of Services; nothing routes to them, they are only names for the proxy.
-const SERVICE_RANGE: &str = "10.96.0.0/16";
 /// Size in MB at which the audit log is rotated.
 const AUDIT_LOG_MB: &str = "64";
 /// Rotated audit logs that are kept.
@@ -24,6 +23,8 @@ pub(crate) struct CommandLine {
     pub(crate) arguments: Vec<OsString>,
     pub(crate) folder: PathBuf,
     pub(crate) log: PathBuf,
+    /// Process whose mount namespace the program gets, if it is not the machine's.
+    pub(crate) mounts_of: Option<u32>,
 }
 
 /// Input of all command lines.
@@ -35,6 +36,8 @@ pub(crate) struct CommandContext<'a> {
     pub(crate) ports: &'a Ports,
     /// File of the audit log.
     pub(crate) audit_log: &'a Path,
+    /// Process with the mount namespace of the real node, if there is one.
+    pub(crate) real_node: Option<u32>,
 }
 
 impl CommandContext<'_> {
@@ -46,6 +49,9 @@ impl CommandContext<'_> {
             Component::KubeControllerManager => self.controller_manager(),
             Component::KubeScheduler => self.scheduler(),
             Component::Kwok => self.kwok(),
+            Component::Containerd => self.containerd(),
+            Component::Kubelet => self.kubelet(),
+            Component::KubeProxy => self.kube_proxy(),
             Component::MetricsServer => self.metrics_server(),
             Component::Prometheus => self.prometheus(),
         };
@@ -55,6 +61,7 @@ impl CommandContext<'_> {
             arguments: flags.0,
             folder: self.layout.state(),
             log: self.layout.log(component),
+            mounts_of: self.real_node.filter(|_| component.is_on_real_node()),
         }
     }
 
@@ -94,9 +101,16 @@ impl CommandContext<'_> {
             certificate: self.layout.certificates().join("service-accounts.pub"),
             key: self.layout.certificates().join("service-accounts.key"),
         };
+        // Pods of a real node reach the API server at the node's address. Its network namespace keeps
+        // others out.
+        let (bind_address, advertised) = if self.real_node.is_some() {
+            ("0.0.0.0", node::ADDRESS)
+        } else {
+            ("127.0.0.1", "127.0.0.1")
+        };
         Flags::default()
-            .with("bind-address", "127.0.0.1")
-            .with("advertise-address", "127.0.0.1")
+            .with("bind-address", bind_address)
+            .with("advertise-address", advertised)
             .with("secure-port", self.ports.api_server.to_string())
             .with(
                 "etcd-servers",
@@ -111,7 +125,7 @@ impl CommandContext<'_> {
             .with("authorization-mode", "Node,RBAC")
             .with("enable-admission-plugins", "NodeRestriction")
             .with("allow-privileged", "true")
-            .with("service-cluster-ip-range", SERVICE_RANGE)
+            .with("service-cluster-ip-range", node::SERVICE_RANGE)
             .with(
                 "service-account-issuer",
                 "https://kubernetes.default.svc.cluster.local",
@@ -201,6 +215,37 @@ impl CommandContext<'_> {
             .with("kubeconfig", self.layout.kubeconfig_of(Component::Kwok))
             .with("config", self.layout.config("kwok.yaml"))
             .with("server-address", format!("127.0.0.1:{}", self.ports.kwok))
+    }
+
+    fn containerd(self) -> Flags {
+        Flags::default().with("config", self.layout.node().join("containerd.toml"))
+    }
+
+    fn kubelet(self) -> Flags {
+        Flags::default()
+            .with("kubeconfig", self.layout.kubeconfig_of(Component::Kubelet))
+            .with("config", self.layout.node().join("kubelet.yaml"))
+            .with("root-dir", self.layout.node().join("kubelet"))
+            .with("hostname-override", node::NAME)
+            .with("node-ip", node::ADDRESS)
+            .with("v", "2")
+    }
+
+    fn kube_proxy(self) -> Flags {
+        Flags::default()
+            .with(
+                "kubeconfig",
+                self.layout.kubeconfig_of(Component::KubeProxy),
+            )
+            .with("proxy-mode", "iptables")
+            .with("hostname-override", node::NAME)
+            .with("cluster-cidr", node::POD_RANGE)
+            .with("healthz-bind-address", "127.0.0.1")
+            .with("metrics-bind-address", "127.0.0.1")
+            // The limits of connection tracking are the machine's.
+            .with("conntrack-max-per-core", "0")
+            .with("conntrack-tcp-timeout-established", "0")
+            .with("conntrack-tcp-timeout-close-wait", "0")
     }
 
     fn metrics_server(self) -> Flags {

@@ -16,6 +16,7 @@ use tokio::time::sleep;
 use crate::component::Component;
 use crate::component_commands::CommandLine;
 use crate::exec_wrapper;
+use crate::node::namespaces::Children;
 use crate::process_id::Process;
 use crate::state_file::{Phase, Record, Status};
 
@@ -81,10 +82,15 @@ impl ComponentProcess {
             .open(&self.command.log);
         let log = log.with_context(|| format!("open {}", self.command.log.display()))?;
         let errors = log.try_clone().context("share the log file")?;
-        let mut command = exec_wrapper::command(&self.command.sandbox, &self.command.program);
+        let mut command = exec_wrapper::command(
+            &self.command.sandbox,
+            self.command.mounts_of,
+            &self.command.program,
+        );
         command
             .args(&self.command.arguments)
             .current_dir(&self.command.folder);
+        let _children = self.command.mounts_of.map(Children::start_in).transpose()?;
         let child = Command::from(command)
             .stdin(Stdio::null())
             .stdout(log)

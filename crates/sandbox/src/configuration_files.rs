@@ -11,7 +11,7 @@ use crate::component::Component;
 use crate::layout::Layout;
 use crate::ports::Ports;
 use crate::startup_protocol::SandboxConfig;
-use crate::{kubeconfig, kwok, prometheus};
+use crate::{kubeconfig, kwok, node, prometheus};
 
 /// Every certificate's file, user name, group and further host names.
 const SUBJECTS: [(&str, &str, Option<&str>, &[&str]); 11] = [
@@ -21,13 +21,15 @@ const SUBJECTS: [(&str, &str, Option<&str>, &[&str]); 11] = [
         "apiserver",
         "kube-apiserver",
         None,
-        // The last is the address of the Service `kubernetes`, the first of its range.
+        // The last are the address of the Service `kubernetes`, the first of its range, and that of
+        // a real node.
         &[
             "kubernetes",
             "kubernetes.default",
             "kubernetes.default.svc",
             "kubernetes.default.svc.cluster.local",
             "10.96.0.1",
+            node::ADDRESS,
         ],
     ),
     (
@@ -101,6 +103,22 @@ pub(crate) fn prepare(config: &SandboxConfig, layout: &Layout, ports: &Ports) ->
             component.name(),
             &own,
         )?;
+    }
+    if let Some(folders) = &config.real_node {
+        let user = format!("system:node:{}", node::NAME);
+        let hosts = [node::NAME, node::ADDRESS];
+        let kubelet = issue("kubelet", &user, Some("system:nodes"), &hosts)?;
+        let proxy = issue("kube-proxy", "system:kube-proxy", None, &[])?;
+        for (component, own) in [(Component::Kubelet, kubelet), (Component::KubeProxy, proxy)] {
+            kubeconfig::write(
+                &layout.kubeconfig_of(component),
+                ports.api_server,
+                &authority.pem(),
+                component.name(),
+                &own,
+            )?;
+        }
+        node::configuration::write(layout, &folders.container_runtime.join("bin"))?;
     }
     let admin = identity(&layout.certificates(), "admin");
     kubeconfig::write(

@@ -166,7 +166,7 @@ impl<'a> GoBuild<'a> {
     ///
     /// Temporary files are kept in the folder of the module, which the next build removes after a kill.
     fn go(&self) -> Command {
-        let mut command = exec_wrapper::command(self.sandbox, "go");
+        let mut command = exec_wrapper::command(self.sandbox, None, "go");
         command
             .current_dir(&self.source)
             .env("CGO_ENABLED", "0")

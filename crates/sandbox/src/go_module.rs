@@ -1,5 +1,5 @@
-//! The pinned Go modules of the control planes, of helm, of upstream's VPA and of cert-manager, and
-//! their build flags.
+//! The pinned Go modules of the control planes, of a real node, of helm, of upstream's VPA and of
+//! cert-manager, and their build flags.
 
 use std::path::Path;
 
@@ -63,6 +63,8 @@ impl Program {
 const KUBERNETES: &str = "k8s.io/kubernetes";
 const VPA_MODULE: &str = "k8s.io/autoscaler/vertical-pod-autoscaler";
 const CERT_MANAGER_MODULE: &str = "github.com/cert-manager/cert-manager";
+const CNI_MODULE: &str = "github.com/containernetworking/plugins";
+const CONTAINERD_MODULE: &str = "github.com/containerd/containerd/v2";
 const PROMETHEUS_MODULE: &str = "github.com/prometheus/prometheus";
 
 const ETCD: Program = Program {
@@ -131,6 +133,74 @@ pub(crate) const CONTROL_PLANE: Module = Module {
         METRICS_SERVER,
     ],
     version: Some(KUBERNETES),
+};
+
+/// Kubelet and kube-proxy of [`CONTROL_PLANE`]'s Kubernetes, for a real node.
+pub(crate) const NODE: Module = Module {
+    name: "node",
+    files: &[],
+    programs: &[
+        Program {
+            name: "kubelet",
+            package: "k8s.io/kubernetes/cmd/kubelet",
+            module: KUBERNETES,
+        },
+        Program {
+            name: "kube-proxy",
+            package: "k8s.io/kubernetes/cmd/kube-proxy",
+            module: KUBERNETES,
+        },
+    ],
+    ..CONTROL_PLANE
+};
+
+/// The container runtime of a real node, and the plugins of its pod network. The tags leave out what
+/// needs C libraries or file systems that are not used.
+pub(crate) const CONTAINER_RUNTIME: Module = Module {
+    name: "container-runtime",
+    go_mod: include_str!("../container-runtime/go.mod"),
+    go_sum: include_str!("../container-runtime/go.sum"),
+    sources: &[],
+    files: &[],
+    tags: "no_btrfs,no_zfs,no_devmapper,no_aufs",
+    programs: &[
+        Program {
+            name: "containerd",
+            package: "github.com/containerd/containerd/v2/cmd/containerd",
+            module: CONTAINERD_MODULE,
+        },
+        Program {
+            name: "containerd-shim-runc-v2",
+            package: "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
+            module: CONTAINERD_MODULE,
+        },
+        Program {
+            name: "ctr",
+            package: "github.com/containerd/containerd/v2/cmd/ctr",
+            module: CONTAINERD_MODULE,
+        },
+        Program {
+            name: "bridge",
+            package: "github.com/containernetworking/plugins/plugins/main/bridge",
+            module: CNI_MODULE,
+        },
+        Program {
+            name: "loopback",
+            package: "github.com/containernetworking/plugins/plugins/main/loopback",
+            module: CNI_MODULE,
+        },
+        Program {
+            name: "host-local",
+            package: "github.com/containernetworking/plugins/plugins/ipam/host-local",
+            module: CNI_MODULE,
+        },
+        Program {
+            name: "portmap",
+            package: "github.com/containernetworking/plugins/plugins/meta/portmap",
+            module: CNI_MODULE,
+        },
+    ],
+    version: None,
 };
 
 /// KWOK and metrics-server of [`CONTROL_PLANE`], next to another Kubernetes.

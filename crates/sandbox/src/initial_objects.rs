@@ -29,14 +29,15 @@ const POLL: Duration = Duration::from_millis(20);
 /// Nodes that are created at the same time.
 const PARALLEL: usize = 8;
 
-/// Creates the nodes `node-0`, `node-1`, ...
-pub(crate) async fn create_nodes(client: &Client, count: u16) -> Result<()> {
+/// Creates the simulated nodes `node-0`, `node-1`, ... With a taint, only pods that tolerate it go
+/// there.
+pub(crate) async fn create_nodes(client: &Client, count: u16, tainted: bool) -> Result<()> {
     let nodes = Api::<Node>::all(client.clone());
     let made = (0..count).map(|number| {
         let nodes = nodes.clone();
         async move {
             nodes
-                .create(&PostParams::default(), &node(number)?)
+                .create(&PostParams::default(), &node(number, tainted)?)
                 .await
                 .with_context(|| format!("create node {number}"))
         }
@@ -59,11 +60,13 @@ pub(crate) async fn await_default_service_account(client: &Client) -> Result<()>
         .map(drop)
 }
 
-/// Waits until every node is ready.
-pub(crate) async fn await_nodes(client: &Client, count: u16) -> Result<()> {
+/// Waits until nodes are ready.
+pub(crate) async fn await_nodes(
+    client: &Client,
+    names: impl IntoIterator<Item = String>,
+) -> Result<()> {
     let nodes = Api::<Node>::all(client.clone());
-    for number in 0..count {
-        let name = format!("node-{number}");
+    for name in names {
         await_condition(nodes.clone(), &name, is_ready)
             .await
             .with_context(|| format!("wait for {name}"))?;
@@ -82,8 +85,15 @@ fn is_ready(node: Option<&Node>) -> bool {
     })
 }
 
-fn node(number: u16) -> Result<Node> {
-    let name = format!("node-{number}");
+/// Name of a simulated node.
+pub(crate) fn node_name(number: u16) -> String {
+    format!("node-{number}")
+}
+
+fn node(number: u16, tainted: bool) -> Result<Node> {
+    let name = node_name(number);
+    let taint = json!({"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"});
+    let taints = if tainted { vec![taint] } else { Vec::new() };
     let size = json!({"cpu": "32", "memory": "128Gi", "ephemeral-storage": "1Ti", "pods": "1000"});
     // KWOK renews the status of a node that was not ready for a while, and removes addresses of a
     // node that lacks a hostname.
@@ -96,6 +106,7 @@ fn node(number: u16) -> Result<Node> {
             // simulates for all nodes.
             "annotations": {"metrics.k8s.io/resource-metrics-path": format!("/metrics/nodes/{name}/metrics/resource")},
         },
+        "spec": {"taints": taints},
         "status": {"addresses": addresses, "allocatable": size, "capacity": size},
     });
     serde_json::from_value(node).context("build a node")
@@ -192,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_node_tells_where_its_usage_is() {
-        let node = node(7).unwrap();
+        let node = node(7, false).unwrap();
         assert_eq!(
             node.annotations()["metrics.k8s.io/resource-metrics-path"],
             "/metrics/nodes/node-7/metrics/resource"

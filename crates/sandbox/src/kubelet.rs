@@ -93,6 +93,8 @@ pub struct Config {
     pub restart_back_off: Duration,
     /// The `sandbox` program, as exec wrapper of hosted processes.
     pub exec_wrapper: PathBuf,
+    /// Name of the node with a kubelet of its own, if there is one.
+    pub real_node: Option<&'static str>,
 }
 
 /// Reasons why hosting cannot start.
@@ -145,6 +147,7 @@ pub async fn run(config: Config, cancel: CancellationToken) -> Result<(), Error>
     let (objects, feed_objects) = ObjectStore::watch(&config.client);
     let (events, write_events) = Events::new(config.client.clone());
     let proxy = Proxy {
+        has_routes: config.real_node.is_some(),
         services,
         registry: Arc::clone(&registry),
     };

@@ -34,6 +34,9 @@ const STAGES: [&str; 7] = [
     include_str!("../stages/pod-restart.yaml"),
 ];
 
+/// Label of simulated nodes.
+pub(crate) const NODE_LABEL: &str = "type=kwok";
+
 /// A Job's pod with this annotation does not complete by itself.
 const KEEP_RUNNING: &str = r#".metadata.annotations["sandbox.plimsoll.dev/keep-running"]"#;
 
@@ -64,7 +67,8 @@ fn options(ports: &Ports, serving: &Identity) -> Value {
         "kind": "KwokConfiguration",
         "metadata": {"name": "kwok"},
         "options": {
-            "manageAllNodes": true,
+            "manageAllNodes": false,
+            "manageNodesWithLabelSelector": NODE_LABEL,
             "cidr": "10.244.0.0/16",
             "nodeIP": "127.0.0.1",
             "nodePort": ports.kwok,

@@ -139,6 +139,11 @@ impl Layout {
         self.state().join("config/prometheus")
     }
 
+    /// Files of the real node: configuration, images, volumes and logs of its pods.
+    pub(crate) fn node(&self) -> PathBuf {
+        self.state().join("node")
+    }
+
     /// A component's generated configuration file.
     pub(crate) fn config(&self, file: &str) -> PathBuf {
         self.state().join("config").join(file)

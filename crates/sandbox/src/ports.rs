@@ -31,6 +31,11 @@ pub struct Ports {
 impl Ports {
     /// Eight different free ports.
     pub fn choose() -> Result<Self> {
+        Self::hold().map(|(ports, _)| ports)
+    }
+
+    /// Eight different free ports, and their listeners.
+    pub(crate) fn hold() -> Result<(Self, Vec<TcpListener>)> {
         let mut held = Vec::new();
         let mut next = || -> Result<u16> {
             let listener =
@@ -42,7 +47,7 @@ impl Ports {
             held.push(listener);
             Ok(port)
         };
-        Ok(Self {
+        let ports = Self {
             etcd: next()?,
             etcd_peer: next()?,
             api_server: next()?,
@@ -51,7 +56,8 @@ impl Ports {
             kwok: next()?,
             metrics_server: next()?,
             prometheus: next()?,
-        })
+        };
+        Ok((ports, held))
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
 use kube::Client;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
@@ -28,13 +29,26 @@ const READY_TIMEOUT: Duration = Duration::from_mins(1);
 /// Lines of a log in an error message.
 const SHOWN_LINES: usize = 12;
 
+/// Kind of node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum NodeKind {
+    /// KWOK is the kubelet.
+    Simulated,
+    /// A kubelet and containers.
+    Real,
+}
+
 /// Options of a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// 1 to 32 of a-z, 0-9 and inner dashes; there is one sandbox per name.
     pub name: String,
-    /// Number of nodes.
+    /// Number of simulated nodes.
     pub nodes: u16,
+    /// Whether to run a node with a real kubelet and real containers. Needs root, and what
+    /// [`missing_for_real_node`](crate::missing_for_real_node) names. Pods go there unless they
+    /// tolerate the taint `kwok.x-k8s.io/node=fake:NoSchedule` of simulated nodes.
+    pub real_node: bool,
     /// Whether to run a Prometheus.
     pub prometheus: bool,
     /// Version of etcd and of the programs of Kubernetes.
@@ -60,6 +74,7 @@ impl Options {
         Self {
             name: name.into(),
             nodes: 3,
+            real_node: false,
             prometheus: false,
             kubernetes_version: KubernetesVersion::default(),
             program,

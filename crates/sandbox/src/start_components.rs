@@ -15,6 +15,7 @@ use crate::component_commands::CommandContext;
 use crate::component_processes::ComponentProcesses;
 use crate::initial_objects;
 use crate::layout::Layout;
+use crate::node;
 use crate::startup_protocol::SandboxConfig;
 
 /// Pause between two requests to the API server.
@@ -28,6 +29,14 @@ pub(crate) async fn start(
     authority_pem: &str,
     mut step: impl FnMut(&str),
 ) -> Result<()> {
+    if let Some(folders) = &config.real_node {
+        let programs = folders.container_runtime.join("bin");
+        let runtime = CommandContext {
+            programs: &programs,
+            ..context
+        };
+        processes.start(runtime, Component::Containerd);
+    }
     processes.start(context, Component::Etcd);
     processes.start(context, Component::KubeApiserver);
     if let Some(folder) = &config.prometheus {
@@ -67,7 +76,7 @@ pub(crate) async fn start(
         ];
         let definitions = definitions.each_ref().map(std::path::PathBuf::as_path);
         tokio::try_join!(
-            initial_objects::create_nodes(&client, config.nodes),
+            initial_objects::create_nodes(&client, config.nodes, config.real_node.is_some()),
             initial_objects::define(&client, &definitions),
             register
         )
@@ -82,12 +91,32 @@ pub(crate) async fn start(
         programs: &programs,
         ..context
     };
-    processes.start(nodes_and_metrics, Component::Kwok);
+    if config.nodes > 0 {
+        processes.start(nodes_and_metrics, Component::Kwok);
+    }
+    if let Some(folders) = &config.real_node {
+        let programs = folders.node.join("bin");
+        let node = CommandContext {
+            programs: &programs,
+            ..context
+        };
+        processes.start(node, Component::Kubelet);
+        processes.start(node, Component::KubeProxy);
+    }
     processes.start(nodes_and_metrics, Component::MetricsServer);
     step("the controllers run, the nodes are made");
     let failure = processes.first_failure(context.layout);
+    let nodes = (0..config.nodes).map(initial_objects::node_name);
+    let real_node = config.real_node.iter().map(|_| node::NAME.to_owned());
+    let ready = async {
+        tokio::try_join!(
+            initial_objects::await_nodes(&client, nodes.chain(real_node)),
+            initial_objects::await_default_service_account(&client)
+        )
+        .map(drop)
+    };
     tokio::select! {
-        ready = futures::future::try_join(initial_objects::await_nodes(&client, config.nodes), initial_objects::await_default_service_account(&client)) => drop(ready?),
+        ready = ready => ready?,
         failure = failure => return Err(failure),
     }
     Ok(())

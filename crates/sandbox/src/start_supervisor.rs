@@ -9,13 +9,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::go_module::PROMETHEUS;
+use crate::go_module::{CONTAINER_RUNTIME, NODE, PROMETHEUS};
+use crate::kubernetes_version::KubernetesVersion;
 use crate::layout::Layout;
 use crate::lock::lock;
 use crate::log_tail::log_tail;
+use crate::node::requirements::missing_for_real_node;
 use crate::programs::ensure_built;
 use crate::sandbox::Options;
-use crate::startup_protocol::{DETACH, SandboxConfig, StartEvent};
+use crate::startup_protocol::{DETACH, NodeFolders, SandboxConfig, StartEvent};
 use crate::state_file::Record;
 use crate::take_down::{DOWN_TIMEOUT, remove_stale};
 
@@ -80,6 +82,11 @@ fn running(layout: &Layout) -> Result<Option<Record>> {
 }
 
 fn config(options: Options) -> Result<SandboxConfig> {
+    let real_node = options.real_node.then(|| real_node(&options)).transpose()?;
+    ensure!(
+        options.nodes > 0 || options.real_node,
+        "a sandbox has at least one node"
+    );
     let control_plane = options.kubernetes_version.ensure_built(&options.program)?;
     let prometheus = options
         .prometheus
@@ -88,12 +95,32 @@ fn config(options: Options) -> Result<SandboxConfig> {
     Ok(SandboxConfig {
         name: options.name,
         nodes: options.nodes,
+        real_node,
         sandbox: options.program,
         control_plane,
         prometheus,
         hosted_programs: options.hosted_programs,
         restart_back_off: options.restart_back_off,
         audit_logs: options.audit_logs,
+    })
+}
+
+/// Checks what a real node needs, and builds its programs.
+fn real_node(options: &Options) -> Result<NodeFolders> {
+    let missing = missing_for_real_node();
+    ensure!(
+        missing.is_empty(),
+        "a real node cannot run here: {}",
+        missing.join("; ")
+    );
+    ensure!(
+        options.kubernetes_version == KubernetesVersion::Newest,
+        "a real node runs Kubernetes {} only",
+        KubernetesVersion::Newest
+    );
+    Ok(NodeFolders {
+        node: ensure_built(&NODE, &options.program)?,
+        container_runtime: ensure_built(&CONTAINER_RUNTIME, &options.program)?,
     })
 }
 

@@ -13,8 +13,10 @@ use crate::kubernetes_version::ControlPlaneFolders;
 pub(crate) struct SandboxConfig {
     /// Name; only one sandbox of a name can run.
     pub(crate) name: String,
-    /// Number of nodes.
+    /// Number of simulated nodes.
     pub(crate) nodes: u16,
+    /// Folders of the real node's programs, if it is requested.
+    pub(crate) real_node: Option<NodeFolders>,
     /// The `sandbox` program.
     pub(crate) sandbox: PathBuf,
     /// Folders of the control plane's programs and files.
@@ -27,6 +29,15 @@ pub(crate) struct SandboxConfig {
     pub(crate) restart_back_off: Duration,
     /// Folder of the audit log, if it is not that of the other logs.
     pub(crate) audit_logs: Option<PathBuf>,
+}
+
+/// Folders of the programs of a real node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NodeFolders {
+    /// Folder of kubelet and kube-proxy.
+    pub(crate) node: PathBuf,
+    /// Folder of containerd and of the plugins of the pod network.
+    pub(crate) container_runtime: PathBuf,
 }
 
 /// The line after the configuration that lets a supervisor outlive its owner.

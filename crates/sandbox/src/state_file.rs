@@ -22,6 +22,8 @@ pub struct Record {
     pub ports: Ports,
     /// Folder of etcd and of the programs of Kubernetes.
     pub programs: PathBuf,
+    /// First process of the real node's namespaces, if there is a real node.
+    pub real_node: Option<Process>,
     /// Whether all components are up.
     pub ready: bool,
     /// Each component's state.
@@ -87,6 +89,7 @@ impl Record {
         self.components
             .values()
             .filter_map(|status| status.process.as_ref())
+            .chain(&self.real_node)
             .chain([&self.supervisor])
     }
 }

@@ -23,6 +23,8 @@ use crate::configuration_files::prepare;
 use crate::control_socket::{self, ControlRequest};
 use crate::kubelet;
 use crate::layout::Layout;
+use crate::node;
+use crate::node::namespaces::Namespaces;
 use crate::parent_pipe::ParentPipe;
 use crate::ports::Ports;
 use crate::process_id::Process;
@@ -63,6 +65,16 @@ pub(crate) fn supervise() -> Result<()> {
     let layout = Layout::of(&config.name)?;
     layout.create()?;
     log_to(&layout)?;
+    // Before any other thread: it moves this process.
+    let node = config
+        .real_node
+        .is_some()
+        .then(|| Namespaces::enter(&config.sandbox, &config.name, &layout.state()))
+        .transpose();
+    let node = match node {
+        Ok(node) => node,
+        Err(error) => return fail(&layout, error),
+    };
     let parent_pipe = ParentPipe::watch(input);
     // One thread for everything: children are tied to the thread that starts them, and this one
     // stays to the end.
@@ -70,24 +82,38 @@ pub(crate) fn supervise() -> Result<()> {
         .enable_all()
         .build()
         .context("start the runtime")?;
-    let outcome = runtime.block_on(run_with_retries(&config, &layout, parent_pipe));
+    let outcome = runtime.block_on(run_with_retries(
+        &config,
+        &layout,
+        node.as_ref(),
+        parent_pipe,
+    ));
+    let outcome = match node.map_or(Ok(()), Namespaces::end) {
+        Ok(()) => outcome,
+        Err(error) => outcome.and(Err(error)),
+    };
     match &outcome {
         Ok(End::Requested) => layout.remove()?,
         Ok(End::OwnerGone) => layout.remove_all_but_logs()?,
-        Err(error) => {
-            layout.remove_all_but_logs()?;
-            send_event(&StartEvent::Failed(format!(
-                "{error:#}\nAll logs are in {}",
-                layout.logs().display()
-            )));
-        }
+        Err(_) => {}
     }
-    outcome.map(drop)
+    outcome.map(drop).or_else(|error| fail(&layout, error))
+}
+
+/// Reports an error to the owner, and removes all files but the logs.
+fn fail(layout: &Layout, error: anyhow::Error) -> Result<()> {
+    layout.remove_all_but_logs()?;
+    send_event(&StartEvent::Failed(format!(
+        "{error:#}\nAll logs are in {}",
+        layout.logs().display()
+    )));
+    Err(error)
 }
 
 async fn run_with_retries(
     config: &SandboxConfig,
     layout: &Layout,
+    node: Option<&Namespaces>,
     mut parent_pipe: ParentPipe,
 ) -> Result<End> {
     let mut terminated = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
@@ -95,7 +121,7 @@ async fn run_with_retries(
     let mut attempt = 1;
     loop {
         let outcome = tokio::select! {
-            outcome = run_attempt(config, layout, &listener, &mut parent_pipe) => outcome,
+            outcome = run_attempt(config, layout, node, &listener, &mut parent_pipe) => outcome,
             _ = terminated.recv() => Ok(End::Requested),
         };
         match outcome {
@@ -117,13 +143,14 @@ async fn run_with_retries(
 async fn run_attempt(
     config: &SandboxConfig,
     layout: &Layout,
+    node: Option<&Namespaces>,
     listener: &UnixListener,
     parent_pipe: &mut ParentPipe,
 ) -> Result<End> {
     layout.forget_attempt()?;
-    let ports = Ports::choose()?;
+    let ports = node.map_or_else(Ports::choose, |node| Ok(node.host_ports.ports.clone()))?;
     let authority_pem = prepare(config, layout, &ports)?;
-    let record = Arc::new(watch::Sender::new(new_record(config, &ports)?));
+    let record = Arc::new(watch::Sender::new(new_record(config, &ports, node)?));
     record.borrow().write(layout)?;
     let writer = tokio::spawn(write_changes(layout.clone(), record.subscribe()));
     let mut processes = ComponentProcesses::new(Arc::clone(&record));
@@ -135,6 +162,13 @@ async fn run_attempt(
         layout,
         ports: &ports,
         audit_log: &audit_log,
+        real_node: node.map(Namespaces::init),
+    };
+    let forward = async {
+        match node {
+            Some(node) => node.host_ports.forward().await,
+            None => std::future::pending().await,
+        }
     };
     let cancel = CancellationToken::new();
     let mut hosting = tokio::spawn(host_pods(
@@ -144,6 +178,7 @@ async fn run_attempt(
     ));
     let outcome = tokio::select! {
         outcome = run(config, context, &mut processes, &authority_pem, listener, &record) => outcome,
+        forwarded = forward => forwarded.and(Err(anyhow!("the forwarding of ports ended unexpectedly"))),
         () = parent_pipe.closed() => Ok(End::OwnerGone),
         hosting = &mut hosting => hosting.context("join").flatten().and(Err(anyhow!("hosting of pods ended unexpectedly"))),
     };
@@ -206,6 +241,7 @@ async fn host_config(
         api_server_port: ports.api_server,
         restart_back_off: config.restart_back_off,
         exec_wrapper: config.sandbox.clone(),
+        real_node: config.real_node.is_some().then_some(node::NAME),
     })
 }
 
@@ -242,11 +278,12 @@ async fn handle_requests(
     }
 }
 
-fn new_record(config: &SandboxConfig, ports: &Ports) -> Result<Record> {
+fn new_record(config: &SandboxConfig, ports: &Ports, node: Option<&Namespaces>) -> Result<Record> {
     Ok(Record {
         supervisor: Process::find(std::process::id()).context("find this process in /proc")?,
         ports: ports.clone(),
         programs: config.control_plane.kubernetes.join("bin"),
+        real_node: node.and_then(|node| Process::find(node.init())),
         ready: false,
         components: BTreeMap::new(),
     })

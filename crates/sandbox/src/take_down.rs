@@ -11,6 +11,7 @@ use tokio::time::{sleep, timeout};
 use crate::control_socket::{self, ControlRequest};
 use crate::layout::Layout;
 use crate::lock::{lock, try_lock};
+use crate::node::cgroups::Hierarchies;
 use crate::state_file::Record;
 
 /// Limit for going down, which takes well under a second; then the supervisor is killed.
@@ -81,6 +82,9 @@ pub(crate) fn remove_stale(layout: &Layout) -> Result<()> {
         record
             .processes()
             .for_each(|process| process.signal(Signal::KILL));
+        if record.real_node.is_some() {
+            Hierarchies::mounted()?.remove(layout.name())?;
+        }
     }
     layout.remove()
 }

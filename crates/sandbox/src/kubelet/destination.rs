@@ -76,6 +76,12 @@ impl Target {
         Ok(vec![SocketAddr::from((address, self.port))])
     }
 
+    /// The address as it was requested, if it is none of this machine's.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        let address: Ipv4Addr = self.host.parse().ok()?;
+        (!address.is_loopback()).then(|| SocketAddr::from((address, self.port)))
+    }
+
     /// Whether this is the Service's cluster address or DNS name, such as `service.namespace.svc`.
     fn names(&self, service: &Service) -> bool {
         let Some(spec) = &service.spec else {

@@ -22,7 +22,11 @@ pub(super) async fn host_all(hosting: Arc<Hosting>, cancel: CancellationToken) {
         () = hosting.objects.listed() => {}
         () = cancel.cancelled() => return,
     }
-    let bound = watcher::Config::default().fields("spec.nodeName!=");
+    let mut fields = "spec.nodeName!=".to_owned();
+    if let Some(name) = hosting.config.real_node {
+        fields = format!("{fields},spec.nodeName!={name}");
+    }
+    let bound = watcher::Config::default().fields(&fields);
     let mut events =
         pin!(watcher(Api::<Pod>::all(hosting.config.client.clone()), bound).default_backoff());
     let mut pods = Pods {

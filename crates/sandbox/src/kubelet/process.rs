@@ -117,7 +117,7 @@ pub(super) async fn run(
 
 fn command(exec_wrapper: &Path, launch: &ProcessSpec, arguments: &[String]) -> io::Result<Command> {
     fs::create_dir_all(&launch.working_folder)?;
-    let mut command = Command::from(exec_wrapper::command(exec_wrapper, &launch.program));
+    let mut command = Command::from(exec_wrapper::command(exec_wrapper, None, &launch.program));
     command
         .args(arguments)
         .env_clear()

@@ -35,6 +35,8 @@ pub(super) struct Proxy {
     pub(super) services: reflector::Store<Service>,
     /// All hosted pods.
     pub(super) registry: Arc<PodTable>,
+    /// Whether the addresses of other pods and Services lead to a real node.
+    pub(super) has_routes: bool,
 }
 
 /// Opens the socket; replaces that of a sandbox that was killed.
@@ -124,8 +126,10 @@ impl Proxy {
     async fn dial(&self, authority: &str) -> Result<TcpStream, String> {
         let target = Target::parse(authority).map_err(|error| error.to_string())?;
         let services = self.services.state();
-        let addresses = target
-            .resolve(services.iter().map(AsRef::as_ref), &self.registry)
+        let hosted = target.resolve(services.iter().map(AsRef::as_ref), &self.registry);
+        let routed = || target.address().filter(|_| self.has_routes);
+        let addresses = hosted
+            .or_else(|error| routed().map(|address| vec![address]).ok_or(error))
             .map_err(|error| error.to_string())?;
         let mut problem = String::new();
         for address in in_random_order(addresses) {
@@ -185,6 +189,7 @@ mod tests {
         tokio::spawn(
             Proxy {
                 services,
+                has_routes: false,
                 registry: Arc::new(PodTable::new(Pool::new(130))),
             }
             .serve(listener),

@@ -1,0 +1,67 @@
+//! What a machine needs for a real node, beyond what the control plane needs.
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use super::cgroups::Hierarchies;
+
+/// Programs of the machine that a real node runs, and the Debian package of each.
+const PROGRAMS: [(&str, &str); 3] = [
+    ("runc", "runc"),
+    ("iptables", "iptables"),
+    ("ip", "iproute2"),
+];
+/// Bits of `CapEff`: administration of the network and of the system.
+const CAPABILITIES: [(u32, &str); 2] = [(12, "CAP_NET_ADMIN"), (21, "CAP_SYS_ADMIN")];
+
+/// What this machine lacks for a real node, one sentence each; empty if it can run one.
+pub fn missing_for_real_node() -> Vec<String> {
+    let mut missing = Vec::new();
+    if !rustix::process::geteuid().is_root() {
+        missing.push("it needs root: run as root".to_owned());
+    } else if let Some(name) = missing_capability() {
+        missing.push(format!(
+            "root lacks {name}: run outside of a restricted container"
+        ));
+    }
+    for (program, package) in PROGRAMS {
+        if find(program).is_none() {
+            missing.push(format!(
+                "program {program} is not in PATH: apt-get install {package}"
+            ));
+        }
+    }
+    if let Err(error) = Hierarchies::mounted().and_then(|hierarchies| hierarchies.check_writable())
+    {
+        missing.push(format!("{error:#}"));
+    }
+    missing
+}
+
+/// The path of a program of the machine.
+pub(super) fn find(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    let is_program = |path: &PathBuf| {
+        fs::metadata(path)
+            .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+    };
+    env::split_paths(&path)
+        // Where Debian has them, also without a login shell of root.
+        .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
+        .map(|folder| folder.join(program))
+        .find(is_program)
+}
+
+fn missing_capability() -> Option<&'static str> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))?;
+    let effective = u64::from_str_radix(line.trim(), 16).ok()?;
+    CAPABILITIES
+        .iter()
+        .find(|(bit, _)| effective >> bit & 1 == 0)
+        .map(|(_, name)| *name)
+}
