@@ -15,6 +15,7 @@ pub mod dashboards;
 pub mod deployment;
 mod eventually;
 pub mod helm;
+mod kernel_log;
 mod kubectl;
 pub mod manifests;
 mod namespace;
@@ -25,6 +26,7 @@ mod pod;
 pub mod process;
 pub mod process_usage;
 mod prometheus;
+mod real_node;
 pub mod remote_write;
 pub mod repository_files;
 mod request_load;
@@ -46,6 +48,7 @@ pub use control_plane::{
     another, another_with_back_off, another_with_nodes, another_with_prometheus, hosted_programs,
     is_established, kubernetes_minor, options_named, program, promtool, repository, shared,
 };
+pub use kernel_log::oom_kills_of;
 pub use kubectl::{apply, apply_with, kubectl, kubectl_in};
 pub use namespace::{admits_pods, namespace};
 pub use objects::{
@@ -56,6 +59,9 @@ pub use offset_clock::{OffsetClock, OffsetClockLibrary};
 pub use oom_kill::oom_kill;
 pub use pod::{container, is_available, is_ready, process_of, requests_in_effect, signal};
 pub use prometheus::Prometheus;
+pub use real_node::{
+    LOAD_IMAGE, another_real_node, can_run_real_node, load_image, real_node, real_node_options,
+};
 pub use request_load::{Asked, while_asked};
 pub use resilient_watch::{Follow, follow};
 pub use rustix::process::Signal;

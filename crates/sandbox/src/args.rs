@@ -11,6 +11,7 @@ use tokio::runtime::Runtime;
 use crate::component::Component;
 use crate::echo_server::{self, EchoArgs};
 use crate::kubernetes_version::{KubernetesVersion, VARIABLE};
+use crate::node::image_archive::Image;
 use crate::node::{cleaner, init};
 use crate::replay::Target;
 use crate::sandbox::NodeKind;
@@ -69,6 +70,12 @@ enum Verb {
     },
     /// Play a CSV trace as the usage of a workload's pods.
     Replay(PlayArgs),
+    /// Make images of programs of this machine and import them to the real node.
+    Import {
+        /// Name and program: docker.io/plimsoll/updater:dev=target/debug/updater.
+        #[arg(required = true, value_parser = image)]
+        images: Vec<Image>,
+    },
     /// Run kubectl against the sandbox: sandbox kubectl -- get pods.
     Kubectl {
         /// Arguments of kubectl.
@@ -191,6 +198,7 @@ impl Args {
             Verb::Status => commands::status(),
             Verb::Logs { component } => commands::logs(&name, component),
             Verb::Env => commands::env(&name),
+            Verb::Import { images } => block_on(commands::import(&name, images)),
             Verb::Kubectl { arguments } => commands::kubectl(&name, &arguments),
             Verb::Up(args) => block_on(commands::up(name, args)),
             Verb::Down => block_on(commands::down(&name)),
@@ -199,6 +207,14 @@ impl Args {
         };
         done.map(|()| ExitCode::SUCCESS)
     }
+}
+
+fn image(text: &str) -> Result<Image> {
+    let (name, program) = text.split_once('=').context("not NAME=PROGRAM")?;
+    Ok(Image {
+        name: name.to_owned(),
+        program: PathBuf::from(program),
+    })
 }
 
 fn block_on(work: impl Future<Output = Result<()>>) -> Result<()> {

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::args::{PlayArgs, UpArgs};
 use crate::component::Component;
 use crate::layout::Layout;
+use crate::node::image_archive::Image;
 use crate::programs::this_program;
 use crate::replay::Replay;
 use crate::sandbox::{NodeKind, Options, Sandbox};
@@ -105,6 +106,10 @@ pub(crate) async fn pause(name: &str, component: Component) -> Result<()> {
 
 pub(crate) async fn resume(name: &str, component: Component) -> Result<()> {
     Sandbox::attach(name)?.resume(component).await
+}
+
+pub(crate) async fn import(name: &str, images: Vec<Image>) -> Result<()> {
+    Sandbox::attach(name)?.import(images).await
 }
 
 pub(crate) async fn play(name: &str, args: PlayArgs) -> Result<()> {

@@ -68,6 +68,7 @@ mod trace;
 pub use args::Args;
 pub use component::Component;
 pub use kubernetes_version::{KubernetesVersion, UnsupportedVersion};
+pub use node::image_archive::Image;
 pub use node::requirements::missing_for_real_node;
 pub use ports::Ports;
 pub use process_id::Process;

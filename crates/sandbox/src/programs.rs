@@ -18,9 +18,14 @@ use crate::prebuilt::{self, Prebuilt};
 /// The folder with a module's programs in `bin` and files of its dependencies in `files`. Builds
 /// programs that are neither prebuilt nor in the cache, which blocks for minutes.
 pub(crate) fn ensure_built(module: &Module, sandbox: &Path) -> Result<PathBuf> {
-    let cache = layout::base("XDG_CACHE_HOME", ".cache")?.join("plimsoll/sandbox");
+    let cache = cache()?;
     let prebuilt = Prebuilt::find(module, &prebuilt::folders()?)?;
     ensure_in(&cache, module, &prebuilt, sandbox)
+}
+
+/// The folder of programs and images that are made once per machine.
+pub(crate) fn cache() -> Result<PathBuf> {
+    Ok(layout::base("XDG_CACHE_HOME", ".cache")?.join("plimsoll/sandbox"))
 }
 
 /// The path of helm, whose version is pinned. Builds it if it is neither prebuilt nor in the cache,

@@ -15,6 +15,9 @@ use crate::control_socket::{self, ControlRequest};
 use crate::kubernetes_version::KubernetesVersion;
 use crate::layout::Layout;
 use crate::log_tail::log_tail;
+use crate::node::image_archive::{self, Image};
+use crate::node::images::ContainerRuntime;
+use crate::programs;
 use crate::start_components;
 use crate::start_supervisor::{OwnedSupervisor, bring_up};
 use crate::state_file::{Record, Status};
@@ -262,6 +265,20 @@ impl Sandbox {
             log.display(),
             log_tail(&log, SHOWN_LINES)
         )
+    }
+
+    /// Makes images of programs of this machine and imports them to the real node.
+    pub async fn import(&self, images: Vec<Image>) -> Result<()> {
+        let node = self.record.real_node.as_ref();
+        let node = node.context("this sandbox has no real node")?;
+        let pack = spawn_blocking(move || image_archive::cached(&images, &programs::cache()?));
+        let archive = pack.await.context("join")??;
+        let runtime = ContainerRuntime {
+            sandbox: &node.sandbox,
+            programs: &node.container_runtime,
+            init: node.init.pid,
+        };
+        runtime.import(&archive).await
     }
 
     async fn request(&self, request: ControlRequest) -> Result<()> {

@@ -16,6 +16,7 @@ use crate::component_processes::ComponentProcesses;
 use crate::initial_objects;
 use crate::layout::Layout;
 use crate::node;
+use crate::node::images::ContainerRuntime;
 use crate::startup_protocol::SandboxConfig;
 
 /// Pause between two requests to the API server.
@@ -29,14 +30,7 @@ pub(crate) async fn start(
     authority_pem: &str,
     mut step: impl FnMut(&str),
 ) -> Result<()> {
-    if let Some(folders) = &config.real_node {
-        let programs = folders.container_runtime.join("bin");
-        let runtime = CommandContext {
-            programs: &programs,
-            ..context
-        };
-        processes.start(runtime, Component::Containerd);
-    }
+    start_on_real_node(config, context, processes, &[Component::Containerd]);
     processes.start(context, Component::Etcd);
     processes.start(context, Component::KubeApiserver);
     if let Some(folder) = &config.prometheus {
@@ -78,7 +72,8 @@ pub(crate) async fn start(
         tokio::try_join!(
             initial_objects::create_nodes(&client, config.nodes, config.real_node.is_some()),
             initial_objects::define(&client, &definitions),
-            register
+            register,
+            import_pause_image(config, context)
         )
         .map(drop)
     };
@@ -94,15 +89,12 @@ pub(crate) async fn start(
     if config.nodes > 0 {
         processes.start(nodes_and_metrics, Component::Kwok);
     }
-    if let Some(folders) = &config.real_node {
-        let programs = folders.node.join("bin");
-        let node = CommandContext {
-            programs: &programs,
-            ..context
-        };
-        processes.start(node, Component::Kubelet);
-        processes.start(node, Component::KubeProxy);
-    }
+    start_on_real_node(
+        config,
+        context,
+        processes,
+        &[Component::Kubelet, Component::KubeProxy],
+    );
     processes.start(nodes_and_metrics, Component::MetricsServer);
     step("the controllers run, the nodes are made");
     let failure = processes.first_failure(context.layout);
@@ -120,6 +112,45 @@ pub(crate) async fn start(
         failure = failure => return Err(failure),
     }
     Ok(())
+}
+
+/// Starts programs of the real node, if there is one.
+fn start_on_real_node(
+    config: &SandboxConfig,
+    context: CommandContext<'_>,
+    processes: &mut ComponentProcesses,
+    components: &[Component],
+) {
+    let Some(folders) = &config.real_node else {
+        return;
+    };
+    for component in components {
+        let folder = match component {
+            Component::Containerd => &folders.container_runtime,
+            _ => &folders.node,
+        };
+        let programs = &folder.join("bin");
+        processes.start(
+            CommandContext {
+                programs,
+                ..context
+            },
+            *component,
+        );
+    }
+}
+
+/// Imports the image of pod sandboxes to the real node, if there is one.
+async fn import_pause_image(config: &SandboxConfig, context: CommandContext<'_>) -> Result<()> {
+    let (Some(folders), Some(init)) = (&config.real_node, context.real_node) else {
+        return Ok(());
+    };
+    let runtime = ContainerRuntime {
+        sandbox: context.sandbox,
+        programs: &folders.container_runtime.join("bin"),
+        init,
+    };
+    runtime.import(&folders.pause_image).await
 }
 
 /// A client with the administrator's rights.

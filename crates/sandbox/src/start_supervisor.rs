@@ -14,8 +14,9 @@ use crate::kubernetes_version::KubernetesVersion;
 use crate::layout::Layout;
 use crate::lock::lock;
 use crate::log_tail::log_tail;
+use crate::node::images;
 use crate::node::requirements::missing_for_real_node;
-use crate::programs::ensure_built;
+use crate::programs::{self, ensure_built};
 use crate::sandbox::Options;
 use crate::startup_protocol::{DETACH, NodeFolders, SandboxConfig, StartEvent};
 use crate::state_file::Record;
@@ -121,6 +122,7 @@ fn real_node(options: &Options) -> Result<NodeFolders> {
     Ok(NodeFolders {
         node: ensure_built(&NODE, &options.program)?,
         container_runtime: ensure_built(&CONTAINER_RUNTIME, &options.program)?,
+        pause_image: images::pause_archive(&programs::cache()?)?,
     })
 }
 

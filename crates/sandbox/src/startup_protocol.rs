@@ -38,6 +38,8 @@ pub(crate) struct NodeFolders {
     pub(crate) node: PathBuf,
     /// Folder of containerd and of the plugins of the pod network.
     pub(crate) container_runtime: PathBuf,
+    /// Archive of the image of pod sandboxes.
+    pub(crate) pause_image: PathBuf,
 }
 
 /// The line after the configuration that lets a supervisor outlive its owner.

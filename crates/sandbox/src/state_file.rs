@@ -22,12 +22,23 @@ pub struct Record {
     pub ports: Ports,
     /// Folder of etcd and of the programs of Kubernetes.
     pub programs: PathBuf,
-    /// First process of the real node's namespaces, if there is a real node.
-    pub real_node: Option<Process>,
+    /// The real node, if there is one.
+    pub real_node: Option<RealNode>,
     /// Whether all components are up.
     pub ready: bool,
     /// Each component's state.
     pub components: BTreeMap<Component, Status>,
+}
+
+/// Processes and programs of a real node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RealNode {
+    /// First process of the node's namespaces.
+    pub init: Process,
+    /// The `sandbox` program.
+    pub sandbox: PathBuf,
+    /// Folder of containerd's programs.
+    pub container_runtime: PathBuf,
 }
 
 /// State of one component.
@@ -89,7 +100,7 @@ impl Record {
         self.components
             .values()
             .filter_map(|status| status.process.as_ref())
-            .chain(&self.real_node)
+            .chain(self.real_node.iter().map(|node| &node.init))
             .chain([&self.supervisor])
     }
 }

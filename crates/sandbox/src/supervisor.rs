@@ -30,7 +30,7 @@ use crate::ports::Ports;
 use crate::process_id::Process;
 use crate::start_components::{client, ready_client, start};
 use crate::startup_protocol::{SandboxConfig, StartEvent};
-use crate::state_file::Record;
+use crate::state_file::{RealNode, Record};
 
 /// Attempts to start: another program may take a chosen port before its component does.
 const ATTEMPTS: usize = 3;
@@ -283,9 +283,17 @@ fn new_record(config: &SandboxConfig, ports: &Ports, node: Option<&Namespaces>) 
         supervisor: Process::find(std::process::id()).context("find this process in /proc")?,
         ports: ports.clone(),
         programs: config.control_plane.kubernetes.join("bin"),
-        real_node: node.and_then(|node| Process::find(node.init())),
+        real_node: real_node(config, node),
         ready: false,
         components: BTreeMap::new(),
+    })
+}
+
+fn real_node(config: &SandboxConfig, node: Option<&Namespaces>) -> Option<RealNode> {
+    Some(RealNode {
+        init: Process::find(node?.init())?,
+        sandbox: config.sandbox.clone(),
+        container_runtime: config.real_node.as_ref()?.container_runtime.join("bin"),
     })
 }
 

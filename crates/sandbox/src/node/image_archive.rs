@@ -1,0 +1,347 @@
+//! Images of programs of this machine as one OCI archive, for `ctr images import`.
+//!
+//! An image has its program as `/NAME`, which is the entrypoint, and user 65532, as the images of
+//! `deploy/images/build.sh`. A first layer, which all images share, has the shared libraries of
+//! programs that are linked dynamically, at their paths on this machine. The same programs and
+//! names give the same bytes.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Seek as _, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use tempfile::NamedTempFile;
+
+use super::shared_libraries::shared_libraries;
+use crate::go_module::hex;
+
+/// User and group of the process, as in the images that are published.
+const USER: u64 = 65532;
+/// Changes with the content of an archive of the same programs.
+const FORMAT: u32 = 1;
+/// Prefix of all files in the cache folder.
+const PREFIX: &str = "images-";
+/// Archives that the cache folder keeps.
+const MAX_ARCHIVES: usize = 4;
+const INDEX_TYPE: &str = "application/vnd.oci.image.index.v1+json";
+const MANIFEST_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
+const CONFIGURATION_TYPE: &str = "application/vnd.oci.image.config.v1+json";
+const LAYER_TYPE: &str = "application/vnd.oci.image.layer.v1.tar";
+
+/// An image of one program.
+#[derive(Clone, Debug)]
+pub struct Image {
+    /// Full reference, such as `docker.io/plimsoll/updater:dev`.
+    pub name: String,
+    /// The program. It is packed without symbols, under its file name.
+    pub program: PathBuf,
+}
+
+/// Returns the path of an archive of these images in `folder`, which is written unless the programs
+/// and their libraries have the paths, sizes and times of an earlier call.
+pub(crate) fn cached(images: &[Image], folder: &Path) -> Result<PathBuf> {
+    fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
+    let archive = folder.join(format!("{PREFIX}{}.tar", key(images)?));
+    if let Ok(file) = File::open(&archive) {
+        // The time of the last use decides which archives stay.
+        file.set_modified(SystemTime::now())
+            .with_context(|| format!("set the time of {}", archive.display()))?;
+        return Ok(archive);
+    }
+    write(images, &archive)?;
+    remove_oldest(folder)?;
+    Ok(archive)
+}
+
+/// Identifies the content of an archive without a look into the programs.
+fn key(images: &[Image]) -> Result<String> {
+    let names: Vec<_> = images.iter().map(|image| &image.name).collect();
+    let mut files: Vec<_> = images.iter().map(|i| i.program.clone()).collect();
+    files.extend(libraries(images)?);
+    let mut versions = Vec::new();
+    for path in files {
+        let metadata = fs::metadata(&path).with_context(|| format!("find {}", path.display()))?;
+        versions.push((path, metadata.len(), metadata.modified()?));
+    }
+    let all = format!("{FORMAT} {names:?} {versions:?}");
+    Ok(hex(&Sha256::digest(all)))
+}
+
+fn libraries(images: &[Image]) -> Result<BTreeSet<PathBuf>> {
+    let mut libraries = BTreeSet::new();
+    for image in images {
+        libraries.extend(shared_libraries(&image.program)?);
+    }
+    Ok(libraries)
+}
+
+/// Removes all but the newest archives, and what an interrupted call left.
+fn remove_oldest(folder: &Path) -> Result<()> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).context("list the archives")? {
+        let entry = entry.context("list the archives")?;
+        if entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            // Another process may remove it at the same time.
+            let modified = entry.metadata().and_then(|metadata| metadata.modified());
+            files.extend(modified.ok().map(|modified| (modified, entry.path())));
+        }
+    }
+    files.sort_by_key(|(modified, _)| Reverse(*modified));
+    for (_, path) in files.into_iter().skip(MAX_ARCHIVES) {
+        _ = fs::remove_file(path);
+    }
+    Ok(())
+}
+
+/// Writes an archive, which replaces the file at this path when it is complete.
+pub(crate) fn write(images: &[Image], archive: &Path) -> Result<()> {
+    let folder = archive.parent().context("an archive lies in a folder")?;
+    let aside = temporary_file(folder)?;
+    let mut writer = ArchiveWriter {
+        tar: tar::Builder::new(BufWriter::new(aside)),
+        written: BTreeSet::new(),
+    };
+    let libraries = libraries(images)?;
+    let shared = if libraries.is_empty() {
+        None
+    } else {
+        let files: Vec<_> = libraries.iter().map(|path| (&**path, &**path)).collect();
+        Some(writer.add_layer(&files, 0, folder)?)
+    };
+    let mut manifests = Vec::new();
+    for image in images {
+        let own = writer
+            .add_program(&image.program, folder)
+            .with_context(|| format!("pack {}", image.program.display()))?;
+        let needs_libraries = !shared_libraries(&image.program)?.is_empty();
+        let layers: Vec<_> = shared.iter().filter(|_| needs_libraries).cloned().collect();
+        let manifest = writer.add_manifest(&[layers, vec![own]].concat(), &image.program)?;
+        let mut named = manifest.descriptor(MANIFEST_TYPE);
+        named["annotations"] = json!({
+            "io.containerd.image.name": image.name,
+            "org.opencontainers.image.ref.name": tag(&image.name),
+        });
+        manifests.push(named);
+    }
+    let index = json!({"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": manifests});
+    writer.add_json("oci-layout", &json!({"imageLayoutVersion": "1.0.0"}))?;
+    writer.add_json("index.json", &index)?;
+    let buffer = writer.tar.into_inner().context("end the archive")?;
+    let aside = buffer.into_inner().context("write the archive")?;
+    let moved = aside.persist(archive);
+    moved.with_context(|| format!("move the archive to {}", archive.display()))?;
+    Ok(())
+}
+
+fn tag(name: &str) -> &str {
+    let last = name.rsplit('/').next().unwrap_or(name);
+    last.split_once(':').map_or("latest", |(_, tag)| tag)
+}
+
+fn temporary_file(folder: &Path) -> Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(PREFIX).suffix(".partial");
+    let file = builder.tempfile_in(folder);
+    file.with_context(|| format!("create a file in {}", folder.display()))
+}
+
+/// A file below `blobs/sha256`.
+#[derive(Clone, Debug)]
+struct Blob {
+    /// In hexadecimal digits.
+    sha256: String,
+    size: u64,
+}
+
+impl Blob {
+    fn digest(&self) -> String {
+        format!("sha256:{}", self.sha256)
+    }
+
+    fn path(&self) -> String {
+        format!("blobs/sha256/{}", self.sha256)
+    }
+
+    fn descriptor(&self, media_type: &str) -> Value {
+        json!({"mediaType": media_type, "digest": self.digest(), "size": self.size})
+    }
+}
+
+struct ArchiveWriter<W: Write> {
+    tar: tar::Builder<W>,
+    /// Digests of the blobs in the archive.
+    written: BTreeSet<String>,
+}
+
+impl<W: Write> ArchiveWriter<W> {
+    fn add_program(&mut self, program: &Path, folder: &Path) -> Result<Blob> {
+        let name = program.file_name().context("a program has a name")?;
+        let stripped = temporary_file(folder)?;
+        strip(program, stripped.path())?;
+        self.add_layer(&[(Path::new(name), stripped.path())], USER, folder)
+    }
+
+    /// Adds a layer with files, each given as its path in the image and on this machine, and the
+    /// folders above them.
+    fn add_layer(&mut self, files: &[(&Path, &Path)], user: u64, folder: &Path) -> Result<Blob> {
+        // The digest is the name in the archive, so the layer is complete before it is added.
+        let mut file = tempfile::tempfile_in(folder).context("create a file for a layer")?;
+        let mut hashing = HashingWriter {
+            writer: &file,
+            sha256: Sha256::new(),
+            size: 0,
+        };
+        write_layer(files, user, &mut hashing)?;
+        let blob = hashing.blob();
+        file.rewind().context("read the layer")?;
+        self.add_blob(&blob, file)?;
+        Ok(blob)
+    }
+
+    /// Adds configuration and manifest of an image with these layers.
+    fn add_manifest(&mut self, layers: &[Blob], program: &Path) -> Result<Blob> {
+        let name = program.file_name().and_then(OsStr::to_str);
+        let name = name.context("the name of the program is not UTF-8")?;
+        let digests: Vec<_> = layers.iter().map(Blob::digest).collect();
+        let configuration = json!({
+            "architecture": architecture()?,
+            "os": "linux",
+            "config": {"Entrypoint": [format!("/{name}")], "User": format!("{USER}:{USER}")},
+            "rootfs": {"type": "layers", "diff_ids": digests},
+        });
+        let configuration = self.add_json_blob(&configuration)?;
+        let layers = layers.iter().map(|layer| layer.descriptor(LAYER_TYPE));
+        self.add_json_blob(&json!({
+            "schemaVersion": 2,
+            "mediaType": MANIFEST_TYPE,
+            "config": configuration.descriptor(CONFIGURATION_TYPE),
+            "layers": layers.collect::<Vec<_>>(),
+        }))
+    }
+
+    fn add_json_blob(&mut self, value: &Value) -> Result<Blob> {
+        let bytes = serde_json::to_vec(value).context("write JSON")?;
+        let mut hashing = HashingWriter {
+            writer: io::sink(),
+            sha256: Sha256::new(),
+            size: 0,
+        };
+        hashing.write_all(&bytes).context("hash JSON")?;
+        let blob = hashing.blob();
+        self.add_blob(&blob, &*bytes)?;
+        Ok(blob)
+    }
+
+    fn add_blob(&mut self, blob: &Blob, content: impl io::Read) -> Result<()> {
+        if self.written.insert(blob.sha256.clone()) {
+            let mut header = file_header(blob.size, 0o644, 0);
+            let added = self.tar.append_data(&mut header, blob.path(), content);
+            added.context("add a blob")?;
+        }
+        Ok(())
+    }
+
+    fn add_json(&mut self, path: &str, value: &Value) -> Result<()> {
+        let bytes = serde_json::to_vec(value).context("write JSON")?;
+        let mut header = file_header(bytes.len() as u64, 0o644, 0);
+        let added = self.tar.append_data(&mut header, path, &*bytes);
+        added.with_context(|| format!("add {path}"))
+    }
+}
+
+fn write_layer(files: &[(&Path, &Path)], user: u64, writer: impl Write) -> Result<()> {
+    let mut tar = tar::Builder::new(writer);
+    let mut folders = BTreeSet::new();
+    for (path, source) in files {
+        let path = path.strip_prefix("/").unwrap_or(path);
+        let above: Vec<_> = path.ancestors().skip(1).collect();
+        for folder in above.into_iter().rev() {
+            if folder != Path::new("") && folders.insert(folder) {
+                let mut header = file_header(0, 0o755, user);
+                header.set_entry_type(tar::EntryType::Directory);
+                let added = tar.append_data(&mut header, folder, io::empty());
+                added.with_context(|| format!("add {}", folder.display()))?;
+            }
+        }
+        let added = File::open(source).and_then(|file| {
+            let size = file.metadata()?.len();
+            tar.append_data(&mut file_header(size, 0o755, user), path, file)
+        });
+        added.with_context(|| format!("add {}", source.display()))?;
+    }
+    tar.into_inner().context("end a layer")?;
+    Ok(())
+}
+
+fn file_header(size: u64, mode: u32, user: u64) -> tar::Header {
+    let mut header = tar::Header::new_gnu();
+    header.set_entry_type(tar::EntryType::Regular);
+    header.set_size(size);
+    header.set_mode(mode);
+    header.set_uid(user);
+    header.set_gid(user);
+    header.set_mtime(0);
+    header
+}
+
+/// Writes `program` without symbols to another file: a debug build has ten times the size.
+fn strip(program: &Path, stripped: &Path) -> Result<()> {
+    let mut command = Command::new("strip");
+    command.arg("-o").arg(stripped).arg(program);
+    let output = command
+        .output()
+        .context("run `strip`, which is a part of binutils")?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "`strip` failed: {}", error.trim());
+    Ok(())
+}
+
+/// The architecture of this machine as OCI names it.
+fn architecture() -> Result<&'static str> {
+    match std::env::consts::ARCH {
+        "x86_64" => Ok("amd64"),
+        "aarch64" => Ok("arm64"),
+        other => bail!("no images for {other}"),
+    }
+}
+
+/// Hashes and counts what it passes on.
+struct HashingWriter<W> {
+    writer: W,
+    sha256: Sha256,
+    size: u64,
+}
+
+impl<W> HashingWriter<W> {
+    fn blob(self) -> Blob {
+        let digest = self.sha256.finalize();
+        let digits = digest.iter().map(|byte| format!("{byte:02x}"));
+        Blob {
+            sha256: digits.collect(),
+            size: self.size,
+        }
+    }
+}
+
+impl<W: Write> Write for HashingWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.writer.write(bytes)?;
+        self.sha256.update(&bytes[..written]);
+        self.size += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+//! Images in the container runtime of a real node.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use tokio::process::Command;
+use tokio::time::sleep;
+
+use super::CONTAINERD_SOCKET;
+use super::image_archive::{self, Image};
+use super::pause_program::pause_program;
+use crate::exec_wrapper;
+
+/// Limit for containerd to accept connections.
+const READY_TIMEOUT: Duration = Duration::from_mins(1);
+/// Pause between two attempts.
+const POLL: Duration = Duration::from_millis(100);
+
+/// Access to the container runtime of a real node.
+#[derive(Clone, Copy)]
+pub(crate) struct ContainerRuntime<'a> {
+    /// The `sandbox` program.
+    pub(crate) sandbox: &'a Path,
+    /// Folder of containerd's programs.
+    pub(crate) programs: &'a Path,
+    /// First process of the node's namespaces.
+    pub(crate) init: u32,
+}
+
+impl ContainerRuntime<'_> {
+    /// Imports all images of an OCI archive. Waits until the container runtime accepts connections.
+    pub(crate) async fn import(self, archive: &Path) -> Result<()> {
+        let deadline = Instant::now() + READY_TIMEOUT;
+        loop {
+            let output = self
+                .ctr(&["images", "import"])
+                .arg(archive)
+                .output()
+                .await
+                .context("run ctr")?;
+            if output.status.success() {
+                return Ok(());
+            }
+            let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+            if !errors.contains(CONTAINERD_SOCKET) || Instant::now() > deadline {
+                bail!("ctr cannot import {}: {errors}", archive.display());
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    fn ctr(self, arguments: &[&str]) -> Command {
+        let ctr = self.programs.join("ctr");
+        let mut command = Command::from(exec_wrapper::command(self.sandbox, Some(self.init), ctr));
+        command
+            .args(["--address", CONTAINERD_SOCKET, "--namespace", "k8s.io"])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+        command
+    }
+}
+
+/// The archive with the image of pod sandboxes, in a cache folder.
+pub(crate) fn pause_archive(cache: &Path) -> Result<PathBuf> {
+    let program = pause_program(cache)?;
+    let image = Image {
+        name: super::PAUSE_IMAGE.to_owned(),
+        program,
+    };
+    image_archive::cached(&[image], cache)
+}

@@ -1,0 +1,196 @@
+//! The suite on the real node, namespaces, and pods whose program `load` holds memory and uses CPU.
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use api::vpa::VerticalPodAutoscaler as Vpa;
+use e2e::deployment::{SUITE, SYSTEM, all_ready};
+use e2e::helm::{Helm, RELEASE, flag_of};
+use e2e::{
+    LOAD_IMAGE, Namespace, Turn, Turns, apply, eventually, eventually_within, extender_certificate,
+    real_node, target,
+};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Client, ResourceExt as _};
+use sandbox::Sandbox;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// Values of the chart: everything is on, and nothing waits for a pace that only people need.
+const VALUES: &[&str] = &[
+    "mode=all",
+    "extender.enabled=true",
+    "recommender.pod.extraArgs[0]=--recommender-interval=2s",
+    // So that targets follow from what programs use, not from the default minimum of 250 MiB.
+    "recommender.pod.extraArgs[1]=--pod-recommendation-min-memory-mb=10",
+    "updater.pod.extraArgs[0]=--settling-time=0s",
+    "updater.pod.extraArgs[1]=--updater-interval=2s",
+];
+
+static INSTALLED: Turns<()> = Turns::new();
+
+/// A namespace of a cluster with a real node on which the suite is installed.
+pub(crate) struct Fixture {
+    own: Namespace,
+    _turn: Turn<()>,
+}
+
+impl Deref for Fixture {
+    type Target = Namespace;
+
+    fn deref(&self) -> &Namespace {
+        &self.own
+    }
+}
+
+impl Fixture {
+    /// A new namespace; `None` where no real node can run. The first call installs the chart.
+    pub(crate) async fn new(prefix: &str) -> Result<Option<Self>> {
+        let Some(sandbox) = real_node().await? else {
+            return Ok(None);
+        };
+        let turn = INSTALLED
+            .together(async || install_in(sandbox).await)
+            .await?;
+        Self::with(sandbox, prefix, turn).await.map(Some)
+    }
+
+    /// The same for a test that no other one disturbs, and that may break the node.
+    pub(crate) async fn alone(prefix: &str) -> Result<Option<Self>> {
+        let Some(sandbox) = real_node().await? else {
+            return Ok(None);
+        };
+        let turn = INSTALLED.alone(async || install_in(sandbox).await).await?;
+        Self::with(sandbox, prefix, turn).await.map(Some)
+    }
+
+    async fn with(sandbox: &Sandbox, prefix: &str, turn: Turn<()>) -> Result<Self> {
+        let own = Namespace::new(sandbox.client().await?, prefix).await?;
+        Ok(Self { own, _turn: turn })
+    }
+
+    /// Creates a Deployment whose containers run `load`: names, flags and resources of containers.
+    pub(crate) async fn deploy(&self, name: &str, replicas: usize, pod: Value) -> Result<()> {
+        let labels = json!({"app": name});
+        let spec = json!({
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        });
+        let object = json!({"metadata": {"name": name}, "spec": spec});
+        self.create::<Deployment>(object).await?;
+        self.all_available(name, replicas).await
+    }
+
+    /// Waits until this number of pods is available.
+    pub(crate) async fn all_available(&self, name: &str, replicas: usize) -> Result<()> {
+        self.when::<Deployment>(name, "its pods are available", |it| {
+            it["status"]["availableReplicas"].as_u64() == u64::try_from(replicas).ok()
+        })
+        .await
+        .map(drop)
+    }
+
+    /// Creates a VPA object of a Deployment, with these fields in addition.
+    pub(crate) async fn autoscale(&self, name: &str, mode: &str, policy: Value) -> Result<()> {
+        let spec = json!({
+            "targetRef": target("Deployment", name),
+            "updatePolicy": {"updateMode": mode},
+            "resourcePolicy": {"containerPolicies": [policy]},
+        });
+        self.create::<Vpa>(json!({"metadata": {"name": name}, "spec": spec}))
+            .await?;
+        Ok(())
+    }
+
+    /// The only pod of an app.
+    pub(crate) async fn pod(&self, app: &str) -> Result<Pod> {
+        let pods = self.pods_of(app).await?;
+        let mut live = pods
+            .into_iter()
+            .filter(|pod| pod.metadata.deletion_timestamp.is_none());
+        live.next().with_context(|| format!("{app} has no pod"))
+    }
+
+    /// Changes the load of a pod: a query, such as `memory-mib=100`.
+    pub(crate) async fn set(&self, pod: &Pod, query: &str) -> Result<()> {
+        self.request(pod, &format!("set?{query}")).await.map(drop)
+    }
+
+    /// The load of a pod.
+    pub(crate) async fn load(&self, pod: &Pod) -> Result<Load> {
+        let text = self.request(pod, "status").await?;
+        serde_json::from_str(&text).with_context(|| format!("parse {text}"))
+    }
+
+    /// Waits until the program in the pod holds this memory.
+    pub(crate) async fn holds(&self, app: &str, mib: u64, limit: Duration) -> Result<Load> {
+        eventually_within(limit, &format!("{app} holds {mib} MiB"), async || {
+            let pod = self.pod(app).await?;
+            let load = self.load(&pod).await?;
+            ensure!(load.held_mib >= mib, "{load:?} {:?}", pod.status);
+            Ok(load)
+        })
+        .await
+    }
+
+    async fn request(&self, pod: &Pod, path: &str) -> Result<String> {
+        let path = format!(
+            "/api/v1/namespaces/{}/pods/{}:8080/proxy/{path}",
+            self.namespace,
+            pod.name_any()
+        );
+        let request = http::Request::get(path).body(Vec::new())?;
+        Ok(self.client.request_text(request).await?)
+    }
+}
+
+/// What the program `load` says about itself.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Load {
+    /// Start of the program.
+    pub(crate) started_unix_ms: u64,
+    /// Memory that it holds.
+    pub(crate) held_mib: u64,
+    /// The first time at which it held all that it wants.
+    pub(crate) held_since_unix_ms: Option<u64>,
+}
+
+/// A container `name` that runs `load` with these flags.
+pub(crate) fn container(name: &str, flags: &[&str], resources: &Value) -> Value {
+    json!({
+        "name": name,
+        "image": LOAD_IMAGE,
+        "args": flags,
+        "readinessProbe": {"httpGet": {"path": "/ready", "port": 8080}, "periodSeconds": 1},
+        "resources": resources,
+    })
+}
+
+async fn install_in(sandbox: &Sandbox) -> Result<()> {
+    let client = sandbox.client().await?;
+    apply(sandbox, "deploy/base/namespace.yaml").await?;
+    extender_certificate(&client).await?;
+    let helm = Helm::find().await?.with(&sandbox.kubeconfig());
+    install(&helm, &client, VALUES).await
+}
+
+/// Installs the chart with these values, or upgrades it, and waits until all programs are ready.
+pub(crate) async fn install(helm: &Helm, client: &Client, values: &[&str]) -> Result<()> {
+    let mut arguments = vec!["upgrade", RELEASE, "--install", "--create-namespace"];
+    arguments.extend(["--namespace", SYSTEM]);
+    for value in values {
+        arguments.extend([flag_of(value), value]);
+    }
+    helm.run(&arguments).await?;
+    all_ready(client, SUITE).await?;
+    eventually("the APIs of the suite answer", async || {
+        let request =
+            http::Request::get("/apis/external.metrics.k8s.io/v1beta1").body(Vec::new())?;
+        client.request_text(request).await?;
+        Ok(())
+    })
+    .await
+}

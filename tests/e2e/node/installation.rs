@@ -1,0 +1,27 @@
+//! The chart on a real node: programs in containers, with their own accounts, certificates, probes and
+//! limits.
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::deployment::SYSTEM;
+use e2e::helm::{Helm, RELEASE};
+use e2e::{plimsoll_prints, real_node};
+
+use super::fixture::Fixture;
+
+#[tokio::test]
+async fn the_installed_suite_passes_its_checks() -> Result<()> {
+    let Some(_cluster) = Fixture::new("installed").await? else {
+        return Ok(());
+    };
+    let sandbox = real_node().await?.context("the cluster has a node")?;
+    let kubeconfig = sandbox.kubeconfig();
+    let system = format!("--system-namespace={SYSTEM}");
+    let printed = plimsoll_prints(&kubeconfig, &["check", &system]).await?;
+    ensure!(printed.contains("0 errors, 0 warnings"), "{printed}");
+    // The command-line tool in a pod, with the rights of the release.
+    let helm = Helm::find().await?.with(&kubeconfig);
+    let test = ["test", RELEASE, "--namespace", SYSTEM, "--logs"];
+    let printed = helm.run_without_chart(&test).await?;
+    ensure!(printed.contains("0 errors"), "{printed}");
+    Ok(())
+}

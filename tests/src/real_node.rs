@@ -1,0 +1,94 @@
+//! A sandbox with a real node: kubelet, containerd and containers. Its tests are in a binary of their
+//! own. Where the node cannot run they are skipped, except in CI.
+
+use std::env;
+
+use anyhow::{Result, ensure};
+use sandbox::{Image, Options, Sandbox};
+use tokio::sync::OnceCell;
+
+use crate::control_plane::{options, options_named, start};
+use crate::program;
+
+static SANDBOX: OnceCell<Option<Sandbox>> = OnceCell::const_new();
+
+/// Programs of the suite, which have images.
+const PROGRAMS: [&str; 6] = [
+    "recommender",
+    "updater",
+    "webhook",
+    "adapter",
+    "extender",
+    "plimsoll",
+];
+
+/// Image of the program `load`, which uses CPU and memory as a test says.
+pub const LOAD_IMAGE: &str = "docker.io/plimsoll-tests/load:1";
+
+/// Whether this machine can run a real node. If not: says so, or fails in CI.
+pub fn can_run_real_node() -> Result<bool> {
+    let missing = sandbox::missing_for_real_node();
+    if missing.is_empty() {
+        return Ok(true);
+    }
+    let missing = missing.join("; ");
+    ensure!(
+        env::var_os("CI").is_none(),
+        "CI runs the tests of a real node: {missing}"
+    );
+    eprintln!("SKIPPED: tests of a real node: {missing}");
+    Ok(false)
+}
+
+/// The sandbox with a real node of this run, with all images; `None` where it cannot run.
+pub async fn real_node() -> Result<Option<&'static Sandbox>> {
+    let sandbox = SANDBOX.get_or_try_init(async || {
+        if !can_run_real_node()? {
+            return Ok(None);
+        }
+        another_real_node("node").await.map(Some)
+    });
+    Ok(sandbox.await?.as_ref())
+}
+
+/// One more sandbox with a real node and all images.
+pub async fn another_real_node(purpose: &str) -> Result<Sandbox> {
+    let sandbox = start(Options {
+        nodes: 0,
+        real_node: true,
+        ..options(Some(purpose))?
+    })
+    .await?;
+    sandbox.import(images()?).await?;
+    Ok(sandbox)
+}
+
+/// Options of a bare sandbox with a real node and this name.
+pub fn real_node_options(name: String) -> Result<Options> {
+    Ok(Options {
+        nodes: 0,
+        real_node: true,
+        ..options_named(name)?
+    })
+}
+
+/// Images by the names that the chart gives them, and that of the program `load`.
+fn images() -> Result<Vec<Image>> {
+    let version = env!("CARGO_PKG_VERSION");
+    let mut images = vec![load_image()?];
+    for name in PROGRAMS {
+        images.push(Image {
+            name: format!("ghcr.io/plimsoll/{name}:{version}"),
+            program: program(name)?,
+        });
+    }
+    Ok(images)
+}
+
+/// The image of the program `load`.
+pub fn load_image() -> Result<Image> {
+    Ok(Image {
+        name: LOAD_IMAGE.to_owned(),
+        program: program("load")?,
+    })
+}
