@@ -74,6 +74,7 @@ pub(crate) fn pod(name: &str, app: &str) -> Pod {
         init_containers: vec!["setup".to_owned()],
         sidecars: Vec::new(),
         requests: None,
+        memory_cgroup: view::MemoryCgroup::default(),
         placement: None,
         running: None,
         ready_after_seconds: None,

@@ -12,6 +12,7 @@
 //! |---|---|
 //! | pods that a VPA sizes | `target.rs` |
 //! | time of an OOM kill, and evictions that count as one | `oom_kill.rs`, `memory_pressure_eviction.rs` |
+//! | memory that is in effect after a resize of a stopped container | `memory_cgroup.rs` |
 //! | the EHPA that scales a workload, and the prediction that counts | `oldest_wins.rs` |
 //! | group of a node, by its labels | `node_group.rs` |
 //! | nodes that a node pool may add, groups at their maximum | `node_pool.rs` |
@@ -28,6 +29,7 @@ mod hpa_targets;
 mod installer;
 mod labelled_pod;
 mod limit_range;
+mod memory_cgroup;
 mod memory_pressure_eviction;
 mod namespace_scope;
 mod node;
@@ -65,6 +67,7 @@ pub use hpa_targets::{HpaTargets, UtilizationTarget};
 pub use installer::{installations, installing_writer};
 pub use labelled_pod::LabelledPod;
 pub use limit_range::{LimitRange, LimitRangeItem, LimitType};
+pub use memory_cgroup::{MemoryCgroup, MemoryInEffect};
 pub use memory_pressure_eviction::Eviction;
 pub use namespace_scope::Scope;
 pub use node::Node;

@@ -4,7 +4,8 @@
 //! A kill shows in `state.terminated`, and after the restart in `lastState.terminated`. Source:
 //! upstream `recommender/input/oom/observer.go`, `OnUpdate`. Unlike upstream, a kill before the pod
 //! was first observed counts, and so does one of which only the back-off or the restart is
-//! observed.
+//! observed. A kill after a resize that did not reach the pod's cgroup counts with the memory from
+//! before the resize: it says nothing about the new size.
 
 use std::sync::Arc;
 
@@ -25,8 +26,8 @@ pub struct OomKill {
     pub container: String,
     /// Time of the kill.
     pub at: Timestamp,
-    /// Memory request at the kill, not the limit; for an eviction, the usage. 0 if there was no
-    /// request.
+    /// Memory request in effect at the kill, not the limit; for an eviction, the usage. 0 if there
+    /// was no request.
     pub memory: Memory,
     /// The pod state that shows the kill; `None` for an eviction.
     pub seen_in: Option<Arc<Pod>>,
@@ -61,7 +62,10 @@ struct Running<'a> {
 fn running(pod: &Pod) -> impl Iterator<Item = Running<'_>> {
     let containers = pod.containers.iter().map(|container: &Container| Running {
         name: &container.name,
-        requested: container.requests.memory,
+        requested: match pod.memory_cgroup.in_effect(&container.name) {
+            Some(in_effect) => in_effect.request,
+            None => container.requests.memory,
+        },
         status: container.status.as_ref(),
     });
     let sidecars = pod.sidecars.iter().map(|sidecar: &Sidecar| Running {
@@ -200,6 +204,7 @@ mod tests {
             init_containers: Vec::new(),
             sidecars: Vec::new(),
             requests: None,
+            memory_cgroup: crate::MemoryCgroup::default(),
             placement: None,
             running: None,
             ready_after_seconds: None,

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1;
 use model::Labels;
 
 use crate::effective_resources::{Requirements, Resources, effective};
+use crate::memory_cgroup::MemoryCgroup;
 use crate::owner::Owner;
 use crate::pod_placement::PodPlacement;
 use crate::pod_runtime::Running;
@@ -36,6 +37,8 @@ pub struct Pod {
     pub sidecars: Vec<Sidecar>,
     /// Pod-level requests (`spec.resources.requests`), if any.
     pub requests: Option<Box<Resources>>,
+    /// The memory limit of its cgroup.
+    pub memory_cgroup: MemoryCgroup,
     /// Scheduling constraints; `None` if the program does not watch them.
     pub placement: Option<Arc<PodPlacement>>,
     /// Runtime details; `None` if the program does not watch them.
@@ -137,6 +140,7 @@ impl Pod {
         let ready_at = ready_at(status.conditions.as_deref());
         let placement =
             keeps_placement.then(|| Arc::new(PodPlacement::from_k8s(created_at, &spec)));
+        let memory_cgroup = MemoryCgroup::from_k8s(&spec);
         Self {
             key: ObjectKey::of(metadata.namespace, metadata.name),
             uid: metadata.uid.unwrap_or_default(),
@@ -171,6 +175,7 @@ impl Pod {
                 .flatten()
                 .map(|container| container.name)
                 .collect(),
+            memory_cgroup,
             placement,
             running: None,
             ready_after_seconds: created_at
@@ -295,6 +300,17 @@ impl Entry for Pod {
 
     fn key(&self) -> &ObjectKey {
         &self.key
+    }
+
+    fn inherited(&self, predecessor: &Self) -> Option<Self> {
+        if self.uid != predecessor.uid {
+            return None;
+        }
+        let memory_cgroup = MemoryCgroup::after(predecessor, self);
+        (memory_cgroup != self.memory_cgroup).then(|| Self {
+            memory_cgroup,
+            ..self.clone()
+        })
     }
 }
 

@@ -79,6 +79,15 @@ pub trait Entry: PartialEq {
     fn target_workload(&self) -> Option<WorkloadRef> {
         None
     }
+
+    /// The object with what it inherits from its predecessor, which a single state does not show;
+    /// `None` if that is nothing.
+    fn inherited(&self, _predecessor: &Self) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
 }
 
 /// One difference between the table before and after. At least one side is present.
@@ -151,6 +160,8 @@ impl<T: Entry> Table<T> {
 
     /// Inserts the object or replaces the one with its key. Returns `None` if both are equal.
     pub fn apply(&mut self, object: Arc<T>) -> Option<Change<T>> {
+        let inherited = self.get(object.key()).and_then(|old| object.inherited(old));
+        let object = inherited.map_or(object, Arc::new);
         let key = object.key();
         let hash = self.hasher.hash_one(key);
         let rehash = |object: &Arc<T>| self.hasher.hash_one(object.key());

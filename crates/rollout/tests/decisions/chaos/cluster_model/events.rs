@@ -154,6 +154,7 @@ impl ClusterModel {
             init_containers: Vec::new(),
             sidecars: Vec::new(),
             requests: None,
+            memory_cgroup: view::MemoryCgroup::default(),
             placement: None,
             running: Some(Arc::new(running)),
             ready_after_seconds: None,

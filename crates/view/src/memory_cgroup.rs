@@ -1,0 +1,231 @@
+//! The memory limit of a pod's cgroup, and resizes that did not reach it.
+//!
+//! The kubelet sets it where each container has a memory limit: to their sum. It writes it when it
+//! starts the pod, and when it resizes a container that runs. A resize of a stopped container
+//! changes that container's own cgroup at its next start, but not the pod's: the kernel goes on
+//! killing at the old sum (kubelet 1.36.3). With a memory limit for the pod as a whole, resizes of
+//! containers do not concern the pod's cgroup.
+
+use k8s_openapi::api::core::v1;
+use model::{Memory, Quantity};
+
+use crate::pod::{Container, ContainerState, Pod};
+
+/// The memory limit of a pod's cgroup.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MemoryCgroup {
+    /// Whether it is the sum of the containers' memory limits. Otherwise it does not depend on
+    /// them.
+    pub is_sum: bool,
+    /// Containers whose limits it does not have yet, with the memory that it has for them. Empty
+    /// before a second state of the pod is observed.
+    pub outdated: Vec<MemoryInEffect>,
+}
+
+/// The memory of a container that its pod's cgroup still has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryInEffect {
+    /// Name of the container.
+    pub container: String,
+    /// Memory request from before the resize; `None` if there was none.
+    pub request: Option<Memory>,
+    /// Memory limit from before the resize, the one in effect.
+    pub limit: Memory,
+}
+
+impl MemoryCgroup {
+    pub(crate) fn from_k8s(spec: &v1::PodSpec) -> Self {
+        let limit = |resources: Option<&v1::ResourceRequirements>| {
+            let text = &resources?.limits.as_ref()?.get("memory")?.0;
+            text.parse::<Quantity>().ok().filter(|it| !it.is_zero())
+        };
+        let init = spec.init_containers.iter().flatten();
+        let mut containers = spec.containers.iter().chain(init);
+        let is_sum = limit(spec.resources.as_ref()).is_none()
+            && containers.all(|container| limit(container.resources.as_ref()).is_some());
+        Self {
+            is_sum,
+            outdated: Vec::new(),
+        }
+    }
+
+    /// The memory of a container that is in effect, if it differs from that of its status.
+    pub fn in_effect(&self, container: &str) -> Option<&MemoryInEffect> {
+        self.outdated.iter().find(|it| it.container == container)
+    }
+
+    /// The state after `old`, the pod's previous one. A resize of a running container brings all
+    /// limits into effect. One between two runs, or of a stopped container, does not.
+    pub(crate) fn after(old: &Pod, new: &Pod) -> Self {
+        let is_sum = new.memory_cgroup.is_sum;
+        let pairs = new.containers.iter().filter_map(|after| {
+            let before = old.containers.iter().find(|it| it.name == after.name)?;
+            Some((before, after))
+        });
+        let mut resized = pairs
+            .clone()
+            .filter(|(before, after)| before.limits.memory != after.limits.memory);
+        let outdated = if !is_sum || resized.any(|(before, after)| same_run(before, after)) {
+            Vec::new()
+        } else {
+            let outdated = |(before, after): (&Container, &Container)| {
+                let known = old.memory_cgroup.in_effect(&before.name).cloned();
+                let had = known.or_else(|| MemoryInEffect::of(before))?;
+                (after.limits.memory > Some(had.limit)).then_some(had)
+            };
+            pairs.filter_map(outdated).collect()
+        };
+        Self { is_sum, outdated }
+    }
+}
+
+impl MemoryInEffect {
+    fn of(container: &Container) -> Option<Self> {
+        Some(Self {
+            container: container.name.clone(),
+            request: container.requests.memory,
+            limit: container.limits.memory?,
+        })
+    }
+}
+
+/// Whether a container ran in both states, without a restart in between.
+fn same_run(before: &Container, after: &Container) -> bool {
+    let (Some(before), Some(after)) = (&before.status, &after.status) else {
+        return false;
+    };
+    before.state == ContainerState::Running
+        && after.state == ContainerState::Running
+        && before.restart_count == after.restart_count
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::Table;
+    use crate::oom_kill::oom_kills;
+
+    const MIB: i64 = 1 << 20;
+
+    /// A pod of one container with this limit in MiB, in its status too, in its n-th run.
+    fn pod(mib: i64, restarts: i32, is_running: bool) -> Value {
+        let resources = json!({"requests": {"memory": format!("{mib}Mi")}, "limits": {"memory": format!("{mib}Mi")}});
+        let end = |run: i32| {
+            let second = 10 * run;
+            json!({"terminated": {"exitCode": 137, "reason": "OOMKilled",
+                "startedAt": format!("2026-01-01T00:{:02}:{:02}Z", second / 60, second % 60),
+                "finishedAt": format!("2026-01-01T00:{:02}:{:02}Z", second / 60, second % 60 + 5)}})
+        };
+        let state = if is_running {
+            json!({"running": {}})
+        } else {
+            end(restarts + 1)
+        };
+        let last = (restarts > 0).then(|| end(restarts));
+        json!({
+            "metadata": {"namespace": "shop", "name": "web-0", "uid": "u"},
+            "spec": {"containers": [{"name": "app", "resources": resources}]},
+            "status": {"phase": "Running", "containerStatuses": [{
+                "name": "app", "ready": is_running, "image": "", "imageID": "", "resources": resources,
+                "restartCount": restarts, "state": state, "lastState": last.unwrap_or_default(),
+            }]},
+        })
+    }
+
+    fn parse(pod: Value) -> Pod {
+        Pod::from_k8s(serde_json::from_value(pod).expect("a pod"), false)
+    }
+
+    /// The limit in effect in MiB after these states: MiB, restarts, whether it runs.
+    fn check(states: &[(i64, i32, bool)], expected: i64) {
+        let mut table = Table::default();
+        for (mib, restarts, is_running) in states {
+            table.apply(Arc::new(parse(pod(*mib, *restarts, *is_running))));
+        }
+        let last = table.iter().next().expect("a pod");
+        let limit = match last.memory_cgroup.in_effect("app") {
+            Some(in_effect) => in_effect.limit,
+            None => last.containers[0].limits.memory.expect("a limit"),
+        };
+        assert_eq!(limit.bytes() / MIB, expected, "{states:?}");
+    }
+
+    #[test]
+    fn only_a_resize_of_a_running_container_reaches_the_pod() {
+        check(&[(64, 0, true), (128, 0, true)], 128);
+        check(&[(64, 0, true), (64, 0, false), (128, 0, false)], 64);
+        check(&[(64, 0, true), (64, 0, false), (128, 1, true)], 64);
+        check(&[(64, 0, true), (128, 1, true)], 64);
+        let healed = [(64, 0, false), (128, 1, true), (129, 1, true)];
+        check(&healed, 129);
+        let twice = [
+            (64, 0, false),
+            (128, 1, true),
+            (128, 1, false),
+            (256, 2, true),
+        ];
+        check(&twice, 64);
+        check(&[(64, 0, false), (32, 1, true)], 32);
+        check(&[(64, 0, false), (128, 1, true), (64, 2, true)], 64);
+    }
+
+    #[test]
+    fn the_sum_of_the_limits_counts_only_if_each_container_has_one() {
+        let check = |change: &dyn Fn(&mut Value), expected: bool| {
+            let mut pod = pod(64, 0, true);
+            change(&mut pod);
+            assert_eq!(parse(pod).memory_cgroup.is_sum, expected);
+        };
+        check(&|_| (), true);
+        check(
+            &|pod| pod["spec"]["initContainers"] = json!([{"name": "init"}]),
+            false,
+        );
+        check(
+            &|pod| pod["spec"]["resources"] = json!({"limits": {"memory": "1Gi"}}),
+            false,
+        );
+        check(
+            &|pod| pod["spec"]["containers"][0]["resources"]["limits"] = json!({"cpu": "1"}),
+            false,
+        );
+    }
+
+    proptest! {
+        /// A container is killed at the same limit in each run, and resized between two runs as
+        /// often as one likes: each kill counts with the memory of the first run.
+        #[test]
+        fn kills_at_the_same_limit_count_with_the_same_memory(
+            sizes in proptest::collection::vec(65i64..5000, 1..20),
+            while_stopped in proptest::collection::vec(any::<bool>(), 20),
+        ) {
+            let mut table = Table::default();
+            let mut kills = Vec::new();
+            let mut apply = |mib, restarts, is_running| {
+                let Some(change) = table.apply(Arc::new(parse(pod(mib, restarts, is_running)))) else { return };
+                if let (Some(old), Some(new)) = (change.old, change.new) {
+                    kills.extend(oom_kills(Some(&old), &new));
+                }
+            };
+            let mut size = 64;
+            for (run, (next, while_stopped)) in sizes.iter().zip(&while_stopped).enumerate() {
+                let run = run as i32;
+                apply(size, run, true);
+                apply(size, run, false);
+                if *while_stopped {
+                    apply(*next, run, false);
+                }
+                size = *next;
+            }
+            prop_assert_eq!(kills.len(), sizes.len());
+            for kill in kills {
+                prop_assert_eq!(kill.memory.bytes(), 64 * MIB);
+            }
+        }
+    }
+}
