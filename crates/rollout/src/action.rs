@@ -224,6 +224,11 @@ pub enum SkipReason {
     RollingUpdateRefused,
     /// The last rolling update did not change the size of pods. The next one is spaced out.
     RollingUpdateIneffective,
+    /// The containers to resize do not run, so that the resize would not reach the pod's cgroup.
+    ContainerStopped,
+    /// A container was OOM killed with the recommended memory. No act can help before the target
+    /// changes.
+    OomKilledAtTarget,
     /// The annotation `plimsoll.dev/replacement` is invalid, or asks for a rolling update of pods
     /// that no Deployment controls.
     InvalidReplacement,
@@ -231,7 +236,7 @@ pub enum SkipReason {
 
 impl SkipReason {
     /// All reasons.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::TooFewReplicas,
         Self::EvictionTolerance,
         Self::DisruptionBudget,
@@ -249,6 +254,8 @@ impl SkipReason {
         Self::RollingUpdatePending,
         Self::RollingUpdateRefused,
         Self::RollingUpdateIneffective,
+        Self::ContainerStopped,
+        Self::OomKilledAtTarget,
         Self::InvalidReplacement,
     ];
 }

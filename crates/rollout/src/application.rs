@@ -292,6 +292,14 @@ fn skip_sentence(reason: SkipReason) -> (&'static str, &'static str) {
             reasons::ROLLING_UPDATE_INEFFECTIVE,
             "the last rolling update did not change the requests",
         ),
+        SkipReason::ContainerStopped => (
+            reasons::CONTAINER_STOPPED,
+            "a resize waits until the container runs, else it has no effect",
+        ),
+        SkipReason::OomKilledAtTarget => (
+            reasons::OOM_KILLED_AT_TARGET,
+            "OOM killed with the recommended memory: is maxAllowed or the quota too low?",
+        ),
         SkipReason::InvalidReplacement => (
             reasons::INVALID_REPLACEMENT,
             "the annotation plimsoll.dev/replacement is invalid",

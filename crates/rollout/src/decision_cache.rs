@@ -110,6 +110,7 @@ impl DecisionCache {
         for VpaDecision { plan, due, .. } in self.by_vpa.values() {
             all.actions.extend(plan.actions.iter().cloned());
             all.skips.extend(plan.skips.iter().cloned());
+            all.refutations.extend(plan.refutations.iter().cloned());
             all.paused.extend(plan.paused.iter().cloned());
             all.pod_counts.extend(plan.pod_counts.iter().cloned());
             all.wake_in = due

@@ -14,10 +14,11 @@
 //!    another size
 //! 5. `group_size`, `group`, `members`, `budgets`: how many pods may be unavailable
 //! 6. `in_place`, `resize_status`, `resize_patch`, `qos`, `size`: in-place resizes
-//! 7. `boost`, `revert`: the end of startup boosts, and memory restored after OOM kills
-//! 8. `rolling_update`: rolling updates of Deployments in place of evictions
-//! 9. `preemption`, `preemption_candidates`: evictions that make room for pending resizes
-//! 10. `rebalancing`: evictions from hot and from fragmented nodes, with a new load of the nodes
+//! 7. `proven_acts`: acts that an OOM kill refutes, and those that follow
+//! 8. `boost`, `revert`: the end of startup boosts, and memory restored after OOM kills
+//! 9. `rolling_update`: rolling updates of Deployments in place of evictions
+//! 10. `preemption`, `preemption_candidates`: evictions that make room for pending resizes
+//! 11. `rebalancing`: evictions from hot and from fragmented nodes, with a new load of the nodes
 //!
 //! `application` says for each VPA object whether its pods have the recommended requests.
 //! `state` keeps actions in flight and backoffs between passes.
@@ -43,6 +44,7 @@ mod pod_size;
 mod preemption;
 mod preemption_candidates;
 mod priority;
+mod proven_acts;
 mod qos;
 mod rebalance_annotation;
 mod rebalancing;
@@ -86,6 +88,7 @@ pub use maintenance_window::{MAINTENANCE_WINDOW, MaintenanceWindow, WindowError}
 pub use memory_restore::{RESIZED_FROM, REVERTED_AT};
 pub use oom_kill::QuickOomKill;
 pub use preemption::{PreemptionMethod, PreemptionPlan};
+pub use proven_acts::{NextAct, OOM_RESIZE, Refutation, RefutationCause, RefutedAct};
 pub use rebalance_annotation::REBALANCE;
 pub use rebalancing::RebalancingReport;
 pub use recent_pods::RecentPods;
@@ -121,6 +124,8 @@ pub struct Plan {
     pub actions: Vec<Arc<Action>>,
     /// Pods that want another size and do not get it now.
     pub skips: Vec<Arc<Skip>>,
+    /// Acts whose effect did not come about, for [`RolloutState::is_new_refutation`].
+    pub refutations: Vec<Arc<Refutation>>,
     /// VPA objects whose pods are not updated now. Times count from the pass that decided so.
     pub paused: Vec<Arc<PausedVpa>>,
     /// Ways to make room for pending resizes.

@@ -16,6 +16,7 @@ use view::{Pod, Running};
 use super::clock::ClockReading;
 use super::oom_kill::OOM_KILLED;
 use super::pod_size::container_recommendation;
+use super::proven_acts::OOM_RESIZE;
 use super::resize_patch::{AnnotationChanges, DesiredSizes};
 
 /// Annotation that Plimsoll writes on a pod: memory before a resize, to return to after an OOM
@@ -173,7 +174,7 @@ pub(super) fn annotation_changes(now: ClockReading) -> AnnotationChanges {
 pub(super) fn notes(changes: &AnnotationChanges) -> BTreeMap<String, String> {
     let notes = changes
         .iter()
-        .filter(|(key, _)| [RESIZED_FROM, REVERTED_AT].contains(&key.as_str()));
+        .filter(|(key, _)| [RESIZED_FROM, REVERTED_AT, OOM_RESIZE].contains(&key.as_str()));
     notes
         .filter_map(|(key, value)| Some((key.clone(), value.clone()?)))
         .collect()

@@ -65,6 +65,34 @@ pub(super) fn quick_oom<'a>(
     })
 }
 
+/// A container whose last run was OOM killed within the retention, however long it ran, with the
+/// start of that run. The latest kill counts.
+pub(super) fn last_killed<'a>(
+    pod: &'a Pod,
+    running: &Running,
+    spec: &VerticalPodAutoscalerSpec,
+    settings: &Settings,
+    now: ClockReading,
+) -> Option<(&'a Container, &'a Termination)> {
+    let killed = pod.containers.iter();
+    let killed = killed.filter_map(|container| Some((container, last_oom_kill(container)?)));
+    let mut killed = killed.peekable();
+    // Few pods have any.
+    killed.peek()?;
+    let observed = ObservedContainers::of(running);
+    let killed = killed.filter(|(container, last)| {
+        let policy = spec.container_policy(&container.name);
+        let is_off =
+            policy.is_some_and(|policy| policy.effective_mode() == ContainerScalingMode::Off);
+        let counts = settings
+            .quick_oom_retention
+            .zip(last.finished_at)
+            .is_none_or(|(counts, ended)| now.since(ended) <= counts);
+        counts && !is_off && observed.includes(&container.name)
+    });
+    killed.max_by_key(|(_, last)| last.finished_at)
+}
+
 /// The last termination of a container, if it was an OOM kill.
 pub(super) fn last_oom_kill(container: &Container) -> Option<&Termination> {
     container

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use json_patch::Patch;
-use model::Recommendation;
+use model::{Memory, Recommendation};
 use view::{Change, ObjectKey, Pod, Running, View, Vpa};
 
 use super::action::{Action, ActionKind, ActionOutcome, NodeCapacity, ResizeAttempt, SkipReason};
@@ -26,6 +26,7 @@ use super::decision_cache::DecisionCache;
 use super::disruption_limit::Disruption;
 use super::group_size::GroupSizes;
 use super::oom_kill::{self, QuickOomKill};
+use super::proven_acts::{Refutation, RefutedAct};
 use super::resize_status::ResizeStatus;
 use super::settling::Settling;
 use super::vpa_pause::WindowCache;
@@ -44,6 +45,20 @@ use rolling_updates::RollingUpdates;
 /// would miss the pod's status.
 const OOM_KILL_EXPOSURE: Duration = Duration::from_secs(1);
 
+/// The last OOM kill of a pod.
+#[derive(Debug, Clone)]
+struct ObservedOomKill {
+    ended_at: Timestamp,
+    /// The first pass that saw it.
+    seen: Duration,
+    /// Memory requests and limits of the pod's containers.
+    memory: Vec<[Option<Memory>; 2]>,
+    /// The first pass that saw this memory, by the wall clock.
+    memory_since: Timestamp,
+    /// Whether the memory has changed since the first kill that was observed.
+    was_resized: bool,
+}
+
 /// The state between passes, by the pods' unique identifiers. Times are of the monotonic clock.
 #[derive(Debug, Clone, Default)]
 pub struct RolloutState {
@@ -56,8 +71,10 @@ pub struct RolloutState {
     rejected_resizes: HashMap<String, (Patch, Duration)>,
     /// The first pass that saw each live pod.
     first_seen: HashMap<String, Duration>,
-    /// The end of each pod's last OOM kill, and the first pass that saw it.
-    oom_kills: HashMap<String, (Timestamp, Duration)>,
+    /// The last OOM kill of each pod, and the memory of the pod since then.
+    oom_kills: HashMap<String, ObservedOomKill>,
+    /// The refuted act of each pod that was reported last, and its time.
+    reported_refutations: HashMap<String, (RefutedAct, Option<Timestamp>)>,
     /// The end of each pod's last OOM kill that was recorded in events.
     recorded_oom_kills: HashMap<String, Timestamp>,
     evictions: IneffectiveEvictions,
@@ -158,6 +175,35 @@ impl RolloutState {
         (recorded != Some(kill.ended_at)).then_some(kill)
     }
 
+    /// Whether a refuted act is to be reported. Each is once, however many passes and kills
+    /// find it.
+    pub fn is_new_refutation(&mut self, refutation: &Refutation) -> bool {
+        let found = (refutation.act, refutation.acted_at);
+        self.knows_pod(&refutation.pod_uid)
+            && self
+                .reported_refutations
+                .insert(refutation.pod_uid.clone(), found)
+                != Some(found)
+    }
+
+    /// The first pass that saw an OOM killed pod with its present memory, by the wall clock, and
+    /// whether the memory has changed since its first kill.
+    pub(super) fn memory_since(&self, uid: &str) -> Option<(Timestamp, bool)> {
+        let known = self.oom_kills.get(uid)?;
+        Some((known.memory_since, known.was_resized))
+    }
+
+    /// Whether a pod was created after an eviction for the same recommendation.
+    pub(super) fn is_replacement(
+        &self,
+        vpa: &ObjectKey,
+        uid: &str,
+        recommendation: &Recommendation,
+    ) -> bool {
+        let first_seen = self.first_seen.get(uid).copied();
+        self.evictions.replaced(vpa, first_seen, recommendation)
+    }
+
     /// The disruption of the action on a pod that is in flight.
     pub fn pending_disruption(&self, uid: &str) -> Option<Disruption> {
         self.pending(uid).map(|pending| pending.disruption)
@@ -254,8 +300,10 @@ impl RolloutState {
 
     /// The time for which the status of a pod's last OOM kill must still be exposed.
     pub(super) fn oom_kill_exposure_left(&self, uid: &str, now: ClockReading) -> Option<Duration> {
-        let (_, seen) = self.oom_kills.get(uid)?;
-        let left = seen
+        let left = self
+            .oom_kills
+            .get(uid)?
+            .seen
             .saturating_add(OOM_KILL_EXPOSURE)
             .checked_sub(now.monotonic)?;
         (!left.is_zero()).then_some(left)
@@ -292,10 +340,26 @@ impl RolloutState {
         let uid = &pod.uid;
         self.first_seen.entry(uid.clone()).or_insert(now.monotonic);
         if let Some(at) = last_oom_kill(pod) {
-            let seen = (at, now.monotonic);
-            let known = self.oom_kills.entry(uid.clone()).or_insert(seen);
-            if known.0 != at {
-                *known = seen;
+            let memory = pod.containers.iter();
+            let memory =
+                memory.map(|container| [container.requests.memory, container.limits.memory]);
+            let memory: Vec<_> = memory.collect();
+            let known = self
+                .oom_kills
+                .entry(uid.clone())
+                .or_insert_with(|| ObservedOomKill {
+                    ended_at: at,
+                    seen: now.monotonic,
+                    memory: memory.clone(),
+                    memory_since: now.wall,
+                    was_resized: false,
+                });
+            if known.ended_at != at {
+                (known.ended_at, known.seen) = (at, now.monotonic);
+            }
+            if known.memory != memory {
+                known.was_resized = true;
+                (known.memory, known.memory_since) = (memory, now.wall);
             }
         } else {
             self.oom_kills.remove(uid);
@@ -318,6 +382,7 @@ impl RolloutState {
         self.first_seen.remove(uid);
         self.oom_kills.remove(uid);
         self.recorded_oom_kills.remove(uid);
+        self.reported_refutations.remove(uid);
     }
 
     /// Forgets VPA objects that were deleted.

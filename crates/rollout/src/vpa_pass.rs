@@ -2,9 +2,11 @@
 
 mod evict;
 mod preemption;
+mod prove;
 mod resize;
 mod restore;
 mod roll;
+mod select;
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -20,7 +22,7 @@ use super::application::AllowedUpdates;
 use super::clock::ClockReading;
 use super::disruption_limit::{Disruption, Group, PodAvailability};
 use super::index::VpaPods;
-use super::oom_kill::{self, QuickOomKill, quick_oom};
+use super::oom_kill::QuickOomKill;
 use super::plan_builder::PlanBuilder;
 use super::priority::Priority;
 use super::recent_pods::recent_pods;
@@ -32,7 +34,7 @@ use super::state::RolloutState;
 use super::vpa_input::VpaInput;
 use super::vpa_pause::{PausedVpa, VpaPauseReason};
 use super::vpa_pods::{Member, Members, members};
-use super::{PodCounts, Snapshot, eviction_requirements, pod_size, startup_boost};
+use super::{PodCounts, Snapshot, pod_size, startup_boost};
 
 /// Added to a time that must be exceeded, not only reached.
 const EPSILON: Duration = Duration::from_millis(1);
@@ -85,6 +87,10 @@ struct Candidate<'a> {
     /// The recommendation, capped for the pod.
     recommendation: Recommendation,
     oom_kill: Option<QuickOomKill>,
+    /// Refuted resizes in a row.
+    refuted_resizes: u32,
+    /// Whether an eviction replaces the next resize, after refuted ones.
+    evicts_next: bool,
 }
 
 impl<'a> VpaPass<'a> {
@@ -165,8 +171,10 @@ impl<'a> VpaPass<'a> {
         counts: &mut PodCounts,
         builder: &mut PlanBuilder,
     ) {
-        let (boosted, others): (Vec<&Member>, Vec<&Member>) =
-            members.iter().partition(|member| self.is_boosted(member));
+        let (boosted, others): (Vec<&Member>, Vec<&Member>) = members.iter().partition(|member| {
+            // A pod that is killed before it is ready would keep its boost for ever.
+            self.is_boosted(member) && !self.lacks_memory(member)
+        });
         counts.boosted = boosted.len();
         counts.pending = members
             .iter()
@@ -182,6 +190,7 @@ impl<'a> VpaPass<'a> {
             _ if !self.has_recommendation => {}
             EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial => {}
             EffectiveUpdateMode::Recreate => {
+                let others = self.follow_refuted(others, builder);
                 let evicts = self.replacement == Replacement::Eviction;
                 // Pods that are on their way out are not asked again.
                 let others = others
@@ -200,6 +209,7 @@ impl<'a> VpaPass<'a> {
             EffectiveUpdateMode::InPlace if !self.context.settings.in_place => {}
             EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate => {
                 let others = self.revert_oom_killed(others, builder);
+                let others = self.follow_refuted(others, builder);
                 let candidates = self.candidates(others.into_iter(), builder);
                 counts.resizable = candidates.len();
                 for candidate in candidates {
@@ -248,62 +258,6 @@ impl<'a> VpaPass<'a> {
                 builder.plan.skips.push(Arc::new(skip));
             }
         }
-    }
-
-    /// The pods that want another size, the most urgent first.
-    fn candidates<'m>(
-        &self,
-        members: impl Iterator<Item = &'m Member<'m>>,
-        builder: &mut PlanBuilder,
-    ) -> Vec<Candidate<'m>> {
-        let PassContext { settings, now, .. } = self.context;
-        let mut candidates: Vec<Candidate> = members
-            .filter_map(|member| {
-                let own = self.pod_recommendation(member.running);
-                let priority = Priority::of(member.running, &own, settings.native_sidecars);
-                let quick_oom = quick_oom(member.pod, member.running, self.spec, settings, now);
-                let reason = match (quick_oom, priority.outside_recommended_range) {
-                    (Some(_), _) => ActionReason::QuickOom,
-                    (None, true) => ActionReason::OutsideBounds,
-                    (None, false) => ActionReason::Drift,
-                };
-                if !priority.needs_update(member.pod, quick_oom.is_some(), settings, now) {
-                    self.recheck_in(priority.needs_update_in(member.pod, settings, now));
-                    return None;
-                }
-                if let Some(((_, _, ended_at), counts_for)) =
-                    quick_oom.zip(settings.quick_oom_retention)
-                {
-                    self.recheck_in(now.until(ended_at, counts_for + EPSILON));
-                }
-                let oom_kill = quick_oom.map(|kill| oom_kill::oom_kill(kill, member.running, &own));
-                let candidate = Candidate {
-                    member,
-                    priority,
-                    reason,
-                    recommendation: own,
-                    oom_kill,
-                };
-                if let Some(left) = self.settles_in.filter(|_| reason != ActionReason::QuickOom) {
-                    builder.wake_within(left);
-                    self.record(&candidate, Err(SkipReason::Settling), builder);
-                    return None;
-                }
-                if !eviction_requirements::admit(
-                    member.running,
-                    &candidate.recommendation,
-                    self.spec,
-                    settings.native_sidecars,
-                ) {
-                    self.record(&candidate, Err(SkipReason::EvictionRequirements), builder);
-                    return None;
-                }
-                Some(candidate)
-            })
-            .collect();
-        candidates.sort_by(|a, b| a.priority.cmp_urgency(&b.priority));
-        candidates.sort_by_key(|candidate| candidate.reason != ActionReason::QuickOom);
-        candidates
     }
 
     /// The recommendation, capped for the pod by its policy, limits and limit ranges.

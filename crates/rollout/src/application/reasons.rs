@@ -87,3 +87,9 @@ pub(super) const ROLLING_UPDATE_INEFFECTIVE: &str = "RollingUpdateIneffective";
 
 /// Reason of `Applied` of a VPA: the annotation `plimsoll.dev/replacement` is invalid.
 pub(super) const INVALID_REPLACEMENT: &str = "InvalidReplacement";
+
+/// Reason of `Applied` of a VPA: a resize waits until the container runs.
+pub(super) const CONTAINER_STOPPED: &str = "ContainerStopped";
+
+/// Reason of `Applied` of a VPA: OOM-killed with the recommended memory.
+pub(super) const OOM_KILLED_AT_TARGET: &str = "OomKilledAtTarget";

@@ -108,6 +108,17 @@ impl IneffectiveEvictions {
         (!left.is_zero()).then_some(left)
     }
 
+    /// Whether a pod first seen at `first_seen` was created within the series.
+    pub(super) fn replaced(
+        &self,
+        vpa: &ObjectKey,
+        first_seen: Option<Duration>,
+        recommendation: &Recommendation,
+    ) -> bool {
+        self.series(vpa, recommendation)
+            .is_some_and(|series| series.created(first_seen))
+    }
+
     fn series(&self, vpa: &ObjectKey, recommendation: &Recommendation) -> Option<&EvictionSeries> {
         self.0
             .get(vpa)

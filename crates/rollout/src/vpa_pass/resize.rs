@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use api::vpa::EffectiveUpdateMode;
 use json_patch::Patch;
+use sizing::ContainerSize;
 use view::Running;
 
 use super::{Candidate, Disruption, Group, Member, PassContext, VpaPass};
@@ -14,7 +15,7 @@ use crate::resize_patch::{self, DesiredSizes};
 use crate::resize_status::ResizeStatus;
 use crate::size_change::SizeChange;
 use crate::update_method::{InPlaceDecision, InPlaceRequest};
-use crate::{memory_restore, pod_size, qos};
+use crate::{memory_restore, pod_size, proven_acts, qos};
 
 /// The time after which a rejected resize is retried if the pod must not be evicted.
 pub(super) const REFUSED_PAUSE: Duration = Duration::from_mins(1);
@@ -58,7 +59,11 @@ impl VpaPass<'_> {
             Some(_) => return Err(SkipReason::ResizePending),
             None => {}
         }
-        let resize = self.desired_resize(member);
+        let resize = if self.is_boosted(member) {
+            Resize::new(member.running, self.memory_sizes(member))
+        } else {
+            self.desired_resize(member)
+        };
         let protected_for = memory_restore::protected_for(member.running, self.context.now);
         if protected_for.is_some() && memory_restore::reduces_memory(member.running, &resize.sizes)
         {
@@ -83,10 +88,10 @@ impl VpaPass<'_> {
                     .push((self.vpa.key.clone(), member.pod.uid.clone(), attempt));
                 Err(SkipReason::KnownInfeasible)
             }
-            // A deferred resize may be replaced. One in progress is left to the kubelet.
+            // A resize that waits or failed for another recommendation does not bar the present one.
             InPlaceDecision::Deferred
                 if self.mode == EffectiveUpdateMode::InPlace
-                    && resizing == ResizeStatus::Deferred
+                    && resizing != ResizeStatus::NotResizing
                     && resize.is_change =>
             {
                 let allows = |group: &Group| group.allows(resize.disruption, member.availability);
@@ -163,10 +168,20 @@ impl VpaPass<'_> {
         if !resize.is_change {
             return Err(SkipReason::ResizePending);
         }
+        let evicts = self.mode == EffectiveUpdateMode::InPlaceOrRecreate;
+        // A pod that the budgets keep is resized once more.
+        if candidate.evicts_next
+            && evicts
+            && let Ok(eviction) = self.evict(candidate, builder)
+        {
+            return Ok(eviction);
+        }
+        if let Some(stopped) = proven_acts::stopped(member.pod, member.running, &resize.sizes) {
+            return self.wait_for_run(candidate, stopped, builder);
+        }
         self.check_backoff(member, builder)?;
         let patch = resize_patch::patch(member.running, &resize.sizes);
         if let Some(reason) = self.obstacle(member, resize, &patch, builder) {
-            let evicts = self.mode == EffectiveUpdateMode::InPlaceOrRecreate;
             return if evicts {
                 self.evict(candidate, builder)
             } else {
@@ -181,6 +196,7 @@ impl VpaPass<'_> {
             &self.limit_modes,
             &resize.sizes,
         ));
+        annotations.extend(self.oom_resize_change(candidate));
         if let Some(note) = memory_restore::resized_from(
             member.pod,
             member.running,
@@ -204,7 +220,7 @@ impl VpaPass<'_> {
     }
 
     /// The reason for which a resize is known to fail.
-    fn obstacle(
+    pub(super) fn obstacle(
         &self,
         member: &Member,
         resize: &Resize,
@@ -232,21 +248,26 @@ impl VpaPass<'_> {
     }
 
     pub(super) fn desired_resize(&self, member: &Member) -> Resize {
+        let sizes = self.recommended_sizes(member);
+        Resize::new(
+            member.running,
+            resize_patch::desired_sizes(member.running, self.spec, sizes, self.context.now),
+        )
+    }
+
+    /// The recommended size of each sized container.
+    pub(super) fn recommended_sizes(&self, member: &Member) -> Vec<ContainerSize> {
         let recommended = self
             .has_recommendation
             .then_some(self.recommendation.as_ref());
         let native_sidecars = self.context.settings.native_sidecars;
-        let sizes = pod_size::sizes(
+        pod_size::sizes(
             recommended,
             member.running,
             self.spec,
             &self.limit_modes.in_place(),
             &self.limits,
             native_sidecars,
-        );
-        Resize::new(
-            member.running,
-            resize_patch::desired_sizes(member.running, self.spec, sizes, self.context.now),
         )
     }
 

@@ -6,11 +6,11 @@ use model::Recommendation;
 
 use super::resize::{REFUSED_PAUSE, Resize};
 use super::{EPSILON, Member, VpaPass};
-use crate::action::{Action, ActionKind, ActionReason};
+use crate::action::{Action, ActionKind, ActionReason, Skip, SkipReason};
 use crate::plan_builder::PlanBuilder;
 use crate::resize_status::ResizeStatus;
 use crate::size_change::SizeChange;
-use crate::{memory_restore, resize_patch, startup_boost};
+use crate::{memory_restore, proven_acts, resize_patch, startup_boost};
 
 impl VpaPass<'_> {
     /// Ends the startup boost of a pod whose boost is over.
@@ -80,6 +80,15 @@ impl VpaPass<'_> {
                 continue;
             };
             let resize = Resize::new(member.running, back);
+            if proven_acts::stopped(member.pod, member.running, &resize.sizes).is_some() {
+                let skip = Skip {
+                    vpa: self.vpa.key.clone(),
+                    pod: member.pod.key.clone(),
+                    reason: SkipReason::ContainerStopped,
+                };
+                builder.plan.skips.push(Arc::new(skip));
+                continue;
+            }
             let patch = resize_patch::patch(member.running, &resize.sizes);
             let recently = self
                 .context

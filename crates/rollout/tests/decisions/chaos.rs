@@ -1,7 +1,8 @@
 //! Random faults: the API server delays, rejects and fails requests, some of which take effect;
 //! watches are late or interrupted; the leader dies with requests in flight; the clock jumps;
 //! workloads are scaled, Jobs go on, nodes are lost, get hot and have no room for resizes, and other
-//! clients evict pods; Deployments are paused and rolled by others, and the webhook is away. No group
+//! clients evict pods; programs need more memory, and no resize of a stopped container reaches its
+//! pod's cgroup; Deployments are paused and rolled by others, and the webhook is away. No group
 //! loses more than its tolerance allows, no budget is exceeded, and no pod is moved twice within an
 //! hour. No rolling update begins during another one or soon after it, and during one no other pod
 //! stops serving.
@@ -49,6 +50,7 @@ struct Count {
     deferred: u64,
     infeasible: u64,
     preempted: u64,
+    oom_kills: u64,
 }
 
 /// Prints the seed of a round that fails, however it does.
@@ -138,6 +140,7 @@ fn no_tolerance_and_no_budget_is_ever_exceeded() {
         count.moves > rounds / 8 && count.preempted > rounds / 8 && count.infeasible > rounds / 10,
         "{count:?}"
     );
+    assert!(count.oom_kills > rounds / 4, "{count:?}");
     assert!(
         count.rolls > rounds / 2 && count.refused_rolls > rounds / 2,
         "{count:?}"

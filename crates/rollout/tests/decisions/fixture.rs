@@ -408,9 +408,14 @@ pub(super) fn only_action(plan: &Plan) -> &Action {
 
 /// A recommendation for the container `app` whose target is its bounds.
 pub(super) fn recommendation(millicores: i64) -> Recommendation {
+    recommendation_of(millicores, 100)
+}
+
+/// The same with memory in MiB.
+pub(super) fn recommendation_of(millicores: i64, mib: i64) -> Recommendation {
     let (cpu, memory) = (
         Cpu::from_millicores(millicores),
-        Memory::from_bytes(100 << 20),
+        Memory::from_bytes(mib << 20),
     );
     let list = ResourceList::of(cpu, memory);
     let container = ContainerRecommendation {

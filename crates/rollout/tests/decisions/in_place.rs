@@ -180,6 +180,28 @@ fn in_place_only_never_evicts_and_waits_for_room() {
 }
 
 #[test]
+fn in_place_a_failed_resize_is_replaced_by_another_recommendation() {
+    for (kind, reason) in [
+        ("PodResizeInProgress", "Error"),
+        ("PodResizeInProgress", ""),
+        ("PodResizePending", "Unheard"),
+    ] {
+        let mut fixture = fixture("InPlace", 1);
+        let failed = |pod: &mut Value| {
+            let message = if reason.is_empty() { "" } else { "no" };
+            let condition = json!({"type": kind, "status": "True", "reason": reason,
+                "message": message, "lastTransitionTime": LONG_AGO});
+            push(&mut pod["status"]["conditions"], condition);
+        };
+        // 100m are asked for, one core is recommended now.
+        fixture.pod_with("web", "web-0", &json!({}), failed);
+        check_first(&fixture, &[to_a_core()], &format!("{kind} {reason}"));
+        fixture.pod_with("web", "web-0", &json!({"cpu": "1"}), failed);
+        check_first(&fixture, &[], &format!("{kind} {reason} of the same"));
+    }
+}
+
+#[test]
 fn a_restart_needs_the_budgets_that_an_eviction_needs() {
     let mut fixture = fixture("InPlaceOrRecreate", 4);
     for index in 0..4 {

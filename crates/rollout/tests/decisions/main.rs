@@ -5,6 +5,7 @@ mod chaos;
 mod fixture;
 mod in_place;
 mod oom;
+mod proven_acts;
 mod rebalancing;
 mod recent_pods;
 mod rolling_updates;

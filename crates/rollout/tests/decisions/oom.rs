@@ -16,7 +16,7 @@ pub(super) fn killed_at(pod: &mut Value, started: &str, finished: &str) {
     let terminated = json!({"exitCode": 137, "reason": "OOMKilled", "startedAt": started, "finishedAt": finished});
     pod["status"]["containerStatuses"] = json!([{
         "name": "app", "ready": true, "restartCount": 1, "image": "", "imageID": "",
-        "lastState": {"terminated": terminated},
+        "state": {"running": {}}, "lastState": {"terminated": terminated},
     }]);
 }
 

@@ -34,6 +34,8 @@ pub(super) fn skipped(reason: SkipReason) -> &'static str {
         SkipReason::RollingUpdatePending => "rolling_update_pending",
         SkipReason::RollingUpdateRefused => "rolling_update_refused",
         SkipReason::RollingUpdateIneffective => "rolling_update_ineffective",
+        SkipReason::ContainerStopped => "container_stopped",
+        SkipReason::OomKilledAtTarget => "oom_killed_at_target",
         SkipReason::InvalidReplacement => "invalid_replacement",
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rollout::{Action, ActionKind, ActionOutcome, Plan, RESIZED_FROM, REVERTED_AT, RolloutState};
+use rollout::{
+    Action, ActionKind, ActionOutcome, OOM_RESIZE, Plan, RESIZED_FROM, REVERTED_AT, RolloutState,
+};
 
 use super::super::fixture::Fixture;
 
@@ -63,7 +65,7 @@ fn outline(plan: &Plan) -> Vec<String> {
         if let ActionKind::Resize { annotations, .. } = &mut action.kind {
             let times = annotations
                 .iter_mut()
-                .filter(|(key, _)| [RESIZED_FROM, REVERTED_AT].contains(&key.as_str()));
+                .filter(|(key, _)| [RESIZED_FROM, REVERTED_AT, OOM_RESIZE].contains(&key.as_str()));
             times.for_each(|(_, value)| *value = None);
         }
         format!("{action:?}")
@@ -73,12 +75,14 @@ fn outline(plan: &Plan) -> Vec<String> {
         .iter()
         .map(|held| format!("{} {:?}", held.vpa, std::mem::discriminant(&held.reason)));
     let skips = plan.skips.iter().map(|skip| format!("{skip:?}"));
+    let refutations = plan.refutations.iter().map(|it| format!("{it:?}"));
     let pod_counts = plan.pod_counts.iter().map(|counts| format!("{counts:?}"));
     plan.actions
         .iter()
         .map(action)
         .chain(held)
         .chain(skips)
+        .chain(refutations)
         .chain(pod_counts)
         .collect()
 }

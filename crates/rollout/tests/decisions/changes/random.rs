@@ -10,7 +10,7 @@ use view::{
     LimitRange, LimitRangeItem, LimitType, Namespace, ObjectKey, Quota, Scale, ScaleKey, WellKnown,
 };
 
-use rollout::{Action, ActionOutcome, MAINTENANCE_WINDOW, PauseReason, REVERTED_AT};
+use rollout::{Action, ActionOutcome, MAINTENANCE_WINDOW, OOM_RESIZE, PauseReason, REVERTED_AT};
 
 use super::super::fixture::{
     ACCEPTED, Fixture, TOO_MANY_REQUESTS, boosted, pending, recommendation, set_requests,
@@ -185,7 +185,7 @@ fn change_pod(fixture: &mut Fixture, change: &Change) {
         }
         match (change.kind, b % 3) {
             (4, _) => pod["metadata"]["deletionTimestamp"] = json!(NOON),
-            (5, _) => killed(pod),
+            (5, _) => killed_with_limit(pod, b),
             (6, reason) => {
                 let reason = ["Deferred", "Infeasible", "InProgress"][usize::from(reason)];
                 pending(pod, reason, "2026-01-01T11:59:00Z");
@@ -201,6 +201,27 @@ fn change_pod(fixture: &mut Fixture, change: &Change) {
             _ => {}
         }
     });
+}
+
+/// A pod that was OOM killed: without a limit, or with one below, at or above the target, before or
+/// after a resize, while it runs or waits.
+fn killed_with_limit(pod: &mut Value, b: u8) {
+    killed(pod);
+    if b < 4 {
+        return;
+    }
+    let memory = ["60Mi", "100Mi", "101Mi"][usize::from(b) % 3];
+    let resources =
+        json!({"requests": {"cpu": "1", "memory": memory}, "limits": {"memory": memory}});
+    pod["spec"]["containers"][0]["resources"] = resources;
+    if b.is_multiple_of(2) {
+        let act = if b < 10 { "resize" } else { "step" };
+        let note = format!(r#"{{"at":"2026-01-01T11:59:00Z","act":"{act}","refuted":1}}"#);
+        pod["metadata"]["annotations"] = json!({"vpaInPlaceUpdated": "true", OOM_RESIZE: note});
+    }
+    if b.is_multiple_of(5) {
+        pod["status"]["containerStatuses"][0]["state"] = json!({"waiting": {}});
+    }
 }
 
 fn change_vpa(fixture: &mut Fixture, change: &Change) {

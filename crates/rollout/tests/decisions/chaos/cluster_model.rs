@@ -8,6 +8,7 @@ mod api_server;
 mod content;
 mod events;
 mod faults;
+mod memory;
 mod nodes;
 mod rolling_updates;
 
@@ -23,8 +24,9 @@ use rollout::{ClockReading, REPLACEMENT};
 use serde_json::json;
 use view::{Controller, DisruptionBudget, ObjectKey, Pod, WellKnown};
 
-use super::super::fixture::{Fixture, recommendation};
+use super::super::fixture::{Fixture, recommendation_of};
 use super::Count;
+use memory::{MemoryNeed, PodMemory};
 use rolling_updates::DeploymentModel;
 
 /// An event of a watch.
@@ -91,6 +93,7 @@ struct App {
     disrupted: BTreeSet<String>,
     /// CPU that is recommended.
     target: i64,
+    memory: MemoryNeed,
     /// The most of its wanted pods that served at a time, as far as they are still wanted.
     attained: i64,
     /// Losses to others, of the pods that stay, and of those that a budget counts.
@@ -146,6 +149,7 @@ struct TruePod {
     restarts: bool,
     cpu: i64,
     reported: i64,
+    memory: PodMemory,
     generation: i64,
     observed: i64,
     /// The kubelet's reason for not carrying out a resize.
@@ -157,7 +161,11 @@ struct TruePod {
 
 impl TruePod {
     fn serves(&self) -> bool {
-        self.is_running && self.is_ready && !self.is_terminating && !self.restarts
+        self.is_running
+            && self.is_ready
+            && !self.is_terminating
+            && !self.restarts
+            && self.memory.run_began.is_some()
     }
 }
 
@@ -236,6 +244,7 @@ impl ClusterModel {
             apps.push(App {
                 name,
                 kind,
+                memory: MemoryNeed::new(in_place && !has_small_nodes && rng.random_bool(0.8)),
                 replicas: i64::from(replicas),
                 to_succeed,
                 min_replicas,
@@ -313,7 +322,7 @@ impl ClusterModel {
         let named = |app: &App| {
             (
                 format!("uid-{}", app.name),
-                Arc::new(recommendation(app.target)),
+                Arc::new(recommendation_of(app.target, app.memory.target)),
             )
         };
         self.apps.iter().map(named).collect()
@@ -428,6 +437,7 @@ impl ClusterModel {
             restarts: false,
             cpu,
             reported: cpu,
+            memory: PodMemory::new(self.apps[app].memory.target, self.now.wall),
             generation: 1,
             observed: 1,
             refusal: None,

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use model::Quantity;
 use rollout::{Action, ActionKind, ActionOutcome, ActionReason};
 use view::{DisruptionBudget, ObjectKey};
 
+use super::memory::amount;
 use super::{App, ClusterModel, Event, Kind, Known};
 
 impl ClusterModel {
@@ -51,24 +51,18 @@ impl ClusterModel {
                 self.check(app, served, action, known);
                 ActionOutcome::Accepted { generation: None }
             }
-            ActionKind::Resize { patch, .. } => {
-                let text = serde_json::to_value(patch).expect("a patch");
-                let cpu = text.as_array().expect("a list").iter().find(|add| {
-                    add["path"]
-                        .as_str()
-                        .is_some_and(|path| path.ends_with("/cpu"))
-                });
-                let cpu = cpu
-                    .and_then(|add| add["value"].as_str()?.parse::<Quantity>().ok())
-                    .expect("CPU")
-                    .milli_value();
+            ActionKind::Resize {
+                patch, annotations, ..
+            } => {
+                let cpu = amount(patch, "/cpu").map(|cpu| cpu.milli_value());
                 let restarts = self.apps[app].restarts;
                 let pod = self.pods.get_mut(name).expect("it is there");
                 if pod.is_terminating {
                     return ActionOutcome::Rejected;
                 }
                 pod.generation += 1;
-                pod.cpu = cpu;
+                pod.cpu = cpu.unwrap_or(pod.cpu);
+                pod.memory.resize(patch, annotations);
                 pod.restarts = restarts && pod.cpu != pod.reported;
                 let generation = Some(pod.generation);
                 self.publish_pod(name);

@@ -12,7 +12,9 @@ impl ClusterModel {
         if app.kind == Kind::Deployment {
             return true;
         }
-        let in_place = app.in_place && !app.restarts && pod.refusal.is_none();
+        // Only an eviction helps a pod if the leader that knew of a stopped container died.
+        let is_limited = app.is_limited();
+        let in_place = app.in_place && !app.restarts && !is_limited && pod.refusal.is_none();
         app.is_sized && app.wanted() >= app.min_replicas && (budget || in_place)
     }
 
@@ -20,7 +22,9 @@ impl ClusterModel {
     pub(in crate::chaos) fn is_content(&self) -> bool {
         let lacks = |pod: &TruePod| {
             let app = &self.apps[pod.app];
-            self.can_move(pod) && (pod.reported != app.target || !pod.serves())
+            let lacks_memory = app.is_limited() && pod.memory.in_effect() < app.memory.need;
+            let lacks = pod.reported != app.target || !pod.serves() || lacks_memory;
+            self.can_move(pod) && lacks
         };
         !self.pods.values().any(lacks)
     }
@@ -33,7 +37,7 @@ impl ClusterModel {
         for (name, pod) in &self.pods {
             let app = &self.apps[pod.app];
             eprintln!(
-                "{name} on {} of {}: {} of {} wanted, {} in effect, serves {}, refused {:?}, in place {}, restarts {}; budget {:?} of {}, {} allowed",
+                "{name} on {} of {}: {} of {} wanted, {} in effect, serves {}, refused {:?}, in place {}, restarts {}, memory {} of {}; budget {:?} of {}, {} allowed",
                 pod.node,
                 self.sizes[pod.node],
                 pod.cpu,
@@ -43,6 +47,8 @@ impl ClusterModel {
                 pod.refusal,
                 app.in_place,
                 app.restarts,
+                pod.memory.in_effect(),
+                app.memory.need,
                 app.desired_healthy,
                 app.wanted(),
                 app.allowed,

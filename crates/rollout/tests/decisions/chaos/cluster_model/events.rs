@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use model::{Cpu, Labels, Memory, ResourceList, ResourceName};
+use model::{Cpu, Labels, Memory, Quantity, ResourceList, ResourceName};
 use rollout::REBALANCE;
 use view::{
     Container, ContainerSpec, Controller, ObjectKey, Owner, Phase, Pod, ResizeCondition,
@@ -85,12 +85,23 @@ impl ClusterModel {
     /// Adds the state of a pod to the events.
     pub(super) fn publish_pod(&mut self, name: &str) {
         let pod = &self.pods[name];
-        let list =
-            |cpu: i64| ResourceList::of(Cpu::from_millicores(cpu), Memory::from_bytes(100 << 20));
+        let list = |cpu: i64, mib: i64| {
+            ResourceList::of(Cpu::from_millicores(cpu), Memory::from_bytes(mib << 20))
+        };
         let app = &self.apps[pod.app];
         let annotations = app
             .may_move
             .then(|| (REBALANCE.to_owned(), "true".to_owned()));
+        let annotations = annotations
+            .into_iter()
+            .chain(pod.memory.annotations.iter().cloned());
+        let is_limited = app.is_limited();
+        let limits = |mib: i64| {
+            let memory = Memory::from_bytes(mib << 20);
+            let limit = is_limited.then(|| (ResourceName::Memory, Quantity::from(memory)));
+            limit.into_iter().collect::<ResourceList>()
+        };
+        let (specified, reported) = (pod.memory.specified, pod.memory.reported);
         let resizes = pod.refusal.into_iter().map(|reason| ResizeCondition {
             stage: ResizeStage::Pending,
             is_true: true,
@@ -101,7 +112,7 @@ impl ClusterModel {
         });
         let running = Running {
             created_at: Some(pod.created_at),
-            annotations: annotations.into_iter().collect(),
+            annotations: annotations.collect(),
             priority: app.priority,
             resizes: resizes.collect(),
             generation: Some(pod.generation),
@@ -112,8 +123,9 @@ impl ClusterModel {
             qos_class: "Burstable".to_owned(),
             containers: vec![ContainerSpec {
                 name: "app".to_owned(),
-                requests: Some(list(pod.cpu)),
-                reported: Some([list(pod.reported), ResourceList::new()]),
+                requests: Some(list(pod.cpu, specified)),
+                limits: Some(limits(specified)),
+                reported: Some([list(pod.reported, reported), limits(reported)]),
                 restarts_for: app
                     .restarts
                     .then_some(ResourceName::Cpu)
@@ -129,10 +141,13 @@ impl ClusterModel {
             name: "app".to_owned(),
             requests: Resources {
                 cpu: Some(Cpu::from_millicores(pod.reported)),
-                memory: Some(Memory::from_bytes(100 << 20)),
+                memory: Some(Memory::from_bytes(reported << 20)),
             },
-            limits: Resources::default(),
-            status: None,
+            limits: Resources {
+                cpu: None,
+                memory: is_limited.then(|| Memory::from_bytes(reported << 20)),
+            },
+            status: is_limited.then(|| pod.memory.status()),
         };
         let pod = Pod {
             key: ObjectKey::new("shop", name),
@@ -154,7 +169,10 @@ impl ClusterModel {
             init_containers: Vec::new(),
             sidecars: Vec::new(),
             requests: None,
-            memory_cgroup: view::MemoryCgroup::default(),
+            memory_cgroup: view::MemoryCgroup {
+                is_sum: is_limited,
+                outdated: Vec::new(),
+            },
             placement: None,
             running: Some(Arc::new(running)),
             ready_after_seconds: None,

@@ -10,6 +10,7 @@ impl ClusterModel {
     /// Others do what they like: workloads are scaled, pods of Jobs succeed, nodes are lost, and
     /// pods are evicted.
     pub(in crate::chaos) fn trouble(&mut self, rng: &mut StdRng) {
+        self.need_more_memory(rng);
         for app in 0..self.apps.len() {
             match self.apps[app].kind {
                 Kind::Deployment => self.trouble_deployment(app, rng),

@@ -75,7 +75,18 @@ impl ClusterModel {
         }
         if !pod.is_running {
             pod.is_running = true;
-        } else if pod.cpu != pod.reported && refusal.is_some() {
+            pod.memory.run_began = Some(self.now.wall);
+            return self.publish_pod(name);
+        }
+        if self.oom_kill(name, refusal.is_none(), rng) {
+            return self.publish_pod(name);
+        }
+        let pod = self.pods.get_mut(name).expect("it is there");
+        if pod.memory.run_began.is_none() {
+            return;
+        }
+        let is_resized = pod.cpu != pod.reported || pod.memory.is_resized();
+        if pod.cpu != pod.reported && refusal.is_some() {
             if pod.observed != pod.generation {
                 let count = &mut self.count;
                 count.deferred += u64::from(refusal == Some("Deferred"));
@@ -84,8 +95,9 @@ impl ClusterModel {
             (pod.refusal, pod.observed) = (refusal, pod.generation);
         } else if pod.cpu != pod.reported && pod.restarts && pod.is_ready {
             pod.is_ready = false;
-        } else if pod.cpu != pod.reported {
+        } else if is_resized {
             (pod.reported, pod.observed) = (pod.cpu, pod.generation);
+            pod.memory.carry_out();
             pod.refusal = None;
         } else if !pod.is_ready {
             (pod.is_ready, pod.restarts) = (true, false);

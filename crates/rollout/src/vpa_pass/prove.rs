@@ -1,0 +1,332 @@
+//! Acts that follow a refuted one, see [`crate::proven_acts`].
+
+use std::sync::Arc;
+
+use api::vpa::EffectiveUpdateMode;
+use jiff::Timestamp;
+use model::{Quantity, ResourceName};
+use sizing::ContainerSize;
+use view::{Container, Termination};
+
+use super::resize::Resize;
+use super::{Candidate, EPSILON, Member, PassContext, VpaPass};
+use crate::action::{Action, ActionKind, ActionReason, SkipReason};
+use crate::oom_kill::{self, QuickOomKill};
+use crate::plan_builder::PlanBuilder;
+use crate::pod_size;
+use crate::priority::Priority;
+use crate::proven_acts::{
+    self, Evidence, NextAct, OOM_RESIZE, OomResize, Refutation, RefutationCause, RefutedAct,
+    ResizeAct, Stopped, Verdict,
+};
+use crate::resize_patch::{self, DesiredSizes};
+use crate::size_change::SizeChange;
+
+/// Annotation of upstream's updater, and ours: the pod was resized in place.
+const IN_PLACE_UPDATED: &str = "vpaInPlaceUpdated";
+
+/// The last OOM kill of a pod, or a limit that is not in effect, and the judgement of the last act.
+pub(super) struct Judged<'a> {
+    container: &'a Container,
+    kill: Option<&'a Termination>,
+    /// Whether the container has the recommended memory.
+    pub(super) has_target: bool,
+    pub(super) verdict: Verdict,
+    /// The time of the last act, if it is known.
+    acted_at: Option<Timestamp>,
+}
+
+impl VpaPass<'_> {
+    /// Plans the acts that follow refuted ones on pods that have the recommended memory. Returns
+    /// the other pods.
+    pub(super) fn follow_refuted<'m>(
+        &mut self,
+        members: Vec<&'m Member<'m>>,
+        builder: &mut PlanBuilder,
+    ) -> Vec<&'m Member<'m>> {
+        let mut others = Vec::with_capacity(members.len());
+        for member in members {
+            if self.follow(member, builder).is_none() {
+                others.push(member);
+            }
+        }
+        others
+    }
+
+    /// Plans the act that follows on one pod; `None` where nothing follows, or by other rules.
+    fn follow(&mut self, member: &Member, builder: &mut PlanBuilder) -> Option<()> {
+        let judged = self.judge(member)?;
+        self.report(member, &judged, builder);
+        let next = judged.verdict.next;
+        if !judged.has_target || !matches!(next, NextAct::Step | NextAct::Evict) {
+            return None;
+        }
+        if member.pending.is_some() || member.group.is_none() {
+            return None;
+        }
+        let candidate = self.judged_candidate(member, &judged);
+        let outcome = match next {
+            NextAct::Step => self.step(&candidate, &judged, builder),
+            _ => self.evict(&candidate, builder),
+        };
+        let is_lost =
+            judged.verdict.refuted == Some((RefutedAct::Step, RefutationCause::ContainerStopped));
+        let outcome = match outcome {
+            // The container was killed before the kubelet carried out the step.
+            Err(_) if is_lost && next == NextAct::Evict && self.resizes_in_place() => {
+                self.step(&candidate, &judged, builder)
+            }
+            outcome => outcome,
+        };
+        // A pod that the budgets keep still gets other sizes in place.
+        if outcome.is_err() && self.needs_other_size(member, candidate.priority) {
+            return None;
+        }
+        self.record(&candidate, outcome, builder);
+        Some(())
+    }
+
+    /// Whether the pod is to be updated for another reason than an OOM kill.
+    fn needs_other_size(&self, member: &Member, priority: Priority) -> bool {
+        let PassContext { settings, now, .. } = self.context;
+        priority.needs_update(member.pod, false, settings, now)
+            && !self.only_takes_back_step(member)
+    }
+
+    /// Judges the last act on a pod. `None` if it has neither an OOM kill nor a limit that is not in
+    /// effect.
+    pub(super) fn judge<'m>(&self, member: &Member<'m>) -> Option<Judged<'m>> {
+        let PassContext {
+            state,
+            settings,
+            now,
+            ..
+        } = self.context;
+        let Member { pod, running, .. } = member;
+        let outdated = pod.memory_cgroup.outdated.first();
+        let killed = oom_kill::last_killed(pod, running, self.spec, settings, now);
+        let ended_at = killed.and_then(|(_, kill)| kill.finished_at);
+        if let Some((ended_at, counts_for)) = ended_at.zip(settings.quick_oom_retention) {
+            self.recheck_in(now.until(ended_at, counts_for + EPSILON));
+        }
+        let container = match killed {
+            Some((container, _)) => container,
+            None => pod
+                .containers
+                .iter()
+                .find(|it| outdated.is_some_and(|outdated| outdated.container == it.name))?,
+        };
+        let size = self.size_of(member, &container.name)?;
+        let specified = running
+            .containers
+            .iter()
+            .find(|it| it.name == container.name)?;
+        if proven_acts::awaits_kubelet(specified) {
+            return None;
+        }
+        let has_target = proven_acts::has_memory(specified, &size);
+        let (memory_since, was_resized) = state.memory_since(&pod.uid).unzip();
+        let in_place = self.resizes_in_place();
+        let evidence = Evidence {
+            killed_run: killed.and_then(|(_, kill)| Some([kill.started_at?, kill.finished_at?])),
+            last: OomResize::of(running),
+            size_since: memory_since,
+            was_resized: was_resized == Some(true)
+                || running.annotations.contains_key(IN_PLACE_UPDATED),
+            is_outdated: outdated.is_some(),
+            is_bounded: pod.memory_cgroup.is_sum,
+            is_replacement: state.is_replacement(&self.vpa.key, &pod.uid, &self.recommendation),
+            has_target,
+            may_step: in_place && size.limits.get(&ResourceName::Memory).is_some(),
+            may_evict: matches!(
+                self.mode,
+                EffectiveUpdateMode::Recreate | EffectiveUpdateMode::InPlaceOrRecreate
+            ),
+        };
+        Some(Judged {
+            container,
+            kill: killed.map(|(_, kill)| kill),
+            has_target,
+            verdict: evidence.judge(),
+            acted_at: evidence.acted_at(),
+        })
+    }
+
+    fn resizes_in_place(&self) -> bool {
+        match self.mode {
+            EffectiveUpdateMode::InPlaceOrRecreate => true,
+            EffectiveUpdateMode::InPlace => self.context.settings.in_place,
+            _ => false,
+        }
+    }
+
+    /// The desired size of a container, also during a startup boost.
+    fn size_of(&self, member: &Member, container: &str) -> Option<ContainerSize> {
+        let native_sidecars = self.context.settings.native_sidecars;
+        let mut containers = pod_size::sized_containers(member.running, native_sidecars);
+        let index = containers.position(|it| it.name == container)?;
+        self.recommended_sizes(member).into_iter().nth(index)
+    }
+
+    /// The memory of the desired sizes, for a pod whose CPU a startup boost raises.
+    pub(super) fn memory_sizes(&self, member: &Member) -> DesiredSizes {
+        let only_memory = |list: &model::ResourceList| {
+            let memory = list.get(&ResourceName::Memory);
+            memory
+                .map(|memory| (ResourceName::Memory, memory.clone()))
+                .into_iter()
+                .collect()
+        };
+        let sizes = self.recommended_sizes(member).into_iter();
+        sizes
+            .map(|size| {
+                Some(ContainerSize {
+                    requests: only_memory(&size.requests),
+                    limits: only_memory(&size.limits),
+                    ..ContainerSize::default()
+                })
+            })
+            .collect()
+    }
+
+    /// Whether a quick OOM kill shows that the pod needs the memory that is recommended.
+    pub(super) fn lacks_memory(&self, member: &Member) -> bool {
+        let PassContext { settings, now, .. } = self.context;
+        let kill = oom_kill::quick_oom(member.pod, member.running, self.spec, settings, now);
+        kill.is_some_and(|(container, ..)| {
+            let specified = member.running.containers.iter();
+            specified
+                .filter(|it| it.name == container)
+                .zip(self.size_of(member, container))
+                .any(|(specified, size)| !proven_acts::has_memory(specified, &size))
+        })
+    }
+
+    /// Whether a pod has its target but for a step, for which it is not resized.
+    pub(super) fn only_takes_back_step(&self, member: &Member) -> bool {
+        OomResize::of(member.running).is_some_and(|last| last.act == ResizeAct::Step)
+            && proven_acts::is_within_step(member.running, &self.desired_resize(member).sizes)
+    }
+
+    fn report(&self, member: &Member, judged: &Judged, builder: &mut PlanBuilder) {
+        let Some((act, cause)) = judged.verdict.refuted else {
+            return;
+        };
+        builder.plan.refutations.push(Arc::new(Refutation {
+            vpa: self.vpa.key.clone(),
+            pod: member.pod.key.clone(),
+            pod_uid: member.pod.uid.clone(),
+            container: judged.container.name.clone(),
+            act,
+            acted_at: judged.acted_at,
+            cause,
+            killed_at: judged.kill.and_then(|kill| kill.finished_at),
+            limit: judged.container.limits.memory.map(Quantity::from),
+            next: judged.verdict.next,
+        }));
+    }
+
+    fn judged_candidate<'m>(&self, member: &'m Member<'m>, judged: &Judged) -> Candidate<'m> {
+        let own = self.pod_recommendation(member.running);
+        let native_sidecars = self.context.settings.native_sidecars;
+        let priority = Priority::of(member.running, &own, native_sidecars);
+        let oom_kill: Option<QuickOomKill> = judged.kill.and_then(|kill| {
+            let (began, ended) = (kill.started_at?, kill.finished_at?);
+            let ran_for = ended.duration_since(began).try_into().unwrap_or_default();
+            let seen = (judged.container.name.as_str(), ran_for, ended);
+            Some(oom_kill::oom_kill(seen, member.running, &own))
+        });
+        Candidate {
+            member,
+            priority,
+            reason: ActionReason::QuickOom,
+            recommendation: own,
+            oom_kill,
+            refuted_resizes: judged.verdict.refuted_resizes,
+            evicts_next: false,
+        }
+    }
+
+    /// Resizes the container by one step, once it runs.
+    fn step(
+        &mut self,
+        candidate: &Candidate,
+        judged: &Judged,
+        builder: &mut PlanBuilder,
+    ) -> Result<Action, SkipReason> {
+        let member = candidate.member;
+        let name = judged.container.name.as_str();
+        let Some(sizes) = proven_acts::step_sizes(member.running, name) else {
+            return Err(SkipReason::OomKilledAtTarget);
+        };
+        let resize = Resize::new(member.running, sizes);
+        if let Some(stopped) = proven_acts::stopped(member.pod, member.running, &resize.sizes) {
+            return self.wait_for_run(candidate, stopped, builder);
+        }
+        self.check_backoff(member, builder)?;
+        let patch = resize_patch::patch(member.running, &resize.sizes);
+        if let Some(reason) = self.obstacle(member, &resize, &patch, builder) {
+            return if self.mode == EffectiveUpdateMode::InPlaceOrRecreate {
+                self.evict(candidate, builder)
+            } else {
+                Err(reason)
+            };
+        }
+        self.reserve(member, resize.disruption, builder)?;
+        let note = OomResize {
+            at: self.context.now.wall,
+            act: ResizeAct::Step,
+            refuted: candidate.refuted_resizes,
+        };
+        let mut annotations =
+            resize_patch::annotation_changes(member.running, self.spec, self.context.now);
+        annotations.insert(OOM_RESIZE.to_owned(), note.text());
+        let kind = ActionKind::Resize {
+            patch,
+            annotations,
+            attempt: self.attempt(member.running),
+        };
+        let changes =
+            SizeChange::to_sizes(member.running, &resize.sizes, &candidate.recommendation);
+        let reason = ActionReason::QuickOom;
+        Ok(Action {
+            oom_kill: candidate.oom_kill.clone(),
+            ..self.action(member, kind, reason, resize.disruption, changes)
+        })
+    }
+
+    /// Waits for the next run of stopped containers. After some time an eviction is
+    /// the better act for an OOM killed container, where the mode allows it.
+    pub(super) fn wait_for_run(
+        &mut self,
+        candidate: &Candidate,
+        stopped: Stopped,
+        builder: &mut PlanBuilder,
+    ) -> Result<Action, SkipReason> {
+        let may_evict =
+            candidate.oom_kill.is_some() && self.mode == EffectiveUpdateMode::InPlaceOrRecreate;
+        if let Some(since) = stopped.since.filter(|_| may_evict) {
+            match proven_acts::wait_left(since, self.context.now) {
+                Some(left) => self.recheck_in(Some(left + EPSILON)),
+                None => return self.evict(candidate, builder),
+            }
+        }
+        Err(SkipReason::ContainerStopped)
+    }
+
+    /// The change of the annotation [`OOM_RESIZE`] by an ordinary resize, if any.
+    pub(super) fn oom_resize_change(
+        &self,
+        candidate: &Candidate,
+    ) -> Option<(String, Option<String>)> {
+        let Member { pod, running, .. } = candidate.member;
+        let is_answer = candidate.oom_kill.is_some() && pod.memory_cgroup.is_sum;
+        let note = OomResize {
+            at: self.context.now.wall,
+            act: ResizeAct::Resize,
+            refuted: candidate.refuted_resizes,
+        };
+        (is_answer || running.annotations.contains_key(OOM_RESIZE))
+            .then(|| (OOM_RESIZE.to_owned(), note.text()))
+    }
+}

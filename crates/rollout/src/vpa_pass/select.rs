@@ -1,0 +1,84 @@
+//! Selection of the pods that want another size.
+
+use super::{Candidate, EPSILON, Member, PassContext, VpaPass};
+use crate::action::{ActionReason, SkipReason};
+use crate::oom_kill::quick_oom;
+use crate::plan_builder::PlanBuilder;
+use crate::priority::Priority;
+use crate::proven_acts::NextAct;
+use crate::{eviction_requirements, oom_kill};
+
+impl VpaPass<'_> {
+    /// The pods that want another size, the most urgent first.
+    pub(super) fn candidates<'m>(
+        &self,
+        members: impl Iterator<Item = &'m Member<'m>>,
+        builder: &mut PlanBuilder,
+    ) -> Vec<Candidate<'m>> {
+        let mut candidates: Vec<Candidate> = members
+            .filter_map(|member| self.candidate(member, builder))
+            .collect();
+        candidates.sort_by(|a, b| a.priority.cmp_urgency(&b.priority));
+        candidates.sort_by_key(|candidate| candidate.reason != ActionReason::QuickOom);
+        candidates
+    }
+
+    fn candidate<'m>(
+        &self,
+        member: &'m Member<'m>,
+        builder: &mut PlanBuilder,
+    ) -> Option<Candidate<'m>> {
+        let PassContext { settings, now, .. } = self.context;
+        let own = self.pod_recommendation(member.running);
+        let priority = Priority::of(member.running, &own, settings.native_sidecars);
+        let killed = quick_oom(member.pod, member.running, self.spec, settings, now);
+        let judged = killed.and_then(|_| self.judge(member));
+        let is_bounded = member.pod.memory_cgroup.is_sum;
+        let has_target = judged.as_ref().is_some_and(|judged| judged.has_target);
+        let verdict = judged.map(|judged| judged.verdict);
+        // No size helps a pod that has the recommended memory.
+        let quick_oom = killed.filter(|_| !(is_bounded && has_target));
+        let reason = match (quick_oom, priority.outside_recommended_range) {
+            (Some(_), _) => ActionReason::QuickOom,
+            (None, true) => ActionReason::OutsideBounds,
+            (None, false) => ActionReason::Drift,
+        };
+        if let Some(((_, _, ended_at), counts_for)) = quick_oom.zip(settings.quick_oom_retention) {
+            self.recheck_in(now.until(ended_at, counts_for + EPSILON));
+        }
+        let candidate = Candidate {
+            member,
+            priority,
+            reason,
+            oom_kill: quick_oom.map(|kill| oom_kill::oom_kill(kill, member.running, &own)),
+            recommendation: own,
+            refuted_resizes: verdict.map_or(0, |verdict| verdict.refuted_resizes),
+            evicts_next: !has_target
+                && verdict.is_some_and(|verdict| verdict.next == NextAct::Evict),
+        };
+        if !priority.needs_update(member.pod, quick_oom.is_some(), settings, now)
+            || self.only_takes_back_step(member)
+        {
+            self.recheck_in(priority.needs_update_in(member.pod, settings, now));
+            if verdict.is_some_and(|verdict| verdict.next == NextAct::Rest) {
+                self.record(&candidate, Err(SkipReason::OomKilledAtTarget), builder);
+            }
+            return None;
+        }
+        if let Some(left) = self.settles_in.filter(|_| reason != ActionReason::QuickOom) {
+            builder.wake_within(left);
+            self.record(&candidate, Err(SkipReason::Settling), builder);
+            return None;
+        }
+        if !eviction_requirements::admit(
+            member.running,
+            &candidate.recommendation,
+            self.spec,
+            settings.native_sidecars,
+        ) {
+            self.record(&candidate, Err(SkipReason::EvictionRequirements), builder);
+            return None;
+        }
+        Some(candidate)
+    }
+}
