@@ -2,11 +2,13 @@
 
 use jiff::Timestamp;
 use model::{ContainerRecommendation, Memory};
+use proptest::prelude::*;
 use sizing::{Config, ContainerPolicy};
 use vertical::{ClusterState, VpaSpec};
 
 use crate::fixture::{
-    MIB, WEB, add_hour, container, days, id, list, pod, selecting, start, web, without_pods,
+    MIB, WEB, add_hour, container, days, id, list, minutes, pod, selecting, start, web,
+    without_pods,
 };
 
 /// OOM-kills the container at 100Mi and returns the resulting memory peak as the end of its bucket.
@@ -123,4 +125,20 @@ fn an_oom_kill_without_usage_keeps_the_published_cpu() {
     let mut found = measured.clone();
     cluster.keep_unmeasured(&id("web"), &mut found, &published);
     assert_eq!(found, measured, "usage takes its place");
+}
+
+proptest! {
+    /// However many kills at one memory, and in however many windows.
+    #[test]
+    fn kills_at_the_same_memory_give_one_bump(
+        mut times in proptest::collection::vec(0i64..4 * 24 * 60, 1..30),
+    ) {
+        times.sort_unstable();
+        let once = peak_after_oom(&mut web(), start());
+        let mut cluster = web();
+        for time in times {
+            let peak = peak_after_oom(&mut cluster, start() + minutes(time));
+            prop_assert_eq!(peak, once);
+        }
+    }
 }
