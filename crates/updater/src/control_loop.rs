@@ -162,6 +162,12 @@ impl ControlLoop {
                 let plan = decide(snapshot, state, settings, now);
                 if snapshot.pause.is_none() {
                     reporter.planned(&plan, snapshot.view);
+                    for refutation in &plan.refutations {
+                        let vpa = snapshot.view.vpas.get(&refutation.vpa);
+                        if let Some(vpa) = vpa.filter(|_| state.is_new_refutation(refutation)) {
+                            reporter.refuted(refutation, vpa);
+                        }
+                    }
                 }
                 reporter.applied(&plan, snapshot, now.wall);
                 (plan, snapshot.pause)

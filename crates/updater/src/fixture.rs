@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use rollout::{Action, ActionKind, ActionReason, Disruption};
+use rollout::{
+    Action, ActionKind, ActionReason, Disruption, NextAct, Refutation, RefutationCause, RefutedAct,
+};
 use serde_json::{Value, json};
 use view::{ObjectKey, Vpa};
 
@@ -33,5 +35,21 @@ pub(crate) fn eviction(reason: ActionReason) -> Action {
         disruption: Disruption::Eviction,
         oom_kill: None,
         relocation: None,
+    }
+}
+
+/// A resize of the pod `web-0` that an OOM kill refuted.
+pub(crate) fn refutation() -> Refutation {
+    Refutation {
+        vpa: ObjectKey::new("shop", "web"),
+        pod: ObjectKey::new("shop", "web-0"),
+        pod_uid: "uid-0".to_owned(),
+        container: "app".to_owned(),
+        act: RefutedAct::Resize,
+        acted_at: None,
+        cause: RefutationCause::OomKill,
+        killed_at: None,
+        limit: "512Mi".parse().ok(),
+        next: NextAct::Step,
     }
 }

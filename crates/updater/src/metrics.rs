@@ -8,6 +8,7 @@ mod classes;
 mod families;
 mod reasons;
 mod rebalancing;
+mod refuted_acts;
 mod rolling_updates;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ use reasons::{
 
 pub(crate) use classes::SizeClasses;
 pub(crate) use rebalancing::RebalancingMetrics;
+use refuted_acts::RefutedActs;
 use rolling_updates::RollingUpdateMetrics;
 
 /// All metrics of the updater. Clones share them.
@@ -57,6 +59,7 @@ pub struct Metrics {
     steps: StepLatency,
     pub(crate) rebalancing: RebalancingMetrics,
     rolling_updates: RollingUpdateMetrics,
+    pub(crate) refuted_acts: RefutedActs,
 }
 
 impl Metrics {
@@ -155,6 +158,7 @@ impl Metrics {
             steps: StepLatency::register(registry, "vpa_updater_execution_latency_seconds")?,
             rebalancing: RebalancingMetrics::register(&families)?,
             rolling_updates: RollingUpdateMetrics::register(&families)?,
+            refuted_acts: RefutedActs::register(registry)?,
         };
         metrics.start_at_zero();
         Ok(metrics)
@@ -390,6 +394,7 @@ impl Metrics {
         self.queue(0, 0);
         self.rebalancing.stand_down();
         self.rolling_updates.stand_down();
+        self.refuted_acts.stand_down();
         for gauge in [
             &self.controlled,
             &self.evictable,

@@ -8,7 +8,7 @@ use feed::client::Reports;
 use jiff::Timestamp;
 use rollout::{
     Action, ActionKind, ActionOutcome, ActionReason, PauseReason, Plan, PreemptionPlan,
-    QuickOomKill, RebalancingReport, Relocation, Skip, SkipReason, Snapshot,
+    QuickOomKill, RebalancingReport, Refutation, Relocation, Skip, SkipReason, Snapshot,
 };
 use runtime::Activity;
 use tokio::sync::watch;
@@ -221,6 +221,33 @@ impl Reporter {
     /// Reports the OOM kill that an action answers.
     pub(super) fn oom_killed(&self, action: &Action, kill: &QuickOomKill, vpa: &Vpa) {
         for record in EventRecord::oom_killed(action, kill, vpa) {
+            self.outputs.events.push(record);
+        }
+    }
+
+    /// Reports an act whose effect did not come about.
+    pub(super) fn refuted(&self, refutation: &Refutation, vpa: &Vpa) {
+        let Refutation {
+            pod,
+            container,
+            act,
+            cause,
+            limit,
+            next,
+            ..
+        } = refutation;
+        tracing::warn!(
+            %pod,
+            vpa = %refutation.vpa,
+            container,
+            act = act.as_str(),
+            cause = cause.as_str(),
+            limit = limit.as_ref().map(ToString::to_string),
+            next = next.as_str(),
+            "act had no effect"
+        );
+        self.outputs.metrics.refuted_acts.add(refutation);
+        for record in EventRecord::act_refuted(refutation, vpa) {
             self.outputs.events.push(record);
         }
     }

@@ -20,6 +20,10 @@ pub(super) const OOM_KILLED: &str = "OOMKilled";
 /// Event of a pod: the pod got its memory back after an OOM kill that followed a resize.
 pub(super) const RESIZE_REVERTED: &str = "ResizeReverted";
 
+/// Event of a pod and a VPA: a resize or an eviction did not help against OOM kills, and the act that
+/// follows; see docs/updating.md#acts-that-are-proven.
+pub(super) const ACT_REFUTED: &str = "ActRefuted";
+
 /// Event of a pod: pods are, or would be, evicted for its deferred resize; see
 /// docs/updating.md#preemption-on-a-full-node.
 pub(super) const MAKE_ROOM: &str = "MakeRoom";

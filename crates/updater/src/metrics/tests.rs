@@ -125,6 +125,7 @@ fn a_replica_that_stops_leading_resets_its_metrics() {
     );
     metrics.paused(Some(PauseReason::Stopped));
     metrics.queue(1, 1);
+    metrics.refuted_acts.add(&fixture::refutation());
     assert_ne!(shown(), before);
     metrics.stand_down();
     assert_eq!(shown(), before);
