@@ -9,6 +9,7 @@ mod judge;
 mod lines;
 mod policy;
 mod reader;
+mod refuted;
 mod steps;
 mod subject;
 #[cfg(test)]

@@ -17,6 +17,7 @@ use serde::Serialize;
 use super::facts::Facts;
 use super::lines::{Condition, EventLine, Wait, conditions, events, plain};
 use super::policy::{self, PolicyLine};
+use super::refuted::refuted;
 use super::steps::{IN_STATUS, StepLine, steps};
 
 /// Explanation of a recommendation.
@@ -348,6 +349,9 @@ fn waits(facts: &Facts, status: &VerticalPodAutoscalerStatus, pods: &Pods) -> Ve
             "the VPA has no recommendation yet".to_owned(),
         );
         return waits;
+    }
+    for sentence in facts.pods.iter().flat_map(refuted) {
+        wait("ActRefuted", sentence);
     }
     if with_target == total {
         return waits;
