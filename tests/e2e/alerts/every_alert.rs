@@ -37,6 +37,7 @@ async fn cause_faults(cluster: &Cluster) -> Result<()> {
         faults::of_objects(cluster),
         faults::of_writes(cluster),
         faults::of_resizes(cluster),
+        faults::of_oom_kills(cluster),
         slow_readers::of_readers(cluster),
         program_faults::of_configuration(cluster),
     )?;

@@ -99,6 +99,36 @@ pub(crate) async fn of_resizes(cluster: &Cluster) -> Result<()> {
     delete_all(own, &[name]).await
 }
 
+/// A pod that is OOM-killed again after a resize, whatever its size.
+pub(crate) async fn of_oom_kills(cluster: &Cluster) -> Result<()> {
+    let own = &cluster.own;
+    let name = "killed";
+    let memory = json!({"cpu": "50m", "memory": "300Mi"});
+    let size = json!({"requests": memory, "limits": memory});
+    let deployment = workload(name, 1, &size, &usage("50m", "100Mi"));
+    own.create::<Deployment>(deployment).await?;
+    let policy = json!({"containerName": "*", "maxAllowed": {"memory": "1Gi"}});
+    let spec = json!({
+        "targetRef": target("Deployment", name),
+        "updatePolicy": {"updateMode": "InPlaceOrRecreate", "minReplicas": 1},
+        "resourcePolicy": {"containerPolicies": [policy]},
+    });
+    own.create::<Vpa>(json!({"metadata": {"name": name}, "spec": spec}))
+        .await?;
+    let is_recommended = |it: &Value| it["status"]["recommendation"].is_object();
+    own.when::<Vpa>(name, "it has a recommendation", is_recommended)
+        .await?;
+    // The replacement of the pod does not have the annotations, so the kills end with an eviction.
+    let kills = json!({
+        "sandbox.plimsoll.dev/oom-kills": "40", "sandbox.plimsoll.dev/crash-after": "5s",
+        "sandbox.plimsoll.dev/back-off": "5s",
+    });
+    own.annotate_pods(name, &kills).await?;
+    cluster.fire(&["PlimsollActsRefuted"]).await?;
+    own.await_event(name, "ActRefuted").await?;
+    delete_all(own, &[name]).await
+}
+
 /// A policy of the cluster that refuses checkpoints, statuses, evictions and resizes.
 pub(crate) async fn of_writes(cluster: &Cluster) -> Result<()> {
     let refused = Namespace::new(cluster.client.clone(), "refused").await?;
