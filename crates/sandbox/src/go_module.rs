@@ -37,6 +37,14 @@ pub(crate) struct Program {
 }
 
 impl Program {
+    const fn new(name: &'static str, package: &'static str, module: &'static str) -> Self {
+        Self {
+            name,
+            package,
+            module,
+        }
+    }
+
     /// File name that `go build` gives the program: the last element of the package's path that is
     /// no version.
     pub(crate) fn built_name(&self) -> &'static str {
@@ -67,41 +75,28 @@ const CNI_MODULE: &str = "github.com/containernetworking/plugins";
 const CONTAINERD_MODULE: &str = "github.com/containerd/containerd/v2";
 const PROMETHEUS_MODULE: &str = "github.com/prometheus/prometheus";
 
-const ETCD: Program = Program {
-    name: "etcd",
-    package: "go.etcd.io/etcd/server/v3",
-    module: "go.etcd.io/etcd/server/v3",
-};
-const KUBE_APISERVER: Program = Program {
-    name: "kube-apiserver",
-    package: "k8s.io/kubernetes/cmd/kube-apiserver",
-    module: KUBERNETES,
-};
-const KUBE_CONTROLLER_MANAGER: Program = Program {
-    name: "kube-controller-manager",
-    package: "k8s.io/kubernetes/cmd/kube-controller-manager",
-    module: KUBERNETES,
-};
-const KUBE_SCHEDULER: Program = Program {
-    name: "kube-scheduler",
-    package: "k8s.io/kubernetes/cmd/kube-scheduler",
-    module: KUBERNETES,
-};
-const KUBECTL: Program = Program {
-    name: "kubectl",
-    package: "k8s.io/kubernetes/cmd/kubectl",
-    module: KUBERNETES,
-};
-const KWOK: Program = Program {
-    name: "kwok",
-    package: "sigs.k8s.io/kwok/cmd/kwok",
-    module: "sigs.k8s.io/kwok",
-};
-const METRICS_SERVER: Program = Program {
-    name: "metrics-server",
-    package: "sigs.k8s.io/metrics-server/cmd/metrics-server",
-    module: "sigs.k8s.io/metrics-server",
-};
+/// A program of Kubernetes.
+macro_rules! kubernetes {
+    ($name:literal) => {
+        Program::new($name, concat!("k8s.io/kubernetes/cmd/", $name), KUBERNETES)
+    };
+}
+
+const ETCD: Program = Program::new(
+    "etcd",
+    "go.etcd.io/etcd/server/v3",
+    "go.etcd.io/etcd/server/v3",
+);
+const KUBE_APISERVER: Program = kubernetes!("kube-apiserver");
+const KUBE_CONTROLLER_MANAGER: Program = kubernetes!("kube-controller-manager");
+const KUBE_SCHEDULER: Program = kubernetes!("kube-scheduler");
+const KUBECTL: Program = kubernetes!("kubectl");
+const KWOK: Program = Program::new("kwok", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok");
+const METRICS_SERVER: Program = Program::new(
+    "metrics-server",
+    "sigs.k8s.io/metrics-server/cmd/metrics-server",
+    "sigs.k8s.io/metrics-server",
+);
 
 /// The newest supported Kubernetes, etcd, KWOK and metrics-server.
 pub(crate) const CONTROL_PLANE: Module = Module {
@@ -139,18 +134,7 @@ pub(crate) const CONTROL_PLANE: Module = Module {
 pub(crate) const NODE: Module = Module {
     name: "node",
     files: &[],
-    programs: &[
-        Program {
-            name: "kubelet",
-            package: "k8s.io/kubernetes/cmd/kubelet",
-            module: KUBERNETES,
-        },
-        Program {
-            name: "kube-proxy",
-            package: "k8s.io/kubernetes/cmd/kube-proxy",
-            module: KUBERNETES,
-        },
-    ],
+    programs: &[kubernetes!("kubelet"), kubernetes!("kube-proxy")],
     ..CONTROL_PLANE
 };
 
@@ -164,41 +148,41 @@ pub(crate) const CONTAINER_RUNTIME: Module = Module {
     files: &[],
     tags: "no_btrfs,no_zfs,no_devmapper,no_aufs",
     programs: &[
-        Program {
-            name: "containerd",
-            package: "github.com/containerd/containerd/v2/cmd/containerd",
-            module: CONTAINERD_MODULE,
-        },
-        Program {
-            name: "containerd-shim-runc-v2",
-            package: "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
-            module: CONTAINERD_MODULE,
-        },
-        Program {
-            name: "ctr",
-            package: "github.com/containerd/containerd/v2/cmd/ctr",
-            module: CONTAINERD_MODULE,
-        },
-        Program {
-            name: "bridge",
-            package: "github.com/containernetworking/plugins/plugins/main/bridge",
-            module: CNI_MODULE,
-        },
-        Program {
-            name: "loopback",
-            package: "github.com/containernetworking/plugins/plugins/main/loopback",
-            module: CNI_MODULE,
-        },
-        Program {
-            name: "host-local",
-            package: "github.com/containernetworking/plugins/plugins/ipam/host-local",
-            module: CNI_MODULE,
-        },
-        Program {
-            name: "portmap",
-            package: "github.com/containernetworking/plugins/plugins/meta/portmap",
-            module: CNI_MODULE,
-        },
+        Program::new(
+            "containerd",
+            "github.com/containerd/containerd/v2/cmd/containerd",
+            CONTAINERD_MODULE,
+        ),
+        Program::new(
+            "containerd-shim-runc-v2",
+            "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
+            CONTAINERD_MODULE,
+        ),
+        Program::new(
+            "ctr",
+            "github.com/containerd/containerd/v2/cmd/ctr",
+            CONTAINERD_MODULE,
+        ),
+        Program::new(
+            "bridge",
+            "github.com/containernetworking/plugins/plugins/main/bridge",
+            CNI_MODULE,
+        ),
+        Program::new(
+            "loopback",
+            "github.com/containernetworking/plugins/plugins/main/loopback",
+            CNI_MODULE,
+        ),
+        Program::new(
+            "host-local",
+            "github.com/containernetworking/plugins/plugins/ipam/host-local",
+            CNI_MODULE,
+        ),
+        Program::new(
+            "portmap",
+            "github.com/containernetworking/plugins/plugins/meta/portmap",
+            CNI_MODULE,
+        ),
     ],
     version: None,
 };
@@ -236,22 +220,22 @@ pub(crate) const PROMETHEUS: Module = Module {
     sources: &[],
     files: &[],
     tags: "remove_all_sd,enable_kubernetes_sd",
-    programs: &[Program {
-        name: "prometheus",
-        package: "github.com/prometheus/prometheus/cmd/prometheus",
-        module: PROMETHEUS_MODULE,
-    }],
+    programs: &[Program::new(
+        "prometheus",
+        "github.com/prometheus/prometheus/cmd/prometheus",
+        PROMETHEUS_MODULE,
+    )],
     version: None,
 };
 
 /// The checker of rules and queries of [`PROMETHEUS`].
 pub(crate) const PROMTOOL: Module = Module {
     name: "promtool",
-    programs: &[Program {
-        name: "promtool",
-        package: "github.com/prometheus/prometheus/cmd/promtool",
-        module: PROMETHEUS_MODULE,
-    }],
+    programs: &[Program::new(
+        "promtool",
+        "github.com/prometheus/prometheus/cmd/promtool",
+        PROMETHEUS_MODULE,
+    )],
     ..PROMETHEUS
 };
 
@@ -263,11 +247,11 @@ pub(crate) const HELM: Module = Module {
     sources: &[],
     files: &[],
     tags: "",
-    programs: &[Program {
-        name: "helm",
-        package: "helm.sh/helm/v4/cmd/helm",
-        module: "helm.sh/helm/v4",
-    }],
+    programs: &[Program::new(
+        "helm",
+        "helm.sh/helm/v4/cmd/helm",
+        "helm.sh/helm/v4",
+    )],
     version: None,
 };
 
@@ -289,16 +273,16 @@ pub(crate) const UPSTREAM_VPA: Module = Module {
     )],
     tags: "",
     programs: &[
-        Program {
-            name: "vpa-recommender",
-            package: "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/recommender",
-            module: VPA_MODULE,
-        },
-        Program {
-            name: "vpa-updater",
-            package: "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/updater",
-            module: VPA_MODULE,
-        },
+        Program::new(
+            "vpa-recommender",
+            "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/recommender",
+            VPA_MODULE,
+        ),
+        Program::new(
+            "vpa-updater",
+            "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/updater",
+            VPA_MODULE,
+        ),
     ],
     version: None,
 };
@@ -321,11 +305,11 @@ pub(crate) const CERT_MANAGER: Module = Module {
         ],
     )],
     tags: "",
-    programs: &[Program {
-        name: "cert-manager",
-        package: "plimsoll/sandbox/cert-manager",
-        module: CERT_MANAGER_MODULE,
-    }],
+    programs: &[Program::new(
+        "cert-manager",
+        "plimsoll/sandbox/cert-manager",
+        CERT_MANAGER_MODULE,
+    )],
     version: None,
 };
 
@@ -457,77 +441,4 @@ fn required_version<'a>(go_mod: &'a str, module: &str) -> Option<&'a str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kubernetes_gets_its_own_version() {
-        let flags = CONTROL_PLANE.linker_flags();
-        let version = required_version(CONTROL_PLANE.go_mod, "k8s.io/kubernetes").unwrap();
-        assert!(
-            flags.contains(&format!("client-go/pkg/version.gitVersion={version}")),
-            "{flags}"
-        );
-        assert!(flags.contains(".gitMajor=1 "), "{flags}");
-    }
-
-    #[test]
-    fn the_oldest_kubernetes_says_so_and_its_staging_modules_are_of_its_release() {
-        let oldest = OLDEST_KUBERNETES.kubernetes().unwrap();
-        assert_eq!((oldest.major, oldest.minor), (1, 33));
-        assert!(
-            OLDEST_KUBERNETES.linker_flags().contains(".gitMinor=33"),
-            "{}",
-            OLDEST_KUBERNETES.linker_flags()
-        );
-        let lines = OLDEST_KUBERNETES.go_mod.lines();
-        let replaced: Vec<&str> = lines.filter(|line| line.contains(" => ")).collect();
-        let staged = required_version(OLDEST_KUBERNETES.go_mod, KUBERNETES).unwrap();
-        let staged = staged.replacen("v1.", "v0.", 1);
-        assert!(replaced.len() > 30, "{replaced:?}");
-        for line in replaced {
-            assert!(line.ends_with(&staged), "{line}");
-        }
-    }
-
-    #[test]
-    fn programs_are_the_tools_of_the_go_mod() {
-        for module in [
-            CONTROL_PLANE,
-            NODES_AND_METRICS,
-            OLDEST_KUBERNETES,
-            PROMETHEUS,
-            PROMTOOL,
-            HELM,
-            UPSTREAM_VPA,
-            CERT_MANAGER,
-        ] {
-            for program in module.programs {
-                let line = |line: &str| line.trim_start_matches("tool").trim() == program.package;
-                assert!(module.go_mod.lines().any(line), "{}", program.package);
-                assert!(!module.releases(program).is_empty(), "{}", program.name);
-            }
-        }
-        assert_eq!(CONTROL_PLANE.programs[0].built_name(), "server");
-        assert_eq!(CONTROL_PLANE.programs[1].built_name(), "kube-apiserver");
-    }
-
-    #[test]
-    fn a_prometheus_release_follows_from_the_version_of_its_go_module() {
-        let releases = PROMETHEUS.releases(&PROMETHEUS.programs[0]);
-        assert_eq!(releases.len(), 1);
-        assert_eq!(releases[0].major, 3, "{}", releases[0]);
-    }
-
-    #[test]
-    fn another_pin_is_another_folder() {
-        let other = Module {
-            go_sum: "",
-            ..CONTROL_PLANE
-        };
-        assert_ne!(other.folder(), CONTROL_PLANE.folder());
-        let hash = CONTROL_PLANE.folder();
-        let hash = hash.strip_prefix("control-plane-").unwrap();
-        assert_eq!(hash.len(), 16, "{hash}");
-    }
-}
+mod tests;

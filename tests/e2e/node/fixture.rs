@@ -147,7 +147,7 @@ impl Fixture {
     }
 }
 
-/// What the program `load` says about itself.
+/// The state of the program `load`, as it reports it.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Load {
     /// Start of the program.

@@ -76,7 +76,7 @@ impl Target {
         Ok(vec![SocketAddr::from((address, self.port))])
     }
 
-    /// The address as it was requested, if it is none of this machine's.
+    /// The requested address, if it is not a loopback address.
     pub(super) fn address(&self) -> Option<SocketAddr> {
         let address: Ipv4Addr = self.host.parse().ok()?;
         (!address.is_loopback()).then(|| SocketAddr::from((address, self.port)))

@@ -85,8 +85,8 @@ impl Hierarchies {
         Ok(())
     }
 
-    /// Removes the cgroup of a sandbox with all below it, once their processes have ended. Does
-    /// nothing where there is none.
+    /// Removes the cgroup of a sandbox with all below it, once their processes have ended. It may
+    /// not exist.
     pub(crate) fn remove(&self, sandbox: &str) -> Result<()> {
         let deadline = Instant::now() + EMPTY_TIMEOUT;
         for folder in self.v1.iter().chain(&self.v2) {

@@ -21,7 +21,7 @@ use super::{ADDRESS, SERVICE_RANGE, requirements};
 
 /// The hidden subcommand.
 pub(crate) const SUBCOMMAND: &str = "node-init";
-/// What the process writes when the namespace is ready.
+/// Line that the process writes when the namespaces are ready.
 pub(super) const READY: &str = "ready";
 /// Pause while there is no process to wait for.
 const IDLE: Duration = Duration::from_millis(200);

@@ -1,4 +1,4 @@
-//! What a machine needs for a real node, beyond what the control plane needs.
+//! Requirements of a real node, beyond those of the control plane.
 
 use std::env;
 use std::fs;
@@ -16,7 +16,7 @@ const PROGRAMS: [(&str, &str); 3] = [
 /// Bits of `CapEff`: administration of the network and of the system.
 const CAPABILITIES: [(u32, &str); 2] = [(12, "CAP_NET_ADMIN"), (21, "CAP_SYS_ADMIN")];
 
-/// What this machine lacks for a real node, one sentence each; empty if it can run one.
+/// Unmet requirements of a real node on this machine, one sentence each.
 pub fn missing_for_real_node() -> Vec<String> {
     let mut missing = Vec::new();
     if !rustix::process::geteuid().is_root() {
