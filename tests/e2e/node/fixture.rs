@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 const VALUES: &[&str] = &[
     "mode=all",
     "extender.enabled=true",
+    "global.logLevel=4",
     "recommender.pod.extraArgs[0]=--recommender-interval=2s",
     // So that targets follow from what programs use, not from the default minimum of 250 MiB.
     "recommender.pod.extraArgs[1]=--pod-recommendation-min-memory-mb=10",
@@ -71,8 +72,19 @@ impl Fixture {
         Ok(Self { own, _turn: turn })
     }
 
-    /// Creates a Deployment whose containers run `load`: names, flags and resources of containers.
-    pub(crate) async fn deploy(&self, name: &str, replicas: usize, pod: Value) -> Result<()> {
+    /// Creates a Deployment, and waits until its pods are available.
+    pub(crate) async fn deploy(&self, name: &str, replicas: usize, pod: &Value) -> Result<()> {
+        self.create_deployment(name, replicas, pod).await?;
+        self.all_available(name, replicas).await
+    }
+
+    /// Creates a Deployment of pods with this specification and the label `app`.
+    pub(crate) async fn create_deployment(
+        &self,
+        name: &str,
+        replicas: usize,
+        pod: &Value,
+    ) -> Result<()> {
         let labels = json!({"app": name});
         let spec = json!({
             "replicas": replicas,
@@ -81,7 +93,7 @@ impl Fixture {
         });
         let object = json!({"metadata": {"name": name}, "spec": spec});
         self.create::<Deployment>(object).await?;
-        self.all_available(name, replicas).await
+        Ok(())
     }
 
     /// Waits until this number of pods is available.
@@ -125,13 +137,26 @@ impl Fixture {
         serde_json::from_str(&text).with_context(|| format!("parse {text}"))
     }
 
-    /// Waits until the program in the pod holds this memory.
-    pub(crate) async fn holds(&self, app: &str, mib: u64, limit: Duration) -> Result<Load> {
+    /// Waits until the programs in all pods of an app hold this memory, and returns their loads.
+    pub(crate) async fn all_hold(
+        &self,
+        app: &str,
+        replicas: usize,
+        mib: u64,
+        limit: Duration,
+    ) -> Result<Vec<Load>> {
         eventually_within(limit, &format!("{app} holds {mib} MiB"), async || {
-            let pod = self.pod(app).await?;
-            let load = self.load(&pod).await?;
-            ensure!(load.held_mib >= mib, "{load:?} {:?}", pod.status);
-            Ok(load)
+            let pods = self.pods_of(app).await?;
+            ensure!(pods.len() == replicas, "{} pods", pods.len());
+            let mut loads = Vec::new();
+            for pod in &pods {
+                let load = self.load(pod).await?;
+                let status = pod.status.as_ref();
+                let containers = status.and_then(|status| status.container_statuses.as_ref());
+                ensure!(load.held_mib >= mib, "{load:?} {containers:?}");
+                loads.push(load);
+            }
+            Ok(loads)
         })
         .await
     }

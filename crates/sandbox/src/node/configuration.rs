@@ -113,7 +113,8 @@ fn kubelet(layout: &Layout) -> Result<Value> {
         // It cannot find the device of the file system in a mount namespace.
         "localStorageCapacityIsolation": false,
         "resolvConf": node.join("resolv.conf"),
-        "podLogsDir": node.join("pod-logs"),
+        // They stay with the other logs when a run fails.
+        "podLogsDir": layout.logs().join("pods"),
         // The disk is the machine's: it must not be full, but other users fill it as well.
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
         "imageGCHighThresholdPercent": 100,
