@@ -1,5 +1,5 @@
 # Every target is one or two lines; what they run lives in the crates.
-.PHONY: demo screenshots test test-node test-versions test-times lint chaos bench accuracy bench-decisions bench-feed bench-latency bench-recommender bench-scale bench-scan bench-scheduler bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-tenants fresh static images sbom test-images docs
+.PHONY: demo screenshots test test-node test-versions test-times lint chaos bench accuracy bench-decisions bench-feed bench-latency bench-recommender bench-scale bench-scan bench-scheduler bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-node bench-tenants fresh static images sbom test-images docs
 
 demo: ## the demonstration on a real control plane: sizes, updated pods, an OOM kill, a rise, a busy node; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
@@ -81,6 +81,10 @@ bench-latency: ## time from an OOM kill to the new target and to the larger pod,
 	cargo build --locked --release --workspace --bins
 	PLIMSOLL_LATENCY=1 cargo test -q --locked --release -p e2e --test oom_kills -- --nocapture --test-threads=1
 	PLIMSOLL_LATENCY=1 cargo test -q --locked --release -p e2e --test e2e -- --nocapture --test-threads=1 kill_switch an_oom_kill_is_seen
+
+bench-node: ## on a real kubelet: time from an OOM kill to usable memory, by shape of the pod and method
+	cargo build --locked --release --workspace --bins
+	PLIMSOLL_LATENCY=1 cargo test --locked --release -p e2e --test node -- --nocapture --test-threads=1 usable_memory
 
 bench-webhook: ## latency, throughput and processor time per review of the webhook over TLS, with a pod matched among 10,000 VPA objects
 	cargo bench --locked -p webhook --bench load

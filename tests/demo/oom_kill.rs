@@ -1,4 +1,5 @@
-//! The third step: an OOM kill is reported as by a kubelet, and the pod gets more memory at once.
+//! The third step where no real node can run: an OOM kill is reported as by a kubelet, and the pod gets
+//! more memory at once.
 
 use std::time::Duration;
 
@@ -17,16 +18,18 @@ use crate::report;
 /// Its pods are resized in place.
 const WORKLOAD: &str = "worker";
 
-/// From the OOM kill in the pod's status to the changes that follow.
+/// From the OOM kill to the changes that follow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Healed {
     pub(crate) new_target: Duration,
     pub(crate) larger_pod: Duration,
+    /// Until the program of a real container could use the memory.
+    pub(crate) usable: Option<Duration>,
 }
 
 pub(crate) async fn watch(client: &Client) -> Result<Healed> {
     println!(
-        "3. An OOM kill of a container of {WORKLOAD} is reported, as by a kubelet. The pod gets more memory in place.\n"
+        "3. An OOM kill of a container of {WORKLOAD} is reported, as by a kubelet: no real node can run here. The pod gets more memory in place.\n"
     );
     let pods = Api::<Pod>::namespaced(client.clone(), NAMESPACE);
     let autoscalers = Api::<VerticalPodAutoscaler>::namespaced(client.clone(), NAMESPACE);
@@ -84,6 +87,7 @@ pub(crate) async fn watch(client: &Client) -> Result<Healed> {
     Ok(Healed {
         new_target,
         larger_pod,
+        usable: None,
     })
 }
 

@@ -150,12 +150,21 @@ pub(crate) fn figures(
         change(updated.before, updated.after),
         updated.seconds
     );
-    let _ = writeln!(
+    let _ = write!(
         text,
         "  OOM kill   a new recommendation after {:.2} s, more memory in the same pod after {:.2} s",
         healed.new_target.as_secs_f64(),
         healed.larger_pod.as_secs_f64()
     );
+    match healed.usable {
+        Some(usable) => writeln!(
+            text,
+            ", used after {:.2} s (real kubelet)",
+            usable.as_secs_f64()
+        ),
+        None => writeln!(text, " (simulated kubelet)"),
+    }
+    .ok();
     let _ = writeln!(
         text,
         "  rise       {} replicas in place of {}, ready {} minutes before it",
@@ -348,6 +357,7 @@ Over all pods: 10.8 cores and 10.5 GiB are reserved but not needed; 2.2 cores an
         let healed = Healed {
             new_target: Duration::from_millis(20),
             larger_pod: Duration::from_millis(240),
+            usable: Some(Duration::from_millis(1260)),
         };
         let scaled = Scaled {
             from: 2,
@@ -363,7 +373,7 @@ Over all pods: 10.8 cores and 10.5 GiB are reserved but not needed; 2.2 cores an
             figures(&updated, &healed, &scaled, &placed),
             "Measured\n  \
              sizes      14200m, 13.0 GiB -> 4260m, 6656 MiB: 70 % of the CPU saved, 50 % of the memory saved; within 2 s\n  \
-             OOM kill   a new recommendation after 0.02 s, more memory in the same pod after 0.24 s\n  \
+             OOM kill   a new recommendation after 0.02 s, more memory in the same pod after 0.24 s, used after 1.26 s (real kubelet)\n  \
              rise       6 replicas in place of 2, ready 19 minutes before it\n  \
              busy node  70 % of its CPU used; expected with the pods of a Job: 95 % by requests, 70 % by load\n"
         );

@@ -96,6 +96,18 @@ impl Fixture {
         Ok(())
     }
 
+    /// Deletes a Deployment and its VPA object, and waits until its pods are gone.
+    pub(crate) async fn delete_workload(&self, name: &str) -> Result<()> {
+        self.delete::<Vpa>(name).await?;
+        self.delete::<Deployment>(name).await?;
+        eventually(&format!("the pods of {name} are gone"), async || {
+            let pods = self.pods_of(name).await?;
+            ensure!(pods.is_empty(), "{} pods", pods.len());
+            Ok(())
+        })
+        .await
+    }
+
     /// Waits until this number of pods is available.
     pub(crate) async fn all_available(&self, name: &str, replicas: usize) -> Result<()> {
         self.when::<Deployment>(name, "its pods are available", |it| {
@@ -105,12 +117,22 @@ impl Fixture {
         .map(drop)
     }
 
-    /// Creates a VPA object of a Deployment, with these fields in addition.
+    /// Creates a VPA object of a Deployment with this policy of containers.
     pub(crate) async fn autoscale(&self, name: &str, mode: &str, policy: Value) -> Result<()> {
+        self.autoscale_with(name, mode, json!([policy])).await
+    }
+
+    /// The same with several policies.
+    pub(crate) async fn autoscale_with(
+        &self,
+        name: &str,
+        mode: &str,
+        policies: Value,
+    ) -> Result<()> {
         let spec = json!({
             "targetRef": target("Deployment", name),
             "updatePolicy": {"updateMode": mode},
-            "resourcePolicy": {"containerPolicies": [policy]},
+            "resourcePolicy": {"containerPolicies": policies},
         });
         self.create::<Vpa>(json!({"metadata": {"name": name}, "spec": spec}))
             .await?;

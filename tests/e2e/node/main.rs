@@ -2,6 +2,7 @@
 //! act counts here when its effect is seen in the container.
 
 mod fixture;
+mod heal_times;
 mod installation;
 mod lifecycle;
 mod oom_heal;

@@ -20,7 +20,7 @@ const LIMIT_MIB: u64 = 200;
 const NEEDED_MIB: u64 = 600;
 /// Limit of a wait for the program to hold the memory. It takes several kills, since each shows only
 /// that a container needs more than it had.
-const PATIENCE: Duration = Duration::from_mins(4);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(4);
 /// Limit of the time from the start of the container that was resized until it holds the memory, beyond
 /// the time that the program waits.
 const HELD_WITHIN: Duration = Duration::from_secs(3);
