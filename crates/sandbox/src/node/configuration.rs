@@ -110,13 +110,13 @@ fn kubelet(layout: &Layout) -> Result<Value> {
         // The kubelet starts on machines with cgroup v1, which newer ones refuse by default.
         "failCgroupV1": false,
         "failSwapOn": false,
-        // It cannot find the device of the file system in a mount namespace.
-        "localStorageCapacityIsolation": false,
         "resolvConf": node.join("resolv.conf"),
         // They stay with the other logs when a run fails.
         "podLogsDir": layout.logs().join("pods"),
         // The disk is the machine's: it must not be full, but other users fill it as well.
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
+        // The node admits pods without requests soon after a test of memory pressure.
+        "evictionPressureTransitionPeriod": "5s",
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
     }))
