@@ -1,8 +1,12 @@
 //! The suite on a real node: a kubelet, containerd and containers that use CPU and memory for real. An
 //! act counts here when its effect is seen in the container.
 
+mod failures;
 mod fixture;
 mod heal_times;
+mod horizontal;
 mod installation;
 mod lifecycle;
+mod measured;
 mod oom_heal;
+mod settled;
