@@ -7,8 +7,8 @@ use sandbox::Component;
 use super::fixture::Fixture;
 use super::settled::Settled;
 
-/// Renewals of the Leases of recommender and updater, every two seconds, for which a part of the node
-/// stays down: several of their rounds.
+/// Renewals of the Leases of recommender and updater, every two seconds, for which a part of the
+/// node stays down: several of their rounds.
 const ROUNDS: usize = 5;
 
 /// No usage is known meanwhile, and no resize is done. Containers run on.

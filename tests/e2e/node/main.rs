@@ -9,4 +9,5 @@ mod installation;
 mod lifecycle;
 mod measured;
 mod oom_heal;
+mod replaced;
 mod settled;

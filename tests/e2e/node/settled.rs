@@ -1,4 +1,4 @@
-//! A workload that the suite has sized, and everything of it that a failure elsewhere must not change.
+//! A workload that the suite has sized, and its state, which a failure elsewhere must not change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
