@@ -11,3 +11,4 @@ mod measured;
 mod oom_heal;
 mod replaced;
 mod settled;
+mod sizes;

@@ -1,0 +1,82 @@
+//! From what a program uses to the size of its container.
+
+use std::ops::RangeInclusive;
+
+use anyhow::{Result, ensure};
+use e2e::eventually;
+use serde_json::json;
+
+use super::fixture::{Fixture, container};
+use super::measured::Amount;
+
+const MIB: i64 = 1 << 20;
+/// Memory that the program holds, and CPU that it uses.
+const HELD: Amount = Amount {
+    cpu: 200,
+    memory: 300 * MIB,
+};
+
+/// The measured usage of a program that says it uses `held`.
+///
+/// Memory: code, stacks and page tables of a program of some MiB come on top, and huge pages round
+/// up. CPU: probes come on top; on a busy machine a period of 100 ms may end before the program had
+/// its part of it.
+fn measured(held: Amount) -> [RangeInclusive<i64>; 2] {
+    [
+        held.cpu * 85 / 100..=held.cpu * 115 / 100,
+        held.memory..=held.memory + 24 * MIB,
+    ]
+}
+
+/// The target for usage within these bounds: the end of the histogram's bucket and a margin of 15 %.
+///
+/// A bucket begins at `first * (1.05^n - 1) / 0.05` and is `first * 1.05^n` long, which is the
+/// length of the first bucket and 5 % of its begin. First buckets: 10 millicores, 10 MB.
+fn target(usage: &RangeInclusive<i64>, first_bucket: i64) -> RangeInclusive<i64> {
+    let largest_end = usage.end() * 105 / 100 + first_bucket;
+    usage.start() * 115 / 100..=largest_end * 115 / 100
+}
+
+#[tokio::test]
+async fn a_container_has_the_size_of_its_measured_usage() -> Result<()> {
+    let Some(cluster) = Fixture::new("size").await? else {
+        return Ok(());
+    };
+    // Two pods, the updater's least number of replicas. Below the lower bounds of a short history, so that the updater acts on a young pod.
+    let resources = json!({"requests": {"cpu": "10m", "memory": "10Mi"}});
+    let flags = ["--memory-mib=300", "--cpu-millicores=200"];
+    let pod = json!({"containers": [container("app", &flags, &resources)]});
+    cluster.deploy("steady", 2, pod).await?;
+    let policy = json!({"containerName": "*"});
+    cluster
+        .autoscale("steady", "InPlaceOrRecreate", policy)
+        .await?;
+    let [cpu, memory] = measured(HELD);
+    let first = cluster.pod("steady").await?;
+    eventually("metrics-server agrees with the program", async || {
+        let usage = cluster.usage(&first).await?;
+        ensure!(
+            cpu.contains(&usage.cpu) && memory.contains(&usage.memory),
+            "{usage:?} is not {cpu:?} and {memory:?}"
+        );
+        Ok(())
+    })
+    .await?;
+    let (cpu, memory) = (target(&cpu, 10), target(&memory, 10_000_000));
+    eventually("the container has the size of its usage", async || {
+        let target = cluster.recommended("steady", "target").await?;
+        ensure!(
+            cpu.contains(&target.cpu) && memory.contains(&target.memory),
+            "{target:?} is not within {cpu:?} and {memory:?}"
+        );
+        let pod = cluster.pod("steady").await?;
+        let in_effect = Amount::in_effect(&pod)?;
+        ensure!(in_effect == target, "{in_effect:?} is not {target:?}");
+        ensure!(
+            pod.metadata.uid == first.metadata.uid,
+            "the pod is another one"
+        );
+        Ok(())
+    })
+    .await
+}
