@@ -9,6 +9,7 @@ mod installation;
 mod lifecycle;
 mod measured;
 mod oom_heal;
+mod pressure;
 mod replaced;
 mod settled;
 mod sizes;
