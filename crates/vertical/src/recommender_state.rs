@@ -56,7 +56,7 @@ pub struct RecommenderConfig {
     pub memory_saver: bool,
     /// Whether native sidecars are sized like containers.
     pub native_sidecars: bool,
-    /// Interval at which usage is read.
+    /// Interval at which usage is read, and the time that usage of new pods may take to arrive.
     pub usage_interval: Duration,
 }
 

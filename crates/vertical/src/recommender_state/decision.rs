@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::time::Duration;
 
 use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerStatus};
 use jiff::Timestamp;
@@ -22,9 +21,6 @@ use crate::status::{self, HistoryChange, StatusInput};
 /// Consecutive rounds without an answer after which recommendations are stale, as in upstream's
 /// health check.
 const MOST_UNANSWERED: u32 = 5;
-/// Time from the start of a container until metrics.k8s.io has its usage: a kubelet measures every
-/// 10 to 15 seconds, and metrics-server needs two of its rounds of 15 seconds.
-const METRICS_DELAY: Duration = Duration::from_mins(1);
 
 /// The desired status of one object.
 #[derive(Debug, Clone)]
@@ -198,7 +194,7 @@ impl RecommenderState {
             history: self.history_of(key, selector, now),
             may_be_measured_soon: tracked
                 .pods_since
-                .is_some_and(|since| now < since + METRICS_DELAY + self.config.usage_interval),
+                .is_some_and(|since| now < since + self.config.usage_interval),
             omits_containers: self.cluster.kept_containers(key).is_some(),
             source_is_stale: self.source_is_stale(),
         };

@@ -31,12 +31,12 @@ fn usage_becomes_a_recommendation() {
 }
 
 #[test]
-fn the_minimum_waits_until_usage_is_measured_and_read() {
+fn the_minimum_waits_for_usage_for_one_interval() {
     let mut cluster = Cluster::web(&["web-1"]);
-    check(&mut cluster, 119, &[("web", None)]);
-    check(&mut cluster, 120, &[("web", Some("25m"))]);
-    cluster.measure("web-1", "main", 121);
-    check(&mut cluster, 122, &[("web", Some("296m"))]);
+    check(&mut cluster, 59, &[("web", None)]);
+    check(&mut cluster, 60, &[("web", Some("25m"))]);
+    cluster.measure("web-1", "main", 61);
+    check(&mut cluster, 62, &[("web", Some("296m"))]);
 }
 
 #[test]
