@@ -73,7 +73,8 @@ impl Fault {
                 }
             }
             Self::MemoryHog => {
-                let resources = json!({"requests": {"memory": "50Mi"}, "limits": {"memory": "500Mi"}});
+                let resources =
+                    json!({"requests": {"memory": "50Mi"}, "limits": {"memory": "500Mi"}});
                 let hog = json!({
                     "name": "app",
                     "image": LOAD_IMAGE,
@@ -112,7 +113,10 @@ async fn create_probe(cluster: &Fixture, name: &str, mode: &str) -> Result<()> {
         "requests": {"cpu": "10m", "memory": LIMIT},
         "limits": {"memory": LIMIT},
     });
-    let flags = [format!("--memory-mib={NEEDED_MIB}"), "--memory-after-seconds=3".to_owned()];
+    let flags = [
+        format!("--memory-mib={NEEDED_MIB}"),
+        "--memory-after-seconds=3".to_owned(),
+    ];
     let app = container("app", &flags.each_ref().map(String::as_str), &resources);
     let pod = json!({"containers": [app], "terminationGracePeriodSeconds": 1});
     cluster.create_deployment(name, 2, &pod).await?;
@@ -141,12 +145,16 @@ async fn the_suite_keeps_its_promises_while_parts_of_the_node_fail() -> Result<(
         let context = || format!("round {round} of seed {seed}: {faults:?}");
         let name = format!("probe-{round}");
         let mode = ["Recreate", "InPlaceOrRecreate"][usize::try_from(round % 2)?];
-        create_probe(&cluster, &name, mode).await.with_context(context)?;
+        create_probe(&cluster, &name, mode)
+            .await
+            .with_context(context)?;
         let played = faults.iter().map(|it| it.play(&cluster, sandbox, lasts));
         try_join_all(played).await.with_context(context)?;
         let healed = cluster.all_hold(&name, 2, NEEDED_MIB, PATIENCE).await;
         healed.with_context(context)?;
-        nothing_is_lost(&cluster, &settled, &before).await.with_context(context)?;
+        nothing_is_lost(&cluster, &settled, &before)
+            .await
+            .with_context(context)?;
         cluster.delete_workload(&name).await?;
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! The suite on a real node: a kubelet, containerd and containers that use CPU and memory for real. An
 //! act counts here when its effect is seen in the container.
 
+mod chaos;
 mod failures;
 mod fixture;
 mod heal_times;

@@ -30,7 +30,7 @@ async fn an_eviction_under_memory_pressure_counts_as_an_oom_kill() -> Result<()>
         return Ok(());
     };
     let pod = json!({"containers": [container("app", &[], &json!({}))]});
-    cluster.deploy("hog", 1, pod).await?;
+    cluster.deploy("hog", 1, &pod).await?;
     // What it used at the end is too much for this node.
     let policy = json!({"containerName": "*"});
     cluster.autoscale("hog", "Off", policy).await?;

@@ -22,14 +22,14 @@ const PROGRAMS: usize = 5;
 /// A pod of the suite, and the restarts of its container.
 type Run = (String, i32);
 
-struct Suite {
+pub(crate) struct Suite {
     pods: Api<Pod>,
     deployments: Api<Deployment>,
     leases: Api<Lease>,
 }
 
 impl Suite {
-    fn of(cluster: &Fixture) -> Self {
+    pub(crate) fn of(cluster: &Fixture) -> Self {
         let system = system(&cluster.client);
         Self {
             pods: system.typed(),
@@ -38,7 +38,7 @@ impl Suite {
         }
     }
 
-    async fn pods(&self) -> Result<Vec<Pod>> {
+    pub(crate) async fn pods(&self) -> Result<Vec<Pod>> {
         let pods = self.pods.list(&ListParams::default().labels(SUITE)).await?;
         ensure!(
             pods.items.len() >= 2 * PROGRAMS,
@@ -123,7 +123,7 @@ fn run(pod: &Pod) -> Run {
 }
 
 /// Processes of a pod's containers on this machine, by their cgroups.
-fn processes_of(pod: &Pod) -> Result<Vec<u32>> {
+pub(crate) fn processes_of(pod: &Pod) -> Result<Vec<u32>> {
     let cgroup = format!("pod{}/", pod.uid().context("it has a uid")?);
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")?.flatten() {
@@ -140,7 +140,11 @@ fn processes_of(pod: &Pod) -> Result<Vec<u32>> {
 }
 
 /// What users have of the suite is there, as before.
-async fn nothing_is_lost(cluster: &Fixture, settled: &Settled<'_>, before: &Sized) -> Result<()> {
+pub(crate) async fn nothing_is_lost(
+    cluster: &Fixture,
+    settled: &Settled<'_>,
+    before: &Sized,
+) -> Result<()> {
     settled.renewed(2).await?;
     settled.is_still(before).await?;
     for path in [

@@ -44,7 +44,7 @@ impl<'a> Settled<'a> {
         let flags = [format!("--memory-mib={HELD_MIB}")];
         let containers = json!([container("app", &[&flags[0]], &resources)]);
         let pod = json!({"containers": containers, "terminationGracePeriodSeconds": 1});
-        cluster.deploy(NAME, 2, pod).await?;
+        cluster.deploy(NAME, 2, &pod).await?;
         let policy = json!({"containerName": "*"});
         cluster.autoscale(NAME, "InPlaceOrRecreate", policy).await?;
         let settled = Self {

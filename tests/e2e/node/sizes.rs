@@ -46,7 +46,7 @@ async fn a_container_has_the_size_of_its_measured_usage() -> Result<()> {
     let resources = json!({"requests": {"cpu": "10m", "memory": "10Mi"}});
     let flags = ["--memory-mib=300", "--cpu-millicores=200"];
     let pod = json!({"containers": [container("app", &flags, &resources)]});
-    cluster.deploy("steady", 2, pod).await?;
+    cluster.deploy("steady", 2, &pod).await?;
     let policy = json!({"containerName": "*"});
     cluster
         .autoscale("steady", "InPlaceOrRecreate", policy)
