@@ -64,7 +64,7 @@ async fn an_hpa_scales_by_measured_cpu_next_to_the_suite() -> Result<()> {
 }
 
 /// An EHPA for the Deployment of its name, which predicts CPU.
-fn ehpa(name: &str, crons: Value) -> Value {
+fn ehpa(name: &str, crons: &Value) -> Value {
     let algorithm = json!({
         "algorithmType": "dsp",
         "dsp": {"sampleInterval": "60s", "historyLength": "3d"},
@@ -92,13 +92,11 @@ fn open_window() -> Result<Value> {
 
 /// Seconds from the creation of a pod until its kubelet reported it ready.
 fn ready_after(pod: &Pod) -> Result<i64> {
-    let conditions = pod
+    let mut conditions = pod
         .status
         .iter()
         .flat_map(|it| it.conditions.iter().flatten());
-    let ready = conditions
-        .filter(|it| it.type_ == "Ready" && it.status == "True")
-        .next();
+    let ready = conditions.find(|it| it.type_ == "Ready" && it.status == "True");
     let ready = ready.and_then(|it| it.last_transition_time.as_ref());
     let created = pod.metadata.creation_timestamp.as_ref();
     let (created, ready) = created.zip(ready).context("it is not ready")?;
@@ -112,7 +110,9 @@ async fn the_measured_time_until_pods_are_ready_is_the_kubelets() -> Result<()> 
     };
     let flag = format!("--ready-after-seconds={SLOW_SECONDS}");
     cluster.deploy("slow", 1, pods(&[&flag])).await?;
-    cluster.create::<Ehpa>(ehpa("slow", open_window()?)).await?;
+    cluster
+        .create::<Ehpa>(ehpa("slow", &open_window()?))
+        .await?;
     cluster.all_available("slow", 3).await?;
     let pods = cluster.pods_of("slow").await?;
     let times: Vec<i64> = pods.iter().map(ready_after).collect::<Result<_>>()?;
@@ -134,7 +134,7 @@ async fn a_predicted_load_gets_pods_that_are_ready() -> Result<()> {
         return Ok(());
     };
     cluster.deploy("ahead", 1, pods(&[])).await?;
-    cluster.create::<Ehpa>(ehpa("ahead", json!([]))).await?;
+    cluster.create::<Ehpa>(ehpa("ahead", &json!([]))).await?;
     cluster
         .when::<Prediction>("ehpa-ahead", "it is made", |_| true)
         .await?;

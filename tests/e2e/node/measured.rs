@@ -37,7 +37,7 @@ impl Amount {
 }
 
 impl Fixture {
-    /// Usage of a pod's first container in metrics.k8s.io; an error while there is none.
+    /// Usage of a pod's first container in metrics.k8s.io; an error before the first.
     pub(crate) async fn usage(&self, pod: &Pod) -> Result<Amount> {
         let path = format!(
             "/apis/metrics.k8s.io/v1beta1/namespaces/{}/pods/{}",

@@ -139,7 +139,7 @@ pub(crate) fn processes_of(pod: &Pod) -> Result<Vec<u32>> {
     Ok(found)
 }
 
-/// What users have of the suite is there, as before.
+/// Checks that users have of the suite what they had before.
 pub(crate) async fn nothing_is_lost(
     cluster: &Fixture,
     settled: &Settled<'_>,
