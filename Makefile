@@ -97,6 +97,10 @@ bench-memory: ## peak memory of each program when it starts among 10,000 large o
 	cargo build --locked --release -p webhook -p adapter -p updater -p recommender --bins
 	PLIMSOLL_HOSTILE_OBJECTS=10000 cargo test -q --locked --release -p e2e --test memory -- --nocapture --test-threads=1
 
+bench-node: ## processor time and memory of each program in a container of a real node, with 50 pods of 25 VPA objects, over ten minutes (MINUTES=N; needs root)
+	cargo build --locked --release --workspace --bins
+	PLIMSOLL_NODE_MINUTES=$(or $(MINUTES),10) cargo test -q --locked --release -p e2e --test node -- --nocapture cost::
+
 bench-scale: ## recommender, updater and webhook on a real control plane with 10,000 VPA objects (VPAS=N) and twice as many pods; BEFORE names an earlier recommender to compare
 	cargo build --locked --release --workspace --bins
 	target/release/scale

@@ -2,6 +2,7 @@
 //! act counts here when its effect is seen in the container.
 
 mod chaos;
+mod cost;
 mod failures;
 mod fixture;
 mod heal_times;
