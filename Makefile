@@ -82,9 +82,9 @@ bench-latency: ## time from an OOM kill to the new target and to the larger pod,
 	PLIMSOLL_LATENCY=1 cargo test -q --locked --release -p e2e --test oom_kills -- --nocapture --test-threads=1
 	PLIMSOLL_LATENCY=1 cargo test -q --locked --release -p e2e --test e2e -- --nocapture --test-threads=1 kill_switch an_oom_kill_is_seen
 
-bench-node: ## on a real kubelet: time from an OOM kill to usable memory, by shape of the pod and method
+bench-node: ## on a real kubelet: time from an OOM kill to usable memory; processor time and memory of the programs over ten minutes with 50 pods (MINUTES=N; needs root)
 	cargo build --locked --release --workspace --bins
-	PLIMSOLL_LATENCY=1 cargo test --locked --release -p e2e --test node -- --nocapture --test-threads=1 usable_memory
+	PLIMSOLL_LATENCY=1 PLIMSOLL_NODE_MINUTES=$(or $(MINUTES),10) cargo test -q --locked --release -p e2e --test node -- --nocapture --test-threads=1 heal_times:: cost::
 
 bench-webhook: ## latency, throughput and processor time per review of the webhook over TLS, with a pod matched among 10,000 VPA objects
 	cargo bench --locked -p webhook --bench load
@@ -96,10 +96,6 @@ bench-adapter: ## latency, throughput and memory of the adapter over TLS, with t
 bench-memory: ## peak memory of each program when it starts among 10,000 large objects of each kind (some 100 GB of lists; takes a while)
 	cargo build --locked --release -p webhook -p adapter -p updater -p recommender --bins
 	PLIMSOLL_HOSTILE_OBJECTS=10000 cargo test -q --locked --release -p e2e --test memory -- --nocapture --test-threads=1
-
-bench-node: ## processor time and memory of each program in a container of a real node, with 50 pods of 25 VPA objects, over ten minutes (MINUTES=N; needs root)
-	cargo build --locked --release --workspace --bins
-	PLIMSOLL_NODE_MINUTES=$(or $(MINUTES),10) cargo test -q --locked --release -p e2e --test node -- --nocapture cost::
 
 bench-scale: ## recommender, updater and webhook on a real control plane with 10,000 VPA objects (VPAS=N) and twice as many pods; BEFORE names an earlier recommender to compare
 	cargo build --locked --release --workspace --bins

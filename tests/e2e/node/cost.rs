@@ -74,7 +74,7 @@ async fn processor_time_and_memory_of_the_programs_in_containers() -> Result<()>
     for number in 0..DEPLOYMENTS {
         let name = format!("app-{number}");
         let pod = json!({"containers": [container("app", &["--memory-mib=5"], &resources)]});
-        cluster.deploy(&name, 2, pod).await?;
+        cluster.deploy(&name, 2, &pod).await?;
         let policy = json!({"containerName": "*"});
         cluster
             .autoscale(&name, "InPlaceOrRecreate", policy)

@@ -39,7 +39,7 @@ async fn an_hpa_scales_by_measured_cpu_next_to_the_suite() -> Result<()> {
     };
     // One pod uses one and a half of its request, and those that are added use nothing: with three,
     // the average is the target.
-    cluster.deploy("busy", 1, pods(&[])).await?;
+    cluster.deploy("busy", 1, &pods(&[])).await?;
     cluster
         .set(&cluster.pod("busy").await?, "cpu-millicores=150")
         .await?;
@@ -109,7 +109,7 @@ async fn the_measured_time_until_pods_are_ready_is_the_kubelets() -> Result<()> 
         return Ok(());
     };
     let flag = format!("--ready-after-seconds={SLOW_SECONDS}");
-    cluster.deploy("slow", 1, pods(&[&flag])).await?;
+    cluster.deploy("slow", 1, &pods(&[&flag])).await?;
     cluster
         .create::<Ehpa>(ehpa("slow", &open_window()?))
         .await?;
@@ -133,7 +133,7 @@ async fn a_predicted_load_gets_pods_that_are_ready() -> Result<()> {
     let Some(cluster) = Fixture::new("ahead").await? else {
         return Ok(());
     };
-    cluster.deploy("ahead", 1, pods(&[])).await?;
+    cluster.deploy("ahead", 1, &pods(&[])).await?;
     cluster.create::<Ehpa>(ehpa("ahead", &json!([]))).await?;
     cluster
         .when::<Prediction>("ehpa-ahead", "it is made", |_| true)
