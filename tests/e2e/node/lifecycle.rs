@@ -28,11 +28,13 @@ async fn with_pod(name: &str) -> Result<(Sandbox, Record)> {
         .await?;
     await_condition(pods, "load", conditions::is_pod_running()).await?;
     let record = sandbox.record()?;
-    let left = left_of(name, &record)?;
-    ensure!(
-        left.iter().any(|it| it.contains("cgroup")) && left.iter().any(|it| it.contains("load")),
-        "it is not seen while it runs: {left:?}"
-    );
+    eventually("the sandbox is seen while it runs", async || {
+        let left = left_of(name, &record)?;
+        let has = |what: &str| left.iter().any(|it| it.starts_with(what));
+        ensure!(has("cgroup") && has("process /load"), "{left:?}");
+        Ok(())
+    })
+    .await?;
     Ok((sandbox, record))
 }
 
