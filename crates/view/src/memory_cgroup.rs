@@ -1,15 +1,18 @@
 //! The memory limit of a pod's cgroup, and resizes that did not reach it.
 //!
 //! The kubelet sets it where each container has a memory limit: to their sum. It writes it when it
-//! starts the pod, and when it resizes a container that runs. A resize of a stopped container
-//! changes that container's own cgroup at its next start, but not the pod's: the kernel goes on
+//! starts the pod, and when it resizes a container that runs, also if the resize restarts it. A
+//! resize of a stopped container changes that container's own cgroup at its next start, but not the pod's: the kernel goes on
 //! killing at the old sum (kubelet 1.36.3). With a memory limit for the pod as a whole, resizes of
 //! containers do not concern the pod's cgroup.
 
 use k8s_openapi::api::core::v1;
 use model::{Memory, Quantity};
 
-use crate::pod::{Container, ContainerState, Pod};
+use crate::pod::{Container, ContainerState, Pod, Termination};
+
+/// Policy of a resize.
+const RESTARTS: &str = "RestartContainer";
 
 /// The memory limit of a pod's cgroup.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub struct MemoryCgroup {
     /// Containers whose limits it does not have yet, with the memory that it has for them. Empty
     /// before a second state of the pod is observed.
     pub outdated: Vec<MemoryInEffect>,
+    /// Names of the containers that a resize of memory restarts.
+    pub restarted: Box<[String]>,
 }
 
 /// The memory of a container that its pod's cgroup still has.
@@ -43,9 +48,15 @@ impl MemoryCgroup {
         let mut containers = spec.containers.iter().chain(init);
         let is_sum = limit(spec.resources.as_ref()).is_none()
             && containers.all(|container| limit(container.resources.as_ref()).is_some());
+        let restarts = |container: &&v1::Container| {
+            let mut policies = container.resize_policy.iter().flatten();
+            policies.any(|it| it.resource_name == "memory" && it.restart_policy == RESTARTS)
+        };
+        let restarted = spec.containers.iter().filter(restarts);
         Self {
             is_sum,
             outdated: Vec::new(),
+            restarted: restarted.map(|it| it.name.clone()).collect(),
         }
     }
 
@@ -55,7 +66,8 @@ impl MemoryCgroup {
     }
 
     /// The state after `old`, the pod's previous one. A resize of a running container brings all
-    /// limits into effect. One between two runs, or of a stopped container, does not.
+    /// limits into effect, also if it ends the run. One between two runs, or of a stopped container,
+    /// does not.
     pub(crate) fn after(old: &Pod, new: &Pod) -> Self {
         let is_sum = new.memory_cgroup.is_sum;
         let pairs = new.containers.iter().filter_map(|after| {
@@ -65,7 +77,11 @@ impl MemoryCgroup {
         let mut resized = pairs
             .clone()
             .filter(|(before, after)| before.limits.memory != after.limits.memory);
-        let outdated = if !is_sum || resized.any(|(before, after)| same_run(before, after)) {
+        let restarted = &new.memory_cgroup.restarted;
+        let is_in_effect = |(before, after): (&Container, &Container)| {
+            same_run(before, after) || (restarted.contains(&after.name) && !was_killed(after))
+        };
+        let outdated = if !is_sum || resized.any(is_in_effect) {
             Vec::new()
         } else {
             let outdated = |(before, after): (&Container, &Container)| {
@@ -75,7 +91,11 @@ impl MemoryCgroup {
             };
             pairs.filter_map(outdated).collect()
         };
-        Self { is_sum, outdated }
+        Self {
+            is_sum,
+            outdated,
+            restarted: restarted.clone(),
+        }
     }
 }
 
@@ -97,6 +117,18 @@ fn same_run(before: &Container, after: &Container) -> bool {
     before.state == ContainerState::Running
         && after.state == ContainerState::Running
         && before.restart_count == after.restart_count
+}
+
+/// Whether the last run of a container ended by an OOM kill, not by a resize that restarts it.
+fn was_killed(container: &Container) -> bool {
+    let end = match container.status.as_ref().map(|status| &status.state) {
+        Some(ContainerState::Terminated(end)) => Some(end),
+        _ => container
+            .status
+            .as_ref()
+            .and_then(|status| status.last_termination.as_ref()),
+    };
+    end.is_some_and(Termination::is_oom_kill)
 }
 
 #[cfg(test)]
@@ -172,6 +204,32 @@ mod tests {
         check(&twice, 64);
         check(&[(64, 0, false), (32, 1, true)], 32);
         check(&[(64, 0, false), (128, 1, true), (64, 2, true)], 64);
+    }
+
+    #[test]
+    fn a_resize_that_restarts_the_container_reaches_the_pod() {
+        let check = |is_running: bool, reason: &str, is_outdated: bool| {
+            let mut table = Table::default();
+            for (mib, restarts, is_running) in [(64, 0, true), (128, 1, is_running)] {
+                let mut pod = pod(mib, restarts, is_running);
+                pod["spec"]["containers"][0]["resizePolicy"] =
+                    json!([{"resourceName": "memory", "restartPolicy": "RestartContainer"}]);
+                let status = &mut pod["status"]["containerStatuses"][0];
+                for state in ["state", "lastState"] {
+                    if let Some(end) = status[state].get_mut("terminated") {
+                        end["reason"] = json!(reason);
+                    }
+                }
+                table.apply(Arc::new(parse(pod)));
+            }
+            let last = table.iter().next().expect("a pod");
+            let outdated = !last.memory_cgroup.outdated.is_empty();
+            assert_eq!(outdated, is_outdated, "{is_running} {reason}");
+        };
+        check(true, "Completed", false);
+        check(false, "Error", false);
+        check(true, "OOMKilled", true);
+        check(false, "OOMKilled", true);
     }
 
     #[test]

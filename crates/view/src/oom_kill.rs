@@ -15,8 +15,6 @@ use model::Memory;
 use crate::pod::{Container, ContainerState, ContainerStatus, Pod, Sidecar, Termination};
 use crate::table::ObjectKey;
 
-const OOM_KILLED: &str = "OOMKilled";
-
 /// One OOM kill of a container, or its eviction under memory pressure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OomKill {
@@ -90,7 +88,7 @@ fn ends<'a>(
     let earlier = earlier.map(|end| (end, before.unwrap_or(after).requested));
     let just_now = just_now.map(|end| (end, after.requested));
     let kills = earlier.into_iter().chain(just_now);
-    let kills = kills.filter(|(end, _)| end.reason == OOM_KILLED);
+    let kills = kills.filter(|(end, _)| end.is_oom_kill());
     kills.filter_map(|(end, memory)| Some((end.finished_at?, memory)))
 }
 

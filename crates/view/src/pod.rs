@@ -286,6 +286,11 @@ impl ContainerStatus {
 }
 
 impl Termination {
+    /// Whether the kernel killed the container since it had too little memory.
+    pub(crate) fn is_oom_kill(&self) -> bool {
+        self.reason == "OOMKilled"
+    }
+
     fn from_k8s(state: v1::ContainerStateTerminated) -> Self {
         Self {
             reason: state.reason.unwrap_or_default(),

@@ -171,7 +171,7 @@ impl ClusterModel {
             requests: None,
             memory_cgroup: view::MemoryCgroup {
                 is_sum: is_limited,
-                outdated: Vec::new(),
+                ..view::MemoryCgroup::default()
             },
             placement: None,
             running: Some(Arc::new(running)),
