@@ -114,6 +114,9 @@ pub enum ActionReason {
     QuickOom,
     /// A container was OOM killed after a resize took memory from it. It gets its memory back.
     Revert,
+    /// The kubelet does not lower the memory limit below the usage. The resize of memory is given
+    /// up, so that the kubelet carries out the rest.
+    MemoryInUse,
     /// A CPU startup boost is over.
     BoostExpired,
     /// A request is below the lower bound, above the upper bound, or missing.
@@ -134,6 +137,7 @@ impl ActionReason {
         match self {
             Self::QuickOom => "quick_oom",
             Self::Revert => "oom_after_resize",
+            Self::MemoryInUse => "memory_in_use",
             Self::BoostExpired => "startup_boost_over",
             Self::OutsideBounds => "outside_bounds",
             Self::Drift => "difference_from_target",
@@ -212,6 +216,8 @@ pub enum SkipReason {
     KnownInfeasible,
     /// The resize was requested, and the kubelet has not completed it.
     ResizePending,
+    /// The kubelet does not lower the memory limit below the usage.
+    MemoryInUse,
     /// The resize would change the pod's quality of service class.
     QosClass,
     /// The API server rejected the same resize.
@@ -236,7 +242,7 @@ pub enum SkipReason {
 
 impl SkipReason {
     /// All reasons.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::TooFewReplicas,
         Self::EvictionTolerance,
         Self::DisruptionBudget,
@@ -248,6 +254,7 @@ impl SkipReason {
         Self::EvictionRequirements,
         Self::KnownInfeasible,
         Self::ResizePending,
+        Self::MemoryInUse,
         Self::QosClass,
         Self::ResizeRejected,
         Self::RecentlyReverted,

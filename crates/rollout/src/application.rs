@@ -271,6 +271,10 @@ fn skip_sentence(reason: SkipReason) -> (&'static str, &'static str) {
             reasons::RESIZE_PENDING,
             "the kubelet has not completed the resize yet",
         ),
+        SkipReason::MemoryInUse => (
+            reasons::MEMORY_IN_USE,
+            "the kubelet does not lower the memory limit below the usage",
+        ),
         SkipReason::QosClass => (reasons::QOS_CLASS, "a resize would change the QoS class"),
         SkipReason::ResizeRejected => (
             reasons::RESIZE_REJECTED,
@@ -278,7 +282,7 @@ fn skip_sentence(reason: SkipReason) -> (&'static str, &'static str) {
         ),
         SkipReason::RecentlyReverted => (
             reasons::RECENTLY_REVERTED,
-            "OOM killed after a resize, so the memory is kept for a while",
+            "more memory was needed after a resize, so it is kept for a while",
         ),
         SkipReason::RollingUpdatePending => (
             reasons::ROLLING_UPDATE_PENDING,

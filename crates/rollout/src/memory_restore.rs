@@ -113,6 +113,15 @@ fn reduced_memory(before: Option<&ResourceList>, after: &ResourceList) -> Resour
     only_memory(before.filter(|before| after.is_some_and(|after| after < before)))
 }
 
+fn without_memory(list: &ResourceList) -> ResourceList {
+    let others = list
+        .iter()
+        .filter(|(name, _)| **name != ResourceName::Memory);
+    others
+        .map(|(name, quantity)| (name.clone(), quantity.clone()))
+        .collect()
+}
+
 fn only_memory(quantity: Option<&model::Quantity>) -> ResourceList {
     let memory = quantity.map(|quantity| (ResourceName::Memory, quantity.clone()));
     memory.into_iter().collect()
@@ -149,6 +158,33 @@ pub(super) fn sizes_to_restore(
         })
         .collect();
     sizes.iter().any(Option::is_some).then_some(sizes)
+}
+
+/// The sizes that give up a resize of memory that the kubelet does not carry out, so that it carries
+/// out the rest: the memory in effect. `None` if there is nothing else to carry out.
+pub(super) fn sizes_in_effect(running: &Running) -> Option<DesiredSizes> {
+    let mut has_others = false;
+    let sizes = running.containers.iter().map(|container| {
+        let [requests, limits] = container.reported.as_ref()?;
+        let asked = |list: &Option<ResourceList>| without_memory(list.as_ref().unwrap_or(&NOTHING));
+        has_others |= asked(&container.requests) != without_memory(requests)
+            || asked(&container.limits) != without_memory(limits);
+        Some(ContainerSize {
+            requests: only_memory(requests.get(&ResourceName::Memory)),
+            limits: only_memory(limits.get(&ResourceName::Memory)),
+            ..ContainerSize::default()
+        })
+    });
+    let sizes = sizes.collect();
+    has_others.then_some(sizes)
+}
+
+/// Takes memory out of sizes.
+pub(super) fn keep_memory(sizes: &mut DesiredSizes) {
+    for size in sizes.iter_mut().flatten() {
+        size.requests = without_memory(&size.requests);
+        size.limits = without_memory(&size.limits);
+    }
 }
 
 /// Whether a resize reduces the memory of a container.

@@ -13,6 +13,11 @@ const DEFERRED_TIMEOUT: Duration = Duration::from_mins(5);
 /// The longest time for which a resize may be in progress.
 const IN_PROGRESS_TIMEOUT: Duration = Duration::from_hours(1);
 
+/// Beginnings and part of the kubelet's errors about the memory that a program holds.
+const LOWERS_MEMORY: &str = "cannot decrease memory limits: ";
+const USAGE_UNREADABLE: &str = "unable to read memory usage";
+const BELOW_USAGE: &str = "below current usage";
+
 /// The status of a resize.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ResizeStatus {
@@ -24,6 +29,9 @@ pub(super) enum ResizeStatus {
     Infeasible,
     /// The kubelet carries it out.
     InProgress,
+    /// The kubelet does not lower a memory limit while the program holds more than the new one. It
+    /// changes nothing else of the pod meanwhile, and tries again for ever.
+    MemoryInUse,
     /// The kubelet reports an error.
     Failed,
     /// The condition has an unknown reason.
@@ -58,17 +66,32 @@ impl ResizeStatus {
                 }),
             ) => match (reason.as_str(), message.as_str()) {
                 ("", "") => Self::InProgress,
-                ("Error", _) => Self::Failed,
+                ("Error", message) => Self::after_error(message),
                 _ => Self::Other,
             },
             (None, None) => Self::Other,
         }
     }
 
+    /// The status by the kubelet's error. It looks at the usage before it lowers a memory limit.
+    ///
+    /// Source: `validateMemoryResizeAction` of Kubernetes 1.36.
+    fn after_error(message: &str) -> Self {
+        let lacks_usage =
+            message.starts_with(LOWERS_MEMORY) || message.starts_with(USAGE_UNREADABLE);
+        if message.starts_with(LOWERS_MEMORY) && message.contains(BELOW_USAGE) {
+            Self::MemoryInUse
+        } else if lacks_usage {
+            Self::InProgress
+        } else {
+            Self::Failed
+        }
+    }
+
     /// Whether an eviction replaces the resize after this time.
     pub(super) fn has_timed_out(self, waited: Duration) -> bool {
         match self {
-            Self::NotResizing => false,
+            Self::NotResizing | Self::MemoryInUse => false,
             Self::Deferred => waited > DEFERRED_TIMEOUT,
             Self::InProgress => waited > IN_PROGRESS_TIMEOUT,
             Self::Infeasible | Self::Failed | Self::Other => true,
@@ -80,7 +103,43 @@ impl ResizeStatus {
         match self {
             Self::Deferred => Some(DEFERRED_TIMEOUT),
             Self::InProgress => Some(IN_PROGRESS_TIMEOUT),
-            Self::NotResizing | Self::Infeasible | Self::Failed | Self::Other => None,
+            Self::NotResizing
+            | Self::MemoryInUse
+            | Self::Infeasible
+            | Self::Failed
+            | Self::Other => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(message: &str, expected: ResizeStatus) {
+        assert_eq!(ResizeStatus::after_error(message), expected, "{message}");
+    }
+
+    #[test]
+    fn errors_about_usage_are_no_failures() {
+        // As kubelet 1.36.3 writes them.
+        check(
+            "cannot decrease memory limits: [attempting to set pod memory limit (104857600) below \
+             current usage (211365888), attempting to set container \"app\" memory limit \
+             (104857600) below current usage (211365888)]",
+            ResizeStatus::MemoryInUse,
+        );
+        check(
+            "cannot decrease memory limits: missing pod memory usage",
+            ResizeStatus::InProgress,
+        );
+        check(
+            "unable to read memory usage for pod \"web-0_default(1)\"",
+            ResizeStatus::InProgress,
+        );
+        check(
+            "failed to notify runtime for UpdatePodSandboxResources",
+            ResizeStatus::Failed,
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! The choice between an in-place resize, waiting, and an eviction.
 //!
-//! Source: upstream `pkg/updater/restriction/pods_inplace_restriction.go` (`CanInPlaceUpdate`). One
-//! difference: where the decision is `Deferred`, upstream resizes in the mode `InPlace` all the
-//! same.
+//! Source: upstream `pkg/updater/restriction/pods_inplace_restriction.go` (`CanInPlaceUpdate`). Two
+//! differences: where the decision is `Deferred`, upstream resizes in the mode `InPlace` all the
+//! same; and upstream evicts a pod whose memory limit the kubelet does not lower below its usage.
 
 use std::time::Duration;
 
@@ -64,6 +64,8 @@ impl InPlaceRequest<'_> {
         match ResizeStatus::of(self.running) {
             ResizeStatus::NotResizing => {}
             ResizeStatus::Infeasible if in_place_only => return InPlaceDecision::Infeasible,
+            // The replacement of a pod that needs its memory would be OOM killed.
+            ResizeStatus::MemoryInUse => return InPlaceDecision::Deferred,
             _ if in_place_only => return InPlaceDecision::Deferred,
             resizing => {
                 let may_go = group.allows(Disruption::Eviction, self.availability);
@@ -96,7 +98,10 @@ pub(super) fn may_evict(
 ) -> bool {
     let resizing = ResizeStatus::of(running);
     let waits = availability != PodAvailability::Pending
-        && resizing != ResizeStatus::NotResizing
+        && !matches!(
+            resizing,
+            ResizeStatus::NotResizing | ResizeStatus::MemoryInUse
+        )
         && !resizing.has_timed_out(resizing_for);
     !waits && group.is_some_and(|group| group.allows(Disruption::Eviction, availability))
 }

@@ -69,11 +69,14 @@ pub(super) const RESIZE_PENDING: &str = "ResizePending";
 /// Reason of `Applied` of a VPA: the API server rejected the resize.
 pub(super) const RESIZE_REJECTED: &str = "ResizeRejected";
 
+/// Reason of `Applied` of a VPA: the kubelet does not lower the memory limit below the usage.
+pub(super) const MEMORY_IN_USE: &str = "MemoryInUse";
+
 /// Reason of `Applied` of a VPA: a resize would change the quality-of-service class.
 pub(super) const QOS_CLASS: &str = "QosClass";
 
 /// Reason of `Applied` of a VPA: memory is kept for a while after an OOM kill that followed a
-/// resize.
+/// resize, or after a resize below the usage.
 pub(super) const RECENTLY_REVERTED: &str = "RecentlyReverted";
 
 /// Reason of `Applied` of a VPA: a rolling update is under way or recent.

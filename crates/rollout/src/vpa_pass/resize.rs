@@ -59,7 +59,7 @@ impl VpaPass<'_> {
             Some(_) => return Err(SkipReason::ResizePending),
             None => {}
         }
-        let resize = if self.is_boosted(member) {
+        let mut resize = if self.is_boosted(member) {
             Resize::new(member.running, self.memory_sizes(member))
         } else {
             self.desired_resize(member)
@@ -68,9 +68,19 @@ impl VpaPass<'_> {
         if protected_for.is_some() && memory_restore::reduces_memory(member.running, &resize.sizes)
         {
             self.recheck_in(protected_for);
-            return Err(SkipReason::RecentlyReverted);
+            memory_restore::keep_memory(&mut resize.sizes);
+            resize = Resize::new(member.running, resize.sizes);
+            if !resize.is_change {
+                return Err(SkipReason::RecentlyReverted);
+            }
         }
         let resizing = ResizeStatus::of(member.running);
+        if resizing == ResizeStatus::MemoryInUse
+            && !resize.is_change
+            && let Some(sizes) = memory_restore::sizes_in_effect(member.running)
+        {
+            return self.keep_memory(candidate, sizes, builder);
+        }
         match self
             .in_place_request(member, resize.disruption)
             .decide(self.context.settings)
@@ -89,17 +99,16 @@ impl VpaPass<'_> {
                 Err(SkipReason::KnownInfeasible)
             }
             // A resize that waits or failed for another recommendation does not bar the present one.
-            InPlaceDecision::Deferred
-                if self.mode == EffectiveUpdateMode::InPlace
-                    && resizing != ResizeStatus::NotResizing
-                    && resize.is_change =>
-            {
+            InPlaceDecision::Deferred if self.is_replaceable(resizing) && resize.is_change => {
                 let allows = |group: &Group| group.allows(resize.disruption, member.availability);
                 if self.group(member).is_some_and(allows) {
                     self.resize(candidate, &resize, builder)
                 } else {
                     Err(SkipReason::EvictionTolerance)
                 }
+            }
+            InPlaceDecision::Deferred if resizing == ResizeStatus::MemoryInUse => {
+                Err(SkipReason::MemoryInUse)
             }
             InPlaceDecision::Deferred if self.rolls_instead(member, resizing) => {
                 self.evict(candidate, builder)
@@ -121,6 +130,15 @@ impl VpaPass<'_> {
                 }
                 Err(SkipReason::ResizePending)
             }
+        }
+    }
+
+    /// Whether another recommendation replaces a resize with this status at once.
+    fn is_replaceable(&self, resizing: ResizeStatus) -> bool {
+        match resizing {
+            ResizeStatus::NotResizing => false,
+            ResizeStatus::MemoryInUse => true,
+            _ => self.mode == EffectiveUpdateMode::InPlace,
         }
     }
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use model::Recommendation;
 
 use super::resize::{REFUSED_PAUSE, Resize};
-use super::{EPSILON, Member, VpaPass};
+use super::{Candidate, EPSILON, Member, VpaPass};
 use crate::action::{Action, ActionKind, ActionReason, Skip, SkipReason};
 use crate::plan_builder::PlanBuilder;
+use crate::resize_patch::DesiredSizes;
 use crate::resize_status::ResizeStatus;
 use crate::size_change::SizeChange;
-use crate::{memory_restore, proven_acts, resize_patch, startup_boost};
+use crate::{memory_restore, proven_acts, qos, resize_patch, startup_boost};
 
 impl VpaPass<'_> {
     /// Ends the startup boost of a pod whose boost is over.
@@ -62,6 +63,37 @@ impl VpaPass<'_> {
             SizeChange::to_sizes(member.running, &resize.sizes, &Recommendation::default());
         let reason = ActionReason::BoostExpired;
         Some(self.action(member, kind, reason, resize.disruption, changes))
+    }
+
+    /// Gives up the memory of a resize, so that the kubelet carries out the rest of it.
+    pub(super) fn keep_memory(
+        &mut self,
+        candidate: &Candidate,
+        sizes: DesiredSizes,
+        builder: &mut PlanBuilder,
+    ) -> Result<Action, SkipReason> {
+        let member = candidate.member;
+        let resize = Resize::new(member.running, sizes);
+        let patch = resize_patch::patch(member.running, &resize.sizes);
+        let is_rejected = self
+            .context
+            .state
+            .rejected_ago(&member.pod.uid, &patch, self.context.now)
+            .is_some();
+        if is_rejected || qos::would_change(member.running, &resize.sizes) {
+            return Err(SkipReason::MemoryInUse);
+        }
+        self.check_backoff(member, builder)?;
+        self.reserve(member, resize.disruption, builder)?;
+        let kind = ActionKind::Resize {
+            patch,
+            annotations: memory_restore::annotation_changes(self.context.now),
+            attempt: self.attempt(member.running),
+        };
+        let changes =
+            SizeChange::to_sizes(member.running, &resize.sizes, &candidate.recommendation);
+        let reason = ActionReason::MemoryInUse;
+        Ok(self.action(member, kind, reason, resize.disruption, changes))
     }
 
     /// Restores the memory of pods that were OOM killed after a resize. Returns the other pods.

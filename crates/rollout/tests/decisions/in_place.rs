@@ -1,6 +1,7 @@
 //! In-place resizes, and the actions after deferred, infeasible or rejected ones.
 
 mod limit_modes;
+mod memory_in_use;
 mod preemption;
 mod restore;
 

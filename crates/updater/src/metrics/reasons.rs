@@ -28,6 +28,7 @@ pub(super) fn skipped(reason: SkipReason) -> &'static str {
         SkipReason::EvictionRequirements => "requirements",
         SkipReason::KnownInfeasible => "known_infeasible",
         SkipReason::ResizePending => "resize_pending",
+        SkipReason::MemoryInUse => "memory_in_use",
         SkipReason::QosClass => "qos_class",
         SkipReason::ResizeRejected => "resize_rejected",
         SkipReason::RecentlyReverted => "reverted",
