@@ -75,7 +75,9 @@ impl<'a> Settled<'a> {
         let evictions = events
             .iter()
             .filter(|it| it["reason"] == "EvictedByVPA")
-            .map(|it| it["regarding"]["name"].to_string());
+            .filter_map(|it| it["regarding"]["name"].as_str())
+            .filter(|pod| pod.starts_with(NAME))
+            .map(str::to_owned);
         Ok(Sized {
             pods,
             target: cluster.recommended(NAME, "target").await?,
