@@ -12,8 +12,9 @@ use e2e::{
     real_node, target,
 };
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Pod;
-use kube::{Client, ResourceExt as _};
+use k8s_openapi::api::core::v1::{self as kind, Pod};
+use kube::api::{DeleteParams, ListParams};
+use kube::{Api, Client, ResourceExt};
 use sandbox::Sandbox;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -28,6 +29,7 @@ const VALUES: &[&str] = &[
     "recommender.pod.extraArgs[1]=--pod-recommendation-min-memory-mb=10",
     "updater.pod.extraArgs[0]=--settling-time=0s",
     "updater.pod.extraArgs[1]=--updater-interval=2s",
+    r"featureGates=InPlace=true\,CPUStartupBoost=true",
 ];
 
 static INSTALLED: Turns<()> = Turns::new();
@@ -35,6 +37,8 @@ static INSTALLED: Turns<()> = Turns::new();
 /// A namespace of a cluster with a real node on which the suite is installed.
 pub(crate) struct Fixture {
     own: Namespace,
+    /// Name of the sandbox.
+    pub(crate) sandbox: String,
     _turn: Turn<()>,
 }
 
@@ -64,12 +68,18 @@ impl Fixture {
             return Ok(None);
         };
         let turn = INSTALLED.alone(async || install_in(sandbox).await).await?;
+        end_earlier_tests(&sandbox.client().await?).await?;
         Self::with(sandbox, prefix, turn).await.map(Some)
     }
 
     async fn with(sandbox: &Sandbox, prefix: &str, turn: Turn<()>) -> Result<Self> {
         let own = Namespace::new(sandbox.client().await?, prefix).await?;
-        Ok(Self { own, _turn: turn })
+        let sandbox = sandbox.name().to_owned();
+        Ok(Self {
+            own,
+            sandbox,
+            _turn: turn,
+        })
     }
 
     /// Creates a Deployment, and waits until its pods are available.
@@ -214,6 +224,28 @@ pub(crate) fn container(name: &str, flags: &[&str], resources: &Value) -> Value 
         "readinessProbe": {"httpGet": {"path": "/ready", "port": 8080}, "periodSeconds": 1},
         "resources": resources,
     })
+}
+
+/// Deletes the namespaces of tests that are over, whose pods have room on the node.
+async fn end_earlier_tests(client: &Client) -> Result<()> {
+    let namespaces: Api<kind::Namespace> = Api::all(client.clone());
+    let is_of_test =
+        |name: &String| name != SYSTEM && name != "default" && !name.starts_with("kube-");
+    for namespace in namespaces.list(&ListParams::default()).await? {
+        let name = namespace.name_any();
+        if is_of_test(&name) && namespace.metadata.deletion_timestamp.is_none() {
+            namespaces.delete(&name, &DeleteParams::default()).await?;
+        }
+    }
+    let pods: Api<Pod> = Api::all(client.clone());
+    eventually("the pods of earlier tests are gone", async || {
+        let pods = pods.list(&ListParams::default()).await?.items;
+        let mut left = pods.iter().filter_map(ResourceExt::namespace);
+        let left = left.find(is_of_test);
+        ensure!(left.is_none(), "{left:?} has pods");
+        Ok(())
+    })
+    .await
 }
 
 async fn install_in(sandbox: &Sandbox) -> Result<()> {

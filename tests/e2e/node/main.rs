@@ -1,17 +1,22 @@
 //! The suite on a real node: a kubelet, containerd and containers that use CPU and memory for real. An
 //! act counts here when its effect is seen in the container.
 
+mod cgroups;
 mod chaos;
 mod cost;
+mod evictions;
 mod failures;
 mod fixture;
 mod heal_times;
 mod horizontal;
+mod in_place;
 mod installation;
 mod lifecycle;
 mod measured;
 mod oom_heal;
 mod pressure;
+mod recommendation;
 mod replaced;
 mod settled;
 mod sizes;
+mod workload;

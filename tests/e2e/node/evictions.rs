@@ -1,0 +1,85 @@
+//! Evictions of pods that take long to end or to serve, as a kubelet ends and starts them.
+
+use anyhow::{Result, ensure};
+use e2e::{AvailabilityWatch, eventually};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+use super::cgroups::{Applied, have};
+use super::fixture::Fixture;
+use super::workload::{amount, pod_of, resources};
+
+const REPLICAS: usize = 4;
+/// The default eviction tolerance: half.
+const TOLERATED: usize = 2;
+
+/// Pods of an app that are not being deleted.
+async fn live(cluster: &Fixture, app: &str) -> Result<Vec<Pod>> {
+    let mut pods = cluster.pods_of(app).await?;
+    pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
+    Ok(pods)
+}
+
+/// Replaces all pods of an app by larger ones, in the mode `Recreate`. Returns the smallest number
+/// of available pods meanwhile.
+async fn replace(cluster: &Fixture, app: &str, pod: Value) -> Result<usize> {
+    cluster.deploy(app, REPLICAS, &pod).await?;
+    let watching = AvailabilityWatch::of(cluster.typed()).await?;
+    cluster
+        .size_to(app, "Recreate", &amount(["20m", "100Mi"]))
+        .await?;
+    let new = eventually("all pods are replaced", async || {
+        let pods = live(cluster, app).await?;
+        let is_new = |pod: &Pod| {
+            let spec = json!(pod.spec);
+            spec["containers"][0]["resources"]["requests"]["memory"] == "100Mi"
+        };
+        let are_new = pods.len() == REPLICAS && pods.iter().all(is_new);
+        let states = pods.iter().map(|pod| (is_new(pod), &pod.status));
+        ensure!(are_new, "{:?}", states.collect::<Vec<_>>());
+        Ok(pods)
+    })
+    .await?;
+    cluster.all_available(app, REPLICAS).await?;
+    for pod in &new {
+        have(cluster, pod, Applied::of(20, 40, 100)).await?;
+    }
+    let uids: Vec<String> = new.iter().filter_map(ResourceExt::uid).collect();
+    watching.fewest(app, &uids).await
+}
+
+fn small() -> Value {
+    resources(["20m", "50Mi"], ["40m", "50Mi"])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pods_that_ignore_sigterm_run_on_next_to_their_replacements() -> Result<()> {
+    let Some(cluster) = Fixture::new("sigterm").await? else {
+        return Ok(());
+    };
+    let budget = json!({"minAvailable": 3, "selector": {"matchLabels": {"app": "web"}}});
+    cluster
+        .create::<PodDisruptionBudget>(json!({"metadata": {"name": "web"}, "spec": budget}))
+        .await?;
+    let mut pod = pod_of(&["--ignore-sigterm=true"], &small());
+    pod["terminationGracePeriodSeconds"] = json!(30);
+    let fewest = replace(&cluster, "web", pod).await?;
+    ensure!(fewest == 3, "{fewest} served, the budget is 3");
+    // The rollout did not wait for the ends of the old ones.
+    let ending = cluster.pods_of("web").await?.len() - REPLICAS;
+    ensure!(ending > 0, "no pod that was evicted runs on");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_next_evictions_wait_for_replacements_that_take_long_to_serve() -> Result<()> {
+    let Some(cluster) = Fixture::new("slow").await? else {
+        return Ok(());
+    };
+    let pod = pod_of(&["--ready-after-seconds=20"], &small());
+    let fewest = replace(&cluster, "web", pod).await?;
+    ensure!(fewest >= REPLICAS - TOLERATED, "only {fewest} served");
+    Ok(())
+}
