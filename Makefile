@@ -1,5 +1,5 @@
 # Every target is one or two lines; what they run lives in the crates.
-.PHONY: demo screenshots test test-node test-versions test-times lint chaos bench accuracy bench-decisions bench-feed bench-latency bench-recommender bench-scale bench-scan bench-scheduler bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-node bench-tenants fresh static images sbom test-images docs
+.PHONY: demo screenshots test test-node test-versions test-times lint chaos chaos-node bench accuracy bench-decisions bench-feed bench-latency bench-recommender bench-scale bench-scan bench-scheduler bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-node bench-tenants fresh static images sbom test-images docs
 
 demo: ## the demonstration on a real control plane: sizes, updated pods, an OOM kill, a rise, a busy node; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
@@ -61,6 +61,10 @@ deny: ## licences, advisories and duplicate versions, with cargo-deny (cargo ins
 chaos: ## the whole suite on a real control plane while its parts are killed, paused, cut off, slowed down and have wrong clocks, under load; ROUNDS=N (100), SEED=N repeats a run
 	cargo build --locked --workspace --bins
 	PLIMSOLL_CHAOS_ROUNDS=$(or $(ROUNDS),100) $(if $(SEED),PLIMSOLL_CHAOS_SEED=$(SEED)) cargo test --locked -p e2e --test e2e -- --nocapture chaos::
+
+chaos-node: ## the suite on a real kubelet while kubelet, containerd and its containers are killed; ROUNDS=N (50), SEED=N repeats a run (needs root)
+	cargo build --locked --workspace --bins
+	PLIMSOLL_CHAOS_NODE_ROUNDS=$(or $(ROUNDS),50) $(if $(SEED),PLIMSOLL_CHAOS_SEED=$(SEED)) cargo test --locked -p e2e --test node -- --nocapture chaos::
 
 bench: ## ns per sample, percentile, replica count, review and decision, bytes per container, recomputation; scores of 5,000 nodes; refit and step of forecasts
 	cargo bench --locked -p sizing -p vertical -p scaling -p forecast -p admission -p rollout -p placement -p extender
