@@ -9,13 +9,15 @@
 //!
 //! 1. `changes`, `index`: the VPA objects that a change concerns, with their pods and budgets
 //! 2. `pass`, `vpa_input`, `vpa_pass`: decisions about these; `decision_cache`: the others
-//! 3. [`check_preconditions`], `vpa_pause`, `maintenance_window`, `settling`: what pauses updates
+//! 3. `global_pause`, `vpa_pause`, `maintenance_window`, `settling`: what pauses updates
 //! 4. `priority`, `oom_kill`, `observed_containers`, `eviction_requirements`: pods that want
 //!    another size
-//! 5. `group_size`, `group`, `members`, `budgets`: how many pods may be unavailable
-//! 6. `in_place`, `resize_status`, `resize_patch`, `qos`, `size`: in-place resizes
+//! 5. `vpa_pods`, `group_size`, `disruption_limit`, `disruption_budgets`: how many pods
+//!    may be unavailable
+//! 6. `update_method`, `resize_status`, `resize_patch`, `qos`, `pod_size`: in-place resizes
 //! 7. `proven_acts`: acts that an OOM kill refutes, and those that follow
-//! 8. `boost`, `revert`: the end of startup boosts, and memory restored after OOM kills
+//! 8. `startup_boost`, `memory_restore`: the end of startup boosts, and memory restored after OOM
+//!    kills
 //! 9. `rolling_update`: rolling updates of Deployments in place of evictions
 //! 10. `preemption`, `preemption_candidates`: evictions that make room for pending resizes
 //! 11. `rebalancing`: evictions from hot and from fragmented nodes, with a new load of the nodes
