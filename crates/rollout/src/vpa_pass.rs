@@ -22,7 +22,7 @@ use super::application::AllowedUpdates;
 use super::clock::ClockReading;
 use super::disruption_limit::{Disruption, Group, PodAvailability};
 use super::index::VpaPods;
-use super::oom_kill::QuickOomKill;
+use super::oom_kill::{self, QuickOomKill};
 use super::plan_builder::PlanBuilder;
 use super::priority::Priority;
 use super::recent_pods::recent_pods;
@@ -284,8 +284,25 @@ impl<'a> VpaPass<'a> {
         self.groups.get(member.group?)
     }
 
+    /// Whether a run of the pod was OOM killed that began after the node had no room for more memory.
+    fn lacks_room(&self, member: &Member) -> bool {
+        let Member { pod, running, .. } = member;
+        let PassContext { settings, now, .. } = self.context;
+        let since = running.resizes.first().and_then(|first| first.since);
+        let killed = || oom_kill::last_killed(pod, running, self.spec, settings, now);
+        ResizeStatus::of(running) == ResizeStatus::Deferred
+            && since
+                .zip(killed().and_then(|(_, kill)| kill.started_at))
+                .is_some_and(|(since, began)| began > since)
+    }
+
+    /// The time for which the pod has been resizing. Without an end where another node may have the room
+    /// that it lacks.
     fn resizing_for(&self, member: &Member) -> Duration {
         let PassContext { state, now, .. } = self.context;
+        if self.lacks_room(member) {
+            return Duration::MAX;
+        }
         let since = member
             .running
             .resizes

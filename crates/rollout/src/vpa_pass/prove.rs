@@ -121,10 +121,12 @@ impl VpaPass<'_> {
             .containers
             .iter()
             .find(|it| it.name == container.name)?;
-        if proven_acts::awaits_kubelet(specified) {
+        let lacks_room = self.lacks_room(member);
+        if proven_acts::awaits_kubelet(specified) && !lacks_room {
             return None;
         }
-        let has_target = proven_acts::has_memory(specified, &size);
+        // What the node has no room for is not asked for once more.
+        let has_target = lacks_room || proven_acts::has_memory(specified, &size);
         let (memory_since, was_resized) = state.memory_since(&pod.uid).unzip();
         let in_place = self.resizes_in_place();
         let evidence = Evidence {
@@ -134,10 +136,10 @@ impl VpaPass<'_> {
             was_resized: was_resized == Some(true)
                 || running.annotations.contains_key(IN_PLACE_UPDATED),
             is_outdated: outdated.is_some(),
-            is_bounded: pod.memory_cgroup.is_sum,
+            is_bounded: lacks_room || pod.memory_cgroup.is_sum,
             is_replacement: state.is_replacement(&self.vpa.key, &pod.uid, &self.recommendation),
             has_target,
-            may_step: in_place && size.limits.get(&ResourceName::Memory).is_some(),
+            may_step: in_place && !lacks_room && size.limits.get(&ResourceName::Memory).is_some(),
             may_evict: matches!(
                 self.mode,
                 EffectiveUpdateMode::Recreate | EffectiveUpdateMode::InPlaceOrRecreate

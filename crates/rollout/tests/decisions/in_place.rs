@@ -14,8 +14,9 @@ use rollout::{
 use serde_json::{Value, json};
 
 use super::fixture::{
-    Fixture, TOO_MANY_REQUESTS, not_resized_yet, pending, push, reasons, set_requests,
+    Fixture, TOO_MANY_REQUESTS, not_resized_yet, pending, push, reasons, requests, set_requests,
 };
+use super::oom::killed_at;
 
 const ACCEPTED: ActionOutcome = ActionOutcome::Accepted {
     generation: Some(2),
@@ -163,6 +164,31 @@ fn a_resize_that_gets_nowhere_becomes_an_eviction() {
             push(&mut pod["status"]["conditions"], condition);
         });
         check_first(&fixture, &expected, &format!("{kind} {reason} {since}"));
+    }
+}
+
+/// The node of a pod that is OOM killed has no room for more memory; another node may have it.
+#[test]
+fn a_deferred_resize_becomes_an_eviction_once_a_later_run_is_killed() {
+    for (mode, started, expected) in [
+        ("InPlaceOrRecreate", "2026-01-01T11:58:00Z", vec![]),
+        ("InPlaceOrRecreate", "2026-01-01T11:59:30Z", vec![evict()]),
+        ("InPlace", "2026-01-01T11:59:30Z", vec![]),
+    ] {
+        let mut fixture = fixture(mode, 1);
+        fixture.pod_with("web", "web-0", &json!({"cpu": "1"}), |pod| {
+            killed_at(pod, started, "2026-01-01T11:59:59Z");
+            let before = requests("1", "50Mi");
+            pod["status"]["containerStatuses"][0]["resources"] =
+                json!({"requests": before, "limits": before});
+            pod["metadata"]["annotations"]["vpaInPlaceUpdated"] = "true".into();
+            pending(pod, "Deferred", "2026-01-01T11:59:00Z");
+        });
+        // The kill is shown to others for a second.
+        fixture.pass();
+        fixture.now.monotonic += Duration::from_secs(1);
+        let requested = all_requested(&fixture.pass());
+        assert_eq!(requested, expected, "{mode} {started}");
     }
 }
 
