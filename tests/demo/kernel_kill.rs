@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::deployment::{SUITE, SYSTEM, all_ready};
 use e2e::helm::{Helm, RELEASE};
-use e2e::{LOAD_IMAGE, Namespace, PATIENCE, another_real_node, eventually, oom_kills_of, target};
+use e2e::{LOAD_IMAGE, Namespace, PATIENCE, eventually, oom_kills_of, real_node, target};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -30,7 +30,7 @@ pub(crate) async fn watch() -> Result<Healed> {
     println!(
         "3. On a real kubelet, the kernel kills a container that needs {NEEDED_MIB} MiB and may use {LIMIT_MIB} MiB. The pod gets more memory in place.\n"
     );
-    let sandbox = another_real_node("demo").await?;
+    let sandbox = real_node("demo").await?;
     let helm = Helm::find().await?.with(&sandbox.kubeconfig());
     let install = ["install", RELEASE, "-n", SYSTEM, "--create-namespace"];
     helm.run(&[&install[..], &["--set", "mode=vertical"]].concat())

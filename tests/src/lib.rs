@@ -59,9 +59,7 @@ pub use offset_clock::{OffsetClock, OffsetClockLibrary};
 pub use oom_kill::oom_kill;
 pub use pod::{container, is_available, is_ready, process_of, requests_in_effect, signal};
 pub use prometheus::Prometheus;
-pub use real_node::{
-    LOAD_IMAGE, another_real_node, can_run_real_node, load_image, real_node, real_node_options,
-};
+pub use real_node::{LOAD_IMAGE, can_run_real_node, load_image, real_node, real_node_options};
 pub use request_load::{Asked, while_asked};
 pub use resilient_watch::{Follow, follow};
 pub use rustix::process::Signal;

@@ -5,12 +5,9 @@ use std::env;
 
 use anyhow::{Result, ensure};
 use sandbox::{Image, Options, Sandbox};
-use tokio::sync::OnceCell;
 
 use crate::control_plane::{options, options_named, start};
 use crate::program;
-
-static SANDBOX: OnceCell<Option<Sandbox>> = OnceCell::const_new();
 
 /// Programs of the suite, which have images.
 const PROGRAMS: [&str; 6] = [
@@ -40,19 +37,8 @@ pub fn can_run_real_node() -> Result<bool> {
     Ok(false)
 }
 
-/// The sandbox with a real node of this run, with all images; `None` where it cannot run.
-pub async fn real_node() -> Result<Option<&'static Sandbox>> {
-    let sandbox = SANDBOX.get_or_try_init(async || {
-        if !can_run_real_node()? {
-            return Ok(None);
-        }
-        another_real_node("node").await.map(Some)
-    });
-    Ok(sandbox.await?.as_ref())
-}
-
-/// One more sandbox with a real node and all images.
-pub async fn another_real_node(purpose: &str) -> Result<Sandbox> {
+/// A sandbox with a real node and all images.
+pub async fn real_node(purpose: &str) -> Result<Sandbox> {
     let sandbox = start(Options {
         nodes: 0,
         real_node: true,

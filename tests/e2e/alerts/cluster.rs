@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
@@ -148,11 +148,18 @@ impl Cluster {
         names: &[&str],
         go_on: impl AsyncFn() -> Result<()>,
     ) -> Result<()> {
+        let begun = Instant::now();
         let mut missing: Vec<&str> = names.to_vec();
         eventually(&format!("{names:?} fire"), async || {
             go_on().await?;
             let firing = firing(&self.prometheus).await?;
-            missing.retain(|name| !firing.contains(*name));
+            missing.retain(|name| {
+                let fires = firing.contains(*name);
+                if fires {
+                    println!("{name} fires after {:.0?}", begun.elapsed());
+                }
+                !fires
+            });
             ensure!(missing.is_empty(), "{missing:?} do not, {firing:?} do");
             Ok(())
         })

@@ -104,7 +104,7 @@ pub(crate) fn container_id(pod: &Pod) -> Result<String> {
 
 /// Path of a pod's cgroup below the root of each hierarchy.
 fn path(cluster: &Fixture, pod: &Pod) -> Result<PathBuf> {
-    let kubepods = format!("kubepods-sandbox-{}/kubepods", cluster.sandbox);
+    let kubepods = format!("kubepods-sandbox-{}/kubepods", cluster.sandbox().name());
     let name = format!("pod{}", pod.uid().context("a pod has a UID")?);
     let mut paths = CLASSES
         .map(|class| Path::new(&kubepods).join(class).join(&name))

@@ -10,7 +10,7 @@ use std::env;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use e2e::{LOAD_IMAGE, Signal, real_node, signal};
+use e2e::{LOAD_IMAGE, Signal, signal};
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Pod;
 use rand::rngs::StdRng;
@@ -131,7 +131,7 @@ async fn the_suite_keeps_its_promises_while_parts_of_the_node_fail() -> Result<(
     let Some(cluster) = Fixture::alone("chaos").await? else {
         return Ok(());
     };
-    let sandbox = real_node().await?.context("the cluster has a node")?;
+    let sandbox = cluster.sandbox();
     let seed = number("PLIMSOLL_CHAOS_SEED")?.unwrap_or_else(rand::random);
     println!("PLIMSOLL_CHAOS_SEED={seed}");
     let mut rng = StdRng::seed_from_u64(seed);
@@ -153,7 +153,7 @@ async fn the_suite_keeps_its_promises_while_parts_of_the_node_fail() -> Result<(
         try_join_all(played).await.with_context(context)?;
         let healed = cluster.all_hold(&name, 2, NEEDED_MIB, PATIENCE).await;
         healed.with_context(context)?;
-        nothing_is_lost(&cluster, &settled, &before)
+        nothing_is_lost(&settled, &before)
             .await
             .with_context(context)?;
         cluster.delete_workload(&name).await?;

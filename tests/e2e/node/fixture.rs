@@ -1,6 +1,7 @@
 //! The suite on the real node, namespaces, and pods whose program `load` holds memory and uses CPU.
 
 use std::ops::Deref;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -8,16 +9,17 @@ use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::deployment::{SUITE, SYSTEM, all_ready};
 use e2e::helm::{Helm, RELEASE, flag_of};
 use e2e::{
-    LOAD_IMAGE, Namespace, Turn, Turns, apply, eventually, eventually_within, extender_certificate,
-    real_node, target,
+    LOAD_IMAGE, Namespace, Turn, Turns, apply, can_run_real_node, eventually, eventually_within,
+    extender_certificate, real_node, target,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{self as kind, Pod};
-use kube::api::{DeleteParams, ListParams};
+use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use sandbox::Sandbox;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 
 /// Values of the chart: everything is on, and nothing waits for a pace that only people need.
 const VALUES: &[&str] = &[
@@ -32,14 +34,40 @@ const VALUES: &[&str] = &[
     r"featureGates=InPlace=true\,CPUStartupBoost=true",
 ];
 
-static INSTALLED: Turns<()> = Turns::new();
+/// The cluster of most tests.
+static SHARED: Cluster = Cluster::new("node");
+/// The cluster of tests that break its node or fill it, one after the other.
+static FAILING: Cluster = Cluster::new("failing");
+
+/// A cluster with a real node on which the suite is installed.
+struct Cluster {
+    purpose: &'static str,
+    sandbox: Turns<Sandbox>,
+}
 
 /// A namespace of a cluster with a real node on which the suite is installed.
 pub(crate) struct Fixture {
     own: Namespace,
-    /// Name of the sandbox.
-    pub(crate) sandbox: String,
-    _turn: Turn<()>,
+    turn: Turn<Sandbox>,
+}
+
+impl Cluster {
+    const fn new(purpose: &'static str) -> Self {
+        Self {
+            purpose,
+            sandbox: Turns::new(),
+        }
+    }
+
+    async fn start(&self) -> Result<Sandbox> {
+        let sandbox = real_node(self.purpose).await?;
+        let client = sandbox.client().await?;
+        apply(&sandbox, "deploy/base/namespace.yaml").await?;
+        extender_certificate(&client).await?;
+        let helm = Helm::find().await?.with(&sandbox.kubeconfig());
+        install(&helm, &client, VALUES).await?;
+        Ok(sandbox)
+    }
 }
 
 impl Deref for Fixture {
@@ -50,36 +78,69 @@ impl Deref for Fixture {
     }
 }
 
+/// The pods of a test that is over would keep their room on the node.
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        let deleted = thread::scope(|scope| {
+            let deletion = scope.spawn(|| Runtime::new()?.block_on(self.end()));
+            deletion.join()
+        });
+        if let Ok(Err(error)) = deleted {
+            eprintln!("Namespace {} is not deleted: {error:#}", self.namespace);
+        }
+    }
+}
+
 impl Fixture {
     /// A new namespace; `None` where no real node can run. The first call installs the chart.
     pub(crate) async fn new(prefix: &str) -> Result<Option<Self>> {
-        let Some(sandbox) = real_node().await? else {
+        if !can_run_real_node()? {
             return Ok(None);
-        };
-        let turn = INSTALLED
-            .together(async || install_in(sandbox).await)
+        }
+        let turn = SHARED
+            .sandbox
+            .together(async || SHARED.start().await)
             .await?;
-        Self::with(sandbox, prefix, turn).await.map(Some)
+        Self::with(prefix, turn).await.map(Some)
     }
 
     /// The same for a test that no other one disturbs, and that may break the node.
     pub(crate) async fn alone(prefix: &str) -> Result<Option<Self>> {
-        let Some(sandbox) = real_node().await? else {
+        if !can_run_real_node()? {
             return Ok(None);
-        };
-        let turn = INSTALLED.alone(async || install_in(sandbox).await).await?;
-        end_earlier_tests(&sandbox.client().await?).await?;
-        Self::with(sandbox, prefix, turn).await.map(Some)
+        }
+        let turn = FAILING
+            .sandbox
+            .alone(async || FAILING.start().await)
+            .await?;
+        Self::with(prefix, turn).await.map(Some)
     }
 
-    async fn with(sandbox: &Sandbox, prefix: &str, turn: Turn<()>) -> Result<Self> {
-        let own = Namespace::new(sandbox.client().await?, prefix).await?;
-        let sandbox = sandbox.name().to_owned();
-        Ok(Self {
-            own,
-            sandbox,
-            _turn: turn,
+    async fn with(prefix: &str, turn: Turn<Sandbox>) -> Result<Self> {
+        let own = Namespace::new(turn.client().await?, prefix).await?;
+        Ok(Self { own, turn })
+    }
+
+    /// Deletes the namespace, and waits until its pods are gone. With a client of its own, since that of
+    /// a test belongs to the test's runtime.
+    async fn end(&self) -> Result<()> {
+        let client = self.sandbox().client().await?;
+        let own = &self.namespace;
+        Namespace::cluster(client.clone())
+            .delete::<kind::Namespace>(own)
+            .await?;
+        let pods: Api<Pod> = Api::namespaced(client, own);
+        eventually("its pods are gone", async || {
+            let left = pods.list(&ListParams::default()).await?.items.len();
+            ensure!(left == 0, "{left} are left");
+            Ok(())
         })
+        .await
+    }
+
+    /// The sandbox of the cluster.
+    pub(crate) fn sandbox(&self) -> &Sandbox {
+        &self.turn
     }
 
     /// Creates a Deployment, and waits until its pods are available.
@@ -224,36 +285,6 @@ pub(crate) fn container(name: &str, flags: &[&str], resources: &Value) -> Value 
         "readinessProbe": {"httpGet": {"path": "/ready", "port": 8080}, "periodSeconds": 1},
         "resources": resources,
     })
-}
-
-/// Deletes the namespaces of tests that are over, whose pods have room on the node.
-async fn end_earlier_tests(client: &Client) -> Result<()> {
-    let namespaces: Api<kind::Namespace> = Api::all(client.clone());
-    let is_of_test =
-        |name: &String| name != SYSTEM && name != "default" && !name.starts_with("kube-");
-    for namespace in namespaces.list(&ListParams::default()).await? {
-        let name = namespace.name_any();
-        if is_of_test(&name) && namespace.metadata.deletion_timestamp.is_none() {
-            namespaces.delete(&name, &DeleteParams::default()).await?;
-        }
-    }
-    let pods: Api<Pod> = Api::all(client.clone());
-    eventually("the pods of earlier tests are gone", async || {
-        let pods = pods.list(&ListParams::default()).await?.items;
-        let mut left = pods.iter().filter_map(ResourceExt::namespace);
-        let left = left.find(is_of_test);
-        ensure!(left.is_none(), "{left:?} has pods");
-        Ok(())
-    })
-    .await
-}
-
-async fn install_in(sandbox: &Sandbox) -> Result<()> {
-    let client = sandbox.client().await?;
-    apply(sandbox, "deploy/base/namespace.yaml").await?;
-    extender_certificate(&client).await?;
-    let helm = Helm::find().await?.with(&sandbox.kubeconfig());
-    install(&helm, &client, VALUES).await
 }
 
 /// Installs the chart with these values, or upgrades it, and waits until all programs are ready.

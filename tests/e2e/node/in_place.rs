@@ -251,8 +251,6 @@ async fn a_resize_that_a_full_node_defers_takes_effect_when_there_is_room() -> R
     all_have(&cluster, "web", Applied::of(20, 40, 1700)).await?;
     let after = runs(&cluster, "web").await?;
     ensure!(after == before, "{after:?} {before:?}");
-    // Other tests need the node.
-    cluster.delete::<Deployment>("web").await?;
     Ok(())
 }
 

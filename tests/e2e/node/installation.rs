@@ -1,20 +1,19 @@
 //! The chart on a real node: programs in containers, with their own accounts, certificates, probes and
 //! limits.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use e2e::deployment::SYSTEM;
 use e2e::helm::{Helm, RELEASE};
-use e2e::{eventually, plimsoll, real_node};
+use e2e::{eventually, plimsoll};
 
 use super::fixture::Fixture;
 
 #[tokio::test]
 async fn the_installed_suite_passes_its_checks() -> Result<()> {
-    let Some(_cluster) = Fixture::new("installed").await? else {
+    let Some(cluster) = Fixture::new("installed").await? else {
         return Ok(());
     };
-    let sandbox = real_node().await?.context("the cluster has a node")?;
-    let kubeconfig = sandbox.kubeconfig();
+    let kubeconfig = cluster.sandbox().kubeconfig();
     let system = format!("--system-namespace={SYSTEM}");
     eventually("the check finds nothing", async || {
         let output = plimsoll(&kubeconfig, &["check", &system]).await?;

@@ -130,13 +130,15 @@ async fn a_resize_without_effect_is_followed_by_another_act() -> Result<()> {
     };
     let pod = json!({"containers": [hungry(2)], "terminationGracePeriodSeconds": 1});
     cluster.create_deployment("refuted", 2, &pod).await?;
-    let name = eventually("a pod is killed and waits for its restart", async || {
+    // The kubelet restarts a container at once at first, later after 10 s and more.
+    let name = eventually("a killed container waits for its restart", async || {
         let pods = cluster.pods_of("refuted").await?;
         let waiting = pods.iter().find(|pod| {
-            let status = e2e::container(pod).and_then(|it| it.state.as_ref());
-            status.is_some_and(|state| state.waiting.is_some() || state.terminated.is_some())
+            let state = e2e::container(pod).and_then(|it| it.state.as_ref());
+            let reason = state.and_then(|state| state.waiting.as_ref()?.reason.as_deref());
+            reason == Some("CrashLoopBackOff")
         });
-        Ok(waiting.context("all run")?.name_any())
+        Ok(waiting.context("none waits")?.name_any())
     })
     .await?;
     let enough = format!("{}Mi", NEEDED_MIB + 100);

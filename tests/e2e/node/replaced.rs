@@ -140,11 +140,8 @@ pub(crate) fn processes_of(pod: &Pod) -> Result<Vec<u32>> {
 }
 
 /// Checks that users have of the suite what they had before.
-pub(crate) async fn nothing_is_lost(
-    cluster: &Fixture,
-    settled: &Settled<'_>,
-    before: &Sized,
-) -> Result<()> {
+pub(crate) async fn nothing_is_lost(settled: &Settled<'_>, before: &Sized) -> Result<()> {
+    let cluster = settled.cluster;
     settled.renewed(2).await?;
     settled.is_still(before).await?;
     for path in [
@@ -179,14 +176,11 @@ pub(crate) async fn nothing_is_lost(
     .await
 }
 
-#[tokio::test]
-async fn nothing_is_lost_when_all_programs_are_restarted_killed_or_evicted() -> Result<()> {
-    let Some(cluster) = Fixture::alone("replaced").await? else {
-        return Ok(());
-    };
-    let settled = Settled::new(&cluster).await?;
+/// Restarts, kills and evicts all programs of the suite, and checks after each that nothing is lost.
+pub(crate) async fn all_programs(settled: &Settled<'_>) -> Result<()> {
+    let cluster = settled.cluster;
     let before = settled.observed().await?;
-    let suite = Suite::of(&cluster);
+    let suite = Suite::of(cluster);
     for act in ["rolling update", "kill", "eviction"] {
         let pods = suite.pods().await?;
         match act {
@@ -197,7 +191,7 @@ async fn nothing_is_lost_when_all_programs_are_restarted_killed_or_evicted() -> 
         let lost = async || {
             suite.replaced(&cluster.client, &pods).await?;
             suite.leads().await?;
-            nothing_is_lost(&cluster, &settled, &before).await
+            nothing_is_lost(settled, &before).await
         };
         lost().await.with_context(|| format!("after a {act}"))?;
     }

@@ -17,8 +17,9 @@ use super::measured::Amount;
 
 /// Name of the workload and of its VPA object.
 pub(crate) const NAME: &str = "settled";
-/// Memory that each of its pods holds.
-const HELD_MIB: u64 = 60;
+/// Memory that each of its pods holds. So much more than it requests that it is outside the bounds of
+/// half a minute's history.
+const HELD_MIB: u64 = 200;
 
 /// A workload of two pods that have the size of their recommendation.
 pub(crate) struct Settled<'a> {
@@ -40,7 +41,7 @@ pub(crate) struct Sized {
 
 impl<'a> Settled<'a> {
     pub(crate) async fn new(cluster: &'a Fixture) -> Result<Self> {
-        let resources = json!({"requests": {"cpu": "20m", "memory": "20Mi"}});
+        let resources = json!({"requests": {"cpu": "10m", "memory": "10Mi"}});
         let flags = [format!("--memory-mib={HELD_MIB}")];
         let containers = json!([container("app", &[&flags[0]], &resources)]);
         let pod = json!({"containers": containers, "terminationGracePeriodSeconds": 1});
