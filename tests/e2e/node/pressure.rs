@@ -2,7 +2,9 @@
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::eventually;
+use k8s_openapi::api::events::v1::Event;
 use kube::ResourceExt as _;
+use model::Quantity;
 use serde_json::{Value, json};
 
 use super::fixture::{Fixture, container};
@@ -39,9 +41,17 @@ async fn an_eviction_under_memory_pressure_counts_as_an_oom_kill() -> Result<()>
     let wanted = available_mib(&cluster).await?.saturating_sub(LEFT_MIB);
     cluster.set(&hog, &format!("memory-mib={wanted}")).await?;
     // The program ends by itself at SIGTERM, so the status of its pod does not tell.
-    cluster.await_event(&hog.name_any(), "Evicted").await?;
-    // Usage at the eviction, the bump of a fifth and the margin of 15 %.
-    let least = i64::try_from(wanted * MIB)? * 138 / 100;
+    let used = eventually("the kubelet evicts it, with its usage", async || {
+        let events = cluster.list::<Event>().await?;
+        let mut evictions = events.iter().filter(|it| it["reason"] == "Evicted");
+        let eviction = evictions.find(|it| it["regarding"]["name"] == hog.name_any());
+        let annotations = &eviction.context("no event")?["metadata"]["annotations"];
+        let usage = annotations["offending_containers_usage"].as_str();
+        Ok(usage.context("no usage")?.parse::<Quantity>()?)
+    })
+    .await?;
+    // That usage, the bump of a fifth and the margin of 15 %.
+    let least = used.value() * 138 / 100;
     eventually("the eviction counts as an OOM kill", async || {
         let target = cluster.recommended("hog", "target").await?;
         ensure!(target.memory >= least, "{target:?} is below {least}");
