@@ -7,6 +7,7 @@
 //! | act | expected effect | refuted by | next act |
 //! |---|---|---|---|
 //! | resize to a larger target | the next run keeps within its new limit | an OOM kill of a run that began after the resize; an OOM kill more than 10 s after it; a limit that changed while the container was stopped | a larger target: another resize, after two refuted ones an eviction; else a step |
+//! | resize that the kubelet defers, since the node has no room | the kubelet carries it out | an OOM kill of a run that began after that | an eviction: another node may have the room |
 //! | step: one MiB more while the container runs | the kubelet writes the pod's cgroup, and the next run keeps within its limit | an OOM kill of a run that began after the step | an eviction |
 //! | eviction | the replacement keeps within the target | an OOM kill of the replacement, which was never resized | none, until the target changes |
 //!
