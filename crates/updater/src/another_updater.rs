@@ -1,6 +1,7 @@
 //! The look for another updater.
 
 use runtime::hold::OtherAutoscalers as Reaction;
+use runtime::own_pod::{hostname, own_namespace};
 use runtime::{ApiServerClock, Hold, HoldArgs, Holds, LeaderElectionArgs, Manager};
 use view::{AutoscalerRole, ObjectKey};
 use watch::OtherAutoscalers;
@@ -30,10 +31,12 @@ impl AnotherUpdater {
         let own: Vec<ObjectKey> = election.leader_elect.then_some(own).into_iter().collect();
         let client = manager.client.clone();
         let holds = Holds::register(manager)?;
+        let pod = ObjectKey::new(own_namespace(), hostname()?);
+        let others = OtherAutoscalers::new(client, [ROLE], own).beside(pod);
         Ok(Self {
             hold: holds.hold(ROLE.as_str(), looks),
             holds,
-            others: looks.then(|| OtherAutoscalers::new(client, [ROLE], own)),
+            others: looks.then_some(others),
             clock: manager.clock(),
         })
     }

@@ -29,6 +29,8 @@ pub struct OtherAutoscalers {
     roles: Vec<AutoscalerRole>,
     /// Leases that this installation may hold.
     own_leases: Vec<ObjectKey>,
+    /// The pod of this program.
+    own_pod: Option<ObjectKey>,
 }
 
 impl OtherAutoscalers {
@@ -42,6 +44,17 @@ impl OtherAutoscalers {
             client,
             roles: roles.into(),
             own_leases: own_leases.into(),
+            own_pod: None,
+        }
+    }
+
+    /// Leaves out the pod of this program and its replicas, which have the labels of upstream's pods
+    /// where the program replaces upstream's image in a Deployment.
+    #[must_use]
+    pub fn beside(self, own_pod: ObjectKey) -> Self {
+        Self {
+            own_pod: Some(own_pod),
+            ..self
         }
     }
 
@@ -65,7 +78,9 @@ impl OtherAutoscalers {
         // The time of the API server is known after its first response.
         let now = now();
         let mut rights = ClusterRights::new(self.client.clone());
-        let running = pods.iter().filter_map(OtherAutoscaler::of_pod);
+        let own = replicas(&pods, self.own_pod.as_ref());
+        let running = pods.iter().filter(|pod| !own.contains(&key_of(pod)));
+        let running = running.filter_map(OtherAutoscaler::of_pod);
         let held = OtherAutoscaler::of_leases(&leases, &self.own_leases, now);
         for (pod, other) in running.chain(held) {
             if self.roles.contains(&other.role) && rights.of_pod(other.role, &pod).await? {
@@ -159,6 +174,28 @@ impl OtherAutoscalers {
     }
 }
 
+/// A pod, and those with the same controller: other revisions of a Deployment, which may run another
+/// program, have another `ReplicaSet`.
+fn replicas(pods: &[ObjectMeta], pod: Option<&ObjectKey>) -> Vec<ObjectKey> {
+    let own = pods.iter().find(|other| Some(&key_of(other)) == pod);
+    let controller = own.and_then(controller_uid);
+    let is_replica = |other: &&ObjectMeta| {
+        Some(&key_of(other)) == pod || (controller.is_some() && controller_uid(other) == controller)
+    };
+    pods.iter().filter(is_replica).map(key_of).collect()
+}
+
+fn controller_uid(pod: &ObjectMeta) -> Option<&str> {
+    let mut owners = pod.owner_references.iter().flatten();
+    let controller = owners.find(|owner| owner.controller == Some(true))?;
+    Some(&controller.uid)
+}
+
+fn key_of(object: &ObjectMeta) -> ObjectKey {
+    let name = |part: &Option<String>| part.clone().unwrap_or_default();
+    ObjectKey::new(name(&object.namespace), name(&object.name))
+}
+
 /// The first objects of a kind.
 struct Page {
     items: Vec<DynamicObject>,
@@ -198,5 +235,59 @@ fn readable_list<T: Clone>(
             Ok(None)
         }
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A pod of a `ReplicaSet` with this uid.
+    fn pod(namespace: &str, name: &str, replica_set: &str) -> ObjectMeta {
+        let owner = json!({
+            "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": replica_set, "uid": replica_set,
+            "controller": true,
+        });
+        let metadata = json!({"namespace": namespace, "name": name, "ownerReferences": [owner]});
+        serde_json::from_value(metadata).expect("metadata")
+    }
+
+    #[test]
+    fn pods_of_the_own_replica_set_are_no_others() {
+        let pods = [
+            pod("kube-system", "vpa-updater-b-1", "b"),
+            pod("kube-system", "vpa-updater-b-2", "b"),
+            pod("kube-system", "vpa-updater-a-1", "a"),
+            ObjectMeta::default(),
+        ];
+        let keys = |names: &[&str]| -> Vec<ObjectKey> {
+            let key = |name: &&str| ObjectKey::new("kube-system", *name);
+            names.iter().map(key).collect()
+        };
+        for (own, expected) in [
+            (
+                Some("vpa-updater-b-1"),
+                &["vpa-updater-b-1", "vpa-updater-b-2"][..],
+            ),
+            (Some("vpa-updater-a-1"), &["vpa-updater-a-1"]),
+            (Some("elsewhere"), &[]),
+            (None, &[]),
+        ] {
+            let own = own.map(|name| ObjectKey::new("kube-system", name));
+            assert_eq!(replicas(&pods, own.as_ref()), keys(expected), "{own:?}");
+        }
+        // A pod without a controller has no replicas.
+        let alone = ObjectMeta {
+            owner_references: None,
+            ..pod("shop", "a", "b")
+        };
+        let other = ObjectMeta {
+            owner_references: None,
+            ..pod("shop", "b", "b")
+        };
+        let own = ObjectKey::new("shop", "a");
+        assert_eq!(replicas(&[alone, other], Some(&own)), [own]);
     }
 }

@@ -2,6 +2,7 @@
 
 use api::vpa::DEFAULT_RECOMMENDER;
 use runtime::hold::OtherAutoscalers as Reaction;
+use runtime::own_pod::{hostname, own_namespace};
 use runtime::{Hold, Holds, LeaderTasks, Manager};
 use view::{AutoscalerRole, ObjectKey};
 use watch::OtherAutoscalers;
@@ -39,7 +40,8 @@ impl RecommenderHolds {
         };
         if looks {
             let own = own_leases(args);
-            let others = OtherAutoscalers::new(manager.client.clone(), roles, own);
+            let pod = ObjectKey::new(own_namespace(), hostname()?);
+            let others = OtherAutoscalers::new(manager.client.clone(), roles, own).beside(pod);
             let clock = manager.clock();
             leader.add(move |_, shutdown| {
                 let (holds, others, clock) = (holds.clone(), others.clone(), clock.clone());
