@@ -31,4 +31,5 @@ mod placement;
 mod recommender;
 mod sandbox_build;
 mod updater;
+mod upstream_manifests;
 mod webhook;

@@ -52,7 +52,7 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     // Their labels say which series predictions may read; a Role of one namespace allows none of
     // them.
     let sees_namespaces = predicted_from.is_some() && scope.namespace.is_none();
-    let watches = AllWatches::new(&scope, schedulable.as_ref(), &manager);
+    let watches = AllWatches::new(&scope, schedulable.as_ref(), &manager)?;
     let mut metrics = Metrics::register(&manager.registry, watches.views())?;
     if let Some(limit) = args.recommendation_metrics.limit() {
         metrics = metrics.with_recommendations(&manager.registry, limit)?;

@@ -15,7 +15,7 @@ use serving::{FeedReaderArgs, FeedSource};
 use tokio::sync::watch::{Receiver, Sender};
 use tokio_util::sync::CancellationToken;
 use view::{PROGRAM_ANNOTATION, Scope, Shard};
-use watch::Watches;
+use watch::{MissingRights, Watches};
 
 use crate::another_updater::AnotherUpdater;
 use crate::args::Args;
@@ -64,6 +64,7 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         requests: requests.reserving(common.kube_api_burst / URGENT_SHARE),
     };
     let metrics = Metrics::register(&manager.registry)?;
+    let missing_rights = MissingRights::register(&manager.registry)?;
     // Actions wait in the control loop, where they can still be dropped, and not in the client.
     let pods_client = client::connect(
         manager.config.clone(),
@@ -85,8 +86,9 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         reports,
     };
     let lead = |leading: Leading| {
-        let mut workloads = watch_workloads(&manager, &scope);
-        let mut control = Watches::new(manager.client.clone(), scope.clone());
+        let mut workloads = watch_workloads(&manager, &scope, &missing_rights);
+        let mut control =
+            Watches::new(manager.client.clone(), scope.clone()).counting(&missing_rights);
         if let Some(key) = &config.policy.stop_config_map {
             control = control.stop_switch(key);
         }
@@ -164,8 +166,9 @@ fn subscribe(
 }
 
 /// The watches of workloads, VPA objects, and all that constrains them.
-fn watch_workloads(manager: &Manager, scope: &Scope) -> Watches {
+fn watch_workloads(manager: &Manager, scope: &Scope, missing_rights: &MissingRights) -> Watches {
     Watches::new(manager.client.clone(), scope.clone())
+        .counting(missing_rights)
         .with_placements()
         .live_pods()
         .controllers()

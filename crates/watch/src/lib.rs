@@ -27,6 +27,7 @@
 mod cluster_rights;
 mod excluded_fields;
 mod memory_limits;
+mod missing_rights;
 mod other_autoscalers;
 mod parse;
 mod reflector;
@@ -36,6 +37,7 @@ mod table_writer;
 mod watch_error;
 mod watches;
 
+pub use missing_rights::MissingRights;
 pub use other_autoscalers::OtherAutoscalers;
 pub use scale::ScaleRequests;
 pub use watches::Watches;

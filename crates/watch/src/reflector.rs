@@ -15,6 +15,8 @@ mod watch;
 use std::time::Duration;
 
 use backon::{BackoffBuilder as _, ExponentialBuilder};
+use kube::api::ListParams;
+use kube::core::{ObjectList, PartialObjectMeta, Request};
 use kube::{Client, Resource};
 use tokio::time::{Instant, sleep};
 use view::Entry;
@@ -94,6 +96,25 @@ impl Source {
     /// Sets the limits of the objects.
     pub(crate) fn with_limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
+    }
+
+    /// Path of the list in the API.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Lists one object, to see whether the objects can be listed.
+    pub(crate) async fn probe(&self) -> kube::Result<()> {
+        let params = ListParams {
+            field_selector: self.fields.clone(),
+            ..ListParams::default()
+        };
+        let request = Request::new(&self.path).list_metadata(&params.limit(1));
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        let list = self
+            .client
+            .request::<ObjectList<PartialObjectMeta>>(request);
+        list.await.map(drop)
     }
 
     fn splitter(&self, framing: Framing) -> Splitter {

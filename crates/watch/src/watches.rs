@@ -30,6 +30,7 @@ use view::{
 
 use crate::excluded_fields;
 use crate::memory_limits::Limits;
+use crate::missing_rights::MissingRights;
 use crate::parse::within;
 use crate::reflector::{Source, follow};
 use crate::scale::{self, ScaleRequests};
@@ -45,6 +46,7 @@ pub struct Watches {
     scope: Scope,
     store: Arc<watch::Sender<View>>,
     tasks: JoinSet<()>,
+    missing_rights: Option<MissingRights>,
     keeps_placements: bool,
     keeps_labels: bool,
 }
@@ -58,9 +60,17 @@ impl Watches {
             scope,
             store,
             tasks: JoinSet::new(),
+            missing_rights: None,
             keeps_placements: false,
             keeps_labels: false,
         }
+    }
+
+    /// Shows in a metric what later calls have no right to list.
+    #[must_use]
+    pub fn counting(mut self, missing_rights: &MissingRights) -> Self {
+        self.missing_rights = Some(missing_rights.clone());
+        self
     }
 
     /// Receiver of the view, woken only by changes that can change a decision. Borrow it briefly.
@@ -178,6 +188,7 @@ impl Watches {
     }
 
     /// Watches namespaces, or the one of the scope by its name, so that a right to that one is enough.
+    /// The view waits for them, unless there is no right to list them; then it has none until there is.
     #[must_use]
     pub fn namespaces(self) -> Self {
         let writer = self.writer(Resource::Namespaces, |view| &mut view.namespaces);
@@ -194,7 +205,7 @@ impl Watches {
         if let Some(name) = &self.scope.namespace {
             source = source.with_fields(format!("metadata.name={name}"));
         }
-        self.followed(source, writer, read)
+        self.followed_once_readable(Resource::Namespaces, source, writer, read)
     }
 
     /// Watches `SizingPolicy` objects. Unless the scope is one namespace, also watches

@@ -1,6 +1,6 @@
 //! The watches of this program, each with a view of its own.
 
-use ::watch::Watches;
+use ::watch::{MissingRights, Watches};
 use runtime::Manager;
 use tokio::sync::watch;
 use vertical::schedulable::{CapSources, Settings};
@@ -18,9 +18,15 @@ pub(super) struct AllWatches {
 
 impl AllWatches {
     /// Starts the watches of checkpoints, and of nodes, quotas and limit ranges for caps.
-    pub(super) fn new(scope: &Scope, schedulable: Option<&Settings>, manager: &Manager) -> Self {
-        let watches = || Watches::new(manager.client.clone(), scope.clone());
-        Self {
+    pub(super) fn new(
+        scope: &Scope,
+        schedulable: Option<&Settings>,
+        manager: &Manager,
+    ) -> anyhow::Result<Self> {
+        let missing_rights = MissingRights::register(&manager.registry)?;
+        let watches =
+            || Watches::new(manager.client.clone(), scope.clone()).counting(&missing_rights);
+        Ok(Self {
             objects: match schedulable {
                 Some(settings) => watch_schedulable(settings, watches()),
                 None => watches(),
@@ -28,7 +34,7 @@ impl AllWatches {
             checkpoints: watches().checkpoints(),
             policies: watches(),
             horizontal: watches(),
-        }
+        })
     }
 
     pub(super) fn views(&self) -> Vec<watch::Receiver<View>> {

@@ -22,21 +22,13 @@ impl Watches {
             Reading::of(item.name.to_owned(), item.parse().map(NodePool::from_k8s))
         };
         let source = self.cluster_source::<karpenter::NodePool>(excluded_fields::PLAIN);
-        let watches = self.followed_once_readable::<karpenter::NodePool, _>(
-            Resource::NodePools,
-            None,
-            (source, writer, read),
-        );
+        let watches = self.followed_once_readable(Resource::NodePools, source, writer, read);
         let writer = watches.writer(Resource::NodeClaims, |view| &mut view.node_claims);
         let read = |item: &Item<'_>| {
             Reading::of(item.name.to_owned(), item.parse().map(NodeClaim::from_k8s))
         };
         let source = watches.cluster_source::<karpenter::NodeClaim>(excluded_fields::NODE_CLAIMS);
-        watches.followed_once_readable::<karpenter::NodeClaim, _>(
-            Resource::NodeClaims,
-            None,
-            (source, writer, read),
-        )
+        watches.followed_once_readable(Resource::NodeClaims, source, writer, read)
     }
 
     /// Watches the status `ConfigMap` of cluster-autoscaler, in or out of scope. One that does not

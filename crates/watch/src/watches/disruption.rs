@@ -7,6 +7,7 @@ use view::{DisruptionBudget, ObjectKey, Pod, Resource, StopSwitch, WebhookLease}
 
 use super::Watches;
 use crate::excluded_fields;
+use crate::parse::within;
 use crate::splitter::Item;
 use crate::table_writer::Reading;
 
@@ -24,14 +25,17 @@ impl Watches {
         })
     }
 
-    /// Watches `PodDisruptionBudget` objects.
+    /// Watches `PodDisruptionBudget` objects. The view waits for them, unless there is no right to list
+    /// them; then it has none until there is: the API server enforces them in evictions anyway.
     #[must_use]
     pub fn disruption_budgets(self) -> Self {
         let writer = self.writer(Resource::DisruptionBudgets, |view| {
             &mut view.disruption_budgets
         });
         let source = self.source::<PodDisruptionBudget>(excluded_fields::PLAIN);
-        self.within_scope(source, writer, DisruptionBudget::from_k8s)
+        let scope = self.scope.clone();
+        let read = move |item: &Item<'_>| within(&scope, item, DisruptionBudget::from_k8s);
+        self.followed_once_readable(Resource::DisruptionBudgets, source, writer, read)
     }
 
     /// Watches the webhook's Lease, in or out of scope. It changes every few seconds, so use a view
@@ -45,13 +49,14 @@ impl Watches {
         self.followed(source, writer, read)
     }
 
-    /// Watches the stop switch, one `ConfigMap` in or out of scope. It is on while it exists.
+    /// Watches the stop switch, one `ConfigMap` in or out of scope. It is on while it exists. The view
+    /// waits for it, unless there is no right to list it; then it is off until there is.
     #[must_use]
     pub fn stop_switch(self, config_map: &ObjectKey) -> Self {
         let writer = self.writer(Resource::StopSwitches, |view| &mut view.stop_switches);
         // Kept at any size: only its existence counts.
         let read = |item: &Item<'_>| Reading::Keep(StopSwitch { key: item.key() });
         let source = self.one_source::<v1::ConfigMap>(config_map, excluded_fields::CONFIG_MAPS);
-        self.followed(source, writer, read)
+        self.followed_once_readable(Resource::StopSwitches, source, writer, read)
     }
 }

@@ -1,6 +1,9 @@
-//! Watches that start once their kinds can be listed. In a cluster of upstream some kinds are not
-//! installed, and without a component in deploy/components there is no right to read others; the
-//! recommender runs without them.
+//! Watches that start once their objects can be listed. In a cluster of upstream some kinds are not
+//! installed, and upstream's roles, as any without a component of deploy/components, have no right to
+//! list others. What only sharpens decisions the programs do without: they say so once, and show it in
+//! the metric [`MissingRights`](crate::MissingRights).
+//!
+//! What could be listed once and cannot any more is stale, as with any other failure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +12,10 @@ use api::ehpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::TimeSeriesPrediction;
 use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy};
 use api::substitute::Substitute;
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{Api, ApiResource, DynamicObject, ListParams};
-use kube::{Client, Error, Resource as KubeResource};
+use kube::{Error, Resource as KubeResource};
 use tokio::time::sleep;
 use view::{Entry, HpaTargets, Resource};
 
@@ -25,6 +28,9 @@ use crate::table_writer::{Reading, TableWriter};
 
 /// Interval of the attempts.
 const RETRY: Duration = Duration::from_secs(15);
+/// Time from the first refusal to the attempt that confirms it: an API server that has just started
+/// may not have read the rules yet.
+const CONFIRM: Duration = Duration::from_secs(5);
 
 /// Reason why objects of a kind cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,40 +50,35 @@ impl Watches {
         let source = self.source::<HorizontalPodAutoscaler>(excluded_fields::HPA_TARGETS);
         let scope = self.scope.clone();
         let read = move |item: &Item<'_>| within(&scope, item, HpaTargets::from_k8s);
-        let namespace = self.scope.namespace.clone();
-        self.followed_once_readable::<HorizontalPodAutoscaler, _>(
-            Resource::HpaTargets,
-            namespace,
-            (source, writer, read),
-        )
+        self.followed_once_readable(Resource::HpaTargets, source, writer, read)
     }
 
-    /// Watches the objects of a source into a table as soon as they can be listed, in one namespace
-    /// or in all. The view waits for them, unless the API server answers that they cannot.
-    pub(super) fn followed_once_readable<K, T>(
+    /// Watches the objects of a source into a table as soon as they can be listed. The view waits for
+    /// them, unless the API server answers that they cannot.
+    pub(super) fn followed_once_readable<T>(
         mut self,
         resource: Resource,
-        namespace: Option<String>,
-        (source, writer, read): (
-            Source,
-            TableWriter<T>,
-            impl Fn(&Item<'_>) -> Reading<T> + Send + Sync + 'static,
-        ),
+        source: Source,
+        writer: TableWriter<T>,
+        read: impl Fn(&Item<'_>) -> Reading<T> + Send + Sync + 'static,
     ) -> Self
     where
-        K: KubeResource<DynamicType = ()>,
         T: Entry + Send + Sync + 'static,
         T::Key: Send,
     {
-        let (client, store) = (self.client.clone(), Arc::clone(&self.store));
+        let (store, rights) = (Arc::clone(&self.store), self.missing_rights.clone());
         self.tasks.spawn(async move {
-            let mut is_waiting = true;
-            let readable = readable::<K>(&client, namespace.as_deref(), || {
-                if std::mem::take(&mut is_waiting) {
-                    store.send_modify(|view| view.remove_freshness(resource));
+            let show = |is_missing| {
+                if let Some(rights) = &rights {
+                    rights.set(resource, is_missing);
                 }
-            });
-            readable.await;
+            };
+            let do_without = |obstacle| {
+                show(obstacle == Obstacle::NoRight);
+                store.send_modify(|view| view.remove_freshness(resource));
+            };
+            readable(&source, do_without).await;
+            show(false);
             follow(source, read, writer).await;
         });
         self
@@ -91,7 +92,7 @@ impl Watches {
         self.readable::<HorizontalPodAutoscaler>().await;
         self.readable::<Substitute>().await;
         if sees_namespaces {
-            readable::<Namespace>(&self.client, None, || ()).await;
+            self.readable_everywhere::<Namespace>().await;
         }
         let mut watches = self.horizontal();
         if sees_namespaces {
@@ -105,63 +106,53 @@ impl Watches {
     pub async fn run_policies(self) {
         self.readable::<SizingPolicy>().await;
         if self.scope.namespace.is_none() {
-            self.readable::<ClusterSizingPolicy>().await;
-            self.readable::<Namespace>().await;
+            self.readable_everywhere::<ClusterSizingPolicy>().await;
+            self.readable_everywhere::<Namespace>().await;
         }
         self.policies().ended().await;
     }
 
     /// Returns once objects of this kind can be listed in the scope.
-    async fn readable<K: KubeResource<DynamicType = ()>>(&self) {
-        readable::<K>(&self.client, self.scope.namespace.as_deref(), || ()).await;
+    async fn readable<K>(&self)
+    where
+        K: KubeResource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        readable(&self.source::<K>(excluded_fields::PLAIN), |_| ()).await;
+    }
+
+    /// Returns once objects of this kind can be listed in the cluster.
+    async fn readable_everywhere<K: KubeResource<DynamicType = ()>>(&self) {
+        readable(&self.cluster_source::<K>(excluded_fields::PLAIN), |_| ()).await;
     }
 }
 
-/// Returns once objects of this kind can be listed, in one namespace or in all. Calls `on_denied`
-/// when the API server has answered that they cannot.
-async fn readable<K: KubeResource<DynamicType = ()>>(
-    client: &Client,
-    namespace: Option<&str>,
-    mut on_denied: impl FnMut(),
-) {
-    let mut before = None;
-    while let Err(obstacle) = attempt::<K>(client, namespace).await {
-        if obstacle != Obstacle::WatchError {
-            on_denied();
-        }
-        if before != Some(obstacle) {
-            let (kind, group) = (K::kind(&()), K::group(&()));
-            match obstacle {
-                Obstacle::NotInstalled => {
-                    tracing::info!(%kind, %group, "the kind is not installed; ignoring its objects");
-                }
-                Obstacle::NoRight => {
-                    let message = "no right to list the kind; ignoring its objects; a component in deploy/components grants it";
-                    tracing::warn!(%kind, %group, "{message}");
-                }
-                Obstacle::WatchError => {}
+/// Returns once objects of a source can be listed. Calls `on_refused` when the API server has answered
+/// twice that they cannot.
+async fn readable(source: &Source, mut on_refused: impl FnMut(Obstacle)) {
+    let (mut before, mut said) = (None, None);
+    while let Err(obstacle) = attempt(source).await {
+        let is_first = before.replace(obstacle) != Some(obstacle);
+        let is_answer = obstacle != Obstacle::WatchError;
+        if is_answer && !is_first && said.replace(obstacle) != Some(obstacle) {
+            on_refused(obstacle);
+            let path = source.path();
+            if obstacle == Obstacle::NotInstalled {
+                tracing::info!(path, "the kind is not installed; doing without its objects");
+            } else {
+                tracing::warn!(path, "no right to list these objects; doing without them");
             }
         }
-        before = Some(obstacle);
-        sleep(RETRY).await;
+        sleep(if is_first { CONFIRM } else { RETRY }).await;
     }
 }
 
-async fn attempt<K: KubeResource<DynamicType = ()>>(
-    client: &Client,
-    namespace: Option<&str>,
-) -> Result<(), Obstacle> {
-    let resource = ApiResource::erase::<K>(&());
-    let api: Api<DynamicObject> = match namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
-    };
-    match api.list_metadata(&ListParams::default().limit(1)).await {
-        Ok(_) => Ok(()),
+async fn attempt(source: &Source) -> Result<(), Obstacle> {
+    match source.probe().await {
+        Ok(()) => Ok(()),
         Err(Error::Api(status)) if status.code == 404 => Err(Obstacle::NotInstalled),
         Err(Error::Api(status)) if status.code == 403 => Err(Obstacle::NoRight),
         Err(error) => {
-            tracing::debug!(kind = %K::kind(&()), %error, "cannot list a kind");
+            tracing::debug!(path = source.path(), %error, "cannot list objects");
             Err(Obstacle::WatchError)
         }
     }
@@ -173,6 +164,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use http::{Request, Response};
+    use kube::Client;
     use kube::client::Body;
     use serde_json::{Value, json};
     use view::Scope;
@@ -286,6 +278,24 @@ mod tests {
         );
     }
 
+    /// An API server that has just started may refuse what it grants a moment later.
+    #[tokio::test(start_paused = true)]
+    async fn one_refusal_alone_switches_no_stop_switch_off() {
+        let asked = Arc::new(AtomicBool::new(false));
+        let answer = move |_| {
+            if asked.swap(true, Ordering::Relaxed) {
+                503
+            } else {
+                403
+            }
+        };
+        let key = view::ObjectKey::new("kube-system", "plimsoll-stop");
+        let watches = Watches::new(client(answer), Scope::default()).stop_switch(&key);
+        let mut view = watches.view();
+        let synced = tokio::time::timeout(RETRY * 4, view.wait_for(view::View::is_synced));
+        assert!(synced.await.is_err());
+    }
+
     #[tokio::test]
     async fn a_kind_is_read_where_it_is_installed_and_there_is_a_right_to() {
         for (namespace, code, expected) in [
@@ -303,8 +313,12 @@ mod tests {
                 assert_eq!(request.uri().path(), path);
                 code
             });
-            let found = attempt::<EffectiveHorizontalPodAutoscaler>(&client, namespace).await;
-            assert_eq!(found, expected, "{code}");
+            let source = Source::new::<EffectiveHorizontalPodAutoscaler>(
+                client,
+                namespace,
+                excluded_fields::PLAIN,
+            );
+            assert_eq!(attempt(&source).await, expected, "{code}");
         }
     }
 }

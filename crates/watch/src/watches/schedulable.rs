@@ -7,6 +7,7 @@ use view::{DaemonSetShare, Node, Pod, Quota, Resource};
 
 use super::Watches;
 use crate::excluded_fields;
+use crate::parse::within;
 use crate::splitter::Item;
 use crate::table_writer::Reading;
 
@@ -53,11 +54,14 @@ impl Watches {
         self.followed(source, writer, read)
     }
 
-    /// Watches `ResourceQuota` objects.
+    /// Watches `ResourceQuota` objects. The view waits for them, unless there is no right to list them;
+    /// then it has none until there is.
     #[must_use]
     pub fn quotas(self) -> Self {
         let writer = self.writer(Resource::Quotas, |view| &mut view.quotas);
         let source = self.source::<v1::ResourceQuota>(excluded_fields::PLAIN);
-        self.within_scope(source, writer, Quota::from_k8s)
+        let scope = self.scope.clone();
+        let read = move |item: &Item<'_>| within(&scope, item, Quota::from_k8s);
+        self.followed_once_readable(Resource::Quotas, source, writer, read)
     }
 }
