@@ -13,10 +13,10 @@ mod faults;
 mod fixture;
 mod load;
 
-use std::env;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use e2e::benchmark::number;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
@@ -25,13 +25,6 @@ use fixture::Suite;
 
 /// Rounds in `make test`.
 const ROUNDS: u64 = 3;
-
-/// A number from the environment.
-fn number(name: &str) -> Result<Option<u64>> {
-    let value = env::var(name).ok();
-    let parsed = value.map(|text| text.parse().with_context(|| format!("{name}={text}")));
-    parsed.transpose()
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_suite_keeps_its_promises_while_its_parts_fail() -> Result<()> {

@@ -76,9 +76,11 @@ fn container<'a>(pod: &'a Pod, name: &str) -> &'a ContainerStatus {
     own.next().expect("every container has a status")
 }
 
+/// The condition of a resize that is not carried out.
 fn pending(pod: &Pod) -> Option<&PodCondition> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-    conditions.iter().find(|it| it.type_ == "PodResizePending")
+    let kinds = ["PodResizePending", "PodResizeInProgress"];
+    conditions.iter().find(|it| kinds.contains(&&*it.type_))
 }
 
 /// CPU and memory request that the first container really has.
@@ -131,7 +133,7 @@ async fn a_resize_is_visible_in_the_status_and_touches_nothing_else() -> Result<
 }
 
 #[tokio::test]
-async fn a_refused_resize_says_deferred_or_infeasible_until_it_is_let_through() -> Result<()> {
+async fn a_refused_resize_says_why_until_it_is_let_through() -> Result<()> {
     let subject =
         Subject::new("refuse", json!({"sandbox.plimsoll.dev/resize": "Deferred"})).await?;
     subject.resize("250m", "300Mi").await?;
@@ -153,6 +155,14 @@ async fn a_refused_resize_says_deferred_or_infeasible_until_it_is_let_through() 
         .until("the resize is infeasible", |pod| refused(pod, "Infeasible"))
         .await?;
     assert_eq!(actual(&infeasible), request("100m", "100Mi"));
+    subject
+        .annotate(json!({"sandbox.plimsoll.dev/resize": "Error"}))
+        .await?;
+    let failed = subject
+        .until("the resize fails", |pod| refused(pod, "Error"))
+        .await?;
+    assert_eq!(actual(&failed), request("100m", "100Mi"));
+    assert!(pending(&failed).is_some_and(|it| it.type_ == "PodResizeInProgress"));
     subject
         .annotate(json!({"sandbox.plimsoll.dev/resize": null}))
         .await?;
@@ -178,6 +188,67 @@ async fn a_resize_taken_back_is_no_longer_pending() -> Result<()> {
         .until("nothing is pending", |pod| pending(pod).is_none())
         .await
         .map(drop)
+}
+
+/// A namespace with a Deployment of one pod with these annotations, and that pod once it is ready.
+async fn times_of(prefix: &str, annotations: Value) -> Result<(Namespace, Vec<Pod>)> {
+    let own = Namespace::new(shared().await?.client().await?, prefix).await?;
+    let mut deployment = workload("web", 1, &json!({}), &annotations);
+    deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = json!(60);
+    own.create::<Deployment>(deployment).await?;
+    let pods = eventually("the pod is ready", async || {
+        let pods = own.pods_of("web").await?;
+        ensure!(pods.len() == 1 && pods.iter().all(is_ready), "{pods:?}");
+        Ok(pods)
+    });
+    let pods = pods.await?;
+    Ok((own, pods))
+}
+
+/// Seconds between the creation of a pod and the start of its container, and from there until it was
+/// ready.
+fn delays(pod: &Pod) -> Option<[i64; 2]> {
+    let created = pod.metadata.creation_timestamp.as_ref()?.0;
+    let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
+    let running = statuses.first()?.state.as_ref()?.running.as_ref()?;
+    let started = running.started_at.as_ref()?.0;
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let ready = conditions.iter().find(|it| it.type_ == "Ready")?;
+    let ready = ready.last_transition_time.as_ref()?.0;
+    Some([
+        started.as_second() - created.as_second(),
+        ready.as_second() - started.as_second(),
+    ])
+}
+
+#[tokio::test]
+async fn containers_start_and_are_ready_after_the_times_that_are_asked_for() -> Result<()> {
+    let annotations = json!({
+        "sandbox.plimsoll.dev/start-after": "3s", "sandbox.plimsoll.dev/ready-after": "2s",
+    });
+    let (_own, pods) = times_of("slow", annotations).await?;
+    let [start, ready] = delays(&pods[0]).context("it has started")?;
+    // Times are whole seconds.
+    assert!(start >= 2 && ready >= 1, "{start} s, {ready} s");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_pod_that_ends_slowly_runs_beside_its_replacement() -> Result<()> {
+    let annotations = json!({"sandbox.plimsoll.dev/stop-after": "5s"});
+    let (own, pods) = times_of("ending", annotations).await?;
+    let old = pods[0].name_any();
+    own.delete::<Pod>(&old).await?;
+    eventually("its replacement is ready beside it", async || {
+        let pods = own.pods_of("web").await?;
+        let is_ending = |pod: &&Pod| pod.metadata.deletion_timestamp.is_some();
+        ensure!(pods.iter().any(|pod| pod.name_any() == old), "it is gone");
+        let mut others = pods.iter().filter(|pod| !is_ending(pod));
+        ensure!(others.any(is_ready), "{pods:?}");
+        Ok(())
+    })
+    .await?;
+    own.gone::<Pod>(&old).await
 }
 
 /// One step of a restart: state, reason of the last end, restarts, readiness.

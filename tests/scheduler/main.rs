@@ -13,7 +13,7 @@ use std::time::Duration;
 use std::{env, fs};
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::benchmark::{exit_code, in_sandbox};
+use e2e::benchmark::{exit_code, in_sandbox, number};
 use e2e::deployment::{EXTENDER, deploy, process, replicas, scrape, sum};
 use e2e::scheduler::{Scheduler, defaults, with_extender};
 use e2e::{
@@ -45,19 +45,13 @@ async fn main() -> ExitCode {
 }
 
 async fn run() -> Result<()> {
-    let nodes = number("NODES", DEFAULT_NODES)?;
-    let pods = number("PODS", DEFAULT_PODS)?;
+    let nodes = number("NODES")?.unwrap_or(DEFAULT_NODES);
+    let pods = number("PODS")?.unwrap_or(DEFAULT_PODS);
     let options = Options {
         nodes: nodes.try_into().context("NODES is too large")?,
         ..Options::new("scheduler", program("sandbox")?)
     };
     in_sandbox(options, async |sandbox| measure(sandbox, nodes, pods).await).await
-}
-
-fn number(name: &str, default: usize) -> Result<usize> {
-    env::var(name).map_or(Ok(default), |text| {
-        text.parse().with_context(|| format!("{name}={text}"))
-    })
 }
 
 async fn measure(sandbox: &Sandbox, nodes: usize, pods: usize) -> Result<()> {

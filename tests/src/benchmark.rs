@@ -1,7 +1,9 @@
 //! Start and end of a program that demonstrates or measures something in its own sandbox.
 
 use std::env;
+use std::num::ParseIntError;
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use anyhow::{Context as _, Result};
 use sandbox::{Options, Sandbox};
@@ -28,9 +30,14 @@ pub fn checks_latency() -> bool {
 
 /// Number of VPA objects, from the environment.
 pub fn vpas(default: usize) -> Result<usize> {
-    env::var("VPAS").map_or(Ok(default), |text| {
-        text.parse().with_context(|| format!("VPAS={text}"))
-    })
+    Ok(number("VPAS")?.unwrap_or(default))
+}
+
+/// A number from the environment; `None` if it is not set, or empty.
+pub fn number<T: FromStr<Err = ParseIntError>>(name: &str) -> Result<Option<T>> {
+    let value = env::var(name).ok().filter(|text| !text.is_empty());
+    let parsed = value.map(|text| text.parse().with_context(|| format!("{name}={text}")));
+    parsed.transpose()
 }
 
 /// Brings up a sandbox, measures in it and takes it down. Where the measurement fails, the sandbox

@@ -81,53 +81,28 @@ pub(crate) fn prepare(config: &SandboxConfig, layout: &Layout, ports: &Ports) ->
         issue(file, name, group, hosts)?;
     }
     // KWOK is the kubelet of all nodes, and the Node authorizer lets a kubelet see one node only.
-    let kwok = issue("kwok", "kwok", Some("system:masters"), &[])?;
+    issue("kwok", "kwok", Some("system:masters"), &[])?;
     authority.signing_key("service-accounts")?;
-    kubeconfig::write(
-        &layout.kubeconfig_of(Component::Kwok),
-        ports.api_server,
-        &authority.pem(),
-        "kwok",
-        &kwok,
-    )?;
-    for component in [
+    let mut clients = vec![
+        Component::Kwok,
         Component::KubeControllerManager,
         Component::KubeScheduler,
         Component::MetricsServer,
-    ] {
-        let own = identity(&layout.certificates(), component.name());
-        kubeconfig::write(
-            &layout.kubeconfig_of(component),
-            ports.api_server,
-            &authority.pem(),
-            component.name(),
-            &own,
-        )?;
-    }
+    ];
     if let Some(folders) = &config.real_node {
         let user = format!("system:node:{}", node::NAME);
         let hosts = [node::NAME, node::ADDRESS];
-        let kubelet = issue("kubelet", &user, Some("system:nodes"), &hosts)?;
-        let proxy = issue("kube-proxy", "system:kube-proxy", None, &[])?;
-        for (component, own) in [(Component::Kubelet, kubelet), (Component::KubeProxy, proxy)] {
-            kubeconfig::write(
-                &layout.kubeconfig_of(component),
-                ports.api_server,
-                &authority.pem(),
-                component.name(),
-                &own,
-            )?;
-        }
+        issue("kubelet", &user, Some("system:nodes"), &hosts)?;
+        issue("kube-proxy", "system:kube-proxy", None, &[])?;
+        clients.extend([Component::Kubelet, Component::KubeProxy]);
         node::configuration::write(layout, &folders.container_runtime.join("bin"))?;
     }
-    let admin = identity(&layout.certificates(), "admin");
-    kubeconfig::write(
-        &layout.kubeconfig(),
-        ports.api_server,
-        &authority.pem(),
-        "admin",
-        &admin,
-    )?;
+    let clients = clients.iter();
+    let clients = clients.map(|client| (layout.kubeconfig_of(*client), client.name()));
+    for (file, user) in clients.chain([(layout.kubeconfig(), "admin")]) {
+        let own = identity(&layout.certificates(), user);
+        kubeconfig::write(&file, ports.api_server, &authority.pem(), user, &own)?;
+    }
 
     let serving = identity(&layout.certificates(), "loopback");
     write(

@@ -24,8 +24,9 @@ const MODULE_FILES: [&str; 6] = [
 ];
 
 /// Our stages; each file names what it simulates and the annotations that choose it.
-const STAGES: [&str; 7] = [
+const STAGES: [&str; 8] = [
     include_str!("../stages/pod-ready.yaml"),
+    include_str!("../stages/pod-readiness.yaml"),
     include_str!("../stages/pod-resize.yaml"),
     include_str!("../stages/pod-resize-refused.yaml"),
     include_str!("../stages/pod-oom-kill.yaml"),
@@ -40,6 +41,9 @@ pub(crate) const NODE_LABEL: &str = "type=kwok";
 /// A Job's pod with this annotation does not complete by itself.
 const KEEP_RUNNING: &str = r#".metadata.annotations["sandbox.plimsoll.dev/keep-running"]"#;
 
+/// The time that a pod takes to end. Its controller replaces it meanwhile.
+const STOP_AFTER: &str = r#".metadata.annotations["sandbox.plimsoll.dev/stop-after"]"#;
+
 /// The text of the configuration file. `files` is the folder of files from KWOK's module.
 pub(crate) fn configuration(files: &Path, ports: &Ports, serving: &Identity) -> Result<String> {
     let mut documents = vec![options(ports, serving)];
@@ -52,7 +56,7 @@ pub(crate) fn configuration(files: &Path, ports: &Ports, serving: &Identity) -> 
     for stage in STAGES {
         documents.extend(parse(stage)?);
     }
-    documents.iter_mut().for_each(leave_hosted_pods_alone);
+    documents.iter_mut().for_each(adapt_pod_stage);
     let texts: Vec<String> = documents
         .iter()
         .map(serde_yaml_ng::to_string)
@@ -97,11 +101,18 @@ fn parse(text: &str) -> Result<Vec<Value>> {
         .collect()
 }
 
-fn leave_hosted_pods_alone(document: &mut Value) {
+/// Leaves hosted pods alone, and adds our annotations to stages of KWOK's module.
+fn adapt_pod_stage(document: &mut Value) {
     if document["kind"] != "Stage" || document["spec"]["resourceRef"]["kind"] != "Pod" {
         return;
     }
     let name = document["metadata"]["name"].clone();
+    if name == "pod-delete" {
+        document["spec"]["delay"] = json!({
+            "durationMilliseconds": 0,
+            "durationFrom": {"jq": {"expression": STOP_AFTER}},
+        });
+    }
     if let Some(Value::Array(conditions)) = document.pointer_mut("/spec/selector/matchExpressions")
     {
         conditions
@@ -123,7 +134,7 @@ mod tests {
         for stage in STAGES {
             let mut documents = parse(stage).unwrap();
             assert_eq!(documents.len(), 1);
-            leave_hosted_pods_alone(&mut documents[0]);
+            adapt_pod_stage(&mut documents[0]);
             let conditions = documents[0]
                 .pointer("/spec/selector/matchExpressions")
                 .unwrap()

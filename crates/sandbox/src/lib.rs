@@ -12,9 +12,12 @@
 //! |---|---|
 //! | `kwok.x-k8s.io/usage-cpu`, `kwok.x-k8s.io/usage-memory` | usage of each container, as a
 //! quantity; default 1m and 1Mi |
-//! | `sandbox.plimsoll.dev/resize`: `Deferred` or `Infeasible` | resizes are refused with that
+//! | `sandbox.plimsoll.dev/start-after`: a duration | time until containers run, as of an image pull |
+//! | `sandbox.plimsoll.dev/ready-after`: a duration | time from there until they are ready |
+//! | `sandbox.plimsoll.dev/stop-after`: a duration | time from a deletion or an eviction until the pod is gone |
+//! | `sandbox.plimsoll.dev/resize`: `Deferred`, `Infeasible` or `Error` | resizes are refused with that
 //! reason while the annotation is set |
-//! | `sandbox.plimsoll.dev/oom-kills`: a number | containers are OOM-killed until their restart count is that number |
+//! | `sandbox.plimsoll.dev/oom-kills`: a number | containers are OOM-killed until their restart count is that number, whatever their size: as if resizes had no effect on the cgroup |
 //! | `sandbox.plimsoll.dev/crash-loop`: `true` | containers exit with code 1 again and again |
 //! | `sandbox.plimsoll.dev/crash-after`: a duration | time until each exit; default 1s |
 //! | `sandbox.plimsoll.dev/back-off`: a duration | delay before a restart; default as a kubelet

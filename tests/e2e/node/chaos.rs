@@ -6,10 +6,10 @@
 //! `make chaos-node` sets the number of rounds (`PLIMSOLL_CHAOS_NODE_ROUNDS`), without which nothing
 //! happens here; `PLIMSOLL_CHAOS_SEED` repeats their faults.
 
-use std::env;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use e2e::benchmark::number;
 use e2e::{LOAD_IMAGE, Signal, signal};
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Pod;
@@ -97,13 +97,6 @@ impl Fault {
         }
         Ok(())
     }
-}
-
-/// A number from the environment.
-fn number(name: &str) -> Result<Option<u64>> {
-    let value = env::var(name).ok();
-    let parsed = value.map(|text| text.parse().with_context(|| format!("{name}={text}")));
-    parsed.transpose()
 }
 
 /// Creates a workload that the kernel kills, and its VPA object.

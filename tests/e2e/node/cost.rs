@@ -1,10 +1,10 @@
 //! Processor time and memory of the programs as containers, as the kubelet measures them.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use e2e::benchmark::number;
 use e2e::deployment::SYSTEM;
 use e2e::eventually_within;
 use serde_json::json;
@@ -63,16 +63,15 @@ async fn measure(cluster: &Fixture) -> Result<BTreeMap<(String, String), Usage>>
 
 #[tokio::test]
 async fn processor_time_and_memory_of_the_programs_in_containers() -> Result<()> {
-    let Some(minutes) = env::var(MINUTES).ok().filter(|text| !text.is_empty()) else {
+    let Some(minutes) = number::<u64>(MINUTES)? else {
         return Ok(());
     };
-    let minutes: u64 = minutes.parse().context(MINUTES)?;
     let Some(cluster) = Fixture::alone("cost").await? else {
         return Ok(());
     };
     let resources = json!({"requests": {"cpu": "5m", "memory": "10Mi"}});
-    for number in 0..DEPLOYMENTS {
-        let name = format!("app-{number}");
+    for index in 0..DEPLOYMENTS {
+        let name = format!("app-{index}");
         let pod = json!({"containers": [container("app", &["--memory-mib=5"], &resources)]});
         cluster.deploy(&name, 2, &pod).await?;
         let policy = json!({"containerName": "*"});

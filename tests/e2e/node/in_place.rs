@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::cgroups::{Applied, all_have, have, of_pod};
 use super::fixture::Fixture;
-use super::workload::{all_hold, amount, pod_of, resources, runs};
+use super::workload::{all_hold, amount, pod_of, resources, run_on, runs};
 
 const REPLICAS: usize = 2;
 
@@ -57,9 +57,7 @@ async fn cpu_and_memory_grow_and_shrink_while_the_program_runs() -> Result<()> {
     all_have(&cluster, "web", Applied::of(50, 100, 300)).await?;
     cluster.recommend("web", &amount(["10m", "40Mi"])).await?;
     all_have(&cluster, "web", Applied::of(10, 20, 80)).await?;
-    let after = runs(&cluster, "web").await?;
-    ensure!(after == before, "{after:?} {before:?}");
-    Ok(())
+    run_on(&cluster, "web", &before).await
 }
 
 #[tokio::test]
@@ -77,9 +75,7 @@ async fn a_guaranteed_pod_stays_guaranteed() -> Result<()> {
         let class = pod.status.and_then(|status| status.qos_class);
         ensure!(class.as_deref() == Some("Guaranteed"), "{class:?}");
     }
-    let after = runs(&cluster, "web").await?;
-    ensure!(after == before, "{after:?} {before:?}");
-    Ok(())
+    run_on(&cluster, "web", &before).await
 }
 
 #[tokio::test]
@@ -99,8 +95,7 @@ async fn a_pod_without_requests_is_replaced_only_where_the_mode_allows_it() -> R
     all_have(&cluster, "either", Applied::of(20, 0, 0)).await?;
     says(&cluster, "either", "Applied").await?;
     says(&cluster, "only", "QosClass").await?;
-    let after = runs(&cluster, "only").await?;
-    ensure!(after == before[0], "{after:?} {before:?}");
+    run_on(&cluster, "only", &before[0]).await?;
     all_have(&cluster, "only", Applied::of(0, 0, 0)).await
 }
 
@@ -149,9 +144,7 @@ async fn a_memory_limit_waits_until_the_program_holds_less() -> Result<()> {
         cluster.set(&pod, "memory-mib=20").await?;
     }
     all_have(&cluster, "web", Applied::of(20, 40, 100)).await?;
-    let after = runs(&cluster, "web").await?;
-    ensure!(after == before, "{after:?} {before:?}");
-    Ok(())
+    run_on(&cluster, "web", &before).await
 }
 
 #[tokio::test]
@@ -170,9 +163,7 @@ async fn cpu_does_not_wait_for_memory_that_is_in_use() -> Result<()> {
         .await?;
     all_have(&cluster, "web", Applied::of(40, 80, 200)).await?;
     says(&cluster, "web", "RecentlyReverted").await?;
-    let after = runs(&cluster, "web").await?;
-    ensure!(after == before, "{after:?} {before:?}");
-    Ok(())
+    run_on(&cluster, "web", &before).await
 }
 
 #[tokio::test]
@@ -196,8 +187,7 @@ async fn a_higher_recommendation_follows_a_resize_that_failed() -> Result<()> {
         resizes_are(&cluster, name, "Error").await?;
         cluster.recommend(name, &amount(["20m", "300Mi"])).await?;
         all_have(&cluster, name, Applied::of(20, 40, 300)).await?;
-        let after = runs(&cluster, name).await?;
-        ensure!(after == before, "{name} {after:?} {before:?}");
+        run_on(&cluster, name, &before).await?;
     }
     Ok(())
 }
@@ -218,9 +208,7 @@ async fn a_pod_that_no_node_can_hold_is_not_resized() -> Result<()> {
     let change = json!({"spec": {"resourcePolicy": {"containerPolicies": [policy]}}});
     cluster.patch::<Vpa>("web", change).await?;
     all_have(&cluster, "web", Applied::of(20, 40, 100)).await?;
-    let after = runs(&cluster, "web").await?;
-    ensure!(after == before, "{after:?} {before:?}");
-    Ok(())
+    run_on(&cluster, "web", &before).await
 }
 
 #[tokio::test]
@@ -249,9 +237,7 @@ async fn a_resize_that_a_full_node_defers_takes_effect_when_there_is_room() -> R
     have(&cluster, &deferred, Applied::of(20, 40, 50)).await?;
     cluster.delete::<Deployment>("filler").await?;
     all_have(&cluster, "web", Applied::of(20, 40, 1700)).await?;
-    let after = runs(&cluster, "web").await?;
-    ensure!(after == before, "{after:?} {before:?}");
-    Ok(())
+    run_on(&cluster, "web", &before).await
 }
 
 /// Waits until all pods of an app are boosted. Those that the webhook admits before it knows the VPA
@@ -321,9 +307,7 @@ async fn a_boosted_pod_gets_memory_after_an_oom_kill_and_loses_its_boost_later()
     become_ready(&cluster, "calm", 20).await?;
     all_have(&cluster, "hungry", Applied::of(20, 20, 200)).await?;
     all_have(&cluster, "calm", Applied::of(20, 20, 50)).await?;
-    let after = runs(&cluster, "calm").await?;
-    ensure!(after == before, "{after:?} {before:?}");
-    Ok(())
+    run_on(&cluster, "calm", &before).await
 }
 
 #[tokio::test]
@@ -348,7 +332,5 @@ async fn a_container_is_resized_within_the_resources_of_its_pod() -> Result<()> 
         Ok(())
     })
     .await?;
-    let after = runs(&cluster, "web").await?;
-    ensure!(after == before, "{after:?} {before:?}");
-    Ok(())
+    run_on(&cluster, "web", &before).await
 }

@@ -51,6 +51,13 @@ pub(crate) async fn runs(cluster: &Fixture, app: &str) -> Result<Vec<Run>> {
     cluster.pods_of(app).await?.iter().map(run).collect()
 }
 
+/// Checks that the containers of an app run on, as they did before.
+pub(crate) async fn run_on(cluster: &Fixture, app: &str, before: &[Run]) -> Result<()> {
+    let now = runs(cluster, app).await?;
+    ensure!(now == before, "{app}: {now:?} {before:?}");
+    Ok(())
+}
+
 /// Waits until the program in each pod of an app holds this memory. A pod may be ready before.
 pub(crate) async fn all_hold(cluster: &Fixture, app: &str, mib: u64) -> Result<()> {
     eventually(&format!("the pods of {app} hold {mib} MiB"), async || {
