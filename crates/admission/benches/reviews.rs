@@ -34,6 +34,7 @@ fn view(namespaces: usize) -> View {
                 uid: owner.to_owned(),
             }),
             replicas: Some(1),
+            min_ready: std::time::Duration::ZERO,
         };
         view.controllers_mut(WellKnown::Deployment)
             .apply(Arc::new(controller(&name, None)));

@@ -89,6 +89,7 @@ pub(crate) fn deployment(name: &str, replicas: i32) -> Arc<Controller> {
         selector: Ok(Selector::match_labels([("app", name)])),
         owner: None,
         replicas: Some(replicas),
+        min_ready: std::time::Duration::ZERO,
     })
 }
 

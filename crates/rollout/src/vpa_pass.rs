@@ -133,7 +133,14 @@ impl<'a> VpaPass<'a> {
             let has_recommendation = recommendation.is_some();
             let recommendation = recommendation.unwrap_or_default();
             let replacement = Replacement::of(vpa, mode, context.settings);
-            let Members { groups, members } = of(context, input, mode, replacement);
+            let Members {
+                groups,
+                members,
+                changes_in,
+            } = of(context, input, mode, replacement);
+            if let Some(due) = changes_in {
+                builder.wake_within(due);
+            }
             let limits = context.snapshot.view.namespace_limits(&vpa.key.namespace);
             let settles_in = context.state.settling.time_left(&vpa.key, context.now);
             let mut pass = Self {
@@ -414,7 +421,7 @@ fn of<'a>(
                 .iter()
                 .any(|member| startup_boost::is_boosted(member.running))
     };
-    members(input, context.state, context.settings, &includes_small)
+    members(input, context, &includes_small)
 }
 
 /// The recommendation of the feed if it takes precedence, else that of the status.

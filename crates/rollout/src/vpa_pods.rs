@@ -1,17 +1,20 @@
 //! The pods of one VPA object with their availability, in groups by their direct owner.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use view::{Phase, Pod, Running};
+use view::{ObjectName, Phase, Pod, Running, View, WellKnown};
 
+use super::clock::ClockReading;
 use super::disruption_limit::{
     Disruption, Group, GroupSize, OwnerName, PodAvailability, required_replicas,
 };
 use super::group_size::owner_name;
 use super::pod_size::sized_containers;
 use super::settings::Settings;
-use super::state::{PendingAction, RolloutState};
+use super::state::PendingAction;
 use super::vpa_input::VpaInput;
+use super::vpa_pass::PassContext;
 
 /// A pod of a VPA object.
 #[derive(Clone)]
@@ -29,6 +32,8 @@ pub(super) struct Member<'a> {
 pub(super) struct Members<'a> {
     pub(super) groups: Vec<Group>,
     pub(super) members: Vec<Member<'a>>,
+    /// Time until the next of the pods counts as available, which are ready already.
+    pub(super) changes_in: Option<Duration>,
 }
 
 /// Whether a group with too few pods is included, for actions without disruption.
@@ -37,17 +42,29 @@ pub(super) type IncludesSmall<'a> = dyn Fn(&[Member<'_>]) -> bool + 'a;
 /// The pods of one VPA object in groups.
 pub(super) fn members<'a>(
     input: &VpaInput<'a>,
-    state: &RolloutState,
-    settings: &Settings,
+    PassContext {
+        snapshot,
+        state,
+        settings,
+        now,
+    }: PassContext<'_>,
     includes_small: &IncludesSmall,
 ) -> Members<'a> {
+    let mut changes_in = None;
     let mut by_owner: BTreeMap<OwnerName, Vec<Member>> = BTreeMap::new();
     for pod in input.vpa_pods.pods.values() {
         let Some(running) = pod.running.as_deref() else {
             continue;
         };
         let pending = state.pending(&pod.uid);
-        let availability = availability(pod, running, pending);
+        let mut availability = availability(pod, running, pending);
+        if let (Some(left), PodAvailability::Running { available }) = (
+            min_ready_left(snapshot.view, pod, running, now),
+            &mut availability,
+        ) {
+            *available = false;
+            changes_in = changes_in.into_iter().chain([left]).min();
+        }
         by_owner
             .entry(owner_name(pod.owner.as_ref()))
             .or_default()
@@ -64,6 +81,7 @@ pub(super) fn members<'a>(
     let mut all = Members {
         groups: Vec::new(),
         members: Vec::with_capacity(input.vpa_pods.pods.len()),
+        changes_in,
     };
     for (owner, mut members) in by_owner {
         let group = input
@@ -118,6 +136,26 @@ fn group(
         group.reserve(Disruption::Resize, member.availability);
     }
     group
+}
+
+/// The rest of the time for which a ready pod must be so before its controller counts it as available
+/// (`minReadySeconds`).
+fn min_ready_left(
+    view: &View,
+    pod: &Pod,
+    running: &Running,
+    now: ClockReading,
+) -> Option<Duration> {
+    let owner = pod.owner.as_ref()?;
+    let name = ObjectName {
+        namespace: &pod.key.namespace,
+        name: &owner.name,
+    };
+    let controller = view.controller(WellKnown::of_kind(&owner.kind)?, &name)?;
+    let left = controller
+        .min_ready
+        .checked_sub(now.since(running.ready_since?))?;
+    Some(left).filter(|left| !left.is_zero())
 }
 
 /// The availability of a pod. A pod with a container that restarts, or is about to by a resize, is

@@ -4,6 +4,7 @@
 //! replicas).
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 pub use api::WellKnown;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
@@ -28,6 +29,8 @@ pub struct Controller {
     pub owner: Option<Owner>,
     /// Desired number of pods; `None` for kinds that do not state one.
     pub replicas: Option<i32>,
+    /// Time for which a pod must be ready before it counts as available.
+    pub min_ready: Duration,
 }
 
 impl Controller {
@@ -49,6 +52,7 @@ impl Controller {
             selector,
             owner,
             replicas,
+            min_ready: Duration::ZERO,
         }
     }
 
@@ -59,6 +63,14 @@ impl Controller {
             of_selector(Some(selector)),
             Some(replicas.unwrap_or(1)),
         )
+    }
+
+    fn with_min_ready(self, seconds: Option<i32>) -> Self {
+        let seconds = u64::try_from(seconds.unwrap_or(0)).unwrap_or(0);
+        Self {
+            min_ready: Duration::from_secs(seconds),
+            ..self
+        }
     }
 }
 
@@ -73,18 +85,21 @@ impl Entry for Controller {
 impl From<Deployment> for Controller {
     fn from(Deployment { metadata, spec, .. }: Deployment) -> Self {
         Self::replicated(metadata, spec.selector, spec.replicas)
+            .with_min_ready(spec.min_ready_seconds)
     }
 }
 
 impl From<ReplicaSet> for Controller {
     fn from(ReplicaSet { metadata, spec, .. }: ReplicaSet) -> Self {
         Self::replicated(metadata, spec.selector, spec.replicas)
+            .with_min_ready(spec.min_ready_seconds)
     }
 }
 
 impl From<StatefulSet> for Controller {
     fn from(StatefulSet { metadata, spec, .. }: StatefulSet) -> Self {
         Self::replicated(metadata, spec.selector, spec.replicas)
+            .with_min_ready(spec.min_ready_seconds)
     }
 }
 
@@ -92,7 +107,7 @@ impl From<DaemonSet> for Controller {
     fn from(object: DaemonSet) -> Self {
         let desired = object.status.map(|status| status.desired_number_scheduled);
         let selector = of_selector(Some(object.spec.selector));
-        Self::new(object.metadata, selector, desired)
+        Self::new(object.metadata, selector, desired).with_min_ready(object.spec.min_ready_seconds)
     }
 }
 
@@ -120,6 +135,7 @@ impl From<ReplicationController> for Controller {
         let spec = object.spec.unwrap_or_default();
         let replicas = Some(spec.replicas.unwrap_or(1));
         Self::new(object.metadata, Ok(of_labels(spec.selector)), replicas)
+            .with_min_ready(spec.min_ready_seconds)
     }
 }
 

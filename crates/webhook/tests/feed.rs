@@ -81,6 +81,7 @@ fn view(status: &Value) -> View {
             selector: Ok(Selector::match_labels([("app", "web")])),
             owner: None,
             replicas: Some(1),
+            min_ready: std::time::Duration::ZERO,
         }));
     let object = json!({
         "metadata": {"namespace": NAMESPACE, "name": "web", "uid": "web"},

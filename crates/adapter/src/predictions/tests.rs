@@ -111,6 +111,7 @@ fn shop() -> View {
         selector: Ok(Selector::match_labels([("app", "web")])),
         owner: None,
         replicas: Some(5),
+        min_ready: std::time::Duration::ZERO,
     };
     view.controllers_mut(WellKnown::Deployment)
         .apply(Arc::new(deployment));

@@ -66,6 +66,7 @@ impl Fixture {
             selector: Ok(Selector::match_labels([("app", app)])),
             owner,
             replicas: Some(1),
+            min_ready: std::time::Duration::ZERO,
         }));
     }
 

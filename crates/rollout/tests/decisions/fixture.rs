@@ -133,13 +133,15 @@ impl Fixture {
 
     /// Changes `replicas` of the `ReplicaSet` of a Deployment.
     pub(super) fn scale(&mut self, name: &str, replicas: i32) {
+        self.edit_replica_set(name, |set| set.replicas = Some(replicas));
+    }
+
+    /// Changes the `ReplicaSet` of a Deployment.
+    pub(super) fn edit_replica_set(&mut self, name: &str, edit: impl FnOnce(&mut Controller)) {
         let sets = self.view.controllers_mut(WellKnown::ReplicaSet);
-        let mut set = sets
-            .get(&ObjectKey::new("shop", name))
-            .expect("it is there")
-            .as_ref()
-            .clone();
-        set.replicas = Some(replicas);
+        let set = sets.get(&ObjectKey::new("shop", name));
+        let mut set = set.expect("it is there").as_ref().clone();
+        edit(&mut set);
         sets.apply(Arc::new(set));
     }
 

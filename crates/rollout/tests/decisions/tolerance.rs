@@ -30,6 +30,27 @@ fn check(fixture: &mut Fixture, expected: &[usize], when: &str) {
     assert_eq!(passes, expected, "{when}");
 }
 
+/// `minReadySeconds` of a controller: until then, it does not count the pod as available either.
+#[test]
+fn a_replacement_counts_once_it_was_ready_for_as_long_as_its_controller_demands() {
+    let mut fixture = Fixture::new();
+    fixture.deployment("web", 4, &json!({}));
+    fixture.edit_replica_set("web", |set| set.min_ready = Duration::from_secs(30));
+    check(&mut fixture, &[2], "half of four");
+    for name in ["web-4", "web-5"] {
+        fixture.pod_with("web", name, &json!({"cpu": "1"}), |pod| {
+            pod["status"]["conditions"][0]["lastTransitionTime"] = "2026-01-01T11:59:50Z".into();
+        });
+    }
+    check(&mut fixture, &[], "they are ready for ten seconds");
+    let plan = fixture.pass();
+    let in_time = |due| due <= Duration::from_secs(20);
+    assert!(plan.wake_in.is_some_and(in_time), "{:?}", plan.wake_in);
+    fixture.now.wall += Duration::from_secs(20);
+    fixture.now.monotonic += Duration::from_secs(20);
+    check(&mut fixture, &[2], "the old ones follow");
+}
+
 #[test]
 fn a_scale_counts_only_for_the_pods_that_it_was_read_with() {
     let mut fixture = Fixture::new();

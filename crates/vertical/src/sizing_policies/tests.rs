@@ -122,6 +122,7 @@ impl Fixture {
             selector: Ok(Selector::nothing()),
             owner,
             replicas: None,
+            min_ready: std::time::Duration::ZERO,
         };
         self.view.controllers_mut(kind).apply(Arc::new(controller));
         self

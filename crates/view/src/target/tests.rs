@@ -71,6 +71,7 @@ fn view(things: Vec<Thing>) -> View {
                     selector: Ok(Selector::match_labels([("of", name)])),
                     owner,
                     replicas: Some(1),
+                    min_ready: std::time::Duration::ZERO,
                 };
                 view.controllers_mut(kind).apply(Arc::new(controller));
             }
