@@ -175,6 +175,53 @@ fn every_table_of_formulas_names_its_files_and_is_linked_from_contributing() {
     assert!(tables >= 10, "there are {tables} tables of formulas");
 }
 
+/// The modules in the map of a crate: names with which entries of lists and tables in its own
+/// documentation begin.
+fn mapped(text: &str) -> Vec<&str> {
+    let entries = text.lines().filter_map(|line| {
+        let entry = line.strip_prefix("//! ")?;
+        let entry = entry.trim_start_matches(|letter: char| letter.is_ascii_digit());
+        ["* ", ". ", "| "]
+            .iter()
+            .find_map(|start| entry.strip_prefix(start))
+    });
+    let is_name = |name: &&str| {
+        !name.is_empty() && name.bytes().all(|it| it == b'_' || it.is_ascii_lowercase())
+    };
+    let names = entries.flat_map(|entry| {
+        let is_opened_by_code = entry.starts_with(['`', '[']);
+        let (head, is_list) = match entry.split_once([':', '|']) {
+            Some((head, _)) => (head, true),
+            None => (entry, false),
+        };
+        let names = code(head).take(if is_list { usize::MAX } else { 1 });
+        names.take_while(move |_| is_opened_by_code)
+    });
+    names.filter(is_name).collect()
+}
+
+#[test]
+fn every_map_of_a_crate_names_its_modules() {
+    let mut names = 0;
+    for path in files() {
+        if !path.starts_with("crates") || !path.ends_with("src/lib.rs") {
+            continue;
+        }
+        let text = read(&path);
+        for name in mapped(&text) {
+            names += 1;
+            let is_module = text.contains(&format!("mod {name};"));
+            let is_crate = root().join("crates").join(name).exists();
+            assert!(
+                is_module || is_crate,
+                "{} names {name}, which is no module",
+                path.display()
+            );
+        }
+    }
+    assert!(names > 50, "the maps have {names} names");
+}
+
 #[test]
 fn the_readme_is_one_page() {
     let lines = read(Path::new("README.md")).lines().count();

@@ -9,8 +9,8 @@
 //! * [`predictions`]: predictions and cron schedules of EHPAs.
 //! * [`rules`]: metrics from the rule files of prometheus-adapter.
 //! * [`routes`]: external metrics of other providers.
-//! * [`flow`]: fair shares of limits.
-//! * [`registration`]: CA bundles of the adapter's `APIService` objects; [`act`]: writes.
+//! * [`flow_limiter`]: fair shares of limits.
+//! * [`api_service_ca`]: CA bundles of the adapter's `APIService` objects; [`api_service_writer`]: writes.
 //! * [`metrics`]: metrics of the adapter itself.
 
 pub mod api_service_ca;

@@ -9,7 +9,7 @@
 //! * `recommend_loop`: recommendations after every change, in the leader.
 //! * `checkpoints`: controller of the checkpoints.
 //! * `status_writer`, `checkpoint_writer`: the only writes.
-//! * `history`: backfill of usage from Prometheus.
+//! * `usage_source`: the source of usage; `backfill`: its history from Prometheus.
 //! * `feed_server`: feed to the other services.
 //! * `metrics`: metrics of all this.
 

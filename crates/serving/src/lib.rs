@@ -5,11 +5,11 @@
 //! |---|---|
 //! | [`ca_bundles`] | the controller of the CA bundles that the API server has |
 //! | [`certificates`] | self-managed certificates in a Secret, their rotation, and their monitor |
-//! | [`endpoints`] | the server of `--address`: /metrics and health |
+//! | [`http_endpoints`] | the server of `--address`: /metrics and health |
 //! | `feed_address` | address of the feed that the recommender announces |
 //! | [`feed_reader`] | flags of a feed client, and its mutual TLS |
 //! | [`port`] | a serving port that stays open for a while after shutdown |
-//! | [`serve`](mod@serve) | the HTTP server and its limits |
+//! | [`http_server`] | the HTTP server and its limits |
 //! | [`tls`] | TLS configurations that follow their files |
 
 pub mod ca_bundles;

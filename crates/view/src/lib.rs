@@ -4,7 +4,7 @@
 //!   other objects. Each is reduced to what a decision reads, and changes only by `apply`, `delete`
 //!   and `reset`.
 //! * [`target`]: resolution of a VPA's target to its pods, as a pure function of the [`View`].
-//! * [`oom`]: OOM kills, from two states of one pod. [`Eviction`]s are read from events.
+//! * [`oom_kill`]: OOM kills, from two states of one pod. [`Eviction`]s are read from events.
 //!
 //! No I/O here: crate `watch` keeps a [`View`] current.
 //!
