@@ -33,7 +33,7 @@ use super::size_change::SizeChange;
 use super::state::RolloutState;
 use super::vpa_input::VpaInput;
 use super::vpa_pause::{PausedVpa, VpaPauseReason};
-use super::vpa_pods::{Member, Members, members};
+use super::vpa_pods::{Member, MemberGroups, members};
 use super::{PodCounts, Snapshot, pod_size, startup_boost};
 
 /// Added to a time that must be exceeded, not only reached.
@@ -133,7 +133,7 @@ impl<'a> VpaPass<'a> {
             let has_recommendation = recommendation.is_some();
             let recommendation = recommendation.unwrap_or_default();
             let replacement = Replacement::of(vpa, mode, context.settings);
-            let Members {
+            let MemberGroups {
                 groups,
                 members,
                 changes_in,
@@ -408,7 +408,7 @@ fn of<'a>(
     input: &VpaInput<'a>,
     mode: EffectiveUpdateMode,
     replacement: Replacement,
-) -> Members<'a> {
+) -> MemberGroups<'a> {
     let in_place = matches!(
         mode,
         EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate
@@ -421,7 +421,13 @@ fn of<'a>(
                 .iter()
                 .any(|member| startup_boost::is_boosted(member.running))
     };
-    members(input, context, &includes_small)
+    let PassContext {
+        snapshot,
+        state,
+        settings,
+        now,
+    } = context;
+    members(input, snapshot.view, state, settings, now, &includes_small)
 }
 
 /// The recommendation of the feed if it takes precedence, else that of the status.

@@ -12,9 +12,8 @@ use super::disruption_limit::{
 use super::group_size::owner_name;
 use super::pod_size::sized_containers;
 use super::settings::Settings;
-use super::state::PendingAction;
+use super::state::{PendingAction, RolloutState};
 use super::vpa_input::VpaInput;
-use super::vpa_pass::PassContext;
 
 /// A pod of a VPA object.
 #[derive(Clone)]
@@ -29,7 +28,7 @@ pub(super) struct Member<'a> {
 }
 
 /// The groups that may be updated, and all pods.
-pub(super) struct Members<'a> {
+pub(super) struct MemberGroups<'a> {
     pub(super) groups: Vec<Group>,
     pub(super) members: Vec<Member<'a>>,
     /// Time until the next of the pods counts as available, which are ready already.
@@ -42,14 +41,12 @@ pub(super) type IncludesSmall<'a> = dyn Fn(&[Member<'_>]) -> bool + 'a;
 /// The pods of one VPA object in groups.
 pub(super) fn members<'a>(
     input: &VpaInput<'a>,
-    PassContext {
-        snapshot,
-        state,
-        settings,
-        now,
-    }: PassContext<'_>,
+    view: &View,
+    state: &RolloutState,
+    settings: &Settings,
+    now: ClockReading,
     includes_small: &IncludesSmall,
-) -> Members<'a> {
+) -> MemberGroups<'a> {
     let mut changes_in = None;
     let mut by_owner: BTreeMap<OwnerName, Vec<Member>> = BTreeMap::new();
     for pod in input.vpa_pods.pods.values() {
@@ -58,10 +55,9 @@ pub(super) fn members<'a>(
         };
         let pending = state.pending(&pod.uid);
         let mut availability = availability(pod, running, pending);
-        if let (Some(left), PodAvailability::Running { available }) = (
-            min_ready_left(snapshot.view, pod, running, now),
-            &mut availability,
-        ) {
+        if let (Some(left), PodAvailability::Running { available }) =
+            (min_ready_left(view, pod, running, now), &mut availability)
+        {
             *available = false;
             changes_in = changes_in.into_iter().chain([left]).min();
         }
@@ -78,7 +74,7 @@ pub(super) fn members<'a>(
     }
     let policy = input.vpa_pods.vpa.object.spec.update_policy.as_ref();
     let required = required_replicas(policy.and_then(|policy| policy.min_replicas), settings);
-    let mut all = Members {
+    let mut all = MemberGroups {
         groups: Vec::new(),
         members: Vec::with_capacity(input.vpa_pods.pods.len()),
         changes_in,
