@@ -1,5 +1,6 @@
-//! Upstream's own manifests with nothing but the images replaced by ours: its labels, accounts and roles
-//! are enough for recommendations, and for resizes and evictions by them.
+//! Upstream's own manifests with our images, and arguments for the sandbox: addresses, short intervals,
+//! and no admission controller. Its labels, accounts and roles are enough for recommendations, and for
+//! resizes and evictions by them.
 
 use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;

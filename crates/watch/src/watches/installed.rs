@@ -1,9 +1,9 @@
 //! Watches that start once their objects can be listed. In a cluster of upstream some kinds are not
 //! installed, and upstream's roles, as any without a component of deploy/components, have no right to
-//! list others. What only sharpens decisions the programs do without: they say so once, and show it in
-//! the metric [`MissingRights`](crate::MissingRights).
+//! list others. Programs do without objects that only sharpen decisions: they say so once, and show it
+//! in the metric [`MissingRights`](crate::MissingRights).
 //!
-//! What could be listed once and cannot any more is stale, as with any other failure.
+//! Objects that could be listed before and cannot any more are stale, as with any other failure.
 
 use std::sync::Arc;
 use std::time::Duration;
