@@ -13,11 +13,13 @@ use serde_json::{Value, json};
 
 use super::cluster::{CHANGED, Cluster, sized};
 
-fn mode(mode: &str) -> Value {
+/// An update mode in the specification of a VPA object.
+pub(crate) fn mode(mode: &str) -> Value {
     json!({"updatePolicy": {"updateMode": mode}})
 }
 
-async fn delete_all(namespace: &Namespace, names: &[&str]) -> Result<()> {
+/// Deletes Deployments and their VPA objects.
+pub(crate) async fn delete_all(namespace: &Namespace, names: &[&str]) -> Result<()> {
     for name in names {
         namespace.delete::<Vpa>(name).await?;
         namespace.delete::<Deployment>(name).await?;

@@ -1,9 +1,11 @@
 //! Readers of the feed that are slow, as over a link on which little is under way.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::deployment::{RECOMMENDER, replicas};
 use e2e::{FEED_SERVER, feed_tls};
 use feed::client::connector;
@@ -11,11 +13,13 @@ use feed::proto::WatchRecommendationsRequest;
 use feed::proto::feed_client::FeedClient;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tonic::transport::Endpoint;
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, sized};
+use super::faults::{delete_all, mode};
 
 const FEED_PORT: u16 = 8950;
 /// Streams to each recommender: enough for one message of a hundred to be late.
@@ -25,8 +29,15 @@ const WINDOW: u32 = 1 << 10;
 /// Time between two messages that are read.
 const PAUSE: Duration = Duration::from_secs(7);
 
-/// Readers that read a message in some seconds, until they end.
+/// Objects whose recommendation follows their maximum.
+const CHANGING: [&str; 3] = ["read-a", "read-b", "read-c"];
+
+/// Readers that read a message in some seconds while recommendations change.
 pub(crate) async fn of_readers(cluster: &Cluster) -> Result<()> {
+    let own = &cluster.own;
+    for name in CHANGING {
+        sized(own, name, 1, &json!({}), &mode("Off")).await?;
+    }
     let tls = feed_tls(&cluster.client).await?;
     let mut readers = JoinSet::new();
     for replica in replicas(&cluster.client, RECOMMENDER).await? {
@@ -35,7 +46,21 @@ pub(crate) async fn of_readers(cluster: &Cluster) -> Result<()> {
             readers.spawn(read_slowly(address.clone(), Arc::clone(&tls)));
         }
     }
-    cluster.fire(&["PlimsollFeedLag"]).await
+    let maximum = AtomicU32::new(60);
+    let change = async || {
+        let cpu = format!("{}m", maximum.fetch_xor(1, Ordering::Relaxed));
+        for name in CHANGING {
+            own.patch::<Vpa>(name, with_maximum(&cpu)).await?;
+        }
+        Ok(())
+    };
+    cluster.fire_while(&["PlimsollFeedLag"], change).await?;
+    delete_all(own, &CHANGING).await
+}
+
+fn with_maximum(cpu: &str) -> Value {
+    let policy = json!({"containerName": "*", "maxAllowed": {"cpu": cpu}});
+    json!({"spec": {"resourcePolicy": {"containerPolicies": [policy]}}})
 }
 
 async fn read_slowly(address: String, tls: Arc<ClientConfig>) {
