@@ -19,7 +19,7 @@ use crate::pod::{self, Pod, SelectedVpa};
 use crate::review::{self, GroupKind, GroupResource, Request, Review, ReviewHeader, Verdict};
 use crate::startup_boost::BoostError;
 use crate::validate::{self, validate, validate_node_group};
-use crate::vpa_selection::{Selection, select};
+use crate::vpa_selection::{Awaited, Selection, select};
 
 /// Maximum number of containers of a pod that is patched. The time per review grows with them, and
 /// no node starts a pod with more.
@@ -58,8 +58,8 @@ pub struct Decision {
     pub body: Vec<u8>,
     /// The error of a pod that a VPA selects but that is admitted unchanged.
     pub failure: Option<PatchFailure>,
-    /// The node of a pod that is to have the label of a node group, if the view lacks it.
-    pub unknown_node: Option<String>,
+    /// An object with which the decision may be another one, if the view lacks it.
+    pub awaits: Option<Awaited>,
 }
 
 /// The error of a pod that a VPA selects but that is admitted unchanged.
@@ -82,7 +82,7 @@ pub fn review(input: &Input<'_>, body: &[u8]) -> Decision {
         let PodPatch {
             patch,
             failure,
-            unknown_node,
+            awaits,
         } = pod_patch(input, &mut request);
         let verdict = Verdict {
             patch,
@@ -90,7 +90,7 @@ pub fn review(input: &Input<'_>, body: &[u8]) -> Decision {
         };
         return Decision {
             failure,
-            unknown_node,
+            awaits,
             ..decision(&request, AdmissionResource::Pod, verdict)
         };
     }
@@ -120,7 +120,7 @@ fn unchanged(header: &ReviewHeader<'_>) -> Decision {
         status: AdmissionStatus::Skipped,
         body: review::admission_body(header),
         failure: None,
-        unknown_node: None,
+        awaits: None,
     }
 }
 
@@ -149,7 +149,7 @@ fn decision<O>(
         status,
         body: review::response_body(uid, verdict, refusal),
         failure: None,
-        unknown_node: None,
+        awaits: None,
     }
 }
 
@@ -188,7 +188,7 @@ fn admission_resource(
 struct PodPatch {
     patch: Patch,
     failure: Option<PatchFailure>,
-    unknown_node: Option<String>,
+    awaits: Option<Awaited>,
 }
 
 /// The patch of a pod under review: empty if it is not being created or no VPA selects it.
@@ -218,7 +218,7 @@ fn pod_patch(input: &Input<'_>, request: &mut Request<'_, Pod<'_>>) -> PodPatch 
     let Selection {
         vpa,
         labels,
-        awaits_node,
+        awaits,
     } = selection;
     let (mut patch, failure) = match vpa.map(|vpa| sized(input, &pod, vpa, namespace)) {
         None => (Patch::default(), None),
@@ -231,11 +231,10 @@ fn pod_patch(input: &Input<'_>, request: &mut Request<'_, Pod<'_>>) -> PodPatch 
     for (name, value) in labels {
         patch.label(&name, value);
     }
-    let unknown_node = pod.node_name().filter(|_| awaits_node);
     PodPatch {
         patch,
         failure,
-        unknown_node: unknown_node.map(str::to_owned),
+        awaits,
     }
 }
 

@@ -31,3 +31,4 @@ pub use decide::{
 };
 pub use input::{AdmissionConfig, FeedLookup, Gates, Input};
 pub use startup_boost::BoostError;
+pub use vpa_selection::Awaited;

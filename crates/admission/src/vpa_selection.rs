@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::vpa::{EffectiveUpdateMode, NodeGroup, VerticalPodAutoscaler};
-use model::Workload;
+use model::{Workload, WorkloadRef};
 use view::target::{TargetError, selects, topmost};
 use view::{ObjectName, View, Vpa, WellKnown};
 
@@ -18,6 +18,31 @@ use crate::pod::Labels;
 /// The label by which a Deployment distinguishes the pods of its `ReplicaSet`s.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
+/// An object that a decision depends on and that the watch has not delivered yet: pods are created
+/// within milliseconds after their controller, and those of a `DaemonSet` after their node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Awaited {
+    /// A controller above the pod: its VPA is not known before.
+    Controller(WorkloadRef),
+    /// The node of a pod that is to have the label of a node group.
+    Node(String),
+}
+
+impl Awaited {
+    /// Whether the view has the object.
+    pub fn is_in(&self, view: &View) -> bool {
+        match self {
+            Self::Node(name) => view.nodes.get(&**name).is_some(),
+            Self::Controller(controller) => {
+                let (namespace, name) = (&*controller.namespace, &*controller.name);
+                let key = ObjectName { namespace, name };
+                let kind = WellKnown::of_kind(&controller.kind);
+                kind.is_some_and(|kind| view.controller(kind, &key).is_some())
+            }
+        }
+    }
+}
+
 /// The VPA of a pod, and labels of the groups of its node.
 #[derive(Debug, Default)]
 pub(crate) struct Selection<'a> {
@@ -25,8 +50,8 @@ pub(crate) struct Selection<'a> {
     pub(crate) vpa: Option<&'a Arc<Vpa>>,
     /// The labels that VPA objects of node groups select the pod by, of those that it lacks.
     pub(crate) labels: BTreeMap<String, String>,
-    /// Whether there may be further labels once the view has the node.
-    pub(crate) awaits_node: bool,
+    /// An object with which the selection may be another one.
+    pub(crate) awaits: Option<Awaited>,
 }
 
 /// The VPA of a pod with these labels and this controller, which is created on `node`.
@@ -36,8 +61,17 @@ pub(crate) fn select<'a>(
     owner: Workload<'_>,
     node: Option<&str>,
 ) -> Selection<'a> {
-    let Some(top) = topmost_controller(view, labels, owner) else {
-        return Selection::default();
+    let top = match topmost_controller(view, labels, owner) {
+        Ok(Some(top)) => top,
+        Ok(None) => return Selection::default(),
+        Err(missing) => {
+            // Without VPA objects in the namespace, no controller matters.
+            let awaits = view.has_vpas_in(owner.namespace);
+            return Selection {
+                awaits: awaits.then_some(Awaited::Controller(missing)),
+                ..Selection::default()
+            };
+        }
     };
     // All candidates target the same workload, so its selector is evaluated once per API version.
     let mut known: Option<(&str, bool)> = None;
@@ -58,7 +92,7 @@ pub(crate) fn select<'a>(
         known.1
     };
     let mut added = BTreeMap::new();
-    let mut awaits_node = false;
+    let mut awaits = None;
     if let Some(name) = node {
         let group_of = |vpa: &'a Arc<Vpa>| Some((vpa, NodeGroup::of(&vpa.object)?.ok()?));
         let node = view.nodes.get(name);
@@ -68,7 +102,9 @@ pub(crate) fn select<'a>(
             if !is_in_group || !selects(vpa) {
                 continue;
             }
-            awaits_node |= node.is_none();
+            if node.is_none() {
+                awaits = Some(Awaited::Node(name.to_owned()));
+            }
             let pod_label = group.pod_label();
             if node.is_some() && labels.get(&pod_label) != Some(group.value()) {
                 added.insert(pod_label, group.value().to_owned());
@@ -83,7 +119,7 @@ pub(crate) fn select<'a>(
     Selection {
         vpa,
         labels: added,
-        awaits_node,
+        awaits,
     }
 }
 
@@ -114,17 +150,21 @@ fn precedence(vpa: &Vpa) -> (bool, Option<i64>, &str) {
     (is_plain, created_at, &vpa.key.name)
 }
 
+/// The topmost controller above a pod, or the one that the view lacks.
 fn topmost_controller<'a>(
     view: &'a View,
     labels: &'a Labels<'_>,
     owner: Workload<'a>,
-) -> Option<Workload<'a>> {
-    match topmost(view, owner) {
-        Ok(top) => top,
-        Err(TargetError::Missing(missing)) if owner == (&missing).into() => {
-            topmost(view, deployment_of(view, labels, owner)?).ok()?
-        }
-        Err(_) => None,
+) -> Result<Option<Workload<'a>>, WorkloadRef> {
+    let missing = match topmost(view, owner) {
+        Ok(top) => return Ok(top),
+        Err(TargetError::Missing(missing)) => missing,
+        Err(_) => return Ok(None),
+    };
+    let deployment = deployment_of(view, labels, owner);
+    match deployment.filter(|_| owner == (&missing).into()) {
+        Some(deployment) => Ok(topmost(view, deployment).ok().flatten()),
+        None => Err(missing),
     }
 }
 

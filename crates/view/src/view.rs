@@ -225,6 +225,12 @@ impl View {
         pods.take_while(move |pod| pod.key.namespace == namespace)
     }
 
+    /// Whether a namespace has VPA objects.
+    pub fn has_vpas_in(&self, namespace: &str) -> bool {
+        let first = self.vpas.starting_at(ObjectKey::new(namespace, "")).next();
+        first.is_some_and(|vpa| &*vpa.key.namespace == namespace)
+    }
+
     /// The VPAs that target a workload, whatever API group and version they or the workload name.
     pub fn vpas_of<'a>(
         &'a self,

@@ -1,8 +1,8 @@
 //! The HTTPS endpoint that the API server sends reviews to.
 
 mod body_memory;
-mod node_wait;
 mod pending_bodies;
+mod review_wait;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use view::{View, Vpa};
 use crate::metrics::Metrics;
 use crate::overload::Overload;
 use body_memory::{BodyLimits, ReviewBody};
-use node_wait::NodeWait;
+use review_wait::ReviewWait;
 
 /// The limits of clients. The API server is the only one, but the whole cluster can connect.
 pub const LIMITS: Limits = Limits {
@@ -65,7 +65,7 @@ pub struct ReviewHandler {
 struct Endpoint {
     handler: ReviewHandler,
     limits: BodyLimits,
-    node_wait: NodeWait,
+    wait: ReviewWait,
 }
 
 impl ReviewHandler {
@@ -75,7 +75,7 @@ impl ReviewHandler {
         let endpoint = Endpoint {
             handler: self,
             limits: BodyLimits::default(),
-            node_wait: NodeWait::default(),
+            wait: ReviewWait::default(),
         };
         Router::new()
             .fallback(respond)
@@ -123,14 +123,13 @@ async fn respond(State(endpoint): State<Arc<Endpoint>>, body: ReviewBody) -> Res
     let handler = &endpoint.handler;
     let mut timer = handler.metrics.timer(body.received_at);
     timer.end_reading();
-    let mut decision = handler.decide(&body);
-    if let Some(node) = decision.unknown_node.take() {
-        let view = handler.view.clone();
-        let wait = &endpoint.node_wait;
-        if wait.has_node(view, &node, body.len()).await {
-            decision = handler.decide(&body);
-        }
-    }
+    let decide = || {
+        let mut decision = handler.decide(&body);
+        let awaits = decision.awaits.take();
+        (decision, awaits)
+    };
+    let view = handler.view.clone();
+    let decision = endpoint.wait.until_final(view, body.len(), decide).await;
     handler.metrics.record(&decision, timer.finish());
     let headers = [(header::CONTENT_TYPE, "application/json")];
     (headers, decision.body).into_response()

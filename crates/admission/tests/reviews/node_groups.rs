@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use admission::{Input, review};
+use admission::{Awaited, Input, review};
 use serde_json::{Value, json};
 use view::{Node, WellKnown};
 
@@ -171,14 +171,17 @@ fn a_node_that_is_not_known_yet_is_named_if_it_matters() {
             config: &fixture.config,
         };
         let body = pod_review(&pod_on(node)).to_string();
-        review(&input, body.as_bytes()).unknown_node
+        review(&input, body.as_bytes()).awaits
     };
     let fixture = vpa(fixture(), "plain", None, &json!({}));
     assert_eq!(unknown(&fixture, "new"), None, "no object has a group");
     let fixture = vpa(fixture, "invalid", Some("pool"), &json!({}));
     assert_eq!(unknown(&fixture, "new"), None, "no valid one");
     let mut fixture = vpa(fixture, "b", Some("pool=big"), &json!({}));
-    assert_eq!(unknown(&fixture, "new").as_deref(), Some("new"));
+    assert_eq!(
+        unknown(&fixture, "new"),
+        Some(Awaited::Node("new".to_owned()))
+    );
     assert_eq!(unknown(&fixture, "bare"), None);
     fixture.config.node_groups = false;
     assert_eq!(unknown(&fixture, "new"), None, "no node is watched");

@@ -1,9 +1,10 @@
 //! Selection among several VPAs, by the name in the pod's annotation.
 
+use admission::{Awaited, Input, review};
 use serde_json::{Value, json};
 use view::WellKnown;
 
-use crate::fixture::{Fixture, merge, pod};
+use crate::fixture::{Fixture, merge, pod, pod_review};
 
 /// Expects the VPA of a pod of `web`. `vpas` are names, and values merged into an ordinary
 /// object.
@@ -90,6 +91,36 @@ fn the_topmost_controller_is_matched() {
         let found = selected_vpa(&fixture, &object);
         assert_eq!(found.as_deref(), expected, "{kind} {name} {app}");
     }
+}
+
+#[test]
+fn a_controller_that_is_not_known_yet_is_named_where_there_are_vpas() {
+    let awaited = |fixture: &Fixture, kind: &str, name: &str| {
+        let mut object = pod(&json!({}));
+        let owner = json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": "u", "controller": true}]);
+        merge(
+            &mut object,
+            &json!({"metadata": {"ownerReferences": owner}}),
+        );
+        let input = Input {
+            view: &fixture.view,
+            feed: None,
+            config: &fixture.config,
+        };
+        review(&input, pod_review(&object).to_string().as_bytes()).awaits
+    };
+    let mut fixture = Fixture::new();
+    assert_eq!(awaited(&fixture, "StatefulSet", "new"), None, "no VPA");
+    fixture = fixture.vpa("a", &json!({}));
+    let Some(found @ Awaited::Controller(_)) = awaited(&fixture, "StatefulSet", "new") else {
+        panic!("it is not awaited");
+    };
+    assert!(!found.is_in(&fixture.view));
+    assert_eq!(awaited(&fixture, "StatefulSet", "db"), None, "it is known");
+    assert_eq!(awaited(&fixture, "Shard", "new"), None, "no watched kind");
+    fixture.controller(WellKnown::StatefulSet, "new", None);
+    assert!(found.is_in(&fixture.view));
+    assert_eq!(awaited(&fixture, "StatefulSet", "new"), None);
 }
 
 #[test]

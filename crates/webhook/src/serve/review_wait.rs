@@ -1,55 +1,66 @@
-//! Wait for a node that the watch has not delivered yet. The pods of a `DaemonSet` are created
-//! within milliseconds after their node, and a pod never gets the label of its node later.
+//! Wait for a controller or a node that the watch has not delivered yet. Pods are created within
+//! milliseconds after them, and a pod that is admitted unchanged is not changed later.
 
 use std::time::Duration;
 
+use admission::Awaited;
 use tokio::sync::{Semaphore, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use view::View;
 
-/// Maximum time that a review waits. Most nodes arrive within a few milliseconds.
+/// Maximum time that a review waits. Most objects arrive within a few milliseconds.
 const MAX_WAIT: Duration = Duration::from_millis(500);
-/// Maximum number of reviews that wait. Others are decided without the node.
+/// Maximum number of reviews that wait. Others are decided at once.
 const MAX_WAITING: usize = 64;
 /// Maximum size of a review that waits, since it is held in memory: that of several usual pods.
 const MAX_BYTES: usize = 64 << 10;
 
-/// The reviews that wait for a node.
+/// The reviews that wait.
 #[derive(Debug)]
-pub(super) struct NodeWait(Semaphore);
+pub(super) struct ReviewWait(Semaphore);
 
-impl Default for NodeWait {
+impl Default for ReviewWait {
     fn default() -> Self {
         Self(Semaphore::new(MAX_WAITING))
     }
 }
 
-impl NodeWait {
-    /// Waits until the view has a node, for a review of this size. Returns whether it has.
-    pub(super) async fn has_node(
+impl ReviewWait {
+    /// Waits until the view has what a decision awaits, and decides again, for a review of this size.
+    /// `decide` returns a decision and what that one awaits. The last decision is returned.
+    pub(super) async fn until_final<D>(
         &self,
         mut view: watch::Receiver<View>,
-        node: &str,
         review_bytes: usize,
-    ) -> bool {
-        if review_bytes > MAX_BYTES {
-            return false;
+        decide: impl Fn() -> (D, Option<Awaited>),
+    ) -> D {
+        let (mut decision, mut awaits) = decide();
+        if awaits.is_none() || review_bytes > MAX_BYTES {
+            return decision;
         }
         let Ok(_permit) = self.0.try_acquire() else {
-            return false;
+            return decision;
         };
-        let arrives = view.wait_for(|view| view.nodes.get(node).is_some());
-        matches!(timeout(MAX_WAIT, arrives).await, Ok(Ok(_)))
+        let deadline = Instant::now() + MAX_WAIT;
+        while let Some(awaited) = awaits {
+            let arrives = view.wait_for(|view| awaited.is_in(view));
+            if !matches!(timeout_at(deadline, arrives).await, Ok(Ok(_))) {
+                break;
+            }
+            (decision, awaits) = decide();
+        }
+        decision
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::sync::Arc;
 
     use futures::future::join_all;
     use serde_json::json;
-    use tokio::time::{Instant, sleep};
+    use tokio::time::sleep;
     use view::Node;
 
     use super::*;
@@ -60,10 +71,25 @@ mod tests {
         sender.send_modify(|view| drop(view.nodes.apply(Arc::new(node))));
     }
 
+    /// A decision that is final once the view has a node: whether it has.
+    async fn decided(
+        wait: &ReviewWait,
+        view: &watch::Receiver<View>,
+        node: &str,
+        bytes: usize,
+    ) -> bool {
+        let awaited = Awaited::Node(node.to_owned());
+        let decide = || {
+            let has_node = awaited.is_in(&view.borrow());
+            (has_node, (!has_node).then(|| awaited.clone()))
+        };
+        wait.until_final(view.clone(), bytes, decide).await
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_review_waits_for_its_node_but_not_for_long() {
         let (sender, view) = watch::channel(View::default());
-        let wait = NodeWait::default();
+        let wait = ReviewWait::default();
         for (after_ms, bytes, expected, waited_ms) in [
             (100, MAX_BYTES, true, 100),
             (2000, MAX_BYTES, false, 500),
@@ -76,25 +102,46 @@ mod tests {
                 apply(&sender, &node);
             };
             let waiting = async {
-                let found = wait.has_node(view.clone(), &node, bytes).await;
+                let found = decided(&wait, &view, &node, bytes).await;
                 (found, begun.elapsed().as_millis())
             };
             let (found, ()) = tokio::join!(waiting, arrival);
             assert_eq!(found, (expected, waited_ms), "{node}");
-            let known = wait.has_node(view.clone(), &node, 1).await;
-            assert!(known, "it has arrived");
+            assert!(decided(&wait, &view, &node, 1).await, "it has arrived");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_review_waits_for_one_object_after_the_other() {
+        let (sender, view) = watch::channel(View::default());
+        let wait = ReviewWait::default();
+        let decisions = Cell::new(0);
+        let decide = || {
+            decisions.set(decisions.get() + 1);
+            let awaited = ["a", "b"].map(|name| Awaited::Node(name.to_owned()));
+            let view = view.borrow();
+            let missing = awaited.into_iter().find(|awaited| !awaited.is_in(&view));
+            (missing.is_none(), missing)
+        };
+        let arrivals = async {
+            for node in ["a", "b"] {
+                sleep(Duration::from_millis(200)).await;
+                apply(&sender, node);
+            }
+        };
+        let (is_final, ()) = tokio::join!(wait.until_final(view.clone(), 1, decide), arrivals);
+        assert_eq!((is_final, decisions.get()), (true, 3));
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_number_of_waiting_reviews_is_limited() {
         let (_sender, view) = watch::channel(View::default());
-        let wait = NodeWait::default();
-        let full = join_all((0..MAX_WAITING).map(|_| wait.has_node(view.clone(), "n", 1)));
+        let wait = ReviewWait::default();
+        let full = join_all((0..MAX_WAITING).map(|_| decided(&wait, &view, "n", 1)));
         let one_more = async {
             tokio::task::yield_now().await;
             let begun = Instant::now();
-            let found = wait.has_node(view.clone(), "n", 1).await;
+            let found = decided(&wait, &view, "n", 1).await;
             (found, begun.elapsed().as_millis())
         };
         let (full, one_more) = tokio::join!(full, one_more);
