@@ -1,5 +1,5 @@
 # Every target is one or two lines; what they run lives in the crates.
-.PHONY: demo screenshots test test-node test-versions test-times lint chaos chaos-node bench accuracy bench-decisions bench-feed bench-latency bench-recommender bench-scale bench-scan bench-scheduler bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-node bench-tenants fresh static images sbom test-images docs
+.PHONY: demo screenshots test test-node conformance test-versions test-times lint chaos chaos-node bench accuracy bench-decisions bench-feed bench-latency bench-recommender bench-scale bench-scan bench-scheduler bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-node bench-tenants fresh static images sbom test-images docs
 
 demo: ## the demonstration on a real control plane: sizes, updated pods, an OOM kill, a rise, a busy node; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
@@ -16,11 +16,16 @@ export PROPTEST_RNG_SEED ?= 1
 # More threads than cores: the end-to-end tests spend their time waiting for the control plane.
 test: lint ## formatting, lints, conventions, unit, property, golden and end-to-end tests
 	cargo build --locked --workspace --bins --tests --examples
-	RUST_TEST_THREADS=8 cargo test --locked --workspace --no-fail-fast
+	RUST_TEST_THREADS=8 tests/test.sh
 
 test-node: ## the suite as containers on a real kubelet, part of `make test` (root, runc, iptables, iproute2)
 	cargo build --locked --workspace --bins
 	RUST_TEST_THREADS=8 cargo test --locked -p e2e --test node
+
+# PROFILE=release builds and runs release programs.
+conformance: ## upstream's own end-to-end specs against our programs on a real node; AUTOSCALER=checkout of kubernetes/autoscaler, SUITE=NAME or fast, FOCUS=regular expression, PROGRAMS=upstream, PROFILE=release
+	cargo build --locked --workspace --bins $(if $(PROFILE),--profile $(PROFILE))
+	target/$(or $(PROFILE),debug)/conformance
 
 test-versions: ## end-to-end tests on the oldest and the newest supported version of Kubernetes; VERSIONS=oldest for one
 	cargo build --locked --workspace --bins --tests --examples

@@ -63,18 +63,13 @@ fn images() -> Result<Vec<Image>> {
     let version = env!("CARGO_PKG_VERSION");
     let mut images = vec![load_image()?];
     for name in PROGRAMS {
-        images.push(Image {
-            name: format!("ghcr.io/plimsoll/{name}:{version}"),
-            program: program(name)?,
-        });
+        let image = format!("ghcr.io/plimsoll/{name}:{version}");
+        images.push(Image::of_program(&image, &program(name)?)?);
     }
     Ok(images)
 }
 
 /// The image of the program `load`.
 pub fn load_image() -> Result<Image> {
-    Ok(Image {
-        name: LOAD_IMAGE.to_owned(),
-        program: program("load")?,
-    })
+    Image::of_program(LOAD_IMAGE, &program("load")?)
 }

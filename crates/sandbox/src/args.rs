@@ -1,7 +1,7 @@
 //! The command line; every flag has an environment twin.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 use crate::component::Component;
 use crate::echo_server::{self, EchoArgs};
 use crate::kubernetes_version::{KubernetesVersion, VARIABLE};
-use crate::node::image_archive::Image;
+use crate::node::image::Image;
 use crate::node::{cleaner, init};
 use crate::replay::Target;
 use crate::sandbox::NodeKind;
@@ -211,10 +211,7 @@ impl Args {
 
 fn image(text: &str) -> Result<Image> {
     let (name, program) = text.split_once('=').context("not NAME=PROGRAM")?;
-    Ok(Image {
-        name: name.to_owned(),
-        program: PathBuf::from(program),
-    })
+    Image::of_program(name, Path::new(program))
 }
 
 fn block_on(work: impl Future<Output = Result<()>>) -> Result<()> {

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::args::{PlayArgs, UpArgs};
 use crate::component::Component;
 use crate::layout::Layout;
-use crate::node::image_archive::Image;
+use crate::node::image::Image;
 use crate::programs::this_program;
 use crate::replay::Replay;
 use crate::sandbox::{NodeKind, Options, Sandbox};

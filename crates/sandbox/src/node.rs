@@ -15,11 +15,12 @@ pub(crate) mod cgroups;
 pub(crate) mod cleaner;
 pub(crate) mod configuration;
 pub(crate) mod host_ports;
+pub(crate) mod image;
 pub(crate) mod image_archive;
 pub(crate) mod images;
 pub(crate) mod init;
 pub(crate) mod namespaces;
-mod pause_program;
+pub(crate) mod pause_program;
 pub(crate) mod requirements;
 mod shared_libraries;
 

@@ -54,6 +54,11 @@ pub fn cert_manager(sandbox: &Path) -> Result<PathBuf> {
     ensure_built(&CERT_MANAGER, sandbox)
 }
 
+/// The path of a program that does nothing until it is ended, for images. It needs a C compiler.
+pub fn pause_program() -> Result<PathBuf> {
+    crate::node::pause_program::pause_program(&cache()?)
+}
+
 fn ensure_in(
     cache: &Path,
     module: &Module,

@@ -1,13 +1,11 @@
 //! Images of programs of this machine as one OCI archive, for `ctr images import`.
 //!
-//! An image has its program as `/NAME`, which is the entrypoint, and user 65532, as the images of
-//! `deploy/images/build.sh`. A first layer, which all images share, has the shared libraries of
-//! programs that are linked dynamically, at their paths on this machine. The same programs and
-//! names give the same bytes.
+//! An image has one layer with its own files. A layer before it, which all images share, has the shared
+//! libraries of programs that are linked dynamically, at their paths on this machine. The same images
+//! give the same bytes.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Seek as _, Write};
 use std::path::{Path, PathBuf};
@@ -19,13 +17,12 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::NamedTempFile;
 
+use super::image::{Content, Image};
 use super::shared_libraries::shared_libraries;
 use crate::go_module::hex;
 
-/// User and group of the process, as in the images that are published.
-const USER: u64 = 65532;
-/// Changes with the content of an archive of the same programs.
-const FORMAT: u32 = 1;
+/// Changes with the content of an archive of the same images.
+const FORMAT: u32 = 2;
 /// Prefix of all files in the cache folder.
 const PREFIX: &str = "images-";
 /// Archives that the cache folder keeps.
@@ -34,15 +31,6 @@ const INDEX_TYPE: &str = "application/vnd.oci.image.index.v1+json";
 const MANIFEST_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIGURATION_TYPE: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER_TYPE: &str = "application/vnd.oci.image.layer.v1.tar";
-
-/// An image of one program.
-#[derive(Clone, Debug)]
-pub struct Image {
-    /// Full reference, such as `docker.io/plimsoll/updater:dev`.
-    pub name: String,
-    /// The program. It is packed without symbols, under its file name.
-    pub program: PathBuf,
-}
 
 /// Returns the path of an archive of these images in `folder`, which is written unless the programs
 /// and their libraries have the paths, sizes and times of an earlier call.
@@ -62,22 +50,22 @@ pub(crate) fn cached(images: &[Image], folder: &Path) -> Result<PathBuf> {
 
 /// Identifies the content of an archive without a look into the programs.
 fn key(images: &[Image]) -> Result<String> {
-    let names: Vec<_> = images.iter().map(|image| &image.name).collect();
-    let mut files: Vec<_> = images.iter().map(|i| i.program.clone()).collect();
+    let programs = images.iter().flat_map(Image::programs);
+    let mut files: Vec<_> = programs.map(Path::to_owned).collect();
     files.extend(libraries(images)?);
     let mut versions = Vec::new();
     for path in files {
         let metadata = fs::metadata(&path).with_context(|| format!("find {}", path.display()))?;
         versions.push((path, metadata.len(), metadata.modified()?));
     }
-    let all = format!("{FORMAT} {names:?} {versions:?}");
+    let all = format!("{FORMAT} {images:?} {versions:?}");
     Ok(hex(&Sha256::digest(all)))
 }
 
 fn libraries(images: &[Image]) -> Result<BTreeSet<PathBuf>> {
     let mut libraries = BTreeSet::new();
-    for image in images {
-        libraries.extend(shared_libraries(&image.program)?);
+    for program in images.iter().flat_map(Image::programs) {
+        libraries.extend(shared_libraries(program)?);
     }
     Ok(libraries)
 }
@@ -112,23 +100,23 @@ pub(crate) fn write(images: &[Image], archive: &Path) -> Result<()> {
     let shared = if libraries.is_empty() {
         None
     } else {
-        let files: Vec<_> = libraries.iter().map(|path| (&**path, &**path)).collect();
-        Some(writer.add_layer(&files, 0, folder)?)
+        let files = libraries.iter().map(|path| (&**path, Entry::File(path)));
+        Some(writer.add_layer(&files.collect::<Vec<_>>(), 0, folder)?)
     };
     let mut manifests = Vec::new();
     for image in images {
-        let own = writer
-            .add_program(&image.program, folder)
-            .with_context(|| format!("pack {}", image.program.display()))?;
-        let needs_libraries = !shared_libraries(&image.program)?.is_empty();
+        let own = writer.add_files(image, folder)?;
+        let needs_libraries = !self::libraries(std::slice::from_ref(image))?.is_empty();
         let layers: Vec<_> = shared.iter().filter(|_| needs_libraries).cloned().collect();
-        let manifest = writer.add_manifest(&[layers, vec![own]].concat(), &image.program)?;
-        let mut named = manifest.descriptor(MANIFEST_TYPE);
-        named["annotations"] = json!({
-            "io.containerd.image.name": image.name,
-            "org.opencontainers.image.ref.name": tag(&image.name),
-        });
-        manifests.push(named);
+        let manifest = writer.add_manifest(&[layers, vec![own]].concat(), image)?;
+        for name in &image.names {
+            let mut named = manifest.descriptor(MANIFEST_TYPE);
+            named["annotations"] = json!({
+                "io.containerd.image.name": name,
+                "org.opencontainers.image.ref.name": tag(name),
+            });
+            manifests.push(named);
+        }
     }
     let index = json!({"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": manifests});
     writer.add_json("oci-layout", &json!({"imageLayoutVersion": "1.0.0"}))?;
@@ -181,16 +169,33 @@ struct ArchiveWriter<W: Write> {
 }
 
 impl<W: Write> ArchiveWriter<W> {
-    fn add_program(&mut self, program: &Path, folder: &Path) -> Result<Blob> {
-        let name = program.file_name().context("a program has a name")?;
-        let stripped = temporary_file(folder)?;
-        strip(program, stripped.path())?;
-        self.add_layer(&[(Path::new(name), stripped.path())], USER, folder)
+    fn add_files(&mut self, image: &Image, folder: &Path) -> Result<Blob> {
+        let mut stripped = Vec::new();
+        for program in image.programs() {
+            let file = temporary_file(folder)?;
+            strip(program, file.path()).with_context(|| format!("pack {}", program.display()))?;
+            stripped.push(file);
+        }
+        let mut programs = stripped.iter();
+        let mut files = Vec::new();
+        for (path, content) in &image.files {
+            let entry = match content {
+                Content::Program(_) => Entry::File(programs.next().context("a program")?.path()),
+                Content::Text(text) => Entry::Text(text),
+                Content::Link(target) => Entry::Link(target),
+            };
+            files.push((&**path, entry));
+        }
+        self.add_layer(&files, image.user, folder)
     }
 
-    /// Adds a layer with files, each given as its path in the image and on this machine, and the
-    /// folders above them.
-    fn add_layer(&mut self, files: &[(&Path, &Path)], user: u64, folder: &Path) -> Result<Blob> {
+    /// Adds a layer with entries at their paths in the image, and the folders above them.
+    fn add_layer(
+        &mut self,
+        files: &[(&Path, Entry<'_>)],
+        user: u64,
+        folder: &Path,
+    ) -> Result<Blob> {
         // The digest is the name in the archive, so the layer is complete before it is added.
         let mut file = tempfile::tempfile_in(folder).context("create a file for a layer")?;
         let mut hashing = HashingWriter {
@@ -206,14 +211,16 @@ impl<W: Write> ArchiveWriter<W> {
     }
 
     /// Adds configuration and manifest of an image with these layers.
-    fn add_manifest(&mut self, layers: &[Blob], program: &Path) -> Result<Blob> {
-        let name = program.file_name().and_then(OsStr::to_str);
-        let name = name.context("the name of the program is not UTF-8")?;
+    fn add_manifest(&mut self, layers: &[Blob], image: &Image) -> Result<Blob> {
         let digests: Vec<_> = layers.iter().map(Blob::digest).collect();
         let configuration = json!({
             "architecture": architecture()?,
             "os": "linux",
-            "config": {"Entrypoint": [format!("/{name}")], "User": format!("{USER}:{USER}")},
+            "config": {
+                "Entrypoint": image.entrypoint,
+                "Cmd": image.arguments,
+                "User": format!("{0}:{0}", image.user),
+            },
             "rootfs": {"type": "layers", "diff_ids": digests},
         });
         let configuration = self.add_json_blob(&configuration)?;
@@ -256,10 +263,19 @@ impl<W: Write> ArchiveWriter<W> {
     }
 }
 
-fn write_layer(files: &[(&Path, &Path)], user: u64, writer: impl Write) -> Result<()> {
+/// An entry of a layer.
+#[derive(Clone, Copy)]
+enum Entry<'a> {
+    /// A file of this machine.
+    File(&'a Path),
+    Text(&'a str),
+    Link(&'a Path),
+}
+
+fn write_layer(files: &[(&Path, Entry<'_>)], user: u64, writer: impl Write) -> Result<()> {
     let mut tar = tar::Builder::new(writer);
     let mut folders = BTreeSet::new();
-    for (path, source) in files {
+    for (path, entry) in files {
         let path = path.strip_prefix("/").unwrap_or(path);
         let above: Vec<_> = path.ancestors().skip(1).collect();
         for folder in above.into_iter().rev() {
@@ -270,11 +286,22 @@ fn write_layer(files: &[(&Path, &Path)], user: u64, writer: impl Write) -> Resul
                 added.with_context(|| format!("add {}", folder.display()))?;
             }
         }
-        let added = File::open(source).and_then(|file| {
-            let size = file.metadata()?.len();
-            tar.append_data(&mut file_header(size, 0o755, user), path, file)
-        });
-        added.with_context(|| format!("add {}", source.display()))?;
+        let added = match *entry {
+            Entry::File(source) => File::open(source).and_then(|file| {
+                let size = file.metadata()?.len();
+                tar.append_data(&mut file_header(size, 0o755, user), path, file)
+            }),
+            Entry::Text(text) => {
+                let mut header = file_header(text.len() as u64, 0o755, user);
+                tar.append_data(&mut header, path, text.as_bytes())
+            }
+            Entry::Link(target) => {
+                let mut header = file_header(0, 0o777, user);
+                header.set_entry_type(tar::EntryType::Symlink);
+                tar.append_link(&mut header, path, target)
+            }
+        };
+        added.with_context(|| format!("add {}", path.display()))?;
     }
     tar.into_inner().context("end a layer")?;
     Ok(())

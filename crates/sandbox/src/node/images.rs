@@ -9,7 +9,8 @@ use tokio::process::Command;
 use tokio::time::sleep;
 
 use super::CONTAINERD_SOCKET;
-use super::image_archive::{self, Image};
+use super::image::Image;
+use super::image_archive;
 use super::pause_program::pause_program;
 use crate::exec_wrapper;
 
@@ -66,9 +67,6 @@ impl ContainerRuntime<'_> {
 /// The archive with the image of pod sandboxes, in a cache folder.
 pub(crate) fn pause_archive(cache: &Path) -> Result<PathBuf> {
     let program = pause_program(cache)?;
-    let image = Image {
-        name: super::PAUSE_IMAGE.to_owned(),
-        program,
-    };
+    let image = Image::of_program(super::PAUSE_IMAGE, &program)?;
     image_archive::cached(&[image], cache)
 }

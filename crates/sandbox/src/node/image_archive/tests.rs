@@ -46,10 +46,7 @@ fn blob<'a>(entries: &'a Entries, descriptor: &Value) -> &'a [u8] {
 }
 
 fn image(name: &str, program: &Path) -> Image {
-    Image {
-        name: name.to_owned(),
-        program: program.to_owned(),
-    }
+    Image::of_program(name, program).unwrap()
 }
 
 #[test]
@@ -110,7 +107,7 @@ fn check_image(all: &Entries, manifest: &Value, name: &str, libraries: &BTreeSet
     let configuration: Value = serde_json::from_slice(configuration).unwrap();
     assert_eq!(
         configuration["config"],
-        json!({"Entrypoint": [format!("/{name}")], "User": "65532:65532"})
+        json!({"Entrypoint": [format!("/{name}")], "Cmd": [], "User": "65532:65532"})
     );
     let layers = manifest["layers"].as_array().unwrap();
     let digests: Vec<_> = layers.iter().map(|layer| layer["digest"].clone()).collect();
@@ -131,7 +128,7 @@ fn check_image(all: &Entries, manifest: &Value, name: &str, libraries: &BTreeSet
     let (path, (header, content)) = own.first_key_value().unwrap();
     assert_eq!((own.len(), &**path), (1, name));
     assert_eq!(header.mode().unwrap(), 0o755);
-    assert_eq!(header.uid().unwrap(), USER);
+    assert_eq!(header.uid().unwrap(), 65532);
     assert!(content.starts_with(b"\x7fELF"));
 }
 

@@ -1,0 +1,142 @@
+//! Upstream's specs and what they run, built with Go. The specs come from a checkout, since the module
+//! proxy does not serve them; everything else comes from pinned modules.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::repository;
+
+use crate::images::{COMPONENTS, Programs};
+
+/// The Go module of upstream's programs and manifests.
+const MODULE: &str = "k8s.io/autoscaler/vertical-pod-autoscaler";
+/// Folders of the checkout with specs, with the names of the programs that are built from them.
+const SPECS: [(&str, &str); 2] = [
+    ("./e2e/v1", "v1.test"),
+    ("./e2e/integration", "integration.test"),
+];
+/// Programs that run the specs, and those that the specs run in containers.
+const PROGRAMS: [&str; 4] = [
+    "github.com/onsi/ginkgo/v2/ginkgo",
+    "k8s.io/kubernetes/test/images/agnhost",
+    "k8s.io/kubernetes/test/images/resource-consumer",
+    "k8s.io/kubernetes/test/images/resource-consumer/consume-cpu",
+];
+
+/// Programs and manifests of upstream.
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// Folder of all programs.
+    pub(crate) programs: PathBuf,
+    /// Folder of upstream's manifests.
+    pub(crate) manifests: PathBuf,
+}
+
+impl Source {
+    /// The text of one of upstream's manifests.
+    pub(crate) fn manifest(&self, file: &str) -> Result<String> {
+        let path = self.manifests.join(file);
+        fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
+    }
+
+    /// Builds the specs of a checkout and the programs that they need, which takes ten minutes the first
+    /// time.
+    pub(crate) fn build(checkout: &Path, programs: Programs) -> Result<Self> {
+        let folder = repository().join("target/conformance");
+        let module = folder.join("source");
+        copy_specs(checkout, &module)?;
+        let bin = folder.join("bin");
+        fs::create_dir_all(&bin).with_context(|| format!("create {}", bin.display()))?;
+        println!("Building upstream's specs and the programs that they need");
+        for (package, name) in SPECS {
+            let program = bin.join(name);
+            let program = program.to_str().context("the path is text")?;
+            go(
+                &module,
+                &[
+                    "test",
+                    "-c",
+                    "-vet=off",
+                    "-trimpath",
+                    "-o",
+                    program,
+                    package,
+                ],
+            )?;
+        }
+        let mut packages = PROGRAMS.map(str::to_owned).to_vec();
+        if programs == Programs::Upstream {
+            packages.extend(COMPONENTS.map(|name| format!("{MODULE}/pkg/{name}")));
+        }
+        let output = format!("{}/", bin.display());
+        let mut arguments = vec!["build", "-trimpath", "-ldflags=-s -w", "-o", &output];
+        arguments.extend(packages.iter().map(String::as_str));
+        go(&module, &arguments)?;
+        let found = go(&module, &["list", "-m", "-f", "{{.Dir}}", MODULE])?;
+        Ok(Self {
+            programs: bin,
+            manifests: Path::new(found.trim()).join("deploy"),
+        })
+    }
+}
+
+/// Copies the specs into a folder of their own, where `go.mod` has versions that the proxy serves:
+/// upstream's names its own parent folder and release candidates.
+fn copy_specs(checkout: &Path, module: &Path) -> Result<()> {
+    let candidates = ["vertical-pod-autoscaler/test", "test"].map(|path| checkout.join(path));
+    let specs = candidates.iter().find(|path| path.join("e2e/v1").is_dir());
+    let specs = specs.with_context(|| {
+        format!(
+            "AUTOSCALER={}: it has no folder vertical-pod-autoscaler/test/e2e/v1",
+            checkout.display()
+        )
+    })?;
+    if module.exists() {
+        fs::remove_dir_all(module).with_context(|| format!("remove {}", module.display()))?;
+    }
+    copy_folder(&specs.join("e2e"), &module.join("e2e"))?;
+    for file in ["go.mod", "go.sum"] {
+        fs::copy(
+            repository().join("tests/conformance").join(file),
+            module.join(file),
+        )
+        .with_context(|| format!("copy {file}"))?;
+    }
+    Ok(())
+}
+
+fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("create {}", to.display()))?;
+    for entry in fs::read_dir(from).with_context(|| format!("read {}", from.display()))? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_folder(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), &target)
+                .with_context(|| format!("copy {}", entry.path().display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs Go in the folder of a module; returns what it printed.
+fn go(module: &Path, arguments: &[&str]) -> Result<String> {
+    let output = Command::new("go")
+        .args(arguments)
+        .current_dir(module)
+        .env("CGO_ENABLED", "0")
+        .env("GOFLAGS", "-mod=readonly")
+        .env("GOWORK", "off")
+        .output()
+        .context("run go: install Go, of the version in crates/sandbox/README.md or newer")?;
+    ensure!(
+        output.status.success(),
+        "go {}: {}",
+        arguments.join(" "),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).context("go printed something that is no text")
+}

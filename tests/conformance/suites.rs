@@ -1,0 +1,150 @@
+//! Upstream's suites of specs, and what each of them needs.
+
+use anyhow::{Context as _, Result};
+
+/// A suite of specs.
+#[derive(Debug)]
+pub(crate) struct Suite {
+    pub(crate) name: &'static str,
+    /// Programs that must run, by upstream's names.
+    pub(crate) programs: &'static [&'static str],
+    /// Time between two loops of recommender and updater. Upstream's default of a minute stays where the
+    /// first recommendation must not come before the second sample.
+    pub(crate) interval: &'static str,
+    /// Specs that run at the same time; more of them find no CPU on a node with two cores.
+    pub(crate) processes: usize,
+}
+
+/// All suites.
+static SUITES: [Suite; 6] = [
+    Suite {
+        name: "admission-controller",
+        programs: &["admission-controller"],
+        interval: "10s",
+        processes: 4,
+    },
+    Suite {
+        name: "updater",
+        programs: &["updater"],
+        interval: "10s",
+        processes: 4,
+    },
+    Suite {
+        name: "recommender",
+        programs: &["recommender"],
+        interval: "1m",
+        processes: 5,
+    },
+    Suite {
+        name: "full-vpa",
+        programs: &["recommender", "updater", "admission-controller"],
+        interval: "1m",
+        processes: 2,
+    },
+    Suite {
+        name: "actuation",
+        programs: &["updater", "admission-controller"],
+        interval: "10s",
+        processes: 4,
+    },
+    // Its specs start the recommender themselves.
+    Suite {
+        name: INTEGRATION,
+        programs: &[],
+        interval: "10s",
+        processes: 1,
+    },
+];
+
+const INTEGRATION: &str = "integration";
+
+/// Suites and specs that together take minutes: whole suites where the specs are quick, and else a spec
+/// that fails if the program does nothing.
+const FAST: [(&str, &str); 5] = [
+    ("admission-controller", ""),
+    (INTEGRATION, ""),
+    (
+        "updater",
+        "evicts pods when Admission Controller status available",
+    ),
+    ("recommender", "serves recommendation$"),
+    ("full-vpa", "OOMing pods"),
+];
+
+/// Specs that pass with no program at all, since they expect that nothing happens. Seen in a cluster
+/// without any of upstream's programs.
+const PASS_WITHOUT_PROGRAMS: [&str; 14] = [
+    "by default does not evict pods in a 1-Pod CronJob",
+    "by default does not evict pods in a 1-Pod Deployment",
+    "by default does not evict pods in a 1-Pod Job",
+    "by default does not evict pods in a 1-Pod ReplicaSet",
+    "by default does not evict pods in a 1-Pod ReplicationController",
+    "by default does not evict pods in a 1-Pod StatefulSet",
+    "observes container max in LimitRange",
+    "observes container min in LimitRange",
+    "observes pod max in LimitRange",
+    "observes pod min in LimitRange",
+    "never applies recommendations when update mode is Off",
+    "does not evict pods for downscaling when EvictionRequirement prevents it",
+    "doesn't evict pods when Admission Controller status unavailable",
+    "does not evicts pods for downscaling with InPlace mode",
+];
+
+/// Specs of a suite that are to run.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) suite: &'static Suite,
+    /// A regular expression that the names of the specs match.
+    focus: String,
+}
+
+impl Run {
+    /// The program with the specs.
+    pub(crate) fn program(&self) -> &'static str {
+        if self.suite.name == INTEGRATION {
+            "integration.test"
+        } else {
+            "v1.test"
+        }
+    }
+
+    /// A regular expression for ginkgo.
+    pub(crate) fn focus(&self) -> String {
+        let suite = match self.suite.name {
+            INTEGRATION => "Flags".to_owned(),
+            name => format!(r"\[VPA\] \[{name}\]"),
+        };
+        format!("{suite}.*{}", self.focus)
+    }
+}
+
+/// Whether a spec tells nothing about the programs unless another one of its suite passes.
+pub(crate) fn passes_without_programs(spec: &str) -> bool {
+    PASS_WITHOUT_PROGRAMS
+        .iter()
+        .any(|known| spec.contains(known))
+}
+
+/// The specs that `suite` and `focus` name.
+pub(crate) fn selected(suite: Option<&str>, focus: Option<&str>) -> Result<Vec<Run>> {
+    let focus = focus.unwrap_or_default();
+    let of = |suite, focus: &str| Run {
+        suite,
+        focus: focus.to_owned(),
+    };
+    let found = |name: &str| SUITES.iter().find(|suite| suite.name == name);
+    match suite {
+        None => Ok(SUITES.iter().map(|suite| of(suite, focus)).collect()),
+        Some("fast") => Ok(FAST
+            .iter()
+            .filter_map(|(name, focus)| Some(of(found(name)?, focus)))
+            .collect()),
+        Some(name) => {
+            let names: Vec<_> = SUITES.iter().map(|suite| suite.name).collect();
+            let names = names.join(", ");
+            let suite = found(name)
+                .with_context(|| format!("SUITE={name}: it is `fast` or one of {names}"))?;
+            Ok(vec![of(suite, focus)])
+        }
+    }
+}
