@@ -11,7 +11,8 @@ pub(crate) struct Suite {
     /// Time between two loops of recommender and updater. Upstream's default of a minute stays where the
     /// first recommendation must not come before the second sample.
     pub(crate) interval: &'static str,
-    /// Specs that run at the same time; more of them find no CPU on a node with two cores.
+    /// Specs that run at the same time. With more of them on a node with two cores, each holds CPU for
+    /// some of its pods and waits for the rest.
     pub(crate) processes: usize,
 }
 
@@ -21,7 +22,7 @@ static SUITES: [Suite; 6] = [
         name: "admission-controller",
         programs: &["admission-controller"],
         interval: "10s",
-        processes: 4,
+        processes: 2,
     },
     Suite {
         name: "updater",
