@@ -1,6 +1,7 @@
-//! A cluster with a real node on which a suite of specs runs: upstream's manifests, as they are but for
-//! arguments of upstream's own, with the images of the programs under test.
+//! A cluster in which suites of specs run: upstream's manifests, as they are but for arguments of
+//! upstream's own, with the programs under test.
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -9,11 +10,12 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::{Authority, Namespace, eventually, kubectl_in, repository};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Patch, PatchParams};
-use sandbox::Sandbox;
+use sandbox::{Image, Sandbox};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::images::{self, COMPONENTS, Programs, image_name};
+use crate::simulated;
 use crate::source::Source;
 use crate::suites::{Run, Suite};
 
@@ -21,12 +23,44 @@ use crate::suites::{Run, Suite};
 const SYSTEM: &str = "kube-system";
 /// The name in the certificate of the admission controller.
 const WEBHOOK: &str = "vpa-webhook.kube-system.svc";
+/// Flags of the admission controller, and the files in its Secret.
+const CERTIFICATES: [(&str, &str); 3] = [
+    ("client-ca-file", "caCert"),
+    ("tls-cert-file", "serverCert"),
+    ("tls-private-key", "serverKey"),
+];
 /// Time after which a suite is ended.
 const LIMIT: &str = "90m";
+
+/// Nodes of the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nodes {
+    Simulated,
+    Real,
+}
+
+impl Nodes {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Simulated => "simulated",
+            Self::Real => "real",
+        }
+    }
+}
+
+impl fmt::Display for Nodes {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Simulated => "Simulated nodes",
+            Self::Real => "A real node",
+        })
+    }
+}
 
 /// A cluster in which suites run one after the other.
 pub(crate) struct Cluster<'a> {
     sandbox: &'a Sandbox,
+    nodes: Nodes,
     source: &'a Source,
     /// Upstream's namespace.
     system: Namespace,
@@ -37,18 +71,17 @@ pub(crate) struct Cluster<'a> {
 }
 
 impl<'a> Cluster<'a> {
-    /// Imports all images, and makes what all suites need.
+    /// Makes what all suites need.
     pub(crate) async fn start(
         sandbox: &'a Sandbox,
+        nodes: Nodes,
         source: &'a Source,
         programs: Programs,
     ) -> Result<Self> {
-        let mut all = images::of_specs(&source.programs)?;
-        for component in COMPONENTS {
-            let manifest = source.manifest(&format!("{component}-deployment.yaml"))?;
-            all.push(programs.image(component, image_name(&manifest)?, &source.programs)?);
+        match nodes {
+            Nodes::Real => sandbox.import(all_images(source, programs)?).await?,
+            Nodes::Simulated => simulate(sandbox).await?,
         }
-        sandbox.import(all).await?;
         for file in [
             "vpa-v1-crd-gen.yaml",
             "vpa-rbac.yaml",
@@ -58,13 +91,16 @@ impl<'a> Cluster<'a> {
             let apply = format!("apply --server-side -f {}", path.display());
             kubectl_in(sandbox, &apply).await?;
         }
-        let results = repository().join("target/conformance/results");
+        let results = repository()
+            .join("target/conformance/results")
+            .join(nodes.name());
         fs::create_dir_all(&results).with_context(|| format!("create {}", results.display()))?;
         let cluster = Self {
             sandbox,
+            nodes,
             source,
             system: Namespace::of(sandbox.client().await?, SYSTEM),
-            certificates: certificates("vpa-tls-certs", ["caCert", "serverCert", "serverKey"])?,
+            certificates: certificates("vpa-tls-certs", CERTIFICATES.map(|(_, file)| file))?,
             results,
         };
         let others = certificates("vpa-e2e-certs", ["e2eCaCert", "e2eCert", "e2eKey"])?;
@@ -115,10 +151,22 @@ impl<'a> Cluster<'a> {
             let change = match *component {
                 // It has arguments.
                 "admission-controller" => {
-                    json!([{"op": "add", "path": format!("{path}/-"), "value": gates}])
+                    let mut arguments = vec![gates];
+                    if self.nodes == Nodes::Simulated {
+                        // The defaults, which are no paths on this machine.
+                        arguments.extend(
+                            CERTIFICATES
+                                .map(|(flag, file)| format!("--{flag}=/etc/tls-certs/{file}.pem")),
+                        );
+                    }
+                    let path = format!("{path}/-");
+                    let changes = arguments
+                        .into_iter()
+                        .map(|argument| json!({"op": "add", "path": path, "value": argument}));
+                    Value::Array(changes.collect())
                 }
                 component => {
-                    let interval = format!("--{component}-interval={}", suite.interval);
+                    let interval = format!("--{component}-interval={}", suite.interval(self.nodes));
                     let mut arguments = vec![gates, interval, "--v=4".to_owned()];
                     if component == "recommender" {
                         arguments.push("--checkpoints-gc-interval=1m".to_owned());
@@ -145,7 +193,7 @@ impl<'a> Cluster<'a> {
         let output = fs::File::create(&log).with_context(|| format!("create {}", log.display()))?;
         let mut ginkgo = Command::new(self.source.programs.join("ginkgo"));
         ginkgo
-            .arg(format!("--procs={}", run.suite.processes))
+            .arg(format!("--procs={}", run.suite.processes(self.nodes)))
             .arg(format!("--timeout={LIMIT}"))
             .args(["--no-color", "--keep-going"])
             .arg(format!("--output-dir={}", self.results.display()))
@@ -182,6 +230,26 @@ impl<'a> Cluster<'a> {
         secrets.patch(name, &params, &Patch::Apply(secret)).await?;
         Ok(())
     }
+}
+
+/// All images of a real node.
+fn all_images(source: &Source, programs: Programs) -> Result<Vec<Image>> {
+    let mut all = images::of_specs(&source.programs)?;
+    for component in COMPONENTS {
+        let manifest = source.manifest(&format!("{component}-deployment.yaml"))?;
+        all.push(programs.image(component, image_name(&manifest)?, &source.programs)?);
+    }
+    Ok(all)
+}
+
+/// Lets the simulated nodes of a cluster do what the specs' containers do.
+async fn simulate(sandbox: &Sandbox) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("simulated.json");
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": simulated::objects()});
+    fs::write(&file, list.to_string())?;
+    let apply = format!("apply --server-side -f {}", file.display());
+    kubectl_in(sandbox, &apply).await.map(drop)
 }
 
 /// A Secret with a CA and a certificate of the admission controller. `files` are the names of CA,

@@ -1,5 +1,6 @@
 //! Images of the programs under test, and those that upstream's specs name, packed from what was built.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
@@ -32,6 +33,15 @@ exec /agnhost "$@"
 pub(crate) enum Programs {
     Ours,
     Upstream,
+}
+
+impl fmt::Display for Programs {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Ours => "our programs",
+            Self::Upstream => "upstream's programs",
+        })
+    }
 }
 
 impl Programs {

@@ -7,30 +7,42 @@
 //! | `AUTOSCALER` | a checkout of kubernetes/autoscaler, or its folder `vertical-pod-autoscaler` | |
 //! | `SUITE` | one suite, or `fast`: two suites and a spec of each of three others | all suites |
 //! | `FOCUS` | a regular expression that the names of the specs match | all specs |
-//! | `PROGRAMS` | `ours` or `upstream` | `ours` |
+//! | `NODE` | `simulated` or `real` | `simulated` |
+//! | `PROGRAMS` | `ours` or `upstream`, which needs a real node | `ours` |
 //!
-//! All specs run in one sandbox with a real node. The results are in `target/conformance/results`: a log,
-//! a JSON and a `JUnit` file per suite.
+//! On a real node the suites run one after the other; on simulated nodes each has a sandbox of its own, and
+//! they run side by side. The results are in a folder of `target/conformance/results`: a log,
+//! a JSON and a `JUnit` file per suite. A run of all specs is recorded in `docs/conformance.md`.
 
 mod cluster;
 mod images;
+mod page;
 mod report;
+mod simulated;
 mod source;
 mod suites;
 
 use std::env;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::benchmark::{exit_code, in_sandbox};
-use e2e::real_node_options;
+use e2e::{options_named, real_node_options};
+use futures::future::try_join_all;
+use sandbox::Options;
 
-use self::cluster::Cluster;
+use self::cluster::{Cluster, Nodes};
 use self::images::Programs;
+use self::page::Kind;
 use self::report::Report;
 use self::source::Source;
-use self::suites::selected;
+use self::suites::{Run, selected};
+
+/// Name of the sandbox, or its first part.
+const NAME: &str = "conformance";
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -52,19 +64,71 @@ async fn run() -> Result<()> {
         Some("upstream") => Programs::Upstream,
         Some(other) => bail!("PROGRAMS={other}: it is `ours` or `upstream`"),
     };
-    let runs = selected(variable("SUITE").as_deref(), variable("FOCUS").as_deref())?;
-    let missing = sandbox::missing_for_real_node();
-    ensure!(missing.is_empty(), "{}", missing.join("; "));
+    let nodes = match variable("NODE").as_deref() {
+        None | Some("simulated") => Nodes::Simulated,
+        Some("real") => Nodes::Real,
+        Some(other) => bail!("NODE={other}: it is `simulated` or `real`"),
+    };
+    // Upstream's admission controller would listen on all addresses of the machine.
+    ensure!(
+        nodes == Nodes::Real || programs == Programs::Ours,
+        "PROGRAMS=upstream needs NODE=real"
+    );
+    let (suite, focus) = (variable("SUITE"), variable("FOCUS"));
+    let runs = selected(suite.as_deref(), focus.as_deref())?;
+    if nodes == Nodes::Real {
+        let missing = sandbox::missing_for_real_node();
+        ensure!(missing.is_empty(), "{}", missing.join("; "));
+    }
     let source = Source::build(Path::new(&checkout), programs)?;
-    let options = real_node_options("conformance".to_owned())?;
-    in_sandbox(options, async |sandbox| {
-        let cluster = Cluster::start(sandbox, &source, programs).await?;
-        let mut report = Report::default();
-        for run in &runs {
-            cluster.install(run.suite).await?;
-            report.add(run.suite.name, &cluster.run(run).await?)?;
+    let report = Mutex::default();
+    let kubernetes = OnceLock::new();
+    let run_all = async |runs: &[Run], options| {
+        in_sandbox(options, async |sandbox| {
+            let version = sandbox.client().await?.apiserver_version().await?;
+            kubernetes.get_or_init(|| version.git_version);
+            let cluster = Cluster::start(sandbox, nodes, &source, programs).await?;
+            for run in runs {
+                cluster.install(run.suite).await?;
+                let begun = Instant::now();
+                let found = cluster.run(run).await?;
+                lock(&report).add(run.suite.name, &found, begun.elapsed())?;
+            }
+            Ok(())
+        })
+        .await
+    };
+    match nodes {
+        Nodes::Real => run_all(&runs, real_node_options(NAME.to_owned())?).await?,
+        Nodes::Simulated => {
+            let hosted = simulated::programs(&source.programs)?;
+            let parts = runs.iter().map(async |run| {
+                let options = Options {
+                    hosted_programs: hosted.path().to_owned(),
+                    ..options_named(format!("{NAME}-{}", run.suite.name))?
+                };
+                run_all(std::slice::from_ref(run), options).await
+            });
+            try_join_all(parts).await?;
         }
-        report.finish()
-    })
-    .await
+    }
+    let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if suite.is_none() && focus.is_none() {
+        let build = if cfg!(debug_assertions) {
+            "debug"
+        } else {
+            "release"
+        };
+        let kind = Kind {
+            title: format!("{nodes}, {programs}, {build} build"),
+            kubernetes: kubernetes.into_inner().unwrap_or_default(),
+            checkout: Path::new(&checkout),
+        };
+        page::write(&kind, &mut report)?;
+    }
+    report.finish()
+}
+
+fn lock(report: &Mutex<Report>) -> MutexGuard<'_, Report> {
+    report.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,7 @@
 //! Results of the specs.
 
+use std::time::Duration;
+
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 use serde_json::Value;
@@ -47,19 +49,30 @@ impl Spec {
     }
 }
 
-/// Specs that ran, and those among them that passed.
+/// Results of suites.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    ran: usize,
-    passed: usize,
+    suites: Vec<Counts>,
+}
+
+/// Specs of a suite that ran, and those among them that passed.
+#[derive(Debug)]
+pub(crate) struct Counts {
+    pub(crate) suite: String,
+    pub(crate) ran: usize,
+    pub(crate) passed: usize,
+    /// Time from the first spec to the last.
+    pub(crate) time: Duration,
+    /// Names of those that did not pass.
+    pub(crate) others: Vec<String>,
 }
 
 impl Report {
     /// Prints a line per spec of a suite that ran, and counts them. `report` is ginkgo's.
-    pub(crate) fn add(&mut self, suite: &str, report: &Value) -> Result<()> {
-        let suites = report.as_array().context("a report is a list of suites")?;
+    pub(crate) fn add(&mut self, suite: &str, report: &Value, time: Duration) -> Result<()> {
+        let parts = report.as_array().context("a report is a list of suites")?;
         let mut specs = Vec::new();
-        for part in suites {
+        for part in parts {
             let found = part["SpecReports"].clone();
             let found = Option::<Vec<Spec>>::deserialize(found).context("a report of specs")?;
             specs.extend(found.into_iter().flatten());
@@ -67,7 +80,7 @@ impl Report {
         specs.retain(|spec| spec.leaf_node_type == "It" && spec.state != "skipped");
         let tells = |spec: &Spec| spec.passed() && !passes_without_programs(&spec.name());
         let programs_work = specs.iter().any(tells);
-        let mut passed = 0;
+        let mut others = Vec::new();
         for spec in &specs {
             let name = spec.name();
             let counts = programs_work || !passes_without_programs(&name);
@@ -76,7 +89,6 @@ impl Report {
                 true => "passes without programs",
                 false => &spec.state,
             };
-            passed += usize::from(state == "passed");
             println!("  {state:8} {:6.1} s  {name}", spec.run_time / 1e9);
             if let Some(failure) = &spec.failure {
                 let line = failure.message.replace('\n', " ");
@@ -85,22 +97,40 @@ impl Report {
                     line.chars().take(SHOWN).collect::<String>()
                 );
             }
+            if state != "passed" {
+                others.push(name);
+            }
         }
-        println!("{suite}: {passed} of {} passed", specs.len());
-        self.passed += passed;
-        self.ran += specs.len();
+        let (ran, passed) = (specs.len(), specs.len() - others.len());
+        println!("{suite}: {passed} of {ran} passed");
+        self.suites.push(Counts {
+            suite: suite.to_owned(),
+            ran,
+            passed,
+            time,
+            others,
+        });
         Ok(())
+    }
+
+    /// The suites in the order of their names.
+    pub(crate) fn sorted(&mut self) -> &[Counts] {
+        self.suites.sort_by(|a, b| a.suite.cmp(&b.suite));
+        &self.suites
+    }
+
+    /// Numbers of specs that passed, and that ran.
+    pub(crate) fn sum(&self) -> (usize, usize) {
+        let passed = self.suites.iter().map(|counts| counts.passed).sum();
+        (passed, self.suites.iter().map(|counts| counts.ran).sum())
     }
 
     /// An error unless all specs passed, and at least one ran.
     pub(crate) fn finish(&self) -> Result<()> {
-        println!("{} of {} specs passed", self.passed, self.ran);
-        ensure!(self.ran > 0, "no spec ran");
-        ensure!(
-            self.passed == self.ran,
-            "{} did not",
-            self.ran - self.passed
-        );
+        let (passed, ran) = self.sum();
+        println!("{passed} of {ran} specs passed");
+        ensure!(ran > 0, "no spec ran");
+        ensure!(passed == ran, "{} did not", ran - passed);
         Ok(())
     }
 }
@@ -122,13 +152,10 @@ mod tests {
         let mut report = Report::default();
         let setup = json!({"LeafNodeType": "BeforeSuite", "LeafNodeText": "", "State": "passed", "RunTime": 1});
         let specs = [specs, &[setup]].concat();
-        report
-            .add(
-                "updater",
-                &json!([{"SpecReports": specs}, {"SpecReports": null}]),
-            )
-            .unwrap();
-        [report.passed, report.ran]
+        let parts = json!([{"SpecReports": specs}, {"SpecReports": null}]);
+        report.add("updater", &parts, Duration::ZERO).unwrap();
+        let (passed, ran) = report.sum();
+        [passed, ran]
     }
 
     #[test]
@@ -148,7 +175,17 @@ mod tests {
     #[test]
     fn nothing_that_ran_is_an_error() {
         Report::default().finish().unwrap_err();
-        Report { ran: 2, passed: 1 }.finish().unwrap_err();
-        Report { ran: 2, passed: 2 }.finish().unwrap();
+        for (passed, is_success) in [(1, false), (2, true)] {
+            let report = Report {
+                suites: vec![Counts {
+                    suite: String::new(),
+                    ran: 2,
+                    passed,
+                    time: Duration::ZERO,
+                    others: Vec::new(),
+                }],
+            };
+            assert_eq!(report.finish().is_ok(), is_success);
+        }
     }
 }

@@ -2,19 +2,45 @@
 
 use anyhow::{Context as _, Result};
 
+use crate::cluster::Nodes;
+
 /// A suite of specs.
 #[derive(Debug)]
 pub(crate) struct Suite {
     pub(crate) name: &'static str,
     /// Programs that must run, by upstream's names.
     pub(crate) programs: &'static [&'static str],
-    /// Time between two loops of recommender and updater. Upstream's default of a minute stays where the
-    /// first recommendation must not come before the second sample.
-    pub(crate) interval: &'static str,
-    /// Specs that run at the same time. With more of them on a node with two cores, each holds CPU for
+    /// Time between two loops of recommender and updater on simulated nodes. Upstream's default of a
+    /// minute stays where the first recommendation must not come before the second sample.
+    interval: &'static str,
+    /// Specs that run at the same time on a real node. With more of them on two cores, each holds CPU for
     /// some of its pods and waits for the rest.
-    pub(crate) processes: usize,
+    on_real_node: usize,
 }
+
+impl Suite {
+    /// Time between two loops of recommender and updater. On a real node it is upstream's default: a pod
+    /// that is OOM-killed at its start must not be evicted before its spec has seen it.
+    pub(crate) fn interval(&self, nodes: Nodes) -> &'static str {
+        match nodes {
+            Nodes::Real => "1m",
+            Nodes::Simulated => self.interval,
+        }
+    }
+
+    /// Number of specs that run at the same time.
+    pub(crate) fn processes(&self, nodes: Nodes) -> usize {
+        match nodes {
+            Nodes::Real => self.on_real_node,
+            // Its specs start the same program.
+            Nodes::Simulated if self.name == INTEGRATION => 1,
+            Nodes::Simulated => SIMULATED,
+        }
+    }
+}
+
+/// Specs that run at the same time on simulated nodes; most of them wait.
+const SIMULATED: usize = 8;
 
 /// All suites.
 static SUITES: [Suite; 6] = [
@@ -22,38 +48,38 @@ static SUITES: [Suite; 6] = [
         name: "admission-controller",
         programs: &["admission-controller"],
         interval: "10s",
-        processes: 2,
+        on_real_node: 2,
     },
     Suite {
         name: "updater",
         programs: &["updater"],
         interval: "10s",
-        processes: 4,
+        on_real_node: 4,
     },
     Suite {
         name: "recommender",
         programs: &["recommender"],
         interval: "1m",
-        processes: 5,
+        on_real_node: 5,
     },
     Suite {
         name: "full-vpa",
         programs: &["recommender", "updater", "admission-controller"],
         interval: "1m",
-        processes: 2,
+        on_real_node: 2,
     },
     Suite {
         name: "actuation",
         programs: &["updater", "admission-controller"],
         interval: "10s",
-        processes: 4,
+        on_real_node: 4,
     },
     // Its specs start the recommender themselves.
     Suite {
         name: INTEGRATION,
         programs: &[],
         interval: "10s",
-        processes: 1,
+        on_real_node: 1,
     },
 ];
 

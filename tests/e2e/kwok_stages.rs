@@ -1,13 +1,13 @@
 //! Simulated work of a kubelet: resizes and their refusal, OOM kills, crash loops, and usage.
 
+mod resizes;
+
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::{
-    Namespace, PATIENCE, eventually, follow, is_ready, kubernetes_minor, requests, shared, workload,
-};
+use e2e::{Namespace, PATIENCE, eventually, follow, is_ready, requests, shared, workload};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition};
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::api::{Patch, PatchParams};
 use kube::runtime::watcher::Event;
 use kube::{Api, ResourceExt as _};
@@ -22,12 +22,17 @@ struct Subject(Namespace);
 
 impl Subject {
     async fn new(prefix: &str, annotations: Value) -> Result<Self> {
+        Self::sized(prefix, annotations, requests("100m", "100Mi")).await
+    }
+
+    /// The same with these resources of its first container.
+    async fn sized(prefix: &str, annotations: Value, resources: Value) -> Result<Self> {
         let client = shared().await?.client().await?;
         let subject = Self(Namespace::new(client, prefix).await?);
         let pod = json!({
             "metadata": {"name": "subject", "annotations": annotations, "labels": {"app": "subject"}},
             "spec": {"containers": [
-                {"name": "first", "image": "registry.example/first", "resources": requests("100m", "100Mi")},
+                {"name": "first", "image": "registry.example/first", "resources": resources},
                 {"name": "second", "image": "registry.example/second"},
             ]},
         });
@@ -61,7 +66,11 @@ impl Subject {
     }
 
     async fn resize(&self, cpu: &str, memory: &str) -> Result<()> {
-        let container = json!({"name": "first", "resources": requests(cpu, memory)});
+        self.resize_to(requests(cpu, memory)).await
+    }
+
+    async fn resize_to(&self, resources: Value) -> Result<()> {
+        let container = json!({"name": "first", "resources": resources});
         let patch = Patch::Strategic(json!({"spec": {"containers": [container]}}));
         self.pods()
             .patch_subresource("resize", "subject", &PatchParams::default(), &patch)
@@ -74,13 +83,6 @@ fn container<'a>(pod: &'a Pod, name: &str) -> &'a ContainerStatus {
     let statuses = pod.status.iter().flat_map(|it| &it.container_statuses);
     let mut own = statuses.flatten().filter(|status| status.name == name);
     own.next().expect("every container has a status")
-}
-
-/// The condition of a resize that is not carried out.
-fn pending(pod: &Pod) -> Option<&PodCondition> {
-    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-    let kinds = ["PodResizePending", "PodResizeInProgress"];
-    conditions.iter().find(|it| kinds.contains(&&*it.type_))
 }
 
 /// CPU and memory request that the first container really has.
@@ -100,94 +102,6 @@ fn actual(pod: &Pod) -> (String, String) {
 
 fn request(cpu: &str, memory: &str) -> (String, String) {
     (cpu.to_owned(), memory.to_owned())
-}
-
-/// The `observedGeneration` of a pod whose last change the kubelet has seen. The API server of
-/// Kubernetes 1.33 drops it.
-fn expected_generation() -> Result<impl Fn(&Pod) -> Option<i64>> {
-    let is_kept = kubernetes_minor()? >= 34;
-    Ok(move |pod: &Pod| pod.metadata.generation.filter(|_| is_kept))
-}
-
-#[tokio::test]
-async fn a_resize_is_visible_in_the_status_and_touches_nothing_else() -> Result<()> {
-    let subject = Subject::new("resize", json!({})).await?;
-    let before = subject.now().await?;
-    assert_eq!(actual(&before), request("100m", "100Mi"));
-    subject.resize("250m", "300Mi").await?;
-    let expected_generation = expected_generation()?;
-    let is_observed = |pod: &Pod| {
-        let status = pod.status.as_ref();
-        status.and_then(|status| status.observed_generation) == expected_generation(pod)
-    };
-    let is_done = |pod: &Pod| actual(pod) == request("250m", "300Mi") && is_observed(pod);
-    let after = subject.until("the resize is carried out", is_done).await?;
-    assert_eq!(container(&after, "second"), container(&before, "second"));
-    let without_resources = |pod: &Pod| ContainerStatus {
-        resources: None,
-        allocated_resources: None,
-        ..container(pod, "first").clone()
-    };
-    assert_eq!(without_resources(&after), without_resources(&before));
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_refused_resize_says_why_until_it_is_let_through() -> Result<()> {
-    let subject =
-        Subject::new("refuse", json!({"sandbox.plimsoll.dev/resize": "Deferred"})).await?;
-    subject.resize("250m", "300Mi").await?;
-    let expected_generation = expected_generation()?;
-    let refused = |pod: &Pod, reason: &str| {
-        pending(pod).is_some_and(|pending| {
-            let current = pending.observed_generation == expected_generation(pod);
-            current && pending.status == "True" && pending.reason.as_deref() == Some(reason)
-        })
-    };
-    let deferred = subject
-        .until("the resize is deferred", |pod| refused(pod, "Deferred"))
-        .await?;
-    assert_eq!(actual(&deferred), request("100m", "100Mi"));
-    subject
-        .annotate(json!({"sandbox.plimsoll.dev/resize": "Infeasible"}))
-        .await?;
-    let infeasible = subject
-        .until("the resize is infeasible", |pod| refused(pod, "Infeasible"))
-        .await?;
-    assert_eq!(actual(&infeasible), request("100m", "100Mi"));
-    subject
-        .annotate(json!({"sandbox.plimsoll.dev/resize": "Error"}))
-        .await?;
-    let failed = subject
-        .until("the resize fails", |pod| refused(pod, "Error"))
-        .await?;
-    assert_eq!(actual(&failed), request("100m", "100Mi"));
-    assert!(pending(&failed).is_some_and(|it| it.type_ == "PodResizeInProgress"));
-    subject
-        .annotate(json!({"sandbox.plimsoll.dev/resize": null}))
-        .await?;
-    let done = subject
-        .until("the resize is carried out", |pod| {
-            actual(pod) == request("250m", "300Mi")
-        })
-        .await?;
-    assert!(pending(&done).is_none());
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_resize_taken_back_is_no_longer_pending() -> Result<()> {
-    let subject =
-        Subject::new("undo", json!({"sandbox.plimsoll.dev/resize": "Infeasible"})).await?;
-    subject.resize("250m", "300Mi").await?;
-    subject
-        .until("the resize is refused", |pod| pending(pod).is_some())
-        .await?;
-    subject.resize("100m", "100Mi").await?;
-    subject
-        .until("nothing is pending", |pod| pending(pod).is_none())
-        .await
-        .map(drop)
 }
 
 /// A namespace with a Deployment of one pod with these annotations, and that pod once it is ready.
@@ -333,6 +247,34 @@ async fn an_oom_kill_has_its_three_steps_and_spares_the_other_container() -> Res
         last.terminated.map(|terminated| terminated.exit_code),
         Some(137)
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_container_is_killed_while_its_limit_is_below_its_need() -> Result<()> {
+    let size = |memory: &str| {
+        let amounts = json!({"cpu": "100m", "memory": memory});
+        json!({"requests": amounts, "limits": amounts})
+    };
+    let subject = Subject::sized("need", json!({}), size("100Mi")).await?;
+    let need = json!({
+        "sandbox.plimsoll.dev/needs-memory": (150 << 20).to_string(),
+        "sandbox.plimsoll.dev/container": "first",
+        "sandbox.plimsoll.dev/back-off": "100ms",
+    });
+    subject.annotate(need).await?;
+    let is_killed = |pod: &Pod| container(pod, "first").restart_count > 1;
+    subject.until("it was killed twice", is_killed).await?;
+    subject.resize_to(size("0.2G")).await?;
+    let has_room = |pod: &Pod| is_ready(pod) && actual(pod) == request("100m", "200M");
+    let restarts = |pod: &Pod| container(pod, "first").restart_count;
+    let before = subject.until("it runs with room", has_room).await?;
+    // One more kill for another reason: in between there was none.
+    let kills = json!({"sandbox.plimsoll.dev/oom-kills": (restarts(&before) + 1).to_string()});
+    subject.annotate(kills).await?;
+    let is_over = |pod: &Pod| is_ready(pod) && restarts(pod) > restarts(&before);
+    let after = subject.until("it was killed again", is_over).await?;
+    assert_eq!(restarts(&after), restarts(&before) + 1);
     Ok(())
 }
 

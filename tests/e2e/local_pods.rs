@@ -17,7 +17,7 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::{Signal, eventually, process_of, signal, with};
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::ResourceExt as _;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use fixture::{Fixture, describe, echo};
 
@@ -77,6 +77,14 @@ async fn a_mounted_secret_follows_its_changes() -> Result<()> {
 #[tokio::test]
 async fn usage_is_that_of_the_process() -> Result<()> {
     let fixture = Fixture::new().await?;
+    let told = json!({"metadata": {"name": "told", "annotations": {
+        "sandbox.plimsoll.dev/own-usage": "true", "kwok.x-k8s.io/usage-memory": "77Mi",
+    }}, "spec": {"containers": [echo(&[])]}});
+    // A new namespace has no service account for its pods yet.
+    let make = async || Ok(fixture.create::<Pod>(told.clone()).await?);
+    eventually("the pod is created", make).await?;
+    let is_ready = |pod: &Value| pod["status"]["containerStatuses"][0]["ready"] == true;
+    fixture.when::<Pod>("told", "it is ready", is_ready).await?;
     let pod = fixture.echo(echo(&[])).await?;
     let resident = fs::read_to_string(format!("/proc/{}/statm", process_of(&pod)?))?;
     ensure!(
@@ -94,5 +102,9 @@ async fn usage_is_that_of_the_process() -> Result<()> {
         ensure!((1024..1024 * 1024).contains(&kibibytes), "{memory}");
         Ok(())
     })
-    .await
+    .await?;
+    let older = fixture.get::<Pod>("told").await?;
+    let annotations = &older["metadata"]["annotations"];
+    assert_eq!(annotations["kwok.x-k8s.io/usage-memory"], "77Mi");
+    Ok(())
 }

@@ -13,6 +13,8 @@
 //!   only up to its first octet; programs must listen on it (`PLIMSOLL_LISTEN_IP`, or the
 //!   `status.podIP` field).
 //! * Requests, limits, security contexts and read-only mounts are reported but not enforced.
+//! * Usage is that of the processes, unless the pod has the annotation `sandbox.plimsoll.dev/own-usage`:
+//!   then its program writes the annotations of its usage itself.
 //! * Other containers of such a pod are simulated: running and ready, without a process.
 
 pub mod image;

@@ -17,7 +17,10 @@
 //! | `sandbox.plimsoll.dev/stop-after`: a duration | time from a deletion or an eviction until the pod is gone |
 //! | `sandbox.plimsoll.dev/resize`: `Deferred`, `Infeasible` or `Error` | resizes are refused with that
 //! reason while the annotation is set |
+//! | `sandbox.plimsoll.dev/cpu-room`: a number of cores | resizes of the pod to more are `Deferred` |
 //! | `sandbox.plimsoll.dev/oom-kills`: a number | containers are OOM-killed until their restart count is that number, whatever their size: as if resizes had no effect on the cgroup |
+//! | `sandbox.plimsoll.dev/needs-memory`: a number of bytes | containers are OOM-killed while their limit is lower |
+//! | `sandbox.plimsoll.dev/kill-after`: a duration | time from the start of a container until such a kill; default 0 |
 //! | `sandbox.plimsoll.dev/crash-loop`: `true` | containers exit with code 1 again and again |
 //! | `sandbox.plimsoll.dev/crash-after`: a duration | time until each exit; default 1s |
 //! | `sandbox.plimsoll.dev/back-off`: a duration | delay before a restart; default as a kubelet

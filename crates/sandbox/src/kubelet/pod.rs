@@ -33,6 +33,9 @@ const SANDBOX_GRACE: Duration = Duration::from_secs(3);
 /// Grace period of processes when the pod object is already gone.
 const GONE_GRACE: Duration = Duration::from_secs(1);
 
+/// Annotation of a pod whose own program writes those of its usage.
+const OWN_USAGE: &str = "sandbox.plimsoll.dev/own-usage";
+
 /// Time between two readings of usage.
 const USAGE_PERIOD: Duration = Duration::from_secs(10);
 
@@ -344,6 +347,9 @@ impl PodWorker {
 
     /// Updates the annotations from which KWOK reports the pod's usage. Never returns.
     async fn measure(&self) {
+        if self.context.pod().annotations().contains_key(OWN_USAGE) {
+            return std::future::pending().await;
+        }
         let mut meter = Meter::default();
         let mut written = None;
         loop {
