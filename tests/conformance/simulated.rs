@@ -57,6 +57,7 @@ pub(crate) fn objects() -> Vec<Value> {
             image("resource-consumer"),
             run("resource-consumer"),
         ),
+        ("injector", image("agnhost:2.40"), run("agnhost")),
         (
             "consumer-usage",
             image("resource-consumer"),

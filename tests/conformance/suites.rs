@@ -94,7 +94,7 @@ const FAST: [(&str, &str); 5] = [
         "updater",
         "evicts pods when Admission Controller status available",
     ),
-    ("recommender", "serves recommendation$"),
+    ("recommender", "is loaded correctly on recommender restart"),
     ("full-vpa", "OOMing pods"),
 ];
 
