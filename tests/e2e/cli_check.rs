@@ -321,6 +321,10 @@ async fn the_stop_switch_is_written_and_deleted() -> Result<()> {
         anyhow::Ok(())
     };
     check(&["go"], "not stopped", false).await?;
+    let found_none = "not stopped: created";
+    check(&["stop", "--dry-run"], found_none, false).await?;
+    let updater = program("updater", "1", &[], json!({}));
+    namespace.create::<Deployment>(updater).await?;
     check(&["stop", "--dry-run"], "stopped", false).await?;
     check(&["stop", "--reason=upgrade"], "stopped", true).await?;
     check(&["stop"], "already stopped", true).await?;

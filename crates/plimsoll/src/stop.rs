@@ -56,16 +56,16 @@ fn reason(text: &str) -> Result<String, String> {
 /// Creates the switch.
 pub(crate) fn stop(args: &StopArgs) -> Result<Outcome, Failure> {
     print(&block_on(async {
-        let (cluster, name) = switch(&args.switch).await?;
-        create(&cluster, &name, &args.reason, args.switch.dry_run).await
+        let switch = switch(&args.switch).await?;
+        create(&switch, &args.reason, args.switch.dry_run).await
     })?)
 }
 
 /// Deletes the switch.
 pub(crate) fn go(args: &SwitchArgs) -> Result<Outcome, Failure> {
     print(&block_on(async {
-        let (cluster, name) = switch(args).await?;
-        delete(&cluster, &name, args.dry_run).await
+        let switch = switch(args).await?;
+        delete(&switch.cluster, &switch.name, args.dry_run).await
     })?)
 }
 
@@ -74,37 +74,46 @@ fn print(line: &str) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// The cluster, and the switch that its updater reads.
-async fn switch(args: &SwitchArgs) -> Result<(Cluster, ObjectName), Failure> {
+/// A switch, and the cluster with it.
+struct Switch {
+    cluster: Cluster,
+    name: ObjectName,
+    /// Whether there is an updater, as far as Deployments may be read.
+    has_updater: bool,
+}
+
+/// The switch that the updater of a cluster reads.
+async fn switch(args: &SwitchArgs) -> Result<Switch, Failure> {
     let cluster = args.cluster.connect().await?;
     let version = cluster.client.apiserver_version().await;
     version.map_err(|error| request_failure("the version", &cluster.server, error))?;
     let namespace = &args.installation.system_namespace;
-    let deployments = match deployments(&cluster.client, namespace).await {
-        Ok(deployments) => deployments,
+    let (deployments, were_read) = match deployments(&cluster.client, namespace).await {
+        Ok(deployments) => (deployments, true),
         Err(Unread(reason)) => {
             eprintln!("warning: {reason}, so the switch has its default name");
-            Vec::new()
+            (Vec::new(), false)
         }
     };
     let programs = programs(&deployments);
-    if !programs.iter().any(|program| program.name == "updater") {
+    let name = stop_switch(&programs, namespace);
+    let has_updater = !were_read || programs.iter().any(|program| program.name == "updater");
+    if !has_updater {
         eprintln!("warning: the namespace {namespace} has no updater; see --system-namespace");
     }
-    let name = stop_switch(&programs, namespace);
-    Ok((cluster, name))
+    Ok(Switch {
+        cluster,
+        name,
+        has_updater,
+    })
 }
 
 fn suffix(dry_run: bool) -> &'static str {
     if dry_run { " (dry run)" } else { "" }
 }
 
-async fn create(
-    cluster: &Cluster,
-    name: &ObjectName,
-    reason: &str,
-    dry_run: bool,
-) -> Result<String, Failure> {
+async fn create(switch: &Switch, reason: &str, dry_run: bool) -> Result<String, Failure> {
+    let Switch { cluster, name, .. } = switch;
     let api: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), &name.namespace);
     let data = if reason.is_empty() {
         json!({})
@@ -123,10 +132,15 @@ async fn create(
         .create(&params, &object.map_err(anyhow::Error::from)?)
         .await;
     match created {
-        Ok(_) => Ok(format!(
-            "stopped: created the ConfigMap {name}, and no pod is evicted or resized{}",
-            suffix(dry_run)
-        )),
+        Ok(_) => {
+            let created = format!("created the ConfigMap {name}");
+            let line = if switch.has_updater {
+                format!("stopped: {created}, and no pod is evicted or resized")
+            } else {
+                format!("not stopped: {created}, but found no updater that reads it")
+            };
+            Ok(line + suffix(dry_run))
+        }
         Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
             Ok(format!("already stopped: the ConfigMap {name} exists"))
         }
