@@ -4,8 +4,11 @@
 //! A kill shows in `state.terminated`, and after the restart in `lastState.terminated`. Source:
 //! upstream `recommender/input/oom/observer.go`, `OnUpdate`. Unlike upstream, a kill before the pod
 //! was first observed counts, and so does one of which only the back-off or the restart is
-//! observed. A kill after a resize that did not reach the pod's cgroup counts with the memory from
-//! before the resize: it says nothing about the new size.
+//! observed.
+//!
+//! A kill counts with the smaller memory of the two states between which it happened. One state can
+//! show both a kill and a later resize: while a container is stopped, the kubelet reports what its next
+//! run will get. And a resize that did not reach the pod's cgroup says nothing about the new size.
 
 use std::sync::Arc;
 
@@ -25,7 +28,7 @@ pub struct OomKill {
     /// Time of the kill.
     pub at: Timestamp,
     /// Memory request in effect at the kill, not the limit; for an eviction, the usage. 0 if there
-    /// was no request.
+    /// was no request. If the request was changed at that time, the smaller one.
     pub memory: Memory,
     /// The pod state that shows the kill; `None` for an eviction.
     pub seen_in: Option<Arc<Pod>>,
@@ -85,11 +88,10 @@ fn ends<'a>(
         last.filter(|end| ended_before(old, new, end))
     });
     let just_now = new.and_then(|new| just_ended(old, new));
-    let earlier = earlier.map(|end| (end, before.unwrap_or(after).requested));
-    let just_now = just_now.map(|end| (end, after.requested));
     let kills = earlier.into_iter().chain(just_now);
-    let kills = kills.filter(|(end, _)| end.is_oom_kill());
-    kills.filter_map(|(end, memory)| Some((end.finished_at?, memory)))
+    let kills = kills.filter(|end| end.is_oom_kill());
+    let memory = before.unwrap_or(after).requested.min(after.requested);
+    kills.filter_map(move |end| Some((end.finished_at?, memory)))
 }
 
 fn just_ended<'a>(
@@ -209,18 +211,16 @@ mod tests {
         })
     }
 
-    /// `expected`: second and memory request of the kill.
+    /// `expected`: second of the kill.
     #[track_caller]
     fn check(
         old: impl Into<Option<ContainerStatus>>,
         new: impl Into<Option<ContainerStatus>>,
-        expected: Option<(i64, i64)>,
+        expected: Option<i64>,
     ) {
         let (old, new) = (pod(OLD_REQUEST, old.into()), pod(NEW_REQUEST, new.into()));
-        assert_eq!(
-            summary(&oom_kills(Some(&old), &new)),
-            Vec::from_iter(expected)
-        );
+        let expected = Vec::from_iter(expected.map(|second| (second, OLD_REQUEST)));
+        assert_eq!(summary(&oom_kills(Some(&old), &new)), expected);
     }
 
     /// Second and memory of each kill.
@@ -232,9 +232,9 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_has_just_ended_counts_with_its_new_request() {
-        check(running(0, None), just_killed(), Some((5, NEW_REQUEST)));
-        check(waiting(0, None), just_killed(), Some((5, NEW_REQUEST)));
+    fn a_container_that_has_just_ended_counts() {
+        check(running(0, None), just_killed(), Some(5));
+        check(waiting(0, None), just_killed(), Some(5));
     }
 
     #[test]
@@ -248,16 +248,23 @@ mod tests {
     #[test]
     fn a_second_kill_after_a_missed_restart_counts() {
         let again = terminated(1, ("OOMKilled", 9), killed(5));
-        check(just_killed(), again, Some((9, NEW_REQUEST)));
+        check(just_killed(), again, Some(9));
     }
 
     #[test]
-    fn a_container_that_already_runs_again_counts_with_its_old_request() {
-        check(
-            running(0, None),
-            running(1, killed(5)),
-            Some((5, OLD_REQUEST)),
-        );
+    fn a_container_that_already_runs_again_counts() {
+        check(running(0, None), running(1, killed(5)), Some(5));
+    }
+
+    #[test]
+    fn a_kill_counts_with_the_smaller_request_of_both_states() {
+        for after in [just_killed(), running(1, killed(5))] {
+            for (old, new) in [(100, 200), (200, 100)] {
+                let old = pod(old, Some(running(0, None)));
+                let kills = oom_kills(Some(&old), &pod(new, Some(after.clone())));
+                assert_eq!(summary(&kills), [(5, 100)]);
+            }
+        }
     }
 
     #[test]
@@ -270,13 +277,9 @@ mod tests {
     #[test]
     fn a_kill_observed_only_by_its_back_off_or_restart_counts_once() {
         let backs_off = |restarts, second| waiting(restarts, killed(second));
-        check(running(0, None), backs_off(0, 5), Some((5, OLD_REQUEST)));
-        check(backs_off(0, 5), backs_off(1, 9), Some((9, OLD_REQUEST)));
-        check(
-            backs_off(0, 5),
-            running(2, killed(9)),
-            Some((9, OLD_REQUEST)),
-        );
+        check(running(0, None), backs_off(0, 5), Some(5));
+        check(backs_off(0, 5), backs_off(1, 9), Some(9));
+        check(backs_off(0, 5), running(2, killed(9)), Some(9));
         check(backs_off(0, 5), just_killed(), None);
     }
 
@@ -284,13 +287,13 @@ mod tests {
     fn kills_within_one_second_are_told_apart_by_the_run_between_them() {
         let before = || running(1, killed(5));
         let again = terminated(1, ("OOMKilled", 5), killed(5));
-        check(before(), again, Some((5, NEW_REQUEST)));
-        check(before(), running(2, killed(5)), Some((5, OLD_REQUEST)));
+        check(before(), again, Some(5));
+        check(before(), running(2, killed(5)), Some(5));
     }
 
     #[test]
     fn a_container_that_was_not_reported_before_may_have_been_killed_already() {
-        check(None, just_killed(), Some((5, NEW_REQUEST)));
+        check(None, just_killed(), Some(5));
         check(running(0, None), None, None);
     }
 

@@ -81,7 +81,7 @@ pub struct Container {
 pub struct Sidecar {
     /// Name, unique within the pod.
     pub name: String,
-    /// Requests of the specification.
+    /// Effective requests.
     pub requests: Resources,
     /// Status by the kubelet; `None` before its first report.
     pub status: Option<ContainerStatus>,
@@ -253,13 +253,11 @@ impl Container {
 
 impl Sidecar {
     fn from_k8s(container: &v1::Container, status: Option<v1::ContainerStatus>) -> Option<Self> {
-        let requests = container
-            .resources
-            .as_ref()
-            .and_then(|resources| resources.requests.as_ref());
+        let reported = status.as_ref().and_then(|status| status.resources.as_ref());
+        let (requests, _) = effective(reported, container.resources.as_ref());
         (container.restart_policy.as_deref() == Some("Always")).then(|| Self {
             name: container.name.clone(),
-            requests: Resources::of(requests),
+            requests,
             status: status.map(ContainerStatus::from_k8s),
         })
     }
