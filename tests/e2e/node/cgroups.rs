@@ -70,14 +70,19 @@ pub(crate) async fn have(cluster: &Fixture, pod: &Pod, expected: Applied) -> Res
     let what = format!("the cgroups of {} have {expected:?}", pod.name_any());
     eventually(&what, async || {
         let pod = cluster.typed::<Pod>().get(&pod.name_any()).await?;
-        check(cluster, &pod, expected)
+        check(cluster, &pod, &[expected])
     })
     .await
 }
 
 /// Waits until this holds for all pods of an app, whichever these are.
 pub(crate) async fn all_have(cluster: &Fixture, app: &str, expected: Applied) -> Result<()> {
-    let what = format!("the cgroups of all pods of {app} have {expected:?}");
+    all_have_any(cluster, app, &[expected]).await
+}
+
+/// Waits until all pods of an app, whichever these are, have one of these amounts.
+pub(crate) async fn all_have_any(cluster: &Fixture, app: &str, expected: &[Applied]) -> Result<()> {
+    let what = format!("the cgroups of all pods of {app} have one of {expected:?}");
     eventually(&what, async || {
         let pods = cluster.pods_of(app).await?;
         ensure!(!pods.is_empty(), "{app} has no pods");
@@ -87,11 +92,16 @@ pub(crate) async fn all_have(cluster: &Fixture, app: &str, expected: Applied) ->
     .await
 }
 
-fn check(cluster: &Fixture, pod: &Pod, expected: Applied) -> Result<()> {
+fn check(cluster: &Fixture, pod: &Pod, expected: &[Applied]) -> Result<()> {
     let cgroup = path(cluster, pod)?;
     let of_container = cgroup.join(container_id(pod)?);
-    let found = [Applied::read(&cgroup)?, Applied::read(&of_container)?];
-    ensure!(found == [expected; 2], "{found:?} {:?}", pod.status);
+    let of_pod = Applied::read(&cgroup)?;
+    let of_container = Applied::read(&of_container)?;
+    ensure!(
+        of_pod == of_container && expected.contains(&of_pod),
+        "{of_pod:?}, its container {of_container:?}: {:?}",
+        pod.status
+    );
     Ok(())
 }
 
