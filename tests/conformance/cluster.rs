@@ -14,6 +14,7 @@ use sandbox::{Image, Sandbox};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
+use crate::external_metrics;
 use crate::images::{self, COMPONENTS, Programs, image_name};
 use crate::simulated;
 use crate::source::Source;
@@ -127,6 +128,13 @@ impl<'a> Cluster<'a> {
         if suite.programs.is_empty() {
             return Ok(());
         }
+        if suite.external_metrics {
+            Box::pin(external_metrics::deploy_adapter(
+                self.sandbox,
+                &self.source.external_metrics,
+            ))
+            .await?;
+        }
         let folder = tempfile::tempdir()?;
         self.write_kustomization(folder.path(), suite)?;
         self.kubectl(&format!("apply -k {}", folder.path().display()))
@@ -171,6 +179,9 @@ impl<'a> Cluster<'a> {
                     if component == "recommender" {
                         arguments.push("--checkpoints-gc-interval=1m".to_owned());
                     }
+                    if suite.external_metrics {
+                        arguments.extend(external_metrics::ARGUMENTS.map(str::to_owned));
+                    }
                     json!([{"op": "add", "path": path, "value": arguments}])
                 }
             };
@@ -211,8 +222,16 @@ impl<'a> Cluster<'a> {
             .stdout(output.try_clone()?)
             .stderr(output)
             .kill_on_drop(true);
+        let run_specs = async { ginkgo.status().await.context("run ginkgo") };
         // It fails when a spec does, which the report tells.
-        ginkgo.status().await.context("run ginkgo")?;
+        if run.suite.external_metrics {
+            tokio::select! {
+                status = run_specs => drop(status?),
+                ended = Box::pin(external_metrics::write_usage(self.sandbox)) => match ended? {},
+            }
+        } else {
+            run_specs.await?;
+        }
         let text = fs::read(&report)
             .with_context(|| format!("{name}: no report was written, see {}", log.display()))?;
         serde_json::from_slice(&text).with_context(|| format!("parse {}", report.display()))

@@ -15,6 +15,7 @@
 //! a JSON and a `JUnit` file per suite. A run of all specs is recorded in `docs/conformance.md`.
 
 mod cluster;
+mod external_metrics;
 mod images;
 mod page;
 mod report;
@@ -75,8 +76,10 @@ async fn run() -> Result<()> {
         "PROGRAMS=upstream needs NODE=real"
     );
     let (suite, focus) = (variable("SUITE"), variable("FOCUS"));
-    let runs = selected(suite.as_deref(), focus.as_deref())?;
+    let mut runs = selected(suite.as_deref(), focus.as_deref())?;
     if nodes == Nodes::Real {
+        // The containers cannot reach the sandbox's Prometheus.
+        runs.retain(|run| !run.suite.external_metrics);
         let missing = sandbox::missing_for_real_node();
         ensure!(missing.is_empty(), "{}", missing.join("; "));
     }
@@ -105,6 +108,7 @@ async fn run() -> Result<()> {
             let parts = runs.iter().map(async |run| {
                 let options = Options {
                     hosted_programs: hosted.path().to_owned(),
+                    prometheus: run.suite.external_metrics,
                     ..options_named(format!("{NAME}-{}", run.suite.name))?
                 };
                 run_all(std::slice::from_ref(run), options).await

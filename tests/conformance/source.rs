@@ -32,6 +32,8 @@ pub(crate) struct Source {
     pub(crate) programs: PathBuf,
     /// Folder of upstream's manifests.
     pub(crate) manifests: PathBuf,
+    /// Upstream's manifest of prometheus-adapter, for its tests.
+    pub(crate) external_metrics: PathBuf,
 }
 
 impl Source {
@@ -46,7 +48,8 @@ impl Source {
     pub(crate) fn build(checkout: &Path, programs: Programs) -> Result<Self> {
         let folder = repository().join("target/conformance");
         let module = folder.join("source");
-        copy_specs(checkout, &module)?;
+        let specs = copy_specs(checkout, &module)?;
+        let external_metrics = specs.with_file_name("hack/e2e/prometheus-adapter.yaml");
         let bin = folder.join("bin");
         fs::create_dir_all(&bin).with_context(|| format!("create {}", bin.display()))?;
         println!("Building upstream's specs and the programs that they need");
@@ -78,13 +81,14 @@ impl Source {
         Ok(Self {
             programs: bin,
             manifests: Path::new(found.trim()).join("deploy"),
+            external_metrics,
         })
     }
 }
 
 /// Copies the specs into a folder of their own, where `go.mod` has versions that the proxy serves:
-/// upstream's names its own parent folder and release candidates.
-fn copy_specs(checkout: &Path, module: &Path) -> Result<()> {
+/// upstream's names its own parent folder and release candidates. Returns the folder in the checkout.
+fn copy_specs(checkout: &Path, module: &Path) -> Result<PathBuf> {
     let candidates = ["vertical-pod-autoscaler/test", "test"].map(|path| checkout.join(path));
     let specs = candidates.iter().find(|path| path.join("e2e/v1").is_dir());
     let specs = specs.with_context(|| {
@@ -104,7 +108,7 @@ fn copy_specs(checkout: &Path, module: &Path) -> Result<()> {
         )
         .with_context(|| format!("copy {file}"))?;
     }
-    Ok(())
+    Ok(specs.clone())
 }
 
 fn copy_folder(from: &Path, to: &Path) -> Result<()> {

@@ -16,6 +16,8 @@ pub(crate) struct Suite {
     /// Specs that run at the same time on a real node. With more of them on two cores, each holds CPU for
     /// some of its pods and waits for the rest.
     on_real_node: usize,
+    /// Whether the recommender reads usage as external metrics.
+    pub(crate) external_metrics: bool,
 }
 
 impl Suite {
@@ -43,36 +45,49 @@ impl Suite {
 const SIMULATED: usize = 8;
 
 /// All suites.
-static SUITES: [Suite; 6] = [
+static SUITES: [Suite; 7] = [
     Suite {
         name: "admission-controller",
         programs: &["admission-controller"],
         interval: "10s",
         on_real_node: 2,
+        external_metrics: false,
     },
     Suite {
         name: "updater",
         programs: &["updater"],
         interval: "10s",
         on_real_node: 4,
+        external_metrics: false,
     },
     Suite {
         name: "recommender",
         programs: &["recommender"],
         interval: "1m",
         on_real_node: 5,
+        external_metrics: false,
     },
     Suite {
         name: "full-vpa",
         programs: &["recommender", "updater", "admission-controller"],
         interval: "1m",
         on_real_node: 2,
+        external_metrics: false,
     },
     Suite {
         name: "actuation",
         programs: &["updater", "admission-controller"],
         interval: "10s",
         on_real_node: 4,
+        external_metrics: false,
+    },
+    // Its specs are those of the recommender.
+    Suite {
+        name: "recommender-externalmetrics",
+        programs: &["recommender"],
+        interval: "1m",
+        on_real_node: 5,
+        external_metrics: true,
     },
     // Its specs start the recommender themselves.
     Suite {
@@ -80,6 +95,7 @@ static SUITES: [Suite; 6] = [
         programs: &[],
         interval: "10s",
         on_real_node: 1,
+        external_metrics: false,
     },
 ];
 
@@ -139,6 +155,7 @@ impl Run {
     pub(crate) fn focus(&self) -> String {
         let suite = match self.suite.name {
             INTEGRATION => "Flags".to_owned(),
+            _ if self.suite.external_metrics => r"\[VPA\] \[recommender\]".to_owned(),
             name => format!(r"\[VPA\] \[{name}\]"),
         };
         format!("{suite}.*{}", self.focus)
