@@ -22,7 +22,7 @@ async fn a_kill_before_the_start_of_the_recommender_counts() -> Result<()> {
     processes
         .iter()
         .try_for_each(|process| signal(*process, Signal::STOP))?;
-    let killed = fixture.kill(&fixture.running("web").await?, 300).await;
+    let killed = fixture.kill(&fixture.running("web").await?).await;
     let runs_again = fixture.running("web").await;
     processes
         .iter()

@@ -52,7 +52,7 @@ async fn of_two_hundred_kills_within_a_second_each_counts_exactly_once() -> Resu
     processes
         .iter()
         .try_for_each(|process| signal(*process, Signal::STOP))?;
-    let kills = stream::iter(&pods).map(|pod| fixture.kill(pod, REQUESTED_MIB));
+    let kills = stream::iter(&pods).map(|pod| fixture.kill(pod));
     let killed = kills
         .buffer_unordered(CONCURRENCY)
         .try_collect::<Vec<()>>()

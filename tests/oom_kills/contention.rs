@@ -23,13 +23,11 @@ async fn a_kill_does_not_wait_behind_a_thousand_statuses() -> Result<()> {
     let mut overtaking = Vec::new();
     let mut requested_mib = 300;
     for _ in 0..KILLS {
-        let pod = fixture.running("web").await?;
+        let pod = fixture.resized("web", requested_mib).await?;
         let before = listening.status("web").context("it has one")?;
         let killed = Instant::now();
-        let (kill, status) = tokio::join!(
-            fixture.kill(&pod, requested_mib),
-            listening.status_above("web", before)
-        );
+        let (kill, status) =
+            tokio::join!(fixture.kill(&pod), listening.status_above("web", before));
         kill?;
         let took = status? - killed;
         requested_mib = requested_mib * 5 / 4;

@@ -14,7 +14,7 @@ use e2e::{
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::ListParams;
+use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use model::{Memory, Quantity};
 use rustls::ClientConfig;
@@ -175,16 +175,28 @@ impl Fixture {
         .await
     }
 
-    /// Ends the pod's container with what it has in its request.
-    pub(crate) async fn kill_as_it_is(&self, pod: &Pod) -> Result<()> {
+    /// The pod of a workload, once it has this memory request in effect.
+    pub(crate) async fn resized(&self, workload: &str, mib: u64) -> Result<Pod> {
+        let pod = self.running(workload).await?;
+        let container = json!({"name": "app", "resources": requests(mib)});
+        let resize = Patch::Strategic(json!({"spec": {"containers": [container]}}));
+        let (pods, params) = (self.typed::<Pod>(), PatchParams::default());
+        pods.patch_subresource("resize", &pod.name_any(), &params, &resize)
+            .await?;
+        eventually("the resize is in effect", async || {
+            let pod = self.running(workload).await?;
+            let has = memory_in_effect(&pod).context("it has a size")?;
+            ensure!(has == i64::try_from(mib << 20)?, "it has {has}");
+            Ok(pod)
+        })
+        .await
+    }
+
+    /// Reports an OOM kill of the pod's container as a kubelet does.
+    pub(crate) async fn kill(&self, pod: &Pod) -> Result<()> {
         let resources = container(pod).and_then(|status| status.resources.as_ref());
         let resources = serde_json::to_value(resources.context("it has a size")?)?;
         oom_kill(&self.typed(), pod, &resources).await
-    }
-
-    /// Reports an OOM kill of the pod's container as a kubelet does, with this memory request.
-    pub(crate) async fn kill(&self, pod: &Pod, requested_mib: u64) -> Result<()> {
-        oom_kill(&self.typed(), pod, &requests(requested_mib)).await
     }
 }
 

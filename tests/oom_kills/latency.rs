@@ -28,11 +28,11 @@ async fn a_kill_becomes_a_new_target_in_the_status_and_on_the_feed() -> Result<(
     let (mut statuses, mut feeds) = (Vec::new(), Vec::new());
     for number in 0..WARM_UP + measured(KILLS) {
         let name = &names[number % WORKLOADS];
-        let pod = fixture.running(name).await?;
+        let pod = fixture.resized(name, requested_mib).await?;
         let before = listening.status(name).context("it has one")?;
         let killed = Instant::now();
         let (kill, status, feed) = tokio::join!(
-            fixture.kill(&pod, requested_mib),
+            fixture.kill(&pod),
             listening.status_above(name, before),
             listening.feed_above(name, before),
         );

@@ -103,7 +103,7 @@ async fn grown(
     let uid = pod.uid().context("it has one")?;
     let before = memory_in_effect(&pod).context("it has a size")?;
     let killed = Instant::now();
-    fixture.kill_as_it_is(&pod).await?;
+    fixture.kill(&pod).await?;
     let is_larger = |sizes: &Sizes| {
         sizes
             .get(workload)
