@@ -85,18 +85,16 @@ pub(crate) async fn of_resizes(cluster: &Cluster) -> Result<()> {
     });
     own.create::<Vpa>(json!({"metadata": {"name": name}, "spec": spec}))
         .await?;
-    let pod = eventually("the pod has less memory", async || {
+    eventually("a pod that has less memory is killed", async || {
         let pods = own.pods_of(name).await?;
-        let pod = pods.into_iter().next().context("no pod")?;
-        let requests = requests_in_effect(&pod).context("no size")?;
+        let pod = pods.first().context("no pod")?;
+        let requests = requests_in_effect(pod).context("no size")?;
         let memory = requests.get("memory").context("no memory")?;
         ensure!(memory.0 != "8Gi", "it has {}", memory.0);
-        Ok(pod)
+        let resources = container(pod).and_then(|status| status.resources.as_ref());
+        oom_kill(&own.typed(), pod, &serde_json::to_value(resources)?).await
     })
     .await?;
-    let resources = container(&pod).and_then(|status| status.resources.as_ref());
-    let resources = serde_json::to_value(resources)?;
-    oom_kill(&own.typed(), &pod, &resources).await?;
     cluster.fire(&["PlimsollResizesReverted"]).await?;
     delete_all(own, &[name]).await
 }
@@ -125,7 +123,10 @@ pub(crate) async fn of_oom_kills(cluster: &Cluster) -> Result<()> {
         "sandbox.plimsoll.dev/oom-kills": "40", "sandbox.plimsoll.dev/crash-after": "5s",
         "sandbox.plimsoll.dev/back-off": "5s",
     });
-    own.annotate_pods(name, &kills).await?;
+    eventually("its pod will be killed", async || {
+        Ok(own.annotate_pods(name, &kills).await?)
+    })
+    .await?;
     cluster.fire(&["PlimsollActsRefuted"]).await?;
     own.await_event(name, "ActRefuted").await?;
     delete_all(own, &[name]).await
