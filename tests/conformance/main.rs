@@ -44,6 +44,8 @@ use self::suites::{Run, selected};
 
 /// Name of the sandbox, or its first part.
 const NAME: &str = "conformance";
+/// Most letters of a sandbox's name.
+const LONGEST_NAME: usize = 32;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -106,10 +108,12 @@ async fn run() -> Result<()> {
         Nodes::Simulated => {
             let hosted = simulated::programs(&source.programs)?;
             let parts = runs.iter().map(async |run| {
+                let mut name = format!("{NAME}-{}", run.suite.name);
+                name.truncate(LONGEST_NAME);
                 let options = Options {
                     hosted_programs: hosted.path().to_owned(),
                     prometheus: run.suite.external_metrics,
-                    ..options_named(format!("{NAME}-{}", run.suite.name))?
+                    ..options_named(name)?
                 };
                 run_all(std::slice::from_ref(run), options).await
             });
