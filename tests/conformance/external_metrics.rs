@@ -36,14 +36,6 @@ const MEMORY: [f64; 2] = [128.0 * MIB, 15.0 * MIB];
 const MIB: f64 = 1_048_576.0;
 /// Samples differ from the mean by these standard deviations, in turn.
 const DEVIATIONS: [f64; 3] = [-1.0, 0.0, 1.0];
-/// Labels of pods that upstream leaves out.
-const LEFT_OUT: [&str; 5] = [
-    "pod-template-hash",
-    "k8s-app",
-    "controller-uid",
-    "controller-revision-hash",
-    "pod-template-generation",
-];
 
 /// Deploys our adapter, with the rules in upstream's manifest of prometheus-adapter.
 pub(crate) async fn deploy_adapter(sandbox: &Sandbox, manifest: &Path) -> Result<()> {
@@ -117,7 +109,7 @@ pub(crate) async fn write_usage(sandbox: &Sandbox) -> Result<Infallible> {
 fn labels<'a>(pod: &'a Pod, container: &'a str) -> Vec<(&'a str, &'a str)> {
     let own = pod.labels().iter();
     let own = own.map(|(name, value)| (name.as_str(), value.as_str()));
-    let is_name = |name: &str| !name.contains(['.', '/', '-']) && !LEFT_OUT.contains(&name);
+    let is_name = |name: &str| !name.contains(['.', '/', '-']);
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     let names = [
