@@ -70,19 +70,14 @@ pub(crate) async fn have(cluster: &Fixture, pod: &Pod, expected: Applied) -> Res
     let what = format!("the cgroups of {} have {expected:?}", pod.name_any());
     eventually(&what, async || {
         let pod = cluster.typed::<Pod>().get(&pod.name_any()).await?;
-        check(cluster, &pod, &[expected])
+        check(cluster, &pod, expected)
     })
     .await
 }
 
 /// Waits until this holds for all pods of an app, whichever these are.
 pub(crate) async fn all_have(cluster: &Fixture, app: &str, expected: Applied) -> Result<()> {
-    all_have_any(cluster, app, &[expected]).await
-}
-
-/// Waits until all pods of an app, whichever these are, have one of these amounts.
-pub(crate) async fn all_have_any(cluster: &Fixture, app: &str, expected: &[Applied]) -> Result<()> {
-    let what = format!("the cgroups of all pods of {app} have one of {expected:?}");
+    let what = format!("the cgroups of all pods of {app} have {expected:?}");
     eventually(&what, async || {
         let pods = cluster.pods_of(app).await?;
         ensure!(!pods.is_empty(), "{app} has no pods");
@@ -92,16 +87,12 @@ pub(crate) async fn all_have_any(cluster: &Fixture, app: &str, expected: &[Appli
     .await
 }
 
-fn check(cluster: &Fixture, pod: &Pod, expected: &[Applied]) -> Result<()> {
+/// An error unless the cgroups of the pod and of its only container have this CPU and memory.
+pub(crate) fn check(cluster: &Fixture, pod: &Pod, expected: Applied) -> Result<()> {
     let cgroup = path(cluster, pod)?;
     let of_container = cgroup.join(container_id(pod)?);
-    let of_pod = Applied::read(&cgroup)?;
-    let of_container = Applied::read(&of_container)?;
-    ensure!(
-        of_pod == of_container && expected.contains(&of_pod),
-        "{of_pod:?}, its container {of_container:?}: {:?}",
-        pod.status
-    );
+    let found = [Applied::read(&cgroup)?, Applied::read(&of_container)?];
+    ensure!(found == [expected; 2], "{found:?} {:?}", pod.status);
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! Resizes in place, by what the kernel applies to the running container.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use api::pod_annotations::OOM_RESIZE;
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::{condition, eventually, requests_in_effect};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -8,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-use super::cgroups::{Applied, all_have, all_have_any, have, of_pod};
+use super::cgroups::{Applied, all_have, check, have, of_pod};
 use super::fixture::Fixture;
 use super::workload::{all_hold, amount, pod_of, resources, run_on, runs};
 
@@ -268,6 +269,23 @@ async fn become_ready(cluster: &Fixture, app: &str, mib: u64) -> Result<()> {
     cluster.all_available(app, REPLICAS).await
 }
 
+/// Waits until all pods of an app have this CPU and 200 MiB. A container may be killed before the kubelet has
+/// carried out its resize: then, and only then, its pod has a step of 1 MiB more, which its annotation records.
+async fn are_healed(cluster: &Fixture, app: &str, cpu: u64) -> Result<()> {
+    eventually(&format!("the pods of {app} are healed"), async || {
+        let pods = cluster.pods_of(app).await?;
+        ensure!(pods.len() == REPLICAS, "there are {}", pods.len());
+        for pod in &pods {
+            let note = pod.annotations().get(OOM_RESIZE);
+            let has_step = note.is_some_and(|note| note.contains(r#""act":"step""#));
+            let mib = 200 + u64::from(has_step);
+            check(cluster, pod, Applied::of(cpu, cpu, mib)).with_context(|| format!("{note:?}"))?;
+        }
+        Ok(())
+    })
+    .await
+}
+
 #[tokio::test]
 async fn a_boosted_pod_gets_memory_after_an_oom_kill_and_loses_its_boost_later() -> Result<()> {
     let Some(cluster) = Fixture::new("boost").await? else {
@@ -303,12 +321,10 @@ async fn a_boosted_pod_gets_memory_after_an_oom_kill_and_loses_its_boost_later()
     cluster
         .recommend("hungry", &amount(["20m", "200Mi"]))
         .await?;
-    // A container may be killed before the kubelet has carried out its resize. Then a step of 1 MiB follows.
-    let healed = |cpu| [200, 201].map(|mib| Applied::of(cpu, cpu, mib));
-    all_have_any(&cluster, "hungry", &healed(60)).await?;
+    are_healed(&cluster, "hungry", 60).await?;
     become_ready(&cluster, "hungry", 100).await?;
     become_ready(&cluster, "calm", 20).await?;
-    all_have_any(&cluster, "hungry", &healed(20)).await?;
+    are_healed(&cluster, "hungry", 20).await?;
     all_have(&cluster, "calm", Applied::of(20, 20, 50)).await?;
     run_on(&cluster, "calm", &before).await
 }
