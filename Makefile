@@ -23,7 +23,7 @@ test-node: ## the suite as containers on a real kubelet, part of `make test` (ro
 	RUST_TEST_THREADS=8 cargo test --locked -p e2e --test node
 
 # PROFILE=release builds and runs release programs.
-conformance: ## upstream's own end-to-end specs against our programs; AUTOSCALER=checkout of kubernetes/autoscaler, SUITE=NAME or fast, FOCUS=regular expression, NODE=real, PROGRAMS=upstream, PROFILE=release
+conformance: ## upstream's own end-to-end specs against our programs; AUTOSCALER=checkout of kubernetes/autoscaler, SUITE=NAME or fast, FOCUS=regular expression, NODE=real or kind, PROGRAMS=upstream, PROFILE=release; SUITE=kubernetes for Kubernetes' own specs
 	cargo build --locked --workspace --bins $(if $(PROFILE),--profile $(PROFILE))
 	target/$(or $(PROFILE),debug)/conformance
 

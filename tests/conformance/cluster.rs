@@ -3,19 +3,21 @@
 
 use std::fmt;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::{Authority, Namespace, eventually, kubectl_in, repository};
+use e2e::{Authority, Kubectl, Namespace, eventually, kubectl_in};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Patch, PatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
 use sandbox::{Image, Sandbox};
 use serde_json::{Value, json};
-use tokio::process::Command;
 
 use crate::external_metrics;
+use crate::ginkgo::{Ginkgo, Specs, results_of};
 use crate::images::{self, COMPONENTS, Programs, image_name};
+use crate::kind;
 use crate::simulated;
 use crate::source::Source;
 use crate::suites::{Run, Suite};
@@ -38,6 +40,8 @@ const LIMIT: &str = "90m";
 pub(crate) enum Nodes {
     Simulated,
     Real,
+    /// Those of a cluster that kind has made.
+    Kind,
 }
 
 impl Nodes {
@@ -45,6 +49,7 @@ impl Nodes {
         match self {
             Self::Simulated => "simulated",
             Self::Real => "real",
+            Self::Kind => "kind",
         }
     }
 }
@@ -54,35 +59,70 @@ impl fmt::Display for Nodes {
         formatter.write_str(match self {
             Self::Simulated => "Simulated nodes",
             Self::Real => "A real node",
+            Self::Kind => "Nodes of kind",
         })
     }
 }
 
 /// A cluster in which suites run one after the other.
 pub(crate) struct Cluster<'a> {
-    sandbox: &'a Sandbox,
+    kubectl: Kubectl,
+    client: Client,
+    /// `None` if kind has made the cluster.
+    sandbox: Option<&'a Sandbox>,
     nodes: Nodes,
     source: &'a Source,
     /// Upstream's namespace.
     system: Namespace,
     /// The Secret of the admission controller, which a spec replaces.
     certificates: Value,
-    /// Folder of the results.
-    results: PathBuf,
 }
 
 impl<'a> Cluster<'a> {
-    /// Makes what all suites need.
-    pub(crate) async fn start(
+    /// In a sandbox.
+    pub(crate) async fn in_sandbox(
         sandbox: &'a Sandbox,
         nodes: Nodes,
         source: &'a Source,
         programs: Programs,
     ) -> Result<Self> {
-        match nodes {
-            Nodes::Real => sandbox.import(all_images(source, programs)?).await?,
-            Nodes::Simulated => simulate(sandbox).await?,
+        if nodes == Nodes::Simulated {
+            simulate(sandbox).await?;
+        } else {
+            let images = [
+                images::of_specs(&source.programs)?,
+                images(source, programs)?,
+            ];
+            sandbox.import(images.concat()).await?;
         }
+        let client = sandbox.client().await?;
+        Self::start(Kubectl::of(sandbox), client, Some(sandbox), nodes, source).await
+    }
+
+    /// In the cluster that kind has made. Its nodes fetch the images of the specs themselves.
+    pub(crate) async fn in_kind(
+        folder: &Path,
+        source: &'a Source,
+        programs: Programs,
+    ) -> Result<Self> {
+        let images = images(source, programs)?;
+        kind::load(&sandbox::image_archive(&images)?).await?;
+        let kubectl = Kubectl {
+            program: "kubectl".into(),
+            kubeconfig: kind::kubeconfig(folder).await?,
+        };
+        let client = client_of(&kubectl.kubeconfig).await?;
+        Self::start(kubectl, client, None, Nodes::Kind, source).await
+    }
+
+    /// Makes what all suites need.
+    async fn start(
+        kubectl: Kubectl,
+        client: Client,
+        sandbox: Option<&'a Sandbox>,
+        nodes: Nodes,
+        source: &'a Source,
+    ) -> Result<Self> {
         for file in [
             "vpa-v1-crd-gen.yaml",
             "vpa-rbac.yaml",
@@ -90,23 +130,25 @@ impl<'a> Cluster<'a> {
         ] {
             let path = source.manifests.join(file);
             let apply = format!("apply --server-side -f {}", path.display());
-            kubectl_in(sandbox, &apply).await?;
+            kubectl.run(&apply).await?;
         }
-        let results = repository()
-            .join("target/conformance/results")
-            .join(nodes.name());
-        fs::create_dir_all(&results).with_context(|| format!("create {}", results.display()))?;
         let cluster = Self {
+            kubectl,
+            system: Namespace::of(client.clone(), SYSTEM),
+            client,
             sandbox,
             nodes,
             source,
-            system: Namespace::of(sandbox.client().await?, SYSTEM),
             certificates: certificates("vpa-tls-certs", CERTIFICATES.map(|(_, file)| file))?,
-            results,
         };
         let others = certificates("vpa-e2e-certs", ["e2eCaCert", "e2eCert", "e2eKey"])?;
         cluster.apply_secret(&others).await?;
         Ok(cluster)
+    }
+
+    /// The version of Kubernetes.
+    pub(crate) async fn version(&self) -> Result<String> {
+        Ok(self.client.apiserver_version().await?.git_version)
     }
 
     /// Replaces the programs of the last suite by those of the next.
@@ -129,11 +171,8 @@ impl<'a> Cluster<'a> {
             return Ok(());
         }
         if suite.external_metrics {
-            Box::pin(external_metrics::deploy_adapter(
-                self.sandbox,
-                &self.source.external_metrics,
-            ))
-            .await?;
+            let rules = &self.source.external_metrics;
+            Box::pin(external_metrics::deploy_adapter(self.sandbox()?, rules)).await?;
         }
         let folder = tempfile::tempdir()?;
         self.write_kustomization(folder.path(), suite)?;
@@ -195,51 +234,37 @@ impl<'a> Cluster<'a> {
 
     /// Runs specs, and returns ginkgo's report of them.
     pub(crate) async fn run(&self, run: &Run) -> Result<Value> {
-        let name = run.suite.name;
-        let log = self.results.join(format!("{name}.log"));
-        println!("{name}: the log is {}", log.display());
-        let report = self.results.join(format!("{name}.json"));
-        // That of an earlier run.
-        _ = fs::remove_file(&report);
-        let output = fs::File::create(&log).with_context(|| format!("create {}", log.display()))?;
-        let mut ginkgo = Command::new(self.source.programs.join("ginkgo"));
-        ginkgo
-            .arg(format!("--procs={}", run.suite.processes(self.nodes)))
-            .arg(format!("--timeout={LIMIT}"))
-            .args(["--no-color", "--keep-going"])
-            .arg(format!("--output-dir={}", self.results.display()))
-            .arg(format!("--json-report={name}.json"))
-            .arg(format!("--junit-report={name}.xml"))
-            .arg(format!("--focus={}", run.focus()))
-            .arg(self.source.programs.join(run.program()))
-            .arg("--")
-            .arg(format!(
-                "--kubeconfig={}",
-                self.sandbox.kubeconfig().display()
-            ))
-            .args(["--disable-log-dump", "--dump-logs-on-failure=false"])
-            .stdin(Stdio::null())
-            .stdout(output.try_clone()?)
-            .stderr(output)
-            .kill_on_drop(true);
-        let run_specs = async { ginkgo.status().await.context("run ginkgo") };
-        // It fails when a spec does, which the report tells.
-        if run.suite.external_metrics {
-            tokio::select! {
-                status = run_specs => drop(status?),
-                ended = Box::pin(external_metrics::write_usage(self.sandbox)) => match ended? {},
-            }
-        } else {
-            run_specs.await?;
+        let ginkgo = Ginkgo {
+            programs: &self.source.programs,
+            kubeconfig: self.kubectl.kubeconfig.clone(),
+            results: results_of(self.nodes.name()),
+        };
+        let focus = run.focus();
+        let specs = Specs {
+            name: run.suite.name,
+            program: run.program(),
+            focus: &focus,
+            processes: run.suite.processes(self.nodes),
+            limit: LIMIT,
+            arguments: &["--dump-logs-on-failure=false"],
+        };
+        if !run.suite.external_metrics {
+            return ginkgo.run(&specs).await;
         }
-        let text = fs::read(&report)
-            .with_context(|| format!("{name}: no report was written, see {}", log.display()))?;
-        serde_json::from_slice(&text).with_context(|| format!("parse {}", report.display()))
+        let sandbox = self.sandbox()?;
+        tokio::select! {
+            report = ginkgo.run(&specs) => report,
+            ended = Box::pin(external_metrics::write_usage(sandbox)) => match ended? {},
+        }
     }
 
     async fn kubectl(&self, arguments: &str) -> Result<()> {
         let in_namespace = format!("-n {SYSTEM} {arguments}");
-        kubectl_in(self.sandbox, &in_namespace).await.map(drop)
+        self.kubectl.run(&in_namespace).await.map(drop)
+    }
+
+    fn sandbox(&self) -> Result<&Sandbox> {
+        self.sandbox.context("external metrics need a sandbox")
     }
 
     async fn apply_secret(&self, secret: &Value) -> Result<()> {
@@ -251,14 +276,21 @@ impl<'a> Cluster<'a> {
     }
 }
 
-/// All images of a real node.
-fn all_images(source: &Source, programs: Programs) -> Result<Vec<Image>> {
-    let mut all = images::of_specs(&source.programs)?;
-    for component in COMPONENTS {
+/// A client with the rights of a kubeconfig.
+async fn client_of(kubeconfig: &Path) -> Result<Client> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).context("read the kubeconfig")?;
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
+    Ok(Client::try_from(config)?)
+}
+
+/// The images of the programs under test, with the names in upstream's manifests.
+fn images(source: &Source, programs: Programs) -> Result<Vec<Image>> {
+    let image = |component| {
         let manifest = source.manifest(&format!("{component}-deployment.yaml"))?;
-        all.push(programs.image(component, image_name(&manifest)?, &source.programs)?);
-    }
-    Ok(all)
+        programs.image(component, image_name(&manifest)?, &source.programs)
+    };
+    COMPONENTS.into_iter().map(image).collect()
 }
 
 /// Lets the simulated nodes of a cluster do what the specs' containers do.

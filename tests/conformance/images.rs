@@ -15,8 +15,9 @@ const TEST_IMAGES: &str = "registry.k8s.io/e2e-test-images";
 /// A static program, of a package of that name.
 const BUSYBOX: &str = "/bin/busybox";
 /// Names of busybox in its image.
-const APPLETS: [&str; 12] = [
-    "sh", "sleep", "yes", "cat", "echo", "true", "false", "ls", "date", "kill", "ps", "env",
+const APPLETS: [&str; 24] = [
+    "sh", "sleep", "yes", "cat", "echo", "true", "false", "ls", "date", "kill", "ps", "env", "mv",
+    "rm", "touch", "mkdir", "mktemp", "wget", "httpd", "test", "expr", "grep", "id", "stat",
 ];
 /// The specs start agnhost 2.40 with a flag that the agnhost of today does not have.
 const WITHOUT_OLD_FLAG: &str = r#"#!/bin/sh
@@ -69,32 +70,18 @@ impl Programs {
     }
 }
 
-/// The images that the specs start.
+/// The images that upstream's specs start.
 pub(crate) fn of_specs(built: &Path) -> Result<Vec<Image>> {
-    ensure!(
-        Path::new(BUSYBOX).is_file(),
-        "there is no {BUSYBOX}: install busybox-static"
-    );
-    let busybox = || (PathBuf::from(BUSYBOX), Content::Program(BUSYBOX.into()));
-    let applet = |name: &str| (format!("/bin/{name}").into(), Content::Link(BUSYBOX.into()));
-    let built_at = |path: &str, name: &str| (path.into(), Content::Program(built.join(name)));
-    let image = |names: &[&str], files, entrypoint: &[&str], arguments: &[&str]| Image {
-        names: names
-            .iter()
-            .map(|name| format!("{TEST_IMAGES}/{name}"))
-            .collect(),
-        files,
-        entrypoint: entrypoint.iter().map(ToString::to_string).collect(),
-        arguments: arguments.iter().map(ToString::to_string).collect(),
-        user: 0,
-    };
-    let agnhost = || built_at("/agnhost", "agnhost");
+    let agnhost = || built_at("/agnhost", built, "agnhost");
     let script = "/without-old-flag.sh";
-    let mut pause = Image::of_program("registry.k8s.io/pause:3.1", &sandbox::pause_program()?)?;
-    pause.names.push("registry.k8s.io/pause:3.10.2".to_owned());
-    let shell = [busybox()].into_iter().chain(APPLETS.map(applet));
+    let old_agnhost = vec![
+        agnhost(),
+        (script.into(), Content::Text(WITHOUT_OLD_FLAG.to_owned())),
+        busybox(),
+        applet("sh"),
+    ];
     Ok(vec![
-        pause,
+        pause()?,
         image(
             &["agnhost:2.53", "agnhost:2.66.1"],
             vec![agnhost()],
@@ -103,27 +90,106 @@ pub(crate) fn of_specs(built: &Path) -> Result<Vec<Image>> {
         ),
         image(
             &["agnhost:2.40"],
-            vec![
-                agnhost(),
-                (script.into(), Content::Text(WITHOUT_OLD_FLAG.to_owned())),
-                busybox(),
-                applet("sh"),
-            ],
+            old_agnhost,
             &["/bin/sh", script],
             &["pause"],
         ),
+        resource_consumer(built)?,
+        image(&["busybox:1.37.0-2"], shell()?, &["/bin/sh"], &[]),
+    ])
+}
+
+/// The images that Kubernetes' own specs start.
+pub(crate) fn of_kubernetes_specs(built: &Path) -> Result<Vec<Image>> {
+    // Its web server serves the certificate, which probes ask for and commands in the container move.
+    let certificate = Content::Text("no certificate\n".to_owned());
+    let mut agnhost = shell()?;
+    agnhost.push(built_at("/agnhost", built, "agnhost"));
+    agnhost.push(("/localhost.crt".into(), certificate));
+    let web_server = ["/bin/httpd", "-f", "-p", "80", "-h", "/"];
+    Ok(vec![
+        pause()?,
         image(
-            &["resource-consumer:1.14"],
-            vec![
-                built_at("/consumer", "resource-consumer"),
-                built_at("/consume-cpu/consume-cpu", "consume-cpu"),
-                ("/bin/stress".into(), Content::Program(program("stress")?)),
-            ],
-            &["/consumer"],
+            &["agnhost:2.63.0", "agnhost:2.55"],
+            agnhost,
+            &["/agnhost"],
+            &["pause"],
+        ),
+        resource_consumer(built)?,
+        image(
+            &["busybox:1.37.0-1", "busybox:1.36.1-1"],
+            shell()?,
+            &["/bin/sh"],
             &[],
         ),
-        image(&["busybox:1.37.0-2"], shell.collect(), &["/bin/sh"], &[]),
+        image(
+            &["nginx:1.15-4", "nginx:1.27-0"],
+            shell()?,
+            &web_server,
+            &[],
+        ),
     ])
+}
+
+fn pause() -> Result<Image> {
+    let mut pause = Image::of_program("registry.k8s.io/pause:3.1", &sandbox::pause_program()?)?;
+    pause.names.push("registry.k8s.io/pause:3.10.2".to_owned());
+    Ok(pause)
+}
+
+fn resource_consumer(built: &Path) -> Result<Image> {
+    let stress = Content::Program(program("stress")?);
+    let files = vec![
+        built_at("/consumer", built, "resource-consumer"),
+        built_at("/consume-cpu/consume-cpu", built, "consume-cpu"),
+        ("/bin/stress".into(), stress),
+    ];
+    Ok(image(
+        &["resource-consumer:1.14"],
+        files,
+        &["/consumer"],
+        &[],
+    ))
+}
+
+/// An image under its names in the registry of Kubernetes' tests.
+fn image(
+    names: &[&str],
+    files: Vec<(PathBuf, Content)>,
+    entrypoint: &[&str],
+    arguments: &[&str],
+) -> Image {
+    let texts = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
+    let names = names.iter().map(|name| format!("{TEST_IMAGES}/{name}"));
+    Image {
+        names: names.collect(),
+        files,
+        entrypoint: texts(entrypoint),
+        arguments: texts(arguments),
+        user: 0,
+    }
+}
+
+fn built_at(path: &str, built: &Path, name: &str) -> (PathBuf, Content) {
+    (path.into(), Content::Program(built.join(name)))
+}
+
+fn busybox() -> (PathBuf, Content) {
+    (BUSYBOX.into(), Content::Program(BUSYBOX.into()))
+}
+
+fn applet(name: &str) -> (PathBuf, Content) {
+    let path = format!("/bin/{name}");
+    (path.into(), Content::Link(BUSYBOX.into()))
+}
+
+/// Files of busybox with all names.
+fn shell() -> Result<Vec<(PathBuf, Content)>> {
+    ensure!(
+        Path::new(BUSYBOX).is_file(),
+        "there is no {BUSYBOX}: install busybox-static"
+    );
+    Ok([busybox()].into_iter().chain(APPLETS.map(applet)).collect())
 }
 
 /// The name of the image in a manifest of a Deployment.

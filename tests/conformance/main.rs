@@ -5,18 +5,21 @@
 //! | variable | meaning | default |
 //! |---|---|---|
 //! | `AUTOSCALER` | a checkout of kubernetes/autoscaler, or its folder `vertical-pod-autoscaler` | |
-//! | `SUITE` | one suite, or `fast`: two suites and a spec of each of three others | all suites |
+//! | `SUITE` | one suite, or `fast`: two suites and a spec of each of three others; `kubernetes` or one of its groups | all suites of upstream |
 //! | `FOCUS` | a regular expression that the names of the specs match | all specs |
-//! | `NODE` | `simulated` or `real` | `simulated` |
-//! | `PROGRAMS` | `ours` or `upstream`, which needs a real node | `ours` |
+//! | `NODE` | `simulated`, `real`, or `kind`: the cluster that kind has made, with `KIND_CLUSTER_NAME` | `simulated` |
+//! | `PROGRAMS` | `ours`; `upstream`, which needs real nodes; for `kubernetes` `none` | `ours` |
 //!
-//! On a real node the suites run one after the other; on simulated nodes each has a sandbox of its own, and
-//! they run side by side. The results are in a folder of `target/conformance/results`: a log,
+//! On simulated nodes each suite has a sandbox of its own, and they run side by side; else one runs after
+//! the other. The results are in a folder of `target/conformance/results`: a log,
 //! a JSON and a `JUnit` file per suite. A run of all specs is recorded in `docs/conformance.md`.
 
 mod cluster;
 mod external_metrics;
+mod ginkgo;
 mod images;
+mod kind;
+mod kubernetes;
 mod page;
 mod report;
 mod simulated;
@@ -37,7 +40,6 @@ use sandbox::Options;
 
 use self::cluster::{Cluster, Nodes};
 use self::images::Programs;
-use self::page::Kind;
 use self::report::Report;
 use self::source::Source;
 use self::suites::{Run, selected};
@@ -58,6 +60,10 @@ fn variable(name: &str) -> Option<String> {
 }
 
 async fn run() -> Result<()> {
+    let (suite, focus) = (variable("SUITE"), variable("FOCUS"));
+    if let Some(suite) = suite.as_deref().filter(|suite| kubernetes::has(suite)) {
+        return Box::pin(kubernetes::run(suite, focus.as_deref())).await;
+    }
     let checkout = variable("AUTOSCALER").context(
         "AUTOSCALER names no checkout of upstream's specs. Get one with\n  \
          git clone --depth=1 https://github.com/kubernetes/autoscaler",
@@ -70,41 +76,51 @@ async fn run() -> Result<()> {
     let nodes = match variable("NODE").as_deref() {
         None | Some("simulated") => Nodes::Simulated,
         Some("real") => Nodes::Real,
-        Some(other) => bail!("NODE={other}: it is `simulated` or `real`"),
+        Some("kind") => Nodes::Kind,
+        Some(other) => bail!("NODE={other}: it is `simulated`, `real` or `kind`"),
     };
     // Upstream's admission controller would listen on all addresses of the machine.
     ensure!(
-        nodes == Nodes::Real || programs == Programs::Ours,
-        "PROGRAMS=upstream needs NODE=real"
+        nodes != Nodes::Simulated || programs == Programs::Ours,
+        "PROGRAMS=upstream needs NODE=real or NODE=kind"
     );
-    let (suite, focus) = (variable("SUITE"), variable("FOCUS"));
     let mut runs = selected(suite.as_deref(), focus.as_deref())?;
-    if nodes == Nodes::Real {
+    if nodes != Nodes::Simulated {
         // The containers cannot reach the sandbox's Prometheus.
         runs.retain(|run| !run.suite.external_metrics);
+    }
+    if nodes == Nodes::Real {
         let missing = sandbox::missing_for_real_node();
         ensure!(missing.is_empty(), "{}", missing.join("; "));
     }
     let source = Source::build(Path::new(&checkout), programs)?;
     let report = Mutex::default();
     let kubernetes = OnceLock::new();
-    let run_all = async |runs: &[Run], options| {
+    let run_all = async |runs: &[Run], cluster: Cluster<'_>| {
+        let version = cluster.version().await?;
+        kubernetes.get_or_init(|| version);
+        for run in runs {
+            cluster.install(run.suite).await?;
+            let begun = Instant::now();
+            let found = cluster.run(run).await?;
+            lock(&report).add(run.suite.name, &found, begun.elapsed())?;
+        }
+        Ok(())
+    };
+    let run_in_sandbox = async |runs: &[Run], options| {
         in_sandbox(options, async |sandbox| {
-            let version = sandbox.client().await?.apiserver_version().await?;
-            kubernetes.get_or_init(|| version.git_version);
-            let cluster = Cluster::start(sandbox, nodes, &source, programs).await?;
-            for run in runs {
-                cluster.install(run.suite).await?;
-                let begun = Instant::now();
-                let found = cluster.run(run).await?;
-                lock(&report).add(run.suite.name, &found, begun.elapsed())?;
-            }
-            Ok(())
+            let cluster = Cluster::in_sandbox(sandbox, nodes, &source, programs).await?;
+            run_all(runs, cluster).await
         })
         .await
     };
     match nodes {
-        Nodes::Real => run_all(&runs, real_node_options(NAME.to_owned())?).await?,
+        Nodes::Kind => {
+            let folder = tempfile::tempdir()?;
+            let cluster = Cluster::in_kind(folder.path(), &source, programs).await?;
+            run_all(&runs, cluster).await?;
+        }
+        Nodes::Real => run_in_sandbox(&runs, real_node_options(NAME.to_owned())?).await?,
         Nodes::Simulated => {
             let hosted = simulated::programs(&source.programs)?;
             let parts = runs.iter().map(async |run| {
@@ -115,7 +131,7 @@ async fn run() -> Result<()> {
                     prometheus: run.suite.external_metrics,
                     ..options_named(name)?
                 };
-                run_all(std::slice::from_ref(run), options).await
+                run_in_sandbox(std::slice::from_ref(run), options).await
             });
             try_join_all(parts).await?;
         }
@@ -127,12 +143,10 @@ async fn run() -> Result<()> {
         } else {
             "release"
         };
-        let kind = Kind {
-            title: format!("{nodes}, {programs}, {build} build"),
-            kubernetes: kubernetes.into_inner().unwrap_or_default(),
-            checkout: Path::new(&checkout),
-        };
-        page::write(&kind, &mut report)?;
+        let title = format!("{nodes}, {programs}, {build} build");
+        let kubernetes = kubernetes.into_inner().unwrap_or_default();
+        let specs = page::commit(Path::new(&checkout));
+        page::write(&title, &page::section(&kubernetes, &specs, &mut report))?;
     }
     report.finish()
 }

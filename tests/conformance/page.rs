@@ -12,33 +12,21 @@ use crate::report::Report;
 
 const PAGE: &str = "docs/conformance.md";
 
-/// Kind of a run.
-#[derive(Debug)]
-pub(crate) struct Kind<'a> {
-    /// Heading of its section.
-    pub(crate) title: String,
-    /// Version of Kubernetes.
-    pub(crate) kubernetes: String,
-    /// The checkout with the specs.
-    pub(crate) checkout: &'a Path,
-}
-
-/// Replaces the section of this kind of run, or adds it.
-pub(crate) fn write(kind: &Kind<'_>, report: &mut Report) -> Result<()> {
+/// Replaces the section with this heading, or adds it.
+pub(crate) fn write(title: &str, section: &str) -> Result<()> {
     let path = repository().join(PAGE);
     let page = fs::read_to_string(&path).with_context(|| format!("read {PAGE}"))?;
-    let page = with_section(&page, &kind.title, &section(kind, report));
+    let page = with_section(&page, title, section);
     fs::write(&path, page).with_context(|| format!("write {PAGE}"))
 }
 
-fn section(kind: &Kind<'_>, report: &mut Report) -> String {
+/// The section of a run against this version of Kubernetes. `specs` says where the specs come from.
+pub(crate) fn section(kubernetes: &str, specs: &str, report: &mut Report) -> String {
     let date = Timestamp::now().strftime("%Y-%m-%d").to_string();
     let (passed, ran) = report.sum();
     let mut lines = vec![
         format!(
-            "{passed} of {ran} specs passed on {date}, on Kubernetes {}; the specs are {}.",
-            kind.kubernetes,
-            commit(kind.checkout)
+            "{passed} of {ran} specs passed on {date}, on Kubernetes {kubernetes}; the specs are {specs}."
         ),
         String::new(),
         "| suite | specs | passed | time |".to_owned(),
@@ -60,8 +48,8 @@ fn section(kind: &Kind<'_>, report: &mut Report) -> String {
     lines.join("\n")
 }
 
-/// The commit of a checkout.
-fn commit(checkout: &Path) -> String {
+/// The commit of a checkout, as the source of the specs.
+pub(crate) fn commit(checkout: &Path) -> String {
     let git = Command::new("git")
         .arg("-C")
         .arg(checkout)

@@ -1,5 +1,6 @@
 //! Results of the specs.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -70,14 +71,7 @@ pub(crate) struct Counts {
 impl Report {
     /// Prints a line per spec of a suite that ran, and counts them. `report` is ginkgo's.
     pub(crate) fn add(&mut self, suite: &str, report: &Value, time: Duration) -> Result<()> {
-        let parts = report.as_array().context("a report is a list of suites")?;
-        let mut specs = Vec::new();
-        for part in parts {
-            let found = part["SpecReports"].clone();
-            let found = Option::<Vec<Spec>>::deserialize(found).context("a report of specs")?;
-            specs.extend(found.into_iter().flatten());
-        }
-        specs.retain(|spec| spec.leaf_node_type == "It" && spec.state != "skipped");
+        let specs = specs_in(report)?;
         let tells = |spec: &Spec| spec.passed() && !passes_without_programs(&spec.name());
         let programs_work = specs.iter().any(tells);
         let mut others = Vec::new();
@@ -133,6 +127,28 @@ impl Report {
         ensure!(passed == ran, "{} did not", ran - passed);
         Ok(())
     }
+}
+
+/// Names of the specs in a report of ginkgo, each with whether it passed.
+pub(crate) fn outcomes(report: &Value) -> Result<BTreeMap<String, bool>> {
+    let specs = specs_in(report)?;
+    Ok(specs
+        .iter()
+        .map(|spec| (spec.name(), spec.passed()))
+        .collect())
+}
+
+/// The specs of a report that ran.
+fn specs_in(report: &Value) -> Result<Vec<Spec>> {
+    let parts = report.as_array().context("a report is a list of suites")?;
+    let mut specs = Vec::new();
+    for part in parts {
+        let found = part["SpecReports"].clone();
+        let found = Option::<Vec<Spec>>::deserialize(found).context("a report of specs")?;
+        specs.extend(found.into_iter().flatten());
+    }
+    specs.retain(|spec| spec.leaf_node_type == "It" && spec.state != "skipped");
+    Ok(specs)
 }
 
 #[cfg(test)]

@@ -17,6 +17,10 @@ const SPECS: [(&str, &str); 2] = [
     ("./e2e/v1", "v1.test"),
     ("./e2e/integration", "integration.test"),
 ];
+/// Package of Kubernetes' own specs.
+const KUBERNETES: &str = "k8s.io/kubernetes/test/e2e";
+/// Program of Kubernetes' own specs.
+pub(crate) const KUBERNETES_SPECS: &str = "e2e.test";
 /// Programs that run the specs, and those that the specs run in containers.
 const PROGRAMS: [&str; 4] = [
     "github.com/onsi/ginkgo/v2/ginkgo",
@@ -54,29 +58,13 @@ impl Source {
         fs::create_dir_all(&bin).with_context(|| format!("create {}", bin.display()))?;
         println!("Building upstream's specs and the programs that they need");
         for (package, name) in SPECS {
-            let program = bin.join(name);
-            let program = program.to_str().context("the path is text")?;
-            go(
-                &module,
-                &[
-                    "test",
-                    "-c",
-                    "-vet=off",
-                    "-trimpath",
-                    "-o",
-                    program,
-                    package,
-                ],
-            )?;
+            build_specs(&module, package, &bin.join(name))?;
         }
         let mut packages = PROGRAMS.map(str::to_owned).to_vec();
         if programs == Programs::Upstream {
             packages.extend(COMPONENTS.map(|name| format!("{MODULE}/pkg/{name}")));
         }
-        let output = format!("{}/", bin.display());
-        let mut arguments = vec!["build", "-trimpath", "-ldflags=-s -w", "-o", &output];
-        arguments.extend(packages.iter().map(String::as_str));
-        go(&module, &arguments)?;
+        build_programs(&module, &packages, &bin)?;
         let found = go(&module, &["list", "-m", "-f", "{{.Dir}}", MODULE])?;
         Ok(Self {
             programs: bin,
@@ -84,6 +72,32 @@ impl Source {
             external_metrics,
         })
     }
+}
+
+/// Builds Kubernetes' own specs and the programs that they need, and returns the folder of all.
+pub(crate) fn build_kubernetes() -> Result<PathBuf> {
+    let module = repository().join("tests/conformance/kubernetes");
+    let bin = repository().join("target/conformance/kubernetes");
+    fs::create_dir_all(&bin).with_context(|| format!("create {}", bin.display()))?;
+    println!("Building Kubernetes' own specs and the programs that they need");
+    build_specs(&module, KUBERNETES, &bin.join(KUBERNETES_SPECS))?;
+    build_programs(&module, &PROGRAMS.map(str::to_owned), &bin)?;
+    Ok(bin)
+}
+
+/// Builds the program of a package with specs.
+fn build_specs(module: &Path, package: &str, program: &Path) -> Result<()> {
+    let program = program.to_str().context("the path is text")?;
+    let mut arguments = vec!["test", "-c", "-vet=off", "-trimpath", "-ldflags=-s -w"];
+    arguments.extend(["-o", program, package]);
+    go(module, &arguments).map(drop)
+}
+
+fn build_programs(module: &Path, packages: &[String], bin: &Path) -> Result<()> {
+    let output = format!("{}/", bin.display());
+    let mut arguments = vec!["build", "-trimpath", "-ldflags=-s -w", "-o", &output];
+    arguments.extend(packages.iter().map(String::as_str));
+    go(module, &arguments).map(drop)
 }
 
 /// Copies the specs into a folder of their own, where `go.mod` has versions that the proxy serves:

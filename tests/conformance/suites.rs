@@ -25,7 +25,7 @@ impl Suite {
     /// that is OOM-killed at its start must not be evicted before its spec has seen it.
     pub(crate) fn interval(&self, nodes: Nodes) -> &'static str {
         match nodes {
-            Nodes::Real => "1m",
+            Nodes::Real | Nodes::Kind => "1m",
             Nodes::Simulated => self.interval,
         }
     }
@@ -33,7 +33,7 @@ impl Suite {
     /// Number of specs that run at the same time.
     pub(crate) fn processes(&self, nodes: Nodes) -> usize {
         match nodes {
-            Nodes::Real => self.on_real_node,
+            Nodes::Real | Nodes::Kind => self.on_real_node,
             // Its specs start the same program.
             Nodes::Simulated if self.name == INTEGRATION => 1,
             Nodes::Simulated => SIMULATED,

@@ -1,5 +1,7 @@
 //! kubectl, as a user runs it.
 
+use std::path::PathBuf;
+
 use anyhow::{Context, Result, ensure};
 use sandbox::Sandbox;
 use tokio::process::Command;
@@ -18,7 +20,8 @@ pub async fn apply_with(sandbox: &Sandbox, path: &str, options: &[&str]) -> Resu
     let kind = if whole.is_dir() { "-k" } else { "-f" };
     let whole = whole.to_str().context("the path is text")?;
     let apply = ["apply", "--server-side", kind, whole];
-    run(sandbox, &[&apply, options].concat()).await
+    let apply = [&apply, options].concat();
+    Kubectl::of(sandbox).run_with(&apply).await
 }
 
 /// Runs kubectl with all rights in the shared sandbox, and returns its output. `arguments` are
@@ -29,21 +32,45 @@ pub async fn kubectl(arguments: &str) -> Result<String> {
 
 /// The same in any sandbox.
 pub async fn kubectl_in(sandbox: &Sandbox, arguments: &str) -> Result<String> {
-    let arguments: Vec<&str> = arguments.split_whitespace().collect();
-    run(sandbox, &arguments).await
+    Kubectl::of(sandbox).run(arguments).await
 }
 
-async fn run(sandbox: &Sandbox, arguments: &[&str]) -> Result<String> {
-    let kubeconfig = sandbox.kubeconfig();
-    let output = Command::new(sandbox.kubectl())
-        .args(arguments)
-        .env("KUBECACHEDIR", kubeconfig.with_file_name("kubectl-cache"))
-        .env("KUBECONFIG", kubeconfig)
-        .output()
-        .await
-        .context("run kubectl")?;
-    let errors = String::from_utf8_lossy(&output.stderr);
-    let command = arguments.join(" ");
-    ensure!(output.status.success(), "kubectl {command}: {errors}");
-    String::from_utf8(output.stdout).context("kubectl printed something that is no text")
+/// kubectl with the rights of a kubeconfig.
+#[derive(Clone, Debug)]
+pub struct Kubectl {
+    /// A path, or a name on the path of programs.
+    pub program: PathBuf,
+    /// Cluster and rights.
+    pub kubeconfig: PathBuf,
+}
+
+impl Kubectl {
+    /// With all rights in a sandbox.
+    pub fn of(sandbox: &Sandbox) -> Self {
+        Self {
+            program: sandbox.kubectl(),
+            kubeconfig: sandbox.kubeconfig(),
+        }
+    }
+
+    /// Runs a command, whose words are separated by whitespace, and returns its output.
+    pub async fn run(&self, arguments: &str) -> Result<String> {
+        let arguments: Vec<&str> = arguments.split_whitespace().collect();
+        self.run_with(&arguments).await
+    }
+
+    async fn run_with(&self, arguments: &[&str]) -> Result<String> {
+        let cache = self.kubeconfig.with_file_name("kubectl-cache");
+        let output = Command::new(&self.program)
+            .args(arguments)
+            .env("KUBECACHEDIR", cache)
+            .env("KUBECONFIG", &self.kubeconfig)
+            .output()
+            .await
+            .context("run kubectl")?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let command = arguments.join(" ");
+        ensure!(output.status.success(), "kubectl {command}: {errors}");
+        String::from_utf8(output.stdout).context("kubectl printed something that is no text")
+    }
 }

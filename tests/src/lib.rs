@@ -49,7 +49,7 @@ pub use control_plane::{
     is_established, kubernetes_minor, options_named, program, promtool, repository, shared,
 };
 pub use kernel_log::oom_kills_of;
-pub use kubectl::{apply, apply_with, kubectl, kubectl_in};
+pub use kubectl::{Kubectl, apply, apply_with, kubectl, kubectl_in};
 pub use namespace::{admits_pods, namespace};
 pub use objects::{
     Namespace, closed_window, condition, create, dry_run, is_true, object_of, patch, requests,
@@ -59,7 +59,10 @@ pub use offset_clock::{OffsetClock, OffsetClockLibrary};
 pub use oom_kill::oom_kill;
 pub use pod::{container, is_available, is_ready, process_of, requests_in_effect, signal};
 pub use prometheus::Prometheus;
-pub use real_node::{LOAD_IMAGE, can_run_real_node, load_image, real_node, real_node_options};
+pub use real_node::{
+    LOAD_IMAGE, can_run_real_node, images_of_suite, install_suite, load_image, real_node,
+    real_node_options,
+};
 pub use request_load::{Asked, while_asked};
 pub use resilient_watch::{Follow, follow};
 pub use rustix::process::Signal;

@@ -7,7 +7,9 @@ use anyhow::{Result, ensure};
 use sandbox::{Image, Options, Sandbox};
 
 use crate::control_plane::{options, options_named, start};
-use crate::program;
+use crate::deployment::{SUITE, SYSTEM, all_ready};
+use crate::helm::{Helm, RELEASE, flag_of};
+use crate::{apply, eventually, extender_certificate, program};
 
 /// Programs of the suite, which have images.
 const PROGRAMS: [&str; 6] = [
@@ -45,7 +47,9 @@ pub async fn real_node(purpose: &str) -> Result<Sandbox> {
         ..options(Some(purpose))?
     })
     .await?;
-    sandbox.import(images()?).await?;
+    sandbox
+        .import([vec![load_image()?], images_of_suite()?].concat())
+        .await?;
     Ok(sandbox)
 }
 
@@ -58,15 +62,36 @@ pub fn real_node_options(name: String) -> Result<Options> {
     })
 }
 
-/// Images by the names that the chart gives them, and that of the program `load`.
-fn images() -> Result<Vec<Image>> {
-    let version = env!("CARGO_PKG_VERSION");
-    let mut images = vec![load_image()?];
-    for name in PROGRAMS {
+/// Images of the suite, by the names that the chart gives them.
+pub fn images_of_suite() -> Result<Vec<Image>> {
+    let image = |name: &str| {
+        let version = env!("CARGO_PKG_VERSION");
         let image = format!("ghcr.io/plimsoll/{name}:{version}");
-        images.push(Image::of_program(&image, &program(name)?)?);
+        Image::of_program(&image, &program(name)?)
+    };
+    PROGRAMS.into_iter().map(image).collect()
+}
+
+/// Installs the chart with these values, and waits until all programs are ready and their APIs answer.
+/// The extender has a certificate.
+pub async fn install_suite(sandbox: &Sandbox, values: &[&str]) -> Result<()> {
+    let client = sandbox.client().await?;
+    apply(sandbox, "deploy/base/namespace.yaml").await?;
+    extender_certificate(&client).await?;
+    let mut arguments = vec!["install", RELEASE, "--namespace", SYSTEM];
+    for value in values {
+        arguments.extend([flag_of(value), value]);
     }
-    Ok(images)
+    let helm = Helm::find().await?.with(&sandbox.kubeconfig());
+    helm.run(&arguments).await?;
+    all_ready(&client, SUITE).await?;
+    eventually("the APIs of the suite answer", async || {
+        let request =
+            http::Request::get("/apis/external.metrics.k8s.io/v1beta1").body(Vec::new())?;
+        client.request_text(request).await?;
+        Ok(())
+    })
+    .await
 }
 
 /// The image of the program `load`.

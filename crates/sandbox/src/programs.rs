@@ -13,6 +13,8 @@ use anyhow::{Context, Result};
 use crate::go_build::GoBuild;
 use crate::go_module::{CERT_MANAGER, HELM, Module, PROMTOOL, Program, UPSTREAM_VPA};
 use crate::layout;
+use crate::node::image::Image;
+use crate::node::image_archive;
 use crate::prebuilt::{self, Prebuilt};
 
 /// The folder with a module's programs in `bin` and files of its dependencies in `files`. Builds
@@ -57,6 +59,11 @@ pub fn cert_manager(sandbox: &Path) -> Result<PathBuf> {
 /// The path of a program that does nothing until it is ended, for images. It needs a C compiler.
 pub fn pause_program() -> Result<PathBuf> {
     crate::node::pause_program::pause_program(&cache()?)
+}
+
+/// The path of an OCI archive of images of programs of this machine.
+pub fn image_archive(images: &[Image]) -> Result<PathBuf> {
+    image_archive::cached(images, &cache()?)
 }
 
 fn ensure_in(

@@ -16,7 +16,6 @@ use crate::kubernetes_version::KubernetesVersion;
 use crate::layout::Layout;
 use crate::log_tail::log_tail;
 use crate::node::image::Image;
-use crate::node::image_archive;
 use crate::node::images::ContainerRuntime;
 use crate::programs;
 use crate::start_components;
@@ -272,7 +271,7 @@ impl Sandbox {
     pub async fn import(&self, images: Vec<Image>) -> Result<()> {
         let node = self.record.real_node.as_ref();
         let node = node.context("this sandbox has no real node")?;
-        let pack = spawn_blocking(move || image_archive::cached(&images, &programs::cache()?));
+        let pack = spawn_blocking(move || programs::image_archive(&images));
         let archive = pack.await.context("join")??;
         let runtime = ContainerRuntime {
             sandbox: &node.sandbox,

@@ -6,16 +6,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::deployment::{SUITE, SYSTEM, all_ready};
-use e2e::helm::{Helm, RELEASE, flag_of};
 use e2e::{
-    LOAD_IMAGE, Namespace, Turn, Turns, apply, can_run_real_node, eventually, eventually_within,
-    extender_certificate, real_node, target,
+    LOAD_IMAGE, Namespace, Turn, Turns, can_run_real_node, eventually, eventually_within,
+    install_suite, real_node, target,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{self as kind, Pod};
 use kube::api::ListParams;
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, ResourceExt};
 use sandbox::Sandbox;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -61,11 +59,7 @@ impl Cluster {
 
     async fn start(&self) -> Result<Sandbox> {
         let sandbox = real_node(self.purpose).await?;
-        let client = sandbox.client().await?;
-        apply(&sandbox, "deploy/base/namespace.yaml").await?;
-        extender_certificate(&client).await?;
-        let helm = Helm::find().await?.with(&sandbox.kubeconfig());
-        install(&helm, &client, VALUES).await?;
+        install_suite(&sandbox, VALUES).await?;
         Ok(sandbox)
     }
 }
@@ -285,22 +279,4 @@ pub(crate) fn container(name: &str, flags: &[&str], resources: &Value) -> Value 
         "readinessProbe": {"httpGet": {"path": "/ready", "port": 8080}, "periodSeconds": 1},
         "resources": resources,
     })
-}
-
-/// Installs the chart with these values, or upgrades it, and waits until all programs are ready.
-pub(crate) async fn install(helm: &Helm, client: &Client, values: &[&str]) -> Result<()> {
-    let mut arguments = vec!["upgrade", RELEASE, "--install", "--create-namespace"];
-    arguments.extend(["--namespace", SYSTEM]);
-    for value in values {
-        arguments.extend([flag_of(value), value]);
-    }
-    helm.run(&arguments).await?;
-    all_ready(client, SUITE).await?;
-    eventually("the APIs of the suite answer", async || {
-        let request =
-            http::Request::get("/apis/external.metrics.k8s.io/v1beta1").body(Vec::new())?;
-        client.request_text(request).await?;
-        Ok(())
-    })
-    .await
 }

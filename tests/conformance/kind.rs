@@ -1,0 +1,39 @@
+//! A cluster that [kind](https://kind.sigs.k8s.io) has made: its nodes are containers.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use tokio::fs;
+use tokio::process::Command;
+
+/// Writes the kubeconfig of the cluster into a folder.
+pub(crate) async fn kubeconfig(folder: &Path) -> Result<PathBuf> {
+    let text = kind(&["get", "kubeconfig"]).await?;
+    let path = folder.join("kubeconfig");
+    fs::write(&path, text)
+        .await
+        .with_context(|| format!("write {}", path.display()))?;
+    Ok(path)
+}
+
+/// Loads the images of an archive into all nodes.
+pub(crate) async fn load(archive: &Path) -> Result<()> {
+    let archive = archive.to_str().context("the path is text")?;
+    kind(&["load", "image-archive", archive]).await.map(drop)
+}
+
+/// Runs kind, which takes the name of the cluster from `KIND_CLUSTER_NAME`.
+async fn kind(arguments: &[&str]) -> Result<String> {
+    let output = Command::new("kind")
+        .args(arguments)
+        .output()
+        .await
+        .context("run kind")?;
+    ensure!(
+        output.status.success(),
+        "kind {}: {}",
+        arguments.join(" "),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).context("kind printed something that is no text")
+}
