@@ -5,7 +5,7 @@ use std::num::ParseIntError;
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use sandbox::{Options, Sandbox};
 
 /// Runs until the end or an interrupt; the sandbox goes down with the process.
@@ -40,13 +40,19 @@ pub fn number<T: FromStr<Err = ParseIntError>>(name: &str) -> Result<Option<T>> 
     parsed.transpose()
 }
 
-/// Brings up a sandbox, measures in it and takes it down. Where the measurement fails, the sandbox
-/// ends with this process, and its logs stay until the next run.
+/// Brings up a sandbox, measures in it and takes it down. An error if one of its name is up: two runs
+/// would disturb each other. Where the measurement fails, the sandbox ends with this process, and its
+/// logs stay until the next run.
 pub async fn in_sandbox(
     options: Options,
     measure: impl AsyncFnOnce(&Sandbox) -> Result<()>,
 ) -> Result<()> {
+    let name = options.name.clone();
     let sandbox = Sandbox::up(options, |step| println!("  {step}")).await?;
+    ensure!(
+        sandbox.is_owned(),
+        "a sandbox {name:?} is up already: end the run that uses it, or `sandbox down --name {name}`"
+    );
     let measured = measure(&sandbox).await;
     if measured.is_err() {
         eprintln!(
