@@ -101,11 +101,12 @@ pub(crate) fn of_specs(built: &Path) -> Result<Vec<Image>> {
 
 /// The images that Kubernetes' own specs start.
 pub(crate) fn of_kubernetes_specs(built: &Path) -> Result<Vec<Image>> {
-    // Its web server serves the certificate, which probes ask for and commands in the container move.
+    // Its web server serves the certificate, which probes ask for and commands in the container move away.
     let certificate = Content::Text("no certificate\n".to_owned());
     let mut agnhost = shell()?;
     agnhost.push(built_at("/agnhost", built, "agnhost"));
     agnhost.push(("/localhost.crt".into(), certificate));
+    agnhost.push(("/tmp/.keep".into(), Content::Text(String::new())));
     let web_server = ["/bin/httpd", "-f", "-p", "80", "-h", "/"];
     Ok(vec![
         pause()?,

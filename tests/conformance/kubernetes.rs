@@ -64,10 +64,17 @@ static GROUPS: [Group; 4] = [
 ];
 
 /// Values of the chart: everything is on, and acts without the pace that only people need.
-const VALUES: [&str; 7] = [
+const VALUES: [&str; 14] = [
     "mode=all",
     "extender.enabled=true",
+    "recommender.capToSchedulable={nodes,quotas,limit-ranges}",
+    "recommender.sizingPolicies=true",
+    "recommender.specificReplicas=true",
+    "updater.makeRoom=on",
+    "updater.rebalancing=true",
+    "updater.rollingUpdates=true",
     "webhook.failurePolicy=Fail",
+    "webhook.nodeGroups=true",
     "recommender.pod.extraArgs[0]=--recommender-interval=10s",
     "updater.pod.extraArgs[0]=--updater-interval=10s",
     "updater.pod.extraArgs[1]=--settling-time=0s",
