@@ -241,12 +241,17 @@ async fn a_resize_that_a_full_node_defers_takes_effect_when_there_is_room() -> R
     run_on(&cluster, "web", &before).await
 }
 
-/// Waits until all pods of an app are boosted. Those that the webhook admits before it knows the VPA
-/// object are not, and others are needed.
-async fn are_boosted(cluster: &Fixture, app: &str) -> Result<()> {
+/// Waits until all pods of an app are created with this CPU, the boosted recommendation. Those that the
+/// webhook admits before it knows the VPA object have no boost, and those before it knows the
+/// recommendation that of their own request: others are needed.
+async fn are_boosted(cluster: &Fixture, app: &str, cpu: &str) -> Result<()> {
     eventually(&format!("the pods of {app} are boosted"), async || {
         let pods = cluster.pods_of(app).await?;
-        let is_boosted = |pod: &&Pod| pod.annotations().contains_key("vpaCpuStartupBoost/app");
+        let is_boosted = |pod: &&Pod| {
+            let spec = json!(pod.spec);
+            pod.annotations().contains_key("vpaCpuStartupBoost/app")
+                && spec["containers"][0]["resources"]["requests"]["cpu"] == cpu
+        };
         let boosted = pods.iter().filter(is_boosted).count();
         for pod in pods.iter().filter(|pod| !is_boosted(pod)) {
             cluster.delete::<Pod>(&pod.name_any()).await?;
@@ -308,7 +313,7 @@ async fn a_boosted_pod_gets_memory_after_an_oom_kill_and_loses_its_boost_later()
         ];
         let pod = pod_of(&flags, &size);
         cluster.create_deployment(name, REPLICAS, &pod).await?;
-        are_boosted(&cluster, name).await?;
+        are_boosted(&cluster, name, "60m").await?;
     }
     all_have(&cluster, "calm", Applied::of(60, 60, 50)).await?;
     let before = runs(&cluster, "calm").await?;
