@@ -94,9 +94,9 @@ fn crosses(
 }
 
 /// Times of the writes that no decision waits for: each object once per interval, all objects spread
-/// evenly over it, and a first time within a third of it. Nobody knows at first how old the written
-/// state is: a program that is killed writes nothing at its end. `elapsed` is the time since any fixed
-/// moment on the monotonic clock.
+/// evenly over it, and a first time within a third of it: what is written at first may be old, since a
+/// program that is killed writes nothing at its end. `elapsed` is the time since any fixed moment on the
+/// monotonic clock.
 #[derive(Debug)]
 pub struct RefreshSchedule {
     interval: Duration,
