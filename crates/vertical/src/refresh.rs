@@ -94,9 +94,9 @@ fn crosses(
 }
 
 /// Times of the writes that no decision waits for: each object once per interval, all objects spread
-/// evenly over it, and a first time within a third of it: what is written at first may be old, since a
-/// program that is killed writes nothing at its end. `elapsed` is the time since any fixed moment on the
-/// monotonic clock.
+/// evenly over it. The first write of each comes within a third of the interval. What is stored until
+/// then may be old, since a program that is killed writes nothing at its end. `elapsed` is the time since
+/// any fixed moment on the monotonic clock.
 #[derive(Debug)]
 pub struct RefreshSchedule {
     interval: Duration,
@@ -106,10 +106,10 @@ pub struct RefreshSchedule {
 /// Times of an object.
 #[derive(Debug)]
 struct Times {
-    /// The first look at it.
-    begun: Duration,
     /// Its next write.
     next: Duration,
+    /// The next of its writes once per interval.
+    regular: Duration,
 }
 
 /// Share of the interval within which each object is written for the first time: one in this number.
@@ -130,17 +130,20 @@ impl RefreshSchedule {
             return true;
         }
         let Some(times) = self.times.get_mut(key) else {
-            let next = elapsed + (self.interval / FIRST).mul_f64(phase(key));
-            let begun = elapsed;
-            self.times.insert(key.clone(), Times { begun, next });
+            let regular = self.interval.mul_f64(phase(key));
+            let times = Times {
+                next: elapsed + regular / FIRST,
+                regular: elapsed + regular,
+            };
+            self.times.insert(key.clone(), times);
             return false;
         };
         let is_due = times.next <= elapsed;
         if is_due {
-            times.next = times.begun + self.interval.mul_f64(phase(key));
-            while times.next <= elapsed {
-                times.next += self.interval;
+            while times.regular <= elapsed {
+                times.regular += self.interval;
             }
+            times.next = times.regular;
         }
         is_due
     }
