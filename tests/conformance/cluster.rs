@@ -6,11 +6,12 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
+use e2e::process::client_of;
 use e2e::{Authority, Kubectl, Namespace, eventually, kubectl_in};
 use k8s_openapi::api::core::v1::Secret;
+use kube::Client;
 use kube::api::{Patch, PatchParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::config::Kubeconfig;
 use sandbox::{Image, Sandbox};
 use serde_json::{Value, json};
 
@@ -91,7 +92,7 @@ impl<'a> Cluster<'a> {
         } else {
             let images = [
                 images::of_specs(&source.programs)?,
-                images(source, programs)?,
+                images_under_test(source, programs)?,
             ];
             sandbox.import(images.concat()).await?;
         }
@@ -105,13 +106,13 @@ impl<'a> Cluster<'a> {
         source: &'a Source,
         programs: Programs,
     ) -> Result<Self> {
-        let images = images(source, programs)?;
+        let images = images_under_test(source, programs)?;
         kind::load(&sandbox::image_archive(&images)?).await?;
         let kubectl = Kubectl {
             program: "kubectl".into(),
             kubeconfig: kind::kubeconfig(folder).await?,
         };
-        let client = client_of(&kubectl.kubeconfig).await?;
+        let client = client_of(Kubeconfig::read_from(&kubectl.kubeconfig)?).await?;
         Self::start(kubectl, client, None, Nodes::Kind, source).await
     }
 
@@ -276,16 +277,8 @@ impl<'a> Cluster<'a> {
     }
 }
 
-/// A client with the rights of a kubeconfig.
-async fn client_of(kubeconfig: &Path) -> Result<Client> {
-    let kubeconfig = Kubeconfig::read_from(kubeconfig).context("read the kubeconfig")?;
-    let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
-    Ok(Client::try_from(config)?)
-}
-
 /// The images of the programs under test, with the names in upstream's manifests.
-fn images(source: &Source, programs: Programs) -> Result<Vec<Image>> {
+fn images_under_test(source: &Source, programs: Programs) -> Result<Vec<Image>> {
     let image = |component| {
         let manifest = source.manifest(&format!("{component}-deployment.yaml"))?;
         programs.image(component, image_name(&manifest)?, &source.programs)

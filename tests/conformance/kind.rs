@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
+use e2e::prints;
 use tokio::fs;
 use tokio::process::Command;
 
@@ -24,16 +25,5 @@ pub(crate) async fn load(archive: &Path) -> Result<()> {
 
 /// Runs kind, which takes the name of the cluster from `KIND_CLUSTER_NAME`.
 async fn kind(arguments: &[&str]) -> Result<String> {
-    let output = Command::new("kind")
-        .args(arguments)
-        .output()
-        .await
-        .context("run kind")?;
-    ensure!(
-        output.status.success(),
-        "kind {}: {}",
-        arguments.join(" "),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout).context("kind printed something that is no text")
+    prints(Command::new("kind").args(arguments)).await
 }

@@ -115,7 +115,7 @@ pub(crate) async fn run(suite: &str, focus: Option<&str>) -> Result<()> {
             );
         }
     }
-    let programs = build_kubernetes()?;
+    let programs = build_kubernetes().await?;
     let mut report = Report::default();
     let mut kubernetes = String::new();
     in_sandbox(real_node_options(SANDBOX.to_owned())?, async |sandbox| {
@@ -230,7 +230,7 @@ fn section(kubernetes: &str, table: &[Row]) -> String {
     });
     let date = Timestamp::now().strftime("%Y-%m-%d");
     format!(
-        "On {date}, on Kubernetes {kubernetes}.\n\n\
+        "Last runs until {date}, on Kubernetes {kubernetes}.\n\n\
          | specs | number | passed without | passed with | passed without only |\n\
          |---|---|---|---|---|\n{}",
         rows.collect::<String>()

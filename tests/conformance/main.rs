@@ -93,7 +93,7 @@ async fn run() -> Result<()> {
         let missing = sandbox::missing_for_real_node();
         ensure!(missing.is_empty(), "{}", missing.join("; "));
     }
-    let source = Source::build(Path::new(&checkout), programs)?;
+    let source = Source::build(Path::new(&checkout), programs).await?;
     let report = Mutex::default();
     let kubernetes = OnceLock::new();
     let run_all = async |runs: &[Run], cluster: Cluster<'_>| {

@@ -3,10 +3,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use anyhow::{Context as _, Result, ensure};
-use e2e::repository;
+use anyhow::{Context as _, Result};
+use e2e::{prints, repository};
+use tokio::process::Command;
 
 use crate::images::{COMPONENTS, Programs};
 
@@ -49,7 +49,7 @@ impl Source {
 
     /// Builds the specs of a checkout and the programs that they need, which takes ten minutes the first
     /// time.
-    pub(crate) fn build(checkout: &Path, programs: Programs) -> Result<Self> {
+    pub(crate) async fn build(checkout: &Path, programs: Programs) -> Result<Self> {
         let folder = repository().join("target/conformance");
         let module = folder.join("source");
         let specs = copy_specs(checkout, &module)?;
@@ -58,14 +58,14 @@ impl Source {
         fs::create_dir_all(&bin).with_context(|| format!("create {}", bin.display()))?;
         println!("Building upstream's specs and the programs that they need");
         for (package, name) in SPECS {
-            build_specs(&module, package, &bin.join(name))?;
+            build_specs(&module, package, &bin.join(name)).await?;
         }
         let mut packages = PROGRAMS.map(str::to_owned).to_vec();
         if programs == Programs::Upstream {
             packages.extend(COMPONENTS.map(|name| format!("{MODULE}/pkg/{name}")));
         }
-        build_programs(&module, &packages, &bin)?;
-        let found = go(&module, &["list", "-m", "-f", "{{.Dir}}", MODULE])?;
+        build_programs(&module, &packages, &bin).await?;
+        let found = go(&module, &["list", "-m", "-f", "{{.Dir}}", MODULE]).await?;
         Ok(Self {
             programs: bin,
             manifests: Path::new(found.trim()).join("deploy"),
@@ -75,29 +75,29 @@ impl Source {
 }
 
 /// Builds Kubernetes' own specs and the programs that they need, and returns the folder of all.
-pub(crate) fn build_kubernetes() -> Result<PathBuf> {
+pub(crate) async fn build_kubernetes() -> Result<PathBuf> {
     let module = repository().join("tests/conformance/kubernetes");
     let bin = repository().join("target/conformance/kubernetes");
     fs::create_dir_all(&bin).with_context(|| format!("create {}", bin.display()))?;
     println!("Building Kubernetes' own specs and the programs that they need");
-    build_specs(&module, KUBERNETES, &bin.join(KUBERNETES_SPECS))?;
-    build_programs(&module, &PROGRAMS.map(str::to_owned), &bin)?;
+    build_specs(&module, KUBERNETES, &bin.join(KUBERNETES_SPECS)).await?;
+    build_programs(&module, &PROGRAMS.map(str::to_owned), &bin).await?;
     Ok(bin)
 }
 
 /// Builds the program of a package with specs.
-fn build_specs(module: &Path, package: &str, program: &Path) -> Result<()> {
+async fn build_specs(module: &Path, package: &str, program: &Path) -> Result<()> {
     let program = program.to_str().context("the path is text")?;
     let mut arguments = vec!["test", "-c", "-vet=off", "-trimpath", "-ldflags=-s -w"];
     arguments.extend(["-o", program, package]);
-    go(module, &arguments).map(drop)
+    go(module, &arguments).await.map(drop)
 }
 
-fn build_programs(module: &Path, packages: &[String], bin: &Path) -> Result<()> {
+async fn build_programs(module: &Path, packages: &[String], bin: &Path) -> Result<()> {
     let output = format!("{}/", bin.display());
     let mut arguments = vec!["build", "-trimpath", "-ldflags=-s -w", "-o", &output];
     arguments.extend(packages.iter().map(String::as_str));
-    go(module, &arguments).map(drop)
+    go(module, &arguments).await.map(drop)
 }
 
 /// Copies the specs into a folder of their own, where `go.mod` has versions that the proxy serves:
@@ -141,20 +141,13 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// Runs Go in the folder of a module; returns what it printed.
-fn go(module: &Path, arguments: &[&str]) -> Result<String> {
-    let output = Command::new("go")
-        .args(arguments)
+async fn go(module: &Path, arguments: &[&str]) -> Result<String> {
+    let mut go = Command::new("go");
+    go.args(arguments)
         .current_dir(module)
         .env("CGO_ENABLED", "0")
         .env("GOFLAGS", "-mod=readonly")
-        .env("GOWORK", "off")
-        .output()
-        .context("run go: install Go, of the version in crates/sandbox/README.md or newer")?;
-    ensure!(
-        output.status.success(),
-        "go {}: {}",
-        arguments.join(" "),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout).context("go printed something that is no text")
+        .env("GOWORK", "off");
+    let printed = prints(&mut go).await;
+    printed.context("Go is needed, of the version in crates/sandbox/README.md or newer")
 }

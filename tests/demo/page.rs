@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, ensure};
-use e2e::program;
+use anyhow::{Context as _, Result};
+use e2e::{prints, program};
 use k8s_openapi::jiff::Timestamp;
 use tokio::process::Command;
 
@@ -27,19 +27,13 @@ pub(crate) async fn write(rows: &[Row]) -> Result<PathBuf> {
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let (recording, page) = (folder.join("usage.csv"), folder.join("report.html"));
     fs::write(&recording, csv(rows)?).with_context(|| recording.display().to_string())?;
-    let output = Command::new(plimsoll)
+    let mut report = Command::new(plimsoll);
+    report
         .arg("report")
         .arg(&recording)
         .arg("--file")
-        .arg(&page)
-        .output()
-        .await
-        .context("run plimsoll report")?;
-    ensure!(
-        output.status.success(),
-        "plimsoll report: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+        .arg(&page);
+    prints(&mut report).await?;
     Ok(page)
 }
 

@@ -1,13 +1,12 @@
 //! The program helm, and the chart of the repository.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use tokio::process::Command;
 
 use crate::deployment::SYSTEM;
-use crate::{program, repository};
+use crate::{prints, program, repository};
 
 /// The name of the release.
 pub const RELEASE: &str = "plimsoll";
@@ -61,18 +60,11 @@ impl Helm {
             .args(arguments)
             .env("HELM_CACHE_HOME", self.home.path())
             .env("HELM_CONFIG_HOME", self.home.path())
-            .env("HELM_DATA_HOME", self.home.path())
-            .stdin(Stdio::null());
+            .env("HELM_DATA_HOME", self.home.path());
         if let Some(kubeconfig) = &self.kubeconfig {
             command.env("KUBECONFIG", kubeconfig);
         }
-        let output = command.output().await?;
-        ensure!(
-            output.status.success(),
-            "helm {arguments:?}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Ok(String::from_utf8(output.stdout)?)
+        prints(&mut command).await
     }
 
     /// The objects of the chart with these values, without a cluster.

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use sandbox::Sandbox;
 use tokio::process::Command;
 
-use crate::repository;
+use crate::{prints, repository};
 
 /// Applies a file of the repository, or what the kustomization in a folder of it makes, as a user
 /// does. Returns kubectl's output.
@@ -61,16 +61,11 @@ impl Kubectl {
 
     async fn run_with(&self, arguments: &[&str]) -> Result<String> {
         let cache = self.kubeconfig.with_file_name("kubectl-cache");
-        let output = Command::new(&self.program)
+        let mut kubectl = Command::new(&self.program);
+        kubectl
             .args(arguments)
             .env("KUBECACHEDIR", cache)
-            .env("KUBECONFIG", &self.kubeconfig)
-            .output()
-            .await
-            .context("run kubectl")?;
-        let errors = String::from_utf8_lossy(&output.stderr);
-        let command = arguments.join(" ");
-        ensure!(output.status.success(), "kubectl {command}: {errors}");
-        String::from_utf8(output.stdout).context("kubectl printed something that is no text")
+            .env("KUBECONFIG", &self.kubeconfig);
+        prints(&mut kubectl).await
     }
 }
