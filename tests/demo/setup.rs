@@ -1,6 +1,5 @@
 //! Brings the suite and the workloads into the sandbox: the programs from the chart, and around them
-//! what a cluster has of its own, which is Prometheus, the extender's certificate and a kube-scheduler
-//! that calls the extender.
+//! what a cluster has of its own, which is Prometheus and a kube-scheduler that calls the extender.
 
 use std::fs;
 
@@ -8,7 +7,7 @@ use anyhow::{Context as _, Result};
 use e2e::deployment::{EXTENDER, SUITE, SYSTEM, all_ready, replicas, system};
 use e2e::helm::{Helm, RELEASE};
 use e2e::scheduler::{Scheduler, with_extender};
-use e2e::{apply, extender_certificate, repository};
+use e2e::{apply, extender_ca_file, repository};
 use k8s_openapi::api::core::v1::Secret;
 use sandbox::Sandbox;
 use serde_json::json;
@@ -22,7 +21,6 @@ pub(crate) async fn deploy(sandbox: &Sandbox) -> Result<Scheduler> {
     let prometheus = fs::read_to_string(sandbox.authority()).context("read Prometheus' CA")?;
     let secret = json!({"metadata": {"name": "prometheus"}, "stringData": {"ca.crt": prometheus}});
     system(&client).create::<Secret>(secret).await?;
-    let authority = extender_certificate(&client).await?;
 
     let values = repository().join(VALUES);
     let values = values.to_str().context("the path is text")?;
@@ -36,8 +34,7 @@ pub(crate) async fn deploy(sandbox: &Sandbox) -> Result<Scheduler> {
     apply(sandbox, "tests/demo/workloads.yaml").await?;
     all_ready(&client, SUITE).await?;
 
-    let file = sandbox.logs_dir().join("extender-ca.crt");
-    fs::write(&file, authority.pem())?;
+    let file = extender_ca_file(sandbox).await?;
     let extenders = replicas(&client, EXTENDER).await?;
     let extender = extenders.first().context("the extender has no replica")?;
     let mut configuration = with_extender(&format!("https://{}:8443", extender.address), &file)?;

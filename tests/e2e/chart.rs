@@ -89,6 +89,10 @@ const SAME: &[(&[&str], &[&str])] = &[
     (&["extender.enabled=true"], &["extender"]),
     (&["certificates.mode=certManager"], &["cert-manager"]),
     (
+        &["certificates.mode=certManager", "extender.enabled=true"],
+        &["cert-manager", "extender", "extender-cert-manager"],
+    ),
+    (
         &[
             "leaderElection.leaseDuration=3s",
             "leaderElection.renewDeadline=2s",

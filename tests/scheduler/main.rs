@@ -8,16 +8,16 @@
 //! numbers are of the release build; `make bench-scheduler` makes it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::env;
 use std::process::ExitCode;
 use std::time::Duration;
-use std::{env, fs};
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::benchmark::{exit_code, in_sandbox, number};
 use e2e::deployment::{EXTENDER, deploy, process, replicas, scrape, sum};
 use e2e::scheduler::{Scheduler, defaults, with_extender};
 use e2e::{
-    Namespace, apply, eventually_within, extender_certificate, follow, process_usage, program,
+    Namespace, apply, eventually_within, extender_ca_file, follow, process_usage, program,
     requests, usage,
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -58,10 +58,8 @@ async fn measure(sandbox: &Sandbox, nodes: usize, pods: usize) -> Result<()> {
     apply(sandbox, "deploy/crds").await?;
     apply(sandbox, "deploy/base/namespace.yaml").await?;
     let client = sandbox.client().await?;
-    let authority = extender_certificate(&client).await?;
-    let file = sandbox.logs_dir().join("extender-ca.crt");
-    fs::write(&file, authority.pem())?;
     deploy(sandbox, "tests/scheduler", EXTENDER.labels).await?;
+    let file = extender_ca_file(sandbox).await?;
     let replica = replicas(&client, EXTENDER).await?.pop();
     let replica = replica.context("no replica of the extender")?;
     let own = Namespace::new(client.clone(), "pods").await?;

@@ -1,6 +1,7 @@
-//! Certificates: a new one of the extender in each run, and those of the feed that the recommender
-//! issues.
+//! Certificates that the programs issue: those of the extender and of the feed.
 
+use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
@@ -10,24 +11,26 @@ use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-use serde_json::json;
+use sandbox::Sandbox;
 
-use crate::{Authority, Issued, create, eventually};
+use crate::eventually;
 
 /// The name in the feed's certificate.
 pub const FEED_SERVER: &str = "plimsoll-recommender";
-/// The name in the extender's certificate, and in the configuration of kube-scheduler.
-const EXTENDER: &str = "plimsoll-extender.plimsoll-system.svc";
 
-/// Puts the extender's certificate into its Secret; returns the authority that signed it.
-pub async fn extender_certificate(client: &Client) -> Result<Authority> {
-    let authority = Authority::new("extender")?;
-    let Issued { certificate, key } = authority.issue(EXTENDER)?;
-    let data = json!({"tls.crt": certificate.pem(), "tls.key": key.serialize_pem()});
-    let secret = json!({"metadata": {"name": "plimsoll-extender-tls"}, "stringData": data});
-    let secrets: Api<Secret> = Api::namespaced(client.clone(), "plimsoll-system");
-    create(&secrets, secret).await?;
-    Ok(authority)
+/// Waits until the extender has issued its certificate; returns a file with its CA, for kube-scheduler.
+pub async fn extender_ca_file(sandbox: &Sandbox) -> Result<PathBuf> {
+    let secrets: Api<Secret> = Api::namespaced(sandbox.client().await?, "plimsoll-system");
+    let authority = eventually("the extender has issued a certificate", async || {
+        let secret = secrets.get("plimsoll-extender-certificates").await?;
+        let data = secret.data.unwrap_or_default();
+        let authority = data.get("caCert.pem").context("no caCert.pem")?;
+        Ok(authority.0.clone())
+    })
+    .await?;
+    let file = sandbox.logs_dir().join("extender-ca.crt");
+    fs::write(&file, authority)?;
+    Ok(file)
 }
 
 /// The TLS configuration of the updater as a reader of the feed, once the recommender has issued its

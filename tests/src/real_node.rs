@@ -9,7 +9,7 @@ use sandbox::{Image, Options, Sandbox};
 use crate::control_plane::{options, options_named, start};
 use crate::deployment::{SUITE, SYSTEM, all_ready};
 use crate::helm::{Helm, RELEASE, flag_of};
-use crate::{apply, eventually, extender_certificate, program};
+use crate::{apply, eventually, program};
 
 /// Programs of the suite, which have images.
 const PROGRAMS: [&str; 6] = [
@@ -73,11 +73,9 @@ pub fn images_of_suite() -> Result<Vec<Image>> {
 }
 
 /// Installs the chart with these values, and waits until all programs are ready and their APIs answer.
-/// The extender has a certificate.
 pub async fn install_suite(sandbox: &Sandbox, values: &[&str]) -> Result<()> {
     let client = sandbox.client().await?;
     apply(sandbox, "deploy/base/namespace.yaml").await?;
-    extender_certificate(&client).await?;
     let mut arguments = vec!["install", RELEASE, "--namespace", SYSTEM];
     for value in values {
         arguments.extend([flag_of(value), value]);

@@ -19,7 +19,7 @@ use serving::certificates::ObservedCaBundle;
 
 use crate::api_service_writer::{self, Events, MANAGER};
 use crate::metrics::Metrics;
-use crate::own_service::OwnService;
+use serving::own_service::OwnService;
 
 /// Minimum interval between replacements of another program's bundle in the same object, which that
 /// program may write again.

@@ -30,5 +30,4 @@ pub mod status_error;
 pub mod value;
 
 pub use args::{Args, PROGRAM};
-pub use metric_routes::own_service;
 pub use run::{run, run_on};

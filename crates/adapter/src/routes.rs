@@ -27,12 +27,12 @@ use metric_routes::{File, config_hash};
 use prometheus::Registry;
 use runtime::LogOnce;
 
-use crate::own_service::OwnService;
 use crate::request::ExternalMetricRequest;
 use crate::status_error::StatusError;
 use crate::value::ExternalValue;
 use metrics::Metrics;
 use pem_reader::PemReader;
+use serving::own_service::OwnService;
 use upstream::Upstream;
 
 pub use args::RoutesArgs;

@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use axum::Router;
 use runtime::Manager;
+use runtime::own_pod::own_namespace;
+use serving::ca_bundles::{Controller, CopiedBundle};
+use serving::certificates::CertificateMonitor;
 use serving::http_server::Limits;
+use serving::own_service::OwnService;
 use serving::port::Port;
-use serving::tls::RELOAD_PERIOD;
 use view::Scope;
 use watch::Watches;
 
@@ -56,15 +59,29 @@ async fn serve(args: ServingArgs, router: Router, manager: Manager) -> anyhow::R
         return Ok(());
     }
     let port = Port::open("secure-port", args.secure_port, LIMITS).await?;
-    let tls = args.tls().await?;
+    let own = OwnService::new(own_namespace(), &*args.service_name);
+    let source = args.source(manager.client.clone(), &own);
+    let clock = manager.clock();
+    let certificates = source.get(&clock);
+    let Some(certificates) = manager.shutdown.run_until_cancelled(certificates).await else {
+        return Ok(());
+    };
+    let certificates = certificates?;
     tracing::info!(address = %port.address()?, "serving kube-scheduler");
-    let current = tls.current();
-    let reloading = tls.follow_files(RELOAD_PERIOD);
+    let served = port.serve(
+        router,
+        certificates.current(),
+        manager.shutdown.clone(),
+        DRAIN_DELAY,
+    );
+    let monitor = CertificateMonitor::of(&manager, "plimsoll_extender")?;
+    // kube-scheduler has its CA in a file.
+    let clients = CopiedBundle::default();
+    let rotation = Controller::new(certificates, clients, monitor, clock, Duration::ZERO);
     manager
         .tasks
-        .spawn_until_shutdown("certificate reload", reloading);
+        .spawn_until_shutdown("certificates", rotation.run(manager.activity.clone()));
     manager.readiness.condition("serving").ready();
-    port.serve(router, current, manager.shutdown.clone(), DRAIN_DELAY)
-        .await;
+    served.await;
     Ok(())
 }

@@ -4,7 +4,7 @@
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, APIServiceSpec};
 use serving::ca_bundles::CERT_MANAGER_INJECT;
 
-use crate::own_service::OwnService;
+use serving::own_service::OwnService;
 
 /// The objects of the APIs that the adapter serves.
 pub const API_SERVICES: [&str; 3] = [

@@ -12,9 +12,9 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::glob::Glob;
-use crate::own_service::OwnService;
 use model::{Requirement, Selector};
 pub use pem_source::{ObjectEntry, ObjectKind, ObjectRef, PemSource};
+use serving::own_service::OwnService;
 pub use upstream::{Kind, MAX_STALE, ServiceSpec, UpstreamSpec};
 
 /// Limits of the file.

@@ -6,12 +6,10 @@
 //! | [`api_service`] | state of the `APIService` objects of the metrics APIs |
 //! | `file` | fields of the file, their validation, and the route of a request |
 //! | `glob` | name patterns |
-//! | [`own_service`] | the adapter's own Service, which is no valid provider |
 
 pub mod api_service;
 mod file;
 mod glob;
-pub mod own_service;
 
 pub use file::{
     File, FileError, KEDA_KEY, Kind, MAX_STALE, ObjectEntry, ObjectKind, ObjectRef, PemSource,

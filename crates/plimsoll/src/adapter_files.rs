@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
 use metric_routes::File;
-use metric_routes::own_service::OwnService;
 use promql::rules::RuleSet;
+use serving::own_service::OwnService;
 
 use crate::failure::{Failure, Outcome};
 

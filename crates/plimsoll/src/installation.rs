@@ -183,6 +183,7 @@ impl<'a> Program<'a> {
         let managed = match self.name {
             "webhook" => Some("vpa-tls-certs"),
             "adapter" => Some("plimsoll-adapter-certificates"),
+            "extender" => Some("plimsoll-extender-certificates"),
             _ => None,
         };
         if let Some(default) = managed.filter(|_| is_managed) {

@@ -8,6 +8,7 @@
 //! | [`http_endpoints`] | the server of `--address`: /metrics and health |
 //! | `feed_address` | address of the feed that the recommender announces |
 //! | [`feed_reader`] | flags of a feed client, and its mutual TLS |
+//! | [`own_service`] | a program's own Service and its DNS names |
 //! | [`port`] | a serving port that stays open for a while after shutdown |
 //! | [`http_server`] | the HTTP server and its limits |
 //! | [`tls`] | TLS configurations that follow their files |
@@ -18,6 +19,7 @@ mod feed_address;
 pub mod feed_reader;
 pub mod http_endpoints;
 pub mod http_server;
+pub mod own_service;
 pub mod port;
 pub mod tls;
 

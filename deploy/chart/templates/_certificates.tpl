@@ -1,4 +1,4 @@
-{{/* The volume with the serving certificate of webhook or adapter, unless the program makes its own. Takes
+{{/* The volume with the serving certificate of webhook, adapter or extender, unless the program makes its own. Takes
 the root and the program. */}}
 {{- define "plimsoll.servingVolume" -}}
 {{- $root := index . 0 -}}

@@ -1,7 +1,6 @@
 //! A cluster with the whole suite, workloads that give it work, and a Prometheus that watches it.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ use e2e::deployment::{EXTENDER, SUITE, SYSTEM, deploy, prometheus_variables, rep
 use e2e::remote_write::{DailyCpu, Receiver};
 use e2e::scheduler::{Scheduler, with_extender};
 use e2e::{
-    Namespace, Prometheus, another_with_prometheus, apply, eventually, extender_certificate,
+    Namespace, Prometheus, another_with_prometheus, apply, eventually, extender_ca_file,
     kubectl_in, requests, target, usage, with, workload,
 };
 use k8s_openapi::api::apps::v1::Deployment;
@@ -63,12 +62,10 @@ impl Cluster {
             ],
         ];
         prometheus_variables(&sandbox, &variables).await?;
-        let authority = extender_certificate(&client).await?;
         let own = Namespace::new(client.clone(), "shop").await?;
         write_history(&sandbox, &own.namespace).await?;
         deploy(&sandbox, "tests/e2e/alerts", SUITE).await?;
-        let file = sandbox.logs_dir().join("extender-ca.crt");
-        fs::write(&file, authority.pem())?;
+        let file = extender_ca_file(&sandbox).await?;
         let extender = replicas(&client, EXTENDER).await?;
         let extender = extender.first().context("there is an extender")?.address;
         let configuration = with_extender(&format!("https://{extender}:8443"), &file)?;

@@ -13,8 +13,8 @@ use e2e::deployment::{
 use e2e::scheduler::{Scheduler, with_extender};
 use e2e::{
     ApiServerProxy, Namespace, OffsetClock, OffsetClockLibrary, another_with_back_off, apply,
-    eventually, extender_certificate, is_available, kubectl_in, requests, requests_in_effect,
-    target, usage, workload,
+    eventually, extender_ca_file, is_available, kubectl_in, requests, requests_in_effect, target,
+    usage, workload,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Client;
@@ -84,9 +84,6 @@ impl Suite {
         let sandbox = another_with_back_off("chaos", RESTART_BACK_OFF).await?;
         let client = sandbox.client().await?;
         apply(&sandbox, "deploy/base/namespace.yaml").await?;
-        let authority = extender_certificate(&client).await?;
-        let file = sandbox.logs_dir().join("extender-ca.crt");
-        fs::write(&file, authority.pem())?;
         apply(&sandbox, "tests/e2e/chaos").await?;
         let library = OffsetClockLibrary::compile(&sandbox.logs_dir()).await?;
         let (mut proxies, mut clocks) = (BTreeMap::new(), BTreeMap::new());
@@ -113,6 +110,7 @@ impl Suite {
             )
             .await?;
         }
+        let file = extender_ca_file(&sandbox).await?;
         let extenders = replicas(&client, EXTENDER).await?;
         let address = extenders.first().context("an extender")?.address;
         let configuration = with_extender(&format!("https://{address}:8443"), &file)?;

@@ -68,6 +68,7 @@ const CASES: &[Case] = &[
     ("certificates.issuerRef.group", "example.com", ISSUER),
     ("certificates.secrets.webhook", "own", EXISTING),
     ("certificates.secrets.adapter", "own", EXISTING),
+    ("certificates.secrets.extender", "own", EXISTING),
     ("certificates.secrets.feed.recommender", "own", EXISTING),
     ("certificates.secrets.feed.updater", "own", EXISTING),
     ("certificates.secrets.feed.webhook", "own", EXISTING),

@@ -193,6 +193,9 @@ pub(super) const COMPONENTS: &[(&str, &[&str], &[&str])] = &[
     (
         "extender",
         &[
+            "create /secrets [plimsoll-extender-certificates]",
+            "create events.k8s.io/events",
+            "get /secrets [plimsoll-extender-certificates]",
             "list /nodes",
             "list /pods",
             "list /replicationcontrollers",
@@ -205,6 +208,7 @@ pub(super) const COMPONENTS: &[(&str, &[&str], &[&str])] = &[
             "list batch/jobs",
             "list metrics.k8s.io/nodes",
             "list prediction.crane.io/timeseriespredictions",
+            "patch /secrets [plimsoll-extender-certificates]",
             "watch /nodes",
             "watch /pods",
             "watch /replicationcontrollers",
@@ -217,7 +221,10 @@ pub(super) const COMPONENTS: &[(&str, &[&str], &[&str])] = &[
             "watch batch/jobs",
             "watch prediction.crane.io/timeseriespredictions",
         ],
-        &["plimsoll-extender: plimsoll-system/plimsoll-extender"],
+        &[
+            "plimsoll-extender: plimsoll-system/plimsoll-extender",
+            "plimsoll-system/plimsoll-extender: plimsoll-system/plimsoll-extender",
+        ],
     ),
     (
         "horizontal",

@@ -2,7 +2,6 @@
 //! calls it.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::ops::Deref;
 
 use anyhow::{Context as _, Result, ensure};
@@ -10,8 +9,8 @@ use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::deployment::{EXTENDER, Replica, deploy, replicas};
 use e2e::scheduler::{Scheduler, with_extender};
 use e2e::{
-    Namespace, another_with_nodes, apply, eventually, extender_certificate, requests, target,
-    usage, workload,
+    Namespace, another_with_nodes, apply, eventually, extender_ca_file, requests, target, usage,
+    workload,
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -60,10 +59,8 @@ impl Cluster {
         let own = Namespace::new(client.clone(), "placement").await?;
         make_load(&own).await?;
         apply(&sandbox, "deploy/base/namespace.yaml").await?;
-        let authority = extender_certificate(&client).await?;
-        let file = sandbox.logs_dir().join("extender-ca.crt");
-        fs::write(&file, authority.pem())?;
         deploy(&sandbox, "tests/e2e/placement", EXTENDER.labels).await?;
+        let file = extender_ca_file(&sandbox).await?;
         let url = format!("https://{}:8443", replica(&own).await?.address);
         let mut configuration = with_extender(&url, &file)?;
         configuration["extenders"][0]["filterVerb"] = "filter".into();

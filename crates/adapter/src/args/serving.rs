@@ -7,7 +7,7 @@ use kube::Api;
 use serving::certificates::{Files, ManagedConfig, RotationPolicy, Source};
 use serving::tls::{CipherSuites, MinTlsVersion, ServingProfile, TlsFiles};
 
-use crate::own_service::OwnService;
+use serving::own_service::OwnService;
 
 /// Flags of the HTTPS endpoint.
 #[derive(Debug, Clone, clap::Args)]

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use adapter::metrics::{Metrics, PREFIX};
-use adapter::own_service::OwnService;
 use adapter::providers::Providers;
 use adapter::routes::{Routes, RoutesArgs};
 use adapter::serve::{AdapterServer, LIMITS};
@@ -20,6 +19,7 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::ServerName;
 use serving::http_server::Limits;
+use serving::own_service::OwnService;
 use serving::tls::{ServingProfile, ServingTls, TlsFiles};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

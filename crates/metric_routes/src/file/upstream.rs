@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::pem_source::{self, CaFrom, CertFrom, PemSource};
 use super::{FileError, refuse};
-use crate::own_service::OwnService;
+use serving::own_service::OwnService;
 
 /// The longest timeout. The adapter responds within two seconds, which leaves time for the last
 /// known response.

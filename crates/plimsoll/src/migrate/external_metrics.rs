@@ -20,9 +20,9 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 use metric_routes::api_service::{ADOPTER, API_SERVICES, EXTERNAL, is_available};
-use metric_routes::own_service::OwnService;
 use metric_routes::{File, config_hash};
 use serde_json::json;
+use serving::own_service::OwnService;
 use tokio::time::Instant;
 
 use crate::cluster::{ClusterArgs, block_on, request_failure};

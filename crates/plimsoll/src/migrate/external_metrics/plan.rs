@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, APIServiceSpec};
 use metric_routes::api_service::{ApiServiceState, standing};
-use metric_routes::own_service::OwnService;
 use serving::ca_bundles::CERT_MANAGER_INJECT as INJECTED;
+use serving::own_service::OwnService;
 
 /// Annotation that Plimsoll writes on an `APIService`: its spec before `plimsoll migrate adopt`; see
 /// docs/routes.md#replacing-an-existing-provider.

@@ -1,4 +1,4 @@
-//! The adapter's own Service and its DNS names.
+//! A program's own Service and its DNS names.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ impl OwnService {
         }
     }
 
-    /// The DNS name that the API server uses.
+    /// The DNS name that the API server and kube-scheduler verify.
     pub fn server_name(&self) -> String {
         format!("{}.{}.svc", self.name, self.namespace)
     }
