@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs the two README commands in a new clone with empty caches: of this machine, only the toolchains and the
-# registry settings of cargo and Go are used. Prints the time of each phase; exits non-zero if one fails.
+# Runs the commands of README, in their order, in a new clone with empty caches: of this machine, only the
+# toolchains and the registry settings of cargo and Go are used. Those of helm need a cluster: the end-to-end
+# tests run them. Prints the time of each command; exits non-zero if one fails.
 set -euo pipefail
 top=$(git -C "$(dirname "$0")" rev-parse --show-toplevel)
 work=$(mktemp -d "${TMPDIR:-/tmp}/plimsoll-fresh.XXXXXX")
@@ -29,16 +30,17 @@ for settings in config.toml credentials.toml; do
 done
 
 times=()
-phase() { # name, command...
-  local name=$1 start=$SECONDS
-  shift
-  printf '\n== %s: %s\n' "$name" "$*"
-  "$@"
-  times+=("$(printf '%-6s %5d s' "$name" $((SECONDS - start)))")
+timed() { # command...
+  local start=$SECONDS
+  printf '\n== %s\n' "$*"
+  "$@" </dev/null
+  times+=("$(printf '%5d s  %s' $((SECONDS - start)) "$*")")
 }
 
-phase clone git clone --quiet --no-hardlinks "$top" "$work/clone"
+timed git clone --quiet --no-hardlinks "$top" "$work/clone"
 cd "$work/clone"
-phase demo make demo
-phase test make test CI=true
+export CI=true
+while read -r -a command; do
+  timed "${command[@]}"
+done < <(sed -n '/^```$/,/^```$/{s/ *#.*//;/^\(cargo\|make\) /p}' README.md)
 printf '\n%s\n' "${times[@]}"
