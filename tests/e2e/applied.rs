@@ -47,6 +47,8 @@ struct Sized<'a> {
     annotations: Value,
     /// Refusal of resizes by the kubelet.
     resize: Option<&'a str>,
+    /// Requests of a pod as a whole.
+    of_pod: Option<Value>,
 }
 
 impl<'a> Sized<'a> {
@@ -57,6 +59,7 @@ impl<'a> Sized<'a> {
             mode,
             annotations: json!({}),
             resize: None,
+            of_pod: None,
         }
     }
 
@@ -67,14 +70,18 @@ impl<'a> Sized<'a> {
             mode,
             annotations,
             resize,
+            of_pod,
         } = self;
         let on_pods = resize.map_or_else(
             || json!({}),
             |answer| json!({"sandbox.plimsoll.dev/resize": answer}),
         );
         let resources = requests("10m", "10Mi");
-        own.create::<ReplicaSet>(workload(name, replicas, &resources, &on_pods))
-            .await?;
+        let mut set = workload(name, replicas, &resources, &on_pods);
+        if let Some(requests) = of_pod {
+            set["spec"]["template"]["spec"]["resources"] = json!({"requests": requests});
+        }
+        own.create::<ReplicaSet>(set).await?;
         let spec = json!({
             "targetRef": target("ReplicaSet", name),
             "updatePolicy": {"updateMode": mode},
@@ -147,6 +154,10 @@ async fn arrange(own: &Namespace) -> Result<()> {
             ..recreate("single")
         },
         recreate("free"),
+        Sized {
+            of_pod: Some(json!({"cpu": "11m", "memory": "11Mi"})),
+            ..recreate("enclosed")
+        },
         in_place("large", "Infeasible"),
         in_place("waits", "Deferred"),
         Sized {
@@ -181,6 +192,11 @@ async fn the_condition_says_why_pods_do_not_have_the_recommended_requests() -> R
         ),
         ("single", ["False", "TooFewReplicas"], "1 of 1 pods"),
         ("free", ["True", "Applied"], "No pod of 2"),
+        (
+            "enclosed",
+            ["False", "PodResources"],
+            "2: the webhook leaves the requests, since the containers may not have more than the pod",
+        ),
         (
             "large",
             ["False", "ResizeInfeasible"],

@@ -23,7 +23,7 @@ use e2e::helm::Helm;
 use team::Team;
 
 /// The program, the Secret with its certificate, and the name in it.
-const SECRETS: [(&str, &str, &str); 6] = [
+const SECRETS: [(&str, &str, &str); 7] = [
     (
         "webhook",
         "plimsoll-webhook-tls",
@@ -54,11 +54,17 @@ const SECRETS: [(&str, &str, &str); 6] = [
         "plimsoll-adapter-feed-tls",
         "plimsoll-adapter",
     ),
+    (
+        "extender",
+        "plimsoll-extender-tls",
+        "plimsoll-extender.plimsoll-system.svc",
+    ),
 ];
 /// Secrets that the programs make unless they are given certificates.
-const SELF_MANAGED: [&str; 3] = [
+const SELF_MANAGED: [&str; 4] = [
     "vpa-tls-certs",
     "plimsoll-adapter-certificates",
+    "plimsoll-extender-certificates",
     "plimsoll-feed-certificates",
 ];
 /// Two replicas of each reader of the feed.
@@ -71,8 +77,9 @@ const API_SERVICES: [&str; 3] = [
 const CLIENTS: usize = 2;
 const INTERVAL: Duration = Duration::from_millis(200);
 
-const VALUES: [&str; 3] = [
+const VALUES: [&str; 4] = [
     "mode=all",
+    "extender.enabled=true",
     "recommender.pod.extraArgs[0]=--recommender-interval=1s",
     "updater.pod.extraArgs[0]=--settling-time=0s",
 ];

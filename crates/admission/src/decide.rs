@@ -250,8 +250,8 @@ fn sized<'a>(
         object: &selected.object,
         recommendation: recommendation.as_deref(),
     };
-    let ranges = input.view.limit_ranges_in(namespace);
-    pod::patch(pod, vpa, &ranges, input.config).map_err(|error| PatchFailure {
+    let limits = input.view.namespace_limits(namespace);
+    pod::patch(pod, vpa, &limits, input.config).map_err(|error| PatchFailure {
         vpa: selected.key.clone(),
         error,
     })

@@ -10,9 +10,7 @@
 //! |---|---|
 //! | the VPA of a new pod, labels of the groups of its node | `vpa_selection.rs` |
 //! | the patch of a pod, CPU startup boost | `pod.rs`, `startup_boost.rs` |
-//! | resources that stay unchanged, or the API server would refuse the pod | `pod/validation.rs` |
-//! | refusals of a `LimitRange` | `pod/limit_ranger.rs` |
-//! | the totals of a pod's containers | `pod/pod_totals.rs` |
+//! | resources that stay unchanged, or the API server would refuse the pod | `refusals.rs` of `sizing` |
 //! | validation of VPA objects, and the texts | `validate.rs`, `field_error.rs` |
 
 mod decide;

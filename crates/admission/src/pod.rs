@@ -5,11 +5,8 @@
 mod annotation;
 mod containers;
 mod labels;
-mod limit_ranger;
 mod node_affinity;
 mod object;
-mod pod_totals;
-mod validation;
 #[cfg(test)]
 mod vectors;
 
@@ -18,9 +15,8 @@ use api::pod_annotations::{OBSERVED_CONTAINERS, UPDATES};
 use api::vpa::{
     ContainerResourcePolicy, ContainerScalingMode, EffectiveUpdateMode, VerticalPodAutoscaler,
 };
-use model::{LimitMode, LimitModes, NamespaceLimits, ResourceList};
-use sizing::{ContainerSize, PodContainer, Target, limits_text, pod_sizes};
-use view::LimitRange;
+use model::{LimitMode, LimitModes, NamespaceLimits, ResourceList, ResourceName};
+use sizing::{ContainerSize, PodContainer, Target, limits_text, pod_sizes, revert_refused};
 
 use crate::input::AdmissionConfig;
 use crate::patch::{Patch, ResourcesField};
@@ -31,6 +27,9 @@ use containers::{TargetContainer, target_containers};
 pub(crate) use labels::Labels;
 pub(crate) use object::{Container, Pod};
 
+/// Note of a container without its boost.
+const BOOST_REFUSED: &str = "cpu: no startup boost since the API server would refuse the pod";
+
 /// The VPA of a pod.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SelectedVpa<'a> {
@@ -40,20 +39,32 @@ pub(crate) struct SelectedVpa<'a> {
     pub(crate) recommendation: Option<&'a [Target<'a>]>,
 }
 
-/// The patch of a pod that `vpa` selects, in a namespace with these `LimitRange`s.
+/// The patch of a pod that `vpa` selects, in a namespace with these limits.
 pub(crate) fn patch(
     pod: &Pod<'_>,
     vpa: SelectedVpa<'_>,
-    ranges: &[&LimitRange],
+    namespace: &NamespaceLimits,
     config: &AdmissionConfig,
 ) -> Result<Patch, BoostError> {
     let containers = target_containers(pod, config.native_sidecars);
     let modes = limit_modes(vpa.object).unwrap_or_default();
-    let mut sizes = sizes(&containers, vpa, &modes, &LimitRange::together(ranges));
-    let boosts = boosts(&containers, &mut sizes, vpa.object, &modes.cpu, config)?;
-    if !pod.has_container_statuses() {
-        revert_invalid(pod, &containers, &mut sizes, ranges);
-    }
+    let whole = pod.whole(&containers);
+    // Upstream's recorded patches are of pods with a status, whose resources it does not check.
+    let admit = |sizes: &mut [ContainerSize]| {
+        if !pod.has_container_statuses() {
+            revert_refused(&whole, sizes, &namespace.items);
+        }
+    };
+    let mut sizes = sizes(&containers, vpa, &modes, namespace);
+    admit(&mut sizes);
+    let boosts = boosts(
+        &containers,
+        &mut sizes,
+        vpa.object,
+        &modes.cpu,
+        config,
+        admit,
+    )?;
     let mut patch = Patch::default();
     if pod.metadata.annotations.is_none() {
         patch.annotations();
@@ -124,17 +135,35 @@ enum Boost {
     Excluded,
 }
 
+/// The boosts of the containers, which `sizes` gets. A boost that `admit` refuses is none.
 fn boosts(
     containers: &[TargetContainer<'_>],
     sizes: &mut [ContainerSize],
     object: &VerticalPodAutoscaler,
     limit_mode: &LimitMode,
     config: &AdmissionConfig,
+    admit: impl Fn(&mut [ContainerSize]),
 ) -> Result<Vec<Boost>, BoostError> {
-    let pairs = containers.iter().zip(sizes);
-    pairs
-        .map(|(target, size)| boost(target.container, size, object, limit_mode, config))
-        .collect()
+    if !config.gates.cpu_startup_boost {
+        return Ok(containers.iter().map(|_| Boost::None).collect());
+    }
+    let mut boosted = sizes.to_vec();
+    let pairs = containers.iter().zip(&mut boosted);
+    let boosts =
+        pairs.map(|(target, size)| boost(target.container, size, object, limit_mode, config));
+    let mut boosts = boosts.collect::<Result<Vec<_>, _>>()?;
+    let mut admitted = boosted.clone();
+    admit(&mut admitted);
+    let cpu = |size: &ContainerSize| size.requests.get(&ResourceName::Cpu).cloned();
+    for (index, boost) in boosts.iter_mut().enumerate() {
+        if matches!(boost, Boost::Applied(_)) && cpu(&admitted[index]) != cpu(&boosted[index]) {
+            *boost = Boost::None;
+            sizes[index].notes.push(BOOST_REFUSED.to_owned());
+        } else {
+            sizes[index].clone_from(&boosted[index]);
+        }
+    }
+    Ok(boosts)
 }
 
 fn boost(
@@ -144,9 +173,6 @@ fn boost(
     limit_mode: &LimitMode,
     config: &AdmissionConfig,
 ) -> Result<Boost, BoostError> {
-    if !config.gates.cpu_startup_boost {
-        return Ok(Boost::None);
-    }
     let (name, spec) = (&container.name, &object.spec);
     let is_off =
         |policy: &ContainerResourcePolicy| policy.effective_mode() == ContainerScalingMode::Off;
@@ -169,21 +195,6 @@ fn boost(
     Ok(Boost::Applied(startup_boost::annotation(name, original)))
 }
 
-/// Reverts resources for which the API server would refuse the pod: first of single containers,
-/// then of all.
-fn revert_invalid(
-    pod: &Pod<'_>,
-    containers: &[TargetContainer<'_>],
-    sizes: &mut [ContainerSize],
-    ranges: &[&LimitRange],
-) {
-    for (target, size) in containers.iter().zip(sizes.iter_mut()) {
-        validation::revert_above_limits(size, target.effective);
-    }
-    limit_ranger::revert_refused(pod, containers, sizes, ranges);
-    validation::revert_above_pod_resources(pod, containers, sizes);
-}
-
 /// Patches one container, and lists its resources in the annotation.
 fn patch_container(
     patch: &mut Patch,
@@ -201,6 +212,7 @@ fn patch_container(
         limits,
         removed_limits,
         notes,
+        refused: _,
     } = size;
     let before = patch.len();
     updates.begin_container(path);

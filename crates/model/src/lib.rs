@@ -32,7 +32,7 @@ pub use labels::{
     Labels, ParseSelectorError, Requirement, Selector, is_label_name, is_label_value,
 };
 pub use limit_mode::{LimitMode, LimitModes};
-pub use namespace_limits::{Limits, NamespaceLimits};
+pub use namespace_limits::{LimitRangeItem, LimitType, Limits, NamespaceLimits};
 pub use policy_bounds::{Allowed, ControlledValues};
 pub use quantity::{ParseQuantityError, Quantity};
 pub use recommendation::{ContainerRecommendation, Recommendation};

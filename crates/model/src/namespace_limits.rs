@@ -12,6 +12,53 @@ pub struct NamespaceLimits {
     pub containers: Option<Limits>,
     /// Limits on the sum over a pod's containers.
     pub pods: Option<Limits>,
+    /// The items that both are combined from. The API server checks a pod against each of them.
+    pub items: Vec<LimitRangeItem>,
+}
+
+/// Type of the objects that an item limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitType {
+    /// Each container.
+    Container,
+    /// The sum over a pod's containers.
+    Pod,
+}
+
+/// One item of a `LimitRange`. Quantities are by resource name; `None` where the list is absent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LimitRangeItem {
+    /// Type of the limited objects.
+    pub kind: LimitType,
+    /// Minimum request.
+    pub min: Option<ResourceList>,
+    /// Maximum limit.
+    pub max: Option<ResourceList>,
+    /// Default limits of containers without limits.
+    pub default: Option<ResourceList>,
+    /// Default requests of containers without requests.
+    pub default_request: Option<ResourceList>,
+    /// Maximum ratio of limit to request.
+    pub max_limit_request_ratio: Option<ResourceList>,
+}
+
+impl NamespaceLimits {
+    /// The limits of a namespace with these items, in the order of their objects.
+    pub fn of(items: Vec<LimitRangeItem>) -> Self {
+        let merged = |kind: LimitType| {
+            let items = items.iter().filter(|item| item.kind == kind);
+            Limits::merged(items.map(|item| Limits {
+                min: item.min.clone(),
+                max: item.max.clone(),
+                default: item.default.clone(),
+            }))
+        };
+        Self {
+            containers: merged(LimitType::Container),
+            pods: merged(LimitType::Pod),
+            items,
+        }
+    }
 }
 
 /// Limits on containers or pods. An empty list differs from an absent one.

@@ -210,6 +210,13 @@ impl ResourceList {
         }
     }
 
+    /// Removes a resource.
+    pub fn remove(&mut self, name: &ResourceName) {
+        if let Ok(index) = self.position(name) {
+            self.0.remove(index);
+        }
+    }
+
     /// The resources in order of their names.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&ResourceName, &Quantity)> {
         self.0.iter().map(|(name, quantity)| (name, quantity))

@@ -90,6 +90,7 @@ pub(crate) fn deployment(name: &str, replicas: i32) -> Arc<Controller> {
         owner: None,
         replicas: Some(replicas),
         min_ready: std::time::Duration::ZERO,
+        template: view::PodTemplate::default(),
     })
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use json_patch::Patch;
 use model::{Cpu, Memory, Recommendation};
 use placement::Amounts;
+use sizing::Refusal;
 use view::ObjectKey;
 
 use super::disruption_limit::Disruption;
@@ -152,6 +153,13 @@ impl ActionReason {
     pub fn is_urgent(self) -> bool {
         matches!(self, Self::QuickOom | Self::Revert)
     }
+
+    /// Whether the action only takes back what an earlier one did: memory after an OOM kill, and CPU
+    /// after a startup boost. Maintenance windows, frozen recommendations and the webhook's Lease do
+    /// not stop it.
+    pub fn is_relief(self) -> bool {
+        matches!(self, Self::Revert | Self::BoostExpired)
+    }
 }
 
 /// The outcome of an action.
@@ -235,6 +243,8 @@ pub enum SkipReason {
     /// A container was OOM killed with the recommended memory. No act can help before the target
     /// changes.
     OomKilledAtTarget,
+    /// The API server would refuse the recommended size, so that the webhook leaves the present one.
+    Refused(Refusal),
     /// The annotation `plimsoll.dev/replacement` is invalid, or asks for a rolling update of pods
     /// that no Deployment controls.
     InvalidReplacement,
@@ -242,7 +252,7 @@ pub enum SkipReason {
 
 impl SkipReason {
     /// All reasons.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 25] = [
         Self::TooFewReplicas,
         Self::EvictionTolerance,
         Self::DisruptionBudget,
@@ -263,6 +273,10 @@ impl SkipReason {
         Self::RollingUpdateIneffective,
         Self::ContainerStopped,
         Self::OomKilledAtTarget,
+        Self::Refused(Refusal::ContainerLimit),
+        Self::Refused(Refusal::LimitRange),
+        Self::Refused(Refusal::LimitRangeOfPod),
+        Self::Refused(Refusal::PodResources),
         Self::InvalidReplacement,
     ];
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use sizing::Refusal;
 use view::ObjectKey;
 
 use super::action::{Action, ActionReason, SkipReason};
@@ -303,6 +304,22 @@ fn skip_sentence(reason: SkipReason) -> (&'static str, &'static str) {
         SkipReason::OomKilledAtTarget => (
             reasons::OOM_KILLED_AT_TARGET,
             "OOM killed with the recommended memory: is maxAllowed or the quota too low?",
+        ),
+        SkipReason::Refused(Refusal::ContainerLimit) => (
+            reasons::LIMIT_TOO_LOW,
+            "the webhook leaves the request, since the container's limit stays below the recommendation",
+        ),
+        SkipReason::Refused(Refusal::LimitRange) => (
+            reasons::LIMIT_RANGE,
+            "the webhook leaves the request, since a LimitRange would refuse the container",
+        ),
+        SkipReason::Refused(Refusal::LimitRangeOfPod) => (
+            reasons::LIMIT_RANGE,
+            "the webhook leaves the requests, since a LimitRange would refuse the pod",
+        ),
+        SkipReason::Refused(Refusal::PodResources) => (
+            reasons::POD_RESOURCES,
+            "the webhook leaves the requests, since the containers may not have more than the pod",
         ),
         SkipReason::InvalidReplacement => (
             reasons::INVALID_REPLACEMENT,

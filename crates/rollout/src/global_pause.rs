@@ -40,6 +40,11 @@ impl PauseReason {
             Self::ViewStale => "view_stale",
         }
     }
+
+    /// Whether acts of relief go on, see [`super::ActionReason::is_relief`]. They need no webhook.
+    pub fn allows_relief(self) -> bool {
+        self == Self::WebhookLeaseExpired
+    }
 }
 
 /// The last renewal of the webhook's Lease. The Lease expires by both clocks: it is compared with

@@ -100,6 +100,7 @@ pub use rolling_update::{
 };
 pub use settings::{PreemptionMode, RebalancingSettings, Settings};
 pub use size_change::{BoundViolation, SizeChange};
+pub use sizing::Refusal;
 pub use state::RolloutState;
 pub use vpa_pause::{PausedVpa, VpaPauseReason};
 

@@ -51,7 +51,7 @@ pub(super) fn pass(
         .settling
         .observe(view, &changes, settings.settling_time, now);
     state.forget_vpas(&changes.vpas);
-    if snapshot.pause.is_some() {
+    if snapshot.pause.is_some_and(|pause| !pause.allows_relief()) {
         return Plan::default();
     }
     state.rebalancing.begin_pass(now);
@@ -135,7 +135,8 @@ fn decide_marked(
         .filter_map(|(_, _, decision)| decision.as_ref())
         .flat_map(VpaDecision::actions);
     let mut taken: BTreeSet<String> = actions.map(|action| action.pod_uid.clone()).collect();
-    if settings.preemption != PreemptionMode::Off {
+    let moves = snapshot.pause.is_none();
+    if moves && settings.preemption != PreemptionMode::Off {
         plan_preemptions(
             &mut builder,
             &mut taken,
@@ -145,7 +146,9 @@ fn decide_marked(
             now,
         );
     }
-    if let (Some(rebalancing), Some(load)) = (&settings.rebalancing, snapshot.node_load) {
+    if let (true, Some(rebalancing), Some(load)) =
+        (moves, &settings.rebalancing, snapshot.node_load)
+    {
         plan_moves(&mut builder, &taken, context, rebalancing, load);
     }
     let PlanBuilder {

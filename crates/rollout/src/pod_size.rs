@@ -1,11 +1,21 @@
-//! The sizes of one pod: its VPA object's recommendation, capped for the pod.
+//! The sizes of one pod: its VPA object's recommendation, capped for the pod, and what the webhook
+//! makes of the pod's replacement.
 //!
-//! The formulas are in `sizing`. Here they get the pod, the policy and the namespace's limits.
+//! The formulas are in `sizing`, and the same as the webhook's. Here they get the pod, the template of
+//! its controller, the policy and the namespace's limits.
 
 use api::vpa::VerticalPodAutoscalerSpec;
-use model::{ContainerRecommendation, LimitModes, NamespaceLimits, Recommendation, ResourceList};
-use sizing::{ContainerSize, PodContainer, Target, cap_for_pod, pod_sizes};
-use view::{ContainerSpec, Running};
+use model::{
+    ContainerRecommendation, LimitMode, LimitModes, NamespaceLimits, Recommendation, ResourceList,
+    ResourceName,
+};
+use sizing::{
+    ContainerRole, ContainerSize, PodContainer, Target, WholeContainer, WholePod, Written,
+    cap_for_pod, pod_sizes, revert_refused,
+};
+use view::{ContainerSpec, PodTemplate, Running};
+
+use super::observed_containers::ObservedContainers;
 
 static NOTHING: ResourceList = ResourceList::new();
 
@@ -37,38 +47,202 @@ pub(super) fn container_recommendation<'a>(
         .find(|container| container.container_name == name)
 }
 
-/// The recommendation, capped for the pod.
-pub(super) fn pod_recommendation(
-    recommendation: &Recommendation,
-    running: &Running,
-    spec: &VerticalPodAutoscalerSpec,
-    limit_modes: &LimitModes,
-    namespace: &NamespaceLimits,
-    native_sidecars: bool,
-) -> Recommendation {
-    let sized = sized_containers(running, native_sidecars);
-    let containers = containers(sized, spec, limit_modes);
-    cap_for_pod(recommendation, &containers, namespace).recommendation
+/// A pod, and what decides on its size besides the recommendation.
+#[derive(Clone, Copy)]
+pub(super) struct PodToSize<'a> {
+    pub(super) running: &'a Running,
+    /// The template of its controller, if it is known.
+    pub(super) template: Option<&'a PodTemplate>,
+    pub(super) spec: &'a VerticalPodAutoscalerSpec,
+    pub(super) limit_modes: &'a LimitModes,
+    pub(super) namespace: &'a NamespaceLimits,
+    pub(super) native_sidecars: bool,
 }
 
-/// The size of each sized container, in the order of [`sized_containers`]; empty without a
-/// recommendation.
-pub(super) fn sizes(
-    recommendation: Option<&Recommendation>,
-    running: &Running,
-    spec: &VerticalPodAutoscalerSpec,
-    limit_modes: &LimitModes,
-    namespace: &NamespaceLimits,
-    native_sidecars: bool,
-) -> Vec<ContainerSize> {
-    let sized = sized_containers(running, native_sidecars);
-    match recommendation {
-        Some(recommendation) => pod_sizes(
-            &Target::all(recommendation),
-            &containers(sized, spec, limit_modes),
-            namespace,
-        ),
-        None => sized.map(|_| ContainerSize::default()).collect(),
+impl PodToSize<'_> {
+    /// The recommendation, capped for the pod as it is.
+    pub(super) fn capped(&self, recommendation: &Recommendation) -> Recommendation {
+        let sized = sized_containers(self.running, self.native_sidecars);
+        let resources = sized.map(|container| {
+            let [requests, limits] = [requests(container), limits(container)];
+            (
+                container,
+                requests.unwrap_or(&NOTHING),
+                limits.unwrap_or(&NOTHING),
+            )
+        });
+        let containers = self.containers(resources);
+        let mut capped = cap_for_pod(recommendation, &containers, self.namespace).recommendation;
+        // A limit on the whole pod scales each of the three by a factor of its own.
+        for container in &mut capped.containers {
+            let ContainerRecommendation {
+                target,
+                lower_bound,
+                upper_bound,
+                ..
+            } = container;
+            for (name, target) in target.iter() {
+                if lower_bound.get(name).is_some_and(|bound| bound > target) {
+                    lower_bound.insert(name.clone(), target.clone());
+                }
+                if upper_bound.get(name).is_some_and(|bound| bound < target) {
+                    upper_bound.insert(name.clone(), target.clone());
+                }
+            }
+        }
+        capped
+    }
+
+    /// The size of each sized container, in the order of [`sized_containers`], as the webhook leaves it
+    /// in the pod's replacement. What it leaves is as it is written.
+    pub(super) fn admitted(&self, recommendation: &Recommendation) -> Vec<ContainerSize> {
+        let written = self.written();
+        let mut sizes = self.unchecked(&written, recommendation);
+        revert_refused(&self.whole(&written), &mut sizes, &self.namespace.items);
+        for (size, [requests, limits]) in sizes.iter_mut().zip(&written) {
+            for (resource, _) in &size.refused {
+                add_missing(&mut size.requests, requests, resource);
+            }
+            let sized: Vec<_> = size.requests.iter().map(|(name, _)| name.clone()).collect();
+            for resource in sized
+                .iter()
+                .filter(|name| !size.removed_limits.contains(name))
+            {
+                add_missing(&mut size.limits, limits, resource);
+            }
+        }
+        sizes
+    }
+
+    /// The same with what the API server would refuse.
+    pub(super) fn unchecked(
+        &self,
+        written: &[[ResourceList; 2]],
+        recommendation: &Recommendation,
+    ) -> Vec<ContainerSize> {
+        let sized = sized_containers(self.running, self.native_sidecars).zip(written);
+        let containers = self
+            .containers(sized.map(|(container, [requests, limits])| (container, requests, limits)));
+        pod_sizes(&Target::all(recommendation), &containers, self.namespace)
+    }
+
+    /// Whether a replacement with these sizes would have other requests than the pod, for a resource
+    /// with a recommendation.
+    pub(super) fn differs_from(
+        &self,
+        sizes: &[ContainerSize],
+        recommendation: &Recommendation,
+    ) -> bool {
+        let observed = ObservedContainers::of(self.running);
+        let sized = sized_containers(self.running, self.native_sidecars);
+        let written = self.written();
+        sized
+            .zip(sizes)
+            .zip(&written)
+            .any(|((container, size), [written, _])| {
+                observed.includes(&container.name)
+                    && container_recommendation(recommendation, &container.name).is_some_and(|of| {
+                        of.target.iter().any(|(name, _)| {
+                            let new = size.requests.get(name).or_else(|| written.get(name));
+                            new != requests(container).and_then(|requests| requests.get(name))
+                        })
+                    })
+            })
+    }
+
+    /// Requests and limits of the replacement's containers before the webhook sizes them, in the order
+    /// of [`sized_containers`]. A container that the template lacks, or to which another webhook has
+    /// added limits, counts as it is.
+    pub(super) fn written(&self) -> Vec<[ResourceList; 2]> {
+        let written = |container: &ContainerSpec| {
+            let as_it_is =
+                [requests(container), limits(container)].map(|list| list.unwrap_or(&NOTHING));
+            let items = &self.namespace.items;
+            let of_template = self
+                .template
+                .and_then(|template| template.resources_of(&container.name, items))
+                .map(<[ResourceList; 2]>::from);
+            let has_its_limits = |[_, of_template]: &[ResourceList; 2]| {
+                let mut limits = as_it_is[1].iter();
+                limits.all(|(name, _)| {
+                    of_template.get(name).is_some()
+                        || *self.limit_modes.of(name) != LimitMode::Proportional
+                })
+            };
+            of_template
+                .filter(has_its_limits)
+                .unwrap_or_else(|| as_it_is.map(ResourceList::clone))
+        };
+        sized_containers(self.running, self.native_sidecars)
+            .map(written)
+            .collect()
+    }
+
+    /// All containers of the replacement.
+    fn whole<'w>(&'w self, written: &'w [[ResourceList; 2]]) -> WholePod<'w> {
+        let main = self
+            .running
+            .containers
+            .iter()
+            .map(|container| (ContainerRole::Main, container));
+        let init = self.running.init_containers.iter().map(|container| {
+            let role = if container.is_sidecar {
+                ContainerRole::Sidecar
+            } else {
+                ContainerRole::Init
+            };
+            (role, container)
+        });
+        let mut sized = 0..written.len();
+        let containers = main.chain(init).map(|(role, container)| {
+            let is_sized = match role {
+                ContainerRole::Main => true,
+                ContainerRole::Sidecar => self.native_sidecars,
+                ContainerRole::Init => false,
+            };
+            let size = if is_sized { sized.next() } else { None };
+            let written = match size {
+                Some(index) => Written {
+                    requests: Some(&written[index][0]),
+                    limits: Some(&written[index][1]),
+                },
+                None => Written {
+                    requests: requests(container),
+                    limits: limits(container),
+                },
+            };
+            WholeContainer {
+                role,
+                written,
+                size,
+            }
+        });
+        WholePod {
+            containers: containers.collect(),
+            resources: self
+                .running
+                .resources
+                .as_ref()
+                .map(|[requests, limits]| Written {
+                    requests: requests.as_ref(),
+                    limits: limits.as_ref(),
+                }),
+        }
+    }
+
+    fn containers<'c>(
+        &'c self,
+        sized: impl Iterator<Item = (&'c ContainerSpec, &'c ResourceList, &'c ResourceList)>,
+    ) -> Vec<PodContainer<'c>> {
+        sized
+            .map(|(container, requests, limits)| PodContainer {
+                name: &container.name,
+                requests,
+                limits,
+                allowed: self.spec.allowed(&container.name),
+                limit_modes: self.limit_modes,
+            })
+            .collect()
     }
 }
 
@@ -98,17 +272,11 @@ pub(super) fn container_paths(running: &Running) -> impl Iterator<Item = (&'stat
         .chain(sidecars)
 }
 
-fn containers<'a>(
-    sized: impl Iterator<Item = &'a ContainerSpec>,
-    spec: &'a VerticalPodAutoscalerSpec,
-    limit_modes: &'a LimitModes,
-) -> Vec<PodContainer<'a>> {
-    let container = |container: &'a ContainerSpec| PodContainer {
-        name: &container.name,
-        requests: requests(container).unwrap_or(&NOTHING),
-        limits: limits(container).unwrap_or(&NOTHING),
-        allowed: spec.allowed(&container.name),
-        limit_modes,
-    };
-    sized.map(container).collect()
+fn add_missing(list: &mut ResourceList, written: &ResourceList, resource: &ResourceName) {
+    if let Some(quantity) = written
+        .get(resource)
+        .filter(|_| list.get(resource).is_none())
+    {
+        list.insert(resource.clone(), quantity.clone());
+    }
 }

@@ -46,12 +46,7 @@ pub(super) fn desired_sizes(
             if !startup_boost::is_expired(running, spec, &container.name, now) {
                 return None;
             }
-            let is_empty = size.requests.is_empty() && size.limits.is_empty();
-            return if is_empty {
-                startup_boost::original(running, &container.name)
-            } else {
-                Some(size)
-            };
+            return with_original_cpu(size, startup_boost::original(running, &container.name));
         }
         (!is_off).then_some(size)
     };
@@ -59,6 +54,31 @@ pub(super) fn desired_sizes(
         .zip(sizes)
         .map(desired)
         .collect()
+}
+
+/// The size after a boost. CPU without a recommendation goes back to what it was.
+fn with_original_cpu(
+    mut size: ContainerSize,
+    original: Option<ContainerSize>,
+) -> Option<ContainerSize> {
+    let is_empty = size.requests.is_empty() && size.limits.is_empty();
+    let Some(original) = original else {
+        return (!is_empty).then_some(size);
+    };
+    if is_empty {
+        return Some(original);
+    }
+    if size.requests.get(&ResourceName::Cpu).is_none() {
+        for (list, before) in [
+            (&mut size.requests, &original.requests),
+            (&mut size.limits, &original.limits),
+        ] {
+            if let Some(cpu) = before.get(&ResourceName::Cpu) {
+                list.insert(ResourceName::Cpu, cpu.clone());
+            }
+        }
+    }
+    Some(size)
 }
 
 /// The JSON patch of the subresource `resize`.

@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use api::vpa::VerticalPodAutoscaler;
 use jiff::Timestamp;
-use model::{NamespaceLimits, Recommendation};
+use model::{LimitModes, NamespaceLimits, Recommendation};
 use serde_json::Value;
 use view::{LimitRange, Pod, Running, View};
 
 use crate::clock::ClockReading;
+use crate::pod_size::PodToSize;
 
 /// The recordings have no target.
 fn vpa(mut object: Value) -> VerticalPodAutoscaler {
@@ -48,6 +49,22 @@ fn limits(ranges: Option<Vec<Value>>) -> NamespaceLimits {
             .apply(Arc::new(LimitRange::from_k8s(range)));
     }
     view.namespace_limits("default")
+}
+
+/// A pod as upstream sizes it: by its present resources.
+fn to_size<'a>(
+    running: &'a Running,
+    vpa: &'a VerticalPodAutoscaler,
+    namespace: &'a NamespaceLimits,
+) -> PodToSize<'a> {
+    PodToSize {
+        running,
+        template: None,
+        spec: &vpa.spec,
+        limit_modes: LimitModes::PROPORTIONAL,
+        namespace,
+        native_sidecars: false,
+    }
 }
 
 fn at(wall: Timestamp) -> ClockReading {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use api::limit_mode::limit_modes;
 use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerSpec};
 use model::{LimitModes, NamespaceLimits, Recommendation};
-use view::{Running, Vpa};
+use view::Vpa;
 
 use super::action::{Action, ActionKind, ActionReason, Skip, SkipReason};
 use super::application::AllowedUpdates;
@@ -24,6 +24,7 @@ use super::disruption_limit::{Disruption, Group, PodAvailability};
 use super::index::VpaPods;
 use super::oom_kill::{self, QuickOomKill};
 use super::plan_builder::PlanBuilder;
+use super::pod_size::PodToSize;
 use super::priority::Priority;
 use super::recent_pods::recent_pods;
 use super::resize_status::ResizeStatus;
@@ -33,8 +34,8 @@ use super::size_change::SizeChange;
 use super::state::RolloutState;
 use super::vpa_input::VpaInput;
 use super::vpa_pause::{PausedVpa, VpaPauseReason};
-use super::vpa_pods::{Member, MemberGroups, members};
-use super::{PodCounts, Snapshot, pod_size, startup_boost};
+use super::vpa_pods::{Member, MemberGroups, controller_of, members};
+use super::{PodCounts, Snapshot, startup_boost};
 
 /// Added to a time that must be exceeded, not only reached.
 const EPSILON: Duration = Duration::from_millis(1);
@@ -65,6 +66,8 @@ pub(super) struct VpaPass<'a> {
     /// Whether no VPA object controls the pods. Then they may only be moved.
     is_unmanaged: bool,
     replacement: Replacement,
+    /// Whether a pause of the VPA object or of all allows nothing but relief.
+    relief_only: bool,
     /// Whether this pass has planned a rolling update.
     has_rolled: bool,
     /// Empty without a recommendation, see `has_recommendation`.
@@ -121,51 +124,50 @@ impl<'a> VpaPass<'a> {
         if let Ok(Some(due)) | Err(VpaPauseReason::OutsideWindow { opens_in: due }) = pause {
             builder.wake_within(due);
         }
-        if let Err(reason) = pause {
-            if !is_unmanaged {
-                builder.plan.paused.push(Arc::new(PausedVpa {
-                    vpa: vpa.key.clone(),
-                    reason,
-                }));
-            }
-        } else {
-            let recommendation = recommendation_of(context.snapshot, vpa);
-            let has_recommendation = recommendation.is_some();
-            let recommendation = recommendation.unwrap_or_default();
-            let replacement = Replacement::of(vpa, mode, context.settings);
-            let MemberGroups {
-                groups,
-                members,
-                changes_in,
-            } = of(context, input, mode, replacement);
-            if let Some(due) = changes_in {
-                builder.wake_within(due);
-            }
-            let limits = context.snapshot.view.namespace_limits(&vpa.key.namespace);
-            let settles_in = context.state.settling.time_left(&vpa.key, context.now);
-            let mut pass = Self {
-                context,
-                vpa,
-                spec,
-                mode,
-                is_unmanaged,
-                replacement,
-                has_rolled: false,
-                recommendation,
-                has_recommendation,
-                limits,
-                limit_modes: limit_modes(&vpa.object).unwrap_or_default(),
-                settles_in,
-                groups,
-                recheck_in: Cell::new(None),
-            };
-            pass.plan_actions(&members, &mut counts, builder);
-            if let Some(due) = pass.recheck_in.get() {
-                builder.wake_within(due);
-            }
-            if context.evicts_for_others() {
-                pass.record_preemption_candidates(&members, builder);
-            }
+        let relief_only = context.snapshot.pause.is_some() || pause.is_err();
+        if let (Err(reason), false) = (pause, is_unmanaged) {
+            builder.plan.paused.push(Arc::new(PausedVpa {
+                vpa: vpa.key.clone(),
+                reason,
+            }));
+        }
+        let recommendation = recommendation_of(context.snapshot, vpa);
+        let has_recommendation = recommendation.is_some();
+        let recommendation = recommendation.unwrap_or_default();
+        let replacement = Replacement::of(vpa, mode, context.settings);
+        let MemberGroups {
+            groups,
+            members,
+            changes_in,
+        } = of(context, input, mode, replacement);
+        if let Some(due) = changes_in {
+            builder.wake_within(due);
+        }
+        let limits = context.snapshot.view.namespace_limits(&vpa.key.namespace);
+        let settles_in = context.state.settling.time_left(&vpa.key, context.now);
+        let mut pass = Self {
+            context,
+            vpa,
+            spec,
+            mode,
+            is_unmanaged,
+            replacement,
+            relief_only,
+            has_rolled: false,
+            recommendation,
+            has_recommendation,
+            limits,
+            limit_modes: limit_modes(&vpa.object).unwrap_or_default(),
+            settles_in,
+            groups,
+            recheck_in: Cell::new(None),
+        };
+        pass.plan_actions(&members, &mut counts, builder);
+        if let Some(due) = pass.recheck_in.get() {
+            builder.wake_within(due);
+        }
+        if context.evicts_for_others() && !relief_only {
+            pass.record_preemption_candidates(&members, builder);
         }
         if !is_unmanaged {
             builder.plan.pod_counts.push(Arc::new(counts));
@@ -196,6 +198,13 @@ impl<'a> VpaPass<'a> {
         match self.mode {
             _ if !self.has_recommendation => {}
             EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial => {}
+            EffectiveUpdateMode::InPlace if !self.context.settings.in_place => {}
+            EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate
+                if self.relief_only =>
+            {
+                self.revert_oom_killed(others, builder);
+            }
+            EffectiveUpdateMode::Recreate if self.relief_only => {}
             EffectiveUpdateMode::Recreate => {
                 let others = self.follow_refuted(others, builder);
                 let evicts = self.replacement == Replacement::Eviction;
@@ -213,7 +222,6 @@ impl<'a> VpaPass<'a> {
                     self.record(&candidate, outcome, builder);
                 }
             }
-            EffectiveUpdateMode::InPlace if !self.context.settings.in_place => {}
             EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate => {
                 let others = self.revert_oom_killed(others, builder);
                 let others = self.follow_refuted(others, builder);
@@ -268,16 +276,22 @@ impl<'a> VpaPass<'a> {
     }
 
     /// The recommendation, capped for the pod by its policy, limits and limit ranges.
-    fn pod_recommendation(&self, running: &Running) -> Recommendation {
-        let native_sidecars = self.context.settings.native_sidecars;
-        pod_size::pod_recommendation(
-            &self.recommendation,
-            running,
-            self.spec,
-            &self.limit_modes,
-            &self.limits,
-            native_sidecars,
-        )
+    fn pod_recommendation(&self, member: &Member) -> Recommendation {
+        self.to_size(member, &self.limit_modes)
+            .capped(&self.recommendation)
+    }
+
+    /// A pod, and what decides on its size besides the recommendation.
+    fn to_size<'p>(&'p self, member: &Member<'p>, limit_modes: &'p LimitModes) -> PodToSize<'p> {
+        let controller = controller_of(self.context.snapshot.view, member.pod);
+        PodToSize {
+            running: member.running,
+            template: controller.map(|controller| &controller.template),
+            spec: self.spec,
+            limit_modes,
+            namespace: &self.limits,
+            native_sidecars: self.context.settings.native_sidecars,
+        }
     }
 
     /// Whether the pod has a CPU startup boost. Until it is over, the pod is not sized.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use view::{ObjectName, Phase, Pod, Running, View, WellKnown};
+use view::{Controller, ObjectName, Phase, Pod, Running, View, WellKnown};
 
 use super::clock::ClockReading;
 use super::disruption_limit::{
@@ -142,16 +142,21 @@ fn min_ready_left(
     running: &Running,
     now: ClockReading,
 ) -> Option<Duration> {
+    let left = controller_of(view, pod)?
+        .min_ready
+        .checked_sub(now.since(running.ready_since?))?;
+    Some(left).filter(|left| !left.is_zero())
+}
+
+/// The direct controller of a pod, if it is of a well-known kind.
+pub(super) fn controller_of<'a>(view: &'a View, pod: &Pod) -> Option<&'a Controller> {
     let owner = pod.owner.as_ref()?;
     let name = ObjectName {
         namespace: &pod.key.namespace,
         name: &owner.name,
     };
     let controller = view.controller(WellKnown::of_kind(&owner.kind)?, &name)?;
-    let left = controller
-        .min_ready
-        .checked_sub(now.since(running.ready_since?))?;
-    Some(left).filter(|left| !left.is_zero())
+    Some(controller)
 }
 
 /// The availability of a pod. A pod with a container that restarts, or is about to by a resize, is

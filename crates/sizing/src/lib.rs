@@ -84,8 +84,9 @@ pub use instant::Instant;
 pub use integer_cpu::integer_cpu_containers;
 pub use method_history::{MethodHistory, MethodHistoryError, Observation, StoredMethodHistory};
 pub use pod_size::{
-    CappedRecommendation, ContainerSize, PodContainer, ProportionalLimits, Target, cap_for_pod,
-    limit_for, limits_of_target, limits_text, pod_sizes, proportional_limits,
+    CappedRecommendation, ContainerRole, ContainerSize, PodContainer, ProportionalLimits, Refusal,
+    Target, WholeContainer, WholePod, Written, cap_for_pod, limit_for, limits_of_target,
+    limits_text, pod_sizes, proportional_limits, revert_refused,
 };
 pub use policy_limits::{cap, cap_container};
 pub use published::Publishing;

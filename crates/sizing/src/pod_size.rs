@@ -9,6 +9,8 @@ mod container_limits;
 mod limit_mode;
 mod pod_total;
 mod proportion;
+mod refusals;
+mod whole_pod;
 
 use std::collections::BTreeMap;
 
@@ -19,6 +21,8 @@ use model::{
 
 pub use limit_mode::{limit_for, limits_of_target, limits_text};
 pub use proportion::{ProportionalLimits, proportional_limits};
+pub use refusals::{Refusal, revert_refused};
+pub use whole_pod::{ContainerRole, WholeContainer, WholePod, Written};
 
 /// Current state of a pod's container.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +80,8 @@ pub struct ContainerSize {
     pub removed_limits: Vec<ResourceName>,
     /// Reasons for the changes.
     pub notes: Vec<String>,
+    /// Resources that stay unchanged although another size is recommended.
+    pub refused: Vec<(ResourceName, Refusal)>,
 }
 
 /// Caps a recommendation for one pod: first by the namespace's limits on pods, then by those on
@@ -177,5 +183,6 @@ fn size(
         limits: new.limits,
         removed_limits: new.removed,
         notes,
+        refused: Vec::new(),
     }
 }

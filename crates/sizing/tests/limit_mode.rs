@@ -94,11 +94,11 @@ fn requests_only_wins() {
 fn a_mode_gives_way_to_limit_ranges() {
     let containers = |max: &str, default: &str| NamespaceLimits {
         containers: Some(limits(max, default)),
-        pods: None,
+        ..NamespaceLimits::default()
     };
     let pods = |max: &str| NamespaceLimits {
-        containers: None,
         pods: Some(limits(max, "")),
+        ..NamespaceLimits::default()
     };
     check(
         "none",
@@ -156,9 +156,9 @@ proptest! {
         let max = max.map(|max| ResourceList::from_iter([(ResourceName::Memory, Quantity::from_bytes(max))]));
         let range = Limits { min: None, max, default: Some(default) };
         let namespace = if of_pods {
-            NamespaceLimits { containers: None, pods: Some(range) }
+            NamespaceLimits { pods: Some(range), ..NamespaceLimits::default() }
         } else {
-            NamespaceLimits { containers: Some(range), pods: None }
+            NamespaceLimits { containers: Some(range), ..NamespaceLimits::default() }
         };
         let modes = modes(mode);
         let container = PodContainer {

@@ -35,8 +35,8 @@ fn total(min: Option<&str>, max: Option<&str>) -> NamespaceLimits {
         default: None,
     };
     NamespaceLimits {
-        containers: None,
         pods: Some(pods),
+        ..NamespaceLimits::default()
     }
 }
 
@@ -138,7 +138,7 @@ proptest! {
             ..ContainerRecommendation::default()
         });
         let recommendation = Recommendation { containers: containers.collect() };
-        let limits = NamespaceLimits { containers: limits.0, pods: limits.1 };
+        let limits = NamespaceLimits { containers: limits.0, pods: limits.1, ..NamespaceLimits::default() };
         let names = ["a", "b", "c", "d"];
         let pod: Vec<_> = names.into_iter().zip(&resources).map(|(name, (requests, limits, min, max, both))| {
             let values = if *both { ControlledValues::RequestsAndLimits } else { ControlledValues::RequestsOnly };

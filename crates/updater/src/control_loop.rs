@@ -3,8 +3,8 @@
 //!
 //! A pass decides about the VPA objects that a change concerns, and once in each interval about all
 //! of them. Its actions replace those that wait, so an action may miss the changes of at most one
-//! pause. Waiting actions are dropped at once when the stop switch is made, when a watch fails, and
-//! when the webhook's Lease expires. An action that was sent counts from then on, until the view
+//! pause. Waiting actions are dropped at once when the stop switch is made, when a watch fails, and,
+//! but for relief, when the webhook's Lease expires. An action that was sent counts from then on, until the view
 //! shows its effect.
 
 mod executor;
@@ -192,7 +192,7 @@ impl ControlLoop {
     fn start_actions(&mut self) {
         let now = Instant::now();
         if self.webhook_alive_until.is_some_and(|until| until <= now) {
-            self.executor.clear();
+            self.executor.keep_relief();
         }
         for action in self.executor.admit(now) {
             self.start(action);

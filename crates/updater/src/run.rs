@@ -171,6 +171,7 @@ fn watch_workloads(manager: &Manager, scope: &Scope, missing_rights: &MissingRig
         .counting(missing_rights)
         .with_placements()
         .live_pods()
+        .with_templates()
         .controllers()
         .vpas()
         .scales()

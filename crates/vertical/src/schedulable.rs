@@ -18,11 +18,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use api::vpa::{NodeGroup, RecommendedPodResources, VerticalPodAutoscaler};
-use model::{NodeConstraints, Recommendation, ResourceList, Selector};
+use model::{LimitType, NodeConstraints, Recommendation, ResourceList, Selector};
 use sizing::{
     CandidateNodes, Ceiling, Fit, FitInput, LimitScope, NodeHeadrooms, limit_range_ceilings,
 };
-use view::{LimitRange, LimitType, ObjectKey, Pod, Resources, View, Vpa, WellKnown};
+use view::{LimitRange, ObjectKey, Pod, Resources, View, Vpa, WellKnown};
 
 use crate::resource_policy::container_policies;
 

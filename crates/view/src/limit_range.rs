@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
-use model::{Limits, NamespaceLimits, ResourceList, ResourceName};
+use model::{LimitRangeItem, LimitType, ResourceList, ResourceName};
 
 use crate::table::{Entry, ObjectKey};
 
@@ -17,32 +17,6 @@ pub struct LimitRange {
     pub items: Vec<LimitRangeItem>,
 }
 
-/// Type of an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LimitType {
-    /// Each container.
-    Container,
-    /// The sum over a pod's containers.
-    Pod,
-}
-
-/// One item. Quantities are by resource name; `None` where the list is absent.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LimitRangeItem {
-    /// Type of the limited objects.
-    pub kind: LimitType,
-    /// Minimum request.
-    pub min: Option<ResourceList>,
-    /// Maximum limit.
-    pub max: Option<ResourceList>,
-    /// Default limits of containers without limits.
-    pub default: Option<ResourceList>,
-    /// Default requests of containers without requests.
-    pub default_request: Option<ResourceList>,
-    /// Maximum ratio of limit to request.
-    pub max_limit_request_ratio: Option<ResourceList>,
-}
-
 impl LimitRange {
     /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: v1::LimitRange) -> Self {
@@ -50,49 +24,25 @@ impl LimitRange {
         let items = object.spec.map(|spec| spec.limits).unwrap_or_default();
         Self {
             key,
-            items: items
-                .into_iter()
-                .filter_map(LimitRangeItem::from_k8s)
-                .collect(),
-        }
-    }
-
-    /// Merges the `LimitRange`s of one namespace.
-    pub fn together(ranges: &[&Self]) -> NamespaceLimits {
-        let of = |kind: LimitType| {
-            let items = ranges
-                .iter()
-                .flat_map(|range| &range.items)
-                .filter(|item| item.kind == kind);
-            Limits::merged(items.map(|item| Limits {
-                min: item.min.clone(),
-                max: item.max.clone(),
-                default: item.default.clone(),
-            }))
-        };
-        NamespaceLimits {
-            containers: of(LimitType::Container),
-            pods: of(LimitType::Pod),
+            items: items.into_iter().filter_map(limit_range_item).collect(),
         }
     }
 }
 
-impl LimitRangeItem {
-    fn from_k8s(item: v1::LimitRangeItem) -> Option<Self> {
-        let kind = match item.type_.as_str() {
-            "Container" => LimitType::Container,
-            "Pod" => LimitType::Pod,
-            _ => return None,
-        };
-        Some(Self {
-            kind,
-            min: item.min.map(quantities),
-            max: item.max.map(quantities),
-            default: item.default.map(quantities),
-            default_request: item.default_request.map(quantities),
-            max_limit_request_ratio: item.max_limit_request_ratio.map(quantities),
-        })
-    }
+fn limit_range_item(item: v1::LimitRangeItem) -> Option<LimitRangeItem> {
+    let kind = match item.type_.as_str() {
+        "Container" => LimitType::Container,
+        "Pod" => LimitType::Pod,
+        _ => return None,
+    };
+    Some(LimitRangeItem {
+        kind,
+        min: item.min.map(quantities),
+        max: item.max.map(quantities),
+        default: item.default.map(quantities),
+        default_request: item.default_request.map(quantities),
+        max_limit_request_ratio: item.max_limit_request_ratio.map(quantities),
+    })
 }
 
 pub(crate) fn quantities(list: BTreeMap<String, Text>) -> ResourceList {

@@ -39,6 +39,8 @@ pub struct Running {
     pub containers: Vec<ContainerSpec>,
     /// Init containers of the specification.
     pub init_containers: Vec<ContainerSpec>,
+    /// Requests and limits of the pod as a whole; `None` where the field is absent.
+    pub resources: Option<[Option<ResourceList>; 2]>,
 }
 
 /// A resize condition of a pod.
@@ -140,6 +142,12 @@ impl Running {
                 .iter()
                 .map(|container| ContainerSpec::from_k8s(container, init_statuses))
                 .collect(),
+            resources: spec
+                .and_then(|spec| spec.resources.as_ref())
+                .map(|resources| {
+                    [&resources.requests, &resources.limits]
+                        .map(|list| list.clone().map(quantities))
+                }),
         }
     }
 }

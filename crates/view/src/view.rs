@@ -247,23 +247,14 @@ impl View {
         self.hpa_targets.by_workload(workload.of_any_version())
     }
 
-    /// The `LimitRange`s of one namespace.
-    pub fn limit_ranges_in(&self, namespace: &str) -> Vec<&LimitRange> {
-        if self.limit_ranges.is_empty() {
-            return Vec::new();
-        }
-        let ranges = self
-            .limit_ranges
-            .starting_at(ObjectKey::new(namespace, ""))
-            .map(Arc::as_ref);
-        ranges
-            .take_while(|range| range.key.namespace == namespace)
-            .collect()
-    }
-
-    /// The merged bounds of all `LimitRange`s of one namespace.
+    /// The limits of all `LimitRange`s of one namespace, in the order of their names.
     pub fn namespace_limits(&self, namespace: &str) -> NamespaceLimits {
-        LimitRange::together(&self.limit_ranges_in(namespace))
+        if self.limit_ranges.is_empty() {
+            return NamespaceLimits::default();
+        }
+        let ranges = self.limit_ranges.starting_at(ObjectKey::new(namespace, ""));
+        let ranges = ranges.take_while(|range| range.key.namespace == namespace);
+        NamespaceLimits::of(ranges.flat_map(|range| range.items.clone()).collect())
     }
 
     /// Whether every watched list was read at least once. Decide nothing before.

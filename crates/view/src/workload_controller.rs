@@ -9,11 +9,12 @@ use std::time::Duration;
 pub use api::WellKnown;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job, JobSpec};
-use k8s_openapi::api::core::v1::ReplicationController;
+use k8s_openapi::api::core::v1::{self, ReplicationController};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use model::{Labels, ParseSelectorError, Selector};
 
 use crate::owner::Owner;
+use crate::pod_template::PodTemplate;
 use crate::table::{Entry, ObjectKey};
 
 /// A workload controller.
@@ -31,6 +32,9 @@ pub struct Controller {
     pub replicas: Option<i32>,
     /// Time for which a pod must be ready before it counts as available.
     pub min_ready: Duration,
+    /// Resources of its pods as they are written; empty for kinds that do not own pods themselves, and
+    /// where the watch leaves them out.
+    pub template: PodTemplate,
 }
 
 impl Controller {
@@ -53,6 +57,7 @@ impl Controller {
             owner,
             replicas,
             min_ready: Duration::ZERO,
+            template: PodTemplate::default(),
         }
     }
 
@@ -63,6 +68,13 @@ impl Controller {
             of_selector(Some(selector)),
             Some(replicas.unwrap_or(1)),
         )
+    }
+
+    fn with_template(self, template: Option<&v1::PodTemplateSpec>) -> Self {
+        Self {
+            template: PodTemplate::from_k8s(template),
+            ..self
+        }
     }
 
     fn with_min_ready(self, seconds: Option<i32>) -> Self {
@@ -91,8 +103,11 @@ impl From<Deployment> for Controller {
 
 impl From<ReplicaSet> for Controller {
     fn from(ReplicaSet { metadata, spec, .. }: ReplicaSet) -> Self {
+        // Old revisions have no pods.
+        let template = spec.template.filter(|_| spec.replicas != Some(0));
         Self::replicated(metadata, spec.selector, spec.replicas)
             .with_min_ready(spec.min_ready_seconds)
+            .with_template(template.as_ref())
     }
 }
 
@@ -100,6 +115,7 @@ impl From<StatefulSet> for Controller {
     fn from(StatefulSet { metadata, spec, .. }: StatefulSet) -> Self {
         Self::replicated(metadata, spec.selector, spec.replicas)
             .with_min_ready(spec.min_ready_seconds)
+            .with_template(Some(&spec.template))
     }
 }
 
@@ -107,7 +123,9 @@ impl From<DaemonSet> for Controller {
     fn from(object: DaemonSet) -> Self {
         let desired = object.status.map(|status| status.desired_number_scheduled);
         let selector = of_selector(Some(object.spec.selector));
-        Self::new(object.metadata, selector, desired).with_min_ready(object.spec.min_ready_seconds)
+        Self::new(object.metadata, selector, desired)
+            .with_min_ready(object.spec.min_ready_seconds)
+            .with_template(Some(&object.spec.template))
     }
 }
 
@@ -117,6 +135,7 @@ impl From<Job> for Controller {
         let succeeded = object.status.and_then(|status| status.succeeded);
         let replicas = wanted(&spec, succeeded.unwrap_or(0));
         Self::new(object.metadata, of_selector(spec.selector), replicas)
+            .with_template(Some(&spec.template))
     }
 }
 
@@ -136,6 +155,7 @@ impl From<ReplicationController> for Controller {
         let replicas = Some(spec.replicas.unwrap_or(1));
         Self::new(object.metadata, Ok(of_labels(spec.selector)), replicas)
             .with_min_ready(spec.min_ready_seconds)
+            .with_template(spec.template.as_ref())
     }
 }
 

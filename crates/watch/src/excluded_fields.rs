@@ -130,6 +130,38 @@ pub(crate) const CONTROLLERS: &[ExcludedField] = &[
 /// The same without the first entry, where the labels of the controller are read.
 pub(crate) const LABELLED_CONTROLLERS: &[ExcludedField] = CONTROLLERS.split_at(1).1;
 
+/// Of workload controllers whose templates count: of these, all but names and resources of
+/// containers.
+pub(crate) const TEMPLATED_CONTROLLERS: &[ExcludedField] = &[
+    ExcludedField::at(&["metadata", "labels"]),
+    MANAGED_FIELDS,
+    ANNOTATIONS,
+    ExcludedField::at(&["spec", "template", "metadata"]),
+    ExcludedField::all_but(
+        &["spec", "template", "spec"],
+        &["containers", "initContainers"],
+    ),
+    ExcludedField::all_but(
+        &["spec", "template", "spec", "containers"],
+        &["name", "resources"],
+    ),
+    ExcludedField::all_but(
+        &["spec", "template", "spec", "initContainers"],
+        &["name", "resources"],
+    ),
+    ExcludedField::at(&["spec", "volumeClaimTemplates"]),
+    ExcludedField::at(&["spec", "jobTemplate", "metadata"]),
+    ExcludedField::at(&["spec", "jobTemplate", "spec", "template", "spec"]),
+    ExcludedField::at(&[
+        "spec",
+        "jobTemplate",
+        "spec",
+        "template",
+        "metadata",
+        "annotations",
+    ]),
+];
+
 /// Of `DaemonSet` objects whose templates count: all but scheduling constraints and resources.
 pub(crate) const DAEMONS: &[ExcludedField] = &[
     MANAGED_FIELDS,
@@ -257,7 +289,10 @@ mod tests {
             BOUND_PODS,
             PREDICTED_METRICS,
         ];
-        for excluded in all.into_iter().chain([LABELLED_PODS, LABELLED_CONTROLLERS]) {
+        for excluded in
+            all.into_iter()
+                .chain([LABELLED_PODS, LABELLED_CONTROLLERS, TEMPLATED_CONTROLLERS])
+        {
             assert!(excluded.len() <= 32, "{excluded:?}");
         }
     }

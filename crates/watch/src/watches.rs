@@ -49,6 +49,7 @@ pub struct Watches {
     missing_rights: Option<MissingRights>,
     keeps_placements: bool,
     keeps_labels: bool,
+    keeps_templates: bool,
 }
 
 impl Watches {
@@ -63,6 +64,7 @@ impl Watches {
             missing_rights: None,
             keeps_placements: false,
             keeps_labels: false,
+            keeps_templates: false,
         }
     }
 
@@ -129,6 +131,13 @@ impl Watches {
         self
     }
 
+    /// Keeps the resources of pod templates in the watches of workload controllers that follow.
+    #[must_use]
+    pub fn with_templates(mut self) -> Self {
+        self.keeps_templates = true;
+        self
+    }
+
     /// Watches workload controllers of the well-known kinds.
     #[must_use]
     pub fn controllers(self) -> Self {
@@ -153,6 +162,8 @@ impl Watches {
         });
         let excluded = if self.keeps_labels {
             excluded_fields::LABELLED_CONTROLLERS
+        } else if self.keeps_templates {
+            excluded_fields::TEMPLATED_CONTROLLERS
         } else {
             excluded_fields::CONTROLLERS
         };

@@ -82,6 +82,7 @@ fn view(status: &Value) -> View {
             owner: None,
             replicas: Some(1),
             min_ready: std::time::Duration::ZERO,
+            template: view::PodTemplate::default(),
         }));
     let object = json!({
         "metadata": {"namespace": NAMESPACE, "name": "web", "uid": "web"},

@@ -112,6 +112,7 @@ fn shop() -> View {
         owner: None,
         replicas: Some(5),
         min_ready: std::time::Duration::ZERO,
+        template: view::PodTemplate::default(),
     };
     view.controllers_mut(WellKnown::Deployment)
         .apply(Arc::new(deployment));

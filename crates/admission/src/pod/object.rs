@@ -5,8 +5,12 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
+use sizing::{ContainerRole, WholeContainer, WholePod};
+
+use super::containers::TargetContainer;
 use super::labels::Labels;
 use super::node_affinity::Affinity;
+use crate::patch::ContainerPath;
 use crate::review::{Requirements, Text};
 
 /// A pod that is being created.
@@ -115,6 +119,39 @@ impl<'t> Pod<'t> {
         status
             .and_then(|status| status.resources.as_ref())
             .unwrap_or(container.resources())
+    }
+
+    /// All containers, of which these get a size.
+    pub(super) fn whole<'a>(&'a self, sized: &[TargetContainer<'_>]) -> WholePod<'a> {
+        let main = self.spec.containers.iter().enumerate();
+        let main = main.map(|(index, container)| {
+            let path = ContainerPath::Container(index);
+            (ContainerRole::Main, path, container)
+        });
+        let init = self.spec.init_containers.iter().flatten().enumerate();
+        let init = init.map(|(index, container)| {
+            let role = if container.is_sidecar() {
+                ContainerRole::Sidecar
+            } else {
+                ContainerRole::Init
+            };
+            (role, ContainerPath::InitContainer(index), container)
+        });
+        // Both are in the same order.
+        let mut sizes = sized.iter().enumerate().peekable();
+        let containers = main
+            .chain(init)
+            .map(|(role, path, container)| WholeContainer {
+                role,
+                written: self.effective(container).written(),
+                size: sizes
+                    .next_if(|(_, target)| target.path == path)
+                    .map(|(index, _)| index),
+            });
+        WholePod {
+            containers: containers.collect(),
+            resources: self.spec.resources.as_ref().map(Requirements::written),
+        }
     }
 
     /// Whether the kubelet has reported a status.

@@ -70,7 +70,8 @@ impl Case {
         let text = self.pod.to_string();
         let pod: Pod<'_> = serde_json::from_str(&text).expect("a pod");
         let view = self.view();
-        let patch = patch(&pod, vpa, &view.limit_ranges_in("default"), &config).unwrap_or_default();
+        let patch =
+            patch(&pod, vpa, &view.namespace_limits("default"), &config).unwrap_or_default();
         patch
             .into_json()
             .map(|json| serde_json::from_slice(&json).expect("a patch"))

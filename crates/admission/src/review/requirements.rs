@@ -5,9 +5,9 @@ use std::fmt;
 use model::ResourceList;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use sizing::Written;
 
 use super::Text;
-use crate::patch::ResourcesField;
 
 /// Requests and limits. An absent list differs from an empty one.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -19,11 +19,11 @@ pub(crate) struct Requirements {
 }
 
 impl Requirements {
-    /// The requests or the limits.
-    pub(crate) fn list(&self, field: ResourcesField) -> Option<&ResourceList> {
-        match field {
-            ResourcesField::Requests => self.requests.as_ref(),
-            ResourcesField::Limits => self.limits.as_ref(),
+    /// Requests and limits as they are written.
+    pub(crate) fn written(&self) -> Written<'_> {
+        Written {
+            requests: self.requests.as_ref(),
+            limits: self.limits.as_ref(),
         }
     }
 }
@@ -66,8 +66,7 @@ mod tests {
     /// Expects the numbers of requests and limits, and whether there are other fields.
     fn check(json: &str, lengths: [Option<usize>; 2], has_other_fields: bool) {
         let read: Requirements = serde_json::from_str(json).expect("requirements");
-        let found = [ResourcesField::Requests, ResourcesField::Limits]
-            .map(|field| read.list(field).map(ResourceList::len));
+        let found = [&read.requests, &read.limits].map(|list| list.as_ref().map(ResourceList::len));
         let found = (found, read.has_other_fields);
         assert_eq!(found, (lengths, has_other_fields), "{json}");
     }

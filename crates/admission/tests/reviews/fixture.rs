@@ -67,6 +67,7 @@ impl Fixture {
             owner,
             replicas: Some(1),
             min_ready: std::time::Duration::ZERO,
+            template: view::PodTemplate::default(),
         }));
     }
 

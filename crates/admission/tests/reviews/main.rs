@@ -6,6 +6,7 @@ mod hostile;
 mod limit_modes;
 mod node_groups;
 mod odd_pods;
+mod refused_boosts;
 mod reverted;
 mod selection;
 mod validation;

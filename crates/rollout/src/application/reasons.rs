@@ -75,6 +75,18 @@ pub(super) const MEMORY_IN_USE: &str = "MemoryInUse";
 /// Reason of `Applied` of a VPA: a resize would change the quality-of-service class.
 pub(super) const QOS_CLASS: &str = "QosClass";
 
+/// Reason of `Applied` of a VPA: the recommended request is above the container's limit, which is not
+/// changed, so the webhook leaves the request.
+pub(super) const LIMIT_TOO_LOW: &str = "LimitTooLow";
+
+/// Reason of `Applied` of a VPA: a `LimitRange` would refuse the recommended size, so the webhook leaves
+/// the present one.
+pub(super) const LIMIT_RANGE: &str = "LimitRange";
+
+/// Reason of `Applied` of a VPA: the containers would exceed the resources of the pod as a whole, so the
+/// webhook leaves their size.
+pub(super) const POD_RESOURCES: &str = "PodResources";
+
 /// Reason of `Applied` of a VPA: memory is kept for a while after an OOM kill that followed a
 /// resize, or after a resize below the usage.
 pub(super) const RECENTLY_REVERTED: &str = "RecentlyReverted";

@@ -7,12 +7,12 @@ use serde::Deserialize;
 use serde_json::Value;
 use testing::vectors::each_case;
 
-use super::{Attempts, at, limits, pod, recommendation, running, vpa};
+use super::{Attempts, at, limits, pod, recommendation, running, to_size, vpa};
+use crate::eviction_requirements;
 use crate::oom_kill::quick_oom;
 use crate::priority::Priority;
 use crate::settings::Settings;
 use crate::state::is_any_lower;
-use crate::{eviction_requirements, pod_size};
 
 #[derive(Deserialize)]
 struct Case {
@@ -68,14 +68,7 @@ fn vectors_priority() {
         let attempts = case.infeasible_attempts.unwrap_or_default();
         let (mut found, mut accepted) = (Vec::new(), Vec::new());
         for pod in case.pods.into_iter().map(pod) {
-            let own = pod_size::pod_recommendation(
-                &recommendation,
-                running(&pod),
-                &vpa.spec,
-                model::LimitModes::PROPORTIONAL,
-                &limits,
-                false,
-            );
+            let own = to_size(running(&pod), &vpa, &limits).capped(&recommendation);
             let priority = Priority::of(running(&pod), &own, false);
             let quick_oom =
                 quick_oom(&pod, running(&pod), &vpa.spec, &settings, at(case.now)).is_some();

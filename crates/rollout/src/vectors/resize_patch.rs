@@ -4,10 +4,11 @@ use json_patch::PatchOperation;
 use model::Quantity;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sizing::ContainerSize;
 use testing::vectors::each_case;
 
-use super::{at, limits, pod, recommendation, running, vpa};
-use crate::{pod_size, resize_patch};
+use super::{at, limits, pod, recommendation, running, to_size, vpa};
+use crate::resize_patch;
 
 #[derive(Deserialize)]
 struct Case {
@@ -54,14 +55,13 @@ fn vectors_resize_patch() {
         let (pod, limits) = (pod(case.pod), limits(case.limit_ranges));
         let (running, spec) = (running(&pod), &vpa.spec);
         let recommendation = recommendation(&vpa);
-        let sizes = pod_size::sizes(
-            recommendation.as_ref(),
-            running,
-            spec,
-            model::LimitModes::PROPORTIONAL,
-            &limits,
-            false,
-        );
+        let sizes = match &recommendation {
+            Some(recommendation) => {
+                let pod = to_size(running, &vpa, &limits);
+                pod.unchecked(&pod.written(), recommendation)
+            }
+            None => vec![ContainerSize::default(); running.containers.len()],
+        };
         let sizes = resize_patch::desired_sizes(running, spec, sizes, now);
         let resize = resize_patch::patch(running, &sizes);
         if case.expect.panic {

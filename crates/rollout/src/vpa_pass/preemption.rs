@@ -53,7 +53,7 @@ impl<'a> VpaPass<'a> {
                 }
                 continue;
             }
-            let own = self.pod_recommendation(running);
+            let own = self.pod_recommendation(member);
             let resizing = ResizeStatus::of(running);
             if matches!(resizing, ResizeStatus::Deferred | ResizeStatus::Infeasible) {
                 builder.pending_resizes.push(PendingResize {

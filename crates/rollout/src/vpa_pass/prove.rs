@@ -229,7 +229,7 @@ impl VpaPass<'_> {
     }
 
     fn judged_candidate<'m>(&self, member: &'m Member<'m>, judged: &Judged) -> Candidate<'m> {
-        let own = self.pod_recommendation(member.running);
+        let own = self.pod_recommendation(member);
         let native_sidecars = self.context.settings.native_sidecars;
         let priority = Priority::of(member.running, &own, native_sidecars);
         let oom_kill: Option<QuickOomKill> = judged.kill.and_then(|kill| {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use api::vpa::EffectiveUpdateMode;
 use json_patch::Patch;
+use model::{LimitMode, ResourceName};
 use sizing::ContainerSize;
 use view::Running;
 
@@ -273,20 +274,27 @@ impl VpaPass<'_> {
         )
     }
 
-    /// The recommended size of each sized container.
+    /// The recommended size of each sized container: that of the pod's replacement, but for limits
+    /// that a running pod cannot lose.
     pub(super) fn recommended_sizes(&self, member: &Member) -> Vec<ContainerSize> {
-        let recommended = self
-            .has_recommendation
-            .then_some(self.recommendation.as_ref());
-        let native_sidecars = self.context.settings.native_sidecars;
-        pod_size::sizes(
-            recommended,
-            member.running,
-            self.spec,
-            &self.limit_modes.in_place(),
-            &self.limits,
-            native_sidecars,
-        )
+        let in_place = self.limit_modes.in_place();
+        let pod = self.to_size(member, &in_place);
+        let sized = pod_size::sized_containers(pod.running, pod.native_sidecars);
+        if !self.has_recommendation {
+            return sized.map(|_| ContainerSize::default()).collect();
+        }
+        let mut sizes = pod.admitted(&self.recommendation);
+        for (container, size) in sized.zip(&mut sizes) {
+            // A pod that was admitted without a limit gets none.
+            for resource in [ResourceName::Cpu, ResourceName::Memory] {
+                let has_limit = pod_size::limits(container)
+                    .is_some_and(|limits| limits.get(&resource).is_some());
+                if *self.limit_modes.of(&resource) == LimitMode::None && !has_limit {
+                    size.limits.remove(&resource);
+                }
+            }
+        }
+        sizes
     }
 
     pub(super) fn attempt(&self, running: &Running) -> ResizeAttempt {

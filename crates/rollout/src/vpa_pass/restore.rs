@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use model::Recommendation;
+use model::{Recommendation, ResourceName};
 
 use super::resize::{REFUSED_PAUSE, Resize};
-use super::{Candidate, EPSILON, Member, VpaPass};
+use super::{Candidate, Disruption, EPSILON, Member, VpaPass};
 use crate::action::{Action, ActionKind, ActionReason, Skip, SkipReason};
 use crate::plan_builder::PlanBuilder;
 use crate::resize_patch::DesiredSizes;
@@ -28,7 +28,11 @@ impl VpaPass<'_> {
         {
             return None;
         }
-        let resize = self.desired_resize(member);
+        let mut resize = self.desired_resize(member);
+        if self.relief_only {
+            // Memory waits for the end of the pause.
+            resize = Resize::new(member.running, only_cpu(resize.sizes));
+        }
         let patch = resize_patch::patch(member.running, &resize.sizes);
         let may = self
             .group(member)
@@ -43,6 +47,7 @@ impl VpaPass<'_> {
         self.recheck_in(retry_in);
         if !may
             || retry_in.is_some()
+            || self.only_relieves_without(resize.disruption)
             || self.check_backoff(member, builder).is_err()
             || self.reserve(member, resize.disruption, builder).is_err()
         {
@@ -63,6 +68,11 @@ impl VpaPass<'_> {
             SizeChange::to_sizes(member.running, &resize.sizes, &Recommendation::default());
         let reason = ActionReason::BoostExpired;
         Some(self.action(member, kind, reason, resize.disruption, changes))
+    }
+
+    /// Whether a pause allows only relief without this disruption.
+    fn only_relieves_without(&self, disruption: Disruption) -> bool {
+        self.relief_only && disruption != Disruption::Resize
     }
 
     /// Gives up the memory of a resize, so that the kubelet carries out the rest of it.
@@ -104,7 +114,7 @@ impl VpaPass<'_> {
     ) -> Vec<&'m Member<'m>> {
         let mut others = Vec::with_capacity(members.len());
         for member in members {
-            let own = self.pod_recommendation(member.running);
+            let own = self.pod_recommendation(member);
             let back = memory_restore::sizes_to_restore(member.pod, member.running, &own);
             let Some(back) = back.filter(|_| member.pending.is_none() && member.group.is_some())
             else {
@@ -127,7 +137,10 @@ impl VpaPass<'_> {
                 .state
                 .rejected_ago(&member.pod.uid, &patch, self.context.now)
                 .is_some();
-            let may = !recently && resize.is_change && self.check_backoff(member, builder).is_ok();
+            let may = !recently
+                && resize.is_change
+                && !self.only_relieves_without(resize.disruption)
+                && self.check_backoff(member, builder).is_ok();
             if may && self.reserve(member, resize.disruption, builder).is_ok() {
                 let annotations = memory_restore::annotation_changes(self.context.now);
                 let kind = ActionKind::Resize {
@@ -145,4 +158,14 @@ impl VpaPass<'_> {
         }
         others
     }
+}
+
+/// The CPU of sizes.
+fn only_cpu(mut sizes: DesiredSizes) -> DesiredSizes {
+    for size in sizes.iter_mut().flatten() {
+        for list in [&mut size.requests, &mut size.limits] {
+            list.remove(&ResourceName::Memory);
+        }
+    }
+    sizes
 }

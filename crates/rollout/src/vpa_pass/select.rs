@@ -29,7 +29,7 @@ impl VpaPass<'_> {
         builder: &mut PlanBuilder,
     ) -> Option<Candidate<'m>> {
         let PassContext { settings, now, .. } = self.context;
-        let own = self.pod_recommendation(member.running);
+        let own = self.pod_recommendation(member);
         let priority = Priority::of(member.running, &own, settings.native_sidecars);
         let killed = quick_oom(member.pod, member.running, self.spec, settings, now);
         let judged = killed.and_then(|_| self.judge(member));
@@ -62,6 +62,16 @@ impl VpaPass<'_> {
             self.recheck_in(priority.needs_update_in(member.pod, settings, now));
             if verdict.is_some_and(|verdict| verdict.next == NextAct::Rest) {
                 self.record(&candidate, Err(SkipReason::OomKilledAtTarget), builder);
+            }
+            return None;
+        }
+        // An act that changes nothing helps nobody.
+        let pod = self.to_size(member, &self.limit_modes);
+        let admitted = pod.admitted(&self.recommendation);
+        if !pod.differs_from(&admitted, &self.recommendation) {
+            let refused = admitted.iter().flat_map(|size| &size.refused);
+            if let Some((_, refusal)) = refused.max_by_key(|(_, refusal)| *refusal) {
+                self.record(&candidate, Err(SkipReason::Refused(*refusal)), builder);
             }
             return None;
         }

@@ -15,7 +15,8 @@ use rollout::{
 };
 use serde_json::{Value, json};
 use view::{
-    Controller, DisruptionBudget, Node, ObjectKey, Pod, Scale, ScaleKey, View, Vpa, WellKnown,
+    Controller, DisruptionBudget, LimitRange, Node, ObjectKey, Pod, Scale, ScaleKey, View, Vpa,
+    WellKnown,
 };
 
 pub(super) const ACCEPTED: ActionOutcome = ActionOutcome::Accepted { generation: None };
@@ -341,6 +342,15 @@ impl Fixture {
         self.change_vpa(name, |vpa| {
             vpa.object.spec.startup_boost = Some(boost);
         });
+    }
+
+    /// A `LimitRange` of one item.
+    pub(super) fn limit_range(&mut self, item: &Value) {
+        let object = json!({"metadata": {"namespace": self.namespace, "name": "limits"}, "spec": {"limits": [item]}});
+        let range = serde_json::from_value(object).expect("a LimitRange");
+        self.view
+            .limit_ranges
+            .apply(Arc::new(LimitRange::from_k8s(range)));
     }
 
     pub(super) fn delete(&mut self, pod: &str) {

@@ -8,6 +8,8 @@ mod oom;
 mod proven_acts;
 mod rebalancing;
 mod recent_pods;
+mod refused_sizes;
+mod relief;
 mod rolling_updates;
 mod settling;
 mod sidecars;

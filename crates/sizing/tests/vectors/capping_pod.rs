@@ -150,6 +150,7 @@ fn vectors_capping_pod() {
         let limits = NamespaceLimits {
             containers: case.limits("Container"),
             pods: case.limits("Pod"),
+            ..NamespaceLimits::default()
         };
         let recommendation = case.vpa.status.recommendation.clone();
         let has_policy = case.vpa.spec.resource_policy.is_some();

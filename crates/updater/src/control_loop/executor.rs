@@ -54,6 +54,11 @@ impl Executor {
         self.waiting.clear();
     }
 
+    /// Drops the waiting actions but those of relief.
+    pub(super) fn keep_relief(&mut self) {
+        self.waiting.retain(|action| action.reason.is_relief());
+    }
+
     /// The numbers of actions in flight and waiting.
     pub(super) fn counts(&self) -> (usize, usize) {
         (self.in_flight.len(), self.waiting.len())

@@ -1,6 +1,6 @@
 //! Values of the label `reason`.
 
-use rollout::{Action, ActionOutcome, ActionReason, SkipReason, VpaPauseReason};
+use rollout::{Action, ActionOutcome, ActionReason, Refusal, SkipReason, VpaPauseReason};
 
 pub(super) const EVICTION_ERROR: &str = "EvictionError";
 pub(super) const RESIZE_ERROR: &str = "InPlaceUpdateError";
@@ -37,6 +37,10 @@ pub(super) fn skipped(reason: SkipReason) -> &'static str {
         SkipReason::RollingUpdateIneffective => "rolling_update_ineffective",
         SkipReason::ContainerStopped => "container_stopped",
         SkipReason::OomKilledAtTarget => "oom_killed_at_target",
+        SkipReason::Refused(Refusal::ContainerLimit) => "limit_too_low",
+        SkipReason::Refused(Refusal::LimitRange) => "limit_range",
+        SkipReason::Refused(Refusal::LimitRangeOfPod) => "limit_range_of_pod",
+        SkipReason::Refused(Refusal::PodResources) => "pod_resources",
         SkipReason::InvalidReplacement => "invalid_replacement",
     }
 }

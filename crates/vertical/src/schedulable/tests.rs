@@ -4,11 +4,12 @@ mod status;
 
 use std::slice::from_ref;
 
-use model::{Cap, ContainerRecommendation, Cpu, Labels, Memory, ResourceList, ResourceName};
+use model::{
+    Cap, ContainerRecommendation, Cpu, Labels, LimitRangeItem, Memory, ResourceList, ResourceName,
+};
 use serde_json::{Value, json};
 use view::{
-    DaemonSetShare, LimitRange, LimitRangeItem, Node, Owner, Phase, PodPlacement, Quota,
-    Requirements, Resources,
+    DaemonSetShare, LimitRange, Node, Owner, Phase, PodPlacement, Quota, Requirements, Resources,
 };
 
 use super::*;

@@ -123,6 +123,7 @@ impl Fixture {
             owner,
             replicas: None,
             min_ready: std::time::Duration::ZERO,
+            template: view::PodTemplate::default(),
         };
         self.view.controllers_mut(kind).apply(Arc::new(controller));
         self

@@ -72,6 +72,7 @@ fn view(things: Vec<Thing>) -> View {
                     owner,
                     replicas: Some(1),
                     min_ready: std::time::Duration::ZERO,
+                    template: crate::PodTemplate::default(),
                 };
                 view.controllers_mut(kind).apply(Arc::new(controller));
             }

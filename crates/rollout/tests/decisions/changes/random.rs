@@ -3,12 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::{Cpu, Labels, ResourceList};
+use model::{Cpu, Labels, LimitRangeItem, LimitType, ResourceList};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use view::{
-    LimitRange, LimitRangeItem, LimitType, Namespace, ObjectKey, Quota, Scale, ScaleKey, WellKnown,
-};
+use view::{LimitRange, Namespace, ObjectKey, Quota, Scale, ScaleKey, WellKnown};
 
 use rollout::{Action, ActionOutcome, MAINTENANCE_WINDOW, OOM_RESIZE, PauseReason, REVERTED_AT};
 
