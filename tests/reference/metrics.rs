@@ -51,7 +51,11 @@ const PARAMETERS: [(&str, &str, &[&str]); 6] = [
     (
         "serving",
         "{prefix}",
-        &["vpa_admission_controller", "plimsoll_adapter"],
+        &[
+            "vpa_admission_controller",
+            "plimsoll_adapter",
+            "plimsoll_extender",
+        ],
     ),
     ("delegated_auth", "{prefix}", &["plimsoll_adapter"]),
     ("delegated_auth", "{kind}", &["authn", "authz"]),
@@ -68,8 +72,8 @@ const PARAMETERS: [(&str, &str, &[&str]); 6] = [
     ("updater", "{name}", &[]),
 ];
 
-/// The first part of names of the adapter's metrics, an argument.
-const PREFIX: &str = "plimsoll_adapter";
+/// First parts of the names of metrics, which are arguments.
+const ARGUMENTS: [&str; 2] = ["plimsoll_adapter", "plimsoll_extender"];
 
 /// Begins of the names of metrics of the suite and of VPA.
 pub(crate) const PREFIXES: [&str; 5] = [
@@ -102,6 +106,7 @@ struct Metric {
 fn programs(metric: &Metric, crate_name: &str) -> &'static str {
     match (crate_name, metric.name.as_str()) {
         (_, name) if name.starts_with("vpa_admission_controller") => "Webhook",
+        (_, name) if name.starts_with("plimsoll_extender") => "Extender",
         (_, "leader_election_master_status") => "Recommender and updater",
         (_, "plimsoll_other_autoscaler_running") => "Recommender, updater and webhook",
         (_, "vpa_recommender_shard_conflict") => "Recommender",
@@ -415,7 +420,11 @@ fn each_literal_that_looks_like_a_metric_is_in_the_page() {
                 letter.is_ascii_lowercase() || letter == '_'
             });
             let has_prefix = prefixes.clone().any(|prefix| literal.starts_with(prefix));
-            if is_name && has_prefix && literal != PREFIX && !names.contains(&literal) {
+            if is_name
+                && has_prefix
+                && !ARGUMENTS.contains(&literal.as_str())
+                && !names.contains(&literal)
+            {
                 missing.insert(format!("{}: {literal}", source.path.display()));
             }
         }

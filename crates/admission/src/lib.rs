@@ -10,7 +10,6 @@
 //! |---|---|
 //! | the VPA of a new pod, labels of the groups of its node | `vpa_selection.rs` |
 //! | the patch of a pod, CPU startup boost | `pod.rs`, `startup_boost.rs` |
-//! | resources that stay unchanged, or the API server would refuse the pod | `refusals.rs` of `sizing` |
 //! | validation of VPA objects, and the texts | `validate.rs`, `field_error.rs` |
 
 mod decide;

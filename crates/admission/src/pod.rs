@@ -135,7 +135,7 @@ enum Boost {
     Excluded,
 }
 
-/// The boosts of the containers, which `sizes` gets. A boost that `admit` refuses is none.
+/// The boosts of the containers, which `sizes` gets. A boost that `admit` reverts is left out.
 fn boosts(
     containers: &[TargetContainer<'_>],
     sizes: &mut [ContainerSize],

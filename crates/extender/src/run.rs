@@ -76,7 +76,7 @@ async fn serve(args: ServingArgs, router: Router, manager: Manager) -> anyhow::R
     );
     let monitor = CertificateMonitor::of(&manager, "plimsoll_extender")?;
     // kube-scheduler has its CA in a file.
-    let clients = CopiedBundle::default();
+    let clients = CopiedBundle::new(own.server_name());
     let rotation = Controller::new(certificates, clients, monitor, clock, Duration::ZERO);
     manager
         .tasks

@@ -31,22 +31,41 @@ pub trait CaBundleObjects {
     fn observed(&self) -> Vec<ObservedCaBundle>;
 }
 
-/// The bundle of clients that have a copy of it, which cannot be read here: they count as having it.
-#[derive(Debug, Default)]
-pub struct CopiedBundle(Option<String>);
+/// The bundle of clients that have a copy of it, which cannot be read here: they count as having the
+/// present one.
+#[derive(Debug)]
+pub struct CopiedBundle {
+    server_name: String,
+    bundle: Option<String>,
+}
+
+impl CopiedBundle {
+    /// The bundle of clients that verify `server_name`.
+    pub fn new(server_name: String) -> Self {
+        Self {
+            server_name,
+            bundle: None,
+        }
+    }
+}
 
 impl CaBundleObjects for CopiedBundle {
     async fn reconcile(&mut self, bundle: Option<&str>) -> anyhow::Result<()> {
-        self.0 = bundle.map(str::to_owned);
+        self.bundle = bundle.map(str::to_owned);
         Ok(())
     }
 
     fn trusted(&self) -> Option<&str> {
-        self.0.as_deref()
+        self.bundle.as_deref()
     }
 
     fn observed(&self) -> Vec<ObservedCaBundle> {
-        Vec::new()
+        let observed = |bundle: &String| ObservedCaBundle {
+            object: "clients".to_owned(),
+            name: self.server_name.clone(),
+            bundle: bundle.clone(),
+        };
+        self.bundle.iter().map(observed).collect()
     }
 }
 

@@ -24,6 +24,7 @@
 //! | sizes of one pod's containers, capped by limit ranges and policies | `pod_size.rs`, `pod_size/pod_total.rs`, `pod_size/container_limits.rs` |
 //! | limits in proportion | `pod_size/proportion.rs` |
 //! | limits by mode | `pod_size/limit_mode.rs` |
+//! | sizes that the API server would refuse, totals of a pod | `pod_size/refusals.rs`, `pod_size/whole_pod.rs` |
 //! | settings and their defaults | `config.rs` |
 //! | Crane: target utilisation | `crane/resource.rs` |
 //! | Crane: weighted percentile, OOM protection, list of sizes | `crane/percentile.rs`, `crane/oom.rs`, `crane/specification.rs` |

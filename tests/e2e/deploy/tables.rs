@@ -221,10 +221,7 @@ pub(super) const COMPONENTS: &[(&str, &[&str], &[&str])] = &[
             "watch batch/jobs",
             "watch prediction.crane.io/timeseriespredictions",
         ],
-        &[
-            "plimsoll-extender: plimsoll-system/plimsoll-extender",
-            "plimsoll-system/plimsoll-extender: plimsoll-system/plimsoll-extender",
-        ],
+        &["plimsoll-extender: plimsoll-system/plimsoll-extender"],
     ),
     (
         "horizontal",

@@ -65,7 +65,7 @@ impl VpaPass<'_> {
             }
             return None;
         }
-        // An act that changes nothing helps nobody.
+        // An act that changes nothing would be repeated for ever.
         let pod = self.to_size(member, &self.limit_modes);
         let admitted = pod.admitted(&self.recommendation);
         if !pod.differs_from(&admitted, &self.recommendation) {

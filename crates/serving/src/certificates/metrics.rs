@@ -30,7 +30,7 @@ impl CertificateMetrics {
             )?,
             trusted: gauge(
                 "certificate_trusted",
-                "1 if the CA bundle of the API server verifies the serving certificate, 0 if not. Absent while the bundle is not known.",
+                "1 if the CA bundle of the clients verifies the serving certificate, 0 if not. Absent while the bundle is not known.",
             )?,
         })
     }

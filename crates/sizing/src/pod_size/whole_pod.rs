@@ -21,7 +21,7 @@ pub struct WholePod<'a> {
 /// A container of a pod.
 #[derive(Clone, Copy, Debug)]
 pub struct WholeContainer<'a> {
-    /// When it runs.
+    /// The time for which it runs.
     pub role: ContainerRole,
     /// Its resources.
     pub written: Written<'a>,
@@ -29,7 +29,7 @@ pub struct WholeContainer<'a> {
     pub size: Option<usize>,
 }
 
-/// When a container runs.
+/// The time for which a container runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContainerRole {
     /// With the others.
