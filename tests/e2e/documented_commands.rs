@@ -39,7 +39,7 @@ const WITH_HELM: [(&str, &str); 9] = [
 const OBJECT: &str = "Ask for the size of one Deployment:";
 
 /// Lines that do not run here as they are written: page, begin of the line, and reason.
-const ELSEWHERE: [(&str, &str, &str); 7] = [
+const ELSEWHERE: [(&str, &str, &str); 8] = [
     ("README.md", "helm install", "the quick start has it too"),
     (
         "docs/certificates.md",
@@ -55,6 +55,11 @@ const ELSEWHERE: [(&str, &str, &str); 7] = [
         "docs/cli.md",
         "kubectl port-forward",
         "the sandbox has its Prometheus outside of the cluster",
+    ),
+    (
+        "docs/placement.md",
+        "kubectl -n plimsoll-system get secret",
+        "`placement` reads this entry",
     ),
     (
         "docs/migrate-from-vpa.md",

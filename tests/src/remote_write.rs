@@ -7,6 +7,8 @@ use anyhow::{Context as _, Result};
 use kube::{Client, Config};
 use sandbox::Sandbox;
 
+use crate::eventually;
+
 /// By name, and so in the order that the protocol asks for.
 type Labels<'a> = BTreeMap<&'a str, &'a str>;
 
@@ -69,7 +71,8 @@ impl Receiver {
             .await
     }
 
-    /// Writes one series of seconds and values.
+    /// Writes one series of seconds and values, again where a connection ends meanwhile: the same samples
+    /// count once.
     pub async fn write(
         &self,
         name: &str,
@@ -83,11 +86,11 @@ impl Receiver {
             .header("Content-Type", "application/x-protobuf")
             .header("X-Prometheus-Remote-Write-Version", "0.1.0")
             .body(snappy(&message(&series(&labels, samples), 1)))?;
-        self.client
-            .request_text(request)
-            .await
-            .with_context(|| format!("remote-write {labels:?}"))?;
-        Ok(())
+        eventually(&format!("{labels:?} is written"), async || {
+            self.client.request_text(request.clone()).await?;
+            Ok(())
+        })
+        .await
     }
 
     /// The answer to an instant query, whose text is a metric's name.

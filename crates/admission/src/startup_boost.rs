@@ -17,8 +17,8 @@ pub enum BoostError {
     /// The factor is missing or less than 1.
     #[error("factor of startupBoost.cpu must be at least 1")]
     Factor,
-    /// The quantity is missing.
-    #[error("quantity of startupBoost.cpu is missing")]
+    /// The quantity is missing or negative.
+    #[error("quantity of startupBoost.cpu is missing or negative")]
     Quantity,
 }
 
@@ -101,7 +101,8 @@ fn boosted(base: &Quantity, boost: &CpuStartupBoost) -> Result<Quantity, BoostEr
             ))
         }
         StartupBoostType::Quantity => {
-            Ok(base + boost.quantity.as_ref().ok_or(BoostError::Quantity)?)
+            let quantity = boost.quantity.as_ref().filter(|more| !more.is_negative());
+            Ok(base + quantity.ok_or(BoostError::Quantity)?)
         }
     }
 }

@@ -58,6 +58,7 @@ async fn serve(args: ServingArgs, router: Router, manager: Manager) -> anyhow::R
         manager.shutdown.cancelled().await;
         return Ok(());
     }
+    let serving = manager.readiness.condition("serving");
     let port = Port::open("secure-port", args.secure_port, LIMITS).await?;
     let own = OwnService::new(own_namespace(), &*args.service_name);
     let source = args.source(manager.client.clone(), &own);
@@ -81,7 +82,7 @@ async fn serve(args: ServingArgs, router: Router, manager: Manager) -> anyhow::R
     manager
         .tasks
         .spawn_until_shutdown("certificates", rotation.run(manager.activity.clone()));
-    manager.readiness.condition("serving").ready();
+    serving.ready();
     served.await;
     Ok(())
 }

@@ -125,7 +125,7 @@ impl Group {
     /// Whether the group allows this disruption of a pod.
     pub(super) fn allows(&self, disruption: Disruption, availability: PodAvailability) -> bool {
         let PodAvailability::Running { available } = availability else {
-            return disruption == Disruption::Eviction;
+            return disruption == Disruption::Eviction && !self.below_min_replicas;
         };
         let keeps_available =
             disruption == Disruption::Resize || !available || self.tolerates_one_more_unavailable();
@@ -230,6 +230,8 @@ mod tests {
         let group = Group::new([UP], 1, 1, 2, 0.5);
         assert!(group.below_min_replicas);
         assert!(!group.allows(Disruption::Eviction, UP) && group.allows(Disruption::Resize, UP));
+        let group = Group::new([PodAvailability::Pending], 1, 1, 2, 0.5);
+        assert!(!group.allows(Disruption::Eviction, PodAvailability::Pending));
     }
 
     fn availability() -> impl Strategy<Value = PodAvailability> {

@@ -14,6 +14,9 @@ use crate::certificates::{CertificateMonitor, Certificates, ObservedCaBundle, Ve
 /// The prefix of annotations with which cert-manager injects a CA bundle into an object.
 pub const CERT_MANAGER_INJECT: &str = "cert-manager.io/inject-";
 
+/// The time after which objects that cannot be reconciled count as missing.
+const LONGEST_FAILURE: Duration = Duration::from_mins(1);
+
 /// The objects that hold the CA bundle of a server.
 pub trait CaBundleObjects {
     /// Reads the objects and writes `bundle` to those that this program maintains and that have
@@ -118,15 +121,15 @@ impl<T: CaBundleObjects> Controller<T> {
         }
     }
 
-    /// Whether the objects were reconciled at least once and the API server does not refuse the
-    /// served certificate. `false` until the first pass.
+    /// Whether the objects could be reconciled within the last minute and the API server does not
+    /// refuse the served certificate. `false` until the first pass.
     pub fn in_effect(&self) -> watch::Receiver<bool> {
         self.in_effect.subscribe()
     }
 
     /// Runs forever. Records each pass in `activity`.
     pub async fn run(mut self, activity: Activity) {
-        let mut is_reconciled = false;
+        let mut reconciled_at = None;
         loop {
             activity.record(Instant::now());
             let refreshed = self
@@ -134,7 +137,9 @@ impl<T: CaBundleObjects> Controller<T> {
                 .refresh(self.objects.trusted(), self.clock.now())
                 .await;
             let reconciled = self.reconcile().await;
-            is_reconciled |= reconciled.is_ok();
+            if reconciled.is_ok() {
+                reconciled_at = Some(Instant::now());
+            }
             let verification = self
                 .monitor
                 .check(
@@ -143,7 +148,8 @@ impl<T: CaBundleObjects> Controller<T> {
                     self.clock.now(),
                 )
                 .await;
-            let in_effect = is_reconciled && verification != Verification::Failed;
+            let in_effect =
+                verification != Verification::Failed && are_in_place(reconciled_at, Instant::now());
             self.in_effect
                 .send_if_modified(|known| std::mem::replace(known, in_effect) != in_effect);
             if matches!(verification, Verification::Suspect | Verification::Failed) {
@@ -181,9 +187,23 @@ impl<T: CaBundleObjects> Controller<T> {
     }
 }
 
+/// Whether the objects count as being in place: one that was deleted, and cannot be written again, is
+/// not.
+fn are_in_place(reconciled_at: Option<Instant>, now: Instant) -> bool {
+    reconciled_at.is_some_and(|at| now.saturating_duration_since(at) < LONGEST_FAILURE)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn objects_that_cannot_be_reconciled_for_a_minute_are_not_in_place() {
+        let now = Instant::now();
+        assert!(!are_in_place(None, now));
+        assert!(are_in_place(Some(now), now + Duration::from_secs(59)));
+        assert!(!are_in_place(Some(now), now + Duration::from_mins(1)));
+    }
 
     #[test]
     fn reconciliations_are_due_after_a_change_and_after_the_interval() {

@@ -125,6 +125,34 @@ fn limits() -> impl Strategy<Value = Option<Limits>> {
     )
 }
 
+/// The API server would refuse the pod with a negative request.
+#[test]
+fn a_negative_maximum_is_none() {
+    let (request, max) = (cpu("100m"), cpu("-1"));
+    let allowed = Allowed {
+        max: Some(&max),
+        ..Allowed::default()
+    };
+    let container = PodContainer {
+        name: "app",
+        requests: &request,
+        limits: &request,
+        allowed,
+        limit_modes: LimitModes::PROPORTIONAL,
+    };
+    let target = cpu("500m");
+    let recommended = ContainerRecommendation {
+        container_name: "app".to_owned(),
+        target: target.clone(),
+        ..ContainerRecommendation::default()
+    };
+    let recommendation = Recommendation {
+        containers: vec![recommended],
+    };
+    let capped = cap_for_pod(&recommendation, &[container], &NamespaceLimits::default());
+    assert_eq!(capped.recommendation.containers[0].target, target);
+}
+
 proptest! {
     /// No input panics, the policy limits are kept, and only the pod's containers get sizes.
     #[test]
@@ -150,7 +178,7 @@ proptest! {
             prop_assert!(container.is_some(), "{}", recommended.container_name);
             let max = container.and_then(|container| container.allowed.max);
             for (resource, quantity) in recommended.target.iter() {
-                let max = max.and_then(|max| max.get(resource)).filter(|max| !max.is_zero());
+                let max = max.and_then(|max| max.get(resource)).filter(|max| !max.is_zero() && !max.is_negative());
                 prop_assert!(max.is_none_or(|max| quantity <= max), "{quantity} {resource}");
             }
         }

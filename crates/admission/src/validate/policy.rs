@@ -95,9 +95,11 @@ fn controlled_resources(policy: &Policy, path: &str, accepted: &Accepted, verdic
     }
 }
 
-/// The error of a CPU quantity with fractions of millicores, or of memory with fractions of bytes.
+/// The error of a negative quantity, of CPU with fractions of millicores, or of memory with fractions
+/// of bytes.
 fn resolution(field: String, resource: &ResourceName, quantity: &Quantity) -> Option<FieldError> {
     match resource {
+        _ if quantity.is_negative() => Some(below_zero(field, quantity)),
         ResourceName::Cpu => cpu_resolution(field, quantity),
         ResourceName::Memory => {
             let (is_whole, detail) = (
@@ -110,8 +112,19 @@ fn resolution(field: String, resource: &ResourceName, quantity: &Quantity) -> Op
     }
 }
 
-/// The error of a CPU quantity with fractions of millicores.
+fn below_zero(field: String, quantity: &Quantity) -> FieldError {
+    FieldError::invalid(
+        field,
+        quoted(quantity),
+        "must be greater than or equal to 0",
+    )
+}
+
+/// The error of a CPU quantity that is negative or has fractions of millicores.
 pub(super) fn cpu_resolution(field: String, quantity: &Quantity) -> Option<FieldError> {
+    if quantity.is_negative() {
+        return Some(below_zero(field, quantity));
+    }
     let is_whole = quantity.round_up(-3) == *quantity;
     let detail = "must be a whole number of milli CPUs";
     (!is_whole).then(|| FieldError::invalid(field, quoted(quantity), detail))

@@ -73,7 +73,7 @@ fn everything_is_decided_about_after_a_halt_and_when_that_is_asked_for() {
     fixture.deployment("web", 2, &json!({}));
     check(&mut fixture, 1);
     check(&mut fixture, 0);
-    fixture.pause = Some(PauseReason::WebhookLeaseExpired);
+    fixture.pause = Some(PauseReason::Stopped);
     check(&mut fixture, 0);
     fixture.pause = None;
     check(&mut fixture, 1);

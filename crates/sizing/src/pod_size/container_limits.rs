@@ -69,7 +69,7 @@ fn cap_list(
 fn raise(quantity: &mut Quantity, min: Option<&Quantity>) -> bool {
     put(
         quantity,
-        min.filter(|min| !min.is_zero() && **min > *quantity)
+        min.filter(|min| is_bound(min) && **min > *quantity)
             .cloned(),
     )
 }
@@ -77,9 +77,15 @@ fn raise(quantity: &mut Quantity, min: Option<&Quantity>) -> bool {
 fn lower(quantity: &mut Quantity, max: Option<&Quantity>) -> bool {
     put(
         quantity,
-        max.filter(|max| !max.is_zero() && **max < *quantity)
+        max.filter(|max| is_bound(max) && **max < *quantity)
             .cloned(),
     )
+}
+
+/// Whether an amount bounds anything. Upstream takes negative ones, with which the API server refuses
+/// every pod.
+fn is_bound(amount: &Quantity) -> bool {
+    !amount.is_zero() && !amount.is_negative()
 }
 
 fn put(quantity: &mut Quantity, bound: Option<Quantity>) -> bool {
