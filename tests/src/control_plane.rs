@@ -114,6 +114,7 @@ pub fn hosted_programs(others: &[PathBuf]) -> Result<TempDir> {
         "updater",
         "webhook",
         "adapter",
+        "extender",
         "plimsoll",
         "sandbox",
     ] {

@@ -35,6 +35,7 @@ fn view(namespaces: usize) -> View {
             }),
             replicas: Some(1),
             min_ready: std::time::Duration::ZERO,
+            template: view::PodTemplate::default(),
         };
         view.controllers_mut(WellKnown::Deployment)
             .apply(Arc::new(controller(&name, None)));

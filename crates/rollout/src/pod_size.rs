@@ -103,8 +103,8 @@ impl PodToSize<'_> {
             for (resource, _) in &size.refused {
                 add_missing(&mut size.requests, requests, resource);
             }
-            let sized: Vec<_> = size.requests.iter().map(|(name, _)| name.clone()).collect();
-            for resource in sized
+            let requested: Vec<_> = size.requests.iter().map(|(name, _)| name.clone()).collect();
+            for resource in requested
                 .iter()
                 .filter(|name| !size.removed_limits.contains(name))
             {
@@ -134,9 +134,8 @@ impl PodToSize<'_> {
         recommendation: &Recommendation,
     ) -> bool {
         let observed = ObservedContainers::of(self.running);
-        let sized = sized_containers(self.running, self.native_sidecars);
         let written = self.written();
-        sized
+        sized_containers(self.running, self.native_sidecars)
             .zip(sizes)
             .zip(&written)
             .any(|((container, size), [written, _])| {

@@ -57,6 +57,13 @@ impl PassContext<'_> {
     }
 }
 
+/// The acts that the pauses of the VPA object, and of all, allow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Acts {
+    All,
+    Relief,
+}
+
 /// The decision about one VPA object.
 pub(super) struct VpaPass<'a> {
     context: PassContext<'a>,
@@ -66,8 +73,7 @@ pub(super) struct VpaPass<'a> {
     /// Whether no VPA object controls the pods. Then they may only be moved.
     is_unmanaged: bool,
     replacement: Replacement,
-    /// Whether a pause of the VPA object or of all allows nothing but relief.
-    relief_only: bool,
+    acts: Acts,
     /// Whether this pass has planned a rolling update.
     has_rolled: bool,
     /// Empty without a recommendation, see `has_recommendation`.
@@ -124,7 +130,11 @@ impl<'a> VpaPass<'a> {
         if let Ok(Some(due)) | Err(VpaPauseReason::OutsideWindow { opens_in: due }) = pause {
             builder.wake_within(due);
         }
-        let relief_only = context.snapshot.pause.is_some() || pause.is_err();
+        let acts = if context.snapshot.pause.is_some() || pause.is_err() {
+            Acts::Relief
+        } else {
+            Acts::All
+        };
         if let (Err(reason), false) = (pause, is_unmanaged) {
             builder.plan.paused.push(Arc::new(PausedVpa {
                 vpa: vpa.key.clone(),
@@ -152,7 +162,7 @@ impl<'a> VpaPass<'a> {
             mode,
             is_unmanaged,
             replacement,
-            relief_only,
+            acts,
             has_rolled: false,
             recommendation,
             has_recommendation,
@@ -166,7 +176,7 @@ impl<'a> VpaPass<'a> {
         if let Some(due) = pass.recheck_in.get() {
             builder.wake_within(due);
         }
-        if context.evicts_for_others() && !relief_only {
+        if context.evicts_for_others() && acts == Acts::All {
             pass.record_preemption_candidates(&members, builder);
         }
         if !is_unmanaged {
@@ -200,11 +210,11 @@ impl<'a> VpaPass<'a> {
             EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial => {}
             EffectiveUpdateMode::InPlace if !self.context.settings.in_place => {}
             EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate
-                if self.relief_only =>
+                if self.acts == Acts::Relief =>
             {
                 self.revert_oom_killed(others, builder);
             }
-            EffectiveUpdateMode::Recreate if self.relief_only => {}
+            EffectiveUpdateMode::Recreate if self.acts == Acts::Relief => {}
             EffectiveUpdateMode::Recreate => {
                 let others = self.follow_refuted(others, builder);
                 let evicts = self.replacement == Replacement::Eviction;

@@ -122,7 +122,7 @@ impl<'t> Pod<'t> {
     }
 
     /// All containers, of which these get a size.
-    pub(super) fn whole<'a>(&'a self, sized: &[TargetContainer<'_>]) -> WholePod<'a> {
+    pub(super) fn whole<'a>(&'a self, targets: &[TargetContainer<'_>]) -> WholePod<'a> {
         let main = self.spec.containers.iter().enumerate();
         let main = main.map(|(index, container)| {
             let path = ContainerPath::Container(index);
@@ -138,13 +138,13 @@ impl<'t> Pod<'t> {
             (role, ContainerPath::InitContainer(index), container)
         });
         // Both are in the same order.
-        let mut sizes = sized.iter().enumerate().peekable();
+        let mut targets = targets.iter().enumerate().peekable();
         let containers = main
             .chain(init)
             .map(|(role, path, container)| WholeContainer {
                 role,
                 written: self.effective(container).written(),
-                size: sizes
+                size: targets
                     .next_if(|(_, target)| target.path == path)
                     .map(|(index, _)| index),
             });

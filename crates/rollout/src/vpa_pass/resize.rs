@@ -279,12 +279,12 @@ impl VpaPass<'_> {
     pub(super) fn recommended_sizes(&self, member: &Member) -> Vec<ContainerSize> {
         let in_place = self.limit_modes.in_place();
         let pod = self.to_size(member, &in_place);
-        let sized = pod_size::sized_containers(pod.running, pod.native_sidecars);
+        let containers = pod_size::sized_containers(pod.running, pod.native_sidecars);
         if !self.has_recommendation {
-            return sized.map(|_| ContainerSize::default()).collect();
+            return containers.map(|_| ContainerSize::default()).collect();
         }
         let mut sizes = pod.admitted(&self.recommendation);
-        for (container, size) in sized.zip(&mut sizes) {
+        for (container, size) in containers.zip(&mut sizes) {
             // A pod that was admitted without a limit gets none.
             for resource in [ResourceName::Cpu, ResourceName::Memory] {
                 let has_limit = pod_size::limits(container)

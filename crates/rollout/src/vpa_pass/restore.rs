@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::{Recommendation, ResourceName};
 
 use super::resize::{REFUSED_PAUSE, Resize};
-use super::{Candidate, Disruption, EPSILON, Member, VpaPass};
+use super::{Acts, Candidate, Disruption, EPSILON, Member, VpaPass};
 use crate::action::{Action, ActionKind, ActionReason, Skip, SkipReason};
 use crate::plan_builder::PlanBuilder;
 use crate::resize_patch::DesiredSizes;
@@ -29,7 +29,7 @@ impl VpaPass<'_> {
             return None;
         }
         let mut resize = self.desired_resize(member);
-        if self.relief_only {
+        if self.acts == Acts::Relief {
             // Memory waits for the end of the pause.
             resize = Resize::new(member.running, only_cpu(resize.sizes));
         }
@@ -72,7 +72,7 @@ impl VpaPass<'_> {
 
     /// Whether a pause allows only relief without this disruption.
     fn only_relieves_without(&self, disruption: Disruption) -> bool {
-        self.relief_only && disruption != Disruption::Resize
+        self.acts == Acts::Relief && disruption != Disruption::Resize
     }
 
     /// Gives up the memory of a resize, so that the kubelet carries out the rest of it.

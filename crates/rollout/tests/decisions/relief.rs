@@ -42,11 +42,14 @@ fn changes(action: &Action) -> Vec<String> {
     action.changes.iter().map(ToString::to_string).collect()
 }
 
+/// A pause of other acts.
+type Pause = fn(&mut Fixture);
+
 /// Expects one act for this reason, however the others are paused, and none while everything is.
 fn check(change: fn(&mut Value), reason: ActionReason, expected: &str) {
-    let pauses: [(&str, fn(&mut Fixture)); 3] = [
+    let pauses: [(&str, Pause); 3] = [
         ("a closed window", |fixture| {
-            fixture.annotate("web", MAINTENANCE_WINDOW, CLOSED)
+            fixture.annotate("web", MAINTENANCE_WINDOW, CLOSED);
         }),
         ("a frozen recommendation", |fixture| {
             fixture.edit_vpa("web", |object| {
@@ -55,7 +58,7 @@ fn check(change: fn(&mut Value), reason: ActionReason, expected: &str) {
             });
         }),
         ("no webhook", |fixture| {
-            fixture.pause = Some(PauseReason::WebhookLeaseExpired)
+            fixture.pause = Some(PauseReason::WebhookLeaseExpired);
         }),
     ];
     for (name, pause) in pauses {
