@@ -7,6 +7,10 @@ pub(crate) const UNUSED: &[(&str, &str)] = &[
         "another provider asks for it; the tests have another provider of external metrics only",
     ),
     (
+        "extender: Role plimsoll-extender: create events.k8s.io/events",
+        "a certificate of another tool has to be about to expire, as in the tests of the adapter",
+    ),
+    (
         "recommender: ClusterRole plimsoll-recommender-horizontal: update autoscaling.crane.io/effectivehorizontalpodautoscalers/finalizers",
         "the admission plugin OwnerReferencesPermissionEnforcement asks for it, without a request",
     ),
