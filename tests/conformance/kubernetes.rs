@@ -4,13 +4,16 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use api::vpa::VerticalPodAutoscaler;
 use e2e::benchmark::in_sandbox;
 use e2e::{
     Namespace, apply, eventually, images_of_suite, install_suite, is_true, real_node_options,
 };
 use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::Api;
+use kube::api::DeleteParams;
 use sandbox::Sandbox;
 use serde_json::Value;
 
@@ -27,6 +30,8 @@ const ALL: &str = "kubernetes";
 const WITHOUT: &str = "without-suite";
 const WITH: &str = "with-suite";
 const SANDBOX: &str = "conformance-kubernetes";
+/// Name of the `APIService` of external metrics.
+const EXTERNAL_METRICS: &str = "v1beta1.external.metrics.k8s.io";
 /// Time after which a group is ended.
 const LIMIT: &str = "4h";
 
@@ -37,6 +42,8 @@ struct Group {
     focus: &'static str,
     /// Specs that run at the same time on two cores. Most of them wait.
     processes: usize,
+    /// Whether they make the `APIService` of external metrics, which must not be there before.
+    own_external_metrics: bool,
 }
 
 /// Groups whose subject the suite acts on as well.
@@ -45,21 +52,25 @@ static GROUPS: [Group; 4] = [
         name: "kubernetes-admission",
         focus: r"\[sig-api-machinery\] AdmissionWebhook.*\[Conformance\]",
         processes: 4,
+        own_external_metrics: false,
     },
     Group {
         name: "kubernetes-apps",
         focus: r"\[sig-apps\].*\[Conformance\]",
         processes: 6,
+        own_external_metrics: false,
     },
     Group {
         name: "kubernetes-autoscaling",
         focus: r"\[Feature:HPA\]",
         processes: 3,
+        own_external_metrics: true,
     },
     Group {
         name: "kubernetes-resizes",
         focus: r"\[sig-node\].*Pod InPlace Resize",
         processes: 8,
+        own_external_metrics: false,
     },
 ];
 
@@ -155,9 +166,17 @@ pub(crate) async fn run(suite: &str, focus: Option<&str>) -> Result<()> {
                 // The node is of no cloud.
                 arguments: &["--provider=skeleton", "--num-nodes=1", &kubectl],
             };
+            let steps_aside = with_suite && group.own_external_metrics;
+            if steps_aside {
+                leave_external_metrics(sandbox).await?;
+            }
             let begun = Instant::now();
             let found = ginkgo.run(&specs).await?;
             report.add(group.name, &found, begun.elapsed())?;
+            if steps_aside {
+                // The chart serves the API again, as no other program does.
+                install_suite(sandbox, &VALUES).await?;
+            }
         }
         Ok(())
     })
@@ -252,6 +271,16 @@ async fn act_everywhere(sandbox: &Sandbox) -> Result<()> {
         Ok(())
     })
     .await
+}
+
+/// Deletes the suite's `APIService` of external metrics, as where another program is to serve it.
+async fn leave_external_metrics(sandbox: &Sandbox) -> Result<()> {
+    let objects: Api<APIService> = Api::all(sandbox.client().await?);
+    let found = objects
+        .delete(EXTERNAL_METRICS, &DeleteParams::default())
+        .await;
+    found.context("the suite does not serve external metrics")?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ pub fn images_of_suite() -> Result<Vec<Image>> {
 pub async fn install_suite(sandbox: &Sandbox, values: &[&str]) -> Result<()> {
     let client = sandbox.client().await?;
     apply(sandbox, "deploy/base/namespace.yaml").await?;
-    let mut arguments = vec!["install", RELEASE, "--namespace", SYSTEM];
+    let mut arguments = vec!["upgrade", "--install", RELEASE, "--namespace", SYSTEM];
     for value in values {
         arguments.extend([flag_of(value), value]);
     }

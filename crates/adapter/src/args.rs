@@ -68,8 +68,11 @@ mod tests {
         let args =
             parse("--tls-cert-file=a --tls-private-key-file=b --secure-port=1").expect("they fit");
         let serving = args.serving;
-        assert_eq!(serving.serving_cert_file.to_str(), Some("a"));
-        assert_eq!(serving.serving_private_key_file.to_str(), Some("b"));
+        assert_eq!(serving.certificate.serving_cert_file.to_str(), Some("a"));
+        assert_eq!(
+            serving.certificate.serving_private_key_file.to_str(),
+            Some("b")
+        );
         assert_eq!(serving.secure_port, 1);
         assert_eq!(args.common.tls_cert_file, None);
         let args =

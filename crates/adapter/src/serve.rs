@@ -44,8 +44,9 @@ use query::Selectors;
 /// The limits of the endpoint. Its client is the API server, but every pod can connect.
 pub const LIMITS: Limits = Limits {
     connections: 2048,
-    // Probes, and connections that have not been authenticated as the API server's.
-    unauthenticated: 1024,
+    // Probes, and connections that have not been authenticated as the API server's. Each may hold
+    // half a MiB of headers.
+    unauthenticated: 256,
     streams: 100,
     header_timeout: Duration::from_secs(10),
     // The API server closes a connection after 90 s without a request.

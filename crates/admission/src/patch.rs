@@ -9,6 +9,7 @@ use json_patch::jsonptr::{PointerBuf, Token};
 use json_patch::{AddOperation, PatchOperation, RemoveOperation};
 use model::{Quantity, ResourceName};
 use serde_json::{Value, json};
+use sizing::ResourcesField;
 
 /// Capacity of a typical path, in bytes.
 const PATH_BYTES: usize = 96;
@@ -122,32 +123,6 @@ pub(crate) enum ContainerPath {
     Container(usize),
     /// The index in `initContainers`.
     InitContainer(usize),
-}
-
-/// A field of a container's `resources`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ResourcesField {
-    /// `requests`
-    Requests,
-    /// `limits`
-    Limits,
-}
-
-impl ResourcesField {
-    /// The name of one value: `request` or `limit`.
-    pub(crate) fn singular(self) -> &'static str {
-        match self {
-            Self::Requests => "request",
-            Self::Limits => "limit",
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Requests => "requests",
-            Self::Limits => "limits",
-        }
-    }
 }
 
 impl ContainerPath {

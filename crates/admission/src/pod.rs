@@ -16,10 +16,12 @@ use api::vpa::{
     ContainerResourcePolicy, ContainerScalingMode, EffectiveUpdateMode, VerticalPodAutoscaler,
 };
 use model::{LimitMode, LimitModes, NamespaceLimits, ResourceList, ResourceName};
-use sizing::{ContainerSize, PodContainer, Target, limits_text, pod_sizes, revert_refused};
+use sizing::{
+    ContainerSize, PodContainer, ResourcesField, Target, limits_text, pod_sizes, revert_refused,
+};
 
 use crate::input::AdmissionConfig;
-use crate::patch::{Patch, ResourcesField};
+use crate::patch::Patch;
 use crate::startup_boost::{self, BoostError};
 
 use annotation::UpdatesText;

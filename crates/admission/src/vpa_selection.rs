@@ -24,15 +24,28 @@ const TEMPLATE_HASH: &str = "pod-template-hash";
 pub enum Awaited {
     /// A controller above the pod: its VPA is not known before.
     Controller(WorkloadRef),
-    /// The node of a pod that is to have the label of a node group.
-    Node(String),
+    /// The node of a pod of this namespace that is to have the label of a node group.
+    Node {
+        /// Namespace of the pod.
+        namespace: String,
+        /// Name of the node.
+        name: String,
+    },
 }
 
 impl Awaited {
+    /// Namespace of the pod.
+    pub fn namespace(&self) -> &str {
+        match self {
+            Self::Controller(controller) => &controller.namespace,
+            Self::Node { namespace, .. } => namespace,
+        }
+    }
+
     /// Whether the view has the object.
     pub fn is_in(&self, view: &View) -> bool {
         match self {
-            Self::Node(name) => view.nodes.get(&**name).is_some(),
+            Self::Node { name, .. } => view.nodes.get(&**name).is_some(),
             Self::Controller(controller) => {
                 let (namespace, name) = (&*controller.namespace, &*controller.name);
                 let key = ObjectName { namespace, name };
@@ -103,7 +116,10 @@ pub(crate) fn select<'a>(
                 continue;
             }
             if node.is_none() {
-                awaits = Some(Awaited::Node(name.to_owned()));
+                awaits = Some(Awaited::Node {
+                    namespace: owner.namespace.to_owned(),
+                    name: name.to_owned(),
+                });
             }
             let pod_label = group.pod_label();
             if node.is_some() && labels.get(&pod_label) != Some(group.value()) {

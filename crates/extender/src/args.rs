@@ -59,8 +59,14 @@ mod tests {
     #[test]
     fn the_certificates_of_kube_scheduler_and_of_metrics_have_separate_flags() {
         let args = parse("--tls-cert-file=a --tls-private-key-file=b").expect("valid flags");
-        assert_eq!(args.serving.serving_cert_file.to_str(), Some("a"));
-        assert_eq!(args.serving.serving_private_key_file.to_str(), Some("b"));
+        assert_eq!(
+            args.serving.certificate.serving_cert_file.to_str(),
+            Some("a")
+        );
+        assert_eq!(
+            args.serving.certificate.serving_private_key_file.to_str(),
+            Some("b")
+        );
         assert_eq!(args.common.tls_cert_file, None);
         assert_eq!(args.common.address.to_string(), ":8946");
         let args = parse("--metrics-tls-cert-file=a --metrics-tls-private-key-file=b");

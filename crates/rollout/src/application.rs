@@ -305,26 +305,20 @@ fn skip_sentence(reason: SkipReason) -> (&'static str, &'static str) {
             reasons::OOM_KILLED_AT_TARGET,
             "OOM killed with the recommended memory: is maxAllowed or the quota too low?",
         ),
-        SkipReason::Refused(Refusal::ContainerLimit) => (
-            reasons::LIMIT_TOO_LOW,
-            "the webhook leaves the request, since the container's limit stays below the recommendation",
-        ),
-        SkipReason::Refused(Refusal::LimitRange) => (
-            reasons::LIMIT_RANGE,
-            "the webhook leaves the request, since a LimitRange would refuse the container",
-        ),
-        SkipReason::Refused(Refusal::LimitRangeOfPod) => (
-            reasons::LIMIT_RANGE,
-            "the webhook leaves the requests, since a LimitRange would refuse the pod",
-        ),
-        SkipReason::Refused(Refusal::PodResources) => (
-            reasons::POD_RESOURCES,
-            "the webhook leaves the requests, since the containers may not have more than the pod",
-        ),
+        SkipReason::Refused(refusal) => (refused(refusal), refusal.as_str()),
         SkipReason::InvalidReplacement => (
             reasons::INVALID_REPLACEMENT,
             "the annotation plimsoll.dev/replacement is invalid",
         ),
+    }
+}
+
+/// Reason of the condition where the webhook leaves a request.
+fn refused(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::ContainerLimit => reasons::LIMIT_TOO_LOW,
+        Refusal::LimitRange | Refusal::LimitRangeOfPod => reasons::LIMIT_RANGE,
+        Refusal::PodResources => reasons::POD_RESOURCES,
     }
 }
 

@@ -134,18 +134,18 @@ impl PodToSize<'_> {
         recommendation: &Recommendation,
     ) -> bool {
         let observed = ObservedContainers::of(self.running);
-        let written = self.written();
         sized_containers(self.running, self.native_sidecars)
             .zip(sizes)
-            .zip(&written)
-            .any(|((container, size), [written, _])| {
-                observed.includes(&container.name)
-                    && container_recommendation(recommendation, &container.name).is_some_and(|of| {
-                        of.target.iter().any(|(name, _)| {
-                            let new = size.requests.get(name).or_else(|| written.get(name));
-                            new != requests(container).and_then(|requests| requests.get(name))
-                        })
-                    })
+            .filter(|(container, _)| observed.includes(&container.name))
+            .any(|(container, size)| {
+                let is_new = |name: &ResourceName| {
+                    let request = requests(container).and_then(|requests| requests.get(name));
+                    size.requests
+                        .get(name)
+                        .is_some_and(|new| Some(new) != request)
+                };
+                container_recommendation(recommendation, &container.name)
+                    .is_some_and(|of| of.target.iter().any(|(name, _)| is_new(name)))
             })
     }
 

@@ -1,14 +1,14 @@
 //! Holds: a part of a program writes nothing while another program runs that writes the same
 //! objects.
 
-use std::collections::BTreeMap;
-use std::fmt::Display;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::runtime::events::EventType;
+use parking_lot::Mutex;
 use prometheus::{IntGaugeVec, register_int_gauge_vec_with_registry};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, timeout};
@@ -18,8 +18,13 @@ use crate::manager::Manager;
 use crate::object_writer::{ObjectWriter, reference};
 use crate::own_pod::{hostname, own_namespace};
 
-/// Interval between two looks for other programs.
+/// Interval between two looks for other programs, and the time limit of one.
 const INTERVAL: Duration = Duration::from_secs(15);
+/// Number of incomplete looks in a row after which a program that never had a complete one goes on
+/// with what they found.
+const INCOMPLETE_LOOKS: u32 = 3;
+/// Value of the metric before that.
+const UNKNOWN: i64 = -1;
 
 /// Event of the own pod: another autoscaler runs, and this part writes nothing; see
 /// docs/operations.md#beside-other-autoscalers.
@@ -53,6 +58,8 @@ pub type HoldReasons = BTreeMap<&'static str, Vec<String>>;
 #[derive(Clone)]
 pub struct Holds {
     reasons: Arc<watch::Sender<Option<HoldReasons>>>,
+    /// Parts that can hold.
+    parts: Arc<Mutex<BTreeSet<&'static str>>>,
     running: IntGaugeVec,
     writer: ObjectWriter,
     /// The own pod, which the Events are about.
@@ -64,9 +71,10 @@ impl Holds {
     pub fn register(manager: &Manager) -> anyhow::Result<Self> {
         Ok(Self {
             reasons: Arc::default(),
+            parts: Arc::default(),
             running: register_int_gauge_vec_with_registry!(
                 "plimsoll_other_autoscaler_running",
-                "1 while another autoscaler runs that writes the same objects, and this part writes nothing.",
+                "1 while another autoscaler runs that writes the same objects, and this part writes nothing; -1 until it is known whether one runs.",
                 &["part"],
                 manager.registry
             )
@@ -79,7 +87,8 @@ impl Holds {
     /// The hold of one part, free of holds if `is_enabled` is false.
     pub fn hold(&self, part: &'static str, is_enabled: bool) -> Hold {
         if is_enabled {
-            self.running.with_label_values(&[part]).set(0);
+            self.running.with_label_values(&[part]).set(UNKNOWN);
+            self.parts.lock().insert(part);
         }
         Hold {
             reasons: is_enabled.then(|| self.reasons.subscribe()),
@@ -87,30 +96,44 @@ impl Holds {
         }
     }
 
-    /// Sets the reasons to what `look` finds, every fifteen seconds without an end. A failed look keeps
-    /// the last ones.
-    pub async fn keep<F, E>(&self, look: impl Fn() -> F)
+    /// Sets the reasons to what `look` finds, every fifteen seconds without an end. It returns the
+    /// reasons, and the errors if they are not all: then those that were known before stay.
+    pub async fn keep<F>(&self, look: impl Fn() -> F)
     where
-        F: Future<Output = Result<HoldReasons, E>>,
-        E: Display,
+        F: Future<Output = (HoldReasons, Vec<String>)>,
     {
         let mut ticks = tokio::time::interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut incomplete = 0;
         loop {
             ticks.tick().await;
-            match timeout(INTERVAL, Box::pin(look())).await {
-                Ok(Ok(reasons)) => self.set(reasons).await,
-                Ok(Err(error)) => {
-                    tracing::warn!(%error, "cannot look for other autoscalers; retrying");
+            let found = timeout(INTERVAL, Box::pin(look())).await;
+            let (mut reasons, errors) =
+                found.unwrap_or_else(|elapsed| (HoldReasons::new(), vec![elapsed.to_string()]));
+            if errors.is_empty() {
+                incomplete = 0;
+            } else {
+                incomplete += 1;
+                let errors = errors.join("; ");
+                tracing::warn!(errors, "cannot look for all other autoscalers; retrying");
+                let known = self.reasons.borrow().clone();
+                match known {
+                    Some(known) => reasons.extend(known),
+                    None if incomplete < INCOMPLETE_LOOKS => continue,
+                    None => {}
                 }
-                Err(_) => tracing::warn!("looking for other autoscalers timed out; retrying"),
             }
+            self.set(reasons).await;
         }
     }
 
     /// Replaces all reasons. Changes are logged, and recorded as Events.
     pub async fn set(&self, reasons: HoldReasons) {
         let before = self.reasons.borrow().clone().unwrap_or_default();
+        for part in self.parts.lock().iter() {
+            let is_held = reasons.contains_key(part);
+            self.running.with_label_values(&[part]).set(is_held.into());
+        }
         self.reasons.send_if_modified(|known| {
             let is_new = known.as_ref() != Some(&reasons);
             *known = Some(reasons.clone());
@@ -120,7 +143,6 @@ impl Holds {
             if before.get(part) == Some(signs) {
                 continue;
             }
-            self.running.with_label_values(&[part]).set(1);
             let signs = signs.join(", ");
             tracing::warn!(
                 part,
@@ -143,7 +165,6 @@ impl Holds {
                 .await;
         }
         for part in before.keys().filter(|part| !reasons.contains_key(*part)) {
-            self.running.with_label_values(&[part]).set(0);
             tracing::info!(part, "no other autoscaler writes the same objects any more");
             let note =
                 format!("No other {part} runs any more. The {part} of this installation writes.");

@@ -14,6 +14,7 @@
 //! All times are those of [`runtime::ApiServerClock`], since the API server checks the certificates
 //! by its own clock.
 
+mod args;
 mod certificate;
 mod certificate_set;
 mod expiry;
@@ -44,6 +45,7 @@ use certificate_set::CertificateSet;
 use runtime::api_server_clock::ApiServerClock;
 use secret::StoredSecret;
 
+pub use args::{CertificateArgs, TlsArgs};
 pub use feed::FeedCertificates;
 pub use metrics::CertificateMetrics;
 pub use monitor::{CertificateMonitor, ObservedCaBundle};
@@ -74,6 +76,28 @@ pub struct ManagedConfig {
     pub profile: RotationPolicy,
     /// The TLS options of the server.
     pub serving: ServingProfile,
+}
+
+impl ManagedConfig {
+    /// Certificates of `program` for `names`, kept in `secret` of its own namespace, and rotated by
+    /// the default policy.
+    pub fn new(
+        client: kube::Client,
+        own_namespace: &str,
+        secret: String,
+        program: &str,
+        names: Vec<String>,
+        serving: ServingProfile,
+    ) -> Self {
+        Self {
+            secrets: Api::namespaced(client, own_namespace),
+            secret,
+            authority: format!("plimsoll {program}"),
+            names,
+            profile: RotationPolicy::default(),
+            serving,
+        }
+    }
 }
 
 /// Self-managed certificates in use.

@@ -100,8 +100,10 @@ impl Limits {
 /// Time limit of a graceful close.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Size of one header, as HTTP/2 counts it.
+/// Size of one header, as HTTP/2 counts it. With HTTP/1 it bounds all of them together, too.
 const BYTES_PER_HEADER: usize = 256;
+/// Smallest read buffer that hyper takes.
+const SMALLEST_BUFFER: usize = 8192;
 
 /// Pause after a failed accept, which is mostly due to a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -322,18 +324,19 @@ impl Server {
     /// without a time limit.
     fn http(&self, protocol: Protocol) -> auto::Builder<TokioExecutor> {
         let mut builder = auto::Builder::new(TokioExecutor::new());
-        let header_bytes =
-            u32::try_from(self.limits.headers.saturating_mul(BYTES_PER_HEADER)).unwrap_or(u32::MAX);
+        let header_bytes = self.limits.headers.saturating_mul(BYTES_PER_HEADER);
         builder
             .http1()
             .timer(TokioTimer::new())
             .max_headers(self.limits.headers)
+            // The default is 400 KiB, of each connection that never ends its headers.
+            .max_buf_size(header_bytes.max(SMALLEST_BUFFER))
             .header_read_timeout(self.limits.idle_timeout.max(self.limits.header_timeout));
         builder
             .http2()
             .timer(TokioTimer::new())
             .max_concurrent_streams(self.limits.streams)
-            .max_header_list_size(header_bytes)
+            .max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX))
             .keep_alive_interval(self.limits.header_timeout)
             .keep_alive_timeout(self.limits.header_timeout);
         match protocol {

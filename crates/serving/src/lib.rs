@@ -10,6 +10,7 @@
 //! | [`feed_reader`] | flags of a feed client, and its mutual TLS |
 //! | [`own_service`] | a program's own Service and its DNS names |
 //! | [`port`] | a serving port that stays open for a while after shutdown |
+//! | [`request_body`] | request bodies and the limits of their memory |
 //! | [`http_server`] | the HTTP server and its limits |
 //! | [`tls`] | TLS configurations that follow their files |
 
@@ -21,6 +22,7 @@ pub mod http_endpoints;
 pub mod http_server;
 pub mod own_service;
 pub mod port;
+pub mod request_body;
 pub mod tls;
 
 pub use feed_address::advertised_address;

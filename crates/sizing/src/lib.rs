@@ -86,8 +86,8 @@ pub use integer_cpu::integer_cpu_containers;
 pub use method_history::{MethodHistory, MethodHistoryError, Observation, StoredMethodHistory};
 pub use pod_size::{
     CappedRecommendation, ContainerRole, ContainerSize, PodContainer, ProportionalLimits, Refusal,
-    Target, WholeContainer, WholePod, Written, cap_for_pod, limit_for, limits_of_target,
-    limits_text, pod_sizes, proportional_limits, revert_refused,
+    ResourcesField, Target, WholeContainer, WholePod, Written, cap_for_pod, limit_for,
+    limits_of_target, limits_text, pod_sizes, proportional_limits, revert_refused,
 };
 pub use policy_limits::{cap, cap_container};
 pub use published::Publishing;

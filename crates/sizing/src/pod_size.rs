@@ -22,7 +22,7 @@ use model::{
 pub use limit_mode::{limit_for, limits_of_target, limits_text};
 pub use proportion::{ProportionalLimits, proportional_limits};
 pub use refusals::{Refusal, revert_refused};
-pub use whole_pod::{ContainerRole, WholeContainer, WholePod, Written};
+pub use whole_pod::{ContainerRole, ResourcesField, WholeContainer, WholePod, Written};
 
 /// Current state of a pod's container.
 #[derive(Clone, Copy, Debug)]

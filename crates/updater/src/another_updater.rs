@@ -51,7 +51,11 @@ impl AnotherUpdater {
         let (holds, others, clock) = (self.holds.clone(), self.others.clone(), self.clock.clone());
         async move {
             match others {
-                Some(others) => holds.keep(|| others.by_role(|| clock.timestamp())).await,
+                Some(others) => {
+                    holds
+                        .keep(|| async { others.read(|| clock.timestamp()).await.by_role() })
+                        .await
+                }
                 None => std::future::pending().await,
             }
         }

@@ -77,7 +77,7 @@ pub use node_pool::{AutoscaledGroup, AutoscaledGroups, NodeClaim, NodePool};
 pub use oldest_wins::{Contender, OldestWins};
 pub use oom_kill::OomKill;
 pub use other_autoscaler::{
-    AutoscalerRole, EVENT_SELECTOR, OtherAutoscaler, POD_SELECTORS, PROGRAM_ANNOTATION,
+    AutoscalerRole, EVENT_SELECTOR, LEASE_NAMES, OtherAutoscaler, POD_SELECTORS, PROGRAM_ANNOTATION,
 };
 pub use owner::Owner;
 pub use pod::{Container, ContainerState, ContainerStatus, Phase, Pod, Sidecar, Termination};

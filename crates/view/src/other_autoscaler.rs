@@ -1,35 +1,40 @@
-//! Signs of other autoscalers that write the same objects: Leases, pods, field managers and Events.
+//! Signs of other autoscalers that write the same objects: Leases, pods and Events.
 //!
 //! No sign is certain alone. Upstream's manifests run without a Lease, its Helm chart names Lease
 //! and webhook otherwise, and an updater that evicts nothing writes nothing.
 //!
 //! A tenant must not stop the suite by a sign in its own namespace. So pods and Leases count only
-//! where a `ServiceAccount` may write in all namespaces ([`AutoscalerRole::write`]), field managers
-//! only if they wrote in most namespaces, and Events are shown but stop nothing.
+//! where a `ServiceAccount` may write in all namespaces ([`AutoscalerRole::write`]), and Events are
+//! shown but stop nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Event;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::core::ObjectMeta;
 
 use crate::table::ObjectKey;
 
-/// Age of a write or an Event up to which its writer counts as running: two rounds of upstream's
-/// recommender, which writes checkpoints in each.
+/// Age of an Event up to which its writer counts as running.
 const RECENT: Duration = Duration::from_mins(2);
 /// Annotation that Plimsoll writes on a Lease: program of the suite that holds it, which tells it
 /// from other autoscalers; see docs/operations.md#beside-other-autoscalers.
 pub const PROGRAM_ANNOTATION: &str = "plimsoll.dev/program";
-/// Selectors of the pods of other autoscalers: upstream's manifests and Crane's, upstream's Helm
-/// chart.
+/// Names of the Leases of other autoscalers, and of the suite's own.
+pub const LEASE_NAMES: [&str; 5] = [
+    "craned",
+    "vpa-recommender-lease",
+    "vpa-recommender-lease-0",
+    "vpa-updater",
+    "vpa-updater-lease",
+];
+/// Selectors of the pods of other autoscalers: upstream's manifests and Crane's, upstream's and
+/// Fairwinds' Helm charts.
 pub const POD_SELECTORS: [&str; 2] = [
     "app in (vpa-recommender,vpa-updater,craned)",
-    "app.kubernetes.io/name=vertical-pod-autoscaler,app.kubernetes.io/component in (recommender,updater)",
+    "app.kubernetes.io/name in (vertical-pod-autoscaler,vpa),app.kubernetes.io/component in (recommender,updater)",
 ];
 /// Field selector of the Events about evictions by an updater.
 pub const EVENT_SELECTOR: &str = "reason=EvictedByVPA";
@@ -38,8 +43,6 @@ pub const EVENT_SELECTOR: &str = "reason=EvictedByVPA";
 const UPDATER_SOURCE: &str = "vpa-updater";
 /// Time after its last renewal for which a Lease counts as held, if its own duration is shorter.
 const LEASE_GRACE: Duration = Duration::from_secs(30);
-/// The prefix of the field managers of this suite.
-const SUITE: &str = "plimsoll";
 
 /// The part of an autoscaler that must run only once per cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -148,41 +151,6 @@ impl OtherAutoscaler {
         leases.iter().filter_map(other).collect()
     }
 
-    /// Judges the writers of the statuses or checkpoints of a kind: a sign is a name that wrote
-    /// recently in most of the namespaces. `subresource` is `status`, or empty for checkpoints,
-    /// whose status is part of the object. `is_complete` is false if there are more objects: one
-    /// namespace is not enough then.
-    pub fn of_writers<'a>(
-        role: AutoscalerRole,
-        (kind, subresource): (&str, &str),
-        objects: impl IntoIterator<Item = &'a ObjectMeta>,
-        is_complete: bool,
-        now: Timestamp,
-    ) -> Vec<Self> {
-        let mut namespaces = BTreeSet::new();
-        let mut written: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for object in objects {
-            let namespace = object.namespace.as_deref().unwrap_or_default();
-            namespaces.insert(namespace);
-            for manager in recent_managers(role, object, subresource, now) {
-                written.entry(manager).or_default().insert(namespace);
-            }
-        }
-        if namespaces.len() < 2 && !is_complete {
-            return Vec::new();
-        }
-        let is_everywhere = |wrote: &BTreeSet<&str>| wrote.len() * 2 > namespaces.len();
-        let found = written.iter().filter(|(_, wrote)| is_everywhere(wrote));
-        let sign =
-            |manager: &&str| format!("the field manager {manager:?}, which writes {kind} objects");
-        found
-            .map(|(manager, _)| Self {
-                role,
-                sign: sign(manager),
-            })
-            .collect()
-    }
-
     /// Judges an Event that [`EVENT_SELECTOR`] selects.
     pub fn of_event(event: &Event, now: Timestamp) -> Option<Self> {
         let source = event.source.as_ref()?.component.as_deref();
@@ -193,33 +161,6 @@ impl OtherAutoscaler {
             sign: "an Event EvictedByVPA of upstream's updater".to_owned(),
         })
     }
-}
-
-/// Names of autoscalers that wrote an object recently. By name: a restored backup or an edit is not
-/// a program that would write again.
-fn recent_managers<'a>(
-    role: AutoscalerRole,
-    object: &'a ObjectMeta,
-    subresource: &str,
-    now: Timestamp,
-) -> impl Iterator<Item = &'a str> {
-    let is_recent = move |entry: &&ManagedFieldsEntry| {
-        let time = entry.time.as_ref().map(|time| time.0);
-        entry.subresource.as_deref().unwrap_or_default() == subresource
-            && time.is_some_and(|time| is_recent(time, now))
-    };
-    let is_autoscaler = move |name: &&str| {
-        let parts = match role {
-            AutoscalerRole::EhpaController => ["crane", "ehpa"],
-            AutoscalerRole::Recommender | AutoscalerRole::Updater => ["recommender", "vpa"],
-        };
-        !name.starts_with(SUITE) && parts.iter().any(|part| name.contains(part))
-    };
-    let entries = object.managed_fields.iter().flatten();
-    entries
-        .filter(is_recent)
-        .filter_map(|entry| entry.manager.as_deref())
-        .filter(is_autoscaler)
 }
 
 /// Role of the holder of a Lease. Upstream's recommender had another name for its Lease before,
@@ -374,51 +315,6 @@ mod tests {
             assert_eq!(found.as_ref().map(|other| other.role), expected, "{labels}");
             assert!(found.is_none_or(|other| other.sign == "the Pod kube-system/a"));
         }
-    }
-
-    fn written(namespace: &str, manager: &str, subresource: &str, time: &str) -> ObjectMeta {
-        let time = format!("2026-01-01T{time}Z");
-        let entry = json!({"manager": manager, "subresource": subresource, "time": time});
-        metadata(&json!({"namespace": namespace, "name": "web", "managedFields": [entry]}))
-    }
-
-    fn writers(objects: &[ObjectMeta], is_complete: bool) -> Vec<String> {
-        let role = AutoscalerRole::Recommender;
-        let of = ("VPA", "status");
-        let found = OtherAutoscaler::of_writers(role, of, objects, is_complete, now());
-        found.into_iter().map(|other| other.sign).collect()
-    }
-
-    #[test]
-    fn recent_writers_of_a_status_are_signs_of_another_autoscaler() {
-        let found = |manager: &str, subresource: &str, time: &str| {
-            writers(&[written("shop", manager, subresource, time)], true)
-        };
-        assert_eq!(
-            found("recommender", "status", "11:58:30"),
-            ["the field manager \"recommender\", which writes VPA objects"]
-        );
-        let none: [&str; 0] = [];
-        // After two minutes.
-        assert_eq!(found("recommender", "status", "11:56:00"), none);
-        // Of the spec.
-        assert_eq!(found("recommender", "", "11:58:30"), none);
-        for other in ["plimsoll-recommender", "kubectl-edit", "velero-server"] {
-            assert_eq!(found(other, "status", "11:58:30"), none, "{other}");
-        }
-    }
-
-    #[test]
-    fn a_writer_in_few_namespaces_is_no_sign() {
-        let by = |namespace, manager| written(namespace, manager, "status", "11:59:00");
-        let (ours, other) = ("plimsoll-recommender", "my-vpa");
-        let one = [by("a", other), by("a", other), by("b", ours), by("c", ours)];
-        assert!(writers(&one, true).is_empty());
-        let two = [by("a", other), by("b", other), by("c", ours)];
-        assert_eq!(writers(&two, true).len(), 1);
-        assert_eq!(writers(&two, false).len(), 1);
-        // The first page has the objects of one namespace only.
-        assert!(writers(&[by("a", other)], false).is_empty());
     }
 
     #[test]

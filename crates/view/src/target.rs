@@ -20,6 +20,7 @@ use crate::table::ObjectName;
 use crate::view::View;
 use crate::vpa::Vpa;
 use crate::workload_controller::{Controller, WellKnown};
+use topmost::MAX_OWNERS;
 
 pub use topmost::topmost;
 
@@ -61,9 +62,9 @@ pub enum TargetError {
     /// A Node owns static pods and is not a controller.
     #[error("node is not a valid owner")]
     Node,
-    /// The chain of owners is a cycle.
-    #[error("cycle detected in ownership chain")]
-    Cycle,
+    /// The chain of owners is a cycle, or has more than ten.
+    #[error("cycle detected in ownership chain, or more than {MAX_OWNERS} owners")]
+    EndlessOwners,
     /// A scale subresource has not been read yet.
     #[error("the scale subresource of {kind} {namespace}/{name} has not been read yet", kind = .0.kind, namespace = .0.namespace, name = .0.name)]
     Waiting(ScaleKey),

@@ -38,6 +38,6 @@ mod watch_error;
 mod watches;
 
 pub use missing_rights::MissingRights;
-pub use other_autoscalers::OtherAutoscalers;
+pub use other_autoscalers::{FoundAutoscalers, OtherAutoscalers};
 pub use scale::ScaleRequests;
 pub use watches::Watches;

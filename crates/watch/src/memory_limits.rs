@@ -28,6 +28,12 @@ impl Limits {
         object: 512 << 10,
         namespace: 4 << 20,
     };
+    /// Limits of signs of other autoscalers.
+    pub(crate) const SIGNS: Self = Self {
+        usual: 16 << 10,
+        object: 16 << 10,
+        namespace: 0,
+    };
     /// Limits of workload controllers, of which little more than the selector is read.
     pub(crate) const CONTROLLERS: Self = Self {
         usual: 8 << 10,

@@ -1,26 +1,34 @@
 //! Reads of the signs of other autoscalers.
+//!
+//! What tenants write is read object by object and without the fields that no sign has. Large objects
+//! are left out, and of one namespace only two pods of a role count.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use api::checkpoint::VerticalPodAutoscalerCheckpoint;
-use api::ehpa::EffectiveHorizontalPodAutoscaler;
-use api::vpa::{DEFAULT_RECOMMENDER, VerticalPodAutoscaler};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Pod};
-use kube::api::{ApiResource, DynamicObject, ListParams, VersionMatch};
-use kube::core::{ObjectList, ObjectMeta};
-use kube::{Api, Client, ResourceExt as _};
-use view::{AutoscalerRole, EVENT_SELECTOR, ObjectKey, OtherAutoscaler, POD_SELECTORS};
+use kube::core::ObjectMeta;
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+use view::{
+    AutoscalerRole, EVENT_SELECTOR, LEASE_NAMES, ObjectKey, OtherAutoscaler, POD_SELECTORS,
+};
 
 use crate::cluster_rights::ClusterRights;
+use crate::excluded_fields;
+use crate::memory_limits::Limits;
+use crate::reflector::{Source, list_once};
+use crate::watch_error::WatchError;
 
-/// Number of objects of a kind whose writers are read.
-const PAGE: u32 = 50;
-/// Maximum number of Events that are read.
-const EVENTS: u32 = 500;
-/// Leases of nodes are many, and no sign.
-const LEASES: &str = "metadata.namespace!=kube-node-lease";
+/// Maximum number of objects that are read of one list.
+const MOST_OBJECTS: usize = 500;
+/// Number of pods of a role that count in one namespace.
+const PODS_PER_NAMESPACE: usize = 2;
+/// Time limit of one kind of sign.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reader of the signs.
 #[derive(Clone)]
@@ -31,6 +39,26 @@ pub struct OtherAutoscalers {
     own_leases: Vec<ObjectKey>,
     /// The pod of this program.
     own_pod: Option<ObjectKey>,
+}
+
+/// What was found in one look, and why it is not all.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct FoundAutoscalers {
+    /// The signs, in order and each once.
+    pub found: Vec<OtherAutoscaler>,
+    /// The error of each kind of sign that could not be read.
+    pub errors: Vec<String>,
+}
+
+impl FoundAutoscalers {
+    /// The signs by role, and the errors.
+    pub fn by_role(self) -> (BTreeMap<&'static str, Vec<String>>, Vec<String>) {
+        let mut by_role: BTreeMap<_, Vec<String>> = BTreeMap::new();
+        for OtherAutoscaler { role, sign } in self.found {
+            by_role.entry(role.as_str()).or_default().push(sign);
+        }
+        (by_role, self.errors)
+    }
 }
 
 impl OtherAutoscalers {
@@ -58,131 +86,141 @@ impl OtherAutoscalers {
         }
     }
 
-    /// Reads the signs for which programs hold, by role.
-    pub async fn by_role(
-        &self,
-        now: impl Fn() -> Timestamp,
-    ) -> kube::Result<BTreeMap<&'static str, Vec<String>>> {
-        let mut by_role: BTreeMap<_, Vec<String>> = BTreeMap::new();
-        for OtherAutoscaler { role, sign } in self.read(now).await? {
-            by_role.entry(role.as_str()).or_default().push(sign);
-        }
-        Ok(by_role)
-    }
-
-    /// Reads the signs for which programs hold, in order and each once. What may not be read, and
-    /// kinds that are not installed, give none.
-    pub async fn read(&self, now: impl Fn() -> Timestamp) -> kube::Result<Vec<OtherAutoscaler>> {
-        let (pods, leases, mut found) =
-            tokio::try_join!(self.pods(), self.leases(), self.writers(&now))?;
-        // The time of the API server is known after its first response.
-        let now = now();
+    /// Reads the signs for which programs hold. What may not be read, and kinds that are not
+    /// installed, give none. A kind of sign that cannot be read does not hide the others.
+    pub async fn read(&self, now: impl Fn() -> Timestamp) -> FoundAutoscalers {
+        let mut errors = Vec::new();
+        let (pods, leases) = tokio::join!(within_limit(self.pods()), within_limit(self.leases()));
+        let pods = pods.unwrap_or_else(|error| {
+            errors.push(format!("Pods: {error}"));
+            Vec::new()
+        });
+        let leases = leases.unwrap_or_else(|error| {
+            errors.push(format!("Leases: {error}"));
+            Vec::new()
+        });
         let mut rights = ClusterRights::new(self.client.clone());
+        let mut found = Vec::new();
+        let mut count = |other: OtherAutoscaler, may: Result<bool, WatchError>| match may {
+            Ok(true) => found.push(other),
+            Ok(false) => {}
+            Err(error) => errors.push(format!("the rights of {}: {error}", other.sign)),
+        };
         let own = replicas(&pods, self.own_pod.as_ref());
-        let running = pods.iter().filter(|pod| !own.contains(&key_of(pod)));
-        let running = running.filter_map(OtherAutoscaler::of_pod);
-        let held = OtherAutoscaler::of_leases(&leases, &self.own_leases, now);
-        for (pod, other) in running.chain(held) {
-            if self.roles.contains(&other.role) && rights.of_pod(other.role, &pod).await? {
-                found.push(other);
+        let mut counted: BTreeMap<_, usize> = BTreeMap::new();
+        for pod in &pods {
+            let of_pod = OtherAutoscaler::of_pod(&pod.metadata);
+            let Some((key, other)) = of_pod.filter(|(_, other)| self.roles.contains(&other.role))
+            else {
+                continue;
+            };
+            if own.contains(&key) {
+                continue;
+            }
+            let of_namespace = counted.entry((key.namespace, other.role)).or_default();
+            *of_namespace += 1;
+            if *of_namespace <= PODS_PER_NAMESPACE {
+                let may = within_limit(rights.of_pod(other.role, pod)).await;
+                count(other, may);
+            }
+        }
+        // The time of the API server is known after its first response.
+        for (holder, other) in OtherAutoscaler::of_leases(&leases, &self.own_leases, now()) {
+            if self.roles.contains(&other.role) {
+                let may = within_limit(rights.of_holder(other.role, &holder)).await;
+                count(other, may);
             }
         }
         found.sort();
         found.dedup();
-        Ok(found)
+        FoundAutoscalers { found, errors }
     }
 
     /// Reads the Events of other updaters. Each who may write Events in one namespace could forge
     /// them, so no program holds for them.
-    pub async fn read_events(
-        &self,
-        now: impl Fn() -> Timestamp,
-    ) -> kube::Result<Vec<OtherAutoscaler>> {
-        let api: Api<Event> = Api::all(self.client.clone());
-        let params = ListParams::default().fields(EVENT_SELECTOR).limit(EVENTS);
-        let events = readable(api.list(&params).await)?;
+    pub async fn read_events(&self, now: impl Fn() -> Timestamp) -> FoundAutoscalers {
+        let source = self
+            .source::<Event>(excluded_fields::WHOLE)
+            .with_fields(EVENT_SELECTOR);
+        let events = within_limit(list_readable::<Event>(source)).await;
         let now = now();
-        let found = events.iter();
-        let mut found: Vec<OtherAutoscaler> = found
-            .filter_map(|event| OtherAutoscaler::of_event(event, now))
-            .collect();
-        found.dedup();
-        Ok(found)
+        let mut all = FoundAutoscalers::default();
+        match events {
+            Ok(events) => {
+                let found = events.iter();
+                all.found = found
+                    .filter_map(|event| OtherAutoscaler::of_event(event, now))
+                    .collect();
+                all.found.dedup();
+            }
+            Err(error) => all.errors.push(format!("Events: {error}")),
+        }
+        all
     }
 
-    async fn pods(&self) -> kube::Result<Vec<ObjectMeta>> {
-        let api: Api<Pod> = Api::all(self.client.clone());
+    async fn pods(&self) -> Result<Vec<Pod>, WatchError> {
         let mut found = Vec::new();
         for selector in POD_SELECTORS {
-            let params = cached().labels(selector).fields("status.phase=Running");
-            let pods = readable(api.list_metadata(&params).await)?;
-            let running = pods.into_iter().map(|pod| pod.metadata);
-            found.extend(running.filter(|pod| pod.deletion_timestamp.is_none()));
+            let source = self
+                .source::<Pod>(excluded_fields::AUTOSCALER_PODS)
+                .with_fields("status.phase=Running")
+                .with_labels(selector);
+            let pods = list_readable::<Pod>(source).await?;
+            let running = |pod: &Pod| pod.metadata.deletion_timestamp.is_none();
+            found.extend(pods.into_iter().filter(running));
         }
         Ok(found)
     }
 
-    async fn leases(&self) -> kube::Result<Vec<Lease>> {
-        let api = Api::all(self.client.clone());
-        readable(api.list(&cached().fields(LEASES)).await)
-    }
-
-    /// Writers of the first objects of the kinds that the roles write.
-    async fn writers(&self, now: &impl Fn() -> Timestamp) -> kube::Result<Vec<OtherAutoscaler>> {
+    async fn leases(&self) -> Result<Vec<Lease>, WatchError> {
         let mut found = Vec::new();
-        let mut judge = |role, of, objects: &Page| {
-            let metadata = objects.items.iter().map(|object| &object.metadata);
-            let is_complete = objects.is_complete;
-            let signs = OtherAutoscaler::of_writers(role, of, metadata, is_complete, now());
-            found.extend(signs);
-        };
-        if self.roles.contains(&AutoscalerRole::Recommender) {
-            let role = AutoscalerRole::Recommender;
-            let mut vpas = self.page::<VerticalPodAutoscaler>().await?;
-            vpas.items.retain(is_of_default_recommender);
-            let mut checkpoints = self.page::<VerticalPodAutoscalerCheckpoint>().await?;
-            checkpoints.items.retain(|checkpoint| {
-                let name = checkpoint.data["spec"]["vpaObjectName"].as_str();
-                let owner = |vpa: &DynamicObject| {
-                    vpa.namespace() == checkpoint.namespace()
-                        && vpa.metadata.name.as_deref() == name
-                };
-                vpas.items.iter().any(owner)
-            });
-            judge(role, ("VerticalPodAutoscaler", "status"), &vpas);
-            judge(role, ("VerticalPodAutoscalerCheckpoint", ""), &checkpoints);
-        }
-        if self.roles.contains(&AutoscalerRole::EhpaController) {
-            let ehpas = self.page::<EffectiveHorizontalPodAutoscaler>().await?;
-            let of = ("EffectiveHorizontalPodAutoscaler", "status");
-            judge(AutoscalerRole::EhpaController, of, &ehpas);
+        for name in LEASE_NAMES {
+            let source = self
+                .source::<Lease>(excluded_fields::LEASES)
+                .with_fields(format!("metadata.name={name}"));
+            found.extend(list_readable::<Lease>(source).await?);
         }
         Ok(found)
     }
 
-    async fn page<K: kube::Resource<DynamicType = ()>>(&self) -> kube::Result<Page> {
-        let resource = ApiResource::erase::<K>(&());
-        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
-        let list = readable_list(api.list(&ListParams::default().limit(PAGE)).await)?;
-        let next = list
-            .as_ref()
-            .and_then(|list| list.metadata.continue_.clone());
-        Ok(Page {
-            items: list.map(|list| list.items).unwrap_or_default(),
-            is_complete: next.is_none_or(|next| next.is_empty()),
-        })
+    fn source<K: Resource<DynamicType = ()>>(
+        &self,
+        excluded: &'static [crate::splitter::ExcludedField],
+    ) -> Source {
+        Source::new::<K>(self.client.clone(), None, excluded).with_limits(Limits::SIGNS)
     }
+}
+
+/// The objects of a list; none if it may not be read, or the kind is not installed.
+async fn list_readable<K>(source: Source) -> Result<Vec<K>, WatchError>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned + Send,
+{
+    match list_once(&source, MOST_OBJECTS).await {
+        Err(WatchError::Request(kube::Error::Api(status))) if [403, 404].contains(&status.code) => {
+            tracing::debug!(status.message, "not looking for other autoscalers there");
+            Ok(Vec::new())
+        }
+        list => list,
+    }
+}
+
+async fn within_limit<T>(
+    read: impl Future<Output = Result<T, WatchError>>,
+) -> Result<T, WatchError> {
+    timeout(READ_TIMEOUT, read).await?
 }
 
 /// A pod, and those with the same controller: other revisions of a Deployment, which may run another
 /// program, have another `ReplicaSet`.
-fn replicas(pods: &[ObjectMeta], pod: Option<&ObjectKey>) -> Vec<ObjectKey> {
-    let own = pods.iter().find(|other| Some(&key_of(other)) == pod);
+fn replicas(pods: &[Pod], pod: Option<&ObjectKey>) -> Vec<ObjectKey> {
+    let pods = pods.iter().map(|pod| &pod.metadata);
+    let own = pods.clone().find(|other| Some(&key_of(other)) == pod);
     let controller = own.and_then(controller_uid);
     let is_replica = |other: &&ObjectMeta| {
         Some(&key_of(other)) == pod || (controller.is_some() && controller_uid(other) == controller)
     };
-    pods.iter().filter(is_replica).map(key_of).collect()
+    pods.filter(is_replica).map(key_of).collect()
 }
 
 fn controller_uid(pod: &ObjectMeta) -> Option<&str> {
@@ -196,48 +234,6 @@ fn key_of(object: &ObjectMeta) -> ObjectKey {
     ObjectKey::new(name(&object.namespace), name(&object.name))
 }
 
-/// The first objects of a kind.
-struct Page {
-    items: Vec<DynamicObject>,
-    /// Whether these are all.
-    is_complete: bool,
-}
-
-fn is_of_default_recommender(vpa: &DynamicObject) -> bool {
-    let recommenders = vpa.data["spec"]["recommenders"].as_array();
-    recommenders.is_none_or(|all| {
-        all.is_empty() || all.iter().any(|one| one["name"] == DEFAULT_RECOMMENDER)
-    })
-}
-
-/// Parameters of a list out of the API server's cache.
-fn cached() -> ListParams {
-    ListParams {
-        version_match: Some(VersionMatch::NotOlderThan),
-        resource_version: Some("0".to_owned()),
-        ..ListParams::default()
-    }
-}
-
-/// The objects of a list; none if it may not be read, or the kind is not installed.
-fn readable<T: Clone>(list: kube::Result<ObjectList<T>>) -> kube::Result<Vec<T>> {
-    let list = readable_list(list)?;
-    Ok(list.map(|list| list.items).unwrap_or_default())
-}
-
-fn readable_list<T: Clone>(
-    list: kube::Result<ObjectList<T>>,
-) -> kube::Result<Option<ObjectList<T>>> {
-    match list {
-        Ok(list) => Ok(Some(list)),
-        Err(kube::Error::Api(status)) if [403, 404].contains(&status.code) => {
-            tracing::debug!(status.message, "not looking for other autoscalers there");
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -245,13 +241,13 @@ mod tests {
     use super::*;
 
     /// A pod of a `ReplicaSet` with this uid.
-    fn pod(namespace: &str, name: &str, replica_set: &str) -> ObjectMeta {
+    fn pod(namespace: &str, name: &str, replica_set: &str) -> Pod {
         let owner = json!({
             "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": replica_set, "uid": replica_set,
             "controller": true,
         });
         let metadata = json!({"namespace": namespace, "name": name, "ownerReferences": [owner]});
-        serde_json::from_value(metadata).expect("metadata")
+        serde_json::from_value(json!({"metadata": metadata})).expect("a pod")
     }
 
     #[test]
@@ -260,7 +256,7 @@ mod tests {
             pod("kube-system", "vpa-updater-b-1", "b"),
             pod("kube-system", "vpa-updater-b-2", "b"),
             pod("kube-system", "vpa-updater-a-1", "a"),
-            ObjectMeta::default(),
+            Pod::default(),
         ];
         let keys = |names: &[&str]| -> Vec<ObjectKey> {
             let key = |name: &&str| ObjectKey::new("kube-system", *name);
@@ -279,15 +275,12 @@ mod tests {
             assert_eq!(replicas(&pods, own.as_ref()), keys(expected), "{own:?}");
         }
         // A pod without a controller has no replicas.
-        let alone = ObjectMeta {
-            owner_references: None,
-            ..pod("shop", "a", "b")
-        };
-        let other = ObjectMeta {
-            owner_references: None,
-            ..pod("shop", "b", "b")
+        let alone = |name: &str| {
+            let mut pod = pod("shop", name, "b");
+            pod.metadata.owner_references = None;
+            pod
         };
         let own = ObjectKey::new("shop", "a");
-        assert_eq!(replicas(&[alone, other], Some(&own)), [own]);
+        assert_eq!(replicas(&[alone("a"), alone("b")], Some(&own)), [own]);
     }
 }

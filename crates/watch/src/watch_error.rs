@@ -4,8 +4,8 @@ use kube::Error;
 use kube::core::Status;
 use tokio::time::error::Elapsed;
 
-/// HTTP status of a watch from a `resourceVersion` that has expired.
-const GONE: u16 = 410;
+/// HTTP statuses of a watch from a `resourceVersion` that is unknown or has expired.
+const UNKNOWN_VERSION: [u16; 2] = [400, 410];
 
 /// Failure of a list or a watch.
 #[derive(Debug, thiserror::Error)]
@@ -37,8 +37,9 @@ impl WatchError {
     /// Whether the watch cannot resume, so that everything has to be listed again.
     pub(crate) fn needs_list(&self) -> bool {
         match self {
-            Self::Request(Error::Api(status)) | Self::Watch(status) => status.code == GONE,
-            Self::Unreadable | Self::NoVersion => true,
+            Self::Request(Error::Api(status)) => UNKNOWN_VERSION.contains(&status.code),
+            // An event that cannot be sent would end each watch from this version.
+            Self::Watch(_) | Self::Unreadable | Self::NoVersion => true,
             Self::Request(_) | Self::Silent(_) | Self::Broken(_) | Self::CutShort => false,
         }
     }

@@ -1,7 +1,5 @@
 //! The HTTPS endpoint that the API server sends reviews to.
 
-mod body_memory;
-mod pending_bodies;
 mod review_wait;
 
 use std::sync::Arc;
@@ -12,27 +10,35 @@ use admission::{
     status_recommendation,
 };
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{HeaderValue, header};
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::map_response_with_state;
 use axum::response::{IntoResponse, Response};
 use feed::Subscription;
 use model::Recommendation;
 use serving::http_server::Limits;
+use serving::request_body::BodyLimits;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use view::{View, Vpa};
 
 use crate::metrics::Metrics;
 use crate::overload::Overload;
-use body_memory::{BodyLimits, ReviewBody};
 use review_wait::ReviewWait;
+
+/// Maximum size of a body, as upstream. The API server's own limit of objects is lower.
+const MAX_BYTES: usize = 5 << 20;
+/// Maximum size of all bodies together: those of several thousand typical reviews.
+const MAX_TOTAL_BYTES: usize = 64 << 20;
+/// Maximum number of requests whose bodies have not arrived. A connection may have hundreds, and each
+/// costs some memory.
+const MAX_PENDING: usize = 8192;
 
 /// The limits of clients. The API server is the only one, but the whole cluster can connect.
 pub const LIMITS: Limits = Limits {
-    connections: 8192,
+    connections: 2048,
     // The API server shows no certificate here.
-    unauthenticated: 8192,
+    unauthenticated: 2048,
     streams: 250,
     header_timeout: Duration::from_secs(10),
     // The API server closes connections that were idle for 90 s.
@@ -40,7 +46,7 @@ pub const LIMITS: Limits = Limits {
     request_timeout: Duration::from_secs(10),
     connection_age: Duration::from_hours(1),
     headers: 100,
-    body_bytes: body_memory::MAX_BYTES,
+    body_bytes: MAX_BYTES,
 };
 
 /// Responds to reviews. Clones share everything.
@@ -74,12 +80,11 @@ impl ReviewHandler {
         let shutdown = self.shutdown.clone();
         let endpoint = Endpoint {
             handler: self,
-            limits: BodyLimits::default(),
+            limits: BodyLimits::new(MAX_BYTES, MAX_TOTAL_BYTES, MAX_PENDING),
             wait: ReviewWait::default(),
         };
         Router::new()
             .fallback(respond)
-            .layer(DefaultBodyLimit::max(body_memory::MAX_BYTES))
             .layer(map_response_with_state(shutdown, close_after_shutdown))
             .with_state(Arc::new(endpoint))
     }
@@ -119,8 +124,17 @@ fn over_status<'a>(feed: &'a Subscription, vpa: &Vpa) -> Option<&'a Recommendati
     Some(&received.value.recommendation)
 }
 
-async fn respond(State(endpoint): State<Arc<Endpoint>>, body: ReviewBody) -> Response {
+async fn respond(State(endpoint): State<Arc<Endpoint>>, request: Request) -> Response {
     let handler = &endpoint.handler;
+    let content_type = request.headers().get(header::CONTENT_TYPE);
+    if content_type.is_none_or(|value| value != "application/json") {
+        // Upstream's response, after which the API server applies its failure policy.
+        return StatusCode::OK.into_response();
+    }
+    let body = match endpoint.limits.read(request.into_body()).await {
+        Ok(body) => body,
+        Err(rejection) => return rejection.into_response(),
+    };
     let mut timer = handler.metrics.timer(body.received_at);
     timer.end_reading();
     let decide = || {
@@ -151,8 +165,6 @@ mod tests {
     use std::convert::Infallible;
 
     use axum::body::{Body, Bytes, to_bytes};
-    use axum::extract::Request;
-    use axum::http::StatusCode;
     use futures::stream;
     use prometheus::Registry;
     use serde_json::{Value, json};
@@ -161,7 +173,7 @@ mod tests {
     use super::*;
 
     /// Number of requests with unfinished bodies.
-    const UNFINISHED: usize = body_memory::MAX_PENDING + 100;
+    const UNFINISHED: usize = MAX_PENDING + 100;
 
     fn request(body: Body) -> Request {
         let builder = Request::post("/").header(header::CONTENT_TYPE, "application/json");
@@ -181,13 +193,13 @@ mod tests {
     }
 
     /// A review of an invalid VPA object.
-    fn invalid_vpa() -> Body {
+    fn invalid_vpa() -> String {
         let review = json!({"request": {
             "uid": "1", "operation": "CREATE",
             "resource": {"group": "autoscaling.k8s.io", "version": "v1", "resource": "verticalpodautoscalers"},
             "object": {"spec": {"updatePolicy": {"updateMode": "Never"}}},
         }});
-        review.to_string().into()
+        review.to_string()
     }
 
     async fn text(response: Response) -> String {
@@ -195,8 +207,11 @@ mod tests {
         String::from_utf8(body.expect("a body").to_vec()).expect("UTF-8")
     }
 
-    async fn is_allowed(router: Router, review: Body) -> bool {
-        let response = router.oneshot(request(review)).await.expect("a response");
+    async fn is_allowed(router: Router, review: impl Into<Body>) -> bool {
+        let response = router
+            .oneshot(request(review.into()))
+            .await
+            .expect("a response");
         let review: Value = serde_json::from_str(&text(response).await).expect("a review");
         review["response"]["allowed"].as_bool().expect("a boolean")
     }
@@ -207,24 +222,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_size_of_a_body_is_limited() {
-        let router = router(Overload::default());
-        for (bytes, expected) in [
-            (body_memory::MAX_BYTES, StatusCode::OK),
-            (body_memory::MAX_BYTES + 1, StatusCode::PAYLOAD_TOO_LARGE),
-        ] {
-            let whole = request(Body::from(vec![b' '; bytes]));
-            let part = Bytes::from(vec![b' '; bytes / 2]);
-            let rest = Bytes::from(vec![b' '; bytes - bytes / 2]);
-            let parts = stream::iter([part, rest].map(Ok::<_, Infallible>));
-            for request in [whole, request(Body::from_stream(parts))] {
-                let response = router.clone().oneshot(request).await.expect("a response");
-                assert_eq!(response.status(), expected, "{bytes} bytes");
-            }
-        }
-    }
-
-    #[tokio::test]
     async fn unfinished_bodies_do_not_block_other_reviews() {
         let router = router(Overload::default());
         let mut open = tokio::task::JoinSet::new();
@@ -232,7 +229,7 @@ mod tests {
             let unfinished = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
             open.spawn(router.clone().oneshot(request(unfinished)));
         }
-        while open.len() > body_memory::MAX_PENDING {
+        while open.len() > MAX_PENDING {
             let dropped = open
                 .join_next()
                 .await
@@ -244,7 +241,7 @@ mod tests {
         assert!(!is_allowed(router, invalid_vpa()).await, "it was reviewed");
         // Its body had arrived, so it dropped none of the others, or one.
         assert!(
-            open.len() == body_memory::MAX_PENDING && open.try_join_next().is_none(),
+            open.len() == MAX_PENDING && open.try_join_next().is_none(),
             "the others are still pending"
         );
     }

@@ -2,12 +2,9 @@
 
 use std::path::PathBuf;
 
-use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
-use serving::certificates::{Files, ManagedConfig, RotationPolicy, Source};
-use serving::tls::{CipherSuites, MinTlsVersion, ServingProfile, TlsFiles};
-
+use serving::certificates::{CertificateArgs, ManagedConfig, Source, TlsArgs};
 use serving::own_service::OwnService;
+use serving::tls::ServingProfile;
 
 /// Flags of the HTTPS endpoint.
 #[derive(Debug, Clone, clap::Args)]
@@ -18,31 +15,17 @@ pub struct ServingArgs {
     /// Service of the adapter, in the adapter's own namespace.
     #[arg(long, default_value = "plimsoll-adapter", value_name = "NAME")]
     pub service_name: String,
-    /// Create and rotate certificates in a Secret that all replicas share, and write the CA bundle
-    /// to the `APIService` objects. The flags of certificate files are then ignored.
-    #[arg(long)]
-    pub manage_certificates: bool,
-    /// Secret of --manage-certificates, in the adapter's own namespace.
+    /// Flags of the certificate.
+    #[command(flatten)]
+    pub certificate: CertificateArgs,
+    /// Secret of --manage-certificates, in the adapter's own namespace. Its CA bundle is written to
+    /// the `APIService` objects.
     #[arg(
         long,
         default_value = "plimsoll-adapter-certificates",
         value_name = "NAME"
     )]
     pub certificate_secret_name: String,
-    /// Certificate chain (PEM) of the two APIs. Reloaded when it changes.
-    #[arg(
-        long = "tls-cert-file",
-        default_value = "/etc/tls-certs/tls.crt",
-        value_name = "FILE"
-    )]
-    pub serving_cert_file: PathBuf,
-    /// Private key (PEM) of --tls-cert-file.
-    #[arg(
-        long = "tls-private-key-file",
-        default_value = "/etc/tls-certs/tls.key",
-        value_name = "FILE"
-    )]
-    pub serving_private_key_file: PathBuf,
     /// CA bundle (PEM) to write to the `APIService` objects. Default: none; another tool, such as
     /// cert-manager, writes it.
     #[arg(long, value_name = "FILE")]
@@ -51,12 +34,9 @@ pub struct ServingArgs {
     /// serves all requests.
     #[arg(long)]
     pub http2: bool,
-    /// TLS 1.2 cipher suites by their Go names, separated by commas or colons. Empty means all.
-    #[arg(long, default_value = "", value_name = "SUITES")]
-    pub tls_ciphers: CipherSuites,
-    /// Lowest TLS version.
-    #[arg(long, value_enum, default_value_t = MinTlsVersion::Tls12)]
-    pub min_tls_version: MinTlsVersion,
+    /// Flags of the TLS protocol.
+    #[command(flatten)]
+    pub tls: TlsArgs,
 }
 
 impl ServingArgs {
@@ -67,51 +47,19 @@ impl ServingArgs {
 
     /// Returns the source of certificates.
     pub fn source(self, client: kube::Client, own: &OwnService) -> Source {
-        let Self {
-            secure_port: _,
-            service_name: _,
-            manage_certificates,
-            certificate_secret_name,
-            serving_cert_file,
-            serving_private_key_file,
-            serving_ca_file,
-            http2,
-            tls_ciphers,
-            min_tls_version,
-        } = self;
-        if !tls_ciphers.unknown().is_empty() {
-            tracing::warn!(
-                "--tls-ciphers: unknown cipher suites {}",
-                tls_ciphers.unknown().join(", ")
-            );
-        }
         let serving = ServingProfile {
-            min_version: min_tls_version,
-            cipher_suites: tls_ciphers,
             request_client_certificates: true,
-            http1_only: !http2,
-            ..ServingProfile::default()
+            http1_only: !self.http2,
+            ..self.tls.profile()
         };
-        if !manage_certificates {
-            let files = TlsFiles {
-                certificate: serving_cert_file,
-                private_key: serving_private_key_file,
-                authorities: None,
-            };
-            return Source::Files(Files {
-                files,
-                authorities: serving_ca_file,
-                follow: true,
-                serving,
-            });
-        }
-        Source::Managed(Box::new(ManagedConfig {
-            secrets: Api::<Secret>::namespaced(client, &own.namespace),
-            secret: certificate_secret_name,
-            authority: "plimsoll adapter".to_owned(),
-            names: own.names(),
-            profile: RotationPolicy::default(),
+        let managed = ManagedConfig::new(
+            client,
+            &own.namespace,
+            self.certificate_secret_name,
+            "adapter",
+            own.names(),
             serving,
-        }))
+        );
+        self.certificate.source(managed, self.serving_ca_file)
     }
 }

@@ -180,7 +180,10 @@ fn a_node_that_is_not_known_yet_is_named_if_it_matters() {
     let mut fixture = vpa(fixture, "b", Some("pool=big"), &json!({}));
     assert_eq!(
         unknown(&fixture, "new"),
-        Some(Awaited::Node("new".to_owned()))
+        Some(Awaited::Node {
+            namespace: "shop".to_owned(),
+            name: "new".to_owned()
+        })
     );
     assert_eq!(unknown(&fixture, "bare"), None);
     fixture.config.node_groups = false;

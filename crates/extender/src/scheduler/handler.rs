@@ -9,8 +9,8 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
-use futures::StreamExt as _;
 use placement::Policy;
+use serving::request_body::{BodyLimits, BodyRejection};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout_at;
 
@@ -22,12 +22,17 @@ use super::protocol::InvalidArgs;
 /// Bodies up to this size, with about 2,500 nodes, are decided on the thread that has read them:
 /// that takes at most a millisecond or two, and on a busy machine another thread begins later.
 const INLINE_BYTES: usize = 64 << 10;
+/// Number of the largest bodies that are held in memory at a time.
+const BODIES: usize = 4;
+/// Maximum number of requests whose bodies have not arrived.
+const MAX_PENDING: usize = 1024;
 /// Response header with the basis of an answer: load, allocation or neutral.
 const BASIS: HeaderName = HeaderName::from_static("plimsoll-placement");
 
 #[derive(Clone)]
 struct Endpoint {
     scheduler: Scheduler,
+    bodies: BodyLimits,
     permits: Arc<Semaphore>,
 }
 
@@ -41,13 +46,20 @@ enum Failure {
 
 /// The routes of filter and prioritize.
 pub fn router(scheduler: Scheduler) -> Router {
-    let permits = Arc::new(Semaphore::new(scheduler.config.limits.requests));
+    let limits = &scheduler.config.limits;
+    let permits = Arc::new(Semaphore::new(limits.requests));
+    let total_bytes = limits.body_bytes.saturating_mul(BODIES);
+    let bodies = BodyLimits::new(limits.body_bytes, total_bytes, MAX_PENDING);
     Router::new()
         .route("/filter", post(filter))
         .route("/prioritize", post(prioritize))
         .route("/profiles/{name}/filter", post(filter_of_profile))
         .route("/profiles/{name}/prioritize", post(prioritize_of_profile))
-        .with_state(Endpoint { scheduler, permits })
+        .with_state(Endpoint {
+            scheduler,
+            bodies,
+            permits,
+        })
 }
 
 async fn filter(State(endpoint): State<Endpoint>, body: Body) -> Response {
@@ -141,15 +153,17 @@ impl Endpoint {
         deadline: Instant,
         decide: impl FnOnce(&Scheduler, &[u8], Instant) -> Result<Answer, InvalidArgs> + Send + 'static,
     ) -> Result<Answer, Failure> {
+        // Before a place is taken: a body that never ends must not hold one.
+        let body = timeout_at(deadline.into(), self.bodies.read(body))
+            .await
+            .map_err(|_| Failure::Late)?
+            .map_err(|rejection| self.rejected(rejection))?;
         let permit = Arc::clone(&self.permits).acquire_owned();
         let permit = timeout_at(deadline.into(), permit).await;
         // The semaphore is never closed.
         let Ok(Ok(permit)) = permit else {
             return Err(Failure::Late);
         };
-        let body = timeout_at(deadline.into(), self.read(body))
-            .await
-            .map_err(|_| Failure::Late)??;
         if body.len() <= INLINE_BYTES {
             return decide(&self.scheduler, &body, deadline).map_err(|error| invalid(&error));
         }
@@ -174,25 +188,19 @@ impl Endpoint {
         }
     }
 
-    /// Reads a body of limited size.
-    async fn read(&self, body: Body) -> Result<Vec<u8>, Failure> {
-        let most = self.scheduler.config.limits.body_bytes;
-        let refused = |reason, status, text: String| Failure::Refused(reason, status, text);
-        let mut bytes = Vec::new();
-        let mut parts = body.into_data_stream();
-        while let Some(part) = parts.next().await {
-            let part = part.map_err(|error| {
-                let text = format!("incomplete body: {error}");
-                refused(Refusal::Invalid, StatusCode::BAD_REQUEST, text)
-            })?;
-            if bytes.len() + part.len() > most {
+    fn rejected(&self, rejection: BodyRejection) -> Failure {
+        let (status, text) = rejection.response();
+        match rejection {
+            BodyRejection::TooLarge => {
+                let most = self.scheduler.config.limits.body_bytes;
                 let text = format!("a body has at most {most} bytes");
-                let status = StatusCode::PAYLOAD_TOO_LARGE;
-                return Err(refused(Refusal::TooLarge, status, text));
+                Failure::Refused(Refusal::TooLarge, status, text)
             }
-            bytes.extend_from_slice(&part);
+            BodyRejection::Overloaded => Failure::Late,
+            BodyRejection::Incomplete => {
+                Failure::Refused(Refusal::Invalid, status, text.trim_end().to_owned())
+            }
         }
-        Ok(bytes)
     }
 
     fn refuse(&self, verb: Verb, reason: Refusal, status: StatusCode, text: &str) -> Response {

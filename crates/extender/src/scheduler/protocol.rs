@@ -15,6 +15,11 @@ use serde_json::Value;
 /// Annotation that users set on a pod: policy of its node scores; see docs/placement.md#policies.
 pub(super) const POLICY_ANNOTATION: &str = "plimsoll.dev/placement-policy";
 
+/// Longest namespace that Kubernetes allows.
+const MAX_NAMESPACE_BYTES: usize = 63;
+/// Longest UID: a UUID has 36 bytes.
+const MAX_UID_BYTES: usize = 64;
+
 /// `ExtenderArgs`.
 #[derive(Debug, Deserialize)]
 pub(super) struct ExtenderArgs<'a> {
@@ -118,14 +123,26 @@ struct Resources {
 impl<'a> ExtenderArgs<'a> {
     /// Reads a request body. The error names the field.
     pub(super) fn parse(body: &'a [u8]) -> Result<Self, InvalidArgs> {
-        serde_json::from_slice(body).map_err(|error| {
+        let args: Self = serde_json::from_slice(body).map_err(|error| {
             // Following the path takes time, so only a body that is refused is read again.
             let mut again = serde_json::Deserializer::from_slice(body);
             match serde_path_to_error::deserialize::<_, ExtenderArgs<'_>>(&mut again) {
                 Err(error) => InvalidArgs(error.to_string()),
                 Ok(_) => InvalidArgs(error.to_string()),
             }
-        })
+        })?;
+        // Both are kept for minutes.
+        let Metadata { namespace, uid, .. } = &args.pod.metadata;
+        for (field, text, most) in [
+            ("namespace", namespace, MAX_NAMESPACE_BYTES),
+            ("uid", uid, MAX_UID_BYTES),
+        ] {
+            if text.len() > most {
+                let text = format!("Pod.metadata.{field} has more than {most} bytes");
+                return Err(InvalidArgs(text));
+            }
+        }
+        Ok(args)
     }
 
     /// Names of the offered nodes, and whether the request has full nodes.

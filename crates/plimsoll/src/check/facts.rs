@@ -35,7 +35,7 @@ pub(crate) struct Facts {
     pub(crate) deployments: Read<Vec<Deployment>>,
     /// Deployments of other autoscalers, in all namespaces.
     pub(crate) others: Read<Vec<OtherDeployment>>,
-    /// Signs of other autoscalers that write the same objects: pods, Leases, field managers, Events.
+    /// Signs of other autoscalers that write the same objects: pods, Leases, Events.
     pub(crate) signs: Read<Vec<OtherAutoscaler>>,
     /// Leases of the programs; `None` for a missing one.
     pub(crate) leases: Vec<(ObjectName, Read<Option<Lease>>)>,

@@ -22,7 +22,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serving::certificates::ServedChain;
 use view::{AutoscalerRole, ObjectKey, OtherAutoscaler};
-use watch::OtherAutoscalers;
+use watch::{FoundAutoscalers, OtherAutoscalers};
 
 use super::facts::{
     CertificateFact, Facts, OtherDeployment, PrometheusFact, Right, ServerVersion, StopFact,
@@ -244,12 +244,20 @@ async fn signs(client: &Client, suite: &[Program<'_>]) -> Read<Vec<OtherAutoscal
         AutoscalerRole::EhpaController,
     ];
     let others = OtherAutoscalers::new(client.clone(), roles, own);
-    let read = async {
-        let mut signs = others.read(Timestamp::now).await?;
-        signs.extend(others.read_events(Timestamp::now).await?);
-        Ok(signs)
-    };
-    read.await.map_err(unread("signs of other autoscalers"))
+    let FoundAutoscalers {
+        mut found,
+        mut errors,
+    } = others.read(Timestamp::now).await;
+    let events = others.read_events(Timestamp::now).await;
+    found.extend(events.found);
+    errors.extend(events.errors);
+    if found.is_empty() && !errors.is_empty() {
+        let errors = errors.join("; ");
+        return Err(Unread(format!(
+            "cannot read signs of other autoscalers: {errors}"
+        )));
+    }
+    Ok(found)
 }
 
 async fn leases(client: &Client, suite: &[Program<'_>]) -> Vec<(ObjectName, Read<Option<Lease>>)> {

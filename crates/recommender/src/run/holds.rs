@@ -46,7 +46,8 @@ impl RecommenderHolds {
             leader.add(move |_, shutdown| {
                 let (holds, others, clock) = (holds.clone(), others.clone(), clock.clone());
                 async move {
-                    let looking = holds.keep(|| others.by_role(|| clock.timestamp()));
+                    let looking =
+                        holds.keep(|| async { others.read(|| clock.timestamp()).await.by_role() });
                     shutdown.run_until_cancelled(looking).await;
                     Ok(())
                 }

@@ -7,12 +7,10 @@
 //! Kubernetes, `plugin/pkg/admission/limitranger` (`PodValidateLimitFunc`) and
 //! `pkg/apis/core/validation` (`validatePodResourceConsistency`).
 
-use std::fmt;
-
 use model::{LimitRangeItem, LimitType, Quantity, ResourceList, ResourceName};
 
 use super::ContainerSize;
-use super::whole_pod::{Field, PodState, WholePod, Written};
+use super::whole_pod::{PodState, ResourcesField, WholePod, Written};
 
 /// The resources that recommendations and resources of whole pods have.
 const RESOURCES: [ResourceName; 2] = [ResourceName::Cpu, ResourceName::Memory];
@@ -30,14 +28,15 @@ pub enum Refusal {
     PodResources,
 }
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Refusal {
+    /// The reason as part of a sentence.
+    pub fn as_str(self) -> &'static str {
+        match self {
             Self::ContainerLimit => "its limit stays below the recommended request",
             Self::LimitRange => "a LimitRange would refuse the container",
             Self::LimitRangeOfPod => "a LimitRange would refuse the pod",
             Self::PodResources => "the pod as a whole may not have more",
-        })
+        }
     }
 }
 
@@ -59,8 +58,8 @@ pub fn revert_refused(pod: &WholePod<'_>, sizes: &mut [ContainerSize], items: &[
                 let size = Some(&*size).filter(|_| state == PodState::Sized);
                 let amount = |field| container.written.amount(size, field, &resource).cloned();
                 Amounts {
-                    request: amount(Field::Requests),
-                    limit: amount(Field::Limits),
+                    request: amount(ResourcesField::Requests),
+                    limit: amount(ResourcesField::Limits),
                 }
             };
             if is_newly_refused(items, LimitType::Container, &resource, amounts) {
@@ -78,8 +77,8 @@ pub fn revert_refused(pod: &WholePod<'_>, sizes: &mut [ContainerSize], items: &[
                     .or_else(|| pod.total(sizes, field, &resource, state))
             };
             Amounts {
-                request: of_pod(Field::Requests),
-                limit: of_pod(Field::Limits),
+                request: of_pod(ResourcesField::Requests),
+                limit: of_pod(ResourcesField::Limits),
             }
         };
         if is_newly_refused(items, LimitType::Pod, &resource, amounts) {
@@ -104,8 +103,8 @@ fn is_newly_above_limit(
 ) -> bool {
     let is_above = |size: Option<&ContainerSize>| {
         let amount = |field| written.amount(size, field, resource);
-        amount(Field::Requests)
-            .zip(amount(Field::Limits))
+        amount(ResourcesField::Requests)
+            .zip(amount(ResourcesField::Limits))
             .is_some_and(|(request, limit)| request > limit)
     };
     is_above(Some(size)) && !is_above(None)
@@ -144,17 +143,17 @@ fn is_above(
 ) -> bool {
     let get = |field| own.list(field).and_then(|list| list.get(resource));
     let total = |state| {
-        pod.total(sizes, Field::Requests, resource, state)
+        pod.total(sizes, ResourcesField::Requests, resource, state)
             .unwrap_or_default()
     };
     let mut limits = pod.containers.iter().filter_map(|container| {
         let size = sizes.get(container.size?)?;
         container
             .written
-            .amount(Some(size), Field::Limits, resource)
+            .amount(Some(size), ResourcesField::Limits, resource)
     });
-    get(Field::Limits).is_some_and(|max| limits.any(|limit| limit > max))
-        || match get(Field::Requests) {
+    get(ResourcesField::Limits).is_some_and(|max| limits.any(|limit| limit > max))
+        || match get(ResourcesField::Requests) {
             Some(max) => total(PodState::Sized) > *max,
             None => {
                 has_implicit_zero_requests(own)
@@ -168,7 +167,7 @@ fn is_above(
 /// missing requests default to the total of its containers instead.
 fn has_implicit_zero_requests(own: Written<'_>) -> bool {
     let is_empty = |field| own.list(field).is_none_or(ResourceList::is_empty);
-    !is_empty(Field::Requests) && is_empty(Field::Limits)
+    !is_empty(ResourcesField::Requests) && is_empty(ResourcesField::Limits)
 }
 
 fn revert_all(sizes: &mut [ContainerSize], resource: &ResourceName, refusal: Refusal) {
@@ -180,8 +179,10 @@ fn revert_all(sizes: &mut [ContainerSize], resource: &ResourceName, refusal: Ref
 /// Removes a resource from a size, and notes the reason.
 fn revert(size: &mut ContainerSize, resource: &ResourceName, refusal: Refusal) {
     if size.requests.get(resource).is_some() {
-        size.notes
-            .push(format!("{resource}: stays as it is since {refusal}"));
+        size.notes.push(format!(
+            "{resource}: stays as it is since {}",
+            refusal.as_str()
+        ));
         size.refused.push((resource.clone(), refusal));
     }
     size.requests.remove(resource);

@@ -51,9 +51,29 @@ pub struct Written<'a> {
 
 /// A field of resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Field {
+pub enum ResourcesField {
+    /// `requests`
     Requests,
+    /// `limits`
     Limits,
+}
+
+impl ResourcesField {
+    /// The field's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Requests => "requests",
+            Self::Limits => "limits",
+        }
+    }
+
+    /// The name of one value: `request` or `limit`.
+    pub fn singular(self) -> &'static str {
+        match self {
+            Self::Requests => "request",
+            Self::Limits => "limit",
+        }
+    }
 }
 
 /// A pod before or after it is sized.
@@ -65,10 +85,10 @@ pub(super) enum PodState {
 
 impl<'a> Written<'a> {
     /// The requests or the limits.
-    pub(super) fn list(self, field: Field) -> Option<&'a ResourceList> {
+    pub(super) fn list(self, field: ResourcesField) -> Option<&'a ResourceList> {
         match field {
-            Field::Requests => self.requests,
-            Field::Limits => self.limits,
+            ResourcesField::Requests => self.requests,
+            ResourcesField::Limits => self.limits,
         }
     }
 
@@ -76,19 +96,19 @@ impl<'a> Written<'a> {
     pub(super) fn amount<'s>(
         self,
         size: Option<&'s ContainerSize>,
-        field: Field,
+        field: ResourcesField,
         resource: &ResourceName,
     ) -> Option<&'s Quantity>
     where
         'a: 's,
     {
         let is_removed = |size: &ContainerSize| size.removed_limits.contains(resource);
-        if field == Field::Limits && size.is_some_and(is_removed) {
+        if field == ResourcesField::Limits && size.is_some_and(is_removed) {
             return None;
         }
         let sized = size.map(|size| match field {
-            Field::Requests => &size.requests,
-            Field::Limits => &size.limits,
+            ResourcesField::Requests => &size.requests,
+            ResourcesField::Limits => &size.limits,
         });
         sized
             .and_then(|list| list.get(resource))
@@ -101,7 +121,7 @@ impl WholePod<'_> {
     pub(super) fn total(
         &self,
         sizes: &[ContainerSize],
-        field: Field,
+        field: ResourcesField,
         resource: &ResourceName,
         state: PodState,
     ) -> Option<Quantity> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::{Labels, Selector, WorkloadRef};
 
-use super::{Resolution, resolve, scales, topmost};
+use super::{Resolution, TargetError, owners, resolve, scales, topmost};
 use crate::owner::Owner;
 use crate::scale::{PodSet, ReadScale, Scale, ScaleKey};
 use crate::table::ObjectKey;
@@ -230,9 +230,28 @@ fn a_cycle_is_found() {
         owned(WellKnown::Deployment, "b", ("apps/v1", "Deployment", "a")),
     ];
     let message = "Error checking if target apps/v1.Deployment/a is a topmost well-known or scalable controller: cycle \
-                   detected in ownership chain";
+                   detected in ownership chain, or more than 10 owners";
     let target = workload("apps/v1", "Deployment", "a");
     check(things, &target, &refused(message));
+}
+
+#[test]
+fn a_search_ends_after_ten_owners() {
+    const NAMES: [&str; 12] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11"];
+    let owned_by_next = NAMES.windows(2).map(|pair| {
+        let owner = ("apps/v1", "ReplicaSet", pair[1]);
+        owned(WellKnown::ReplicaSet, pair[0], owner)
+    });
+    let last = Known(WellKnown::ReplicaSet, NAMES[11], None);
+    let view = view(owned_by_next.chain([last]).collect());
+    let top_of = |name| {
+        let start = workload("apps/v1", "ReplicaSet", name);
+        topmost(&view, (&start).into()).map(|top| top.map(|top| top.name.to_owned()))
+    };
+    assert_eq!(top_of("1"), Ok(Some("11".to_owned())));
+    assert_eq!(top_of("0"), Err(TargetError::EndlessOwners));
+    let owners = owners(&view, &workload("apps/v1", "ReplicaSet", "0"));
+    assert_eq!(owners.len(), 11, "with the start");
 }
 
 /// A `ReplicaSet` of the Rollout `r`.

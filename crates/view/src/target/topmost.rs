@@ -13,6 +13,10 @@ use crate::scale::{Scale, ScaleKey};
 use crate::view::View;
 use crate::workload_controller::WellKnown;
 
+/// Maximum number of owners above an object, which end the search for a cycle as well. Operators that
+/// own each other's objects make about four.
+pub(super) const MAX_OWNERS: usize = 10;
+
 /// One controller in the chain of owners.
 struct Link<'a> {
     is_eligible: bool,
@@ -26,34 +30,26 @@ pub fn topmost<'a>(
     start: Workload<'a>,
 ) -> Result<Option<Workload<'a>>, TargetError> {
     let (mut current, mut top) = (start, None);
-    // Cycle detection by Brent's algorithm: the marker moves after 1, 2, 4, 8, ... steps, and a
-    // search that meets it again is in a cycle.
-    let mut marker = None;
-    for steps in 1_u64.. {
-        if marker == Some(current) {
-            return Err(TargetError::Cycle);
-        }
-        if steps.is_power_of_two() {
-            marker = Some(current);
-        }
+    for _ in 0..=MAX_OWNERS {
         let link = link(view, current)?;
         if link.is_eligible {
             top = Some(current);
         }
-        let Some(owner) = link.owner else { break };
+        let Some(owner) = link.owner else {
+            return Ok(top);
+        };
         current = owner;
     }
-    Ok(top)
+    Err(TargetError::EndlessOwners)
 }
 
-/// `start` and its owners, as far as the view has them.
+/// `start` and its owners, as far as the view has them, ten at most.
 pub(super) fn chain(view: &View, start: &WorkloadRef) -> BTreeSet<WorkloadRef> {
     let mut seen = BTreeSet::new();
     let mut next: Option<Workload<'_>> = Some(start.into());
-    while let Some(current) = next {
-        if !seen.insert(current.to_ref()) {
-            break;
-        }
+    for _ in 0..=MAX_OWNERS {
+        let Some(current) = next else { break };
+        seen.insert(current.to_ref());
         next = link(view, current).ok().and_then(|link| link.owner);
     }
     seen

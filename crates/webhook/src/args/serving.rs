@@ -4,10 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
-use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
-use serving::certificates::{Files, ManagedConfig, RotationPolicy, Source};
-use serving::tls::{CipherSuites, MinTlsVersion, ServingProfile, TlsFiles};
+use serving::certificates::{Files, ManagedConfig, Source, TlsArgs};
+use serving::tls::{ServingProfile, TlsFiles};
 
 use crate::registration::Registration;
 
@@ -54,12 +52,9 @@ pub struct ServingArgs {
     /// Reload the certificate files when they change.
     #[arg(long)]
     pub reload_cert: bool,
-    /// Cipher suites of TLS 1.2 by their Go names, separated by commas or colons. Empty means all.
-    #[arg(long, default_value = "", value_name = "SUITES")]
-    pub tls_ciphers: CipherSuites,
-    /// Minimum TLS version.
-    #[arg(long, value_enum, default_value_t = MinTlsVersion::Tls12)]
-    pub min_tls_version: MinTlsVersion,
+    /// Flags of the TLS protocol.
+    #[command(flatten)]
+    pub tls: TlsArgs,
 }
 
 impl ServingArgs {
@@ -70,15 +65,9 @@ impl ServingArgs {
         own_namespace: &str,
         registration: Option<&Registration>,
     ) -> anyhow::Result<Source> {
-        let unknown = self.tls_ciphers.unknown().join(", ");
-        if !unknown.is_empty() {
-            tracing::warn!("--tls-ciphers: ignoring unknown suites {unknown}");
-        }
         let serving = ServingProfile {
-            min_version: self.min_tls_version,
-            cipher_suites: self.tls_ciphers,
             client_authorities: self.api_server_client_ca_file,
-            ..ServingProfile::default()
+            ..self.tls.profile()
         };
         if !self.manage_certificates {
             let files = TlsFiles {
@@ -99,13 +88,14 @@ impl ServingArgs {
         let registration = registration.context(
             "--manage-certificates needs --register-webhook, which writes their CA bundle",
         )?;
-        Ok(Source::Managed(Box::new(ManagedConfig {
-            secrets: Api::<Secret>::namespaced(client, own_namespace),
-            secret: self.certificate_secret_name,
-            authority: "plimsoll webhook".to_owned(),
-            names: registration.address.names(),
-            profile: RotationPolicy::default(),
+        let managed = ManagedConfig::new(
+            client,
+            own_namespace,
+            self.certificate_secret_name,
+            "webhook",
+            registration.address.names(),
             serving,
-        })))
+        );
+        Ok(Source::Managed(Box::new(managed)))
     }
 }

@@ -94,6 +94,13 @@ impl Connection {
         Ok(())
     }
 
+    /// Sends a header of this length that does not end.
+    pub(crate) async fn endless_header(&mut self, length: usize) -> Result<()> {
+        let head = format!("GET / HTTP/1.1\r\nx: {}", "a".repeat(length));
+        self.stream.write_all(head.as_bytes()).await?;
+        Ok(self.stream.flush().await?)
+    }
+
     /// Sends one byte of unfinished headers.
     pub(crate) async fn drip(&mut self) -> Result<()> {
         self.stream.write_all(b"P").await?;

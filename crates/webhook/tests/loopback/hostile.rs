@@ -130,6 +130,33 @@ async fn slow_clients_are_disconnected() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn headers_without_an_end_are_refused_and_take_little_memory() -> Result<()> {
+    const CONNECTIONS: usize = 1000;
+    const SENT: usize = 400_000;
+    let _turn = MEASURING.lock().await;
+    raise_connection_limit(2 * CONNECTIONS + 1000)?;
+    let fixture = Fixture::new(LIMITS).await?;
+    let before = resident_bytes()?;
+    let mut open = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let mut connection = fixture.open().await?;
+        connection.admit("first").await?;
+        // It is closed in the middle.
+        drop(connection.endless_header(SENT).await);
+        open.push(connection);
+    }
+    let grown = resident_bytes()?.saturating_sub(before);
+    eprintln!(
+        "{CONNECTIONS} endless headers: {} KiB each",
+        grown / CONNECTIONS / 1024
+    );
+    ensure!(grown < CONNECTIONS * SENT / 4, "{grown} bytes more");
+    let mut last = open.pop().context("a connection")?;
+    ensure!(last.admit("second").await.is_err(), "it is still open");
+    fixture.responds().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn five_thousand_idle_connections_block_no_other_client() -> Result<()> {
     let _turn = MEASURING.lock().await;
     // Both ends of each are in this process.

@@ -1,9 +1,11 @@
 //! Invalid, hostile and late requests.
 
 use std::convert::Infallible;
+use std::pin::pin;
 
 use axum::body::{Body, Bytes};
 use axum::http::{Request, StatusCode};
+use futures::future::join_all;
 use futures::stream;
 use proptest::prelude::*;
 use serde_json::json;
@@ -123,6 +125,41 @@ async fn the_size_of_a_body_is_limited() {
         "{}",
         found.text
     );
+}
+
+#[tokio::test]
+async fn texts_that_are_kept_are_short() {
+    let fixture = Fixture::new(config(), &[50.0]);
+    for (field, most) in [("namespace", 63), ("uid", 64)] {
+        for (length, expected) in [(most, StatusCode::OK), (most + 1, StatusCode::BAD_REQUEST)] {
+            let mut pod = pod("u1", 100);
+            pod["metadata"][field] = json!("a".repeat(length));
+            let body = args(&pod, &["node-1"]);
+            let found = fixture.post("/prioritize", body).await;
+            assert_eq!(found.status, expected, "{field}: {}", found.text);
+        }
+    }
+}
+
+#[tokio::test]
+async fn bodies_that_never_end_delay_no_other_request() {
+    let fixture = Fixture::new(config(), &[50.0]);
+    let unfinished = || Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
+    let requests = config().limits.requests;
+    let slow = join_all((0..requests).map(|_| fixture.post("/prioritize", unfinished())));
+    let whole = async {
+        tokio::task::yield_now().await;
+        let body = args(&pod("u1", 100), &["node-1"]);
+        let found = fixture.post("/prioritize", body).await;
+        assert_eq!(found.scores().len(), 1);
+    };
+    // Most that a request waits is the deadline.
+    let mut slow = pin!(slow);
+    tokio::select! {
+        biased;
+        _ = slow.as_mut() => panic!("the slow ones ended before the whole one"),
+        () = whole => {}
+    }
 }
 
 #[tokio::test]
