@@ -1,38 +1,53 @@
 //! Samples of workloads, summed from rounds of container usage, for predictions without Prometheus.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use horizontal::predictions::{Query, Resource};
 use jiff::Timestamp;
 use sources::ContainerUsage;
+use view::ObjectKey;
 
 /// Round of usage.
 #[derive(Clone, Debug)]
 pub struct Round {
     /// Time at which it was read.
     pub at: Timestamp,
-    /// Samples of all containers.
+    /// Samples of containers.
     pub usage: Arc<Vec<ContainerUsage>>,
+    /// Ready pods without a sample, although they have run for some rounds.
+    pub unmeasured: Arc<Vec<ObjectKey>>,
 }
 
+/// Share of a workload's pods that must have samples. Their sum counts for all.
+const LEAST_MEASURED: f64 = 0.9;
+
 /// Round of usage by namespace.
-pub(super) struct ByNamespace<'a>(HashMap<&'a str, Vec<&'a ContainerUsage>>);
+#[derive(Default)]
+pub(super) struct ByNamespace<'a>(HashMap<&'a str, OfNamespace<'a>>);
+
+#[derive(Default)]
+struct OfNamespace<'a> {
+    usage: Vec<&'a ContainerUsage>,
+    unmeasured: Vec<&'a str>,
+}
 
 impl<'a> ByNamespace<'a> {
     pub(super) fn new(round: &'a Round) -> Self {
-        let mut namespaces: HashMap<&str, Vec<_>> = HashMap::new();
+        let mut found = Self::default();
         for usage in round.usage.iter() {
-            namespaces
-                .entry(&usage.container.namespace)
-                .or_default()
-                .push(usage);
+            let own = found.0.entry(&usage.container.namespace).or_default();
+            own.usage.push(usage);
         }
-        Self(namespaces)
+        for pod in round.unmeasured.iter() {
+            let own = found.0.entry(&pod.namespace).or_default();
+            own.unmeasured.push(&pod.name);
+        }
+        found
     }
 
-    /// Usage of the pods of a workload in cores or bytes; `None` without samples, or for a query
-    /// that is not about usage.
+    /// Usage of the pods of a workload in cores or bytes; `None` without samples of nearly all pods, or
+    /// for a query that is not about usage.
     pub(super) fn sum(&self, query: &Query) -> Option<f64> {
         let Query::Workload {
             namespace,
@@ -42,16 +57,22 @@ impl<'a> ByNamespace<'a> {
         else {
             return None;
         };
-        let own = self
-            .0
-            .get(namespace.as_str())?
+        let OfNamespace { usage, unmeasured } = self.0.get(namespace.as_str())?;
+        let own = usage
             .iter()
             .filter(|usage| pods.include(&usage.container.pod));
+        let measured: BTreeSet<_> = own.clone().map(|usage| &usage.container.pod).collect();
+        let missing = unmeasured.iter().filter(|pod| pods.include(pod)).count();
+        let share = measured.len() as f64 / (measured.len() + missing) as f64;
+        if share < LEAST_MEASURED {
+            return None;
+        }
         let amount = |usage: &&ContainerUsage| match resource {
             Resource::Cpu => usage.sample.cpu.map(model::Cpu::cores),
             Resource::Memory => usage.sample.memory.map(|memory| memory.bytes() as f64),
         };
-        own.filter_map(amount).reduce(|one, other| one + other)
+        let sum = own.filter_map(amount).reduce(|one, other| one + other)?;
+        Some(sum / share)
     }
 }
 
@@ -87,6 +108,7 @@ mod tests {
         let round = Round {
             at: Timestamp::UNIX_EPOCH,
             usage: Arc::new(usage),
+            unmeasured: Arc::default(),
         };
         let pods = PodNamePattern::new("Deployment", workload);
         let query = Query::Workload {
@@ -103,5 +125,43 @@ mod tests {
         check("web-admin", Resource::Cpu, Some(8.0));
         check("web", Resource::Memory, None);
         check("api", Resource::Cpu, None);
+    }
+
+    /// The sum over a workload of ten pods with a core each, of which some have no sample.
+    fn check_missing(missing: usize, expected: Option<f64>) {
+        let pod = |number: usize| format!("web-6d5f8-aaaa{number}");
+        let round = Round {
+            at: Timestamp::UNIX_EPOCH,
+            usage: Arc::new(
+                (missing..10)
+                    .map(|number| usage("shop", &pod(number), 1000))
+                    .collect(),
+            ),
+            unmeasured: Arc::new(
+                (0..missing)
+                    .map(|number| ObjectKey::new("shop", pod(number)))
+                    .chain([ObjectKey::new("shop", "api-6d5f8-aaaa1")])
+                    .collect(),
+            ),
+        };
+        let query = Query::Workload {
+            namespace: "shop".to_owned(),
+            pods: PodNamePattern::new("Deployment", "web"),
+            resource: Resource::Cpu,
+        };
+        let sum = ByNamespace::new(&round).sum(&query);
+        let is_close = |sum: f64| expected.is_some_and(|expected| (sum - expected).abs() < 1e-9);
+        assert!(
+            sum.map_or(expected.is_none(), is_close),
+            "{missing}: {sum:?}"
+        );
+    }
+
+    #[test]
+    fn nearly_all_pods_count_for_all_and_fewer_are_no_sample() {
+        check_missing(0, Some(10.0));
+        check_missing(1, Some(10.0));
+        check_missing(3, None);
+        check_missing(10, None);
     }
 }

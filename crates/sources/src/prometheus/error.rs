@@ -64,6 +64,10 @@ pub enum PrometheusError {
     /// The response does not conform to the API.
     #[error("Prometheus' answer cannot be read")]
     Malformed(#[source] Detail),
+    /// A part of the store did not answer, as Thanos and `VictoriaMetrics` say in an answer with the
+    /// rest. Sums over it are too small.
+    #[error("Prometheus' answer is partial")]
+    Partial(#[source] Detail),
     /// The store has no usage under any known name.
     #[error("Prometheus has no series of usage; tried {tried}")]
     NoSeries {
@@ -118,6 +122,7 @@ impl PrometheusError {
             | Self::Unreachable(_)
             | Self::BadQuery { .. }
             | Self::Malformed(_)
+            | Self::Partial(_)
             | Self::NoSeries { .. } => None,
         }
     }

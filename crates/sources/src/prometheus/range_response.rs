@@ -30,9 +30,18 @@ pub struct Labelled {
     pub series: Series,
 }
 
+/// Beginning of Prometheus' own remarks about an expression, in answers that are complete.
+const REMARK: &str = "PromQL ";
+
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Answer<D> {
     data: Option<D>,
+    /// Of `VictoriaMetrics`.
+    #[serde(default)]
+    is_partial: bool,
+    /// Of Thanos, the failures of its stores.
+    warnings: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -126,11 +135,7 @@ pub(super) fn refusal(code: u16, body: &[u8]) -> PrometheusError {
     } = serde_json::from_slice(body).unwrap_or_default();
     let said = [error, message].into_iter().find(|text| !text.is_empty());
     let said = said.unwrap_or_else(|| String::from_utf8_lossy(body).trim().to_owned());
-    let message: String = said
-        .chars()
-        .map(|letter| if letter.is_control() { ' ' } else { letter })
-        .take(MAX_MESSAGE)
-        .collect();
+    let message = shortened(&said);
     let is_parse_error = message.contains("parse error");
     let refused = PrometheusError::Refused {
         code,
@@ -151,6 +156,14 @@ pub(super) fn refusal(code: u16, body: &[u8]) -> PrometheusError {
     }
 }
 
+fn shortened(message: &str) -> String {
+    message
+        .chars()
+        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .take(MAX_MESSAGE)
+        .collect()
+}
+
 /// Whether a message may be about the connection to the store or behind it.
 fn names_connection(message: &str) -> bool {
     ["://", "dial ", "lookup ", "rpc error"]
@@ -161,6 +174,12 @@ fn names_connection(message: &str) -> bool {
 pub(super) fn data<'a, D: Deserialize<'a>>(body: &'a [u8]) -> Result<D, PrometheusError> {
     let answer: Answer<D> = serde_json::from_slice(body)
         .map_err(|error| PrometheusError::Malformed(error.to_string().into()))?;
+    let warnings = answer.warnings.unwrap_or_default();
+    let failure = warnings.iter().find(|text| !text.starts_with(REMARK));
+    if answer.is_partial || failure.is_some() {
+        let text = failure.map_or("isPartial is true", |text| text.as_str());
+        return Err(PrometheusError::Partial(shortened(text).into()));
+    }
     answer
         .data
         .ok_or_else(|| PrometheusError::Malformed("the response has no data".into()))
@@ -198,6 +217,35 @@ mod tests {
     /// Response of Prometheus 3 with warnings and an invalid value.
     const MATRIX: &[u8] = include_bytes!("../../fixtures/matrix.json");
     const LABEL_VALUES: &[u8] = include_bytes!("../../fixtures/label_values.json");
+
+    #[test]
+    fn partial_answers_are_errors() {
+        let answer = |extra: &str| {
+            format!(r#"{{"status":"success","data":{{"resultType":"matrix","result":[]}}{extra}}}"#)
+        };
+        for extra in [
+            "",
+            r#","warnings":null"#,
+            r#","isPartial":false,"warnings":[]"#,
+            r#","warnings":["PromQL warning: encountered a mix of histograms and floats"]"#,
+            r#","infos":["PromQL info: metric might not be a counter"]"#,
+        ] {
+            assert!(series::<1>(answer(extra).as_bytes()).is_ok(), "{extra}");
+        }
+        for extra in [
+            r#","isPartial":true"#,
+            r#","warnings":["receive series from Addr: 10.0.0.1:10901: rpc error: code = Unavailable"]"#,
+            r#","warnings":["PromQL info: metric might not be a counter","No StoreAPIs matched for this query"]"#,
+        ] {
+            let found = series::<1>(answer(extra).as_bytes());
+            assert!(matches!(found, Err(PrometheusError::Partial(_))), "{extra}");
+        }
+        let labels = br#"{"status":"success","data":["a"],"isPartial":true}"#;
+        assert!(matches!(
+            label_values(labels),
+            Err(PrometheusError::Partial(_))
+        ));
+    }
     const TOO_MANY_SAMPLES: &[u8] = include_bytes!("../../fixtures/too_many_samples.json");
 
     #[test]

@@ -14,6 +14,7 @@ mod sidecars;
 mod sizing_history;
 mod targets;
 
+use jiff::SignedDuration;
 use model::{Bound, Recommendation};
 use serde_json::json;
 use view::ObjectKey;
@@ -45,6 +46,25 @@ fn no_recommendation_is_written_before_there_is_one() {
     assert_eq!(cluster.decide_status(2).recommendation, None);
     cluster.measure("web-1", "main", 3);
     assert!(cluster.decide_status(4).recommendation.is_some());
+}
+
+#[test]
+fn ready_pods_without_usage_are_known_after_a_while() {
+    let mut cluster = Cluster::web(&["web-1"]);
+    for (name, started_at, ready_after_seconds) in [
+        ("new", 250, Some(1)),
+        ("old", 0, Some(1)),
+        ("measured", 0, Some(1)),
+        ("unready", 0, None),
+    ] {
+        let mut pod = pod(name, "web");
+        (pod.started_at, pod.ready_after_seconds) = (Some(at(started_at)), ready_after_seconds);
+        cluster.add_pod(pod);
+    }
+    cluster.load(300);
+    let (measured, patience) = ([("shop", "measured")].into(), SignedDuration::from_mins(3));
+    let found = cluster.state.unmeasured_pods(&measured, patience, at(300));
+    assert_eq!(found, [ObjectKey::new("shop", "old")]);
 }
 
 /// The state of `SourceStale` after each round, in a process that finds it set, or not, and has
