@@ -122,9 +122,13 @@ fn filter(verbosity: u8, threshold: Severity, directives: &str) -> Result<EnvFil
     } else {
         &[]
     };
+    // Its warnings have whole answers of the API server, which may be many MiB or a Secret.
+    let has_warnings = level > LevelFilter::ERROR && level < LevelFilter::TRACE;
+    let client = has_warnings.then(|| "kube_client::client=error".to_owned());
     let directives: Vec<_> = quiet
         .iter()
         .map(|library| format!("{library}=info"))
+        .chain(client)
         .chain([level.to_string()])
         .collect();
     EnvFilter::builder().parse(directives.join(","))
@@ -179,8 +183,8 @@ mod tests {
 
     #[test]
     fn verbosity_becomes_a_level_unless_directives_are_given() {
-        check("--v=0", "warn");
-        check("--v=4", "info");
+        check("--v=0", "kube_client::client=error,warn");
+        check("--v=4", "kube_client::client=error,info");
         check("--v=9", "trace");
         let directives = "recommender=debug,warn";
         check("--v=4 --log-filter=warn,recommender=debug", directives);
@@ -190,11 +194,14 @@ mod tests {
 
     #[test]
     fn lines_below_the_threshold_are_not_written() {
-        check("--stderrthreshold=info", "info");
-        check("--stderrthreshold=warning --v=9", "warn");
+        check("--stderrthreshold=info", "kube_client::client=error,info");
+        check(
+            "--stderrthreshold=warning --v=9",
+            "kube_client::client=error,warn",
+        );
         check("--stderrthreshold=2", "error");
         let legacy = "--stderrthreshold=fatal --legacy_stderr_threshold_behavior";
-        check(legacy, "info");
+        check(legacy, "kube_client::client=error,info");
         check("--stderrthreshold=error --log-filter=debug", "debug");
     }
 
