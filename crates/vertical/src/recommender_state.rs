@@ -60,6 +60,11 @@ pub struct RecommenderConfig {
     pub usage_interval: Duration,
 }
 
+/// Maximum number of HPAs of a workload that count. Kubernetes acts on none where there are two.
+const MAX_HPAS: usize = 10;
+/// Maximum length of the errors in annotations that are kept and shown, in characters.
+const MAX_REFUSED_CHARACTERS: usize = 400;
+
 /// State of one recommender.
 #[derive(Debug)]
 pub struct RecommenderState {
@@ -91,12 +96,14 @@ struct Tracked {
     hpas: Vec<Arc<HpaTargets>>,
     /// Error in an annotation, if one is invalid. The default applies then.
     refused_annotation: Option<String>,
-    /// Names of valid annotations without effect.
-    unused_annotations: Vec<String>,
+    /// The last valid sizing method, and names of valid annotations without effect.
+    sizing: SizingAnnotations,
     /// Time since which pods match.
     pods_since: Option<Timestamp>,
     /// Containers whose checkpoint was loaded or refused.
     loaded: BTreeSet<String>,
+    /// Containers whose history for the sizing method was loaded or refused.
+    loaded_histories: BTreeSet<String>,
     /// Containers whose checkpoint is dated in the future, until usage confirms the clock.
     deferred: BTreeSet<String>,
     /// The updater's last report.
@@ -126,8 +133,8 @@ impl RecommenderState {
         self.cluster.size().histories
     }
 
-    /// Loads the objects of this recommender and resolves their targets. Returns whether there are
-    /// new ones, which may have checkpoints.
+    /// Loads the objects of this recommender and resolves their targets. Returns whether some are new or
+    /// have another sizing method: they may have checkpoints.
     pub fn load_vpas(&mut self, view: &View) -> bool {
         let name = &self.config.recommender_name;
         let ours: BTreeMap<ObjectKey, &Arc<Vpa>> = view
@@ -145,11 +152,11 @@ impl RecommenderState {
         for key in gone {
             self.forget_vpa(&key);
         }
-        let mut has_new = false;
+        let mut may_load = false;
         for (key, vpa) in ours {
-            has_new |= self.load_vpa(view, key, vpa);
+            may_load |= self.load_vpa(view, key, vpa);
         }
-        has_new
+        may_load
     }
 
     fn load_vpa(&mut self, view: &View, key: ObjectKey, vpa: &Arc<Vpa>) -> bool {
@@ -163,7 +170,8 @@ impl RecommenderState {
             .is_some_and(|old| old.vpa.target() == vpa.target() && group(&old.vpa) == group(vpa));
         let before = old.filter(|_| same_target).map(|old| old.target.clone());
         let target = target(resolve_vpa(view, vpa), before);
-        let hpas: Vec<_> = view.hpas_of(vpa.points_at()).cloned().collect();
+        let hpas = view.hpas_of(vpa.points_at()).take(MAX_HPAS).cloned();
+        let hpas: Vec<_> = hpas.collect();
         let is_same = old.is_some_and(|old| {
             old.target == target && Arc::ptr_eq(&old.vpa, vpa) && old.hpas == hpas
         });
@@ -173,7 +181,11 @@ impl RecommenderState {
         let refused_before = old.and_then(|old| old.refused_annotation.clone());
         let (sizing, refused_sizing) = match sizing_policy(&vpa.object) {
             Ok(sizing) => (sizing, None),
-            Err(error) => (SizingAnnotations::default(), Some(error.to_string())),
+            // What a typo made invalid, or an older version refuses, was valid before.
+            Err(error) => {
+                let last = old.map(|old| old.sizing.clone());
+                (last.unwrap_or_default(), Some(error.to_string()))
+            }
         };
         let refused: Vec<String> = refused_sizing
             .into_iter()
@@ -182,20 +194,35 @@ impl RecommenderState {
             .chain(hpa_conflict::mode(&vpa.object).1)
             .chain(NodeGroup::of(&vpa.object).and_then(Result::err))
             .collect();
-        let refused_annotation = (!refused.is_empty()).then(|| refused.join("; "));
+        let refused = refused.join("; ");
+        let refused: String = refused.chars().take(MAX_REFUSED_CHARACTERS).collect();
+        let refused_annotation = Some(refused).filter(|refused| !refused.is_empty());
         if let Some(message) = refused_annotation
             .as_ref()
             .filter(|message| refused_before.as_ref() != Some(*message))
         {
-            tracing::warn!(autoscaler = %key, message, "invalid annotation; using the default");
+            tracing::warn!(autoscaler = %key, message, "invalid annotation: not used");
         }
         self.cluster
-            .apply_vpa(&key, spec(vpa, &target, sizing.method));
+            .apply_vpa(&key, spec(vpa, &target, sizing.method.clone()));
         let old = self.vpas.remove(&key);
-        let is_new = old.is_none();
-        let (pods_since, loaded, deferred, last_report) = old
-            .map(|old| (old.pods_since, old.loaded, old.deferred, old.last_report))
+        let has_other_method = old
+            .as_ref()
+            .is_none_or(|old| old.sizing.method != sizing.method);
+        let (pods_since, loaded, mut loaded_histories, deferred, last_report) = old
+            .map(|old| {
+                (
+                    old.pods_since,
+                    old.loaded,
+                    old.loaded_histories,
+                    old.deferred,
+                    old.last_report,
+                )
+            })
             .unwrap_or_default();
+        if has_other_method {
+            loaded_histories.clear();
+        }
         let vpa = Arc::clone(vpa);
         self.vpas.insert(
             key,
@@ -204,14 +231,15 @@ impl RecommenderState {
                 target,
                 hpas,
                 refused_annotation,
-                unused_annotations: sizing.unused,
+                sizing,
                 pods_since,
                 loaded,
+                loaded_histories,
                 deferred,
                 last_report,
             },
         );
-        is_new
+        has_other_method
     }
 
     fn forget_vpa(&mut self, key: &ObjectKey) {

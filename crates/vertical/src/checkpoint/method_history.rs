@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use api::checkpoint::SIZING_HISTORY;
 use json_patch::jsonptr::PointerBuf;
-use json_patch::{AddOperation, PatchOperation, RemoveOperation, TestOperation};
+use json_patch::{AddOperation, PatchOperation, TestOperation};
 use serde_json::json;
 use sizing::{MethodHistoryError, StoredMethodHistory};
 use thiserror::Error;
@@ -45,10 +45,9 @@ pub fn decode(text: &str) -> Result<StoredMethodHistory, StoredHistoryError> {
 /// Content of the annotation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SizingHistory {
-    /// No history: the annotation is removed.
+    /// No history, or it is not known yet. The annotation stays: an invalid setting, an older version of
+    /// the recommender or an object that is made again must not delete what cannot be measured again.
     #[default]
-    Absent,
-    /// The history is not known yet: the annotation stays.
     Unknown,
     /// The history.
     Known(String),
@@ -67,7 +66,6 @@ impl SizingHistory {
     /// Whether the object has this content.
     pub fn is_in(&self, object: &Checkpoint) -> bool {
         match self {
-            Self::Absent => object.sizing_history.is_none(),
             Self::Unknown => true,
             Self::Known(text) => object.sizing_history.as_deref() == Some(text),
         }
@@ -76,7 +74,7 @@ impl SizingHistory {
     /// The annotations of a new object.
     pub fn annotations(&self) -> Option<BTreeMap<String, String>> {
         match self {
-            Self::Absent | Self::Unknown => None,
+            Self::Unknown => None,
             Self::Known(text) => Some([(SIZING_HISTORY.to_owned(), text.clone())].into()),
         }
     }
@@ -91,7 +89,6 @@ impl SizingHistory {
             return Vec::new();
         }
         match self {
-            Self::Absent => vec![PatchOperation::Remove(RemoveOperation { path: own() })],
             Self::Unknown => Vec::new(),
             Self::Known(text) if object.is_annotated => {
                 let value = text.as_str().into();
@@ -141,12 +138,11 @@ mod tests {
     }
 
     #[test]
-    fn the_annotation_is_written_removed_and_left() {
+    fn the_annotation_is_written_and_left() {
         let (none, other) = (json!(null), json!({"team": "shop"}));
         let own = json!({SIZING_HISTORY: "x"});
         let both = json!({"team": "shop", SIZING_HISTORY: "x"});
         for (annotations, content, expected) in [
-            (&none, SizingHistory::Absent, &none),
             (&none, SizingHistory::Unknown, &none),
             (&none, known("x"), &own),
             (&other, known("x"), &both),
@@ -157,7 +153,6 @@ mod tests {
                 &json!({"team": "shop", SIZING_HISTORY: "y"}),
             ),
             (&both, SizingHistory::Unknown, &both),
-            (&both, SizingHistory::Absent, &other),
         ] {
             check(annotations, &content, expected);
         }

@@ -186,7 +186,7 @@ mod tests {
     fn check(object: Option<&Checkpoint>, expected: CheckpointAction) {
         let content = status(NOW, Some(500), 1.0);
         let action = |has_room| {
-            let history = &SizingHistory::Absent;
+            let history = &SizingHistory::Unknown;
             checkpoint_action("a", "b-c", &content, history, object, has_room, at(NOW))
         };
         let without_room = match expected {
@@ -233,7 +233,6 @@ mod tests {
                 SizingHistory::Known("y".to_owned()),
                 CheckpointAction::Replace,
             ),
-            (SizingHistory::Absent, CheckpointAction::Replace),
         ] {
             let object = Some(&stored);
             let action = checkpoint_action("a", "b-c", &content, &history, object, true, at(NOW));
@@ -258,7 +257,7 @@ mod tests {
             let now = at(10 * DAY);
             let content = counted(ours, 10 * DAY);
             let object = object(Some(counted(stored, 10 * DAY - age)));
-            let history = &SizingHistory::Absent;
+            let history = &SizingHistory::Unknown;
             let action = checkpoint_action("a", "b-c", &content, history, Some(&object), true, now);
             assert_eq!(action, expected, "{ours} {stored} {age}");
         };

@@ -75,24 +75,43 @@ impl RecommenderState {
                 }
                 Err(error) => result.refused.push((checkpoint.key.clone(), error)),
             }
-            let history = checkpoint.sizing_history.as_deref();
-            if let Some(text) = history.filter(|_| self.cluster.has_per_vpa_policy(&key)) {
-                let stored = decode(text);
-                let loaded = stored.and_then(|stored| {
-                    self.cluster
-                        .load_method_history(&key, container, stored, now)
-                });
-                result.histories += usize::from(loaded.is_ok());
-                if let Err(error) = loaded {
-                    result
-                        .refused_histories
-                        .push((checkpoint.key.clone(), error));
-                }
-            }
             tracked.deferred.remove(container);
             tracked.loaded.insert(container.clone());
         }
+        self.load_method_histories(checkpoints, now, &mut result);
         result
+    }
+
+    /// Loads the histories of sizing methods as they are stored now: each belongs to one object, so
+    /// samples that were taken here are in the stored one only if they are in that here, too.
+    fn load_method_histories(
+        &mut self,
+        checkpoints: &Table<Checkpoint>,
+        now: Timestamp,
+        result: &mut LoadedCheckpoints,
+    ) {
+        for checkpoint in checkpoints.iter() {
+            let (key, container) = (checkpoint.vpa(), &checkpoint.spec.container_name);
+            let Some(tracked) = self.vpas.get_mut(&key) else {
+                continue;
+            };
+            let is_due = tracked.sizing.method.is_some()
+                && !tracked.deferred.contains(container)
+                && tracked.loaded_histories.insert(container.clone());
+            let Some(text) = checkpoint.sizing_history.as_deref().filter(|_| is_due) else {
+                continue;
+            };
+            let loaded = decode(text).and_then(|stored| {
+                self.cluster
+                    .load_method_history(&key, container, stored, now)
+            });
+            result.histories += usize::from(loaded.is_ok());
+            if let Err(error) = loaded {
+                result
+                    .refused_histories
+                    .push((checkpoint.key.clone(), error));
+            }
+        }
     }
 
     /// The objects whose history is saved; `None` while usage contradicts the clock, since a stored
@@ -126,18 +145,18 @@ impl RecommenderState {
         checkpoints
     }
 
-    /// The stored history of a container for its object's sizing method. A history that is too
-    /// large is not stored.
+    /// The history of a container for its object's sizing method, as it is to be stored. One that is too
+    /// large is not.
     pub fn sizing_history(&self, key: &ObjectKey, container: &str) -> SizingHistory {
         if self.cluster.awaits_method_history(key) {
             return SizingHistory::Unknown;
         }
         let Some(history) = self.cluster.method_history(key, container) else {
-            return SizingHistory::Absent;
+            return SizingHistory::Unknown;
         };
         SizingHistory::encode(&history).unwrap_or_else(|bytes| {
             tracing::warn!(vpa = %key, container, bytes, "the history of the sizing method is too large to be stored");
-            SizingHistory::Absent
+            SizingHistory::Unknown
         })
     }
 

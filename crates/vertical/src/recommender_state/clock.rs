@@ -47,11 +47,16 @@ impl Measured {
 }
 
 impl ClockCheck {
-    /// Takes the times of a round's samples, read at `now`.
-    pub(super) fn measure(&mut self, times: impl Iterator<Item = Timestamp>, now: Timestamp) {
+    /// Takes the times of a round's samples, read at `now`. Returns the first of those that are not far
+    /// from their median: the clock of a node may be years behind.
+    pub(super) fn measure(
+        &mut self,
+        times: impl Iterator<Item = Timestamp>,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
         let mut times: Vec<Timestamp> = times.collect();
         if times.is_empty() {
-            return;
+            return None;
         }
         let middle = times.len() / 2;
         let mut measured = Measured {
@@ -59,7 +64,9 @@ impl ClockCheck {
             agrees: true,
         };
         measured.agrees = measured.is_near(now);
+        let first = times.into_iter().filter(|at| measured.is_near(*at)).min();
         self.measured = Some(measured);
+        first
     }
 
     /// Compares both clocks at the end of a round.
@@ -157,7 +164,9 @@ mod tests {
     #[test]
     fn a_few_nodes_with_wrong_clocks_confirm_nothing() {
         let mut check = ClockCheck::default();
-        check.measure([8 * DAY, 0, 1, 200 * DAY, 2].map(at).into_iter(), at(0));
+        let times = [8 * DAY, 0, 1, 200 * DAY, 2, -200 * DAY].map(at);
+        let first = check.measure(times.into_iter(), at(0));
+        assert_eq!(first, Some(at(0)), "of those with a right clock");
         let confirmed = [0, 8 * DAY, 200 * DAY].map(|now| check.confirms(at(now)));
         assert_eq!(confirmed, [true, false, false]);
         // A round without samples says nothing.

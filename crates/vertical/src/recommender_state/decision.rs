@@ -187,7 +187,7 @@ impl RecommenderState {
             object: &tracked.vpa.object,
             unsupported: unsupported.as_deref(),
             refused_annotation: tracked.refused_annotation.as_deref(),
-            unused_annotations: &tracked.unused_annotations,
+            unused_annotations: &tracked.sizing.unused,
             pods,
             recommendation: self.recommend(&tracked.vpa),
             is_measured: self.cluster.is_measured(key),

@@ -28,11 +28,17 @@ impl RecommenderState {
 
     /// Begins a round: compares the samples with the clock. [`Self::take_usage`] adds them.
     pub fn begin_usage(&mut self, usage: &[ContainerUsage], now: Timestamp) {
-        if let Some(first) = usage.iter().map(|usage| usage.sample.at).min() {
+        // One vote per pod: a tenant may make up containers. The samples of a pod follow each other.
+        let of_one_pod = |one: &ContainerUsage, other: &ContainerUsage| {
+            let [one, other] = [one, other].map(|usage| &usage.container);
+            (&one.namespace, &one.pod) == (&other.namespace, &other.pod)
+        };
+        let times = usage
+            .chunk_by(of_one_pod)
+            .filter_map(|pod| pod.iter().map(|usage| usage.sample.at).max());
+        if let Some(first) = self.clock.measure(times, now) {
             self.stored_history.measured(first);
         }
-        self.clock
-            .measure(usage.iter().map(|usage| usage.sample.at), now);
     }
 
     /// Adds a batch of samples. Calls `judge` for each sample that entered a history.

@@ -148,3 +148,20 @@ fn a_resource_that_an_hpa_scales_by_is_explained_with_the_reason_why_it_has_no_n
         assert!(numbers.any(|number| number.resource == ResourceName::Cpu));
     }
 }
+
+#[test]
+fn the_text_of_a_refused_annotation_is_cut() {
+    let mut cluster = Cluster::new("default", false);
+    cluster.deploy("web");
+    let long = json!({"plimsoll.dev/cap-to-schedulable": "x".repeat(200_000)});
+    cluster.apply(annotated(&long));
+    cluster.load(0);
+    let status = cluster.decide_status(1);
+    let mut conditions = status.conditions.iter();
+    let refused = conditions.find(|condition| condition.kind == "AnnotationRefused");
+    let message = refused.map(|refused| &*refused.message);
+    assert!(
+        message.is_some_and(|message| message.len() < 500),
+        "{message:?}"
+    );
+}

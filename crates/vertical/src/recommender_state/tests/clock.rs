@@ -96,7 +96,7 @@ impl Clocked {
                     &key.name,
                     &container,
                     &wanted,
-                    &SizingHistory::Absent,
+                    &SizingHistory::Unknown,
                     known,
                     true,
                     now,
@@ -330,4 +330,18 @@ fn a_kill_counts_with_a_clock_that_is_ahead() {
         let mut counts = crate::recommender_state::OomKillCounts::default();
         assert!(state.add_oom_kill(&kill, view, now, &mut counts), "{ahead}");
     }
+}
+
+#[test]
+fn the_series_of_one_pod_do_not_decide_about_the_clock() {
+    let mut cluster = Cluster::web(&["web-1", "web-2", "web-3"]);
+    let made_up = (0..10_000).map(|number| {
+        let mut usage = fixture::usage("web-1", -2 * HOUR, 250, 100 * MI);
+        usage.container.container = format!("c{number}");
+        usage
+    });
+    let others = ["web-2", "web-3"].map(|pod| fixture::usage(pod, 60, 250, 100 * MI));
+    let usage: Vec<_> = made_up.chain(others).collect();
+    cluster.state.begin_usage(&usage, at(60));
+    assert!(cluster.state.checkpointed(at(60)).is_some());
 }

@@ -194,9 +194,11 @@ impl Cluster {
     pub(super) fn store(&mut self, second: i64) {
         for (container, checkpoint) in self.state.checkpoints(&web_key(), at(second)) {
             let mut stored = stored("web", &container, checkpoint);
-            if let SizingHistory::Known(text) = self.state.sizing_history(&web_key(), &container) {
-                stored.sizing_history = Some(text.into());
-            }
+            let before = self.view.checkpoints.get(&stored.key);
+            stored.sizing_history = match self.state.sizing_history(&web_key(), &container) {
+                SizingHistory::Known(text) => Some(text.into()),
+                SizingHistory::Unknown => before.and_then(|before| before.sizing_history.clone()),
+            };
             self.view.checkpoints.apply(Arc::new(stored));
         }
     }

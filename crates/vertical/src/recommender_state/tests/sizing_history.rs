@@ -176,6 +176,49 @@ fn pods_of_a_store_are_runs_and_end_when_they_are_gone() {
 }
 
 #[test]
+fn a_history_outlives_a_typo_a_rollback_and_its_object() {
+    let crane = at_once("crane");
+    let mut typo = crane.clone();
+    typo["plimsoll.dev/sizing-caution"] = json!("hgih");
+    let mut lived = cluster(&crane);
+    lived.use_less(DAY);
+    lived.store(DAY);
+    let before = lived.recommended(&crane, DAY + 1);
+    let stored = lived.stored_text();
+    assert!(stored.is_some());
+
+    // The method stays as it was.
+    assert_eq!(lived.recommended(&typo, DAY + 2), before);
+    lived.store(DAY + 3);
+    assert_eq!(lived.stored_text(), stored);
+
+    // Without the annotation for a while, and deleted and made again.
+    lived.recommended(&json!({}), DAY + 10);
+    lived.store(DAY + 11);
+    assert_eq!(lived.stored_text(), stored);
+    let mut again = annotated(&crane);
+    again.object.metadata.uid = Some("another".to_owned());
+    lived.apply(again);
+    lived.load(DAY + 12);
+    lived.load_stored(DAY + 12);
+    lived.store(DAY + 13);
+    assert_eq!(lived.stored_text(), stored);
+
+    // A process that never saw a valid setting uses no history, and deletes none.
+    let mut restarted = lived.new_process();
+    restarted.apply(annotated(&typo));
+    restarted.load(DAY + 14);
+    restarted.load_stored(DAY + 14);
+    restarted.recommended(&typo, DAY + 15);
+    restarted.store(DAY + 16);
+    assert_eq!(restarted.stored_text(), stored);
+    restarted.apply(annotated(&crane));
+    restarted.load(DAY + 17);
+    restarted.load_stored(DAY + 17);
+    assert_eq!(restarted.recommended(&crane, DAY + 18), before);
+}
+
+#[test]
 fn a_history_goes_with_its_method() {
     let crane = at_once("crane");
     let mut lived = cluster(&crane);
@@ -183,8 +226,8 @@ fn a_history_goes_with_its_method() {
     lived.store(DAY);
     assert!(lived.stored_text().is_some());
     for (annotations, expected) in [
-        (at_once("autopilot-ml"), SizingHistory::Absent),
-        (json!({}), SizingHistory::Absent),
+        (at_once("autopilot-ml"), SizingHistory::Unknown),
+        (json!({}), SizingHistory::Unknown),
     ] {
         lived.recommended(&annotations, DAY);
         let history = lived.state.sizing_history(&web_key(), "main");
