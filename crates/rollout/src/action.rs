@@ -182,6 +182,8 @@ pub enum ActionOutcome {
     Infeasible,
     /// The Deployment gets no rolling update now. Nothing was written.
     RollingUpdateRefused(RollingUpdateRefusal),
+    /// A quota is used up, a policy forbids it, or a right is missing (other 403).
+    Forbidden,
     /// The API server refused it for another reason (other 4xx).
     Rejected,
     /// There was no answer, or one that does not say whether it happened (5xx).
@@ -230,6 +232,8 @@ pub enum SkipReason {
     QosClass,
     /// The API server rejected the same resize.
     ResizeRejected,
+    /// A quota, a policy or a missing right forbids the same resize. An eviction would not help.
+    ResizeForbidden,
     /// The pod was OOM killed after a resize, got its memory back, and keeps it for a while.
     RecentlyReverted,
     /// A rolling update is under way, or the last one is too recent for another one.
@@ -252,7 +256,7 @@ pub enum SkipReason {
 
 impl SkipReason {
     /// All reasons.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::TooFewReplicas,
         Self::EvictionTolerance,
         Self::DisruptionBudget,
@@ -267,6 +271,7 @@ impl SkipReason {
         Self::MemoryInUse,
         Self::QosClass,
         Self::ResizeRejected,
+        Self::ResizeForbidden,
         Self::RecentlyReverted,
         Self::RollingUpdatePending,
         Self::RollingUpdateRefused,

@@ -281,6 +281,10 @@ fn skip_sentence(reason: SkipReason) -> (&'static str, &'static str) {
             reasons::RESIZE_REJECTED,
             "the API server rejected the resize",
         ),
+        SkipReason::ResizeForbidden => (
+            reasons::RESIZE_FORBIDDEN,
+            "a quota, a policy or a missing right forbids the resize",
+        ),
         SkipReason::RecentlyReverted => (
             reasons::RECENTLY_REVERTED,
             "more memory was needed after a resize, so it is kept for a while",

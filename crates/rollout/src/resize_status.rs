@@ -17,6 +17,8 @@ const IN_PROGRESS_TIMEOUT: Duration = Duration::from_hours(1);
 const LOWERS_MEMORY: &str = "cannot decrease memory limits: ";
 const USAGE_UNREADABLE: &str = "unable to read memory usage";
 const BELOW_USAGE: &str = "below current usage";
+/// Part of its message about a node that is too small.
+const CAPACITY: &str = "enough capacity";
 
 /// The status of a resize.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +112,15 @@ impl ResizeStatus {
             | Self::Other => None,
         }
     }
+}
+
+/// Whether the kubelet refuses the resize since its node is too small, as before Kubernetes 1.36. Its
+/// other reasons, such as the policy of the CPU manager, say nothing about nodes of the same capacity.
+pub(super) fn names_capacity(running: &Running) -> bool {
+    let mut conditions = running.resizes.iter();
+    conditions.any(|condition| {
+        condition.stage == ResizeStage::Pending && condition.message.contains(CAPACITY)
+    })
 }
 
 #[cfg(test)]

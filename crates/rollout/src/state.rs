@@ -59,6 +59,14 @@ struct ObservedOomKill {
     was_resized: bool,
 }
 
+/// A resize that the API server rejected.
+#[derive(Debug, Clone)]
+struct RejectedResize {
+    patch: Patch,
+    at: Duration,
+    is_forbidden: bool,
+}
+
 /// The state between passes, by the pods' unique identifiers. Times are of the monotonic clock.
 #[derive(Debug, Clone, Default)]
 pub struct RolloutState {
@@ -68,7 +76,7 @@ pub struct RolloutState {
     resizing_since: HashMap<String, Duration>,
     infeasible: InfeasibleResizes,
     /// The last resize that the API server rejected, and the time of the rejection.
-    rejected_resizes: HashMap<String, (Patch, Duration)>,
+    rejected_resizes: HashMap<String, RejectedResize>,
     /// The first pass that saw each live pod.
     first_seen: HashMap<String, Duration>,
     /// The last OOM kill of each pod, and the memory of the pod since then.
@@ -143,6 +151,7 @@ impl RolloutState {
                 self.retract(uid);
             }
             ActionOutcome::Infeasible
+            | ActionOutcome::Forbidden
             | ActionOutcome::Rejected
             | ActionOutcome::RollingUpdateRefused(_) => {
                 self.retract(uid);
@@ -153,7 +162,11 @@ impl RolloutState {
                     }
                     ActionKind::Resize { patch, attempt, .. } => {
                         if self.knows_pod(uid) {
-                            let rejected = (patch.clone(), now.monotonic);
+                            let rejected = RejectedResize {
+                                patch: patch.clone(),
+                                at: now.monotonic,
+                                is_forbidden: *outcome == ActionOutcome::Forbidden,
+                            };
                             self.rejected_resizes.insert(uid.clone(), rejected);
                         }
                         if *outcome == ActionOutcome::Infeasible {
@@ -287,8 +300,14 @@ impl RolloutState {
         resize: &Patch,
         now: ClockReading,
     ) -> Option<Duration> {
-        let (rejected, at) = self.rejected_resizes.get(uid)?;
-        (rejected == resize).then(|| now.monotonic.saturating_sub(*at))
+        let rejected = self.rejected_resizes.get(uid)?;
+        (rejected.patch == *resize).then(|| now.monotonic.saturating_sub(rejected.at))
+    }
+
+    /// Whether the last rejected resize of a pod was forbidden: its replacement might be, too.
+    pub(super) fn is_forbidden(&self, uid: &str) -> bool {
+        let rejected = self.rejected_resizes.get(uid);
+        rejected.is_some_and(|rejected| rejected.is_forbidden)
     }
 
     /// The time for which a pod has been seen resizing.

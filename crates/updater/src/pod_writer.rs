@@ -200,7 +200,10 @@ fn classify(error: &Error) -> ActionOutcome {
                 retry_after: (seconds > 0).then(|| Duration::from_secs(seconds.into())),
             }
         }
+        // A lost race, such as that for a quota's status.
+        409 => ActionOutcome::TooManyRequests { retry_after: None },
         403 if has_cause(status, "NodeCapacity") => ActionOutcome::Infeasible,
+        403 => ActionOutcome::Forbidden,
         400..=499 => ActionOutcome::Rejected,
         _ => ActionOutcome::Unknown,
     }
@@ -260,13 +263,13 @@ mod tests {
                 gone,
             ),
             (409, OTHER_POD, gone),
-            (409, "the object has been modified", rejected),
+            (409, "the object has been modified", none),
             (
                 429,
                 "Cannot evict pod as it would violate the pod's disruption budget.",
                 none,
             ),
-            (403, "forbidden", rejected),
+            (403, "exceeded quota: team", &ActionOutcome::Forbidden),
             (
                 422,
                 "Pod QOS Class may not change as a result of resizing",

@@ -69,6 +69,9 @@ pub(super) const RESIZE_PENDING: &str = "ResizePending";
 /// Reason of `Applied` of a VPA: the API server rejected the resize.
 pub(super) const RESIZE_REJECTED: &str = "ResizeRejected";
 
+/// Reason of `Applied` of a VPA: a quota, a policy or a missing right forbids the resize.
+pub(super) const RESIZE_FORBIDDEN: &str = "ResizeForbidden";
+
 /// Reason of `Applied` of a VPA: the kubelet does not lower the memory limit below the usage.
 pub(super) const MEMORY_IN_USE: &str = "MemoryInUse";
 

@@ -268,11 +268,7 @@ impl VpaPass<'_> {
         self.check_backoff(member, builder)?;
         let patch = resize_patch::patch(member.running, &resize.sizes);
         if let Some(reason) = self.obstacle(member, &resize, &patch, builder) {
-            return if self.mode == EffectiveUpdateMode::InPlaceOrRecreate {
-                self.evict(candidate, builder)
-            } else {
-                Err(reason)
-            };
+            return self.evict_instead(candidate, reason, builder);
         }
         self.reserve(member, resize.disruption, builder)?;
         let note = OomResize {

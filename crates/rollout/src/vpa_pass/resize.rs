@@ -13,7 +13,7 @@ use super::{Candidate, Disruption, Group, Member, PassContext, VpaPass};
 use crate::action::{Action, ActionKind, NodeCapacity, ResizeAttempt, SkipReason};
 use crate::plan_builder::PlanBuilder;
 use crate::resize_patch::{self, DesiredSizes};
-use crate::resize_status::ResizeStatus;
+use crate::resize_status::{ResizeStatus, names_capacity};
 use crate::size_change::SizeChange;
 use crate::update_method::{InPlaceDecision, InPlaceRequest};
 use crate::{memory_restore, pod_size, proven_acts, qos};
@@ -93,7 +93,10 @@ impl VpaPass<'_> {
                 self.resize(candidate, &resize, builder)
             }
             InPlaceDecision::Infeasible => {
-                let attempt = self.attempt(member.running);
+                let mut attempt = self.attempt(member.running);
+                if !names_capacity(member.running) {
+                    attempt.node_capacity = None;
+                }
                 builder
                     .infeasible
                     .push((self.vpa.key.clone(), member.pod.uid.clone(), attempt));
@@ -201,11 +204,7 @@ impl VpaPass<'_> {
         self.check_backoff(member, builder)?;
         let patch = resize_patch::patch(member.running, &resize.sizes);
         if let Some(reason) = self.obstacle(member, resize, &patch, builder) {
-            return if evicts {
-                self.evict(candidate, builder)
-            } else {
-                Err(reason)
-            };
+            return self.evict_instead(candidate, reason, builder);
         }
         self.reserve(member, resize.disruption, builder)?;
         let mut annotations =
@@ -238,6 +237,22 @@ impl VpaPass<'_> {
         })
     }
 
+    /// Evicts the pod in place of a resize that is known to fail, if the mode allows that and its
+    /// replacement would not be forbidden as well.
+    pub(super) fn evict_instead(
+        &mut self,
+        candidate: &Candidate,
+        obstacle: SkipReason,
+        builder: &mut PlanBuilder,
+    ) -> Result<Action, SkipReason> {
+        let evicts = self.mode == EffectiveUpdateMode::InPlaceOrRecreate;
+        if evicts && obstacle != SkipReason::ResizeForbidden {
+            self.evict(candidate, builder)
+        } else {
+            Err(obstacle)
+        }
+    }
+
     /// The reason for which a resize is known to fail.
     pub(super) fn obstacle(
         &self,
@@ -251,13 +266,18 @@ impl VpaPass<'_> {
             return Some(SkipReason::QosClass);
         }
         if let Some(ago) = state.rejected_ago(&member.pod.uid, patch, now) {
-            if self.mode == EffectiveUpdateMode::InPlaceOrRecreate {
+            let is_forbidden = state.is_forbidden(&member.pod.uid);
+            if self.mode == EffectiveUpdateMode::InPlaceOrRecreate && !is_forbidden {
                 return Some(SkipReason::ResizeRejected);
             }
             let left = REFUSED_PAUSE.saturating_sub(ago);
             if !left.is_zero() {
                 builder.wake_within(left);
-                return Some(SkipReason::ResizeRejected);
+                return Some(if is_forbidden {
+                    SkipReason::ResizeForbidden
+                } else {
+                    SkipReason::ResizeRejected
+                });
             }
         }
         let node_capacity = self.node_capacity(member.running)?;

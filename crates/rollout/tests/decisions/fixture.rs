@@ -462,6 +462,19 @@ pub(super) fn pending(pod: &mut Value, reason: &str, since: &str) {
     push(&mut pod["status"]["conditions"], condition);
 }
 
+/// The kubelet's message where a node is too small.
+pub(super) const TOO_SMALL: &str =
+    "Node didn't have enough capacity: cpu, requested: 1000, capacity: 500";
+
+/// Gives the pod's last condition a message.
+pub(super) fn say(pod: &mut Value, message: &str) {
+    let conditions = pod["status"]["conditions"].as_array_mut();
+    let last = conditions
+        .and_then(|all| all.last_mut())
+        .expect("a condition");
+    last["message"] = json!(message);
+}
+
 /// The kubelet has not resized a pod of 100m CPU yet.
 pub(super) fn not_resized_yet(pod: &mut Value) {
     pod["status"]["containerStatuses"] = json!([{

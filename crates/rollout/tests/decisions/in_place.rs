@@ -14,7 +14,8 @@ use rollout::{
 use serde_json::{Value, json};
 
 use super::fixture::{
-    Fixture, TOO_MANY_REQUESTS, not_resized_yet, pending, push, reasons, requests, set_requests,
+    Fixture, TOO_MANY_REQUESTS, TOO_SMALL, not_resized_yet, pending, push, reasons, requests, say,
+    set_requests,
 };
 use super::oom::killed_at;
 
@@ -121,6 +122,35 @@ fn what_the_api_server_refuses_is_evicted_or_tried_later() {
     in_place.check_idle("too early");
     in_place.now.monotonic += Duration::from_mins(1);
     assert_eq!(all_requested(&in_place.pass()), [to_a_core()]);
+}
+
+#[test]
+fn a_resize_that_a_quota_forbids_is_tried_again_and_never_an_eviction() {
+    for mode in ["InPlaceOrRecreate", "InPlace"] {
+        let mut fixture = fixture(mode, 1);
+        resize(&mut fixture, &ActionOutcome::Forbidden);
+        fixture.check_skipped(SkipReason::ResizeForbidden);
+        fixture.now.monotonic += Duration::from_mins(1);
+        assert_eq!(all_requested(&fixture.pass()), [to_a_core()], "{mode}");
+    }
+}
+
+#[test]
+fn what_one_node_refuses_for_its_policy_another_of_its_size_may_hold() {
+    const CPU_MANAGER: &str =
+        "Resize is infeasible for Guaranteed Pods alongside CPU Manager policy \"static\"";
+    for (message, expected) in [(CPU_MANAGER, 1), (TOO_SMALL, 0)] {
+        let mut fixture = fixture("InPlace", 2);
+        fixture.node("500m", "1Gi");
+        fixture.pod_with("web", "web-0", &json!({"cpu": "1"}), |pod| {
+            not_resized_yet(pod);
+            pending(pod, "Infeasible", LONG_AGO);
+            say(pod, message);
+        });
+        fixture.pod("web", "web-1", &json!({}));
+        fixture.pass();
+        assert_eq!(all_requested(&fixture.pass()).len(), expected, "{message}");
+    }
 }
 
 #[test]

@@ -31,6 +31,7 @@ pub(super) fn skipped(reason: SkipReason) -> &'static str {
         SkipReason::MemoryInUse => "memory_in_use",
         SkipReason::QosClass => "qos_class",
         SkipReason::ResizeRejected => "resize_rejected",
+        SkipReason::ResizeForbidden => "resize_forbidden",
         SkipReason::RecentlyReverted => "reverted",
         SkipReason::RollingUpdatePending => "rolling_update_pending",
         SkipReason::RollingUpdateRefused => "rolling_update_refused",

@@ -7,7 +7,8 @@ use rollout::{ActionOutcome, MAINTENANCE_WINDOW, REVERTED_AT};
 use serde_json::{Value, json};
 
 use super::super::fixture::{
-    self, ACCEPTED, Fixture, TOO_MANY_REQUESTS, not_resized_yet, pending, set_requests,
+    self, ACCEPTED, Fixture, TOO_MANY_REQUESTS, TOO_SMALL, not_resized_yet, pending, say,
+    set_requests,
 };
 use super::super::oom::killed;
 use super::comparison::Comparison;
@@ -237,6 +238,7 @@ fn a_size_that_is_too_large_for_nodes_of_a_shape() {
     fixture.pod_with("web", "web-0", &json!({"cpu": "1"}), |pod| {
         not_resized_yet(pod);
         pending(pod, "Infeasible", NOON);
+        say(pod, TOO_SMALL);
     });
     let mut comparison = Comparison::new(fixture);
     let first = comparison.pass();
