@@ -29,7 +29,7 @@ pub use metric::{
 };
 pub use status::{
     EffectiveHorizontalPodAutoscalerStatus, METRIC_RULES_USABLE, METRICS_PREDICTABLE,
-    PREDICTION_READY, PredictionSummary, READY, ScalePoint,
+    PREDICTION_READY, PredictionSummary, READY, SCHEDULE_ACTIVE, ScalePoint,
 };
 
 /// Scaling of a workload.

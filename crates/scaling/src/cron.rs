@@ -12,4 +12,4 @@ mod window;
 
 pub use replicas::{CronReplicas, cron_replicas};
 pub use schedule::{Schedule, ScheduleError};
-pub use window::{Window, WindowError, metric_name, time_zone};
+pub use window::{Period, Window, WindowError, metric_name, time_zone};

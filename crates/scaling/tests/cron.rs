@@ -90,9 +90,9 @@ fn a_window_that_a_change_of_clocks_leaves_out_is_not_open_the_day_before() {
         let window = window(new_york, start, end);
         check(&window, new_york, date(2026, 3, 7), 2, &expected);
     }
-    let always = window(new_york, "30 2 * * *", "30 2 * * *");
-    check(&always, new_york, date(2026, 3, 7), 2, &[]);
-    assert!(always.is_open("2026-03-07T17:00:00Z".parse().expect("a time")));
+    let never = window(new_york, "30 2 * * *", "30 2 * * *");
+    check(&never, new_york, date(2026, 3, 7), 2, &[]);
+    assert!(!never.is_open("2026-03-07T17:00:00Z".parse().expect("a time")));
 }
 
 #[test]
@@ -109,6 +109,27 @@ fn a_window_opens_and_closes_once_when_its_times_come_twice() {
         1,
         &expected,
     );
+}
+
+#[test]
+fn a_window_that_closed_is_closed_until_it_opens() {
+    let berlin = "Europe/Berlin";
+    // From Friday's end to Monday's start.
+    let weekdays = window(berlin, "30 6 * * 1-5", "10 22 * * *");
+    let expected = [("01 22:10 CEST", false), ("04 06:30 CEST", true)];
+    check(&weekdays, berlin, date(2026, 5, 1), 3, &expected);
+    // The whole week until Friday, although it would open each day.
+    let week = window(berlin, "0 8 * * 1-5", "0 18 * * 5");
+    let expected = [("08 18:00 CEST", false), ("11 08:00 CEST", true)];
+    check(&week, berlin, date(2026, 5, 6), 6, &expected);
+    for (start, end) in [("31 * * * *", "31 * * * *"), ("0 8 31 4 *", "0 18 * * *")] {
+        let never = window(berlin, start, end);
+        check(&never, berlin, date(2026, 5, 1), 3, &[]);
+        assert!(
+            !never.is_open("2026-05-04T12:00:00Z".parse().expect("a time")),
+            "{start}"
+        );
+    }
 }
 
 #[test]
@@ -298,7 +319,7 @@ proptest! {
         while now < until {
             clock = clock.max(zone.to_datetime(now));
             let tens = i64::from(clock.hour()) * 6 + i64::from(clock.minute()) / 10;
-            let expected = if start < end { (start..end).contains(&tens) } else { !(end..start).contains(&tens) };
+            let expected = if start <= end { (start..end).contains(&tens) } else { !(end..start).contains(&tens) };
             prop_assert_eq!(window.is_open(now), expected, "{} to {} at {}", cron(start), cron(end), now);
             now += SignedDuration::from_mins(10);
         }

@@ -18,6 +18,12 @@ pub const PREDICTION_READY: &str = "PredictionReady";
 /// Present only then.
 pub const METRICS_PREDICTABLE: &str = "MetricsPredictable";
 
+/// Condition of an EHPA: whether one of its schedules is open; the message has the times of seven days;
+/// see docs/horizontal.md#schedules.
+///
+/// Present only with schedules.
+pub const SCHEDULE_ACTIVE: &str = "ScheduleActive";
+
 /// Condition of an EHPA: False if the rule file cannot be used; see docs/rules.md.
 ///
 /// Present only then.

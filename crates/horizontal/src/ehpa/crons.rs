@@ -4,13 +4,17 @@
 use std::collections::BTreeSet;
 
 use api::ehpa::{CronSpec, EffectiveHorizontalPodAutoscaler, holidays};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
-use scaling::cron::{CronReplicas, Window, cron_replicas, metric_name};
+use scaling::cron::{CronReplicas, Period, Window, cron_replicas, metric_name};
 
 use super::Problem;
 use super::names::{TARGET_UNNAMEABLE, is_label_value};
 use super::reasons::{INVALID_CRON, INVALID_HOLIDAYS};
+
+/// Time for which the condition shows the windows, and their maximum number.
+const SHOWN_FOR: SignedDuration = SignedDuration::from_hours(7 * 24);
+const SHOWN_PERIODS: usize = 14;
 
 /// The error of the first invalid cron.
 pub(super) fn problem(object: &EffectiveHorizontalPodAutoscaler) -> Option<Problem> {
@@ -42,8 +46,13 @@ pub(super) fn problem(object: &EffectiveHorizontalPodAutoscaler) -> Option<Probl
                     format!("crons[{index}] ({name}): {what}"),
                 ))
             };
-            if let Err(error) = Window::new(timezone.as_deref(), start, end, *target_replicas) {
-                return wrong(&error.to_string());
+            match Window::new(timezone.as_deref(), start, end, *target_replicas) {
+                Err(error) => return wrong(&error.to_string()),
+                Ok(window) => {
+                    if let Some(why) = window.never_opens() {
+                        return wrong(why);
+                    }
+                }
             }
             let zone = timezone.as_deref().unwrap_or_default();
             let is_new = names.insert(metric_name(
@@ -62,12 +71,11 @@ pub(super) fn problem(object: &EffectiveHorizontalPodAutoscaler) -> Option<Probl
         })
 }
 
-/// Replicas of the cron schedules at a time; `None` if one is invalid or the current replicas are
-/// unknown.
-pub(crate) fn replicas(object: &EffectiveHorizontalPodAutoscaler, now: Timestamp) -> Option<i32> {
+/// The windows of all schedules; `None` if one is invalid.
+fn windows(object: &EffectiveHorizontalPodAutoscaler) -> Option<Vec<Window>> {
     // Without valid holidays schedules apply every day.
-    let (spec, holidays) = (&object.spec, holidays(object).unwrap_or_default());
-    let windows = spec.crons.iter().map(|cron| {
+    let holidays = holidays(object).unwrap_or_default();
+    let windows = object.spec.crons.iter().map(|cron| {
         let window = Window::new(
             cron.timezone.as_deref(),
             &cron.start,
@@ -77,7 +85,47 @@ pub(crate) fn replicas(object: &EffectiveHorizontalPodAutoscaler, now: Timestamp
         .ok()?;
         Some(window.except(holidays.iter().copied()))
     });
-    let windows: Vec<Window> = windows.collect::<Option<_>>()?;
+    windows.collect()
+}
+
+/// Whether a schedule is open, and the times in which they are within seven days. `None` without
+/// schedules, and if one is invalid.
+pub(super) fn upcoming(
+    object: &EffectiveHorizontalPodAutoscaler,
+    now: Timestamp,
+) -> Option<(bool, String)> {
+    let windows = windows(object).filter(|windows| !windows.is_empty())?;
+    let until = now.checked_add(SHOWN_FOR).ok()?;
+    let mut periods: Vec<(Period, &CronSpec)> = Vec::new();
+    for (window, cron) in windows.iter().zip(&object.spec.crons) {
+        let of_window = window.periods(now, until, SHOWN_PERIODS);
+        periods.extend(of_window.into_iter().map(|period| (period, cron)));
+    }
+    periods.sort_by(|(one, _), (other, _)| one.from.cmp(&other.from));
+    let shown = periods.iter().take(SHOWN_PERIODS).map(|(period, cron)| {
+        let Period { from, to } = period;
+        let to = match to {
+            Some(to) if to.date() == from.date() => to.strftime("%H:%M").to_string(),
+            Some(to) => to.strftime("%a %F %H:%M").to_string(),
+            None => "later".to_owned(),
+        };
+        let (from, zone) = (from.strftime("%a %F %H:%M"), from.strftime("%Z"));
+        let (name, replicas) = (&cron.name, cron.target_replicas);
+        format!("{from} to {to} {zone}: {name}, {replicas} replicas")
+    });
+    let shown: Vec<String> = shown.collect();
+    let text = if shown.is_empty() {
+        "No schedule opens within seven days".to_owned()
+    } else {
+        shown.join("; ")
+    };
+    Some((windows.iter().any(|window| window.is_open(now)), text))
+}
+
+/// Replicas of the cron schedules at a time; `None` if one is invalid or the current replicas are
+/// unknown.
+pub(crate) fn replicas(object: &EffectiveHorizontalPodAutoscaler, now: Timestamp) -> Option<i32> {
+    let (spec, windows) = (&object.spec, windows(object)?);
     let is_alone = spec.metrics.is_empty() && !windows.iter().any(|window| window.is_open(now));
     let kept = if is_alone {
         Some(object.status.as_ref()?.current_replicas?)

@@ -47,6 +47,12 @@ pub const SCALE_POINT_UNKNOWN: &str = "ScalePointUnknown";
 /// reasons; see docs/horizontal.md#conditions-of-an-ehpa.
 pub const METRICS_NOT_PREDICTABLE: &str = "MetricsNotPredictable";
 
+/// Reason of `ScheduleActive` of an EHPA: a schedule is open.
+pub const SCHEDULE_OPEN: &str = "ScheduleOpen";
+
+/// Reason of `ScheduleActive` of an EHPA: all schedules are closed.
+pub const SCHEDULES_CLOSED: &str = "SchedulesClosed";
+
 /// Reason of `MetricRulesUsable` of an EHPA: the rule file is invalid; the previous queries stay in
 /// use.
 pub const METRIC_RULES_BROKEN: &str = "MetricRulesBroken";

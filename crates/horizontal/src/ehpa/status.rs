@@ -6,14 +6,17 @@
 use api::condition::{self, Condition, ConditionStatus};
 use api::ehpa::{
     EffectiveHorizontalPodAutoscalerStatus, METRIC_RULES_USABLE, METRICS_PREDICTABLE,
-    PREDICTION_READY, READY,
+    PREDICTION_READY, READY, SCHEDULE_ACTIVE,
 };
 use api::prediction::PREDICTION_ACCURATE;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
+use super::crons;
 use super::hpa_choice::own;
 use super::predictable_metrics::Predictable;
-use super::reasons::{EHPA_READY, METRIC_RULES_BROKEN, METRICS_NOT_PREDICTABLE};
+use super::reasons::{
+    EHPA_READY, METRIC_RULES_BROKEN, METRICS_NOT_PREDICTABLE, SCHEDULE_OPEN, SCHEDULES_CLOSED,
+};
 use super::scale_point::scale_points;
 use super::{Observed, Problem, prediction};
 
@@ -152,6 +155,15 @@ fn conditions(
             );
             known.push(kind);
         }
+    }
+    if let Some((is_open, windows)) = crons::upcoming(observed.object, observed.now) {
+        let (status, reason) = if is_open {
+            (ConditionStatus::True, SCHEDULE_OPEN)
+        } else {
+            (ConditionStatus::False, SCHEDULES_CLOSED)
+        };
+        set(SCHEDULE_ACTIVE, status, reason, &windows);
+        known.push(SCHEDULE_ACTIVE);
     }
     if !unpredicted.is_empty() {
         set(

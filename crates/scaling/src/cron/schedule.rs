@@ -110,10 +110,13 @@ impl Schedule {
     /// The last time until `until`, inclusive; `None` if not within five years, or for `@every`,
     /// which counts from the query.
     pub fn last(&self, until: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        self.last_occurrence(until, zone).map(|last| last.at)
+    }
+
+    /// The last occurrence with its position among those at the same time.
+    pub(super) fn last_occurrence(&self, until: Timestamp, zone: &TimeZone) -> Option<Occurrence> {
         match &self.pattern {
-            Pattern::Calendar(calendar) => {
-                occurrence::last(calendar, until, self.zone_or(zone)).map(|last| last.at)
-            }
+            Pattern::Calendar(calendar) => occurrence::last(calendar, until, self.zone_or(zone)),
             Pattern::Every(_) => None,
         }
     }

@@ -1,18 +1,24 @@
 //! Time window: opens at one cron expression and closes at another.
 //!
-//! It is open if it closes no later than it opens next, so it is `[start, end)`, also past
-//! midnight. If a clock change skips both times, they occur at the same time, in order. Windows
-//! that would open on a holiday stay closed. Source of the rule: gocrane/crane
-//! `pkg/controller/ehpa` and `pkg/metricprovider` (`IsScheduleTriggered`); holidays are ours.
+//! It is open if it opened last after it closed last, so it is `[start, end)`, also past midnight. If
+//! a clock change skips both times, they occur at the same time, in order. Windows that would open on
+//! a holiday stay closed.
+//!
+//! Crane and KEDA look at the next times alone: a window from Monday to Friday that closes each evening
+//! is open from Friday's end until Saturday's, and one that starts and ends at the same times is always
+//! open. Source: gocrane/crane `pkg/controller/ehpa` and `pkg/metricprovider` (`IsScheduleTriggered`).
 
 use std::sync::LazyLock;
 
-use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
+use jiff::{Timestamp, Zoned};
 use thiserror::Error;
 
 use super::{Schedule, ScheduleError};
+
+/// Maximum number of times of a schedule that are looked at for its periods.
+const MAX_STEPS: usize = 200;
 
 /// Bundled time zones, so that results do not depend on the machine.
 static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
@@ -35,6 +41,15 @@ pub struct Window {
     holidays: Vec<Date>,
     /// Number of replicas in the window.
     pub target_replicas: i32,
+}
+
+/// A time in which a window is open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Period {
+    /// Its beginning.
+    pub from: Zoned,
+    /// Its end, if it is known.
+    pub to: Option<Zoned>,
 }
 
 /// Errors in a window.
@@ -79,16 +94,57 @@ impl Window {
 
     /// Whether it is open.
     pub fn is_open(&self, now: Timestamp) -> bool {
-        let is_within = match (
-            self.start.next_occurrence(now, &self.zone),
-            self.end.next_occurrence(now, &self.zone),
-        ) {
-            // A window that never opens again has been open ever since, as in the source.
-            (None, _) => true,
-            (Some(_), None) => false,
-            (Some(start), Some(end)) => end <= start,
-        };
-        is_within && !self.opened_on_a_holiday(now)
+        let [opened, closed] =
+            [&self.start, &self.end].map(|schedule| schedule.last_occurrence(now, &self.zone));
+        opened.is_some() && opened > closed && !self.opened_on_a_holiday(now)
+    }
+
+    /// The reason why it never opens, if it does not. Crane keeps such a window open for ever.
+    pub fn never_opens(&self) -> Option<&'static str> {
+        // Within five years every date comes.
+        if self.start.next(Timestamp::UNIX_EPOCH, &self.zone).is_none() {
+            Some("start never comes, so the window never opens")
+        } else if self.start == self.end {
+            Some("start and end are the same, so the window never opens")
+        } else {
+            None
+        }
+    }
+
+    /// The times in which it is open from `now` until `until`, in its time zone: the first `most`. The
+    /// first one may have begun before; one that does not close until then has no end.
+    pub fn periods(&self, now: Timestamp, until: Timestamp, most: usize) -> Vec<Period> {
+        let zone = self.start.zone_or(&self.zone);
+        let local = |at: Timestamp| at.to_zoned(zone.clone());
+        let mut periods = Vec::new();
+        let mut opened = self
+            .is_open(now)
+            .then(|| self.start.last(now, &self.zone))
+            .flatten();
+        let mut at = now;
+        // Schedules may come every minute.
+        for _ in 0..MAX_STEPS {
+            let next = [&self.start, &self.end].map(|schedule| schedule.next(at, &self.zone));
+            let next = next.into_iter().flatten().min();
+            let Some(next) = next.filter(|next| *next <= until && periods.len() < most) else {
+                break;
+            };
+            at = next;
+            match (opened, self.is_open(at)) {
+                (None, true) => opened = Some(at),
+                (Some(from), false) => {
+                    let (from, to) = (local(from), Some(local(at)));
+                    periods.push(Period { from, to });
+                    opened = None;
+                }
+                (None, false) | (Some(_), true) => {}
+            }
+        }
+        if let Some(from) = opened.filter(|_| periods.len() < most) {
+            let (from, to) = (local(from), None);
+            periods.push(Period { from, to });
+        }
+        periods
     }
 
     fn opened_on_a_holiday(&self, now: Timestamp) -> bool {

@@ -1,11 +1,13 @@
 //! Cron schedules of a workload.
 
+use api::ehpa::SCHEDULE_ACTIVE;
 use serde_json::{Value, json};
 
 use super::fixture::{
     Fixture, by_day, cpu, existing_hpa, external, owner, planned_hpa, planned_metrics, reasons,
 };
 use crate::ehpa::plan::Desired;
+use crate::ehpa::status::status;
 
 #[test]
 fn crons_are_one_metric_and_an_invalid_one_is_reported() {
@@ -110,5 +112,56 @@ fn invalid_holidays_are_reported_and_ignored() {
         assert_eq!(reasons(&plan), expected);
         let metrics = json!([external("crane_autoscaling_cron", "cron", "1")]);
         assert_eq!(planned_metrics(&plan), metrics);
+    }
+}
+
+#[test]
+fn the_condition_has_the_windows_of_seven_days() {
+    let check = |cron: Value, expected: Option<(&str, &str)>| {
+        let fixture = Fixture::new(&json!({"crons": [cron]}));
+        let status = status(&fixture.observed(), &[], false);
+        let mut conditions = status.conditions.iter();
+        let found = conditions.find(|condition| condition.kind == SCHEDULE_ACTIVE);
+        let found = found.map(|condition| (&*condition.reason, &*condition.message));
+        assert_eq!(found, expected);
+    };
+    let cron = |start: &str, end: &str| {
+        json!({"name": "day", "start": start, "end": end, "targetReplicas": 10,
+               "timezone": "Europe/Berlin"})
+    };
+    // It is Thursday, one hour after midnight.
+    let weekdays = "Thu 2026-01-01 08:00 to 18:00 CET: day, 10 replicas; \
+                    Fri 2026-01-02 08:00 to 18:00 CET: day, 10 replicas; \
+                    Mon 2026-01-05 08:00 to 18:00 CET: day, 10 replicas; \
+                    Tue 2026-01-06 08:00 to 18:00 CET: day, 10 replicas; \
+                    Wed 2026-01-07 08:00 to 18:00 CET: day, 10 replicas";
+    check(
+        cron("0 8 * * 1-5", "0 18 * * *"),
+        Some(("SchedulesClosed", weekdays)),
+    );
+    let long = "Mon 2025-12-29 08:00 to Fri 2026-01-02 18:00 CET: day, 10 replicas; \
+                Mon 2026-01-05 08:00 to later CET: day, 10 replicas";
+    check(
+        cron("0 8 * * 1", "0 18 * * 5"),
+        Some(("ScheduleOpen", long)),
+    );
+    let none = "No schedule opens within seven days";
+    check(
+        cron("0 8 1 3 *", "0 18 1 3 *"),
+        Some(("SchedulesClosed", none)),
+    );
+    check(cron("never", "0 18 1 3 *"), None);
+}
+
+#[test]
+fn a_window_that_never_opens_is_a_problem() {
+    for (start, end, why) in [
+        ("0 8 31 4 *", "0 18 * * *", "start never comes"),
+        ("0 8 * * *", "0 8 * * *", "start and end are the same"),
+    ] {
+        let cron = json!({"name": "day", "start": start, "end": end, "targetReplicas": 10});
+        let plan = Fixture::new(&json!({"crons": [cron]})).plan();
+        let expected = format!("crons[0] (day): {why}, so the window never opens");
+        assert_eq!(plan.problems[0].message, expected);
     }
 }
