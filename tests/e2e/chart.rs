@@ -236,6 +236,75 @@ async fn the_adapter_may_read_the_objects_that_its_routes_name_and_no_others() -
 }
 
 #[tokio::test]
+async fn without_a_cluster_no_api_is_taken_from_another_provider() -> Result<()> {
+    let helm = Helm::find().await?;
+    for (values, expected) in [
+        (&["mode=all"][..], 0),
+        (&["mode=all", "adapter.apiServices.external=true"], 1),
+    ] {
+        let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+        let objects = objects(&helm.template(&values).await?)?;
+        let kinds = objects.values().map(|object| &object["kind"]);
+        let count = kinds.filter(|kind| **kind == "APIService").count();
+        assert_eq!(count, expected, "{values:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn extra_objects_are_as_they_are_written() -> Result<()> {
+    let helm = Helm::find().await?;
+    let api = "rbac.authorization.k8s.io/v1";
+    let metadata = |name: &str| json!({"name": name, "namespace": "shop"});
+    let written = json!([
+        {"apiVersion": api, "kind": "Role", "metadata": metadata("release-reader"), "rules": []},
+        {"apiVersion": api, "kind": "ClusterRole", "metadata": {"name": "own"}, "rules": []},
+        {"apiVersion": api, "kind": "ClusterRoleBinding", "metadata": {"name": "own"},
+         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "own"},
+         "subjects": [{"kind": "ServiceAccount", "name": "plimsoll-webhook", "namespace": "shop"}]},
+    ]);
+    for value in [
+        "rbac.create=false",
+        "watchNamespace=shop",
+        "global.labels.a=b",
+    ] {
+        let values = [
+            "mode=vertical".to_owned(),
+            value.to_owned(),
+            format!("extraObjects={written}"),
+        ];
+        let objects = objects(&helm.template(&values).await?)?;
+        for expected in written.as_array().context("a list")? {
+            let metadata = &expected["metadata"];
+            let key = format!(
+                "{} {} {}",
+                expected["kind"], metadata["namespace"], metadata["name"]
+            );
+            let mut found = objects.get(&key).context(key)?.clone();
+            if let Some(metadata) = found["metadata"].as_object_mut() {
+                metadata.remove("labels");
+            }
+            assert_eq!(found, *expected, "{value}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn roles_of_people_are_widened_only_with_aggregation() -> Result<()> {
+    let helm = Helm::find().await?;
+    for (value, expected) in [
+        ("rbac.aggregate=true", true),
+        ("rbac.aggregate=false", false),
+    ] {
+        let values = ["mode=all", value].map(ToOwned::to_owned);
+        let found = helm.template(&values).await?.contains("aggregate-to-");
+        assert_eq!(found, expected, "{value}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_chart_passes_the_checks_of_helm() -> Result<()> {
     let helm = Helm::find().await?;
     helm.run(&["lint", "--strict"]).await.map(drop)

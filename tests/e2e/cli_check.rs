@@ -320,11 +320,19 @@ async fn the_stop_switch_is_written_and_deleted() -> Result<()> {
         ensure!(found.is_some() == exists, "{arguments:?}: {found:?}");
         anyhow::Ok(())
     };
-    check(&["go"], "not stopped", false).await?;
-    let found_none = "not stopped: created";
-    check(&["stop", "--dry-run"], found_none, false).await?;
+    for command in ["go", "stop"] {
+        let failed = plimsoll(&kubeconfig, &[command, system.as_str()]).await?;
+        let expected = format!("the namespace {} has no updater", namespace.namespace);
+        let text = String::from_utf8_lossy(&failed.stderr);
+        ensure!(
+            failed.status.code() == Some(1) && text.contains(&expected),
+            "{command}: {text}"
+        );
+    }
+    ensure!(config_maps.get_opt("plimsoll-stop").await?.is_none());
     let updater = program("updater", "1", &[], json!({}));
     namespace.create::<Deployment>(updater).await?;
+    check(&["go"], "not stopped", false).await?;
     check(&["stop", "--dry-run"], "stopped", false).await?;
     check(&["stop", "--reason=upgrade"], "stopped", true).await?;
     check(&["stop"], "already stopped", true).await?;

@@ -1,5 +1,6 @@
 //! Connection to the cluster, with the rights of the user.
 
+use std::env;
 use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -94,7 +95,8 @@ impl ClusterArgs {
         }
         match Config::from_kubeconfig(&options).await {
             Ok(config) => Ok(config),
-            Err(error) if self.context.is_some() => {
+            // A file that cannot be used must not lead to the cluster of this pod.
+            Err(error) if self.context.is_some() || has_kubeconfig() => {
                 Err(anyhow!(error).context("cannot use the kubeconfig"))
             }
             Err(error) => Config::incluster().map_err(|_| {
@@ -104,6 +106,12 @@ impl ClusterArgs {
             }),
         }
     }
+}
+
+/// Whether `KUBECONFIG` is set, or its default file exists.
+fn has_kubeconfig() -> bool {
+    env::var_os("KUBECONFIG").is_some_and(|paths| !paths.is_empty())
+        || env::home_dir().is_some_and(|home| home.join(".kube/config").exists())
 }
 
 /// Runs the future of a command on a runtime of its own.

@@ -1,19 +1,21 @@
 //! The stop switch: while the `ConfigMap` exists, the updater evicts and resizes no pod.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use anyhow::anyhow;
 use clap::Args;
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::json;
 
 use crate::check::Unread;
 use crate::check::reader::deployments;
 use crate::cluster::{Cluster, ClusterArgs, block_on, request_failure};
 use crate::failure::{Failure, Outcome};
-use crate::installation::{InstallationArgs, ObjectName, programs, stop_switch};
+use crate::installation::{InstallationArgs, ObjectName, Program, SELECTOR, programs, stop_switch};
 
 /// Largest reason, in bytes.
 const MAX_REASON: usize = 1024;
@@ -56,16 +58,16 @@ fn reason(text: &str) -> Result<String, String> {
 /// Creates the switch.
 pub(crate) fn stop(args: &StopArgs) -> Result<Outcome, Failure> {
     print(&block_on(async {
-        let switch = switch(&args.switch).await?;
-        create(&switch, &args.reason, args.switch.dry_run).await
+        let (cluster, name) = switch(&args.switch).await?;
+        create(&cluster, &name, &args.reason, args.switch.dry_run).await
     })?)
 }
 
 /// Deletes the switch.
 pub(crate) fn go(args: &SwitchArgs) -> Result<Outcome, Failure> {
     print(&block_on(async {
-        let switch = switch(args).await?;
-        delete(&switch.cluster, &switch.name, args.dry_run).await
+        let (cluster, name) = switch(args).await?;
+        delete(&cluster, &name, args.dry_run).await
     })?)
 }
 
@@ -74,16 +76,8 @@ fn print(line: &str) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// A switch, and the cluster with it.
-struct Switch {
-    cluster: Cluster,
-    name: ObjectName,
-    /// Whether there is an updater, as far as Deployments may be read.
-    has_updater: bool,
-}
-
-/// The switch that the updater of a cluster reads.
-async fn switch(args: &SwitchArgs) -> Result<Switch, Failure> {
+/// The switch that the updater of a cluster reads, and the cluster.
+async fn switch(args: &SwitchArgs) -> Result<(Cluster, ObjectName), Failure> {
     let cluster = args.cluster.connect().await?;
     let version = cluster.client.apiserver_version().await;
     version.map_err(|error| request_failure("the version", &cluster.server, error))?;
@@ -97,23 +91,41 @@ async fn switch(args: &SwitchArgs) -> Result<Switch, Failure> {
     };
     let programs = programs(&deployments);
     let name = stop_switch(&programs, namespace);
-    let has_updater = !were_read || programs.iter().any(|program| program.name == "updater");
-    if !has_updater {
-        eprintln!("warning: the namespace {namespace} has no updater; see --system-namespace");
+    if were_read && !programs.iter().any(|program| program.name == "updater") {
+        return Err(no_updater(&cluster, namespace).await);
     }
-    Ok(Switch {
-        cluster,
-        name,
-        has_updater,
-    })
+    Ok((cluster, name))
+}
+
+/// Error of a namespace without an updater, with those that have one, as far as they may be read.
+async fn no_updater(cluster: &Cluster, namespace: &str) -> Failure {
+    let found: Api<Deployment> = Api::all(cluster.client.clone());
+    let found = found.list(&ListParams::default().labels(SELECTOR)).await;
+    let found = found.map(|list| list.items).unwrap_or_default();
+    let updaters = programs(&found).into_iter();
+    let updaters = updaters.filter(|program| program.name == "updater");
+    let elsewhere: BTreeSet<&str> = updaters.map(Program::namespace).collect();
+    let remedy = if elsewhere.is_empty() {
+        "name its namespace with --system-namespace".to_owned()
+    } else {
+        let elsewhere: Vec<&str> = elsewhere.into_iter().collect();
+        format!("use --system-namespace={}", elsewhere.join(" or "))
+    };
+    Failure::Other(anyhow!(
+        "nothing was done: the namespace {namespace} has no updater; {remedy}"
+    ))
 }
 
 fn suffix(dry_run: bool) -> &'static str {
     if dry_run { " (dry run)" } else { "" }
 }
 
-async fn create(switch: &Switch, reason: &str, dry_run: bool) -> Result<String, Failure> {
-    let Switch { cluster, name, .. } = switch;
+async fn create(
+    cluster: &Cluster,
+    name: &ObjectName,
+    reason: &str,
+    dry_run: bool,
+) -> Result<String, Failure> {
     let api: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), &name.namespace);
     let data = if reason.is_empty() {
         json!({})
@@ -132,15 +144,10 @@ async fn create(switch: &Switch, reason: &str, dry_run: bool) -> Result<String, 
         .create(&params, &object.map_err(anyhow::Error::from)?)
         .await;
     match created {
-        Ok(_) => {
-            let created = format!("created the ConfigMap {name}");
-            let line = if switch.has_updater {
-                format!("stopped: {created}, and no pod is evicted or resized")
-            } else {
-                format!("not stopped: {created}, but found no updater that reads it")
-            };
-            Ok(line + suffix(dry_run))
-        }
+        Ok(_) => Ok(format!(
+            "stopped: created the ConfigMap {name}, and no pod is evicted or resized{}",
+            suffix(dry_run)
+        )),
         Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
             Ok(format!("already stopped: the ConfigMap {name} exists"))
         }

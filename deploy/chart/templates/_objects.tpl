@@ -55,6 +55,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if or $root.Values.rbac.create (not $isRight) -}}
 {{- $metadata := $object.metadata -}}
 {{- $labels := default dict $metadata.labels | deepCopy -}}
+{{- if not $root.Values.rbac.aggregate -}}
+{{- range $role := list "view" "edit" "admin" -}}
+{{- $_ := unset $labels (printf "rbac.authorization.k8s.io/aggregate-to-%s" $role) -}}
+{{- end -}}
+{{- end -}}
 {{- $_ := set $metadata "labels" (merge $labels (fromYaml (include "plimsoll.labels" $root))) -}}
 {{- with $root.Values.global.annotations -}}
 {{- $_ := set $metadata "annotations" (merge (deepCopy (default dict $metadata.annotations)) .) -}}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::ensure;
 use serde_json::{Map, Value, json};
 
 use super::ContainerChange;
@@ -169,7 +170,51 @@ pub(super) fn helm_values(changes: &[ContainerChange]) -> anyhow::Result<String>
         for part in parts.into_iter().filter(|part| !part.is_empty()) {
             place = &mut place[part];
         }
+        ensure!(
+            place["resources"].is_null(),
+            "{namespace}: workloads of two kinds are named {name} and have a container {container}; \
+             Helm values have one place for both, so print patches without --helm-values"
+        );
         place["resources"] = resources(change);
     }
     Ok(serde_yaml_ng::to_string(&values)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::changes::ResourceChange;
+
+    fn change(workload: &str) -> ContainerChange {
+        ContainerChange {
+            id: ContainerId {
+                namespace: "shop".to_owned(),
+                workload: workload.to_owned(),
+                container: "app".to_owned(),
+            },
+            cpu: Some(ResourceChange {
+                request: None,
+                new_request: "100m".to_owned(),
+                limit: None,
+                new_limit: None,
+            }),
+            memory: None,
+        }
+    }
+
+    #[test]
+    fn values_have_one_place_per_name() {
+        let text = helm_values(&[change("deployment/web"), change("deployment/api")]);
+        let values: Value = serde_yaml_ng::from_str(&text.expect("values")).expect("YAML");
+        assert_eq!(
+            values["shop"]["web"]["app"]["resources"]["requests"]["cpu"],
+            "100m"
+        );
+        let error = helm_values(&[change("deployment/web"), change("cronjob/web")]);
+        let error = error.expect_err("two kinds").to_string();
+        assert!(
+            error.starts_with("shop: workloads of two kinds are named web"),
+            "{error}"
+        );
+    }
 }

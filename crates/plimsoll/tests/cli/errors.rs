@@ -1,6 +1,6 @@
 //! Errors in one sentence on the standard error, and exit codes.
 
-use crate::program::{Run, run, usage_file};
+use crate::program::{Run, run, run_with, usage_file};
 
 fn usage_of(lines: &[&str]) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -280,4 +280,27 @@ fn errors_in_files_of_the_adapter_name_the_field() {
         (valid.code, valid.stdout),
         (0, format!("{file}: valid, 0 upstreams and 0 routes\n"))
     );
+}
+
+#[test]
+fn a_kubeconfig_that_cannot_be_used_does_not_lead_to_another_cluster() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("config");
+    std::fs::write(
+        &path,
+        "apiVersion: v1\nkind: Config\ncurrent-context: gone\n",
+    )
+    .expect("a file");
+    let path = path.to_str().expect("UTF-8");
+    for (variables, expected) in [
+        (
+            &[("KUBECONFIG", path)][..],
+            "error: cannot use the kubeconfig",
+        ),
+        (&[], "error: no cluster: name a kubeconfig"),
+    ] {
+        let run = run_with(variables, &["stop"]);
+        assert_eq!(run.code, 1, "{run:?}");
+        assert!(run.stderr.starts_with(expected), "{}", run.stderr);
+    }
 }

@@ -18,10 +18,16 @@ pub(crate) fn folder() -> &'static Path {
 
 /// Runs the program without a terminal and without environment of its own.
 pub(crate) fn run(arguments: &[&str]) -> Run {
+    run_with(&[], arguments)
+}
+
+/// The same with variables of the environment.
+pub(crate) fn run_with(variables: &[(&str, &str)], arguments: &[&str]) -> Run {
     let output = Command::new(env!("CARGO_BIN_EXE_plimsoll"))
         .args(arguments)
         .env_clear()
         .env("HOME", "/nonexistent")
+        .envs(variables.iter().copied())
         .output()
         .expect("the program starts");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
