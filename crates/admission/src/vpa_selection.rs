@@ -49,7 +49,7 @@ impl Awaited {
             Self::Controller(controller) => {
                 let (namespace, name) = (&*controller.namespace, &*controller.name);
                 let key = ObjectName { namespace, name };
-                let kind = WellKnown::of_kind(&controller.kind);
+                let kind = WellKnown::of(&controller.api_version, &controller.kind);
                 kind.is_some_and(|kind| view.controller(kind, &key).is_some())
             }
         }

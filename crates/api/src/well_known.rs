@@ -1,5 +1,5 @@
-//! The built-in kinds of workloads. They are recognised by kind alone, whatever the API group, as
-//! upstream does.
+//! The built-in kinds of workloads. Kinds of the same name in other API groups, such as OpenKruise's
+//! `StatefulSet`, are custom ones; upstream takes them for the built-in ones.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,9 @@ pub enum WellKnown {
     StatefulSet,
 }
 
+/// API groups of the kinds, with that of Deployments in old manifests.
+const BUILT_IN_GROUPS: [&str; 4] = ["", "apps", "batch", "extensions"];
+
 impl WellKnown {
     /// All kinds.
     pub const ALL: [Self; 7] = [
@@ -36,6 +39,13 @@ impl WellKnown {
         Self::ReplicationController,
         Self::StatefulSet,
     ];
+
+    /// The kind of an object; `None` if it is not well known. The version does not matter, and an empty
+    /// `apiVersion` is any.
+    pub fn of(api_version: &str, kind: &str) -> Option<Self> {
+        let (group, _) = api_version.split_once('/').unwrap_or_default();
+        Self::of_kind(kind).filter(|_| BUILT_IN_GROUPS.contains(&group))
+    }
 
     /// Parses a kind; `None` if it is not well known.
     pub fn of_kind(kind: &str) -> Option<Self> {
@@ -88,5 +98,22 @@ mod tests {
             assert_eq!(WellKnown::of_kind(known.kind()), Some(known));
         }
         assert_eq!(WellKnown::of_kind("Rollout"), None);
+    }
+
+    #[test]
+    fn kinds_of_other_groups_are_not_well_known() {
+        let stateful_set = Some(WellKnown::StatefulSet);
+        for (api_version, expected) in [
+            ("apps/v1", stateful_set),
+            ("apps/v1beta1", stateful_set),
+            ("", stateful_set),
+            ("apps.kruise.io/v1beta1", None),
+        ] {
+            assert_eq!(
+                WellKnown::of(api_version, "StatefulSet"),
+                expected,
+                "{api_version}"
+            );
+        }
     }
 }

@@ -219,7 +219,7 @@ fn configured<'a>(
         name,
         uid: _,
     } = owner;
-    let replicas = if let Some(kind) = WellKnown::of_kind(kind) {
+    let replicas = if let Some(kind) = WellKnown::of(api_version, kind) {
         view.controller(kind, &ObjectName { namespace, name })?
             .replicas?
     } else {

@@ -344,7 +344,7 @@ fn owners(changes: &ClusterChanges) -> HashMap<&str, HashSet<OwnerKey>> {
         if let Some(owner) = pod
             .owner
             .as_ref()
-            .filter(|owner| view::WellKnown::of_kind(&owner.kind).is_none())
+            .filter(|owner| view::WellKnown::of(&owner.api_version, &owner.kind).is_none())
         {
             owners
                 .entry(&pod.key.namespace)

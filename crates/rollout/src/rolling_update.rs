@@ -8,7 +8,7 @@ use api::vpa::EffectiveUpdateMode;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use view::{ObjectKey, ObjectName, Owner, Pod, View, Vpa, WellKnown};
+use view::{ObjectKey, ObjectName, Owner, Pod, View, Vpa, WellKnown, is_reverted};
 
 use super::settings::Settings;
 
@@ -24,20 +24,6 @@ pub const RESIZED_AT: &str = "plimsoll.dev/resized-at";
 
 /// The shortest time between two rolling updates of a Deployment.
 pub const ROLLING_UPDATE_INTERVAL: Duration = Duration::from_mins(10);
-
-/// Labels of Deployments that a tool reconciles.
-const TOOL_LABELS: [&str; 3] = [
-    "argocd.argoproj.io/instance",
-    "kustomize.toolkit.fluxcd.io/name",
-    "olm.owner",
-];
-/// Annotations of Deployments that a tool reconciles.
-const TOOL_ANNOTATIONS: [&str; 2] = [
-    "argocd.argoproj.io/instance",
-    "argocd.argoproj.io/tracking-id",
-];
-/// The label of the addon manager, which reverts changes if its value is `Reconcile`.
-const ADDON_MANAGER: &str = "addonmanager.kubernetes.io/mode";
 
 /// The replacement of pods that want another size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,7 +139,7 @@ impl fmt::Display for RollingUpdateRefusal {
         f.write_str(match self {
             Self::Controlled => "it has a controlling owner, which would revert the change",
             Self::ManagedByTool => {
-                "its labels or annotations name a tool that may revert the change (Argo CD, Flux, OLM, addon manager)"
+                "its labels or annotations name a tool that may revert the change, such as Argo CD or Flux"
             }
             Self::Paused => "it is paused",
             Self::NoReplicas => "it has no replicas",
@@ -180,25 +166,10 @@ pub fn may_roll(
         spec,
         status,
     } = deployment;
-    let has_label = |name: &str| {
-        metadata
-            .labels
-            .as_ref()
-            .is_some_and(|all| all.contains_key(name))
-    };
-    let annotations = metadata.annotations.as_ref();
-    let has_annotation = |name: &str| annotations.is_some_and(|all| all.contains_key(name));
-    let addon = metadata
-        .labels
-        .as_ref()
-        .and_then(|all| all.get(ADDON_MANAGER));
-    let is_managed = TOOL_LABELS.into_iter().any(has_label)
-        || TOOL_ANNOTATIONS.into_iter().any(has_annotation)
-        || addon.is_some_and(|mode| mode == "Reconcile");
     if Owner::controller(metadata.owner_references.clone()).is_some() {
         return Err(RollingUpdateRefusal::Controlled);
     }
-    if is_managed {
+    if is_reverted(metadata) {
         return Err(RollingUpdateRefusal::ManagedByTool);
     }
     if spec.paused == Some(true) {

@@ -155,7 +155,7 @@ pub(super) fn controller_of<'a>(view: &'a View, pod: &Pod) -> Option<&'a Control
         namespace: &pod.key.namespace,
         name: &owner.name,
     };
-    let controller = view.controller(WellKnown::of_kind(&owner.kind)?, &name)?;
+    let controller = view.controller(WellKnown::of(&owner.api_version, &owner.kind)?, &name)?;
     Some(controller)
 }
 

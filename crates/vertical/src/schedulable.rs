@@ -256,7 +256,7 @@ fn replicas(view: &View, vpa: &Vpa) -> u32 {
         return 0;
     }
     let target = vpa.target();
-    let controller = WellKnown::of_kind(&target.kind)
+    let controller = WellKnown::of(&target.api_version, &target.kind)
         .and_then(|kind| view.controller(kind, &ObjectKey::new(target.namespace, target.name)));
     let replicas = controller.and_then(|controller| controller.replicas);
     replicas

@@ -65,7 +65,7 @@ pub use disruption_budget::DisruptionBudget;
 pub use effective_resources::{Requirements, Resources};
 pub use freshness::{Freshness, Resource};
 pub use hpa_targets::{HpaTargets, UtilizationTarget};
-pub use installer::{installations, installing_writer};
+pub use installer::{installations, installing_writer, is_reverted};
 pub use labelled_pod::LabelledPod;
 pub use limit_range::LimitRange;
 pub use memory_cgroup::{MemoryCgroup, MemoryInEffect};

@@ -127,7 +127,8 @@ pub fn scales(view: &View, target: &WorkloadRef) -> Vec<ScaleKey> {
         .iter()
         .map(Workload::from)
         .filter(|workload| {
-            WellKnown::of_kind(workload.kind).is_none() && !topmost::is_node(*workload)
+            WellKnown::of(workload.api_version, workload.kind).is_none()
+                && !topmost::is_node(*workload)
         })
         .filter_map(|workload| ScaleKey::of(workload).ok())
         .collect()
@@ -149,7 +150,7 @@ fn controller<'a>(
 
 /// Selector of a workload's pods.
 fn selector<'a>(view: &'a View, workload: Workload<'_>) -> Result<Cow<'a, Selector>, TargetError> {
-    if let Some(kind) = WellKnown::of_kind(workload.kind) {
+    if let Some(kind) = WellKnown::of(workload.api_version, workload.kind) {
         let selector = controller(view, kind, workload)?.selector.as_ref();
         return selector
             .map(Cow::Borrowed)

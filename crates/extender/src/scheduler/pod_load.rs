@@ -79,7 +79,7 @@ fn forecast(view: &View, top: Workload<'_>, now: Timestamp) -> PodForecast {
         namespace: top.namespace,
         name: top.name,
     };
-    let replicas = WellKnown::of_kind(top.kind)
+    let replicas = WellKnown::of(top.api_version, top.kind)
         .and_then(|kind| view.controller(kind, &name))
         .and_then(|controller| controller.replicas)
         .and_then(|replicas| u32::try_from(replicas).ok());

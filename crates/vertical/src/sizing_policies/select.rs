@@ -81,7 +81,7 @@ impl<'a> Selections<'a> {
             self.selected.push(selected);
             return;
         };
-        if WellKnown::of_kind(&owner.kind).is_some() {
+        if WellKnown::of(&owner.api_version, &owner.kind).is_some() {
             return;
         }
         let workload = selected.workload;

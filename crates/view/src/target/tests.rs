@@ -224,6 +224,23 @@ fn a_node_owns_no_workload() {
 }
 
 #[test]
+fn a_kind_of_another_group_has_its_own_pods() {
+    let things = || {
+        vec![
+            Known(WellKnown::StatefulSet, "web", None),
+            Requirements("StatefulSet", "web", found("a=kruise", None)),
+        ]
+    };
+    check(
+        things(),
+        &workload(CUSTOM, "StatefulSet", "web"),
+        &pods("a=kruise"),
+    );
+    let built_in = workload("apps/v1", "StatefulSet", "web");
+    assert_ne!(resolve(&view(things()), &built_in), pods("a=kruise"));
+}
+
+#[test]
 fn a_cycle_is_found() {
     let things = vec![
         owned(WellKnown::Deployment, "a", ("apps/v1", "Deployment", "b")),

@@ -60,7 +60,7 @@ pub(super) fn is_node(workload: Workload<'_>) -> bool {
 }
 
 fn link<'a>(view: &'a View, workload: Workload<'a>) -> Result<Link<'a>, TargetError> {
-    if let Some(kind) = WellKnown::of_kind(workload.kind) {
+    if let Some(kind) = WellKnown::of(workload.api_version, workload.kind) {
         let controller = super::controller(view, kind, workload)?;
         return Ok(Link {
             is_eligible: true,
