@@ -35,8 +35,10 @@ const PACE: Pace = Pace {
     pause_factor: 10,
     resync: Duration::MAX,
 };
-/// Number of objects in a batch: a few milliseconds of work.
+/// Maximum number of objects in a batch, and the time after which it ends: other tasks wait for the
+/// state meanwhile.
 const BATCH_SIZE: usize = 100;
+const BATCH_TIME: Duration = Duration::from_millis(5);
 /// Pause before failed writes are retried.
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -151,9 +153,10 @@ impl RecommendLoop {
         };
         let last = resync.last.as_ref();
         let Batch { decisions, last } = block_in_place(|| {
-            self.shared
-                .lock()
-                .decide_batch(last, BATCH_SIZE, Timestamp::now())
+            let state = self.shared.lock();
+            let began = Instant::now();
+            let is_enough = |count| count >= BATCH_SIZE || began.elapsed() >= BATCH_TIME;
+            state.decide_batch(last, is_enough, Timestamp::now())
         });
         let changed = decisions
             .iter()

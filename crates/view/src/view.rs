@@ -259,15 +259,23 @@ impl View {
 
     /// Whether every watched list was read at least once. Decide nothing before.
     pub fn is_synced(&self) -> bool {
-        self.freshness.values().all(|freshness| freshness.synced)
+        self.needed().all(|freshness| freshness.synced)
     }
 
     /// Start of the time in which any change may have been missed; `None` while all watches are up.
     pub fn stale_since(&self) -> Option<Timestamp> {
-        self.freshness
-            .values()
+        self.needed()
             .filter_map(|freshness| freshness.stale_since)
             .min()
+    }
+
+    /// The watches that decisions need. Events about evictions only add to what is known, and may live in
+    /// an etcd of their own.
+    fn needed(&self) -> impl Iterator<Item = &Freshness> {
+        let watches = self.freshness.iter();
+        watches
+            .filter(|(resource, _)| **resource != Resource::Evictions)
+            .map(|(_, freshness)| freshness)
     }
 
     /// State of one watch; `None` if it is not watched.
@@ -310,7 +318,7 @@ fn by_scale<'a>(pods: impl Iterator<Item = &'a Arc<Pod>>) -> HashMap<ScaleKey, P
         else {
             continue;
         };
-        if WellKnown::of_kind(kind).is_none()
+        if WellKnown::of(api_version, kind).is_none()
             && let Ok(key) = ScaleKey::of(Workload {
                 api_version,
                 kind,
@@ -322,4 +330,22 @@ fn by_scale<'a>(pods: impl Iterator<Item = &'a Arc<Pod>>) -> HashMap<ScaleKey, P
         }
     }
     sets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_no_condition() {
+        let mut view = View::default();
+        view.freshness_mut(Resource::Pods).synced = true;
+        let events = view.freshness_mut(Resource::Evictions);
+        events.stale_since = Some(Timestamp::UNIX_EPOCH);
+        assert!(view.is_synced());
+        assert_eq!(view.stale_since(), None);
+        view.freshness_mut(Resource::Vpas).stale_since = Some(Timestamp::UNIX_EPOCH);
+        assert!(!view.is_synced());
+        assert_eq!(view.stale_since(), Some(Timestamp::UNIX_EPOCH));
+    }
 }

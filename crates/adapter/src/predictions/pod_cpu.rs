@@ -89,7 +89,7 @@ fn pod_selector<'a>(
             format_args!("the pods of {target} are unknown: select them by labels"),
         )
     };
-    let kind = WellKnown::of_kind(&target.kind).ok_or_else(unknown)?;
+    let kind = WellKnown::of(&target.api_version, &target.kind).ok_or_else(unknown)?;
     snapshot.ensure_fresh(Resource::Controllers(kind), POD_CPU, snapshot.grace)?;
     let controller = snapshot
         .view

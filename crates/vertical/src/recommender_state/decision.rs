@@ -96,16 +96,26 @@ impl Decision {
 impl RecommenderState {
     /// Decides about all objects with a known target.
     pub fn decide(&self, now: Timestamp) -> Vec<Decision> {
-        self.decide_batch(None, usize::MAX, now).decisions
+        self.decide_batch(None, |_| false, now).decisions
     }
 
-    /// Decides about at most `most` objects, those after `after`.
-    pub fn decide_batch(&self, after: Option<&ObjectKey>, most: usize, now: Timestamp) -> Batch {
+    /// Decides about the objects after `after`, until `is_enough` says so of their number. A decision about
+    /// an object whose pods have many sets of labels takes milliseconds.
+    pub fn decide_batch(
+        &self,
+        after: Option<&ObjectKey>,
+        is_enough: impl Fn(usize) -> bool,
+        now: Timestamp,
+    ) -> Batch {
         let mut batch = Batch::default();
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        for (key, tracked) in self.vpas.range((from, Bound::Unbounded)).take(most) {
+        let objects = self.vpas.range((from, Bound::Unbounded));
+        for (count, (key, tracked)) in (1..).zip(objects) {
             batch.decisions.extend(self.decide_one(key, tracked, now));
             batch.last = Some(key.clone());
+            if is_enough(count) {
+                break;
+            }
         }
         batch
     }
