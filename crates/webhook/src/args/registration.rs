@@ -1,6 +1,7 @@
 //! Flags of the registration with the API server.
 
 use anyhow::ensure;
+use k8s_openapi::api::admissionregistration::v1::MatchCondition;
 
 use super::webhook_labels::labels;
 use crate::registration::{
@@ -57,6 +58,12 @@ pub struct RegistrationArgs {
     pub webhook_reinvocation_policy: String,
 }
 
+/// Name and expression of the condition with failure policy `Fail`: new nodes start with pods such as
+/// those of the network, and without them the webhook cannot start either.
+const NO_CRITICAL_PODS: &str = "plimsoll.dev/no-critical-pods";
+const NOT_CRITICAL: &str = "request.resource.resource != 'pods' || !has(object.spec.priorityClassName) || \
+    !(object.spec.priorityClassName in ['system-cluster-critical', 'system-node-critical'])";
+
 impl RegistrationArgs {
     /// The registration; `None` without --register-webhook. `own_namespace` is the webhook's.
     pub fn registration(
@@ -68,7 +75,13 @@ impl RegistrationArgs {
         if !self.register_webhook {
             return Ok(None);
         }
-        let selection = self.selection()?;
+        let mut selection = self.selection()?;
+        if self.webhook_failure_policy_fail {
+            selection.match_conditions.push(MatchCondition {
+                name: NO_CRITICAL_PODS.to_owned(),
+                expression: NOT_CRITICAL.to_owned(),
+            });
+        }
         let address = if self.register_by_url {
             Address::Url(url(&self.webhook_address, &self.webhook_port)?)
         } else {
@@ -209,6 +222,27 @@ mod tests {
             json!([{"name": "a", "expression": "true"}])
         );
         assert_eq!(webhook["reinvocationPolicy"], "IfNeeded");
+    }
+
+    #[test]
+    fn critical_pods_never_depend_on_the_webhook() {
+        for (line, expected) in [
+            ("", &[][..]),
+            ("--webhook-failure-policy-fail", &[NO_CRITICAL_PODS]),
+            (
+                r#"--webhook-failure-policy-fail --webhook-match-conditions=[{"name":"a","expression":"true"}]"#,
+                &["a", NO_CRITICAL_PODS],
+            ),
+        ] {
+            let desired = registered(line).expect("a registration");
+            let webhook = desired.webhooks.and_then(|all| all.into_iter().next());
+            let conditions = webhook.and_then(|webhook| webhook.match_conditions);
+            let names = conditions
+                .into_iter()
+                .flatten()
+                .map(|condition| condition.name);
+            assert_eq!(names.collect::<Vec<_>>(), expected, "{line}");
+        }
     }
 
     #[test]
