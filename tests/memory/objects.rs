@@ -163,7 +163,7 @@ fn rest(plural: &str, number: usize) -> Option<(bool, Vec<&'static str>)> {
             ]
         }
         "configmaps" => vec![r#","data":{"a":""#, &DATA, "\"}"],
-        "leases" => vec![r#","spec":{}"#],
+        "leases" => vec![r#","spec":{"holderIdentity":""#, &DATA, "\"}"],
         "sizingpolicies" => vec![r#","spec":{"kinds":["Job"]}"#],
         "nodes" | "namespaces" => vec![""],
         "clustersizingpolicies" => {
@@ -184,7 +184,7 @@ pub(crate) fn count(plural: &str, objects: usize) -> usize {
     match plural {
         _ if OF_THE_CLUSTER.contains(&plural) => objects.min(10),
         // One is asked for, by its name.
-        "configmaps" | "leases" => 1,
+        "configmaps" => 1,
         _ => objects,
     }
 }

@@ -296,4 +296,54 @@ mod tests {
         let ended = hold.run(CancellationToken::new(), async || Ok(())).await;
         assert!(ended.is_ok());
     }
+
+    fn holds() -> Holds {
+        let gauge = prometheus::opts!("running", "help");
+        let service = tower::service_fn(|_: http::Request<kube::client::Body>| async {
+            Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("away"))
+        });
+        let client = kube::Client::new(service, "suite");
+        Holds {
+            reasons: Arc::default(),
+            parts: Arc::default(),
+            running: IntGaugeVec::new(gauge, &["part"]).expect("valid names"),
+            writer: ObjectWriter::new(client, "suite"),
+            about: ObjectReference::default(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_that_fails_holds_nothing_for_ever() {
+        let holds = holds();
+        let hold = holds.hold("updater", true);
+        let shown = || holds.running.with_label_values(&["updater"]).get();
+        let looks = AtomicUsize::new(0);
+        let error = || (HoldReasons::new(), vec!["no answer".to_owned()]);
+        let keeping = holds.keep(|| {
+            let look = looks.fetch_add(1, Ordering::SeqCst);
+            std::future::ready(match look {
+                3 => (reasons("updater"), Vec::new()),
+                5 => (HoldReasons::new(), Vec::new()),
+                _ => error(),
+            })
+        });
+        let mut keeping = std::pin::pin!(keeping);
+        // Each look, with what is known and shown after it.
+        for (look, expected, metric) in [
+            (1, None, UNKNOWN),
+            (2, None, UNKNOWN),
+            (3, Some(false), 0),
+            (4, Some(true), 1),
+            // What was known stays.
+            (5, Some(true), 1),
+            (6, Some(false), 0),
+        ] {
+            let until = tokio::time::timeout(INTERVAL - Duration::from_secs(1), keeping.as_mut());
+            assert!(until.await.is_err());
+            assert_eq!(looks.load(Ordering::SeqCst), look);
+            assert_eq!((hold.is_held(), shown()), (expected, metric), "{look}");
+            let next = tokio::time::timeout(Duration::from_secs(1), std::future::pending::<()>());
+            drop(next.await);
+        }
+    }
 }

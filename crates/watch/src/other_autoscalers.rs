@@ -283,4 +283,82 @@ mod tests {
         let own = ObjectKey::new("shop", "a");
         assert_eq!(replicas(&[alone("a"), alone("b")], Some(&own)), [own]);
     }
+
+    /// What is found with these answers, by the kinds in the paths of the requests.
+    async fn found(answer: impl Fn(&str) -> (u16, String) + Send + 'static) -> FoundAutoscalers {
+        let answer = std::sync::Mutex::new(answer);
+        let answer = std::sync::Arc::new(answer);
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let (code, body) = (answer.lock().expect("whole"))(request.uri().path());
+            let response = http::Response::builder().status(code);
+            let body = kube::client::Body::from(body.into_bytes());
+            std::future::ready(response.body(body).map_err(std::io::Error::other))
+        });
+        let others = OtherAutoscalers::new(
+            Client::new(service, "suite"),
+            [AutoscalerRole::Updater],
+            Vec::new(),
+        );
+        others.read(|| Timestamp::UNIX_EPOCH).await
+    }
+
+    fn list(items: &[serde_json::Value]) -> (u16, String) {
+        let list = json!({"metadata": {"resourceVersion": "1"}, "items": items});
+        (200, list.to_string())
+    }
+
+    fn updater(namespace: &str, name: &str) -> serde_json::Value {
+        json!({
+            "metadata": {"namespace": namespace, "name": name, "resourceVersion": "1",
+                         "labels": {"app": "vpa-updater"}},
+            "spec": {"serviceAccountName": namespace},
+        })
+    }
+
+    #[tokio::test]
+    async fn a_tenant_hides_no_other_updater() {
+        let mut pods: Vec<_> = (0..30)
+            .map(|number| updater("aaa", &number.to_string()))
+            .collect();
+        pods.push(updater("kube-system", "real"));
+        let found = found(move |path| match path {
+            "/api/v1/pods" => list(&pods),
+            path if path.ends_with("leases") => list(&[]),
+            // Of the `ServiceAccount` of the tenant.
+            _ => (
+                201,
+                json!({"spec": {}, "status": {"allowed": false}}).to_string(),
+            ),
+        });
+        let found = found.await;
+        let signs: Vec<_> = found.found.iter().map(|other| &*other.sign).collect();
+        assert_eq!(
+            (signs, found.errors),
+            (vec!["the Pod kube-system/real"], vec![])
+        );
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_read_hides_nothing_else() {
+        let found = found(|path| match path {
+            "/api/v1/pods" => list(&[updater("kube-system", "real")]),
+            _ => (
+                500,
+                json!({"kind": "Status", "code": 500, "message": "no"}).to_string(),
+            ),
+        });
+        let found = found.await;
+        assert_eq!((found.found.len(), found.errors.len()), (1, 1), "{found:?}");
+    }
+
+    #[tokio::test]
+    async fn large_objects_are_left_out() {
+        let mut large = updater("kube-system", "large");
+        large["metadata"]["labels"]["x"] = json!("x".repeat(1_400_000));
+        let found = found(move |path| match path {
+            "/api/v1/pods" => list(&[large.clone(), updater("kube-system", "real")]),
+            _ => list(&[]),
+        });
+        assert_eq!(found.await.found.len(), 1);
+    }
 }

@@ -207,6 +207,19 @@ async fn objects_deleted_during_an_outage_are_gone_after_the_next_list() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_that_ends_each_watch_is_passed_over_by_a_list() {
+    let error = || events(&[("ERROR", status(500))]);
+    let script = vec![
+        List(None, page(&["a"], "5", "")),
+        Watch("5", error()),
+        List(None, page(&["a", "b"], "7", "")),
+        Watch("7", Refused(400)),
+        List(None, page(&["b"], "8", "")),
+    ];
+    check(script, &["b"], false, 2).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_unreachable_server_leaves_the_last_state() {
     let script = vec![
         List(None, page(&["a"], "5", "")),
