@@ -25,7 +25,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::{Error, ResourceExt as _};
 use runtime::{Controller, Leading, Manager, Pace, Reconcile};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use view::ObjectKey;
 
@@ -45,6 +45,12 @@ const PACE: Pace = Pace {
 };
 /// Time for which the scale of a workload is cached while its HPA shows the same replicas.
 const TARGET_LIFETIME: Duration = Duration::from_mins(1);
+/// Time limit of reading it: the API of a custom kind may hang.
+const TARGET_TIMEOUT: Duration = Duration::from_secs(3);
+/// Longest time between two retries of an EHPA with a problem.
+const MAX_RETRY: Duration = Duration::from_mins(1);
+/// Time after which a pass begins no further EHPA. The others follow in the next pass, at once.
+const PASS_TIME: Duration = Duration::from_secs(5);
 
 /// Controller of EHPAs.
 #[derive(Clone)]
@@ -61,6 +67,8 @@ struct Handled {
     ehpa: EhpaSnapshot,
     due: Instant,
     outcome: Outcome,
+    /// Number of retries of an unchanged EHPA with a problem.
+    retries: u32,
 }
 
 /// State of one term of leadership.
@@ -155,11 +163,10 @@ impl EhpaController {
             .map_or_else(Instant::now, |(_, read_at)| *read_at);
         let target = match known {
             Some((target, _)) => Ok(target),
-            None => self
-                .writer
-                .target(object)
-                .await
-                .map_err(|error| text(&error)),
+            None => match timeout(TARGET_TIMEOUT, self.writer.target(object)).await {
+                Ok(target) => target.map_err(|error| text(&error)),
+                Err(_) => Err(format!("no answer within {TARGET_TIMEOUT:?}")),
+            },
         };
         let pods = target
             .as_ref()
@@ -211,7 +218,7 @@ impl EhpaController {
         self.report(&observed, &plan.problems, is_scaled).await;
         let settled = plan.hpa.filter(|_| hpa == Some(ApplyOutcome::Unchanged));
         let is_healthy = plan.problems.is_empty();
-        let target = target.ok().filter(|_| is_healthy && !ehpa.is_preview());
+        let target = target.ok().filter(|_| !ehpa.is_preview());
         Outcome {
             is_healthy,
             settled,
@@ -290,10 +297,12 @@ impl Reconcile for EhpaTerm {
     }
 
     async fn apply(&mut self, Snapshot { ehpas, orphans }: Snapshot) -> Option<Instant> {
-        self.handle_due(ehpas).await;
+        let is_complete = self.handle_due(ehpas).await;
         self.restore_orphans(orphans).await;
         let due = self.handled.values().map(|handled| handled.due);
-        due.chain(self.orphans.next().map(Instant::from_std)).min()
+        let rest = (!is_complete).then(Instant::now);
+        let orphans = self.orphans.next().map(Instant::from_std);
+        due.chain(rest).chain(orphans).min()
     }
 }
 
@@ -307,8 +316,9 @@ impl EhpaTerm {
         }
     }
 
-    /// Makes a pass over each EHPA that changed or is due.
-    async fn handle_due(&mut self, ehpas: HashMap<ObjectKey, EhpaSnapshot>) {
+    /// Makes a pass over the EHPAs that changed or are due, in turns of one per namespace, and returns
+    /// whether there was time for all.
+    async fn handle_due(&mut self, ehpas: HashMap<ObjectKey, EhpaSnapshot>) -> bool {
         let (controller, handled) = (&self.controller, &mut self.handled);
         handled.retain(|key, _| ehpas.contains_key(key));
         let now = Instant::now();
@@ -317,24 +327,51 @@ impl EhpaTerm {
                 .get(key)
                 .is_none_or(|handled| handled.due <= now || !ehpa.is_same(&handled.ehpa))
         };
-        let due: Vec<_> = ehpas
+        let mut due: Vec<_> = ehpas
             .into_iter()
             .filter(|(key, ehpa)| is_due(key, ehpa))
             .collect();
+        let mut turns: HashMap<String, usize> = HashMap::new();
+        due.sort_by_cached_key(|(key, _)| {
+            let turn = turns.entry(key.namespace.clone()).or_default();
+            *turn += 1;
+            *turn
+        });
+        let count = due.len();
         let known = &*handled;
-        let results = stream::iter(due).map(async |(key, ehpa)| {
-            let outcome = controller.handle(&ehpa, known.get(&key)).await;
-            let wait = if outcome.is_healthy && !ehpa.is_preview() {
+        let in_time = stream::iter(due).take_while(|_| {
+            let has_time = now.elapsed() < PASS_TIME;
+            async move { has_time }
+        });
+        let results = in_time.map(async |(key, ehpa)| {
+            let before = known.get(&key);
+            let outcome = controller.handle(&ehpa, before).await;
+            let before = before.filter(|before| !before.outcome.is_healthy);
+            let retries = before
+                .filter(|before| ehpa.is_same(&before.ehpa))
+                .map_or(0, |before| before.retries + 1);
+            let wait = if ehpa.is_preview() {
+                RETRY_INTERVAL
+            } else if outcome.is_healthy {
                 RESYNC_INTERVAL
             } else {
-                RETRY_INTERVAL
+                // A problem that nothing changes is looked at less and less often.
+                let doubled = 1_u32.checked_shl(retries).unwrap_or(u32::MAX);
+                RETRY_INTERVAL.saturating_mul(doubled).min(MAX_RETRY)
             };
-            let due = Instant::now() + wait;
-            (key, Handled { ehpa, due, outcome })
+            let handled = Handled {
+                ehpa,
+                due: Instant::now() + wait,
+                outcome,
+                retries,
+            };
+            (key, handled)
         });
         let workers = controller.inputs.workers;
         let results: Vec<_> = results.buffer_unordered(workers).collect().await;
+        let is_complete = results.len() == count;
         handled.extend(results);
+        is_complete
     }
 
     /// Restores HPAs whose EHPA is gone. The API server is asked, since an EHPA with an invalid

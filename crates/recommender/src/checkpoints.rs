@@ -5,6 +5,7 @@
 //!
 //! Source: upstream `pkg/recommender/routines/recommender.go` (`MaintainCheckpoints`).
 
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -32,6 +33,10 @@ use crate::metrics::CheckpointMetrics;
 
 /// Time for the writes at shutdown, while the Lease is held.
 const FINAL_WRITES: Duration = Duration::from_secs(5);
+
+/// Maximum number of checkpoints of a namespace: they are written for tenants, who may make many objects
+/// for one workload.
+const MAX_CHECKPOINTS: usize = 5000;
 
 /// The controller. Clones share everything.
 #[derive(Clone)]
@@ -115,6 +120,10 @@ impl CheckpointController {
         };
         term.contradicted.clear();
         let stored = stored_checkpoints(&self.stored.borrow().checkpoints);
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for (vpa, stored) in &stored {
+            *counts.entry(&vpa.namespace).or_default() += stored.count;
+        }
         term.schedule.enqueue(self.shared.take_due_checkpoints());
         let due = term.schedule.due(vpas, &stored, term.started.elapsed());
         let due = stream::iter(due.into_iter().enumerate());
@@ -124,8 +133,10 @@ impl CheckpointController {
         });
         let mut maintaining = pin!(
             due.map(|(_, key)| {
-                let count = stored.get(&key).map_or(0, |stored| stored.count);
-                self.maintain(key, MAX_CONTAINERS.saturating_sub(count))
+                let of_object = stored.get(&key).map_or(0, |stored| stored.count);
+                let of_namespace = counts.get(&*key.namespace).copied().unwrap_or_default();
+                let room = MAX_CONTAINERS.saturating_sub(of_object);
+                self.maintain(key, room.min(MAX_CHECKPOINTS.saturating_sub(of_namespace)))
             })
             .buffer_unordered(self.workers)
         );

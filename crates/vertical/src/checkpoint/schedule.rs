@@ -46,7 +46,8 @@ impl CheckpointSchedule {
         self.due.extend(objects);
     }
 
-    /// The objects that are due, of all that have checkpoints: first those not maintained in this
+    /// The objects that are due, of all that have checkpoints, in turns of one object per namespace, so
+    /// that one namespace does not delay the others. Within each: first those not maintained in this
     /// term, least recently stored first, then the others, least recently maintained first.
     pub fn due(
         &mut self,
@@ -73,6 +74,12 @@ impl CheckpointSchedule {
                 stored.get(key).map(|stored| stored.oldest),
                 key.clone(),
             )
+        });
+        let mut turns: BTreeMap<String, usize> = BTreeMap::new();
+        due.sort_by_cached_key(|key| {
+            let turn = turns.entry(key.namespace.clone()).or_default();
+            *turn += 1;
+            *turn
         });
         due
     }
@@ -104,6 +111,16 @@ mod tests {
 
     fn key(name: &str) -> ObjectKey {
         ObjectKey::new("shop", name)
+    }
+
+    #[test]
+    fn namespaces_take_turns() {
+        let mut schedule = CheckpointSchedule::new(at(0), seconds(600));
+        let many = (0..1000).map(|number| ObjectKey::new("aaa", format!("{number:04}")));
+        let others = ["one", "two"].map(|name| ObjectKey::new("zzz", name));
+        let all: Vec<_> = many.chain(others.clone()).collect();
+        let due = schedule.due(all, &BTreeMap::new(), seconds(1));
+        assert_eq!([&due[1], &due[3]], [&others[0], &others[1]]);
     }
 
     fn seconds(seconds: u64) -> Duration {

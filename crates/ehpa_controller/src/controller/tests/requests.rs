@@ -102,3 +102,39 @@ async fn the_resource_of_a_kind_is_discovered_once() {
         "{requests:?}"
     );
 }
+
+/// An EHPA of a workload without an answer, or without a scale.
+fn troubled(name: &str) -> Value {
+    let mut object = effective("Auto");
+    object["metadata"]["name"] = json!(name);
+    object["spec"]["scaleTargetRef"]["name"] = json!(name);
+    object
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pass_ends_although_an_api_hangs() {
+    let mut fixture = Fixture::new();
+    for number in 0..5 {
+        let object = troubled(&format!("hung-{number}"));
+        fixture.server.put(EFFECTIVE, &object);
+    }
+    for (left, seconds) in [(3, 6), (1, 6), (0, 3)] {
+        let began = Instant::now();
+        let next = fixture.pass_over(fixture.server.view()).await;
+        assert_eq!(began.elapsed(), Duration::from_secs(seconds), "{left} left");
+        let is_due = next.is_some_and(|next| next <= Instant::now());
+        assert_eq!((5 - fixture.term.handled.len(), is_due), (left, left > 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_problem_that_stays_is_looked_at_less_often() {
+    let mut fixture = Fixture::new();
+    fixture.server.put(EFFECTIVE, &troubled("gone"));
+    for seconds in [15, 30, 60, 60] {
+        let next = fixture.pass_over(fixture.server.view()).await;
+        let wait = next.map(|next| next.duration_since(Instant::now()));
+        assert_eq!(wait, Some(Duration::from_secs(seconds)));
+        tokio::time::advance(Duration::from_secs(seconds)).await;
+    }
+}
