@@ -5,7 +5,6 @@
 //!
 //! Source: upstream `pkg/recommender/routines/recommender.go` (`MaintainCheckpoints`).
 
-use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -17,13 +16,12 @@ use tokio::sync::watch;
 use tokio::task::block_in_place;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use tokio_util::sync::CancellationToken;
-use vertical::MAX_CONTAINERS;
 use vertical::checkpoint::content::CheckpointContent;
 use vertical::checkpoint::conversion;
 use vertical::checkpoint::garbage::{UnusedCandidates, UnusedCheckpoint, unused};
 use vertical::checkpoint::method_history::SizingHistory;
 use vertical::checkpoint::name::choose;
-use vertical::checkpoint::plan::{CheckpointAction, checkpoint_action, stored_checkpoints};
+use vertical::checkpoint::plan::{CheckpointAction, Rooms, checkpoint_action, stored_checkpoints};
 use vertical::checkpoint::schedule::CheckpointSchedule;
 use view::{Checkpoint, ObjectKey, View};
 
@@ -33,10 +31,6 @@ use crate::metrics::CheckpointMetrics;
 
 /// Time for the writes at shutdown, while the Lease is held.
 const FINAL_WRITES: Duration = Duration::from_secs(5);
-
-/// Maximum number of checkpoints of a namespace: they are written for tenants, who may make many objects
-/// for one workload.
-const MAX_CHECKPOINTS: usize = 5000;
 
 /// The controller. Clones share everything.
 #[derive(Clone)]
@@ -120,10 +114,7 @@ impl CheckpointController {
         };
         term.contradicted.clear();
         let stored = stored_checkpoints(&self.stored.borrow().checkpoints);
-        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for (vpa, stored) in &stored {
-            *counts.entry(&vpa.namespace).or_default() += stored.count;
-        }
+        let rooms = Rooms::beside(&stored);
         term.schedule.enqueue(self.shared.take_due_checkpoints());
         let due = term.schedule.due(vpas, &stored, term.started.elapsed());
         let due = stream::iter(due.into_iter().enumerate());
@@ -133,10 +124,8 @@ impl CheckpointController {
         });
         let mut maintaining = pin!(
             due.map(|(_, key)| {
-                let of_object = stored.get(&key).map_or(0, |stored| stored.count);
-                let of_namespace = counts.get(&*key.namespace).copied().unwrap_or_default();
-                let room = MAX_CONTAINERS.saturating_sub(of_object);
-                self.maintain(key, room.min(MAX_CHECKPOINTS.saturating_sub(of_namespace)))
+                let room = rooms.of(&key);
+                self.maintain(key, room)
             })
             .buffer_unordered(self.workers)
         );

@@ -8,7 +8,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use model::Memory;
 use prediction_controller::Round;
 use runtime::{Activity, Condition, Pace, PassSchedule};
@@ -16,8 +16,8 @@ use sources::ContainerUsage;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::{MissedTickBehavior, interval};
-use vertical::recommender_state::{OomKillCounts, RecommenderState};
-use view::{ObjectKey, OomKill, View};
+use vertical::recommender_state::{JudgedUsage, OomKillCounts, RecommenderState};
+use view::{OomKill, View};
 
 use crate::metrics::IngestMetrics;
 use crate::usage_source::{Reading, Usage};
@@ -38,9 +38,6 @@ const MAX_QUEUED_OOM_KILLS: usize = 5000;
 const BATCH_SIZE: usize = 1000;
 /// Intervals without activity before the health check fails, upstream's value.
 const ACTIVITY_INTERVALS: u32 = 5;
-/// Number of intervals after its start for which a pod may have no usage. A metrics server takes one or
-/// two.
-const UNMEASURED_ROUNDS: u32 = 3;
 /// Minimum of that time: with a short interval, one slow request must not look like a standstill.
 const MIN_ACTIVITY_TIMEOUT: Duration = Duration::from_mins(2);
 
@@ -132,8 +129,10 @@ impl Ingest {
     /// The remaining steps of a round.
     fn end_round(&mut self, reading: &Reading, steady: Duration, mut steps: Steps) {
         let now = Timestamp::now();
-        let unmeasured = self.unmeasured(&reading.usage, now);
-        let answered = reading.is_answer(!unmeasured.is_empty());
+        let JudgedUsage {
+            unmeasured,
+            is_answer: answered,
+        } = (self.shared.lock()).judge_usage(&reading.usage, reading.is_complete, now);
         self.metrics.source_read(reading.is_complete && answered);
         if answered {
             self.rounds.send_replace(Some(Round {
@@ -159,17 +158,6 @@ impl Ingest {
             steps.done("GarbageCollect");
         });
         self.shared.round_done();
-    }
-
-    /// The ready pods without usage that have run for some rounds.
-    fn unmeasured(&self, usage: &[ContainerUsage], now: Timestamp) -> Vec<ObjectKey> {
-        let measured = usage.iter().map(|usage| &usage.container);
-        let measured = measured
-            .map(|container| (&*container.namespace, &*container.pod))
-            .collect();
-        let patience = SignedDuration::try_from(self.interval * UNMEASURED_ROUNDS);
-        let patience = patience.unwrap_or(SignedDuration::MAX);
-        self.shared.lock().unmeasured_pods(&measured, patience, now)
     }
 
     /// Adds samples in batches, so that other tasks run in between. A leader compares them with the

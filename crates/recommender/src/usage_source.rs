@@ -36,15 +36,6 @@ impl Reading {
     }
 }
 
-impl Reading {
-    /// Whether the source answered, where it lacks ready pods that have run for a while, or not. What one
-    /// part of it says is an answer, too. An empty one is none while pods run: prometheus-adapter answers
-    /// so while its Prometheus is down.
-    pub(crate) fn is_answer(&self, lacks_pods: bool) -> bool {
-        !self.usage.is_empty() || self.is_complete && !lacks_pods
-    }
-}
-
 impl Usage {
     /// The pods to query one by one; empty for the metrics API.
     pub(crate) fn pods(&self, state: &RecommenderState) -> Vec<PodQuery> {
@@ -98,14 +89,6 @@ mod tests {
     use runtime::client::TooLong;
 
     use super::*;
-
-    #[test]
-    fn an_empty_list_is_an_answer_only_without_pods() {
-        let empty = |is_complete| Reading::new(Vec::new(), is_complete);
-        assert!(empty(true).is_answer(false));
-        assert!(!empty(true).is_answer(true));
-        assert!(!empty(false).is_answer(false));
-    }
 
     #[tokio::test]
     async fn an_answer_that_is_too_long_names_the_bound_and_the_remedy() {

@@ -338,7 +338,10 @@ mod tests {
             (5, Some(true), 1),
             (6, Some(false), 0),
         ] {
-            let until = tokio::time::timeout(INTERVAL - Duration::from_secs(1), keeping.as_mut());
+            let until = tokio::time::timeout(
+                INTERVAL.saturating_sub(Duration::from_secs(1)),
+                keeping.as_mut(),
+            );
             assert!(until.await.is_err());
             assert_eq!(looks.load(Ordering::SeqCst), look);
             assert_eq!((hold.is_held(), shown()), (expected, metric), "{look}");

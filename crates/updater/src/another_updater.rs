@@ -54,7 +54,7 @@ impl AnotherUpdater {
                 Some(others) => {
                     holds
                         .keep(|| async { others.read(|| clock.timestamp()).await.by_role() })
-                        .await
+                        .await;
                 }
                 None => std::future::pending().await,
             }

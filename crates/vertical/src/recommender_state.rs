@@ -43,6 +43,7 @@ use target::{Target, selectors, target};
 
 pub use checkpoints::LoadedCheckpoints;
 pub use decision::{Batch, Decision, ExplainedRecommendation};
+pub use measurable_pods::JudgedUsage;
 pub use oom_kills::{OomKillCounts, OomKillResult};
 pub use quality::Recommended;
 pub use samples::Ingested;

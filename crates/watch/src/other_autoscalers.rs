@@ -41,7 +41,7 @@ pub struct OtherAutoscalers {
     own_pod: Option<ObjectKey>,
 }
 
-/// What was found in one look, and why it is not all.
+/// The signs that were found in one look, and why these are not all.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct FoundAutoscalers {
     /// The signs, in order and each once.
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(replicas(&[alone("a"), alone("b")], Some(&own)), [own]);
     }
 
-    /// What is found with these answers, by the kinds in the paths of the requests.
+    /// The signs with these answers, by the paths of the requests.
     async fn found(answer: impl Fn(&str) -> (u16, String) + Send + 'static) -> FoundAutoscalers {
         let answer = std::sync::Mutex::new(answer);
         let answer = std::sync::Arc::new(answer);

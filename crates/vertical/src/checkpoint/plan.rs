@@ -12,6 +12,7 @@ use view::{Checkpoint, ObjectKey, Table};
 
 use super::method_history::SizingHistory;
 use super::name::is_of;
+use crate::MAX_CONTAINERS;
 
 /// Default retention of a history without samples.
 const RETENTION: SignedDuration = SignedDuration::from_hours(8 * 24);
@@ -121,6 +122,10 @@ fn is_newer(
         .is_some_and(|stored| stored <= now && known.is_none_or(|known| known < stored))
 }
 
+/// Maximum number of checkpoints of a namespace: they are written for tenants, who may make many objects
+/// for one workload.
+const MAX_OF_NAMESPACE: usize = 5000;
+
 /// The checkpoints of one VPA object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoredCheckpoints {
@@ -145,6 +150,35 @@ pub fn stored_checkpoints(
         all.count += 1;
     }
     stored
+}
+
+/// The numbers of further checkpoints that objects may have.
+#[derive(Debug)]
+pub struct Rooms<'a> {
+    stored: &'a BTreeMap<ObjectKey, StoredCheckpoints>,
+    by_namespace: BTreeMap<&'a str, usize>,
+}
+
+impl<'a> Rooms<'a> {
+    /// Beside these checkpoints.
+    pub fn beside(stored: &'a BTreeMap<ObjectKey, StoredCheckpoints>) -> Self {
+        let mut by_namespace: BTreeMap<&str, usize> = BTreeMap::new();
+        for (vpa, stored) in stored {
+            *by_namespace.entry(&vpa.namespace).or_default() += stored.count;
+        }
+        Self {
+            stored,
+            by_namespace,
+        }
+    }
+
+    /// That of one object.
+    pub fn of(&self, vpa: &ObjectKey) -> usize {
+        let of_object = self.stored.get(vpa).map_or(0, |stored| stored.count);
+        let of_namespace = self.by_namespace.get(&*vpa.namespace).copied();
+        let in_namespace = MAX_OF_NAMESPACE.saturating_sub(of_namespace.unwrap_or_default());
+        MAX_CONTAINERS.saturating_sub(of_object).min(in_namespace)
+    }
 }
 
 #[cfg(test)]
@@ -291,5 +325,23 @@ mod tests {
         };
         let expected = [stored("a", at(20), 2), stored("b", Timestamp::MIN, 1)];
         assert_eq!(stored_checkpoints(&table), expected.into());
+    }
+
+    #[test]
+    fn a_namespace_has_room_for_so_many_checkpoints() {
+        let stored = |namespace: &str, name: usize, count| {
+            let (key, oldest) = (ObjectKey::new(namespace, name.to_string()), Timestamp::MIN);
+            (key, StoredCheckpoints { oldest, count })
+        };
+        let full = (0..24).map(|name| stored("full", name, MAX_CONTAINERS));
+        let other = [stored("full", 24, 150), stored("other", 0, 190)];
+        let stored: BTreeMap<_, _> = full.chain(other).collect();
+        let rooms = Rooms::beside(&stored);
+        let room = |namespace: &str, name: &str| rooms.of(&ObjectKey::new(namespace, name));
+        assert_eq!([room("full", "24"), room("full", "new")], [50, 50]);
+        assert_eq!(
+            [room("other", "0"), room("other", "new")],
+            [10, MAX_CONTAINERS]
+        );
     }
 }

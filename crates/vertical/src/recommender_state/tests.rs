@@ -14,8 +14,7 @@ mod sidecars;
 mod sizing_history;
 mod targets;
 
-use jiff::SignedDuration;
-use model::{Bound, Recommendation};
+use model::{Bound, ContainerUsage, Recommendation};
 use serde_json::json;
 use view::ObjectKey;
 
@@ -62,9 +61,22 @@ fn ready_pods_without_usage_are_known_after_a_while() {
         cluster.add_pod(pod);
     }
     cluster.load(300);
-    let (measured, patience) = ([("shop", "measured")].into(), SignedDuration::from_mins(3));
-    let found = cluster.state.unmeasured_pods(&measured, patience, at(300));
-    assert_eq!(found, [ObjectKey::new("shop", "old")]);
+    let usage = |pod: &str| fixture::usage(pod, 240, 250, fixture::MI);
+    let judge = |usage: &[ContainerUsage], is_complete| {
+        cluster.state.judge_usage(usage, is_complete, at(300))
+    };
+    let key = |name: &str| ObjectKey::new("shop", name);
+    let found = judge(&[usage("measured")], false);
+    assert_eq!(
+        (found.unmeasured, found.is_answer),
+        (vec![key("old")], true)
+    );
+    let found = judge(&[], true);
+    let unmeasured = vec![key("measured"), key("old")];
+    assert_eq!((found.unmeasured, found.is_answer), (unmeasured, false));
+    let none = Cluster::web(&[]);
+    let is_answer = |is_complete| none.state.judge_usage(&[], is_complete, at(300)).is_answer;
+    assert_eq!([true, false].map(is_answer), [true, false]);
 }
 
 /// The state of `SourceStale` after each round, in a process that finds it set, or not, and has

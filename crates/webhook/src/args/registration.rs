@@ -58,9 +58,9 @@ pub struct RegistrationArgs {
     pub webhook_reinvocation_policy: String,
 }
 
-/// Name and expression of the condition with failure policy `Fail`: new nodes start with pods such as
-/// those of the network, and without them the webhook cannot start either.
-const NO_CRITICAL_PODS: &str = "plimsoll.dev/no-critical-pods";
+/// Name and expression that failure policy `Fail` adds to the registration: new nodes start with pods
+/// such as those of the network, and without them the webhook cannot start either.
+const NO_CRITICAL_PODS: &str = "no-critical-pods";
 const NOT_CRITICAL: &str = "request.resource.resource != 'pods' || !has(object.spec.priorityClassName) || \
     !(object.spec.priorityClassName in ['system-cluster-critical', 'system-node-critical'])";
 
