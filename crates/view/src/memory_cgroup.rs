@@ -11,6 +11,8 @@ use model::{Memory, Quantity};
 
 use crate::pod::{Container, ContainerState, Pod, Termination};
 
+/// Condition of a pod while the kubelet is at a resize.
+const IN_PROGRESS: &str = "PodResizeInProgress";
 /// Policy of a resize.
 const RESTARTS: &str = "RestartContainer";
 
@@ -20,6 +22,8 @@ pub struct MemoryCgroup {
     /// Whether it is the sum of the containers' memory limits. Otherwise it does not depend on
     /// them.
     pub is_sum: bool,
+    /// Whether the kubelet is still at a resize: until then a container that seems to run may have stopped.
+    pub is_resizing: bool,
     /// Containers whose limits it does not have yet, with the memory that it has for them. Empty
     /// before a second state of the pod is observed.
     pub outdated: Vec<MemoryInEffect>,
@@ -39,7 +43,7 @@ pub struct MemoryInEffect {
 }
 
 impl MemoryCgroup {
-    pub(crate) fn from_k8s(spec: &v1::PodSpec) -> Self {
+    pub(crate) fn from_k8s(spec: &v1::PodSpec, conditions: Option<&[v1::PodCondition]>) -> Self {
         let limit = |resources: Option<&v1::ResourceRequirements>| {
             let text = &resources?.limits.as_ref()?.get("memory")?.0;
             text.parse::<Quantity>().ok().filter(|it| !it.is_zero())
@@ -53,8 +57,10 @@ impl MemoryCgroup {
             policies.any(|it| it.resource_name == "memory" && it.restart_policy == RESTARTS)
         };
         let restarted = spec.containers.iter().filter(restarts);
+        let mut conditions = conditions.into_iter().flatten();
         Self {
             is_sum,
+            is_resizing: conditions.any(|it| it.type_ == IN_PROGRESS && it.status == "True"),
             outdated: Vec::new(),
             restarted: restarted.map(|it| it.name.clone()).collect(),
         }
@@ -74,14 +80,15 @@ impl MemoryCgroup {
             let before = old.containers.iter().find(|it| it.name == after.name)?;
             Some((before, after))
         });
-        let mut resized = pairs
-            .clone()
-            .filter(|(before, after)| before.limits.memory != after.limits.memory);
         let restarted = &new.memory_cgroup.restarted;
+        let is_resizing = new.memory_cgroup.is_resizing;
         let is_in_effect = |(before, after): (&Container, &Container)| {
-            same_run(before, after) || (restarted.contains(&after.name) && !was_killed(after))
+            let is_resized = before.limits.memory != after.limits.memory;
+            let has_ended = !is_resizing && (is_resized || old.memory_cgroup.is_resizing);
+            let is_restarted = restarted.contains(&after.name) && !was_killed(after);
+            has_ended && same_run(before, after) || is_resized && is_restarted
         };
-        let outdated = if !is_sum || resized.any(is_in_effect) {
+        let outdated = if !is_sum || pairs.clone().any(is_in_effect) {
             Vec::new()
         } else {
             let outdated = |(before, after): (&Container, &Container)| {
@@ -93,6 +100,7 @@ impl MemoryCgroup {
         };
         Self {
             is_sum,
+            is_resizing,
             outdated,
             restarted: restarted.clone(),
         }
@@ -204,6 +212,29 @@ mod tests {
         check(&twice, 64);
         check(&[(64, 0, false), (32, 1, true)], 32);
         check(&[(64, 0, false), (128, 1, true), (64, 2, true)], 64);
+    }
+
+    #[test]
+    fn a_resize_counts_once_the_kubelet_has_ended_it() {
+        // Seen on a kubelet: a container is shown running with the limit that it got while stopped.
+        let check = |states: &[(i64, i32, bool, bool)], expected: i64| {
+            let mut table = Table::default();
+            for (mib, restarts, is_running, is_resizing) in states {
+                let mut pod = pod(*mib, *restarts, *is_running);
+                let status = if *is_resizing { "True" } else { "False" };
+                pod["status"]["conditions"] = json!([{"type": IN_PROGRESS, "status": status}]);
+                table.apply(Arc::new(parse(pod)));
+            }
+            let last = table.iter().next().expect("a pod");
+            let in_effect = last.memory_cgroup.in_effect("app");
+            let limit = in_effect.map_or(128, |in_effect| in_effect.limit.bytes() / MIB);
+            assert_eq!(limit, expected, "{states:?}");
+        };
+        let (before, resizing) = ((64, 1, true, false), (128, 1, true, true));
+        check(&[before, resizing], 64);
+        check(&[before, resizing, (128, 1, false, false)], 64);
+        check(&[before, resizing, (128, 1, true, false)], 128);
+        check(&[before, (64, 1, true, true), (128, 1, true, false)], 128);
     }
 
     #[test]

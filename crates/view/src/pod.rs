@@ -140,7 +140,7 @@ impl Pod {
         let ready_at = ready_at(status.conditions.as_deref());
         let placement =
             keeps_placement.then(|| Arc::new(PodPlacement::from_k8s(created_at, &spec)));
-        let memory_cgroup = MemoryCgroup::from_k8s(&spec);
+        let memory_cgroup = MemoryCgroup::from_k8s(&spec, status.conditions.as_deref());
         Self {
             key: ObjectKey::of(metadata.namespace, metadata.name),
             uid: metadata.uid.unwrap_or_default(),
