@@ -1,7 +1,7 @@
 //! Reads of the signs of other autoscalers.
 //!
-//! What tenants write is read object by object and without the fields that no sign has. Large objects
-//! are left out, and of one namespace only two pods of a role count.
+//! Objects of tenants are read one by one and without the fields that no sign has. Large objects are
+//! left out, and of one namespace only two pods of a role count.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
