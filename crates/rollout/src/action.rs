@@ -216,8 +216,12 @@ pub enum SkipReason {
     BackingOff,
     /// The OOM kill is less than a second old. Clients that poll must see it in the pod's status.
     RecentOomKill,
-    /// Evictions for the same recommendation did not change the pod's size. They are spaced out.
+    /// Two evictions for the same recommendation did not change the pods' size.
     EvictionIneffective,
+    /// The API server did not call the webhook for the pod that replaced an evicted one.
+    WebhookNotCalled,
+    /// The limit of restarts in this minute is reached in the namespace or in the cluster.
+    Paced,
     /// The VPA object, or a constraint of its namespace, changed within the settling time.
     Settling,
     /// The `evictionRequirements` of the VPA object do not hold.
@@ -256,7 +260,7 @@ pub enum SkipReason {
 
 impl SkipReason {
     /// All reasons.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 28] = [
         Self::TooFewReplicas,
         Self::EvictionTolerance,
         Self::DisruptionBudget,
@@ -264,6 +268,8 @@ impl SkipReason {
         Self::BackingOff,
         Self::RecentOomKill,
         Self::EvictionIneffective,
+        Self::WebhookNotCalled,
+        Self::Paced,
         Self::Settling,
         Self::EvictionRequirements,
         Self::KnownInfeasible,

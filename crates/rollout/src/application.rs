@@ -257,7 +257,15 @@ fn skip_sentence(reason: SkipReason) -> (&'static str, &'static str) {
         ),
         SkipReason::EvictionIneffective => (
             reasons::EVICTION_INEFFECTIVE,
-            "earlier evictions did not change the requests: is the webhook called?",
+            "earlier evictions did not change the requests",
+        ),
+        SkipReason::WebhookNotCalled => (
+            reasons::WEBHOOK_NOT_CALLED,
+            "the API server did not call the webhook for the last replacement, so evictions wait up to 1 h",
+        ),
+        SkipReason::Paced => (
+            reasons::PACED,
+            "enough pods were restarted in this minute, see --eviction-pace",
         ),
         SkipReason::Settling => (
             reasons::SETTLING,

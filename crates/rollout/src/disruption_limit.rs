@@ -116,6 +116,11 @@ impl Group {
         }
     }
 
+    /// Pods that there should be and are not, or have no node.
+    pub(super) fn missing(&self) -> i64 {
+        (self.configured - self.pending - self.running).max(0)
+    }
+
     /// Upstream's rule: whether one more running pod may go.
     pub(super) fn tolerates_one_less_running(&self) -> bool {
         let enough = self.running - self.reserved > self.configured - self.tolerance;

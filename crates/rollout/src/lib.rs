@@ -53,6 +53,7 @@ mod rebalancing;
 mod recent_pods;
 mod resize_patch;
 mod resize_status;
+mod restart_pace;
 mod rolling_update;
 mod settings;
 mod settling;
@@ -156,6 +157,8 @@ pub struct PodCounts {
     pub resizable: usize,
     /// Recently created pods.
     pub recent: RecentPods,
+    /// Pods that its workloads should have and lack, or that have no node.
+    pub missing: usize,
     /// Pods with an action in flight.
     pub pending: usize,
     /// Pods with a CPU startup boost, which are not sized yet.
@@ -173,6 +176,7 @@ impl PodCounts {
             evictable: 0,
             resizable: 0,
             recent: RecentPods::default(),
+            missing: 0,
             pending: 0,
             boosted: 0,
             allowed: AllowedUpdates::All,

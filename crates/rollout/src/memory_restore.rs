@@ -179,22 +179,22 @@ pub(super) fn sizes_in_effect(running: &Running) -> Option<DesiredSizes> {
     has_others.then_some(sizes)
 }
 
-/// Takes memory out of sizes.
-pub(super) fn keep_memory(sizes: &mut DesiredSizes) {
-    for size in sizes.iter_mut().flatten() {
-        size.requests = without_memory(&size.requests);
-        size.limits = without_memory(&size.limits);
+/// Takes out of a resize the memory of the containers whose memory it reduces. Returns whether there
+/// were any.
+pub(super) fn keep_memory(running: &Running, sizes: &mut DesiredSizes) -> bool {
+    let mut is_kept = false;
+    let sizes = sizes.iter_mut().zip(&running.containers);
+    for (size, container) in sizes.filter_map(|(size, container)| Some((size.as_mut()?, container)))
+    {
+        let reduces = !reduced_memory(container.requests.as_ref(), &size.requests).is_empty()
+            || !reduced_memory(container.limits.as_ref(), &size.limits).is_empty();
+        if reduces {
+            size.requests = without_memory(&size.requests);
+            size.limits = without_memory(&size.limits);
+            is_kept = true;
+        }
     }
-}
-
-/// Whether a resize reduces the memory of a container.
-pub(super) fn reduces_memory(running: &Running, sizes: &DesiredSizes) -> bool {
-    let mut containers = running.containers.iter().zip(sizes);
-    containers.any(|(container, size)| {
-        let Some(size) = size else { return false };
-        !reduced_memory(container.requests.as_ref(), &size.requests).is_empty()
-            || !reduced_memory(container.limits.as_ref(), &size.limits).is_empty()
-    })
+    is_kept
 }
 
 /// The changes of annotations after memory was restored.

@@ -80,7 +80,7 @@ pub(super) fn pass(
     for vpa in &removed {
         cache.remove(vpa);
     }
-    store(decided, cache, state, now)
+    store(decided, cache, state, settings, now)
 }
 
 /// Decides about the marked VPA objects. `removed_owners` are the owners of pods that no VPA object
@@ -168,6 +168,7 @@ fn store(
     decided: Decided,
     mut cache: DecisionCache,
     state: &mut RolloutState,
+    settings: &Settings,
     now: ClockReading,
 ) -> Plan {
     let Decided {
@@ -194,5 +195,10 @@ fn store(
     plan.rebalancing = preemptions.rebalancing;
     plan.actions
         .sort_by_key(|action| !action.reason.is_urgent());
+    if settings.paces_restarts {
+        let mut paces = std::mem::take(&mut state.paces);
+        paces.hold(&mut plan, |uid| state.pending(uid).is_some(), now);
+        state.paces = paces;
+    }
     plan
 }

@@ -338,24 +338,6 @@ pub(super) fn awaits_kubelet(container: &ContainerSpec) -> bool {
     reported.is_some_and(|[_, limits]| memory(limits) != specified)
 }
 
-/// Whether desired sizes differ from those of a pod by a step only.
-pub(super) fn is_within_step(running: &Running, sizes: &DesiredSizes) -> bool {
-    let mut changes = super::resize_patch::changes(running, sizes).peekable();
-    let is_within_step = |(container, name, to): (&ContainerSpec, &ResourceName, &Quantity)| {
-        let lists = [container.requests.as_ref(), container.limits.as_ref()];
-        let mut present = lists
-            .into_iter()
-            .flatten()
-            .filter_map(|list| list.get(name));
-        *name == ResourceName::Memory
-            && present.any(|from| {
-                let excess = Memory::from(from).bytes() - Memory::from(to).bytes();
-                (0..=STEP).contains(&excess)
-            })
-    };
-    changes.peek().is_some() && changes.all(is_within_step)
-}
-
 /// Stopped containers, for whose next run a resize must wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stopped {

@@ -31,6 +31,8 @@ pub struct Settings {
     /// Whether resizes that restart no container disregard the eviction tolerance
     /// (`--in-place-skip-disruption-budget`).
     pub in_place_skip_disruption_budget: bool,
+    /// Whether the number of restarts in a minute is limited (`--eviction-pace`). Upstream has no limit.
+    pub paces_restarts: bool,
     /// Whether native sidecars are sized (`--native-sidecars`).
     pub native_sidecars: bool,
     /// Preemption for deferred resizes (`--make-room`).
@@ -83,6 +85,7 @@ impl Default for Settings {
             quick_oom_retention: Some(Duration::from_hours(12)),
             settling_time: Duration::from_secs(10),
             in_place_skip_disruption_budget: false,
+            paces_restarts: false,
             native_sidecars: false,
             preemption: PreemptionMode::Off,
             rebalancing: None,

@@ -28,6 +28,7 @@ use super::group_size::GroupSizes;
 use super::oom_kill::{self, QuickOomKill};
 use super::proven_acts::{Refutation, RefutedAct};
 use super::resize_status::ResizeStatus;
+use super::restart_pace::RestartPaces;
 use super::settling::Settling;
 use super::vpa_pause::WindowCache;
 
@@ -86,6 +87,7 @@ pub struct RolloutState {
     /// The end of each pod's last OOM kill that was recorded in events.
     recorded_oom_kills: HashMap<String, Timestamp>,
     evictions: IneffectiveEvictions,
+    pub(super) paces: RestartPaces,
     rolling_updates: RollingUpdates,
     /// Times at which maintenance windows open and close.
     pub(super) windows: WindowCache,
@@ -111,12 +113,17 @@ impl RolloutState {
     pub fn begin(&mut self, action: &Action, now: ClockReading) {
         if matches!(action.kind, ActionKind::RollingUpdate(_)) {
             self.mark(action);
+            self.paces.begin(action, now);
             return self.rolling_updates.begin(action);
         }
         let earlier = self.in_flight.get(&action.pod_uid);
+        if earlier.is_none() {
+            self.paces.begin(action, now);
+        }
         let in_flight = InFlight::new(action, earlier, now);
         self.in_flight.insert(action.pod_uid.clone(), in_flight);
-        if action.kind == ActionKind::Evict {
+        // Moves have pauses of their own.
+        if action.kind == ActionKind::Evict && action.relocation.is_none() {
             let first_seen = self.first_seen.get(&action.pod_uid).copied();
             self.evictions.record(action, first_seen, now);
         }
@@ -146,6 +153,7 @@ impl RolloutState {
                 self.set_stage(uid, Stage::Unknown, now);
             }
             ActionOutcome::TooManyRequests { retry_after } => {
+                self.paces.retract(action);
                 self.back_off(uid, *retry_after, now);
                 self.rebalancing.retract(uid);
                 self.retract(uid);
@@ -154,6 +162,7 @@ impl RolloutState {
             | ActionOutcome::Forbidden
             | ActionOutcome::Rejected
             | ActionOutcome::RollingUpdateRefused(_) => {
+                self.paces.retract(action);
                 self.retract(uid);
                 match &action.kind {
                     ActionKind::Evict | ActionKind::RollingUpdate(_) => {
@@ -357,7 +366,10 @@ impl RolloutState {
 
     fn observe_pod(&mut self, pod: &Pod, running: &Running, now: ClockReading) {
         let uid = &pod.uid;
-        self.first_seen.entry(uid.clone()).or_insert(now.monotonic);
+        if !self.first_seen.contains_key(uid) {
+            self.first_seen.insert(uid.clone(), now.monotonic);
+            self.rebalancing.observe_pod(pod, running);
+        }
         if let Some(at) = last_oom_kill(pod) {
             let memory = pod.containers.iter();
             let memory =

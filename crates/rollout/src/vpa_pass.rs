@@ -9,13 +9,14 @@ mod roll;
 mod select;
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::limit_mode::limit_modes;
 use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerSpec};
 use model::{LimitModes, NamespaceLimits, Recommendation};
-use view::Vpa;
+use view::{Pod, Vpa};
 
 use super::action::{Action, ActionKind, ActionReason, Skip, SkipReason};
 use super::application::AllowedUpdates;
@@ -68,6 +69,8 @@ enum Acts {
 pub(super) struct VpaPass<'a> {
     context: PassContext<'a>,
     vpa: &'a Vpa,
+    /// Its pods, by name.
+    pods: &'a BTreeMap<String, Arc<Pod>>,
     spec: &'a VerticalPodAutoscalerSpec,
     mode: EffectiveUpdateMode,
     /// Whether no VPA object controls the pods. Then they may only be moved.
@@ -153,11 +156,14 @@ impl<'a> VpaPass<'a> {
         if let Some(due) = changes_in {
             builder.wake_within(due);
         }
+        let missing: i64 = groups.iter().map(Group::missing).sum();
+        counts.missing = usize::try_from(missing).unwrap_or(0);
         let limits = context.snapshot.view.namespace_limits(&vpa.key.namespace);
         let settles_in = context.state.settling.time_left(&vpa.key, context.now);
         let mut pass = Self {
             context,
             vpa,
+            pods,
             spec,
             mode,
             is_unmanaged,

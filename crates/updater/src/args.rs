@@ -134,6 +134,12 @@ impl From<MakeRoomArg> for PreemptionMode {
 /// Flags of rate limits.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RateLimitArgs {
+    /// Limit the pods that are evicted or restarted for their size in a minute: at first 1 % of those in
+    /// the namespace (at least 5) and in the cluster (at least 20), twice as many after each minute in which
+    /// new pods are well. `false` means no limit, as upstream's updater. Pods that are OOM killed
+    /// never wait.
+    #[arg(long, default_value_t = true)]
+    pub eviction_pace: bool,
     /// Evictions per second. In-place resizes have a separate limit of the same rate. 0 or less means
     /// no limit.
     #[arg(long, default_value_t = -1.0, value_name = "EVICTIONS")]
@@ -224,6 +230,7 @@ impl RateLimitArgs {
             namespace_eviction_rate_limit,
             namespace_eviction_rate_burst,
             eviction_concurrency,
+            eviction_pace: _,
         } = *self;
         let limits = RateLimits {
             overall: limit(eviction_rate_limit, eviction_rate_burst),

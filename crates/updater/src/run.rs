@@ -55,6 +55,7 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     let config = LoopConfig {
         settings: Settings {
             rebalancing,
+            paces_restarts: rate_limits.eviction_pace,
             ..rollout.settings()?
         },
         policy: pause.policy(&own_namespace()),

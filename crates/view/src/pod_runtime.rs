@@ -5,12 +5,26 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1;
-use model::{ResourceList, ResourceName};
+use model::{Quantity, ResourceList, ResourceName};
 
 use crate::limit_range::quantities;
 
 /// Prefixes of the annotations that are kept.
-pub const ANNOTATION_PREFIXES: [&str; 3] = ["vpa", "plimsoll.dev/", "updater.plimsoll.dev/"];
+pub const ANNOTATION_PREFIXES: [&str; 5] = [
+    "vpa",
+    "plimsoll.dev/",
+    "updater.plimsoll.dev/",
+    KEEPS_POD[0].0,
+    KEEPS_POD[1].0,
+];
+/// Annotations of other tools by which users forbid evictions for the sake of other pods or of nodes:
+/// Karpenter's and the Cluster Autoscaler's.
+const KEEPS_POD: [(&str, &str); 2] = [
+    ("karpenter.sh/do-not-disrupt", "true"),
+    ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
+];
+/// Size in bytes from which an `emptyDir` is too large to be filled anew without need.
+const LARGE_VOLUME: i64 = 1 << 30;
 
 /// Runtime details of a pod.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -41,6 +55,9 @@ pub struct Running {
     pub init_containers: Vec<ContainerSpec>,
     /// Requests and limits of the pod as a whole; `None` where the field is absent.
     pub resources: Option<[Option<ResourceList>; 2]>,
+    /// Whether other nodes may not do: it has a claim of a volume, a `hostPath` or a large `emptyDir`,
+    /// required anti-affinity to other pods, or a topology spread that must hold.
+    pub is_tied: bool,
 }
 
 /// A resize condition of a pod.
@@ -148,8 +165,40 @@ impl Running {
                     [&resources.requests, &resources.limits]
                         .map(|list| list.clone().map(quantities))
                 }),
+            is_tied: spec.is_some_and(is_tied),
         }
     }
+
+    /// Whether an annotation of Karpenter or of the Cluster Autoscaler forbids to evict the pod for others.
+    pub fn keeps_pod(&self) -> bool {
+        let has =
+            |(key, value): (&str, &str)| self.annotations.get(key).is_some_and(|it| it == value);
+        KEEPS_POD.into_iter().any(has)
+    }
+}
+
+fn is_tied(spec: &v1::PodSpec) -> bool {
+    let is_large = |volume: &v1::EmptyDirVolumeSource| {
+        let limit = volume.size_limit.as_ref();
+        let limit = limit.and_then(|limit| limit.0.parse::<Quantity>().ok());
+        limit.is_some_and(|limit| limit.value() >= LARGE_VOLUME)
+    };
+    let keeps_data = |volume: &v1::Volume| {
+        volume.persistent_volume_claim.is_some()
+            || volume.ephemeral.is_some()
+            || volume.host_path.is_some()
+            || volume.empty_dir.as_ref().is_some_and(is_large)
+    };
+    let affinity = spec.affinity.as_ref();
+    let anti_affinity = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
+    let required = anti_affinity.and_then(|it| {
+        it.required_during_scheduling_ignored_during_execution
+            .as_ref()
+    });
+    let mut spreads = spec.topology_spread_constraints.iter().flatten();
+    spec.volumes.iter().flatten().any(keeps_data)
+        || required.is_some_and(|terms| !terms.is_empty())
+        || spreads.any(|spread| spread.when_unsatisfiable == "DoNotSchedule")
 }
 
 fn kept(annotations: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
@@ -220,6 +269,60 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[track_caller]
+    fn check_tied(spec: serde_json::Value, expected: bool) {
+        let parsed: v1::PodSpec = serde_json::from_value(spec.clone()).expect("a specification");
+        assert_eq!(is_tied(&parsed), expected, "{spec}");
+    }
+
+    #[test]
+    fn volumes_anti_affinity_and_spreads_tie_a_pod_to_nodes() {
+        let volume = |source: serde_json::Value| json!({"containers": [], "volumes": [source]});
+        check_tied(
+            volume(json!({"name": "a", "persistentVolumeClaim": {"claimName": "c"}})),
+            true,
+        );
+        check_tied(
+            volume(json!({"name": "a", "hostPath": {"path": "/data"}})),
+            true,
+        );
+        check_tied(volume(json!({"name": "a", "ephemeral": {}})), true);
+        check_tied(
+            volume(json!({"name": "a", "emptyDir": {"sizeLimit": "2Gi"}})),
+            true,
+        );
+        check_tied(
+            volume(json!({"name": "a", "emptyDir": {"sizeLimit": "100Mi"}})),
+            false,
+        );
+        check_tied(volume(json!({"name": "a", "emptyDir": {}})), false);
+        check_tied(
+            volume(json!({"name": "a", "configMap": {"name": "c"}})),
+            false,
+        );
+        let anti_affinity = |kind: &str, term: serde_json::Value| json!({"containers": [], "affinity": {"podAntiAffinity": {kind: [term]}}});
+        let term = json!({"topologyKey": "kubernetes.io/hostname"});
+        check_tied(
+            anti_affinity(
+                "requiredDuringSchedulingIgnoredDuringExecution",
+                term.clone(),
+            ),
+            true,
+        );
+        let preferred = json!({"weight": 1, "podAffinityTerm": term});
+        check_tied(
+            anti_affinity("preferredDuringSchedulingIgnoredDuringExecution", preferred),
+            false,
+        );
+        for (when, expected) in [("DoNotSchedule", true), ("ScheduleAnyway", false)] {
+            let spread = json!({"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": when});
+            check_tied(
+                json!({"containers": [], "topologySpreadConstraints": [spread]}),
+                expected,
+            );
+        }
+    }
 
     #[test]
     fn fields_that_decide_evictions_and_resizes_are_kept() {

@@ -187,9 +187,17 @@ pub(crate) const DAEMONS: &[ExcludedField] = &[
 pub(crate) const PODS: &[ExcludedField] = &[
     MANAGED_FIELDS,
     ExcludedField::all_but(&["metadata", "annotations"], &ANNOTATION_PREFIXES),
-    ExcludedField::at(&["spec", "volumes"]),
+    ExcludedField::all_but(
+        &["spec", "volumes"],
+        &[
+            "name",
+            "persistentVolumeClaim",
+            "hostPath",
+            "emptyDir",
+            "ephemeral",
+        ],
+    ),
     ExcludedField::at(&["spec", "ephemeralContainers"]),
-    ExcludedField::at(&["spec", "topologySpreadConstraints"]),
     ExcludedField::at(&["spec", "containers", "args"]),
     ExcludedField::at(&["spec", "containers", "command"]),
     ExcludedField::at(&["spec", "containers", "env"]),

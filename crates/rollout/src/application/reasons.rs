@@ -54,6 +54,13 @@ pub(super) const RECENT_OOM_KILL: &str = "RecentOomKill";
 /// Reason of `Applied` of a VPA: earlier evictions did not change the requests.
 pub(super) const EVICTION_INEFFECTIVE: &str = "EvictionIneffective";
 
+/// Reason of `Applied` of a VPA: the API server did not call the webhook for the pod that replaced an
+/// evicted one.
+pub(super) const WEBHOOK_NOT_CALLED: &str = "WebhookNotCalled";
+
+/// Reason of `Applied` of a VPA: as many pods as the pace allows were restarted in this minute.
+pub(super) const PACED: &str = "Paced";
+
 /// Reason of `Applied` of a VPA: the object or its constraints changed just now.
 pub(super) const SETTLING: &str = "Settling";
 

@@ -40,6 +40,7 @@ pub(super) fn select_victims(
         let may_go = is_less_important(&victim, pending)
             && !taken.contains(&victim.pod.uid)
             && !is_backing_off(victim.pod)
+            && !victim.running.keeps_pod()
             && victim.is_evictable(builder)
             && victim.group != pending.group
             && !groups.contains(&victim.group);

@@ -1,7 +1,8 @@
-//! Backoff of evictions whose replacement pods came back with their old size.
+//! Pauses between evictions whose replacement pods came back with their old size.
 //!
-//! If the webhook does not size new pods, replacements come back as small as before. Evicting them
-//! again is useless, so such evictions are spaced out: after 1 s, 2 s, 4 s, up to an hour.
+//! Another program may change what the webhook sized. Evicting the replacements again is useless.
+//! So a VPA object has one more try after ten seconds, in which the webhook learns of the
+//! recommendation, and then none for a day. Another recommendation may be tried after an hour.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,10 +14,12 @@ use view::ObjectKey;
 use crate::action::Action;
 use crate::clock::ClockReading;
 
-/// The first pause: the webhook may only be late to learn of the recommendation.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_hours(1);
+/// The pause before the second try: the webhook may only be late to learn of the recommendation.
+const FIRST_PAUSE: Duration = Duration::from_secs(10);
+/// The pause after the second try, before one of another recommendation.
+const PAUSE_OF_OTHERS: Duration = Duration::from_hours(1);
+/// The pause after the second try, before another one of the same recommendation.
+const LONGEST_PAUSE: Duration = Duration::from_hours(24);
 
 /// The evictions for each VPA object.
 #[derive(Debug, Clone, Default)]
@@ -29,22 +32,24 @@ struct EvictionSeries {
     recommendation: Arc<Recommendation>,
     since: Duration,
     last: Duration,
-    /// The number of evictions of pods that were created within the series.
-    ineffective: u32,
+    /// Whether pods that were created within the series were evicted.
+    is_repeated: bool,
 }
 
 impl EvictionSeries {
     /// The end of the pause after the last eviction.
-    fn paused_until(&self) -> Duration {
-        let pause = FIRST_PAUSE
-            .saturating_mul(1 << self.ineffective.min(12))
-            .min(LONGEST_PAUSE);
+    fn paused_until(&self, recommendation: &Recommendation) -> Duration {
+        let pause = match (self.is_repeated, self.is_for(recommendation)) {
+            (false, true) => FIRST_PAUSE,
+            (false, false) => Duration::ZERO,
+            (true, true) => LONGEST_PAUSE,
+            (true, false) => PAUSE_OF_OTHERS,
+        };
         self.last.saturating_add(pause)
     }
 
-    /// Whether the last eviction is so long ago that the next one begins a new series.
-    fn is_over(&self, now: ClockReading) -> bool {
-        self.paused_until().saturating_add(LONGEST_PAUSE) <= now.monotonic
+    fn is_for(&self, recommendation: &Recommendation) -> bool {
+        same_targets(&self.recommendation, recommendation)
     }
 
     /// Whether a pod first seen at that time was created within the series.
@@ -61,35 +66,22 @@ impl IneffectiveEvictions {
         first_seen: Option<Duration>,
         now: ClockReading,
     ) {
-        let is_ineffective = self
-            .series(&action.vpa, &action.recommendation)
-            .is_some_and(|series| series.created(first_seen));
-        let known = self
-            .0
-            .get_mut(&action.vpa)
-            .filter(|known| !known.is_over(now));
-        match known {
-            Some(known) if same_targets(&known.recommendation, &action.recommendation) => {
-                // Pods that are evicted together count once.
-                let counts = is_ineffective && known.paused_until() <= now.monotonic;
-                known.ineffective = known.ineffective.saturating_add(u32::from(counts));
-                known.last = now.monotonic;
-            }
-            known => {
-                // Another recommendation is tried at once. A pause that it cuts short continues
-                // with the next one.
-                let ineffective = known
-                    .filter(|known| known.paused_until() > now.monotonic)
-                    .map_or(0, |known| known.ineffective);
-                let series = EvictionSeries {
-                    recommendation: Arc::clone(&action.recommendation),
-                    since: now.monotonic,
-                    last: now.monotonic,
-                    ineffective,
-                };
-                self.0.insert(action.vpa.clone(), series);
-            }
+        let is_open = |series: &&mut EvictionSeries| {
+            let is_over = series.last.saturating_add(LONGEST_PAUSE) <= now.monotonic;
+            series.is_for(&action.recommendation) && !is_over
+        };
+        if let Some(series) = self.0.get_mut(&action.vpa).filter(is_open) {
+            series.is_repeated |= series.created(first_seen);
+            series.last = now.monotonic;
+            return;
         }
+        let series = EvictionSeries {
+            recommendation: Arc::clone(&action.recommendation),
+            since: now.monotonic,
+            last: now.monotonic,
+            is_repeated: false,
+        };
+        self.0.insert(action.vpa.clone(), series);
     }
 
     /// The rest of the pause before the eviction of a pod first seen at `first_seen`.
@@ -100,11 +92,10 @@ impl IneffectiveEvictions {
         recommendation: &Recommendation,
         now: ClockReading,
     ) -> Option<Duration> {
-        let left = self
-            .series(vpa, recommendation)
-            .filter(|series| series.created(first_seen))?
-            .paused_until()
-            .checked_sub(now.monotonic)?;
+        let series = self.0.get(vpa);
+        let series = series.filter(|series| series.created(first_seen))?;
+        let left = series.paused_until(recommendation);
+        let left = left.saturating_sub(now.monotonic);
         (!left.is_zero()).then_some(left)
     }
 
@@ -115,14 +106,9 @@ impl IneffectiveEvictions {
         first_seen: Option<Duration>,
         recommendation: &Recommendation,
     ) -> bool {
-        self.series(vpa, recommendation)
-            .is_some_and(|series| series.created(first_seen))
-    }
-
-    fn series(&self, vpa: &ObjectKey, recommendation: &Recommendation) -> Option<&EvictionSeries> {
-        self.0
-            .get(vpa)
-            .filter(|series| same_targets(&series.recommendation, recommendation))
+        let series = self.0.get(vpa);
+        let series = series.filter(|series| series.is_for(recommendation));
+        series.is_some_and(|series| series.created(first_seen))
     }
 
     pub(super) fn retain_vpas(&mut self, keep: impl Fn(&ObjectKey) -> bool) {

@@ -16,8 +16,10 @@ use crate::clock::ClockReading;
 
 /// The longest age of a node load that moves are based on.
 const MAX_LOAD_AGE: SignedDuration = SignedDuration::from_mins(5);
-/// The shortest time between two moves of a pod and its replacements.
+/// The shortest time between two moves of a pod and its replacements, unless they return to the node.
 pub(crate) const COOLDOWN: Duration = Duration::from_hours(1);
+/// The longest one: each return doubles it.
+const LONGEST_COOLDOWN: Duration = Duration::from_hours(24);
 /// The time after the first pass in which pods may replace those that an earlier leader evicted.
 const HANDOVER: Duration = Duration::from_mins(1);
 /// The time in which moves are counted.
@@ -40,10 +42,13 @@ pub(crate) struct RebalancingHistory {
 }
 
 /// The first and the last move of an owner's pods within the cooldown.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct OwnerMoves {
     first: Duration,
     last: Duration,
+    /// The node that a pod left last, until its replacement has one.
+    from: Option<String>,
+    cooldown: Duration,
 }
 
 #[derive(Debug, Clone)]
@@ -79,7 +84,11 @@ impl RebalancingHistory {
     pub(crate) fn begin_pass(&mut self, now: ClockReading) {
         self.began.get_or_insert(now.monotonic);
         let passed = |at: Duration| now.monotonic.saturating_sub(at);
-        self.owners.retain(|_, moves| passed(moves.last) < COOLDOWN);
+        // One whose pods returned is remembered for as long again.
+        self.owners.retain(|_, moves| {
+            let has_returned = moves.cooldown > COOLDOWN;
+            passed(moves.last) < moves.cooldown * if has_returned { 2 } else { 1 }
+        });
         while self
             .recent
             .front()
@@ -153,8 +162,11 @@ impl RebalancingHistory {
             .or_insert(OwnerMoves {
                 first: at,
                 last: at,
+                from: None,
+                cooldown: COOLDOWN,
             });
         moves.last = at;
+        moves.from = Some(relocation.from.clone());
         self.recent.push_back(RecentMove {
             at,
             pod_uid: pod_uid.to_owned(),
@@ -171,7 +183,25 @@ impl RebalancingHistory {
         }
     }
 
-    /// The time at which a pod may have been moved last.
+    /// Takes in a new pod: a replacement on the node that the moved pod left doubles the rest of its
+    /// owner's pods.
+    pub(crate) fn observe_pod(&mut self, pod: &Pod, running: &Running) {
+        let moves = pod
+            .owner
+            .as_ref()
+            .and_then(|it| self.owners.get_mut(&it.uid));
+        if let Some(moves) = moves
+            && let Some(from) = moves.from.take()
+        {
+            moves.cooldown = if running.node.as_ref() == Some(&from) {
+                (moves.cooldown * 2).min(LONGEST_COOLDOWN)
+            } else {
+                COOLDOWN
+            };
+        }
+    }
+
+    /// The time at which a pod may have been moved last, as if [`COOLDOWN`] were its rest.
     pub(crate) fn moved_at(
         &self,
         pod: &Pod,
@@ -182,7 +212,8 @@ impl RebalancingHistory {
         let first_seen = first_seen.unwrap_or(now.monotonic);
         let moves = pod.owner.as_ref().and_then(|it| self.owners.get(&it.uid));
         if let Some(moves) = moves.filter(|moves| first_seen >= moves.first) {
-            return Some(timestamp(moves.last));
+            let longer = moves.cooldown.saturating_sub(COOLDOWN);
+            return Some(timestamp(moves.last + longer));
         }
         let existed = self
             .began

@@ -89,8 +89,8 @@ impl VpaPass<'_> {
     /// Whether the pod is to be updated for another reason than an OOM kill.
     fn needs_other_size(&self, member: &Member, priority: Priority) -> bool {
         let PassContext { settings, now, .. } = self.context;
-        priority.needs_update(member.pod, false, settings, now)
-            && !self.only_takes_back_step(member)
+        let resize = || self.without_kept_memory(member, self.desired_resize(member));
+        priority.needs_update(member.pod, false, settings, now) && resize().0.is_change
     }
 
     /// Judges the last act on a pod. `None` if it has neither an OOM kill nor a limit that is not in
@@ -202,12 +202,6 @@ impl VpaPass<'_> {
                 .zip(self.size_of(member, container))
                 .any(|(specified, size)| !proven_acts::has_memory(specified, &size))
         })
-    }
-
-    /// Whether a pod has its target but for a step, for which it is not resized.
-    pub(super) fn only_takes_back_step(&self, member: &Member) -> bool {
-        OomResize::of(member.running).is_some_and(|last| last.act == ResizeAct::Step)
-            && proven_acts::is_within_step(member.running, &self.desired_resize(member).sizes)
     }
 
     fn report(&self, member: &Member, judged: &Judged, builder: &mut PlanBuilder) {

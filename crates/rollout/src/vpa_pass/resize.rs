@@ -16,7 +16,7 @@ use crate::resize_patch::{self, DesiredSizes};
 use crate::resize_status::{ResizeStatus, names_capacity};
 use crate::size_change::SizeChange;
 use crate::update_method::{InPlaceDecision, InPlaceRequest};
-use crate::{memory_restore, pod_size, proven_acts, qos};
+use crate::{memory_restore, oom_kill, pod_size, proven_acts, qos};
 
 /// The time after which a rejected resize is retried if the pod must not be evicted.
 pub(super) const REFUSED_PAUSE: Duration = Duration::from_mins(1);
@@ -60,20 +60,14 @@ impl VpaPass<'_> {
             Some(_) => return Err(SkipReason::ResizePending),
             None => {}
         }
-        let mut resize = if self.is_boosted(member) {
+        let resize = if self.is_boosted(member) {
             Resize::new(member.running, self.memory_sizes(member))
         } else {
             self.desired_resize(member)
         };
-        let protected_for = memory_restore::protected_for(member.running, self.context.now);
-        if protected_for.is_some() && memory_restore::reduces_memory(member.running, &resize.sizes)
-        {
-            self.recheck_in(protected_for);
-            memory_restore::keep_memory(&mut resize.sizes);
-            resize = Resize::new(member.running, resize.sizes);
-            if !resize.is_change {
-                return Err(SkipReason::RecentlyReverted);
-            }
+        let (resize, keeps_memory) = self.without_kept_memory(member, resize);
+        if keeps_memory && !resize.is_change {
+            return Err(SkipReason::RecentlyReverted);
         }
         let resizing = ResizeStatus::of(member.running);
         if resizing == ResizeStatus::MemoryInUse
@@ -135,6 +129,22 @@ impl VpaPass<'_> {
                 Err(SkipReason::ResizePending)
             }
         }
+    }
+
+    /// The resize without memory that it would reduce although it was restored, or a container was
+    /// OOM killed, a short time ago; and whether there is any.
+    pub(super) fn without_kept_memory(&self, member: &Member, resize: Resize) -> (Resize, bool) {
+        let PassContext { settings, now, .. } = self.context;
+        let Member { pod, running, .. } = member;
+        let protected_for = memory_restore::protected_for(running, now);
+        let mut sizes = resize.sizes;
+        let is_kept = (protected_for.is_some()
+            || oom_kill::last_killed(pod, running, self.spec, settings, now).is_some())
+            && memory_restore::keep_memory(running, &mut sizes);
+        if is_kept {
+            self.recheck_in(protected_for);
+        }
+        (Resize::new(running, sizes), is_kept)
     }
 
     /// Whether another recommendation replaces a resize with this status at once.

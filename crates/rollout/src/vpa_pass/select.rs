@@ -56,9 +56,7 @@ impl VpaPass<'_> {
             evicts_next: !has_target
                 && verdict.is_some_and(|verdict| verdict.next == NextAct::Evict),
         };
-        if !priority.needs_update(member.pod, quick_oom.is_some(), settings, now)
-            || self.only_takes_back_step(member)
-        {
+        if !priority.needs_update(member.pod, quick_oom.is_some(), settings, now) {
             self.recheck_in(priority.needs_update_in(member.pod, settings, now));
             if verdict.is_some_and(|verdict| verdict.next == NextAct::Rest) {
                 self.record(&candidate, Err(SkipReason::OomKilledAtTarget), builder);

@@ -2,9 +2,10 @@
 //! watches are late or interrupted; the leader dies with requests in flight; the clock jumps;
 //! workloads are scaled, Jobs go on, nodes are lost, get hot and have no room for resizes, and other
 //! clients evict pods; programs need more memory, and no resize of a stopped container reaches its
-//! pod's cgroup; Deployments are paused and rolled by others, and the webhook is away. No group
-//! loses more than its tolerance allows, no budget is exceeded, and no pod is moved twice within an
-//! hour. No rolling update begins during another one or soon after it, and during one no other pod
+//! pod's cgroup; Deployments are paused and rolled by others; the webhook is not called, or another
+//! program reverts it; quotas are full, sources of usage do not answer, and the scheduler sends pods
+//! back. No group loses more than its tolerance allows, no budget is exceeded, no pod is moved twice
+//! within an hour, and none is restarted more than twice for one recommendation by one leader. No rolling update begins during another one or soon after it, and during one no other pod
 //! stops serving.
 //!
 //! `PLIMSOLL_CHAOS_ROUNDS` is the number of rounds and `PLIMSOLL_CHAOS_SEED` the seed of the first;

@@ -274,6 +274,11 @@ impl Fixture {
         self.view.pods.apply(Arc::new(pod));
     }
 
+    /// The webhook reviewed a pod.
+    pub(super) fn reviewed(pod: &mut Value) {
+        pod["metadata"]["annotations"]["vpaObservedContainers"] = json!("app");
+    }
+
     pub(super) fn change_vpa(&mut self, name: &str, change: impl FnOnce(&mut Vpa)) {
         let vpa = self
             .view

@@ -409,3 +409,79 @@ fn a_fragmented_node_is_emptied_when_everything_fits_elsewhere() {
         assert!(reasons.eq(vec![ActionReason::FragmentedNode; expected]));
     }
 }
+
+type Change<'a> = &'a dyn Fn(&mut Value);
+
+#[test]
+fn a_namespace_does_not_move_what_other_nodes_or_tools_may_not_bear() {
+    let annotate = |key: &'static str, value: &'static str| {
+        move |pod: &mut Value| pod["metadata"]["annotations"] = json!({key: value})
+    };
+    let of_job = |pod: &mut Value| pod["metadata"]["ownerReferences"][0]["kind"] = json!("Job");
+    let with_data = |pod: &mut Value| {
+        pod["spec"]["volumes"] =
+            json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+    };
+    let kept: [(&str, Change); 4] = [
+        (
+            "Karpenter",
+            &annotate("karpenter.sh/do-not-disrupt", "true"),
+        ),
+        (
+            "Cluster Autoscaler",
+            &annotate("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
+        ),
+        ("Job", &of_job),
+        ("volume", &with_data),
+    ];
+    for (name, change) in kept {
+        for (own, expected) in [(None, 0), (Some("true"), 2)] {
+            if own.is_some() && name == "Job" {
+                // The fixture has no Job of that name, so that no size of the group is known.
+                continue;
+            }
+            let mut fixture = fixture_with(None, OLD, &json!({}));
+            annotate_namespace(&mut fixture, &[(REBALANCE, "true")]);
+            for index in 0..4 {
+                fixture.pod_with(
+                    "web",
+                    &format!("web-{index}"),
+                    &json!({"cpu": "1"}),
+                    |pod| {
+                        pod["spec"]["nodeName"] = json!("n1");
+                        pod["metadata"]["creationTimestamp"] = json!(OLD);
+                        change(pod);
+                        if let Some(own) = own {
+                            pod["metadata"]["annotations"][REBALANCE] = json!(own);
+                        }
+                    },
+                );
+            }
+            let plan = heat(&mut fixture, 4.0);
+            assert_eq!(plan.actions.len(), expected, "{name}, own {own:?}");
+        }
+    }
+}
+
+#[test]
+fn pods_that_come_back_to_their_node_are_moved_four_times_a_day() {
+    let mut fixture = fixture_with(None, OLD, &json!({}));
+    add_pod(&mut fixture, "web-0", "n1", OLD, Some("true"));
+    let percents = [("n1", 90.0), ("n2", 4.0)];
+    let (mut name, mut moves) = ("web-0".to_owned(), Vec::new());
+    for minutes in (0..24 * 60).step_by(5) {
+        measure(&mut fixture, &percents);
+        let plan = fixture.pass();
+        if let [gone] = evicted(&plan)[..] {
+            fixture.report(&plan, &ACCEPTED);
+            fixture.delete(gone);
+            fixture.pass();
+            moves.push(minutes);
+            name.push('x');
+            let created = fixture.now.wall.to_string();
+            add_pod(&mut fixture, &name, "n1", &created, Some("true"));
+        }
+        pass_time(&mut fixture, FIVE_MINUTES);
+    }
+    assert_eq!(moves, [5, 2 * 60 + 5, 6 * 60 + 5, 14 * 60 + 5]);
+}

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::fixture::Fixture;
+use rollout::{Plan, SkipReason};
+
+use super::fixture::{ACCEPTED, Fixture, reasons};
 
 /// Checks the numbers of reviewed and unreviewed pods, and the time until they change.
 #[track_caller]
@@ -37,7 +39,7 @@ fn pods_count_for_ten_minutes_unless_they_are_older_than_the_vpa_object_or_opted
             metadata["creationTimestamp"] = json!(format!("2026-01-01T{created}Z"));
             metadata["labels"]["plimsoll.dev/disable-webhook"] = json!(label);
             if is_reviewed {
-                metadata["annotations"]["vpaObservedContainers"] = json!("app");
+                Fixture::reviewed(pod);
             }
         });
     }
@@ -48,4 +50,61 @@ fn pods_count_for_ten_minutes_unless_they_are_older_than_the_vpa_object_or_opted
         fixture.now.wall += passed;
         check(&mut fixture, expected, changes_in);
     }
+}
+
+/// A Deployment of four pods from before its VPA object, in a cluster whose API server does not call
+/// the webhook.
+fn uncalled(name: &str, fixture: &mut Fixture) {
+    fixture.deployment(name, 4, &json!({}));
+    fixture.made_at(name, "2026-01-01T11:00:00Z");
+}
+
+/// Carries out a plan. Replacements come back as their templates say, and are ready at once.
+fn replace(fixture: &mut Fixture, plan: &Plan) {
+    fixture.report(plan, &ACCEPTED);
+    let created = json!(fixture.now.wall.to_string());
+    for action in &plan.actions {
+        fixture.delete(&action.pod.name);
+        let name = format!("{}x", action.pod.name);
+        fixture.pod_with(&action.vpa.name, &name, &json!({}), |pod| {
+            pod["metadata"]["creationTimestamp"] = created.clone();
+        });
+    }
+}
+
+#[test]
+fn nothing_is_evicted_for_an_hour_after_a_replacement_that_the_webhook_did_not_see() {
+    let mut fixture = Fixture::new();
+    for app in ["web", "api"] {
+        uncalled(app, &mut fixture);
+    }
+    let mut evicted = 0;
+    for minute in 0..125 {
+        // Each minute has a new leader: what is known is in the pods.
+        let plan = fixture.first_pass();
+        replace(&mut fixture, &plan);
+        evicted += plan.actions.len();
+        let skipped = reasons(&fixture.first_pass());
+        assert_eq!(skipped, [SkipReason::WebhookNotCalled], "minute {minute}");
+        let passed = Duration::from_mins(1);
+        fixture.now.monotonic += passed;
+        fixture.now.wall += passed;
+    }
+    // Two of each, three times.
+    assert_eq!(evicted, 12);
+}
+
+#[test]
+fn a_later_pod_that_the_webhook_sees_ends_the_pause() {
+    let mut fixture = Fixture::new();
+    uncalled("web", &mut fixture);
+    let plan = fixture.pass();
+    replace(&mut fixture, &plan);
+    fixture.check_skipped(SkipReason::WebhookNotCalled);
+    fixture.pod_with("web", "web-4", &json!({"cpu": "1"}), |pod| {
+        pod["metadata"]["creationTimestamp"] = json!("2026-01-01T12:00:01Z");
+        Fixture::reviewed(pod);
+    });
+    fixture.now.wall += Duration::from_secs(1);
+    assert!(!fixture.pass().actions.is_empty());
 }

@@ -24,6 +24,8 @@ pub(super) fn skipped(reason: SkipReason) -> &'static str {
         SkipReason::BackingOff => "backing_off",
         SkipReason::RecentOomKill => "recent_oom_kill",
         SkipReason::EvictionIneffective => "eviction_ineffective",
+        SkipReason::WebhookNotCalled => "webhook_not_called",
+        SkipReason::Paced => "paced",
         SkipReason::Settling => "settling",
         SkipReason::EvictionRequirements => "requirements",
         SkipReason::KnownInfeasible => "known_infeasible",

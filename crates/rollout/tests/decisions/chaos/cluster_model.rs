@@ -22,10 +22,12 @@ use rand::Rng as _;
 use rand::rngs::StdRng;
 use rollout::{ClockReading, REPLACEMENT};
 use serde_json::json;
-use view::{Controller, DisruptionBudget, ObjectKey, Pod, WellKnown};
+use view::{Controller, DisruptionBudget, ObjectKey, Pod, Vpa, WellKnown};
 
 use super::super::fixture::{Fixture, recommendation_of};
 use super::Count;
+use api_server::{Evicted, Tries};
+use faults::{Constraints, WebhookFate};
 use memory::{MemoryNeed, PodMemory};
 use rolling_updates::DeploymentModel;
 
@@ -36,6 +38,7 @@ pub(super) enum Event {
     Gone(ObjectKey),
     Controller(WellKnown, Arc<Controller>),
     Budget(Arc<DisruptionBudget>),
+    Vpa(Arc<Vpa>),
 }
 
 /// The kind of the owner of a workload's pods.
@@ -84,8 +87,9 @@ struct App {
     is_sized: bool,
     may_move: bool,
     priority: i32,
-    /// The times of moves whose replacements are to come.
-    moves: VecDeque<ClockReading>,
+    constraints: Constraints,
+    /// Evicted pods whose replacements are to come.
+    evicted: VecDeque<Evicted>,
     /// The pods that its budget requires, if it has one, and the status of the budget.
     desired_healthy: Option<i64>,
     healthy: i64,
@@ -155,8 +159,11 @@ struct TruePod {
     /// The kubelet's reason for not carrying out a resize.
     refusal: Option<&'static str>,
     created_at: Timestamp,
+    is_reviewed: bool,
     /// The time of the move that it replaces a pod after.
     moved_at: Option<ClockReading>,
+    /// Restarts of it and of those that it replaces.
+    tries: Tries,
 }
 
 impl TruePod {
@@ -185,11 +192,15 @@ pub(super) struct ClusterModel {
     percents: [f64; NODES],
     /// CPU of the nodes in millicores.
     pub(super) sizes: [i64; NODES],
+    /// Whether the scheduler sends replacements back to the nodes of the evicted pods.
+    sends_back: bool,
     next: usize,
     pub(super) count: Count,
 }
 
 pub(super) const NODES: usize = 4;
+/// CPU of the templates in millicores.
+const SMALL: i64 = 100;
 /// Steps after which a controller has deleted all pods that it chose for a scale-down.
 const DELETION_STEPS: u32 = 8;
 
@@ -238,9 +249,9 @@ impl ClusterModel {
                 }
                 Kind::CloneSet => fixture.vpa_of(kind.name().0, "CloneSet", &name, &policy),
             }
-            let desired_healthy = rng
-                .random_bool(0.5)
-                .then(|| rng.random_range(0..=i64::from(replicas)));
+            fixture.made_at(&name, "2026-01-01T07:00:00Z");
+            let has_budget = rng.random_bool(0.5);
+            let desired_healthy = has_budget.then(|| rng.random_range(0..=i64::from(replicas)));
             apps.push(App {
                 name,
                 kind,
@@ -254,7 +265,8 @@ impl ClusterModel {
                 is_sized,
                 may_move: rng.random_bool(0.7),
                 priority: rng.random_range(-1..=1),
-                moves: VecDeque::new(),
+                constraints: Constraints::default(),
+                evicted: VecDeque::new(),
                 desired_healthy,
                 healthy: 0,
                 allowed: 0,
@@ -279,13 +291,15 @@ impl ClusterModel {
             tolerance,
             percents: [95.0, 5.0, 2.0, 2.0],
             sizes,
+            sends_back: rng.random_bool(0.3),
             next: 0,
             count,
         };
         for app in 0..model.apps.len() {
             for _ in 0..model.apps[app].wanted() {
-                let name = model.make_pod(app, 100, rng);
+                let name = model.make_pod(app, rng);
                 let pod = model.pods.get_mut(&name).expect("made");
+                (pod.cpu, pod.reported) = (SMALL, SMALL);
                 (pod.is_running, pod.is_ready) = (true, true);
                 pod.created_at = now.wall - Duration::from_hours(rng.random_range(0..=4));
                 model.publish_pod(&name);
@@ -299,6 +313,12 @@ impl ClusterModel {
     pub(super) fn elect(&mut self) {
         for app in &mut self.apps {
             app.decided = Known::default();
+            for evicted in &mut app.evicted {
+                evicted.tries = Tries::default();
+            }
+        }
+        for pod in self.pods.values_mut() {
+            pod.tries = Tries::default();
         }
     }
 
@@ -362,7 +382,7 @@ impl ClusterModel {
         for app in 0..self.apps.len() {
             let is_job = self.apps[app].kind == Kind::Job;
             if self.present(app, is_job) >= self.apps[app].wanted() {
-                self.apps[app].moves.clear();
+                self.apps[app].evicted.clear();
             }
             if self.apps[app].kind == Kind::Deployment {
                 self.sync_deployment(app, rng);
@@ -372,7 +392,10 @@ impl ClusterModel {
             while self.present(app, is_job) < self.apps[app].wanted()
                 && rng.random_bool(if is_job { 0.3 } else { 0.7 })
             {
-                let name = self.make_pod(app, self.apps[app].target, rng);
+                if self.apps[app].constraints.is_quota_full {
+                    break;
+                }
+                let name = self.make_pod(app, rng);
                 self.publish_pod(&name);
             }
             if rng.random_bool(0.3) {
@@ -420,15 +443,25 @@ impl ClusterModel {
             .count() as i64
     }
 
-    fn make_pod(&mut self, app: usize, cpu: i64, rng: &mut StdRng) -> String {
+    fn make_pod(&mut self, app: usize, rng: &mut StdRng) -> String {
         self.next += 1;
-        let moved_at = self.apps[app].moves.pop_front();
-        let name = format!("{}-{}", self.apps[app].name, self.next);
+        let evicted = self.apps[app].evicted.pop_front();
+        let state = &self.apps[app];
+        let name = format!("{}-{}", state.name, self.next);
+        let webhook = state.constraints.webhook;
+        let cpu = match webhook {
+            WebhookFate::Applied => state.target,
+            WebhookFate::NotCalled | WebhookFate::Reverted => SMALL,
+        };
+        let node = match evicted.filter(|_| self.sends_back) {
+            Some(evicted) => evicted.node,
+            None => self.schedule(cpu, rng),
+        };
         let pod = TruePod {
             app,
             revision: self.apps[app].deployment.revision,
             uid: format!("uid-{name}"),
-            node: self.schedule(cpu, rng),
+            node,
             is_running: false,
             is_ready: false,
             is_terminating: false,
@@ -442,7 +475,9 @@ impl ClusterModel {
             observed: 1,
             refusal: None,
             created_at: self.now.wall,
-            moved_at,
+            is_reviewed: webhook != WebhookFate::NotCalled,
+            moved_at: evicted.and_then(|evicted| evicted.moved_at),
+            tries: evicted.map_or(Tries::default(), |evicted| evicted.tries),
         };
         self.pods.insert(name.clone(), pod);
         name

@@ -9,7 +9,7 @@ use placement::{HotNodeConfig, MeasuredLoad};
 use rand::Rng as _;
 use rand::rngs::StdRng;
 use rollout::{
-    Action, ActionKind, ActionOutcome, Disruption, PausePolicy, Plan, Preconditions,
+    Action, ActionKind, ActionOutcome, ActionReason, Disruption, PausePolicy, Plan, Preconditions,
     PreemptionMethod, PreemptionMode, RebalancingSettings, RolloutState, Settings, Snapshot,
     WebhookLiveness, check_preconditions, decide,
 };
@@ -191,6 +191,7 @@ impl UpdaterModel {
                             .apply(Arc::clone(controller)),
                     );
                 }
+                Event::Vpa(vpa) => drop(self.view.vpas.apply(Arc::clone(vpa))),
                 Event::Budget(budget) => {
                     drop(self.view.disruption_budgets.apply(Arc::clone(budget)));
                 }
@@ -226,6 +227,7 @@ impl UpdaterModel {
         let before = self.state.clone();
         for action in plan.actions {
             self.check_size(cluster, &action, &before);
+            self.check_source(&action);
             if trouble && rng.random_bool(0.3) {
                 // It has to wait for the rate limit, and the plan is dropped.
                 continue;
@@ -302,8 +304,8 @@ impl UpdaterModel {
         self.full.forget_decisions();
         let full = decide(&snapshot, &mut self.full, &self.settings, cluster.now);
         assert_eq!(
-            (&plan.actions, &plan.skips, &plan.pod_counts),
-            (&full.actions, &full.skips, &full.pod_counts)
+            (without_notes(&plan), &plan.skips, &plan.pod_counts),
+            (without_notes(&full), &full.skips, &full.pod_counts)
         );
         self.check_victims(&plan);
         (plan, known)
@@ -362,6 +364,25 @@ impl UpdaterModel {
             known,
             seen_ready,
         });
+    }
+
+    /// No pod is restarted for the size of a frozen recommendation.
+    fn check_source(&self, action: &Action) {
+        let Some(vpa) = self.view.vpas.get(&action.vpa) else {
+            return;
+        };
+        let status = vpa.object.status.iter();
+        let mut conditions = status.flat_map(|status| &status.conditions);
+        let is_stale = conditions
+            .any(|condition| condition.kind == "SourceStale" && condition.status == "True");
+        let is_for_size = matches!(
+            action.reason,
+            ActionReason::OutsideBounds | ActionReason::Drift
+        );
+        assert!(
+            !(is_stale && is_for_size),
+            "the source is stale: {action:?}"
+        );
     }
 
     /// No workload that is too small loses a pod.
@@ -436,4 +457,16 @@ impl UpdaterModel {
             }
         }
     }
+}
+
+/// The actions of a plan without annotations, whose times are those of the decision.
+fn without_notes(plan: &Plan) -> Vec<Action> {
+    let actions = plan.actions.iter().map(|action| {
+        let mut action = Action::clone(action);
+        if let ActionKind::Resize { annotations, .. } = &mut action.kind {
+            annotations.clear();
+        }
+        action
+    });
+    actions.collect()
 }

@@ -183,3 +183,15 @@ fn evictions_of_a_victim_that_returns_to_the_node_are_spaced_out() {
         "it was evicted in the rounds {came_back:?}"
     );
 }
+
+#[test]
+fn pods_that_other_tools_keep_are_no_victims() {
+    let mut fixture = crowded();
+    fill(&mut fixture, "batch", 3, |pod| {
+        let kept = json!({"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"});
+        pod["metadata"]["annotations"] = kept;
+    });
+    assert_eq!(evictions(&fixture.pass()), 0);
+    fill(&mut fixture, "batch", 3, |_| ());
+    assert_eq!(evictions(&fixture.pass()), 1);
+}

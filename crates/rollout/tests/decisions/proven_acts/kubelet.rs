@@ -15,6 +15,9 @@ use super::Scenario;
 pub(super) enum Flavour {
     /// A resize of a stopped container does not reach the pod's cgroup, as in kubelet 1.36.3.
     Real,
+    /// As `Real`, but it takes a second to carry out a resize, and the container may be killed
+    /// meanwhile.
+    Slow,
     /// No resize reaches the pod's cgroup.
     Deaf,
     /// Each does.
@@ -39,6 +42,8 @@ pub(super) struct PodModel {
     /// Start and end of the run that was OOM killed last.
     killed: Option<(i64, i64)>,
     pub(super) generation: i64,
+    /// Whether the kubelet has not carried out the last resize.
+    is_resizing: bool,
     annotations: BTreeMap<String, String>,
 }
 
@@ -56,6 +61,7 @@ impl PodModel {
             back_off: 0,
             killed: None,
             generation: 1,
+            is_resizing: false,
             annotations: BTreeMap::new(),
         }
     }
@@ -92,8 +98,23 @@ impl PodModel {
         let limit: model::Quantity = limit.expect("a limit of memory");
         self.spec_mib = Memory::from(&limit).bytes() >> 20;
         self.generation += 1;
+        if self.flavour == Flavour::Slow {
+            self.is_resizing = true;
+        } else {
+            self.carry_out();
+        }
+        for (key, value) in annotations {
+            match value {
+                Some(value) => self.annotations.insert(key.clone(), value.clone()),
+                None => self.annotations.remove(key),
+            };
+        }
+    }
+
+    fn carry_out(&mut self) {
+        self.is_resizing = false;
         let reaches_pod = match self.flavour {
-            Flavour::Real => self.run.is_some(),
+            Flavour::Real | Flavour::Slow => self.run.is_some(),
             Flavour::Deaf => false,
             Flavour::Mended => true,
         };
@@ -102,12 +123,6 @@ impl PodModel {
         }
         if self.run.is_some() {
             self.own_mib = self.spec_mib;
-        }
-        for (key, value) in annotations {
-            match value {
-                Some(value) => self.annotations.insert(key.clone(), value.clone()),
-                None => self.annotations.remove(key),
-            };
         }
     }
 
@@ -124,13 +139,18 @@ impl PodModel {
         };
         let used = (scenario.rate * (now - began)).min(scenario.need);
         if used <= self.in_effect() {
-            return false;
+            let was_resizing = self.is_resizing;
+            if was_resizing {
+                self.carry_out();
+            }
+            return was_resizing;
         }
         // The first restart is immediate, the next after 10 s, 20 s, up to 5 min.
         self.due = now + self.back_off;
         self.back_off = (self.back_off * 2).clamp(10, 300);
         self.killed = Some((began, now));
         self.run = None;
+        self.is_resizing = false;
         true
     }
 
@@ -140,10 +160,15 @@ impl PodModel {
             let noon: jiff::Timestamp = "2026-01-01T12:00:00Z".parse().expect("a time");
             (noon + jiff::SignedDuration::from_secs(second)).to_string()
         };
-        let memory = format!("{}Mi", self.spec_mib);
-        let resources = json!({
-            "requests": {"cpu": "1", "memory": memory}, "limits": {"memory": memory},
-        });
+        let resources = |mib: i64| {
+            let memory = format!("{mib}Mi");
+            json!({"requests": {"cpu": "1", "memory": memory}, "limits": {"memory": memory}})
+        };
+        let reported = if self.is_resizing {
+            self.own_mib
+        } else {
+            self.spec_mib
+        };
         let last = self.killed.map(|(began, ended)| {
             json!({"terminated": {"exitCode": 137, "reason": "OOMKilled",
                 "startedAt": time(began), "finishedAt": time(ended)}})
@@ -154,10 +179,10 @@ impl PodModel {
         };
         pod["metadata"]["annotations"] = json!(self.annotations);
         pod["metadata"]["generation"] = json!(self.generation);
-        pod["spec"]["containers"][0]["resources"] = resources.clone();
+        pod["spec"]["containers"][0]["resources"] = resources(self.spec_mib);
         pod["status"]["containerStatuses"] = json!([{
             "name": "app", "ready": self.run.is_some(), "restartCount": self.restarts,
-            "image": "", "imageID": "", "resources": resources,
+            "image": "", "imageID": "", "resources": resources(reported),
             "state": state, "lastState": last.unwrap_or(json!({})),
         }]);
         let ready = if self.run.is_some() { "True" } else { "False" };

@@ -4,11 +4,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use rollout::{Action, ActionKind, ActionOutcome, ActionReason};
+use model::{Quantity, ResourceName};
+use rollout::{Action, ActionKind, ActionOutcome, ActionReason, ClockReading};
 use view::{DisruptionBudget, ObjectKey};
 
 use super::memory::amount;
 use super::{App, ClusterModel, Event, Kind, Known};
+
+/// What a replacement inherits from the evicted pod.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Evicted {
+    pub(super) node: usize,
+    /// The time of the move, if it was one.
+    pub(super) moved_at: Option<ClockReading>,
+    pub(super) tries: Tries,
+}
+
+/// Restarts by this leader for one target.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Tries {
+    target: i64,
+    count: u32,
+}
 
 impl ClusterModel {
     /// The API server does what it is asked for. `seen_ready` says whether the pod was ready as far
@@ -46,8 +63,15 @@ impl ClusterModel {
                 self.count.evictions += 1;
                 self.count.preempted += u64::from(action.reason == ActionReason::Preemption);
                 if action.relocation.is_some() {
-                    self.record_move(app, name);
+                    self.check_move(app, name);
                 }
+                let tries = self.try_size(action);
+                let pod = &self.pods[name];
+                self.apps[app].evicted.push_back(Evicted {
+                    node: pod.node,
+                    moved_at: action.relocation.as_ref().map(|_| self.now),
+                    tries,
+                });
                 self.check(app, served, action, known);
                 ActionOutcome::Accepted { generation: None }
             }
@@ -56,10 +80,17 @@ impl ClusterModel {
             } => {
                 let cpu = amount(patch, "/cpu").map(|cpu| cpu.milli_value());
                 let restarts = self.apps[app].restarts;
-                let pod = self.pods.get_mut(name).expect("it is there");
                 if pod.is_terminating {
                     return ActionOutcome::Rejected;
                 }
+                if self.apps[app].constraints.is_quota_full && cpu.is_some_and(|cpu| cpu > pod.cpu)
+                {
+                    return ActionOutcome::Forbidden;
+                }
+                if restarts && cpu.is_some_and(|cpu| cpu != pod.reported) {
+                    self.try_size(action);
+                }
+                let pod = self.pods.get_mut(name).expect("it is there");
                 pod.generation += 1;
                 pod.cpu = cpu.unwrap_or(pod.cpu);
                 pod.memory.resize(patch, annotations);
@@ -77,8 +108,28 @@ impl ClusterModel {
         }
     }
 
-    /// Checks that no pod is moved twice within an hour, and records the move for its replacement.
-    fn record_move(&mut self, app: usize, name: &str) {
+    /// Checks that a pod and those that it replaces are restarted at most twice for one target, and
+    /// counts the restart.
+    fn try_size(&mut self, action: &Action) -> Tries {
+        let pod = self.pods.get_mut(&action.pod.name).expect("it is there");
+        let container = action.recommendation.containers.first();
+        let target = container
+            .and_then(|it| it.target.get(&ResourceName::Cpu))
+            .map_or(0, Quantity::milli_value);
+        let is_for_size = matches!(
+            action.reason,
+            ActionReason::OutsideBounds | ActionReason::Drift
+        );
+        if pod.tries.target != target {
+            pod.tries = Tries { target, count: 0 };
+        }
+        pod.tries.count += u32::from(is_for_size);
+        assert!(pod.tries.count <= 2, "restarted in vain by {action:?}");
+        pod.tries
+    }
+
+    /// Checks that no pod is moved twice within an hour.
+    fn check_move(&mut self, app: usize, name: &str) {
         let (now, pod) = (self.now, &self.pods[name]);
         if let Some(before) = pod.moved_at {
             let waited = now.monotonic.saturating_sub(before.monotonic);
@@ -88,7 +139,6 @@ impl ClusterModel {
             assert!(has_rested, "{name} was moved {waited:?} ago");
         }
         assert!(self.apps[app].may_move, "{name} may not be moved");
-        self.apps[app].moves.push_back(now);
         self.count.moves += 1;
     }
 

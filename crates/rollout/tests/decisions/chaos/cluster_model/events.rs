@@ -95,6 +95,9 @@ impl ClusterModel {
         let annotations = annotations
             .into_iter()
             .chain(pod.memory.annotations.iter().cloned());
+        let review = pod
+            .is_reviewed
+            .then(|| ("vpaObservedContainers".to_owned(), "app".to_owned()));
         let is_limited = app.is_limited();
         let limits = |mib: i64| {
             let memory = Memory::from_bytes(mib << 20);
@@ -112,7 +115,7 @@ impl ClusterModel {
         });
         let running = Running {
             created_at: Some(pod.created_at),
-            annotations: annotations.collect(),
+            annotations: annotations.chain(review).collect(),
             priority: app.priority,
             resizes: resizes.collect(),
             generation: Some(pod.generation),

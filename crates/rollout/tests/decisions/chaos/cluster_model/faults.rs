@@ -1,16 +1,43 @@
 //! Changes by others: workloads are scaled, pods of Jobs succeed, nodes are lost, and pods
 //! are evicted.
 
+use std::sync::Arc;
+
 use rand::Rng as _;
 use rand::rngs::StdRng;
+use serde_json::json;
+use view::ObjectKey;
 
-use super::{ClusterModel, DELETION_STEPS, Kind, Known, NODES, TruePod};
+use super::{ClusterModel, DELETION_STEPS, Event, Kind, Known, NODES, TruePod};
+
+/// What stands in the way of a workload's sizes.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Constraints {
+    pub(super) webhook: WebhookFate,
+    /// Whether a quota allows neither pods nor more CPU.
+    pub(super) is_quota_full: bool,
+    /// Whether the source of its usage does not answer.
+    is_stale: bool,
+}
+
+/// The fate of the webhook's patch of a new pod.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum WebhookFate {
+    /// The pod has the recommended size.
+    #[default]
+    Applied,
+    /// The API server does not call the webhook.
+    NotCalled,
+    /// Another program puts the size of the template back.
+    Reverted,
+}
 
 impl ClusterModel {
     /// Others do what they like: workloads are scaled, pods of Jobs succeed, nodes are lost, and
     /// pods are evicted.
     pub(in crate::chaos) fn trouble(&mut self, rng: &mut StdRng) {
         self.need_more_memory(rng);
+        self.trouble_constraints(rng);
         for app in 0..self.apps.len() {
             match self.apps[app].kind {
                 Kind::Deployment => self.trouble_deployment(app, rng),
@@ -54,6 +81,53 @@ impl ClusterModel {
                 self.terminate(&name);
                 self.count.lost += 1;
             }
+        }
+    }
+
+    /// Webhooks, quotas and sources of usage come and go.
+    fn trouble_constraints(&mut self, rng: &mut StdRng) {
+        let toggles =
+            |is_on: bool, rng: &mut StdRng| rng.random_bool(if is_on { 0.2 } else { 0.03 });
+        for app in 0..self.apps.len() {
+            let constraints = &mut self.apps[app].constraints;
+            if toggles(constraints.webhook != WebhookFate::Applied, rng) {
+                constraints.webhook = match constraints.webhook {
+                    WebhookFate::Applied if rng.random_bool(0.5) => WebhookFate::NotCalled,
+                    WebhookFate::Applied => WebhookFate::Reverted,
+                    WebhookFate::NotCalled | WebhookFate::Reverted => WebhookFate::Applied,
+                };
+            }
+            constraints.is_quota_full ^= toggles(constraints.is_quota_full, rng);
+            let is_stale = constraints.is_stale;
+            if toggles(is_stale, rng) {
+                self.set_stale(app, !is_stale);
+            }
+        }
+    }
+
+    /// The source of a workload's usage answers or not, so its recommendation may be frozen.
+    fn set_stale(&mut self, app: usize, is_stale: bool) {
+        let app = &mut self.apps[app];
+        app.constraints.is_stale = is_stale;
+        let name = app.name.clone();
+        let status = if is_stale { "True" } else { "False" };
+        self.fixture.edit_vpa(&name, |object| {
+            object["status"]["conditions"] = json!([{"type": "SourceStale", "status": status}]);
+        });
+        let key = ObjectKey::new("shop", &name);
+        let vpa = self.fixture.view.vpas.get(&key).expect("it is there");
+        self.pod_events.push(Event::Vpa(Arc::clone(vpa)));
+    }
+
+    /// All Deployments go on, webhook, quotas and sources are well, and other sizes are recommended.
+    pub(in crate::chaos) fn calm(&mut self) {
+        for app in 0..self.apps.len() {
+            let state = &mut self.apps[app];
+            state.deployment.resume();
+            state.constraints = Constraints::default();
+            // One that was never tried before.
+            state.target = state.target % 2000 + 550;
+            self.set_stale(app, false);
         }
     }
 

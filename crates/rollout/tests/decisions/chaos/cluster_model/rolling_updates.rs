@@ -28,8 +28,6 @@ pub(super) struct DeploymentModel {
     sets: BTreeMap<usize, i64>,
     is_paused: bool,
     max_unavailable: i64,
-    /// Whether the webhook is away, so that new pods are small.
-    is_webhook_away: bool,
     /// The time of the last rolling update by the updater.
     rolled_at: Option<ClockReading>,
     /// The least number of pods that must serve until it is complete.
@@ -45,6 +43,11 @@ impl DeploymentModel {
             max_unavailable: rng.random_range(0..=i64::from(replicas > 2)),
             ..Self::default()
         }
+    }
+
+    /// A paused Deployment goes on.
+    pub(super) fn resume(&mut self) {
+        self.is_paused = false;
     }
 }
 
@@ -71,9 +74,10 @@ impl ClusterModel {
         for (revision, wanted) in sets {
             while (self.pods_of_set(app, revision).count() as i64) < wanted && rng.random_bool(0.7)
             {
-                let is_small = self.apps[app].deployment.is_webhook_away;
-                let cpu = if is_small { 100 } else { self.apps[app].target };
-                let name = self.make_pod(app, cpu, rng);
+                if self.apps[app].constraints.is_quota_full {
+                    break;
+                }
+                let name = self.make_pod(app, rng);
                 self.pods.get_mut(&name).expect("made").revision = revision;
                 self.publish_pod(&name);
             }
@@ -213,21 +217,13 @@ impl ClusterModel {
         ActionOutcome::Accepted { generation: None }
     }
 
-    /// Others pause Deployments, and change their templates; the webhook comes and goes.
+    /// Others pause Deployments, and change their templates.
     pub(super) fn trouble_deployment(&mut self, app: usize, rng: &mut StdRng) {
         let deployment = &mut self.apps[app].deployment;
         let likely = |is_on: bool| if is_on { 0.2 } else { 0.03 };
         deployment.is_paused ^= rng.random_bool(likely(deployment.is_paused));
-        deployment.is_webhook_away ^= rng.random_bool(likely(deployment.is_webhook_away));
         if rng.random_bool(0.01) && deployment.floor.is_none() {
             self.begin_rollout(app);
-        }
-    }
-
-    /// All Deployments go on, and the webhook is back.
-    pub(in crate::chaos) fn calm(&mut self) {
-        for app in &mut self.apps {
-            (app.deployment.is_paused, app.deployment.is_webhook_away) = (false, false);
         }
     }
 
