@@ -162,7 +162,7 @@ struct TruePod {
     is_reviewed: bool,
     /// The time of the move that it replaces a pod after.
     moved_at: Option<ClockReading>,
-    /// Restarts of it and of those that it replaces.
+    /// Evictions of it and of those that it replaces.
     tries: Tries,
 }
 

@@ -70,6 +70,7 @@ impl UpdaterModel {
         let settings = Settings {
             eviction_tolerance: cluster.tolerance,
             rolling_updates: true,
+            paces_restarts: cluster.tolerance > 0.5,
             rebalancing: Some(RebalancingSettings {
                 hot_nodes: HotNodeConfig {
                     after: SignedDuration::from_secs(1),

@@ -20,7 +20,7 @@ pub(super) struct Evicted {
     pub(super) tries: Tries,
 }
 
-/// Restarts by this leader for one target.
+/// Evictions by this leader for one target.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Tries {
     target: i64,
@@ -87,9 +87,6 @@ impl ClusterModel {
                 {
                     return ActionOutcome::Forbidden;
                 }
-                if restarts && cpu.is_some_and(|cpu| cpu != pod.reported) {
-                    self.try_size(action);
-                }
                 let pod = self.pods.get_mut(name).expect("it is there");
                 pod.generation += 1;
                 pod.cpu = cpu.unwrap_or(pod.cpu);
@@ -108,8 +105,8 @@ impl ClusterModel {
         }
     }
 
-    /// Checks that a pod and those that it replaces are restarted at most twice for one target, and
-    /// counts the restart.
+    /// Checks that a pod and those that it replaces are evicted at most twice for one target, and counts
+    /// the eviction.
     fn try_size(&mut self, action: &Action) -> Tries {
         let pod = self.pods.get_mut(&action.pod.name).expect("it is there");
         let container = action.recommendation.containers.first();
@@ -124,7 +121,7 @@ impl ClusterModel {
             pod.tries = Tries { target, count: 0 };
         }
         pod.tries.count += u32::from(is_for_size);
-        assert!(pod.tries.count <= 2, "restarted in vain by {action:?}");
+        assert!(pod.tries.count <= 2, "evicted in vain by {action:?}");
         pod.tries
     }
 

@@ -90,7 +90,8 @@ impl ClusterModel {
             |is_on: bool, rng: &mut StdRng| rng.random_bool(if is_on { 0.2 } else { 0.03 });
         for app in 0..self.apps.len() {
             let constraints = &mut self.apps[app].constraints;
-            if toggles(constraints.webhook != WebhookFate::Applied, rng) {
+            // Long enough for a third try, if there was one.
+            if rng.random_bool(0.03) {
                 constraints.webhook = match constraints.webhook {
                     WebhookFate::Applied if rng.random_bool(0.5) => WebhookFate::NotCalled,
                     WebhookFate::Applied => WebhookFate::Reverted,
