@@ -269,6 +269,14 @@ impl View {
             .min()
     }
 
+    /// Whether all watches that decisions need are interrupted.
+    pub fn is_cut_off(&self) -> bool {
+        self.needed().next().is_some()
+            && self
+                .needed()
+                .all(|freshness| freshness.stale_since.is_some())
+    }
+
     /// The watches that decisions need. Events about evictions only add to what is known, and may live in
     /// an etcd of their own.
     fn needed(&self) -> impl Iterator<Item = &Freshness> {

@@ -4,6 +4,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`args`] | the flags |
+//! | `cut_off` | readiness of a replica whose watches do not work |
 //! | [`heartbeat`] | the renewal of the Lease that the updater watches |
 //! | [`metrics`] | metrics of reviews |
 //! | [`overload`] | the detection of overload |
@@ -14,6 +15,7 @@
 //! registration, its heartbeat and its certificates: no pod, and no VPA object.
 
 pub mod args;
+mod cut_off;
 pub mod heartbeat;
 pub mod metrics;
 pub mod overload;

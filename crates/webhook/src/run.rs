@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use view::{Scope, Shard, View};
 
 use crate::args::Args;
+use crate::cut_off;
 use crate::heartbeat::Heartbeat;
 use crate::metrics::{self, Metrics};
 use crate::overload::Overload;
@@ -205,5 +206,7 @@ async fn watch_cluster(
     let complete = view.wait_for(View::is_synced);
     manager.shutdown.run_until_cancelled(complete).await?.ok()?;
     synced.ready();
+    let following = cut_off::follow(view.clone(), synced);
+    manager.tasks.spawn_until_shutdown("cut off", following);
     Some(view)
 }
