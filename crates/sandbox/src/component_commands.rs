@@ -102,15 +102,16 @@ impl CommandContext<'_> {
             key: self.layout.certificates().join("service-accounts.key"),
         };
         // Pods of a real node reach the API server at the node's address. Its network namespace keeps
-        // others out.
-        let (bind_address, advertised) = if self.real_node.is_some() {
-            ("0.0.0.0", node::ADDRESS)
+        // others out. A loopback address cannot be an endpoint of the Service `kubernetes`.
+        let (bind_address, advertised, endpoints) = if self.real_node.is_some() {
+            ("0.0.0.0", node::ADDRESS, "lease")
         } else {
-            ("127.0.0.1", "127.0.0.1")
+            ("127.0.0.1", "127.0.0.1", "none")
         };
         Flags::default()
             .with("bind-address", bind_address)
             .with("advertise-address", advertised)
+            .with("endpoint-reconciler-type", endpoints)
             .with("secure-port", self.ports.api_server.to_string())
             .with(
                 "etcd-servers",

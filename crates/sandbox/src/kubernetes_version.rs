@@ -118,7 +118,7 @@ mod tests {
         check("oldest", Some(KubernetesVersion::Oldest));
         check("newest", Some(KubernetesVersion::Newest));
         check("1.33", Some(KubernetesVersion::Oldest));
-        check("v1.36", Some(KubernetesVersion::Newest));
+        check("v1.37", Some(KubernetesVersion::Newest));
         check("1.32", None);
         check("1.33.13", None);
         check("", None);
@@ -129,7 +129,7 @@ mod tests {
         let error = "1.2".parse::<KubernetesVersion>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "\"1.2\" is no supported Kubernetes version: oldest (1.33) or newest (1.36)"
+            "\"1.2\" is no supported Kubernetes version: oldest (1.33) or newest (1.37)"
         );
     }
 

@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(
             found.remarks,
             [format!(
-                "KUBEBUILDER_ASSETS: {}/kube-apiserver is version 1.2, not 1.36; it is not used",
+                "KUBEBUILDER_ASSETS: {}/kube-apiserver is version 1.2, not 1.37; it is not used",
                 named.path().display()
             )]
         );
@@ -272,9 +272,9 @@ mod tests {
         ]);
         let error = Prebuilt::find(&CONTROL_PLANE, &[Folder::strict(named.path())]).unwrap_err();
         let text = error.to_string();
-        assert!(text.contains("/etcd is version 2.0, not 3.6"), "{text}");
+        assert!(text.contains("/etcd is version 2.0, not 3.7"), "{text}");
         assert!(
-            text.contains("/kube-apiserver is version 1.2, not 1.36"),
+            text.contains("/kube-apiserver is version 1.2, not 1.37"),
             "{text}"
         );
     }

@@ -13,14 +13,14 @@ use super::Scenario;
 /// The kubelet's treatment of resizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flavour {
-    /// A resize of a stopped container does not reach the pod's cgroup, as in kubelet 1.36.3.
+    /// A resize of a stopped container does not reach the pod's cgroup, as in kubelets before 1.37.
     Real,
     /// As `Real`, but it takes a second to carry out a resize, and the container may be killed
     /// meanwhile.
     Slow,
     /// No resize reaches the pod's cgroup.
     Deaf,
-    /// Each does.
+    /// Each does, as in kubelet 1.37.
     Mended,
 }
 
