@@ -69,33 +69,16 @@ impl ClusterState {
         )
     }
 
-    /// The checkpoints of all containers. Peaks of open windows are left out, since they would
-    /// count twice when the window continues after a restart.
+    /// The checkpoints of all containers, with the peaks of open memory windows: a restart of all
+    /// replicas must not lose them. A container opens another window after it, so that a day with
+    /// a restart has two peaks.
     pub fn checkpoints(
         &self,
         id: &ObjectKey,
         now: Timestamp,
     ) -> Option<BTreeMap<String, Checkpoint>> {
         let (namespace, vpa) = self.vpa(id)?;
-        let mut histories = merged(&self.shapes, namespace, vpa);
-        let groups = vpa
-            .groups
-            .iter()
-            .filter_map(|group| namespace.groups.get(*group));
-        for pod in groups
-            .flat_map(|group| &group.pods)
-            .filter_map(|pod| namespace.pods.get(*pod))
-        {
-            for (name, container) in pod.containers() {
-                if let (Some(history), Some((peak, window_end))) =
-                    (histories.get_mut(name), container.open_peak(now.into()))
-                {
-                    history
-                        .to_mut()
-                        .subtract_memory_peak(&self.shapes, peak, window_end);
-                }
-            }
-        }
+        let histories = merged(&self.shapes, namespace, vpa);
         Some(
             histories
                 .into_iter()
