@@ -27,7 +27,7 @@ use kube::{Error, ResourceExt as _};
 use runtime::{Controller, Leading, Manager, Pace, Reconcile};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
-use view::ObjectKey;
+use view::{ObjectKey, interleave_namespaces};
 
 use crate::args::EhpaArgs;
 use crate::crane_metrics::CraneMetricsTask;
@@ -327,16 +327,8 @@ impl EhpaTerm {
                 .get(key)
                 .is_none_or(|handled| handled.due <= now || !ehpa.is_same(&handled.ehpa))
         };
-        let mut due: Vec<_> = ehpas
-            .into_iter()
-            .filter(|(key, ehpa)| is_due(key, ehpa))
-            .collect();
-        let mut turns: HashMap<String, usize> = HashMap::new();
-        due.sort_by_cached_key(|(key, _)| {
-            let turn = turns.entry(key.namespace.clone()).or_default();
-            *turn += 1;
-            *turn
-        });
+        let due = ehpas.into_iter().filter(|(key, ehpa)| is_due(key, ehpa));
+        let due = interleave_namespaces(due.collect(), |(key, _)| key);
         let count = due.len();
         let known = &*handled;
         let in_time = stream::iter(due).take_while(|_| {

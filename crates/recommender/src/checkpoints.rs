@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use vertical::checkpoint::content::CheckpointContent;
 use vertical::checkpoint::conversion;
 use vertical::checkpoint::garbage::{UnusedCandidates, UnusedCheckpoint, unused};
-use vertical::checkpoint::method_history::SizingHistory;
+use vertical::checkpoint::method_history::operations;
 use vertical::checkpoint::name::choose;
 use vertical::checkpoint::plan::{CheckpointAction, Rooms, checkpoint_action, stored_checkpoints};
 use vertical::checkpoint::schedule::CheckpointSchedule;
@@ -164,7 +164,7 @@ impl CheckpointController {
         vpa: &ObjectKey,
         container: String,
         content: sizing::Checkpoint,
-        history: SizingHistory,
+        history: Option<String>,
         room: &mut usize,
     ) -> CheckpointOutcome {
         let status = conversion::to_object(content);
@@ -176,12 +176,12 @@ impl CheckpointController {
                 &vpa.name,
                 &container,
                 &status,
-                &history,
+                history.as_deref(),
                 object,
                 *room > 0,
                 Timestamp::now(),
             );
-            let operations = object.map(|object| history.operations(object));
+            let operations = object.map(|object| operations(history.as_deref(), object));
             (key, action, operations.unwrap_or_default())
         };
         let write = match action {

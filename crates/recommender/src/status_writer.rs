@@ -17,10 +17,8 @@ use kube::runtime::events::EventType;
 use kube::{Error, Resource as _};
 use runtime::client::Urgent;
 use runtime::{Leading, ObjectWriter, WriteOutcome};
-use vertical::hpa_conflict::HpaConflictChange;
+use vertical::condition_change::ConditionChange;
 use vertical::recommender_state::Decision;
-use vertical::schedulable::CapChange;
-use vertical::status::HistoryChange;
 use vertical::write_queue::Priority;
 use view::ObjectKey;
 
@@ -77,40 +75,38 @@ impl StatusWriter {
         if decision.is_first_recommendation() {
             self.metrics.first_recommendation(vpa, Timestamp::now());
         }
-        let history = decision.history_change().map(|change| match change {
-            HistoryChange::Missing(why) => {
-                (EventType::Warning, HISTORY_MISSING, "FetchHistory", why)
-            }
-            HistoryChange::Fetched => {
-                let note = "Fetched history from Prometheus";
-                (EventType::Normal, HISTORY_FETCHED, "FetchHistory", note)
-            }
-        });
-        let cap = decision.cap_change().map(|change| {
+        let history = "Fetched history from Prometheus";
+        let cap = "The recommendation can be scheduled without a cap";
+        let hpa =
+            "No HorizontalPodAutoscaler scales by utilization of a resource that this object sizes";
+        for (change, action, began, ended, note) in [
+            (
+                decision.history_change(),
+                "FetchHistory",
+                HISTORY_MISSING,
+                HISTORY_FETCHED,
+                history,
+            ),
+            (
+                decision.cap_change(),
+                "CapToSchedulable",
+                RECOMMENDATION_CAPPED,
+                RECOMMENDATION_UNCAPPED,
+                cap,
+            ),
+            (
+                decision.hpa_conflict_change(),
+                "CompareWithHPA",
+                CONFLICTS_WITH_HPA,
+                HPA_CONFLICT_RESOLVED,
+                hpa,
+            ),
+        ] {
             let (type_, reason, note) = match change {
-                CapChange::Capped(message) => (EventType::Warning, RECOMMENDATION_CAPPED, message),
-                CapChange::Uncapped => (
-                    EventType::Normal,
-                    RECOMMENDATION_UNCAPPED,
-                    "The recommendation can be scheduled without a cap",
-                ),
+                Some(ConditionChange::Began(message)) => (EventType::Warning, began, message),
+                Some(ConditionChange::Ended) => (EventType::Normal, ended, note),
+                None => continue,
             };
-            (type_, reason, "CapToSchedulable", note)
-        });
-        let hpa = decision.hpa_conflict_change().map(|change| {
-            let (type_, reason, note) = match change {
-                HpaConflictChange::Conflict(message) => {
-                    (EventType::Warning, CONFLICTS_WITH_HPA, message)
-                }
-                HpaConflictChange::Resolved => (
-                    EventType::Normal,
-                    HPA_CONFLICT_RESOLVED,
-                    "No HorizontalPodAutoscaler scales by utilization of a resource that this object sizes",
-                ),
-            };
-            (type_, reason, "CompareWithHPA", note)
-        });
-        for (type_, reason, action, note) in history.into_iter().chain(cap).chain(hpa) {
             self.objects
                 .record_event(&vpa.reference(), type_, reason, action, note)
                 .await;

@@ -317,7 +317,7 @@ fn skip_sentence(reason: SkipReason) -> (&'static str, &'static str) {
             reasons::OOM_KILLED_AT_TARGET,
             "OOM killed with the recommended memory: is maxAllowed or the quota too low?",
         ),
-        SkipReason::Refused(refusal) => (refused(refusal), refusal.as_str()),
+        SkipReason::Refused(refusal) => refused(refusal),
         SkipReason::InvalidReplacement => (
             reasons::INVALID_REPLACEMENT,
             "the annotation plimsoll.dev/replacement is invalid",
@@ -325,12 +325,25 @@ fn skip_sentence(reason: SkipReason) -> (&'static str, &'static str) {
     }
 }
 
-/// Reason of the condition where the webhook leaves a request.
-fn refused(refusal: Refusal) -> &'static str {
+/// Reason of the condition, and text, where the webhook leaves requests as written.
+fn refused(refusal: Refusal) -> (&'static str, &'static str) {
     match refusal {
-        Refusal::ContainerLimit => reasons::LIMIT_TOO_LOW,
-        Refusal::LimitRange | Refusal::LimitRangeOfPod => reasons::LIMIT_RANGE,
-        Refusal::PodResources => reasons::POD_RESOURCES,
+        Refusal::ContainerLimit => (
+            reasons::LIMIT_TOO_LOW,
+            "the webhook leaves the request as written: its limit stays below the recommendation",
+        ),
+        Refusal::LimitRange => (
+            reasons::LIMIT_RANGE,
+            "the webhook leaves the request as written: a LimitRange would refuse the container",
+        ),
+        Refusal::LimitRangeOfPod => (
+            reasons::LIMIT_RANGE,
+            "the webhook leaves the requests as written: a LimitRange would refuse the pod",
+        ),
+        Refusal::PodResources => (
+            reasons::POD_RESOURCES,
+            "the webhook leaves the requests as written: the pod as a whole may not have more",
+        ),
     }
 }
 
@@ -400,6 +413,16 @@ mod tests {
             "Updating",
             "2 of 5 pods need other requests; 1: updated now; \
              1: a PodDisruptionBudget allows no disruption",
+        );
+    }
+
+    #[test]
+    fn a_refused_size_says_that_the_requests_stay_as_written() {
+        check(
+            &plan(3, 0, &[SkipReason::Refused(Refusal::PodResources)]),
+            "PodResources",
+            "1 of 3 pods need other requests; 1: the webhook leaves the requests as written: \
+             the pod as a whole may not have more",
         );
     }
 

@@ -6,29 +6,27 @@
 //! `recommender/input/metrics/metrics_client.go`.
 
 mod error;
+mod list;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use api::pod_metrics::PodMetrics;
 use kube::Client;
-use kube::api::{Api, ListParams};
 use model::{ContainerRef, Cpu, Memory, Sample};
-use tokio::time::timeout;
 
 use crate::ContainerUsage;
 
 pub use error::MetricsApiError;
+pub(crate) use list::{PATH, list};
 
-/// Maximum time of one request.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of pods in one response, far above the size of a cluster.
 const MAX_PODS: usize = 500_000;
 
 /// Metrics API of a cluster. The client limits the size of responses.
 #[derive(Clone)]
 pub struct MetricsApi {
-    pods: Api<PodMetrics>,
+    client: Client,
+    path: String,
     /// Whether a namespace is selected.
     is_wanted: Arc<dyn Fn(&str) -> bool + Send + Sync>,
 }
@@ -36,12 +34,10 @@ pub struct MetricsApi {
 impl MetricsApi {
     /// Pods of one namespace, or of all.
     pub fn new(client: Client, namespace: Option<&str>) -> Self {
-        let pods = match namespace {
-            Some(namespace) => Api::namespaced(client, namespace),
-            None => Api::all(client),
-        };
+        let namespace = namespace.map(|namespace| format!("/namespaces/{namespace}"));
         Self {
-            pods,
+            client,
+            path: format!("{PATH}{}/pods", namespace.unwrap_or_default()),
             is_wanted: Arc::new(|_| true),
         }
     }
@@ -57,17 +53,7 @@ impl MetricsApi {
 
     /// Reads the current usage of every measured container.
     pub async fn read(&self) -> Result<Vec<ContainerUsage>, MetricsApiError> {
-        let params = ListParams::default();
-        let answer = timeout(ANSWER_TIMEOUT, self.pods.list(&params)).await;
-        let pods = answer
-            .map_err(|_| MetricsApiError::Timeout(ANSWER_TIMEOUT))??
-            .items;
-        if pods.len() > MAX_PODS {
-            return Err(MetricsApiError::TooMany {
-                items: pods.len(),
-                most: MAX_PODS,
-            });
-        }
+        let pods = list(&self.client, &self.path, MAX_PODS).await?;
         Ok(usage_in(pods, &*self.is_wanted))
     }
 }
@@ -151,6 +137,20 @@ mod tests {
         ] {
             let containers = json!([{"name": "web", "usage": usage}]);
             check(&containers, &[("web", cpu, memory)]);
+        }
+    }
+
+    #[tokio::test]
+    async fn metrics_are_asked_for_by_namespace() {
+        let client = Client::new(axum::Router::new(), "suite");
+        for (namespace, expected) in [
+            (None, "/apis/metrics.k8s.io/v1beta1/pods"),
+            (
+                Some("shop"),
+                "/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods",
+            ),
+        ] {
+            assert_eq!(MetricsApi::new(client.clone(), namespace).path, expected);
         }
     }
 

@@ -3,25 +3,19 @@
 //! One list of `NodeMetrics` gives one sample per node, with the provider's timestamp. CPU is
 //! rounded up to millicores, memory to bytes.
 
-use std::time::Duration;
-
 use api::node_metrics::NodeMetrics;
 use jiff::Timestamp;
 use kube::Client;
-use kube::api::{Api, ListParams};
 use model::{Cpu, Memory};
-use tokio::time::timeout;
 
-use crate::metrics_api::MetricsApiError;
+use crate::metrics_api::{MetricsApiError, PATH, list};
 
-/// Maximum time of one request.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of nodes in one response, far above the size of a cluster.
 const MAX_NODES: usize = 50_000;
 
 /// Metrics API of nodes. The client limits the size of responses.
 #[derive(Clone)]
-pub struct NodeMetricsApi(Api<NodeMetrics>);
+pub struct NodeMetricsApi(Client);
 
 /// Usage of one node.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,22 +33,12 @@ pub struct NodeUsage {
 impl NodeMetricsApi {
     /// Nodes of the cluster of `client`.
     pub fn new(client: Client) -> Self {
-        Self(Api::all(client))
+        Self(client)
     }
 
     /// Reads the current usage of every measured node.
     pub async fn read(&self) -> Result<Vec<NodeUsage>, MetricsApiError> {
-        let params = ListParams::default();
-        let answer = timeout(ANSWER_TIMEOUT, self.0.list(&params)).await;
-        let nodes = answer
-            .map_err(|_| MetricsApiError::Timeout(ANSWER_TIMEOUT))??
-            .items;
-        if nodes.len() > MAX_NODES {
-            return Err(MetricsApiError::TooMany {
-                items: nodes.len(),
-                most: MAX_NODES,
-            });
-        }
+        let nodes: Vec<NodeMetrics> = list(&self.0, &format!("{PATH}/nodes"), MAX_NODES).await?;
         Ok(nodes.into_iter().map(usage).collect())
     }
 }

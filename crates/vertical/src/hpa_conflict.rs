@@ -18,6 +18,7 @@ use jiff::Timestamp;
 use model::ResourceList;
 use view::{HpaTargets, UtilizationTarget};
 
+use crate::condition_change::{ConditionChange, condition_change};
 use crate::sizing_policies::desired::is_policy;
 
 /// Reason of `ConflictsWithHPA` of a VPA: the resource is sized nevertheless.
@@ -36,27 +37,12 @@ const REASONS: [(&str, &str); 3] = [
 /// Maximum number of metrics of HPAs in a message.
 const MAX_METRICS: usize = 4;
 
-/// Change of the conflict of an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HpaConflictChange<'a> {
-    /// A conflict begins, or differs from the one before.
-    Conflict(&'a str),
-    /// The conflict has ended.
-    Resolved,
-}
-
 /// The change of the conflict from one status to the next.
 pub fn hpa_conflict_change<'a>(
     old: Option<&VerticalPodAutoscalerStatus>,
     new: &'a VerticalPodAutoscalerStatus,
-) -> Option<HpaConflictChange<'a>> {
-    match (old.and_then(conflict), conflict(new)) {
-        (Some(_), None) => Some(HpaConflictChange::Resolved),
-        (before, Some(now)) if before.is_none_or(|before| before.message != now.message) => {
-            Some(HpaConflictChange::Conflict(&now.message))
-        }
-        _ => None,
-    }
+) -> Option<ConditionChange<'a>> {
+    condition_change(old, new, conflict, |condition| &condition.message)
 }
 
 /// Number of statuses with a conflict, by its handling.
@@ -398,8 +384,7 @@ mod tests {
             &cpu,
             (Some("ResourceLeftOut"), [memory; 2]),
         );
-        let Some(HpaConflictChange::Conflict(message)) =
-            hpa_conflict_change(Some(&before), &conflict)
+        let Some(ConditionChange::Began(message)) = hpa_conflict_change(Some(&before), &conflict)
         else {
             panic!("{conflict:?}")
         };
@@ -409,12 +394,12 @@ mod tests {
         );
         assert_eq!(hpa_conflict_change(Some(&conflict), &conflict), None);
         assert_eq!(hpa_conflict_change(None, &before), None);
-        let resolved = Some(HpaConflictChange::Resolved);
+        let resolved = Some(ConditionChange::Ended);
         assert_eq!(hpa_conflict_change(Some(&conflict), &before), resolved);
         let ignored = check(&json!({}), &cpu, (Some("ResourceSized"), [ALL; 2]));
         assert!(matches!(
             hpa_conflict_change(Some(&conflict), &ignored),
-            Some(HpaConflictChange::Conflict(_))
+            Some(ConditionChange::Began(_))
         ));
         let counts = count_hpa_conflicts([&before, &conflict, &conflict, &ignored]);
         assert_eq!(

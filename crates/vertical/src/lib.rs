@@ -20,6 +20,7 @@ pub mod applied;
 pub mod backfill;
 pub mod checkpoint;
 mod cluster_state;
+pub mod condition_change;
 #[cfg(test)]
 mod fixture;
 pub mod hpa_conflict;

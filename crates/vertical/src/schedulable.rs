@@ -27,7 +27,7 @@ use view::{LimitRange, ObjectKey, Pod, Resources, View, Vpa, WellKnown};
 use crate::resource_policy::container_policies;
 
 pub use cap_sources::CapSources;
-pub use condition::{CapChange, apply_cap, cap_change, clear_cap, count_capped};
+pub use condition::{apply_cap, cap_change, clear_cap, count_capped};
 pub use node_group_shape::NodeGroupShape;
 pub use node_group_totals::NODE_GROUP_METRICS;
 use node_group_totals::{NodeGroupTotals, PodsByGroup};

@@ -21,7 +21,7 @@ use model::Recommendation;
 use backfill::set_history;
 use recommendation::{is_empty, recommendation};
 
-pub use backfill::{HistoryChange, HistoryState, history_change};
+pub use backfill::{HistoryState, history_change};
 pub use recommendation::has_recommendation;
 
 /// Reason of `NoPodsMatched` and `RecommendationProvided` of a VPA: no pod matches.

@@ -6,8 +6,7 @@ use model::Labels;
 
 use crate::effective_resources::{Requirements, Resources};
 use crate::owner::Owner;
-use crate::table::{Entry, ObjectKey};
-use crate::vpa::key;
+use crate::table::ObjectKey;
 
 /// An unfinished pod on a node.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,7 +87,7 @@ impl BoundPod {
         });
         let apps = spec.containers.into_iter();
         Self {
-            key: key(&metadata),
+            key: ObjectKey::from(&metadata),
             uid: metadata.uid.unwrap_or_default(),
             node: spec.node_name.unwrap_or_default(),
             labels: metadata.labels.unwrap_or_default().into(),
@@ -100,14 +99,6 @@ impl BoundPod {
             pod_level: requirements(spec.resources.as_ref()),
             overhead: Resources::of(spec.overhead.as_ref()),
         }
-    }
-}
-
-impl Entry for BoundPod {
-    type Key = ObjectKey;
-
-    fn key(&self) -> &ObjectKey {
-        &self.key
     }
 }
 

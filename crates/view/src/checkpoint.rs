@@ -8,8 +8,7 @@ use api::checkpoint::{
 };
 use jiff::Timestamp;
 
-use crate::table::{Entry, ObjectKey};
-use crate::vpa::key;
+use crate::table::ObjectKey;
 
 /// A `VerticalPodAutoscalerCheckpoint` object.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,7 +37,7 @@ impl Checkpoint {
         let annotations = object.metadata.annotations.as_ref();
         let history = annotations.and_then(|annotations| annotations.get(SIZING_HISTORY));
         Self {
-            key: key(&object.metadata),
+            key: ObjectKey::from(&object.metadata),
             uid: object.metadata.uid.unwrap_or_default(),
             is_annotated: annotations.is_some(),
             sizing_history: history.map(|text| text.as_str().into()),
@@ -52,14 +51,6 @@ impl Checkpoint {
     /// Key of the VPA that it belongs to.
     pub fn vpa(&self) -> ObjectKey {
         ObjectKey::new(&self.key.namespace, &self.spec.vpa_object_name)
-    }
-}
-
-impl Entry for Checkpoint {
-    type Key = ObjectKey;
-
-    fn key(&self) -> &ObjectKey {
-        &self.key
     }
 }
 

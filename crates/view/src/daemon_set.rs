@@ -6,7 +6,7 @@ use model::NodeConstraints;
 
 use crate::effective_resources::Requirements;
 use crate::pod_placement::PodPlacement;
-use crate::table::{Entry, ObjectKey};
+use crate::table::ObjectKey;
 
 /// A `DaemonSet`.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,14 +46,6 @@ fn asked(container: &v1::Container) -> Requirements {
         resources.and_then(|resources| resources.limits.as_ref()),
     )
     .or_limits()
-}
-
-impl Entry for DaemonSetShare {
-    type Key = ObjectKey;
-
-    fn key(&self) -> &ObjectKey {
-        &self.key
-    }
 }
 
 #[cfg(test)]

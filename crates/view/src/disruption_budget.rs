@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use model::{ParseSelectorError, Selector};
 
-use crate::table::{Entry, ObjectKey};
+use crate::table::ObjectKey;
 use crate::workload_controller::of_selector;
 
 /// Time after which the disruption controller discards an admitted eviction whose pod is still
@@ -90,14 +90,6 @@ impl DisruptionBudget {
         self.disrupted
             .iter()
             .any(|(name, at)| name == pod && now.duration_since(*at) < DELETION_TIMEOUT)
-    }
-}
-
-impl Entry for DisruptionBudget {
-    type Key = ObjectKey;
-
-    fn key(&self) -> &ObjectKey {
-        &self.key
     }
 }
 

@@ -4,8 +4,7 @@ use k8s_openapi::api::core::v1;
 use model::Labels;
 
 use crate::pod::Phase;
-use crate::table::{Entry, ObjectKey};
-use crate::vpa::key;
+use crate::table::ObjectKey;
 
 /// A pod that has not ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,18 +23,10 @@ impl LabelledPod {
     /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(pod: v1::Pod) -> Self {
         Self {
-            key: key(&pod.metadata),
+            key: ObjectKey::from(&pod.metadata),
             is_terminating: pod.metadata.deletion_timestamp.is_some(),
             labels: pod.metadata.labels.unwrap_or_default().into(),
             phase: Phase::of(pod.status.and_then(|status| status.phase).as_deref()),
         }
-    }
-}
-
-impl Entry for LabelledPod {
-    type Key = ObjectKey;
-
-    fn key(&self) -> &ObjectKey {
-        &self.key
     }
 }

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use model::{LimitRangeItem, LimitType, ResourceList, ResourceName};
 
-use crate::table::{Entry, ObjectKey};
+use crate::table::ObjectKey;
 
 /// A `LimitRange`; a namespace may have several.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,14 +49,6 @@ pub(crate) fn quantities(list: BTreeMap<String, Text>) -> ResourceList {
     list.into_iter()
         .filter_map(|(name, text)| Some((ResourceName::from(name.as_str()), text.0.parse().ok()?)))
         .collect()
-}
-
-impl Entry for LimitRange {
-    type Key = ObjectKey;
-
-    fn key(&self) -> &ObjectKey {
-        &self.key
-    }
 }
 
 #[cfg(test)]

@@ -10,8 +10,7 @@ use k8s_openapi::api::core::v1::Event;
 use model::{Memory, Quantity};
 
 use crate::oom_kill::OomKill;
-use crate::table::{Entry, ObjectKey};
-use crate::vpa::key;
+use crate::table::ObjectKey;
 
 const CONTAINERS: &str = "offending_containers";
 const USAGE: &str = "offending_containers_usage";
@@ -57,7 +56,7 @@ impl Eviction {
             annotation(STARVED)?,
         );
         (!usage.is_empty()).then(|| Self {
-            key: key(metadata),
+            key: ObjectKey::from(metadata),
             pod,
             at,
             usage,
@@ -98,14 +97,6 @@ fn usage(containers: &str, usage: &str, starved: &str) -> Vec<(String, Memory)> 
         Some(((*container).to_owned(), Memory::from(&usage)))
     })
     .collect()
-}
-
-impl Entry for Eviction {
-    type Key = ObjectKey;
-
-    fn key(&self) -> &ObjectKey {
-        &self.key
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use model::{Labels, ResourceList, Taint};
 
 use crate::effective_resources::{Resources, extended};
 use crate::pod_placement::taint;
-use crate::table::Entry;
 
 /// A node.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,14 +58,6 @@ impl Node {
                 .map(|address| address.address)
                 .collect(),
         }
-    }
-}
-
-impl Entry for Node {
-    type Key = String;
-
-    fn key(&self) -> &String {
-        &self.name
     }
 }
 

@@ -10,7 +10,7 @@ use model::{Cpu, Labels, Memory, Quantity, ResourceList, ResourceName, Taint};
 use crate::effective_resources::{Resources, is_common};
 use crate::node_group::NODE_GROUP_LABELS;
 use crate::pod_placement::taint;
-use crate::table::{Entry, ObjectKey};
+use crate::table::ObjectKey;
 
 /// Maximum number of node groups of cluster-autoscaler. Further ones are ignored.
 const MAX_GROUPS: usize = 1000;
@@ -178,30 +178,6 @@ impl AutoscaledGroup {
     /// `aks-workers-12345-vmss`.
     pub fn may_be(&self, group: &str) -> bool {
         format!("-{}-", self.name).contains(&format!("-{group}-"))
-    }
-}
-
-impl Entry for NodePool {
-    type Key = String;
-
-    fn key(&self) -> &String {
-        &self.name
-    }
-}
-
-impl Entry for NodeClaim {
-    type Key = String;
-
-    fn key(&self) -> &String {
-        &self.name
-    }
-}
-
-impl Entry for AutoscaledGroups {
-    type Key = ObjectKey;
-
-    fn key(&self) -> &ObjectKey {
-        &self.key
     }
 }
 

@@ -112,7 +112,7 @@ impl OtherAutoscaler {
             (Some("craned"), _) => AutoscalerRole::EhpaController,
             _ => return None,
         };
-        let key = key_of(pod);
+        let key = ObjectKey::from(pod);
         let sign = format!("the Pod {key}");
         Some((key, Self { role, sign }))
     }
@@ -127,12 +127,12 @@ impl OtherAutoscaler {
     ) -> Vec<(ObjectKey, Self)> {
         let own_creation = leases
             .iter()
-            .filter(|lease| own.contains(&key_of(&lease.metadata)))
+            .filter(|lease| own.contains(&ObjectKey::from(&lease.metadata)))
             .filter_map(|lease| lease.metadata.creation_timestamp.as_ref())
             .map(|time| time.0)
             .min();
         let other = |lease: &Lease| {
-            let key = key_of(&lease.metadata);
+            let key = ObjectKey::from(&lease.metadata);
             let role = role_of_lease(&key.name)?;
             let holder = holder(lease, now).filter(|_| !own.contains(&key))?;
             let annotations = lease.metadata.annotations.as_ref();
@@ -192,10 +192,6 @@ fn is_recent(time: Timestamp, now: Timestamp) -> bool {
 /// Zero for a time that is not over yet.
 fn age(time: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(time)).unwrap_or_default()
-}
-
-fn key_of(object: &ObjectMeta) -> ObjectKey {
-    ObjectKey::of(object.namespace.clone(), object.name.clone())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Owner reference of an object with `controller: true`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use model::Workload;
 
 /// The controller of an object, in the same namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +35,16 @@ impl Owner {
             name,
             uid,
         })
+    }
+
+    /// The controller of an object of this namespace.
+    pub fn workload<'a>(&'a self, namespace: &'a str) -> Workload<'a> {
+        Workload {
+            api_version: &self.api_version,
+            kind: &self.kind,
+            namespace,
+            name: &self.name,
+        }
     }
 }
 

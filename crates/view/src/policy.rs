@@ -6,7 +6,7 @@ use api::sizing_policy::{
 use jiff::Timestamp;
 use kube::core::ObjectMeta;
 
-use crate::table::{Entry, ObjectKey};
+use crate::table::ObjectKey;
 
 /// A sizing policy of one namespace or of the cluster.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,14 +79,6 @@ impl Policy {
             spec,
             status,
         }
-    }
-}
-
-impl Entry for Policy {
-    type Key = ObjectKey;
-
-    fn key(&self) -> &ObjectKey {
-        &self.key
     }
 }
 

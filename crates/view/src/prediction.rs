@@ -7,7 +7,6 @@ use model::{Labels, WorkloadRef};
 
 use crate::owner::Owner;
 use crate::table::{Entry, ObjectKey};
-use crate::vpa::key;
 
 /// Key and value of the label on every object that an EHPA owns.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "effective-hpa-controller");
@@ -50,7 +49,7 @@ impl Prediction {
             spec,
             status,
         } = object;
-        let key = key(&metadata);
+        let key = ObjectKey::from(&metadata);
         let (window_seconds, target) = (spec.effective_window_seconds(), spec.target_ref);
         let namespace = if target.namespace.is_empty() {
             key.namespace.clone()

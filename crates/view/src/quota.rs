@@ -5,7 +5,7 @@ use model::ResourceList;
 
 use crate::limit_range::quantities;
 use crate::pod_placement::PodPlacement;
-use crate::table::{Entry, ObjectKey};
+use crate::table::ObjectKey;
 
 /// A `ResourceQuota`.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,14 +88,6 @@ fn named(scope: &str, operator: &str, values: Vec<String>) -> Option<QuotaScope>
         ("PriorityClass", "In" | "Exists") => Some(QuotaScope::PriorityIn(values)),
         ("PriorityClass", "NotIn" | "DoesNotExist") => Some(QuotaScope::PriorityNotIn(values)),
         _ => Some(QuotaScope::Other),
-    }
-}
-
-impl Entry for Quota {
-    type Key = ObjectKey;
-
-    fn key(&self) -> &ObjectKey {
-        &self.key
     }
 }
 

@@ -5,7 +5,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use model::Workload;
 
 use crate::owner::Owner;
-use crate::table::Entry;
 
 /// Key of the scale subresource of one object, whatever the version of its kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,14 +97,6 @@ impl Scale {
             } => Some(reason),
             _ => None,
         }
-    }
-}
-
-impl Entry for ReadScale {
-    type Key = ScaleKey;
-
-    fn key(&self) -> &ScaleKey {
-        &self.key
     }
 }
 

@@ -4,7 +4,7 @@
 use kube::Resource;
 
 use crate::table::{Entry, ObjectKey};
-use crate::vpa::{key, strip};
+use crate::vpa::strip;
 
 /// A full object of one kind.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,7 +24,7 @@ impl<K: Resource<DynamicType = ()>> Stripped<K> {
         *object.meta_mut() = strip(metadata);
         object.meta_mut().deletion_timestamp = deletion_timestamp;
         Self {
-            key: key(object.meta()),
+            key: ObjectKey::from(object.meta()),
             object,
         }
     }

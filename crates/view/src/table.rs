@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use hashbrown::hash_table::Entry as Slot;
 use hashbrown::{Equivalent, HashMap, HashTable};
+use kube::core::ObjectMeta;
 use model::{Workload, WorkloadRef};
 
 /// Namespace and name. Cluster-wide objects have an empty namespace.
@@ -33,6 +34,12 @@ impl ObjectKey {
     /// Builds a key from the two fields of an object's metadata.
     pub(crate) fn of(namespace: Option<String>, name: Option<String>) -> Self {
         Self::new(namespace.unwrap_or_default(), name.unwrap_or_default())
+    }
+}
+
+impl From<&ObjectMeta> for ObjectKey {
+    fn from(metadata: &ObjectMeta) -> Self {
+        Self::of(metadata.namespace.clone(), metadata.name.clone())
     }
 }
 
@@ -88,6 +95,40 @@ pub trait Entry: PartialEq {
     {
         None
     }
+}
+
+/// Implements [`Entry`] for types without a secondary index, by the field that is the key.
+macro_rules! keyed {
+    ($($entry:ty: $key:ty = $field:ident,)*) => {$(
+        impl Entry for $entry {
+            type Key = $key;
+
+            fn key(&self) -> &$key {
+                &self.$field
+            }
+        }
+    )*};
+}
+
+keyed! {
+    crate::BoundPod: ObjectKey = key,
+    crate::Checkpoint: ObjectKey = key,
+    crate::DaemonSetShare: ObjectKey = key,
+    crate::DisruptionBudget: ObjectKey = key,
+    crate::LabelledPod: ObjectKey = key,
+    crate::LimitRange: ObjectKey = key,
+    crate::Eviction: ObjectKey = key,
+    crate::Node: String = name,
+    crate::NodePool: String = name,
+    crate::NodeClaim: String = name,
+    crate::AutoscaledGroups: ObjectKey = key,
+    crate::Policy: ObjectKey = key,
+    crate::Quota: ObjectKey = key,
+    crate::ReadScale: crate::ScaleKey = key,
+    crate::StopSwitch: ObjectKey = key,
+    crate::Namespace: String = name,
+    crate::WebhookLease: ObjectKey = key,
+    crate::Controller: ObjectKey = key,
 }
 
 /// One difference between the table before and after. At least one side is present.

@@ -25,7 +25,6 @@ use crate::limit_range::LimitRange;
 use crate::memory_pressure_eviction::Eviction;
 use crate::node::Node;
 use crate::node_pool::{AutoscaledGroups, NodeClaim, NodePool};
-use crate::owner::Owner;
 use crate::pod::Pod;
 use crate::policy::Policy;
 use crate::prediction::Prediction;
@@ -33,7 +32,7 @@ use crate::quota::Quota;
 use crate::scale::{PodSet, ReadScale, Scale, ScaleKey};
 use crate::stop_switch::StopSwitch;
 use crate::stripped::Stripped;
-use crate::table::{Entry, ObjectKey, Table};
+use crate::table::{ObjectKey, Table};
 use crate::vpa::Vpa;
 use crate::webhook_lease::WebhookLease;
 use crate::workload_controller::{Controller, WellKnown};
@@ -131,14 +130,6 @@ impl Namespace {
                 .filter(|(key, _)| key.starts_with("plimsoll.dev/"))
                 .collect(),
         }
-    }
-}
-
-impl Entry for Namespace {
-    type Key = String;
-
-    fn key(&self) -> &String {
-        &self.name
     }
 }
 
@@ -317,22 +308,9 @@ impl View {
 fn by_scale<'a>(pods: impl Iterator<Item = &'a Arc<Pod>>) -> HashMap<ScaleKey, PodSet> {
     let mut sets: HashMap<ScaleKey, PodSet> = HashMap::new();
     for pod in pods.filter(|pod| pod.is_live()) {
-        let Some(Owner {
-            api_version,
-            kind,
-            name,
-            uid: _,
-        }) = &pod.owner
-        else {
-            continue;
-        };
-        if WellKnown::of(api_version, kind).is_none()
-            && let Ok(key) = ScaleKey::of(Workload {
-                api_version,
-                kind,
-                namespace: &pod.key.namespace,
-                name,
-            })
+        let Some(owner) = &pod.owner else { continue };
+        if WellKnown::of(&owner.api_version, &owner.kind).is_none()
+            && let Ok(key) = ScaleKey::of(owner.workload(&pod.key.namespace))
         {
             sets.entry(key).or_default().add(&pod.uid);
         }

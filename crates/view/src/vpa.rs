@@ -23,7 +23,7 @@ impl Vpa {
     pub fn from_k8s(mut object: VerticalPodAutoscaler) -> Self {
         object.metadata = strip(object.metadata);
         Self {
-            key: key(&object.metadata),
+            key: ObjectKey::from(&object.metadata),
             object,
         }
     }
@@ -64,10 +64,6 @@ impl Vpa {
     pub fn uid(&self) -> &str {
         self.object.metadata.uid.as_deref().unwrap_or_default()
     }
-}
-
-pub(crate) fn key(metadata: &ObjectMeta) -> ObjectKey {
-    ObjectKey::of(metadata.namespace.clone(), metadata.name.clone())
 }
 
 pub(crate) fn strip(metadata: ObjectMeta) -> ObjectMeta {

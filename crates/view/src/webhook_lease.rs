@@ -5,7 +5,7 @@
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 
-use crate::table::{Entry, ObjectKey};
+use crate::table::ObjectKey;
 
 /// The Lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,13 +30,5 @@ impl WebhookLease {
                 .and_then(|spec| spec.renew_time)
                 .map(|time| time.0),
         }
-    }
-}
-
-impl Entry for WebhookLease {
-    type Key = ObjectKey;
-
-    fn key(&self) -> &ObjectKey {
-        &self.key
     }
 }

@@ -15,7 +15,7 @@ use model::{Labels, ParseSelectorError, Selector};
 
 use crate::owner::Owner;
 use crate::pod_template::PodTemplate;
-use crate::table::{Entry, ObjectKey};
+use crate::table::ObjectKey;
 
 /// A workload controller.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,14 +83,6 @@ impl Controller {
             min_ready: Duration::from_secs(seconds),
             ..self
         }
-    }
-}
-
-impl Entry for Controller {
-    type Key = ObjectKey;
-
-    fn key(&self) -> &ObjectKey {
-        &self.key
     }
 }
 

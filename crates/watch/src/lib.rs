@@ -13,6 +13,7 @@
 //! | workload controllers | 512 KiB | 8 MiB, usual is 8 KiB |
 //! | `TimeSeriesPrediction` | 4 MiB | 128 MiB, usual is 32 KiB |
 //! | pods | 512 KiB | 16 MiB, usual is 32 KiB |
+//! | `VerticalPodAutoscaler` | 2 MiB | 16 MiB, usual is 32 KiB |
 //! | all others | 512 KiB | 4 MiB, usual is 32 KiB |
 //!
 //! An object that grows above a limit is treated as deleted. One that is too large by itself is

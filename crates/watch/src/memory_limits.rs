@@ -28,6 +28,13 @@ impl Limits {
         object: 512 << 10,
         namespace: 4 << 20,
     };
+    /// Limits of `VerticalPodAutoscaler` objects. One with policies and recommendations of 200
+    /// containers weighs about 700 kB.
+    pub(crate) const VPAS: Self = Self {
+        usual: 32 << 10,
+        object: 2 << 20,
+        namespace: 16 << 20,
+    };
     /// Limits of signs of other autoscalers.
     pub(crate) const SIGNS: Self = Self {
         usual: 16 << 10,

@@ -215,23 +215,19 @@ async fn within_limit<T>(
 /// program, have another `ReplicaSet`.
 fn replicas(pods: &[Pod], pod: Option<&ObjectKey>) -> Vec<ObjectKey> {
     let pods = pods.iter().map(|pod| &pod.metadata);
-    let own = pods.clone().find(|other| Some(&key_of(other)) == pod);
+    let is_pod = |other: &ObjectMeta| Some(&ObjectKey::from(other)) == pod;
+    let own = pods.clone().find(|other| is_pod(other));
     let controller = own.and_then(controller_uid);
     let is_replica = |other: &&ObjectMeta| {
-        Some(&key_of(other)) == pod || (controller.is_some() && controller_uid(other) == controller)
+        is_pod(other) || (controller.is_some() && controller_uid(other) == controller)
     };
-    pods.filter(is_replica).map(key_of).collect()
+    pods.filter(is_replica).map(ObjectKey::from).collect()
 }
 
 fn controller_uid(pod: &ObjectMeta) -> Option<&str> {
     let mut owners = pod.owner_references.iter().flatten();
     let controller = owners.find(|owner| owner.controller == Some(true))?;
     Some(&controller.uid)
-}
-
-fn key_of(object: &ObjectMeta) -> ObjectKey {
-    let name = |part: &Option<String>| part.clone().unwrap_or_default();
-    ObjectKey::new(name(&object.namespace), name(&object.name))
 }
 
 #[cfg(test)]

@@ -177,6 +177,7 @@ impl Watches {
     pub fn vpas(self) -> Self {
         let writer = self.writer(Resource::Vpas, |view| &mut view.vpas);
         let source = self.source::<VerticalPodAutoscaler>(excluded_fields::VPAS);
+        let source = source.with_limits(Limits::VPAS);
         self.within_scope(source, writer, Vpa::from_k8s)
     }
 

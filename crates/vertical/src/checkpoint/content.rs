@@ -1,14 +1,14 @@
 //! Content of a checkpoint object, as a new object and as a patch.
 
+use std::collections::BTreeMap;
+
 use api::checkpoint::{
-    VerticalPodAutoscalerCheckpoint, VerticalPodAutoscalerCheckpointSpec,
+    SIZING_HISTORY, VerticalPodAutoscalerCheckpoint, VerticalPodAutoscalerCheckpointSpec,
     VerticalPodAutoscalerCheckpointStatus, status_patch,
 };
 use api::patch::put_status;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch, PatchOperation, TestOperation};
-
-use super::method_history::SizingHistory;
 
 /// Content of a checkpoint object.
 #[derive(Clone, Debug, Default)]
@@ -17,8 +17,8 @@ pub struct CheckpointContent {
     pub spec: VerticalPodAutoscalerCheckpointSpec,
     /// The histograms.
     pub status: VerticalPodAutoscalerCheckpointStatus,
-    /// History of the sizing method.
-    pub history: SizingHistory,
+    /// History of the sizing method, as text.
+    pub history: Option<String>,
     /// Operations that bring that history into the existing object.
     pub operations: Vec<PatchOperation>,
 }
@@ -28,7 +28,9 @@ impl CheckpointContent {
     pub fn object(&self, name: &str) -> VerticalPodAutoscalerCheckpoint {
         let mut object = VerticalPodAutoscalerCheckpoint::new(name, self.spec.clone());
         object.status = Some(self.status.clone());
-        object.metadata.annotations = self.history.annotations();
+        let annotation =
+            |text: &String| BTreeMap::from([(SIZING_HISTORY.to_owned(), text.clone())]);
+        object.metadata.annotations = self.history.as_ref().map(annotation);
         object
     }
 

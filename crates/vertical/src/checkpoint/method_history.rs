@@ -4,8 +4,6 @@
 //! The annotation is written together with the status, in one request. Upstream's recommender reads
 //! the spec and the status, and replaces the status alone, so that the annotation stays as it was.
 
-use std::collections::BTreeMap;
-
 use api::checkpoint::SIZING_HISTORY;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, PatchOperation, TestOperation};
@@ -42,70 +40,43 @@ pub fn decode(text: &str) -> Result<StoredMethodHistory, StoredHistoryError> {
     serde_json::from_str(text).map_err(|error| StoredHistoryError::Json(error.to_string()))
 }
 
-/// Content of the annotation.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum SizingHistory {
-    /// No history, or it is not known yet. The annotation stays: an invalid setting, an older version of
-    /// the recommender or an object that is made again must not delete what cannot be measured again.
-    #[default]
-    Unknown,
-    /// The history.
-    Known(String),
+/// The text of the annotation for a history. `Err` with the length if that is above the maximum.
+pub fn encode(history: &StoredMethodHistory) -> Result<String, usize> {
+    let text = serde_json::to_string(history).unwrap_or_default();
+    if text.len() > MAX_BYTES {
+        return Err(text.len());
+    }
+    Ok(text)
 }
 
-impl SizingHistory {
-    /// The content for a history. `Err` with the length if that is above the maximum.
-    pub fn encode(history: &StoredMethodHistory) -> Result<Self, usize> {
-        let text = serde_json::to_string(history).unwrap_or_default();
-        if text.len() > MAX_BYTES {
-            return Err(text.len());
-        }
-        Ok(Self::Known(text))
-    }
+/// Whether the object has this text. Without one its annotation stays: an invalid setting, an older
+/// version of the recommender or an object that is made again must not delete what cannot be
+/// measured again.
+pub fn is_stored(history: Option<&str>, object: &Checkpoint) -> bool {
+    history.is_none_or(|text| object.sizing_history.as_deref() == Some(text))
+}
 
-    /// Whether the object has this content.
-    pub fn is_in(&self, object: &Checkpoint) -> bool {
-        match self {
-            Self::Unknown => true,
-            Self::Known(text) => object.sizing_history.as_deref() == Some(text),
-        }
+/// The operations that bring the text into an object. Annotations of others stay: if the object had
+/// none, the operations fail when it has changed since.
+pub fn operations(history: Option<&str>, object: &Checkpoint) -> Vec<PatchOperation> {
+    let path = |parts: &[&str]| PointerBuf::from_tokens(["metadata"].iter().chain(parts).copied());
+    let Some(text) = history.filter(|_| !is_stored(history, object)) else {
+        return Vec::new();
+    };
+    if object.is_annotated {
+        let (path, value) = (path(&["annotations", SIZING_HISTORY]), text.into());
+        return vec![PatchOperation::Add(AddOperation { path, value })];
     }
-
-    /// The annotations of a new object.
-    pub fn annotations(&self) -> Option<BTreeMap<String, String>> {
-        match self {
-            Self::Unknown => None,
-            Self::Known(text) => Some([(SIZING_HISTORY.to_owned(), text.clone())].into()),
-        }
-    }
-
-    /// The operations that bring the content into an object. Annotations of others stay: if the
-    /// object had none, the operations fail when it has changed since.
-    pub fn operations(&self, object: &Checkpoint) -> Vec<PatchOperation> {
-        let path =
-            |parts: &[&str]| PointerBuf::from_tokens(["metadata"].iter().chain(parts).copied());
-        let own = || path(&["annotations", SIZING_HISTORY]);
-        if self.is_in(object) {
-            return Vec::new();
-        }
-        match self {
-            Self::Unknown => Vec::new(),
-            Self::Known(text) if object.is_annotated => {
-                let value = text.as_str().into();
-                vec![PatchOperation::Add(AddOperation { path: own(), value })]
-            }
-            Self::Known(text) => vec![
-                PatchOperation::Test(TestOperation {
-                    path: path(&["resourceVersion"]),
-                    value: object.resource_version.as_str().into(),
-                }),
-                PatchOperation::Add(AddOperation {
-                    path: path(&["annotations"]),
-                    value: json!({SIZING_HISTORY: text}),
-                }),
-            ],
-        }
-    }
+    vec![
+        PatchOperation::Test(TestOperation {
+            path: path(&["resourceVersion"]),
+            value: object.resource_version.as_str().into(),
+        }),
+        PatchOperation::Add(AddOperation {
+            path: path(&["annotations"]),
+            value: json!({SIZING_HISTORY: text}),
+        }),
+    ]
 }
 
 #[cfg(test)]
@@ -116,22 +87,18 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    fn known(text: &str) -> SizingHistory {
-        SizingHistory::Known(text.to_owned())
-    }
-
     /// Writes the content into an object with these annotations.
-    fn check(annotations: &Value, content: &SizingHistory, expected: &Value) {
+    fn check(annotations: &Value, content: Option<&str>, expected: &Value) {
         let mut object = fixture::checkpoint("a", "b", None);
         object.is_annotated = annotations.is_object();
         object.sizing_history = annotations[SIZING_HISTORY].as_str().map(Into::into);
         let mut json = json!({"metadata": {"resourceVersion": "1", "annotations": annotations}});
-        let patch = Patch(content.operations(&object));
+        let patch = Patch(operations(content, &object));
         json_patch::patch(&mut json, &patch).expect("a patch");
         assert_eq!(json["metadata"]["annotations"], *expected, "{content:?}");
         let is_changed = !patch.0.is_empty();
         assert_eq!(
-            content.is_in(&object),
+            is_stored(content, &object),
             !is_changed,
             "{annotations} {content:?}"
         );
@@ -143,18 +110,18 @@ mod tests {
         let own = json!({SIZING_HISTORY: "x"});
         let both = json!({"team": "shop", SIZING_HISTORY: "x"});
         for (annotations, content, expected) in [
-            (&none, SizingHistory::Unknown, &none),
-            (&none, known("x"), &own),
-            (&other, known("x"), &both),
-            (&both, known("x"), &both),
+            (&none, None, &none),
+            (&none, Some("x"), &own),
+            (&other, Some("x"), &both),
+            (&both, Some("x"), &both),
             (
                 &both,
-                known("y"),
+                Some("y"),
                 &json!({"team": "shop", SIZING_HISTORY: "y"}),
             ),
-            (&both, SizingHistory::Unknown, &both),
+            (&both, None, &both),
         ] {
-            check(annotations, &content, expected);
+            check(annotations, content, expected);
         }
     }
 
@@ -162,7 +129,7 @@ mod tests {
     fn annotations_that_were_added_since_are_not_overwritten() {
         let object = fixture::checkpoint("a", "b", None);
         let mut json = json!({"metadata": {"resourceVersion": "2", "annotations": {"a": "b"}}});
-        let patch = Patch(known("x").operations(&object));
+        let patch = Patch(operations(Some("x"), &object));
         assert!(json_patch::patch(&mut json, &patch).is_err());
     }
 

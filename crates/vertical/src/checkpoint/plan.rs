@@ -10,7 +10,7 @@ use api::checkpoint::VerticalPodAutoscalerCheckpointStatus;
 use jiff::{SignedDuration, Timestamp};
 use view::{Checkpoint, ObjectKey, Table};
 
-use super::method_history::SizingHistory;
+use super::method_history::is_stored;
 use super::name::is_of;
 use crate::MAX_CONTAINERS;
 
@@ -47,7 +47,7 @@ pub fn checkpoint_action(
     vpa: &str,
     container: &str,
     content: &VerticalPodAutoscalerCheckpointStatus,
-    history: &SizingHistory,
+    history: Option<&str>,
     object: Option<&Checkpoint>,
     has_room: bool,
     now: Timestamp,
@@ -64,7 +64,7 @@ pub fn checkpoint_action(
     }
     match &object.status {
         None => CheckpointAction::Fill,
-        Some(status) if holds(status, content) && history.is_in(object) => {
+        Some(status) if holds(status, content) && is_stored(history, object) => {
             CheckpointAction::Unchanged
         }
         Some(status) if is_newer(status, content, now) => CheckpointAction::Newer,
@@ -78,21 +78,13 @@ fn holds(
     status: &VerticalPodAutoscalerCheckpointStatus,
     content: &VerticalPodAutoscalerCheckpointStatus,
 ) -> bool {
-    let VerticalPodAutoscalerCheckpointStatus {
-        last_update_time: _,
-        version,
-        cpu_histogram,
-        memory_histogram,
-        first_sample_start,
-        last_sample_start,
-        total_samples_count,
-    } = status;
-    *version == content.version
-        && *cpu_histogram == content.cpu_histogram
-        && *memory_histogram == content.memory_histogram
-        && *first_sample_start == content.first_sample_start
-        && *last_sample_start == content.last_sample_start
-        && *total_samples_count == content.total_samples_count
+    let last_update_time = content.last_update_time.clone();
+    let status = status.clone();
+    *content
+        == VerticalPodAutoscalerCheckpointStatus {
+            last_update_time,
+            ..status
+        }
 }
 
 fn last_sample(status: &VerticalPodAutoscalerCheckpointStatus) -> Option<Timestamp> {
@@ -219,10 +211,8 @@ mod tests {
     #[track_caller]
     fn check(object: Option<&Checkpoint>, expected: CheckpointAction) {
         let content = status(NOW, Some(500), 1.0);
-        let action = |has_room| {
-            let history = &SizingHistory::Unknown;
-            checkpoint_action("a", "b-c", &content, history, object, has_room, at(NOW))
-        };
+        let action =
+            |has_room| checkpoint_action("a", "b-c", &content, None, object, has_room, at(NOW));
         let without_room = match expected {
             CheckpointAction::Create => CheckpointAction::TooMany,
             other => other,
@@ -258,18 +248,12 @@ mod tests {
             ..object(Some(status(1, Some(500), 1.0)))
         };
         for (history, expected) in [
-            (
-                SizingHistory::Known("x".to_owned()),
-                CheckpointAction::Unchanged,
-            ),
-            (SizingHistory::Unknown, CheckpointAction::Unchanged),
-            (
-                SizingHistory::Known("y".to_owned()),
-                CheckpointAction::Replace,
-            ),
+            (Some("x"), CheckpointAction::Unchanged),
+            (None, CheckpointAction::Unchanged),
+            (Some("y"), CheckpointAction::Replace),
         ] {
             let object = Some(&stored);
-            let action = checkpoint_action("a", "b-c", &content, &history, object, true, at(NOW));
+            let action = checkpoint_action("a", "b-c", &content, history, object, true, at(NOW));
             assert_eq!(action, expected, "{history:?}");
         }
     }
@@ -291,8 +275,7 @@ mod tests {
             let now = at(10 * DAY);
             let content = counted(ours, 10 * DAY);
             let object = object(Some(counted(stored, 10 * DAY - age)));
-            let history = &SizingHistory::Unknown;
-            let action = checkpoint_action("a", "b-c", &content, history, Some(&object), true, now);
+            let action = checkpoint_action("a", "b-c", &content, None, Some(&object), true, now);
             assert_eq!(action, expected, "{ours} {stored} {age}");
         };
         check(1, 10_000, DAY, CheckpointAction::Richer);

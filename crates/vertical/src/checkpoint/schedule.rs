@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use view::ObjectKey;
+use view::{ObjectKey, interleave_namespaces};
 
 use super::plan::StoredCheckpoints;
 use crate::refresh::RefreshSchedule;
@@ -75,13 +75,7 @@ impl CheckpointSchedule {
                 key.clone(),
             )
         });
-        let mut turns: BTreeMap<String, usize> = BTreeMap::new();
-        due.sort_by_cached_key(|key| {
-            let turn = turns.entry(key.namespace.clone()).or_default();
-            *turn += 1;
-            *turn
-        });
-        due
+        interleave_namespaces(due, |key| key)
     }
 
     /// Records the maintenance of an object. Unless all of it is stored, it stays due.

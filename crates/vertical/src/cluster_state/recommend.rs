@@ -59,49 +59,29 @@ impl ClusterState {
 
     /// The merged history of every container, including checkpoints.
     pub fn histories(&self, id: &ObjectKey) -> Option<BTreeMap<String, ContainerHistory>> {
-        let (namespace, vpa) = self.vpa(id)?;
-        let histories = merged(&self.shapes, namespace, vpa);
-        Some(
-            histories
-                .into_iter()
-                .map(|(name, history)| (name.to_owned(), history.into_owned()))
-                .collect(),
-        )
+        self.merged_as(id, ContainerHistory::clone)
     }
 
-    /// The checkpoints of all containers. Peaks of open windows are left out, since they would
-    /// count twice when the window continues after a restart.
+    /// The checkpoints of all containers, with the peaks of open memory windows: a restart of all
+    /// replicas must not lose them. A container opens another window after it, so that a day with
+    /// a restart has two peaks.
     pub fn checkpoints(
         &self,
         id: &ObjectKey,
         now: Timestamp,
     ) -> Option<BTreeMap<String, Checkpoint>> {
+        self.merged_as(id, |history| history.save(now))
+    }
+
+    fn merged_as<T>(
+        &self,
+        id: &ObjectKey,
+        convert: impl Fn(&ContainerHistory) -> T,
+    ) -> Option<BTreeMap<String, T>> {
         let (namespace, vpa) = self.vpa(id)?;
-        let mut histories = merged(&self.shapes, namespace, vpa);
-        let groups = vpa
-            .groups
-            .iter()
-            .filter_map(|group| namespace.groups.get(*group));
-        for pod in groups
-            .flat_map(|group| &group.pods)
-            .filter_map(|pod| namespace.pods.get(*pod))
-        {
-            for (name, container) in pod.containers() {
-                if let (Some(history), Some((peak, window_end))) =
-                    (histories.get_mut(name), container.open_peak(now.into()))
-                {
-                    history
-                        .to_mut()
-                        .subtract_memory_peak(&self.shapes, peak, window_end);
-                }
-            }
-        }
-        Some(
-            histories
-                .into_iter()
-                .map(|(name, history)| (name.to_owned(), history.save(now)))
-                .collect(),
-        )
+        let histories = merged(&self.shapes, namespace, vpa).into_iter();
+        let converted = histories.map(|(name, history)| (name.to_owned(), convert(&history)));
+        Some(converted.collect())
     }
 
     /// All steps of the recommendation for one container; `None` if it is unknown or not sized, or

@@ -11,7 +11,7 @@ use view::{Checkpoint, ObjectKey, Table};
 use super::{RecommenderState, Target, Tracked};
 use crate::backfill::BackfillProgress;
 use crate::checkpoint::conversion;
-use crate::checkpoint::method_history::{SizingHistory, StoredHistoryError, decode};
+use crate::checkpoint::method_history::{StoredHistoryError, decode, encode};
 
 /// Result of loading new checkpoints.
 #[derive(Debug, Default, PartialEq)]
@@ -145,19 +145,17 @@ impl RecommenderState {
         checkpoints
     }
 
-    /// The history of a container for its object's sizing method, as it is to be stored. One that is too
-    /// large is not.
-    pub fn sizing_history(&self, key: &ObjectKey, container: &str) -> SizingHistory {
+    /// The text of a container's history for its object's sizing method. `None` without such history,
+    /// while earlier history is missing, or if it is too large to be stored.
+    pub fn sizing_history(&self, key: &ObjectKey, container: &str) -> Option<String> {
         if self.cluster.awaits_method_history(key) {
-            return SizingHistory::Unknown;
+            return None;
         }
-        let Some(history) = self.cluster.method_history(key, container) else {
-            return SizingHistory::Unknown;
-        };
-        SizingHistory::encode(&history).unwrap_or_else(|bytes| {
+        let text = encode(&self.cluster.method_history(key, container)?);
+        let too_large = |bytes: &usize| {
             tracing::warn!(vpa = %key, container, bytes, "the history of the sizing method is too large to be stored");
-            SizingHistory::Unknown
-        })
+        };
+        text.inspect_err(too_large).ok()
     }
 
     /// Whether a container of an object was abandoned. Always false while the clock is not trusted.

@@ -11,12 +11,11 @@ use view::{ObjectKey, Pod, Vpa};
 
 use super::{RecommenderState, Target, Tracked};
 use crate::applied::apply_report;
-use crate::hpa_conflict::{
-    HpaConflictChange, apply_hpa_conflict, hpa_conflict_change, left_out_because,
-};
+use crate::condition_change::ConditionChange;
+use crate::hpa_conflict::{apply_hpa_conflict, hpa_conflict_change, left_out_because};
 use crate::refresh::{StatusChange, status_change};
-use crate::schedulable::{CapChange, cap_change};
-use crate::status::{self, HistoryChange, StatusInput};
+use crate::schedulable::cap_change;
+use crate::status::{self, StatusInput};
 
 /// Consecutive rounds without an answer after which recommendations are stale, as in upstream's
 /// health check.
@@ -78,17 +77,17 @@ impl Decision {
     }
 
     /// The change of the object's history.
-    pub fn history_change(&self) -> Option<HistoryChange<'_>> {
+    pub fn history_change(&self) -> Option<ConditionChange<'_>> {
         status::history_change(self.vpa.object.status.as_ref(), &self.status)
     }
 
     /// The change of the object's caps.
-    pub fn cap_change(&self) -> Option<CapChange<'_>> {
+    pub fn cap_change(&self) -> Option<ConditionChange<'_>> {
         cap_change(self.vpa.object.status.as_ref(), &self.status)
     }
 
     /// The change of the object's conflict with a `HorizontalPodAutoscaler`.
-    pub fn hpa_conflict_change(&self) -> Option<HpaConflictChange<'_>> {
+    pub fn hpa_conflict_change(&self) -> Option<ConditionChange<'_>> {
         hpa_conflict_change(self.vpa.object.status.as_ref(), &self.status)
     }
 }

@@ -14,6 +14,8 @@ use jiff::Timestamp;
 use model::{Cap, Cpu, Memory, Quantity, Recommendation, ResourceName};
 use sizing::{Fit, Maximum};
 
+use crate::condition_change::{ConditionChange, condition_change};
+
 /// Condition of a VPA: caps lower the recommendation; see
 /// docs/sizing.md#recommendations-that-can-be-scheduled.
 ///
@@ -32,27 +34,12 @@ const AND: &str = "And";
 /// Maximum number of caps in a message.
 const MAX_CAPS_IN_MESSAGE: usize = 6;
 
-/// Change of the caps of an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CapChange<'a> {
-    /// The recommendation is capped, or capped by another source than before.
-    Capped(&'a str),
-    /// The recommendation is no longer capped.
-    Uncapped,
-}
-
-/// The change of the caps from one status to the next.
+/// The change of the caps from one status to the next: their sources count.
 pub fn cap_change<'a>(
     old: Option<&VerticalPodAutoscalerStatus>,
     new: &'a VerticalPodAutoscalerStatus,
-) -> Option<CapChange<'a>> {
-    match (old.and_then(capped), capped(new)) {
-        (Some(_), None) => Some(CapChange::Uncapped),
-        (before, Some(now)) if before.is_none_or(|before| before.reason != now.reason) => {
-            Some(CapChange::Capped(&now.message))
-        }
-        _ => None,
-    }
+) -> Option<ConditionChange<'a>> {
+    condition_change(old, new, capped, |condition| &condition.reason)
 }
 
 /// The sources of the caps in a status, as in the reason of its condition.

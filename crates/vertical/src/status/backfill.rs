@@ -3,6 +3,8 @@
 use api::vpa::{Conditions, FETCHING_HISTORY, VerticalPodAutoscalerStatus};
 use jiff::Timestamp;
 
+use crate::condition_change::ConditionChange;
+
 /// Reason of `FetchingHistory` of a VPA: history is fetched again until it is complete.
 pub(super) const HISTORY_REASON: &str = "WaitingForPrometheus";
 /// Prefix of the message after a failure.
@@ -22,24 +24,16 @@ pub enum HistoryState<'a> {
     },
 }
 
-/// Change of an object's history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HistoryChange<'a> {
-    /// The history cannot be fetched, with the error.
-    Missing(&'a str),
-    /// The missing history has arrived.
-    Fetched,
-}
-
-/// The change of an object's history from one status to the next.
+/// The change of the problem with an object's history from one status to the next. It ends when the
+/// history has arrived.
 pub fn history_change<'a>(
     old: Option<&VerticalPodAutoscalerStatus>,
     new: &'a VerticalPodAutoscalerStatus,
-) -> Option<HistoryChange<'a>> {
+) -> Option<ConditionChange<'a>> {
     let before = old.and_then(awaited_history);
     match (before.is_some_and(is_problem), awaited_history(new)) {
-        (false, Some(message)) if is_problem(message) => Some(HistoryChange::Missing(message)),
-        (true, None) => Some(HistoryChange::Fetched),
+        (false, Some(message)) if is_problem(message) => Some(ConditionChange::Began(message)),
+        (true, None) => Some(ConditionChange::Ended),
         _ => None,
     }
 }

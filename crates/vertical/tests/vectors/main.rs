@@ -3,5 +3,6 @@
 //!
 //! `testing::vectors` reads the recordings.
 
+mod open_windows;
 mod recommend;
 mod zero_windows;

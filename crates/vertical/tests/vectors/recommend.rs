@@ -12,6 +12,7 @@ use vertical::resource_policy::{container_policies, integer_cpu};
 use vertical::{Accepted, ClusterState, Phase, PodSpec, VpaSpec};
 use view::ObjectKey;
 
+use crate::open_windows::OpenWindows;
 use crate::zero_windows::ZeroWindows;
 use case::{Case, Container, Counts, Op, Outcome};
 
@@ -36,6 +37,7 @@ struct Run {
     id: ObjectKey,
     exact: bool,
     zero_windows: ZeroWindows,
+    open_windows: OpenWindows,
     /// The latest sample time so far.
     now: Timestamp,
     /// The first time in the case.
@@ -63,6 +65,7 @@ impl Run {
             } => self.apply_pod(pod, Labels::from(labels.clone()), phase, containers),
             Op::DeletePod { pod } => {
                 self.zero_windows.forget_pod(pod);
+                self.open_windows.set_pod(pod, &[]);
                 self.cluster.delete_pod("default", pod);
             }
             Op::Checkpoint {
@@ -107,6 +110,10 @@ impl Run {
     }
 
     fn apply_pod(&mut self, pod: &str, labels: Labels, phase: &str, containers: &[Container]) {
+        let own = containers
+            .iter()
+            .map(|container| Self::container(pod, &container.name));
+        self.open_windows.set_pod(pod, &own.collect::<Vec<_>>());
         let pod = PodSpec {
             namespace: "default".to_owned(),
             name: pod.to_owned(),
@@ -131,9 +138,11 @@ impl Run {
         samples: impl Iterator<Item = Sample>,
         expect: &Counts,
     ) {
-        let interval_ns = self.cluster.memory_rules(container).interval_ns;
+        let (shapes, rules) = (*self.cluster.shapes(), self.cluster.memory_rules(container));
+        let interval_ns = rules.interval_ns;
         let (cluster, zero_windows, now) =
             (&mut self.cluster, &mut self.zero_windows, &mut self.now);
+        let open_windows = &mut self.open_windows;
         let accepted: Vec<Accepted> = samples
             .map(|sample| {
                 let ignored = zero_windows.upstream_ignores(container, &sample, interval_ns);
@@ -144,6 +153,9 @@ impl Run {
                 let accepted = cluster
                     .add_sample(container, &taken, *now)
                     .unwrap_or_default();
+                if let Some(usage) = memory.filter(|_| accepted.memory) {
+                    open_windows.add_memory(container, (&shapes, &rules), usage, sample.at);
+                }
                 Accepted {
                     memory: ignored.unwrap_or(accepted.memory),
                     ..accepted
@@ -171,7 +183,8 @@ impl Run {
         request: Memory,
         expect: &Outcome,
     ) {
-        let interval_ns = self.cluster.memory_rules(container).interval_ns;
+        let (shapes, rules) = (*self.cluster.shapes(), self.cluster.memory_rules(container));
+        let interval_ns = rules.interval_ns;
         if self
             .zero_windows
             .upstream_ignores_kill(container, at, interval_ns)
@@ -184,6 +197,10 @@ impl Run {
             .record_oom(container, at, request, at)
             .unwrap_or(false);
         assert_eq!(accepted, expect.accepted, "OOM kill of {container} at {at}");
+        if accepted {
+            self.open_windows
+                .add_oom(container, (&shapes, &rules), request, at);
+        }
     }
 }
 
@@ -208,6 +225,7 @@ fn check_all(kind: &str) {
             },
             exact: case.exact.unwrap_or(true),
             zero_windows: ZeroWindows::default(),
+            open_windows: OpenWindows::default(),
             now: Timestamp::MIN,
             start: case.ops.iter().filter_map(times).min().unwrap(),
             end: case.ops.iter().filter_map(times).max().unwrap(),

@@ -60,11 +60,12 @@ pub(super) fn is_node(workload: Workload<'_>) -> bool {
 }
 
 fn link<'a>(view: &'a View, workload: Workload<'a>) -> Result<Link<'a>, TargetError> {
+    let above = |owner: Option<&'a Owner>| Some(owner?.workload(workload.namespace));
     if let Some(kind) = WellKnown::of(workload.api_version, workload.kind) {
         let controller = super::controller(view, kind, workload)?;
         return Ok(Link {
             is_eligible: true,
-            owner: above(workload, controller.owner.as_ref()),
+            owner: above(controller.owner.as_ref()),
         });
     }
     if is_node(workload) {
@@ -75,7 +76,7 @@ fn link<'a>(view: &'a View, workload: Workload<'a>) -> Result<Link<'a>, TargetEr
         None => Err(TargetError::Waiting(key)),
         Some(Scale::Found { owner, .. }) => Ok(Link {
             is_eligible: true,
-            owner: above(workload, owner.as_ref()),
+            owner: above(owner.as_ref()),
         }),
         Some(Scale::NotFound { .. }) => Ok(Link {
             is_eligible: false,
@@ -87,19 +88,4 @@ fn link<'a>(view: &'a View, workload: Workload<'a>) -> Result<Link<'a>, TargetEr
             transient: *transient,
         }),
     }
-}
-
-fn above<'a>(workload: Workload<'a>, owner: Option<&'a Owner>) -> Option<Workload<'a>> {
-    let Owner {
-        api_version,
-        kind,
-        name,
-        uid: _,
-    } = owner?;
-    Some(Workload {
-        api_version,
-        kind,
-        namespace: workload.namespace,
-        name,
-    })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use view::ObjectKey;
 
-use super::fixture::{Cluster, at, stored, vpa, web_key};
+use super::fixture::{Cluster, MI, at, stored, usage, vpa, web_key};
 use crate::recommender_state::checkpoints::LoadedCheckpoints;
 
 #[test]
@@ -27,6 +27,32 @@ fn a_restart_goes_on_from_what_was_stored() {
         "nothing is loaded twice"
     );
     assert_eq!(after.samples(65), 60);
+}
+
+#[test]
+fn a_restart_keeps_the_peak_of_the_open_memory_window() {
+    let memory = |cluster: &mut Cluster, second| {
+        let status = cluster.decide_status(second).recommendation;
+        let containers = status.expect("a recommendation").container_recommendations;
+        let target = containers[0].target.get(&model::ResourceName::Memory);
+        target.expect("memory").value()
+    };
+    let mut process = Cluster::web(&["web-1"]);
+    process.add_usage(&usage("web-1", 60, 250, 900 * MI), 60);
+    process.add_usage(&usage("web-1", 7200, 250, 300 * MI), 7200);
+    let by_day = memory(&mut process, 7201);
+    // Restarts of all replicas within the window: each process measures the lower usage of the
+    // night.
+    for second in [7300, 14_500, 21_700] {
+        process.store(second - 40);
+        process = process.restarted(second);
+        process.add_usage(&usage("web-1", second + 20, 250, 300 * MI), second + 20);
+        let by_night = memory(&mut process, second + 21);
+        assert!(
+            by_night >= by_day,
+            "{by_night} after a restart, {by_day} before"
+        );
+    }
 }
 
 #[test]

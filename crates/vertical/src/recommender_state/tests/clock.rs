@@ -9,7 +9,6 @@ use view::ObjectKey;
 
 use super::fixture::{self, Cluster, MI, at, cpu_target, kill, pod, stored};
 use crate::checkpoint::conversion;
-use crate::checkpoint::method_history::SizingHistory;
 use crate::checkpoint::plan::{CheckpointAction, checkpoint_action};
 
 const MINUTE: i64 = 60;
@@ -92,15 +91,7 @@ impl Clocked {
                 let checkpoints = &mut self.cluster.view.checkpoints;
                 let known = checkpoints.get(&object).map(AsRef::as_ref);
                 let wanted = conversion::to_object(content.clone());
-                match checkpoint_action(
-                    &key.name,
-                    &container,
-                    &wanted,
-                    &SizingHistory::Unknown,
-                    known,
-                    true,
-                    now,
-                ) {
+                match checkpoint_action(&key.name, &container, &wanted, None, known, true, now) {
                     CheckpointAction::Create
                     | CheckpointAction::Replace
                     | CheckpointAction::Fill => {

@@ -13,7 +13,6 @@ use view::{
 };
 
 use crate::checkpoint::conversion;
-use crate::checkpoint::method_history::SizingHistory;
 use crate::fixture::{self, deployment};
 pub(super) use crate::fixture::{at, pod};
 use crate::recommender_state::checkpoints::LoadedCheckpoints;
@@ -195,9 +194,10 @@ impl Cluster {
         for (container, checkpoint) in self.state.checkpoints(&web_key(), at(second)) {
             let mut stored = stored("web", &container, checkpoint);
             let before = self.view.checkpoints.get(&stored.key);
-            stored.sizing_history = match self.state.sizing_history(&web_key(), &container) {
-                SizingHistory::Known(text) => Some(text.into()),
-                SizingHistory::Unknown => before.and_then(|before| before.sizing_history.clone()),
+            let history = self.state.sizing_history(&web_key(), &container);
+            stored.sizing_history = match history {
+                Some(text) => Some(text.into()),
+                None => before.and_then(|before| before.sizing_history.clone()),
             };
             self.view.checkpoints.apply(Arc::new(stored));
         }

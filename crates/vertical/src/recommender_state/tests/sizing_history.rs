@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::backfill::{START, lived_through_as};
 use super::fixture::{Cluster, MI, annotated, at, pod, usage, web_key};
 use crate::backfill::PodLabels;
-use crate::checkpoint::method_history::SizingHistory;
 
 const METHODS: [&str; 4] = ["crane", "autopilot-window", "autopilot-ml", RUNS];
 /// The method `plimsoll` with a history that counts in runs.
@@ -122,7 +121,7 @@ fn a_sample_that_is_stored_and_read_again_counts_once() {
         let last = DAY - 60;
         restarted.add_usage(&usage("web-1", last, 99, 90 * MI), DAY + 2);
         let again = restarted.state.sizing_history(&web_key(), "main");
-        assert_eq!(again, SizingHistory::Known(stored), "{method}");
+        assert_eq!(again, Some(stored), "{method}");
     }
 }
 
@@ -225,10 +224,7 @@ fn a_history_goes_with_its_method() {
     lived.use_less(DAY);
     lived.store(DAY);
     assert!(lived.stored_text().is_some());
-    for (annotations, expected) in [
-        (at_once("autopilot-ml"), SizingHistory::Unknown),
-        (json!({}), SizingHistory::Unknown),
-    ] {
+    for (annotations, expected) in [(at_once("autopilot-ml"), None), (json!({}), None)] {
         lived.recommended(&annotations, DAY);
         let history = lived.state.sizing_history(&web_key(), "main");
         assert_eq!(history, expected, "{annotations}");
@@ -287,7 +283,7 @@ fn late_history_of_a_method_is_what_a_recommender_has_that_lived_through_it() {
             lived.kill("web-2", second + 1);
             fresh.kill("web-2", second + 1);
         }
-        assert_eq!(history(&fresh), SizingHistory::Unknown, "not stored yet");
+        assert_eq!(history(&fresh), None, "not stored yet");
         let gaps = fresh.gaps(START + 130);
         assert_eq!(gaps.iter().filter(|gap| gap.methods).count(), 1);
         assert!(gaps.iter().all(|gap| gap.namespace == "shop"));

@@ -3,6 +3,7 @@
 use api::vpa::VerticalPodAutoscalerStatus;
 
 use super::*;
+use crate::condition_change::ConditionChange;
 
 /// The status after `found` was decided with a node of `millicores`, after `published`.
 fn after(
@@ -47,7 +48,7 @@ fn check(
     before: Option<&VerticalPodAutoscalerStatus>,
     status: &VerticalPodAutoscalerStatus,
     target: i64,
-    change: Option<CapChange>,
+    change: Option<ConditionChange>,
 ) {
     assert_eq!((cpu(status), cap_change(before, status)), (target, change));
 }
@@ -58,13 +59,23 @@ fn news_come_when_it_begins_and_when_it_ends() {
     check(None, &free, 1000, None);
     let capped = next(9000, 4000, Some(&free));
     let message = "Capped to schedulable resources: cpu of container main to 4 by Node";
-    check(Some(&free), &capped, 4000, Some(CapChange::Capped(message)));
+    check(
+        Some(&free),
+        &capped,
+        4000,
+        Some(ConditionChange::Began(message)),
+    );
     let counts = [("node", 1), ("quota", 0), ("limit_range", 0)];
     assert_eq!(count_capped([&capped]), counts);
     let still = next(9500, 3000, Some(&capped));
     check(Some(&capped), &still, 3000, None);
     let again_free = next(2000, 4000, Some(&still));
-    check(Some(&still), &again_free, 2000, Some(CapChange::Uncapped));
+    check(
+        Some(&still),
+        &again_free,
+        2000,
+        Some(ConditionChange::Ended),
+    );
     assert_eq!(again_free.conditions, []);
 }
 
@@ -74,7 +85,7 @@ fn another_source_is_news() {
     let mut other = capped.clone();
     other.conditions[0].reason = "ResourceQuota".to_owned();
     let change = cap_change(Some(&other), &capped);
-    assert!(matches!(change, Some(CapChange::Capped(_))));
+    assert!(matches!(change, Some(ConditionChange::Began(_))));
 }
 
 #[test]

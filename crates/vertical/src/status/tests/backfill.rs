@@ -4,8 +4,9 @@ use api::vpa::VerticalPodAutoscalerStatus;
 use serde_json::{Value, json};
 
 use super::{BEFORE, NOW, condition, input, now, object, published, recommend};
+use crate::condition_change::ConditionChange;
 use crate::status::backfill::HISTORY_REASON;
-use crate::status::{HistoryChange, HistoryState, StatusInput, history_change, status};
+use crate::status::{HistoryState, StatusInput, history_change, status};
 
 /// `expected`: the CPU in the status, and the message of the condition.
 fn check_history(old: &Value, history: HistoryState, expected: (&str, Option<&str>)) {
@@ -55,7 +56,7 @@ fn the_condition_goes_when_history_has_come_and_only_if_it_is_ours() {
 }
 
 /// `before` and `after`: what the condition said, if there was one.
-fn check_news(before: Option<&str>, after: Option<&str>, expected: Option<HistoryChange>) {
+fn check_news(before: Option<&str>, after: Option<&str>, expected: Option<ConditionChange>) {
     let status = |message: Option<&str>| {
         let fetching = |message| condition("FetchingHistory", "True", NOW, HISTORY_REASON, message);
         let conditions: Vec<Value> = message.map(fetching).into_iter().collect();
@@ -76,11 +77,11 @@ fn people_are_told_when_history_cannot_be_fetched_and_when_it_came_after_all() {
     let down = "History cannot be fetched from Prometheus yet: it is down";
     let slow = "History cannot be fetched from Prometheus yet: it is slow";
     let fetching = "History is being fetched from Prometheus";
-    let missing = Some(HistoryChange::Missing(down));
+    let missing = Some(ConditionChange::Began(down));
     check_news(None, Some(down), missing);
     check_news(Some(fetching), Some(down), missing);
     check_news(Some(down), Some(slow), None);
-    check_news(Some(down), None, Some(HistoryChange::Fetched));
+    check_news(Some(down), None, Some(ConditionChange::Ended));
     check_news(None, Some(fetching), None);
     check_news(Some(fetching), None, None);
 }

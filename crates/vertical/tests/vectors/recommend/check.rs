@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use sizing::{Checkpoint, Estimate, HistogramCheckpoint};
+use sizing::{Checkpoint, ContainerHistory, Estimate, HistogramCheckpoint};
 
 use super::Run;
 use super::case::{Aggregate, Bounds, Expected};
@@ -18,7 +18,20 @@ impl Run {
         assert_eq!(self.cluster.pod_count(&self.id), Some(expected.pod_count));
         self.check_amounts(&expected.amounts);
         self.check_histories(&expected.aggregates);
-        let checkpoints = self.cluster.checkpoints(&self.id, now).unwrap();
+        let mut histories = self.cluster.histories(&self.id).unwrap();
+        let saved = |histories: &BTreeMap<String, ContainerHistory>| {
+            let saved = histories
+                .iter()
+                .map(|(name, history)| (name.clone(), history.save(now)));
+            saved.collect::<BTreeMap<_, _>>()
+        };
+        let checkpoints = self.cluster.checkpoints(&self.id, now);
+        assert_eq!(checkpoints, Some(saved(&histories)));
+        let is_selected = |pod: &str| !self.cluster.vpas_of("default", pod).is_empty();
+        let shapes = self.cluster.shapes();
+        self.open_windows
+            .subtract(&mut histories, shapes, is_selected, now);
+        let checkpoints = saved(&histories);
         assert_eq!(
             checkpoints.keys().collect::<Vec<_>>(),
             expected.checkpoints.keys().collect::<Vec<_>>()

@@ -12,16 +12,16 @@ use kube::client::Body;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
-use view::{ObjectKey, Resource, StopSwitch, View};
+use view::{ObjectKey, Resource, Scope, StopSwitch, View};
 
 use super::super::{LIST_AGAIN, PAGE_BYTES, Source, WATCH_SECONDS, follow};
 use super::Answer::Body as Text;
 use super::Step::{List, Watch};
 use super::{check, event, events, follow_namespaces, namespace};
-use crate::excluded_fields;
 use crate::memory_limits::Limits;
 use crate::splitter::Item;
 use crate::table_writer::{Reading, TableWriter};
+use crate::{Watches, excluded_fields};
 
 /// Objects of a kibibyte less than a mebibyte each, in pages of at most `limit`.
 fn fat_page(uri: &http::Uri, count: usize) -> Response<Body> {
@@ -106,6 +106,53 @@ async fn an_object_that_is_too_large_is_treated_as_absent() {
         Watch("8", events(&[])),
     ];
     check(script, &["a", "e"], false, 0).await;
+}
+
+/// A VPA object with policies and recommendations of 200 containers.
+fn vpa_of_200_containers(name: usize) -> serde_json::Value {
+    let names: Vec<_> = (0..200).map(|n| format!("executor-{n:03}")).collect();
+    let amounts = json!({"cpu": "1500m", "memory": "2147483648"});
+    let policy = |name: &String| {
+        json!({
+            "containerName": name, "mode": "Auto", "minAllowed": amounts, "maxAllowed": amounts,
+            "controlledResources": ["cpu", "memory"], "controlledValues": "RequestsOnly",
+        })
+    };
+    let recommended = |name: &String| {
+        json!({
+            "containerName": name, "target": amounts, "uncappedTarget": amounts,
+            "lowerBound": amounts, "upperBound": amounts,
+        })
+    };
+    let policies: Vec<_> = names.iter().map(policy).collect();
+    let recommendations: Vec<_> = names.iter().map(recommended).collect();
+    json!({
+        "metadata": {"namespace": "spark", "name": name.to_string(), "resourceVersion": "1"},
+        "spec": {
+            "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "resourcePolicy": {"containerPolicies": policies},
+        },
+        "status": {"recommendation": {"containerRecommendations": recommendations}},
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn vpa_objects_of_200_containers_are_in_the_view() {
+    let items: Vec<_> = (0..20).map(vpa_of_200_containers).collect();
+    let list = json!({"metadata": {"resourceVersion": "5"}, "items": items}).to_string();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let list = list.clone();
+        async move {
+            if is_watch(&request) {
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, std::io::Error>(Response::new(Body::from(list.into_bytes())))
+        }
+    });
+    let watches = Watches::new(Client::new(service, "default"), Scope::default()).vpas();
+    let mut view = watches.view();
+    let view = view.wait_for(View::is_synced).await;
+    assert_eq!(view.expect("the store lives").vpas.len(), 20);
 }
 
 /// Three objects of one namespace, of which two have room together. The first watch deletes one.
