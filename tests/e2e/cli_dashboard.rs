@@ -46,7 +46,8 @@ impl Dashboard {
         let url = timeout(PATIENCE, lines.next_line()).await??;
         let url = url.context("it printed no address")?;
         let rest = url.strip_prefix("http://").context("a URL")?;
-        let (host, token) = rest.split_once("/?token=").context("a token")?;
+        let (host, token) = rest.split_once('/').context("a path")?;
+        let token = token.strip_suffix('/').context("a folder")?;
         Ok(Self {
             child,
             host: host.to_owned(),
@@ -65,15 +66,19 @@ impl Dashboard {
         Ok(response)
     }
 
-    fn headers(&self) -> [String; 2] {
-        let cookie = format!("Cookie: plimsoll-token={}", self.token);
-        [format!("Host: {}", self.host), cookie]
+    fn host(&self) -> String {
+        format!("Host: {}", self.host)
+    }
+
+    /// The request line of a page.
+    fn line(&self, method: &str, path: &str) -> String {
+        format!("{method} /{}{path}", self.token)
     }
 
     /// The page at a path.
     pub(super) async fn page(&self, path: &str) -> Result<String> {
-        let line = format!("GET {path}");
-        let response = self.request(&line, &self.headers()).await?;
+        let line = self.line("GET", path);
+        let response = self.request(&line, &[self.host()]).await?;
         ensure!(response.starts_with("HTTP/1.1 200 "), "{path}: {response}");
         Ok(response)
     }
@@ -161,7 +166,7 @@ async fn pages_show_the_cluster_to_the_browser_with_the_token_only() -> Result<(
     eventually("the list has request and recommendation", async || {
         let page = dashboard.page(&format!("/?namespace={namespace}")).await?;
         for text in [
-            &format!("<a href=\"/vpa/{namespace}/web\">{namespace}/web</a>"),
+            &format!("<a href=\"vpa/{namespace}/web\">{namespace}/web</a>"),
             "<td class=\"number\">100m → 200m</td>",
             "DisruptionBudget",
             "<td class=\"critical\">",
@@ -182,7 +187,7 @@ async fn pages_show_the_cluster_to_the_browser_with_the_token_only() -> Result<(
         "{page}"
     );
     let page = dashboard.page("/horizontal").await?;
-    let link = format!("<a href=\"/ehpa/{namespace}/front\">");
+    let link = format!("<a href=\"ehpa/{namespace}/front\">");
     ensure!(page.contains(&link) && page.contains("Preview"), "{page}");
     let page = dashboard.page(&format!("/ehpa/{namespace}/front")).await?;
     for text in [
@@ -200,34 +205,20 @@ async fn pages_show_the_cluster_to_the_browser_with_the_token_only() -> Result<(
     let script = dashboard.page("/script.js").await?;
     ensure!(script.contains("text/javascript"), "{script}");
 
-    let [host, cookie] = dashboard.headers();
-    let missing = format!("GET /vpa/{namespace}/missing");
-    dashboard
-        .refuses(&missing, &[host.clone(), cookie.clone()], "502")
-        .await?;
-    dashboard
-        .refuses("GET /other", &[host.clone(), cookie.clone()], "404")
-        .await?;
-    dashboard
-        .refuses("GET /", std::slice::from_ref(&host), "403")
-        .await?;
-    let other = "Host: example.com".to_owned();
-    dashboard
-        .refuses("GET /", &[other, cookie.clone()], "421")
-        .await?;
-    dashboard
-        .refuses("POST /", &[host.clone(), cookie], "405")
-        .await?;
-    let with_token = format!("GET /horizontal?token={}", dashboard.token);
-    let response = dashboard.request(&with_token, &[host]).await?;
-    for text in [
-        "303 ",
-        "location: /horizontal\r\n",
-        "HttpOnly; SameSite=Strict",
-        "default-src 'none'",
+    let host = dashboard.host();
+    let missing = format!("/vpa/{namespace}/missing");
+    for (line, host, status) in [
+        (dashboard.line("GET", &missing), &*host, "502"),
+        (dashboard.line("GET", "/other"), &host, "404"),
+        ("GET /".to_owned(), &host, "403"),
+        (dashboard.line("GET", "/"), "Host: example.com", "421"),
+        (dashboard.line("POST", "/"), &host, "405"),
     ] {
-        ensure!(response.contains(text), "{text:?} is not in {response}");
+        dashboard.refuses(&line, &[host.to_owned()], status).await?;
     }
+    let page = dashboard.page("/horizontal").await?;
+    ensure!(page.contains("default-src 'none'"), "{page}");
+    ensure!(!page.contains("set-cookie"), "{page}");
 
     let pid = dashboard.child.id().context("it runs")?;
     e2e::signal(pid, Signal::INT)?;
@@ -256,7 +247,7 @@ async fn a_browser_shows_the_pages_without_a_message_on_its_console() -> Result<
         ("/horizontal", "HPAs"),
         ("/health", "Metrics APIs"),
     ] {
-        let url = format!("http://{}{path}?token={}", dashboard.host, dashboard.token);
+        let url = format!("http://{}/{}{path}", dashboard.host, dashboard.token);
         let page = browser.open(&url).await?;
         ensure!(page.contains(text), "{text:?} is not in {page}");
         check_labels(&page)?;

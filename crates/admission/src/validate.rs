@@ -6,6 +6,7 @@
 mod object;
 mod policy;
 mod startup_boost;
+mod units;
 
 use std::collections::BTreeSet;
 
@@ -86,6 +87,7 @@ pub(crate) fn validate(spec: &Spec, old: Option<&Spec>, gates: Gates) -> Verdict
         let error = FieldError::too_many("spec.recommenders".to_owned(), recommenders, 1);
         verdict.errors.push(error);
     }
+    verdict.warnings.extend(units::warnings(spec));
     verdict
 }
 

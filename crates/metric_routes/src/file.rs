@@ -417,7 +417,7 @@ routes:
             ),
             (&format!("{upstream}, timeout: 5"), ".timeout: "),
             (
-                &format!("{upstream}, timeout: 5s"),
+                &format!("{upstream}, timeout: 11s"),
                 ".timeout: it must be more than 0s",
             ),
             (

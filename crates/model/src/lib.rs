@@ -19,6 +19,7 @@ mod namespace_limits;
 mod policy_bounds;
 mod recommendation;
 mod resources;
+mod unit_slip;
 mod usage;
 mod workload;
 
@@ -37,5 +38,6 @@ pub use policy_bounds::{Allowed, ControlledValues};
 pub use quantity::{ParseQuantityError, Quantity};
 pub use recommendation::{ContainerRecommendation, Recommendation};
 pub use resources::{Cpu, Memory, ResourceList, ResourceName};
+pub use unit_slip::unit_slip;
 pub use usage::{ContainerUsage, Sample, Series};
 pub use workload::{ContainerRef, Workload, WorkloadRef};

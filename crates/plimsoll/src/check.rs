@@ -7,6 +7,7 @@ mod finding;
 mod judge;
 mod output;
 pub(crate) mod reader;
+mod units;
 
 use std::io::Write as _;
 use std::time::Instant;

@@ -1,5 +1,7 @@
 //! Connection to the cluster, with the rights of the user.
 
+mod proxy;
+
 use std::env;
 use std::future::Future;
 use std::path::PathBuf;
@@ -87,24 +89,35 @@ impl ClusterArgs {
             context: self.context.clone(),
             ..KubeConfigOptions::default()
         };
-        if let Some(path) = &self.kubeconfig {
-            let unusable = || format!("cannot use the kubeconfig {}", path.display());
-            let kubeconfig = Kubeconfig::read_from(path).with_context(unusable)?;
-            let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-            return config.with_context(unusable);
-        }
-        match Config::from_kubeconfig(&options).await {
-            Ok(config) => Ok(config),
+        let unusable = match &self.kubeconfig {
+            Some(path) => format!("cannot use the kubeconfig {}", path.display()),
+            None => "cannot use the kubeconfig".to_owned(),
+        };
+        let read = match &self.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        };
+        let kubeconfig = match read {
+            Ok(kubeconfig) => kubeconfig,
             // A file that cannot be used must not lead to the cluster of this pod.
-            Err(error) if self.context.is_some() || has_kubeconfig() => {
-                Err(anyhow!(error).context("cannot use the kubeconfig"))
+            Err(error) if self.is_named() || has_kubeconfig() => {
+                return Err(anyhow!(error).context(unusable));
             }
-            Err(error) => Config::incluster().map_err(|_| {
-                anyhow!(error).context(
-                    "no cluster: name a kubeconfig with --kubeconfig or KUBECONFIG, or read files",
-                )
-            }),
-        }
+            Err(error) => {
+                return Config::incluster().map_err(|_| {
+                    anyhow!(error).context(
+                        "no cluster: name a kubeconfig with --kubeconfig or KUBECONFIG, or read files",
+                    )
+                });
+            }
+        };
+        let config = Config::from_custom_kubeconfig(kubeconfig.clone(), &options).await;
+        let mut config = config.with_context(|| unusable.clone())?;
+        let context = self.context.as_deref();
+        // kube compares NO_PROXY with the address of the proxy instead of the API server's.
+        config.proxy_url =
+            proxy::proxy(&kubeconfig, context, &config.cluster_url).context(unusable)?;
+        Ok(config)
     }
 }
 
@@ -146,6 +159,8 @@ mod tests {
 
     use k8s_openapi::api::core::v1::Pod;
     use kube::Api;
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+    use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
 
@@ -212,5 +227,63 @@ mod tests {
         let failure = failure.expect_err("unreachable");
         assert!(matches!(failure, Failure::Unreachable(_)), "{failure}");
         assert!(failure.to_string().contains("cannot reach the API server"));
+    }
+
+    /// Reads the lines of a request up to the empty one, and returns the first.
+    async fn request_line(stream: &mut BufReader<TcpStream>) -> String {
+        let mut lines = Vec::new();
+        loop {
+            let mut line = String::new();
+            stream.read_line(&mut line).await.expect("a line");
+            if line.trim().is_empty() {
+                return lines.swap_remove(0);
+            }
+            lines.push(line);
+        }
+    }
+
+    /// Accepts a connection as a proxy, and answers the request inside as an API server without
+    /// pods. Returns the first lines of both requests.
+    async fn serve_as_proxy(listener: TcpListener) -> [String; 2] {
+        let (stream, _) = listener.accept().await.expect("a connection");
+        let mut stream = BufReader::new(stream);
+        let tunnel = request_line(&mut stream).await;
+        let established = b"HTTP/1.1 200 Connection established\r\n\r\n";
+        stream.write_all(established).await.expect("written");
+        let request = request_line(&mut stream).await;
+        let body = r#"{"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": []}"#;
+        let response = format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream
+            .write_all(response.as_bytes())
+            .await
+            .expect("written");
+        [tunnel, request]
+    }
+
+    #[test]
+    fn requests_go_through_the_proxy_of_the_kubeconfig() {
+        let found = block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await?;
+            let proxy = listener.local_addr()?;
+            // The rest of the cluster's entry.
+            let proxy = format!("', proxy-url: 'http://{proxy}");
+            let file = kubeconfig(&format!("http://api.example.com:6443{proxy}"));
+            let args = ClusterArgs {
+                kubeconfig: Some(file.path().to_owned()),
+                context: None,
+            };
+            let cluster = args.connect().await?;
+            let pods: Api<Pod> = Api::all(cluster.client);
+            let params = kube::api::ListParams::default();
+            let (lines, listed) = tokio::join!(serve_as_proxy(listener), pods.list(&params));
+            assert!(listed.is_ok_and(|pods| pods.items.is_empty()));
+            Ok(lines)
+        });
+        let [tunnel, request] = found.expect("an answer");
+        assert_eq!(tunnel, "CONNECT api.example.com:6443 HTTP/1.1\r\n");
+        assert!(request.starts_with("GET /api/v1/pods"), "{request}");
     }
 }

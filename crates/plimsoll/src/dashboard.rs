@@ -2,7 +2,7 @@
 //! from the API server with the rights of the user, and recorded usage from Prometheus. It writes
 //! nothing.
 //!
-//! | path | page |
+//! | path below the token | page |
 //! |---|---|
 //! | `/` | VPA objects with requested, recommended and used amounts |
 //! | `/vpa/NAMESPACE/NAME`, `/ehpa/NAMESPACE/NAME` | explanation of one object, with the usage of its workload |
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &DashboardArgs) -> Result<Outcome, Failure> {
             listener.with_context(|| format!("cannot listen on --port={}", args.port))?;
         let access = Arc::new(Access::new(listener.local_addr()?));
         println!("{}", access.url());
-        let pages = Pages::new(cluster, args.clone(), prices);
+        let pages = Pages::new(cluster, args.clone(), prices, access.folder());
         let router = pages.router().layer(from_fn_with_state(access, guard));
         let serving = axum::serve(listener, router);
         // Without waiting for connections: browsers keep them open.

@@ -7,6 +7,7 @@
 mod crane;
 mod external_metrics;
 mod facts;
+mod fields;
 #[cfg(test)]
 mod fixture;
 mod goldilocks;

@@ -7,7 +7,7 @@ mod replicas;
 use std::cmp::Reverse;
 
 use clap::{Args, ValueEnum};
-use model::{Cpu, Memory, Quantity};
+use model::{Cpu, Memory, Quantity, ResourceName, unit_slip};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -18,7 +18,7 @@ use crate::recommend::{
     Recommendation, SizingArgs, are_runs, containers_per_pod, pod_of, recommend, settings,
 };
 use crate::severity::{Change, Severity};
-use crate::usage::{self, ContainerId, ContainerUsage, MIB, SourceArgs};
+use crate::usage::{self, ContainerId, ContainerUsage, MIB, Resources, SourceArgs};
 
 pub(crate) use document::document;
 
@@ -237,6 +237,28 @@ pub(crate) fn scan_all(
     (scanned.collect(), left_out)
 }
 
+/// Sentences about requests and limits whose unit is probably a slip.
+fn unit_slips(usage: &[ContainerUsage]) -> Vec<String> {
+    let mut slips = Vec::new();
+    for container in usage {
+        let (requests, limits) = (container.requests, container.limits);
+        for (field, Resources { cpu, memory }) in [("requests", requests), ("limits", limits)] {
+            let cpu = cpu.map(|cpu| (ResourceName::Cpu, Quantity::from(cpu)));
+            let memory = memory.map(|memory| (ResourceName::Memory, Quantity::from(memory)));
+            slips.extend(
+                [cpu, memory]
+                    .iter()
+                    .flatten()
+                    .filter_map(|(resource, quantity)| {
+                        let slip = unit_slip(resource, quantity)?;
+                        Some(format!("{}: {field}[{resource}]: {slip}.", container.id))
+                    }),
+            );
+        }
+    }
+    slips
+}
+
 /// Runs `plimsoll scan`.
 pub(crate) fn run(args: &ScanArgs) -> Result<Outcome, Failure> {
     let has_nodes = args.source.is_cluster();
@@ -262,6 +284,9 @@ pub(crate) fn run(args: &ScanArgs) -> Result<Outcome, Failure> {
         Order::Severity => scanned.sort_by_key(|container| Reverse(container.severity)),
     }
     let mut document = document(&scanned, &prices);
+    let slips = unit_slips(&usage);
+    document.data["unitSlips"] = serde_json::json!(slips);
+    document.notes.extend(slips);
     let mut is_partial = !left_out.is_empty();
     if args.replicas {
         let replicas = replicas::replicas(&usage);

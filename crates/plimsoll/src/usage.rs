@@ -34,10 +34,10 @@ pub(crate) struct SourceArgs {
     /// CSV or Parquet files with the columns `time`, `workload`, `cpu` and `memory`; optional ones are
     /// `namespace`, `container`, `pod`, `cpu_request`, `memory_request`, `cpu_limit` and
     /// `memory_limit`.
-    #[arg(value_name = "FILE", conflicts_with_all = ["sample", "prometheus_address"])]
+    #[arg(value_name = "FILE", conflicts_with_all = ["sample", "prometheus_address", "prometheus_service"])]
     pub(crate) files: Vec<PathBuf>,
     /// Use the bundled sample: two weeks of four workloads.
-    #[arg(long, conflicts_with = "prometheus_address")]
+    #[arg(long, conflicts_with_all = ["prometheus_address", "prometheus_service"])]
     pub(crate) sample: bool,
     /// Only containers of this namespace; may be repeated.
     #[arg(short, long = "namespace", value_name = "NAMESPACE")]

@@ -8,7 +8,7 @@ use prometheus::{
     register_int_gauge_vec_with_registry, register_int_gauge_with_registry,
 };
 
-/// Latency buckets in seconds; the longest timeout is 1.8 s.
+/// Latency buckets in seconds; a request waits at most 1.8 s.
 const BUCKETS: [f64; 9] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0];
 
 /// Metrics of routes. Clones share them.

@@ -22,6 +22,8 @@ use crate::status_error::StatusError;
 use crate::value::ExternalValue;
 use metric_routes::{MAX_STALE, UpstreamSpec};
 
+/// The time that a request waits for a response. The adapter responds within two seconds.
+const WAIT: Duration = Duration::from_millis(1800);
 /// The time for which a response is shared by identical requests.
 const TTL: Duration = Duration::from_secs(1);
 /// The largest number of last responses.
@@ -141,7 +143,8 @@ impl Upstream {
         ))
     }
 
-    /// Sends a request. Without a response, returns the last one if it is recent enough.
+    /// Sends a request. Without a response in time, returns the last one if it is recent enough. The
+    /// request goes on: its response is the last one for the next caller.
     pub(super) async fn forward(
         &self,
         route: &str,
@@ -158,7 +161,10 @@ impl Upstream {
         let (upstream, request_sent) = (self.clone(), request.clone());
         let exchange = async move { upstream.exchange(&request_sent, via, last).await };
         let response = self.responses.get(shared, &request.namespace, exchange);
-        let response = response.await.map(|(response, _)| response);
+        let response = match tokio::time::timeout(WAIT, response).await {
+            Ok(response) => response.map(|(response, _)| response),
+            Err(_) => Some(Err(Failure::Request(UpstreamError::Timeout(WAIT)))),
+        };
         let (outcome, result) = self.result(response, &last);
         self.metrics
             .forwarded(route, &self.spec.name, outcome, began.elapsed());

@@ -69,7 +69,8 @@ pub struct RulesArgs {
     /// HTTP method of queries. With GET, queries that are too long for a URL are posted.
     #[arg(long, default_value = "GET", value_parser = ["GET", "POST"], value_name = "VERB")]
     pub prometheus_verb: String,
-    /// Timeout of listing series. Queries of values have a timeout of 1.5 s.
+    /// Timeout of listing series. Queries of values have a timeout of 15 s; a request waits 1.8 s
+    /// for it, and the next one gets the value.
     #[arg(long, default_value = "30s", value_name = "DURATION")]
     pub prometheus_list_timeout: GoDuration,
 }

@@ -2,7 +2,8 @@
 //! result is served for a longer time.
 //!
 //! A query is in flight once at a time, and all requests for it share the result. It runs to its
-//! end even if all callers go away, so that the next caller finds the result.
+//! end even if all callers go away, so that the next caller finds the result: the HPA controller
+//! gets the value of a query that takes longer than a request with its next request.
 //!
 //! This cache is our own because it evicts by flow: the flow that holds the most memory makes room
 //! for others. `moka` coalesces requests and bounds memory, but evicts by entry, so one namespace
@@ -14,12 +15,14 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use sources::prometheus::InstantSample;
-use tokio::time::timeout;
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::{Instant, timeout};
 
+use super::store_client::QUERY_TIMEOUT;
 use crate::flow_limiter::Flow;
 use crate::status_error::StatusError;
 
@@ -56,7 +59,7 @@ pub(super) type Samples = Arc<Vec<InstantSample>>;
 pub(super) enum Source {
     /// The store, at most a few seconds ago.
     Store,
-    /// The last good result, because the store fails.
+    /// The last good result, because the store fails or is slow.
     LastGood,
 }
 
@@ -68,9 +71,9 @@ pub(super) struct QueryFailure {
 }
 
 impl QueryFailure {
-    fn late() -> Self {
+    fn late(time: Duration) -> Self {
         Self {
-            message: format!("Prometheus did not answer within {TIMEOUT:?}"),
+            message: format!("Prometheus did not answer within {time:?}"),
             is_timeout: true,
         }
     }
@@ -99,7 +102,7 @@ struct Entry {
     flow: Flow,
     memory: MemoryUsage,
     /// Held while the query is in flight.
-    fetching: tokio::sync::Mutex<()>,
+    fetching: Arc<tokio::sync::Mutex<()>>,
     state: Mutex<State>,
 }
 
@@ -169,9 +172,8 @@ impl QueryCache {
     ) -> Result<(Samples, Source), StatusError> {
         let entry = self.entry(query, flow, now)?;
         if !entry.state.lock().is_current(now) {
-            let fetch = tokio::spawn(Arc::clone(&entry).fetch(now, fetch));
             // After the timeout, the state has the last result.
-            let _ = timeout(TIMEOUT, fetch).await;
+            let _ = timeout(TIMEOUT, entry.fetched(now, fetch)).await;
         }
         entry.state.lock().result(now, self.last_good_for)
     }
@@ -205,7 +207,7 @@ impl QueryCache {
         let entry = Arc::new(Entry {
             flow: flow.clone(),
             memory,
-            fetching: tokio::sync::Mutex::default(),
+            fetching: Arc::default(),
             state,
         });
         entries.map.insert(query.into(), Arc::clone(&entry));
@@ -309,20 +311,34 @@ fn remove_unused(entries: &mut EntryMap, unused_for: SignedDuration, now: Timest
 }
 
 impl Entry {
+    /// Waits for the query in flight, or starts it.
+    async fn fetched(
+        self: &Arc<Self>,
+        now: Timestamp,
+        fetch: impl Future<Output = Result<Vec<InstantSample>, QueryFailure>> + Send + 'static,
+    ) {
+        match Arc::clone(&self.fetching).try_lock_owned() {
+            Ok(fetching) => {
+                let fetch = Arc::clone(self).fetch(fetching, now, fetch);
+                let _ = tokio::spawn(fetch).await;
+            }
+            Err(_) => drop(self.fetching.lock().await),
+        }
+    }
+
     async fn fetch(
         self: Arc<Self>,
+        _fetching: OwnedMutexGuard<()>,
         now: Timestamp,
         fetch: impl Future<Output = Result<Vec<InstantSample>, QueryFailure>>,
     ) {
         let started = Instant::now();
-        let at = || now.saturating_add(started.elapsed()).unwrap_or(now);
-        let _fetching = self.fetching.lock().await;
-        if self.state.lock().is_current(at()) {
+        if self.state.lock().is_current(now) {
             return;
         }
-        let answer = timeout(TIMEOUT, fetch).await;
-        let answer = answer.unwrap_or_else(|_| Err(QueryFailure::late()));
-        let at = at();
+        let answer = timeout(QUERY_TIMEOUT, fetch).await;
+        let answer = answer.unwrap_or_else(|_| Err(QueryFailure::late(QUERY_TIMEOUT)));
+        let at = now.saturating_add(started.elapsed()).unwrap_or(now);
         let mut state = self.state.lock();
         match answer {
             Ok(samples) => {
@@ -351,7 +367,7 @@ impl State {
         last_good_for: SignedDuration,
     ) -> Result<(Samples, Source), StatusError> {
         let failure = self.failed.as_ref().map(|(_, failure)| failure.clone());
-        let failure = failure.unwrap_or_else(QueryFailure::late);
+        let failure = failure.unwrap_or_else(|| QueryFailure::late(TIMEOUT));
         let Some((at, samples)) = &self.good else {
             return Err(if failure.is_timeout {
                 StatusError::Timeout(failure.message)

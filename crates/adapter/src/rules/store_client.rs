@@ -3,6 +3,7 @@
 
 use parking_lot::Mutex;
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,8 @@ use sources::error_chain::with_causes;
 use sources::prometheus::{
     Connection, Exchange, InstantSample, Observer, Prometheus, PrometheusError,
 };
+use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use super::metrics::Metrics;
 use super::query_cache::QueryFailure;
@@ -20,13 +23,18 @@ use delegated_auth::coalescing_cache::{Key, key};
 
 /// The largest number of queries in flight.
 const CONCURRENCY: usize = 32;
-/// The timeout of a query; shorter than that of a request, so that outages are detected.
-const QUERY_TIMEOUT: Duration = Duration::from_millis(1500);
+/// The timeout of a query. Requests do not wait for it: the next one finds the result.
+pub(super) const QUERY_TIMEOUT: Duration = Duration::from_secs(15);
+/// The time after which a query counts as a sign of an outage, although it goes on; shorter than the
+/// timeout of a request, so that outages are detected.
+const LATE_AFTER: Duration = Duration::from_millis(1500);
 /// The number of failures in a row that may mean an outage.
 const OUTAGE_AFTER: u32 = 3;
 /// A query that every store answers at once. Queries that time out may be expensive ones, so this
 /// one decides whether there is an outage.
 const PROBE: &str = "vector(1)";
+/// The error during an outage.
+const NO_RESPONSE: &str = "Prometheus does not respond";
 /// The error of a namespace whose queries have used its share of the store's time.
 const OVER_BUDGET: &str = "queries of this namespace have used their share of Prometheus' time";
 /// The pause during an outage, in which requests fail at once.
@@ -39,6 +47,8 @@ pub(super) struct Store {
     limiter: FlowLimiter,
     budget: QueryTimeLimiter,
     outage: Mutex<Outage>,
+    /// Notified when an outage begins, which ends late queries: they may never get a response.
+    outage_began: Notify,
     metrics: Metrics,
 }
 
@@ -121,6 +131,7 @@ impl Store {
             limiter: FlowLimiter::new(CONCURRENCY),
             budget: QueryTimeLimiter::default(),
             outage,
+            outage_began: Notify::new(),
             metrics,
         }
     }
@@ -145,7 +156,7 @@ impl Store {
         let store = Arc::clone(self);
         async move {
             if store.outage.lock().is_on(Instant::now()) {
-                return Err(unavailable("Prometheus does not respond"));
+                return Err(unavailable(NO_RESPONSE));
             }
             let _permit = store.permit(&flow).await?;
             let Some(prometheus) = store.current.load_full() else {
@@ -153,9 +164,9 @@ impl Store {
             };
             let result = {
                 let _charge = store.budget.start(&flow);
-                prometheus.query(&query, QUERY_TIMEOUT).await
+                store.run(&query, &prometheus).await
             };
-            store.record_outcome(&query, &result, prometheus);
+            let result = result.ok_or_else(|| unavailable(NO_RESPONSE))?;
             let mut samples = result.map_err(|error| {
                 tracing::debug!(
                     error = with_causes(&error),
@@ -173,10 +184,39 @@ impl Store {
         }
     }
 
+    /// Runs a query. Returns `None` if it is late and an outage begins.
+    async fn run(
+        self: &Arc<Self>,
+        query: &str,
+        prometheus: &Arc<Prometheus>,
+    ) -> Option<Result<Vec<InstantSample>, PrometheusError>> {
+        let mut outage_began = pin!(self.outage_began.notified());
+        let mut response = pin!(prometheus.query(query, QUERY_TIMEOUT));
+        let result = if let Ok(result) = timeout(LATE_AFTER, &mut response).await {
+            result
+        } else {
+            outage_began.as_mut().enable();
+            self.record(QueryOutcome::Late(key(query.as_bytes())), prometheus);
+            tokio::select! {
+                result = response => result,
+                () = outage_began => return None,
+            }
+        };
+        self.record(
+            match &result {
+                Err(PrometheusError::Unreachable(_)) => QueryOutcome::NoResponse,
+                Err(PrometheusError::Timeout(_)) => QueryOutcome::Late(key(query.as_bytes())),
+                _ => QueryOutcome::Response,
+            },
+            prometheus,
+        );
+        Some(result)
+    }
+
     /// A place for a query, once the flow has one and its budget allows it. A flow without a budget
-    /// is refused after [`QUERY_TIMEOUT`] only, which paces clients that repeat requests at once.
+    /// is refused after [`LATE_AFTER`] only, which paces clients that repeat requests at once.
     async fn permit(&self, flow: &Flow) -> Result<Permit, QueryFailure> {
-        let until = tokio::time::Instant::now() + QUERY_TIMEOUT;
+        let until = tokio::time::Instant::now() + LATE_AFTER;
         loop {
             let permit = self.limiter.acquire(flow).await;
             let permit = permit.ok_or_else(|| unavailable("the adapter is shutting down"))?;
@@ -194,27 +234,26 @@ impl Store {
         }
     }
 
-    fn record_outcome<T>(
-        self: &Arc<Self>,
-        query: &str,
-        result: &Result<T, PrometheusError>,
-        prometheus: Arc<Prometheus>,
-    ) {
-        let outcome = match result {
-            Err(PrometheusError::Unreachable(_)) => QueryOutcome::NoResponse,
-            Err(PrometheusError::Timeout(_)) => QueryOutcome::Late(key(query.as_bytes())),
-            _ => QueryOutcome::Response,
-        };
+    fn record(self: &Arc<Self>, outcome: QueryOutcome, prometheus: &Arc<Prometheus>) {
         if self.outage.lock().record(outcome, Instant::now()) {
-            let store = Arc::clone(self);
+            let (store, prometheus) = (Arc::clone(self), Arc::clone(prometheus));
             tokio::spawn(async move {
-                let result = prometheus.query(PROBE, QUERY_TIMEOUT).await;
+                let result = prometheus.query(PROBE, LATE_AFTER).await;
                 let has_response = !matches!(
                     result,
                     Err(PrometheusError::Unreachable(_) | PrometheusError::Timeout(_))
                 );
                 store.outage.lock().probed(has_response, Instant::now());
+                store.end_late_queries();
             });
+        }
+        self.end_late_queries();
+    }
+
+    /// Ends late queries during an outage.
+    fn end_late_queries(&self) {
+        if self.outage.lock().is_on(Instant::now()) {
+            self.outage_began.notify_waiters();
         }
     }
 }
@@ -252,7 +291,7 @@ mod tests {
             namespace: namespace.into(),
         };
         let now = tokio::time::Instant::now();
-        store.budget.charge(&flow("slow"), QUERY_TIMEOUT * 4, now);
+        store.budget.charge(&flow("slow"), LATE_AFTER * 4, now);
         let refused: Vec<_> = (0..100)
             .map(|_| {
                 let (store, flow) = (Arc::clone(&store), flow("slow"));
@@ -269,9 +308,53 @@ mod tests {
             let failure = refused.await.expect("no panic").expect_err("no budget");
             assert_eq!(failure.message, OVER_BUDGET);
         }
-        assert_eq!(now.elapsed(), QUERY_TIMEOUT);
+        assert_eq!(now.elapsed(), LATE_AFTER);
         tokio::time::sleep(Duration::from_secs(40)).await;
         assert!(store.permit(&flow("slow")).await.is_ok(), "it is paid");
+    }
+
+    /// A store whose queries take this time.
+    fn slow_store(time: Duration) -> Arc<Store> {
+        let registry = Registry::new();
+        let metrics = Metrics::register(&registry).expect("new names");
+        let store = Store::new(Connection::default(), metrics);
+        let server = tower::service_fn(move |_: http::Request<kube::client::Body>| async move {
+            tokio::time::sleep(time).await;
+            let sample = r#"{"metric": {}, "value": [0, "7"]}"#;
+            let data = format!(r#"{{"resultType": "vector", "result": [{sample}]}}"#);
+            let body = format!(r#"{{"status": "success", "data": {data}}}"#);
+            let body = kube::client::Body::from(body.into_bytes());
+            Ok::<_, std::io::Error>(http::Response::new(body))
+        });
+        let client = kube::Client::new(server, "default");
+        let prometheus = Prometheus::with_client(client, QUERY_TIMEOUT, Arc::new(|_| {}));
+        store.current.store(Some(Arc::new(prometheus)));
+        Arc::new(store)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_query_may_take_longer_than_a_request() {
+        let store = slow_store(Duration::from_secs(3));
+        let began = tokio::time::Instant::now();
+        let samples = store.query("up".to_owned(), None, Flow::default()).await;
+        assert_eq!(samples.expect("an answer")[0].value.to_string(), "7");
+        assert_eq!(began.elapsed(), Duration::from_secs(3));
+        assert_eq!(*store.outage.lock(), Outage::default());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn late_queries_end_when_an_outage_begins() {
+        let store = slow_store(Duration::from_hours(1));
+        let began = tokio::time::Instant::now();
+        let queries = ["a", "b", "c"].map(|query| {
+            let query = store.query(query.to_owned(), None, Flow::default());
+            tokio::spawn(query)
+        });
+        for query in queries {
+            let failure = query.await.expect("no panic").expect_err("no answer");
+            assert_eq!(failure.message, NO_RESPONSE);
+        }
+        assert_eq!(began.elapsed(), 2 * LATE_AFTER, "the probe, too, is late");
     }
 
     #[test]

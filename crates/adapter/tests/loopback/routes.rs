@@ -291,6 +291,17 @@ async fn identical_requests_are_sent_once() {
 }
 
 #[tokio::test]
+async fn the_next_request_has_the_response_that_came_too_late() {
+    let (fixture, provider) = forwarding(Behaviour::Hangs, "").await;
+    let late = no_value("no response within 1.8s");
+    check(&fixture, "queue", (503, &late)).await;
+    // Answers the request that is still open.
+    provider.set_behaviour(Behaviour::Returns(7));
+    check(&fixture, "queue", (200, "7")).await;
+    assert_eq!(provider.take_requests().len(), 1);
+}
+
+#[tokio::test]
 async fn only_a_provider_with_a_valid_certificate_gets_requests() {
     let fixture = Fixture::new(&[]).await;
     let provider = Provider::start(Behaviour::Returns(5)).await;

@@ -131,6 +131,42 @@ fn deprecated_values_cause_warnings() {
 }
 
 #[test]
+fn slips_of_units_cause_warnings() {
+    let path = "spec.resourcePolicy.containerPolicies[0]";
+    let cores =
+        |field: &str| format!("{field}: \"250\" is 250 cores; millicores have the suffix m");
+    let boost = json!({"cpu": {"type": "Quantity", "quantity": "250"}});
+    for (spec, warning) in [
+        (
+            policy(&json!({"minAllowed": {"cpu": "250"}})),
+            cores(&format!("{path}.minAllowed[cpu]")),
+        ),
+        (
+            policy(&json!({"maxAllowed": {"memory": "512"}})),
+            format!(
+                "{path}.maxAllowed[memory]: \"512\" is 512 bytes; mebibytes have the suffix Mi"
+            ),
+        ),
+        (
+            policy(&json!({"oomMinBumpUp": "100"})),
+            format!("{path}.oomMinBumpUp: \"100\" is 100 bytes; mebibytes have the suffix Mi"),
+        ),
+        (
+            policy(&json!({"startupBoost": boost})),
+            cores(&format!("{path}.startupBoost.cpu.quantity")),
+        ),
+        (
+            json!({"startupBoost": boost}),
+            cores("spec.startupBoost.cpu.quantity"),
+        ),
+    ] {
+        check_admitted(&spec, None, ALL, &json!([warning]));
+    }
+    let usual = json!({"minAllowed": {"cpu": "250m", "memory": "512Mi"}});
+    check_admitted(&policy(&usual), None, ALL, &json!([]));
+}
+
+#[test]
 fn a_missing_update_policy_is_defaulted() {
     let patch = |spec: &Value| {
         let response = response(spec, None, Gates::default());

@@ -11,9 +11,9 @@ use super::pem_source::{self, CaFrom, CertFrom, PemSource};
 use super::{FileError, refuse};
 use serving::own_service::OwnService;
 
-/// The longest timeout. The adapter responds within two seconds, which leaves time for the last
-/// known response.
-const MAX_TIMEOUT: Duration = Duration::from_millis(1800);
+/// The longest timeout, and the default. Requests to the adapter do not wait for it: the next one
+/// finds the response.
+const MAX_TIMEOUT: Duration = Duration::from_secs(10);
 /// The oldest response that may replace a missing one.
 pub const MAX_STALE: Duration = Duration::from_mins(10);
 

@@ -41,6 +41,8 @@ pub(crate) struct Facts {
     pub(crate) leases: Vec<(ObjectName, Read<Option<Lease>>)>,
     /// All `CustomResourceDefinition`s of our names.
     pub(crate) definitions: Read<Vec<CustomResourceDefinition>>,
+    /// Bounds of VPA objects and sizing policies whose unit is probably a slip.
+    pub(crate) unit_slips: Read<Vec<String>>,
     /// All mutating webhooks.
     pub(crate) webhooks: Read<Vec<MutatingWebhookConfiguration>>,
     /// Ready endpoints of the Services that registrations of the suite name; `None` for a missing

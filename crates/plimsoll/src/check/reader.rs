@@ -30,6 +30,7 @@ use super::facts::{
 };
 use super::finding::{Read, Unread};
 use super::judge::{CONFIGURATION, OTHER_IMAGES, SERIES};
+use super::units;
 use crate::cluster::{Cluster, request_failure};
 use crate::failure::Failure;
 use crate::installation::{self, ObjectName, Program, SELECTOR, image_name, programs};
@@ -60,7 +61,7 @@ pub(crate) async fn read(
         others(client),
         definitions(client),
     );
-    let (leases, signs, services, certificates, stop_fact, rights, prometheus) = tokio::join!(
+    let (leases, signs, services, certificates, stop_fact, rights, prometheus, unit_slips) = tokio::join!(
         leases(client, &suite),
         signs(client, &suite),
         services(client, &webhooks),
@@ -68,6 +69,7 @@ pub(crate) async fn read(
         stop_fact(client, &stop),
         self_reviews(client, system_namespace, rights),
         prometheus(client, &suite),
+        units::read(client, &definitions),
     );
     drop(suite);
     Ok(Facts {
@@ -84,6 +86,7 @@ pub(crate) async fn read(
         signs,
         leases,
         definitions,
+        unit_slips,
         webhooks,
         services,
         certificates,

@@ -269,14 +269,14 @@ impl Fleet {
     pub(super) fn navigation(&self, query: &FleetQuery) -> String {
         let namespace = escape(&query.namespace);
         let mut html = format!(
-            "<form method=\"get\" action=\"/\"><label>Namespace <input name=\"namespace\" \
+            "<form><label>Namespace <input name=\"namespace\" \
              value=\"{namespace}\"></label> <button>Show</button></form>\n"
         );
         if !self.next.is_empty() {
             let next = escape(&self.next);
             let _ = writeln!(
                 html,
-                "<form method=\"get\" action=\"/\"><input type=\"hidden\" name=\"namespace\" \
+                "<form><input type=\"hidden\" name=\"namespace\" \
                  value=\"{namespace}\"><input type=\"hidden\" name=\"after\" value=\"{next}\">\
                  <button>Next objects</button></form>"
             );
@@ -341,7 +341,7 @@ impl Line {
                 finding,
             ],
             severity: Some(severity),
-            link: Some(format!("/vpa/{}/{}", self.namespace, self.vpa)),
+            link: Some(format!("vpa/{}/{}", self.namespace, self.vpa)),
         }
     }
 }
@@ -385,7 +385,7 @@ mod tests {
             json!([{"containerName": "app", "target": {"cpu": "250m", "memory": "100Mi"}}]);
         let document = fleet(&vpa("web", &target)).document(&Prices::default());
         let row = &document.tables[1].rows[0];
-        assert_eq!(row.link.as_deref(), Some("/vpa/shop/web"));
+        assert_eq!(row.link.as_deref(), Some("vpa/shop/web"));
         let expected = [
             "- → 250m",
             "120m",

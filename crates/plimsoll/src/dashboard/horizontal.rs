@@ -108,7 +108,7 @@ fn ehpa_row(ehpa: &DynamicObject) -> Row {
             failed.collect::<Vec<_>>().join(", "),
         ],
         severity: None,
-        link: Some(format!("/ehpa/{namespace}/{}", ehpa.name_any())),
+        link: Some(format!("ehpa/{namespace}/{}", ehpa.name_any())),
     }
 }
 
@@ -223,7 +223,7 @@ mod tests {
                 [{"type": "Ready", "status": "False", "reason": "NotFound"}]},
         });
         let row = ehpa_row(&serde_json::from_value(ehpa).expect("an object"));
-        assert_eq!(row.link.as_deref(), Some("/ehpa/shop/web"));
+        assert_eq!(row.link.as_deref(), Some("ehpa/shop/web"));
         assert_eq!(row.cells[2..], ["Preview", "3", "-", "Ready (NotFound)"]);
     }
 }

@@ -75,6 +75,8 @@ pub(super) struct Pages {
     cluster: Cluster,
     args: DashboardArgs,
     prices: Prices,
+    /// Folder of all pages.
+    folder: String,
     /// Usage of the workload that was shown last, or the reason for its absence.
     recorded: Mutex<Option<(Instant, [String; 2], Usage)>>,
     /// The latest pages. Locked while one is read.
@@ -82,11 +84,17 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    pub(super) fn new(cluster: Cluster, args: DashboardArgs, prices: Prices) -> Self {
+    pub(super) fn new(
+        cluster: Cluster,
+        args: DashboardArgs,
+        prices: Prices,
+        folder: String,
+    ) -> Self {
         Self {
             cluster,
             args,
             prices,
+            folder,
             recorded: Mutex::default(),
             kept: Mutex::default(),
         }
@@ -107,13 +115,14 @@ impl Pages {
             async |State(pages): State<Arc<Self>>| pages.respond(Page::Horizontal).await;
         let health = async |State(pages): State<Arc<Self>>| pages.respond(Page::Health).await;
         let script = async || ([(header::CONTENT_TYPE, "text/javascript")], SCRIPT);
+        let path = |page: &str| format!("{}{page}", self.folder);
         Router::new()
-            .route("/", get(fleet))
-            .route("/vpa/{namespace}/{name}", get(vpa))
-            .route("/ehpa/{namespace}/{name}", get(ehpa))
-            .route("/horizontal", get(horizontal))
-            .route("/health", get(health))
-            .route("/script.js", get(script))
+            .route(&path("/"), get(fleet))
+            .route(&path("/vpa/{namespace}/{name}"), get(vpa))
+            .route(&path("/ehpa/{namespace}/{name}"), get(ehpa))
+            .route(&path("/horizontal"), get(horizontal))
+            .route(&path("/health"), get(health))
+            .route(&path("/script.js"), get(script))
             .with_state(Arc::new(self))
     }
 
@@ -238,18 +247,22 @@ impl Pages {
 
     fn html(&self, document: &Document, details: &str, path: &str) -> String {
         let mut navigation = String::from("<nav aria-label=\"Pages\">");
+        let folder = &self.folder;
         for (link, name) in LINKS {
             let current = if link == path {
                 " aria-current=\"page\""
             } else {
                 ""
             };
-            let _ = write!(navigation, "<a href=\"{link}\"{current}>{name}</a> ");
+            let _ = write!(
+                navigation,
+                "<a href=\"{folder}{link}\"{current}>{name}</a> "
+            );
         }
         let _ = writeln!(
             navigation,
             "<span>{}</span> <label><input type=\"checkbox\" id=\"refresh\" checked> \
-             refresh every 30 s</label></nav>\n<script src=\"/script.js\" defer></script>",
+             refresh every 30 s</label></nav>\n<script src=\"{folder}/script.js\" defer></script>",
             escape(&self.cluster.server)
         );
         page(document, &navigation, details)

@@ -124,7 +124,9 @@ pub(crate) fn migration(facts: &Facts) -> Migration {
             );
         }
     }
+    let definition = api::crd::effective_horizontal_pod_autoscaler();
     for object in facts.of(&EHPA) {
+        migration.lacking_fields(EHPA.name, object, &definition);
         let (verdict, reason) = judge_ehpa(object);
         migration.item(EHPA.name, object, verdict, reason);
     }
@@ -240,6 +242,10 @@ fn steps(facts: &Facts, migration: &mut Migration) {
         .map(str::to_owned)
         .collect();
     migration.save_api_services(&services);
+    migration.flags(
+        &facts.deployments,
+        "docs/flags-of-crane.md says for each of them whether a program here accepts it, and what takes its place otherwise.",
+    );
     migration.stop(
         "Stop craned",
         "HPAs keep their replicas: a forecast that is missing or old never scales down. metric-adapter runs until the adapter serves its metrics.",

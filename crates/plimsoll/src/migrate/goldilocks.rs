@@ -7,6 +7,7 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use super::facts::{Facts, Kind, Source, VPA, name_of};
+use super::fields::Fields;
 use super::plan::{Migration, Verdict, apply, install, uninstall};
 use super::vpa::GOLDILOCKS;
 
@@ -26,6 +27,12 @@ pub(crate) const SOURCE: Source = Source {
 };
 /// Prefix of Goldilocks' labels and annotations.
 const PREFIX: &str = "goldilocks.fairwinds.com";
+const ENABLED: &str = "enabled";
+const UPDATE_MODE: &str = "vpa-update-mode";
+const RESOURCE_POLICY: &str = "vpa-resource-policy";
+const MIN_REPLICAS: &str = "vpa-min-replicas";
+/// Settings with a counterpart.
+const SETTINGS: [&str; 4] = [ENABLED, UPDATE_MODE, RESOURCE_POLICY, MIN_REPLICAS];
 /// Values of labels that mean yes to Goldilocks, those of Go's `strconv.ParseBool`.
 const TRUE: [&str; 6] = ["1", "t", "T", "true", "TRUE", "True"];
 /// Name of the policies.
@@ -42,9 +49,9 @@ pub(crate) fn migration(facts: &Facts) -> Migration {
             "{} VPA objects give way to those of a SizingPolicy with updateMode {}",
             namespace.vpas, namespace.mode
         );
-        if let Some(error) = &namespace.invalid {
+        if !namespace.left_out.is_empty() {
             verdict = Verdict::Manual;
-            reason = format!("{reason}; {error}");
+            reason = format!("{reason}; {}", namespace.left_out.join("; "));
         }
         migration.items.push(super::plan::Item {
             object: format!("Namespace {name}"),
@@ -66,8 +73,8 @@ struct Namespace {
     /// `resourcePolicy` of VPA objects.
     resource_policy: Option<Value>,
     min_replicas: Option<i64>,
-    /// Setting that is left out.
-    invalid: Option<String>,
+    /// Sentences about settings that are left out.
+    left_out: Vec<String>,
 }
 
 /// Namespaces that Goldilocks manages: labelled ones, and those with VPA objects by it, as
@@ -81,7 +88,7 @@ fn namespaces(facts: &Facts) -> BTreeMap<String, Namespace> {
     }
     let mut namespaces = BTreeMap::new();
     for object in facts.of(&NAMESPACE) {
-        let enabled = object.labels().get(&format!("{PREFIX}/enabled"));
+        let enabled = object.labels().get(&format!("{PREFIX}/{ENABLED}"));
         let vpas = counts.get(&object.name_any()).copied().unwrap_or(0);
         let is_enabled = |text: &String| TRUE.contains(&text.as_str());
         if vpas > 0 || enabled.is_some_and(is_enabled) {
@@ -103,43 +110,68 @@ fn settings(namespace: &DynamicObject, vpas: usize) -> Namespace {
         let label = namespace.labels().get(&key);
         namespace.annotations().get(&key).or(label)
     };
-    let mut invalid = None;
-    let policy = setting("vpa-resource-policy");
+    let mut left_out = Vec::new();
+    let keys = namespace
+        .labels()
+        .keys()
+        .chain(namespace.annotations().keys());
+    let settings = keys.filter_map(|key| key.strip_prefix(PREFIX)?.strip_prefix('/'));
+    let unknown = settings.filter(|name| !SETTINGS.contains(name));
+    left_out.extend(unknown.map(|name| format!("{PREFIX}/{name} has no counterpart")));
+    let mut invalid = |name: &str, why: &str| left_out.push(format!("{PREFIX}/{name} {why}"));
+    let policy = setting(RESOURCE_POLICY);
     let resource_policy = policy.and_then(|text| match serde_json::from_str::<Value>(text) {
         Ok(value) if value.is_object() => Some(value),
         _ => {
-            invalid = Some(format!(
-                "{PREFIX}/vpa-resource-policy is no JSON object and is left out"
-            ));
+            invalid(RESOURCE_POLICY, "is no JSON object and is left out");
             None
         }
     });
-    let mode = setting("vpa-update-mode").map(|mode| mode.to_lowercase());
+    let mode = setting(UPDATE_MODE).map(|mode| mode.to_lowercase());
+    let mode = match mode.as_deref() {
+        Some("initial") => "Initial",
+        Some("recreate" | "auto") => "Recreate",
+        None | Some("off") => "Off",
+        Some(_) => {
+            invalid(UPDATE_MODE, "is unknown and counts as Off");
+            "Off"
+        }
+    };
+    let replicas = setting(MIN_REPLICAS);
+    let min_replicas = replicas.and_then(|text| {
+        let replicas = text.parse().ok().filter(|replicas| *replicas > 0);
+        if replicas.is_none() {
+            invalid(MIN_REPLICAS, "is no positive number and is left out");
+        }
+        replicas
+    });
     Namespace {
         vpas,
-        mode: match mode.as_deref() {
-            Some("initial") => "Initial",
-            Some("recreate" | "auto") => "Recreate",
-            _ => "Off",
-        },
+        mode,
         resource_policy,
-        min_replicas: setting("vpa-min-replicas")
-            .and_then(|text| text.parse().ok())
-            .filter(|replicas| *replicas > 0),
-        invalid,
+        min_replicas,
+        left_out,
     }
 }
 
-/// VPA objects whose mode or `resourcePolicy` differs from their namespace's, by a label of the
-/// workload.
+/// VPA objects that differ from their namespace's policy, such as by a label of the workload.
 fn overrides(facts: &Facts, migration: &mut Migration) {
     let namespaces = namespaces(facts);
     for vpa in facts.of(&VPA).iter().filter(|vpa| is_by_goldilocks(vpa)) {
         let Some(namespace) = namespaces.get(&name_of(vpa).namespace) else {
             continue;
         };
-        let mode = vpa.data["spec"]["updatePolicy"]["updateMode"].as_str();
-        let mode = mode.unwrap_or("Recreate").replace("Auto", "Recreate");
+        let mut fields = Fields::of(vpa);
+        for part in ["apiVersion", "kind", "name"] {
+            fields.take(&format!("/spec/targetRef/{part}"));
+        }
+        for (label, value) in [GOLDILOCKS, ("creator", "Fairwinds")] {
+            fields.take_if(&format!("/metadata/labels/{label}"), &value.into());
+        }
+        let replicas = json!(namespace.min_replicas);
+        fields.take_if("/spec/updatePolicy/minReplicas", &replicas);
+        let mode = fields.text("/spec/updatePolicy/updateMode");
+        let mode = mode.map_or("Recreate".to_owned(), |it| it.replace("Auto", "Recreate"));
         if mode != namespace.mode {
             let reason = format!(
                 "its mode {mode} is not the namespace's {}: write a second SizingPolicy with a selector for this workload",
@@ -148,14 +180,26 @@ fn overrides(facts: &Facts, migration: &mut Migration) {
             migration.item(VPA.name, vpa, Verdict::Manual, reason);
         }
         let of_namespace = namespace.resource_policy.as_ref().unwrap_or(&Value::Null);
-        if vpa.data["spec"]["resourcePolicy"] != *of_namespace {
+        if fields.take("/spec/resourcePolicy") != *of_namespace {
             let reason = "its resourcePolicy is not the namespace's: write a second SizingPolicy with a selector for this workload";
+            migration.item(VPA.name, vpa, Verdict::Manual, reason);
+        }
+        let rest = fields.rest();
+        if !rest.is_empty() {
+            let reason = format!(
+                "the policy of the namespace lacks {}: write a second SizingPolicy with a selector for this workload",
+                rest.join(", ")
+            );
             migration.item(VPA.name, vpa, Verdict::Manual, reason);
         }
     }
 }
 
 fn steps(facts: &Facts, namespaces: &BTreeMap<String, Namespace>, migration: &mut Migration) {
+    migration.flags(
+        &facts.deployments,
+        "Those that choose namespaces and kinds become the selector and the kinds of a policy (docs/sizing.md). The others have no counterpart.",
+    );
     migration.stop(
         "Stop Goldilocks",
         "Otherwise it creates its VPA objects again. Its dashboard stops too; `plimsoll dashboard` has the sizes.",

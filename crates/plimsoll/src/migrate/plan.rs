@@ -3,12 +3,18 @@
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use metric_routes::api_service::API_SERVICES;
 use serde::Serialize;
 
-use super::facts::{API_SERVICE, Facts, HelmRelease, helm_release, installer, name_of, replicas};
+use super::facts::{
+    API_SERVICE, Facts, HelmRelease, arguments, helm_release, image_of, installer, name_of,
+    replicas,
+};
+use super::fields::lacking;
+use crate::output::printable;
 
 /// Verdict about an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -183,6 +189,42 @@ impl Migration {
                 ],
                 [format!("kubectl create -f {name}-release.yaml")],
             );
+        }
+    }
+
+    /// Adds a step that names the flags of Deployments; none without any.
+    pub(crate) fn flags(&mut self, deployments: &[DynamicObject], reason: &str) {
+        let mut commands = Vec::new();
+        for deployment in deployments {
+            let flags = arguments(deployment);
+            if !flags.is_empty() {
+                commands.push(format!(
+                    "# {}, from {}: {}",
+                    image_of(deployment).unwrap_or_default(),
+                    name_of(deployment),
+                    printable(&flags.join(" "))
+                ));
+            }
+        }
+        if !commands.is_empty() {
+            self.step("Carry over the flags", reason, commands, []);
+        }
+    }
+
+    /// Adds an object of a kind that stays, if the definition of the suite lacks fields of it.
+    pub(crate) fn lacking_fields(
+        &mut self,
+        kind: &str,
+        object: &DynamicObject,
+        definition: &CustomResourceDefinition,
+    ) {
+        let lacking = lacking(object, definition);
+        if !lacking.is_empty() {
+            let reason = format!(
+                "the definition of the suite lacks {}, which the next write drops",
+                lacking.join(", ")
+            );
+            self.item(kind, object, Verdict::Manual, reason);
         }
     }
 

@@ -5,10 +5,9 @@ use kube::api::DynamicObject;
 use metric_routes::api_service::API_SERVICES;
 use promql::rules::RuleSet;
 
-use super::facts::{API_SERVICE, Facts, Source, arguments, name_of};
+use super::facts::{API_SERVICE, Facts, Source, name_of};
 use super::plan::{Migration, Verdict, install, uninstall, verify, without_api_services};
 use crate::installation::ObjectName;
-use crate::output::printable;
 
 /// prometheus-adapter.
 pub(crate) const SOURCE: Source = Source {
@@ -134,28 +133,11 @@ fn steps(
             [],
         );
     }
-    let mut reason = "ADDRESS is that of Prometheus. An overlay has the component rules with config.yaml, and none of the components custom-metrics-api and external-metrics-api. prometheus-adapter still serves all metrics.".to_owned();
-    for deployment in &facts.deployments {
-        let flags: Vec<&str> = arguments(deployment)
-            .into_iter()
-            .filter(|flag| {
-                [
-                    "--prometheus-",
-                    "--metrics-relist-interval",
-                    "--metrics-max-age",
-                ]
-                .iter()
-                .any(|start| flag.starts_with(start))
-            })
-            .collect();
-        if !flags.is_empty() {
-            let flags = printable(&flags.join(" "));
-            reason = format!(
-                "{reason} Carry over these flags of {}: {flags}.",
-                name_of(deployment)
-            );
-        }
-    }
+    migration.flags(
+        &facts.deployments,
+        "Those of Prometheus, of listing and of the age of series have the same names here. The others are of its own server.",
+    );
+    let reason = "ADDRESS is that of Prometheus. An overlay has the component rules with config.yaml, and none of the components custom-metrics-api and external-metrics-api. prometheus-adapter still serves all metrics.";
     let mut arguments = " --set prometheus.address=ADDRESS".to_owned();
     if !files.is_empty() {
         arguments += " --set-file adapter.rules=config.yaml";

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 
-use super::facts::{Facts, Source, VPA, arguments, image_of, installer, name_of};
+use super::facts::{Facts, Source, VPA, installer};
 use super::plan::{Migration, Verdict, install, uninstall, verify};
-use crate::output::printable;
 
 /// `CustomResourceDefinition`s of upstream's VPA.
 const DEFINITIONS: [&str; 2] = [
@@ -71,6 +70,7 @@ fn objects(facts: &Facts, migration: &mut Migration) {
     let mut modes: BTreeMap<&str, usize> = BTreeMap::new();
     let mut by_target: BTreeMap<(String, &str, &str), Vec<&DynamicObject>> = BTreeMap::new();
     let mut goldilocks = 0;
+    let definition = api::crd::vertical_pod_autoscaler();
     for vpa in vpas {
         let spec = &vpa.data["spec"];
         let mode = spec["updatePolicy"]["updateMode"].as_str();
@@ -82,6 +82,7 @@ fn objects(facts: &Facts, migration: &mut Migration) {
             text("name"),
         );
         by_target.entry(target).or_default().push(vpa);
+        migration.lacking_fields(VPA.name, vpa, &definition);
         let recommenders = spec["recommenders"].as_array().into_iter().flatten();
         let mut names = recommenders.filter_map(|one| one["name"].as_str());
         if let Some(name) = names.find(|name| *name != "default") {
@@ -145,7 +146,10 @@ fn steps(facts: &Facts, migration: &mut Migration) {
         [],
     );
     migration.keep(&facts.definitions);
-    flags(facts, migration);
+    migration.flags(
+        &facts.deployments,
+        "Every flag of upstream's programs is accepted by the program of the same task. Add these to the arguments in your overlay, without files of certificates.",
+    );
     migration.stop(
         "Stop upstream's updater",
         "Two updaters would evict twice as many pods as the tolerance allows. New pods still get their size.",
@@ -178,32 +182,4 @@ fn steps(facts: &Facts, migration: &mut Migration) {
         [],
     );
     migration.delete_release_records(facts.deployments.iter().chain(&facts.definitions));
-}
-
-/// Flags of upstream's programs that are to be carried over.
-fn flags(facts: &Facts, migration: &mut Migration) {
-    let mut commands = Vec::new();
-    for deployment in &facts.deployments {
-        let arguments = arguments(deployment);
-        if !arguments.is_empty() {
-            let program = match image_of(deployment) {
-                Some(RECOMMENDER) => "recommender",
-                Some(UPDATER) => "updater",
-                _ => "webhook",
-            };
-            commands.push(format!(
-                "# {program}, from {}: {}",
-                name_of(deployment),
-                printable(&arguments.join(" "))
-            ));
-        }
-    }
-    if !commands.is_empty() {
-        migration.step(
-            "Carry over the flags",
-            "Every flag of upstream's programs is accepted by the program of the same task. Add these to the arguments in your overlay, without files of certificates.",
-            commands,
-            [],
-        );
-    }
 }

@@ -26,6 +26,7 @@ use sources::prometheus::{
 use super::{ContainerId, ContainerUsage, MIB, PodUsage, Samples, check_size};
 use crate::cluster::{Cluster, ClusterArgs, block_on};
 use crate::failure::Failure;
+use discovery::NamedService;
 pub(crate) use inventory::Inventory;
 
 /// Maximum length of the history in seconds.
@@ -38,9 +39,18 @@ const MIN_STEP: i64 = 60;
 pub(crate) struct ConnectionArgs {
     /// Address of Prometheus, or of a store with its API. Reads the usage of the workloads in the
     /// cluster of the kubeconfig. Without it, files and --sample, Prometheus is found by the usual
-    /// labels of its Service, and read through the API server.
+    /// labels of its Service in the usual namespaces, such as `monitoring`, and read through the API
+    /// server.
     #[arg(long, value_name = "URL", help_heading = "Prometheus")]
     pub(crate) prometheus_address: Option<String>,
+    /// Service of Prometheus, which is read through the API server.
+    #[arg(
+        long,
+        value_name = "NAMESPACE/NAME[:PORT]",
+        conflicts_with = "prometheus_address",
+        help_heading = "Prometheus"
+    )]
+    pub(crate) prometheus_service: Option<NamedService>,
     /// Do not verify the certificate of Prometheus.
     #[arg(long, requires = "prometheus_address", help_heading = "Prometheus")]
     pub(crate) prometheus_insecure: bool,
@@ -138,7 +148,13 @@ impl PrometheusArgs {
     /// The cluster of the kubeconfig.
     async fn connect_cluster(&self) -> Result<Cluster, Failure> {
         let connected = self.cluster.connect().await;
-        let is_named = self.connection.prometheus_address.is_some() || self.cluster.is_named();
+        let ConnectionArgs {
+            prometheus_address,
+            prometheus_service,
+            ..
+        } = &self.connection;
+        let is_named =
+            prometheus_address.is_some() || prometheus_service.is_some() || self.cluster.is_named();
         connected.map_err(|failure| match failure {
             Failure::Other(_) if !is_named => Failure::Usage(
                 "no usage to read: name CSV files, --prometheus-address, --kubeconfig of a cluster with \
@@ -265,7 +281,10 @@ impl Store {
             let prometheus = Prometheus::connect(&args.of(address), observer).await;
             (prometheus.map_err(|error| failure(&error, None))?, None)
         } else {
-            let found = discovery::discover(cluster).await?;
+            let found = match &args.prometheus_service {
+                Some(service) => discovery::named(cluster, service).await?,
+                None => discovery::discover(cluster).await?,
+            };
             let timeout = Duration::from_secs(args.prometheus_query_timeout.into());
             let client = cluster_args
                 .connect_below(&found.proxy_path(), timeout)

@@ -252,6 +252,19 @@ fn an_unreachable_cluster_has_an_exit_code_of_its_own() {
 }
 
 #[test]
+fn slips_of_units_are_named_in_a_scan() {
+    let (_folder, path) = recording("250");
+    let slip = "deployment/web: requests[cpu]: \"250\" is 250 cores; millicores have the suffix m.";
+    for format in ["table", "json"] {
+        let run = run(&["scan", &path, "-o", format]);
+        let text = run.stdout.replace("\\\"", "\"");
+        assert!(text.contains(slip), "{text}");
+    }
+    let (_folder, path) = recording("250m");
+    assert!(!run(&["scan", &path]).stdout.contains("suffix"));
+}
+
+#[test]
 fn a_plan_has_no_tables() {
     let error = "--plan has the forms table, json and yaml: choose one with --output";
     check(&["migrate", "crane", "--plan", "-o", "csv"], 2, error);

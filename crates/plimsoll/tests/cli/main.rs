@@ -5,3 +5,4 @@
 mod errors;
 mod golden;
 mod program;
+mod proxy;

@@ -81,6 +81,27 @@ async fn the_last_good_result_is_served_for_a_bounded_time() {
     check(&answers, 64, Ok(2.0), Ok((2.0, Source::Store))).await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_next_request_has_the_value_of_a_query_that_takes_three_seconds() {
+    let (answers, flow) = (cache(), Flow::default());
+    let began = tokio::time::Instant::now();
+    let ask = async |second: u64, value| {
+        tokio::time::sleep_until(began + Duration::from_secs(second)).await;
+        let slow = async move {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            Ok(one(value))
+        };
+        let answer = answers.get("up", &flow, at(second as i64), slow).await;
+        assert!(began.elapsed() <= Duration::from_secs(second) + TIMEOUT);
+        answer.map(|(samples, source)| (samples[0].value, source))
+    };
+    let late = QueryFailure::late(TIMEOUT).message;
+    assert_eq!(ask(0, 1.0).await, Err(StatusError::Timeout(late)));
+    assert_eq!(ask(15, 2.0).await, Ok((1.0, Source::LastGood)));
+    assert_eq!(ask(30, 3.0).await, Ok((2.0, Source::LastGood)));
+    assert_eq!(ask(34, 4.0).await, Ok((3.0, Source::Store)));
+}
+
 #[tokio::test]
 async fn a_result_is_old_after_the_clock_was_set_back() {
     let answers = cache();

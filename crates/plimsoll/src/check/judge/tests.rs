@@ -2,6 +2,7 @@
 
 mod fixture;
 mod others;
+mod units;
 
 use serde_json::{Value, json};
 

@@ -4,6 +4,7 @@ use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 
 use super::super::facts::name_of;
+use super::super::fields::Fields;
 
 /// The counterpart of a `ScaledObject`.
 #[derive(Debug, PartialEq)]
@@ -11,10 +12,15 @@ pub(super) enum Counterpart {
     /// It has none, for this reason.
     Kept(String),
     /// The EHPA.
-    Ehpa(Value),
+    Ehpa {
+        /// The manifest.
+        manifest: Value,
+        /// Paths of the fields that have no counterpart in it.
+        left_out: Vec<String>,
+    },
 }
 
-/// Fields without a counterpart, and the reason.
+/// Fields without which a workload would scale otherwise, and the reason.
 const FIELDS: [(&str, &str); 3] = [
     ("/spec/idleReplicaCount", "idleReplicaCount scales to zero"),
     ("/spec/fallback", "fallback replicas have no counterpart"),
@@ -26,29 +32,29 @@ const FIELDS: [(&str, &str); 3] = [
 
 /// Returns the EHPA with the same triggers and bounds.
 pub(super) fn counterpart(object: &DynamicObject) -> Counterpart {
-    match ehpa(object) {
-        Ok(ehpa) => Counterpart::Ehpa(ehpa),
+    let mut fields = Fields::of(object);
+    match ehpa(object, &mut fields) {
+        Ok(manifest) => Counterpart::Ehpa {
+            manifest,
+            left_out: fields.rest(),
+        },
         Err(reason) => Counterpart::Kept(reason),
     }
 }
 
-fn ehpa(object: &DynamicObject) -> Result<Value, String> {
-    let root = &object.data;
+fn ehpa(object: &DynamicObject, fields: &mut Fields) -> Result<Value, String> {
     for (pointer, reason) in FIELDS {
-        if root.pointer(pointer).is_some_and(|value| !value.is_null()) {
+        if !fields.take(pointer).is_null() {
             return Err(reason.to_owned());
         }
     }
-    let spec = &root["spec"];
-    let min = spec["minReplicaCount"].as_i64().unwrap_or(0);
-    if min < 1 {
-        return Err("it scales to zero (minReplicaCount)".to_owned());
-    }
     let (mut metrics, mut crons) = (Vec::new(), Vec::new());
-    for trigger in spec["triggers"].as_array().into_iter().flatten() {
-        match trigger["type"].as_str().unwrap_or_default() {
-            kind @ ("cpu" | "memory") => metrics.push(resource(kind, trigger)?),
-            "cron" => crons.push(schedule(crons.len(), trigger)?),
+    let triggers = object.data["spec"]["triggers"].as_array();
+    for index in 0..triggers.map_or(0, Vec::len) {
+        let mut trigger = Trigger { index, fields };
+        match trigger.text("type").unwrap_or_default().as_str() {
+            kind @ ("cpu" | "memory") => metrics.push(resource(kind, &mut trigger)?),
+            "cron" => crons.push(schedule(crons.len(), &mut trigger)?),
             other => return Err(format!("the trigger {other:?} has no counterpart")),
         }
     }
@@ -58,42 +64,66 @@ fn ehpa(object: &DynamicObject) -> Result<Value, String> {
                 .to_owned(),
         );
     }
-    let target = &spec["scaleTargetRef"];
-    let text = |field: &str, default: &str| target[field].as_str().unwrap_or(default).to_owned();
+    let min = fields.take("/spec/minReplicaCount").as_i64().unwrap_or(0);
+    // With CPU and memory triggers alone, KEDA keeps one replica: `getScaledObjectState`.
+    if min < 1 && !crons.is_empty() {
+        return Err("it scales to zero (minReplicaCount)".to_owned());
+    }
+    let mut target = |field: &str, default: &str| {
+        let text = fields.text(&format!("/spec/scaleTargetRef/{field}"));
+        text.unwrap_or_else(|| default.to_owned())
+    };
+    let target = json!({
+        "apiVersion": target("apiVersion", "apps/v1"),
+        "kind": target("kind", "Deployment"),
+        "name": target("name", ""),
+    });
+    let max = fields.take("/spec/maxReplicaCount").as_i64();
     let name = name_of(object);
     let mut ehpa = json!({
         "apiVersion": "autoscaling.crane.io/v1alpha1",
         "kind": "EffectiveHorizontalPodAutoscaler",
         "metadata": {"name": name.name, "namespace": name.namespace},
         "spec": {
-            "scaleTargetRef": {
-                "apiVersion": text("apiVersion", "apps/v1"),
-                "kind": text("kind", "Deployment"),
-                "name": text("name", ""),
-            },
-            "minReplicas": min,
-            "maxReplicas": spec["maxReplicaCount"].as_i64().unwrap_or(100),
+            "scaleTargetRef": target,
+            "minReplicas": min.max(1),
+            "maxReplicas": max.unwrap_or(100),
             "metrics": metrics,
         },
     });
     if !crons.is_empty() {
         ehpa["spec"]["crons"] = crons.into();
     }
-    let behavior = &spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"];
+    let behavior = fields.take("/spec/advanced/horizontalPodAutoscalerConfig/behavior");
     if behavior.is_object() {
-        ehpa["spec"]["behavior"] = behavior.clone();
+        ehpa["spec"]["behavior"] = behavior;
     }
     Ok(ehpa)
 }
 
-fn resource(name: &str, trigger: &Value) -> Result<Value, String> {
-    let metadata = &trigger["metadata"];
-    let kind = trigger["metricType"].as_str();
-    let kind = kind
-        .or_else(|| metadata["type"].as_str())
-        .unwrap_or("Utilization");
-    let value = metadata["value"].as_str().unwrap_or_default();
-    let target = match kind {
+/// The fields of a trigger.
+struct Trigger<'a> {
+    index: usize,
+    fields: &'a mut Fields,
+}
+
+impl Trigger<'_> {
+    /// Uses a text, such as `metadata/value`.
+    fn text(&mut self, path: &str) -> Option<String> {
+        let pointer = format!("/spec/triggers/{}/{path}", self.index);
+        self.fields.text(&pointer)
+    }
+}
+
+fn resource(name: &str, trigger: &mut Trigger<'_>) -> Result<Value, String> {
+    let kind = match trigger.text("metricType") {
+        Some(kind) => kind,
+        None => trigger
+            .text("metadata/type")
+            .unwrap_or_else(|| "Utilization".to_owned()),
+    };
+    let value = trigger.text("metadata/value").unwrap_or_default();
+    let target = match kind.as_str() {
         "Utilization" => {
             let percent: u32 = value
                 .parse()
@@ -107,7 +137,7 @@ fn resource(name: &str, trigger: &Value) -> Result<Value, String> {
         ("name".to_owned(), json!(name)),
         ("target".to_owned(), target),
     ]);
-    Ok(match metadata["containerName"].as_str() {
+    Ok(match trigger.text("metadata/containerName") {
         Some(container) => {
             source.insert("container".to_owned(), json!(container));
             json!({"type": "ContainerResource", "containerResource": source})
@@ -116,16 +146,15 @@ fn resource(name: &str, trigger: &Value) -> Result<Value, String> {
     })
 }
 
-fn schedule(index: usize, trigger: &Value) -> Result<Value, String> {
-    let metadata = &trigger["metadata"];
-    let text = |field: &str| {
-        let value = metadata[field].as_str();
+fn schedule(index: usize, trigger: &mut Trigger<'_>) -> Result<Value, String> {
+    let name = trigger.text("name");
+    let mut text = |field: &str| {
+        let value = trigger.text(&format!("metadata/{field}"));
         value.ok_or_else(|| format!("the cron trigger has no {field}"))
     };
     let replicas: u32 = text("desiredReplicas")?
         .parse()
         .map_err(|_| "desiredReplicas of the cron trigger is no number".to_owned())?;
-    let name = trigger["name"].as_str().map(str::to_owned);
     Ok(json!({
         "name": name.unwrap_or_else(|| format!("cron-{index}")),
         "start": text("start")?,

@@ -1,8 +1,14 @@
 //! Services of Prometheus, or of a store with its API, by their usual labels, and the path of the API
 //! server that leads to one.
 //!
+//! Each tenant may set these labels on a Service. So they count in the usual namespaces of
+//! monitoring only, and a Service elsewhere must be named.
+//!
 //! Source of the labels: the Helm charts of prometheus, kube-prometheus-stack, Thanos, Mimir and
 //! `VictoriaMetrics`, as KRR knows them.
+
+use std::fmt;
+use std::str::FromStr;
 
 use anyhow::anyhow;
 use k8s_openapi::api::core::v1::{Service, ServicePort};
@@ -18,6 +24,20 @@ const PAGE: u32 = 500;
 const MAX_SERVICES: usize = 100_000;
 /// Maximum number of Services that an error names.
 const MAX_NAMED: usize = 10;
+/// Namespaces in which the labels of a Service count.
+const NAMESPACES: &[&str] = &[
+    "cattle-monitoring-system",
+    "kube-prometheus-stack",
+    "kube-system",
+    "metrics",
+    "mimir",
+    "monitoring",
+    "observability",
+    "openshift-monitoring",
+    "prometheus",
+    "thanos",
+    "victoria-metrics",
+];
 
 /// Labels of a Service of a store.
 struct Store {
@@ -93,6 +113,44 @@ const STORES: &[Store] = &[
 const PLAIN: (&str, &str) = ("app.kubernetes.io/name", "prometheus");
 const COMPONENT: &str = "app.kubernetes.io/component";
 
+/// A Service, as `NAMESPACE/NAME` or `NAMESPACE/NAME:PORT`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NamedService {
+    namespace: String,
+    name: String,
+    port: Option<i32>,
+}
+
+impl FromStr for NamedService {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_name = |name: &str| {
+            let is_part = |letter: char| letter.is_ascii_alphanumeric() || "-.".contains(letter);
+            !name.is_empty() && name.chars().all(is_part)
+        };
+        let parse = || {
+            let (namespace, rest) = text.split_once('/')?;
+            let (name, port) = match rest.split_once(':') {
+                Some((name, port)) => (name, Some(i32::from(port.parse::<u16>().ok()?))),
+                None => (rest, None),
+            };
+            (is_name(namespace) && is_name(name)).then(|| Self {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+                port,
+            })
+        };
+        parse().ok_or_else(|| "expected NAMESPACE/NAME or NAMESPACE/NAME:PORT".to_owned())
+    }
+}
+
+impl fmt::Display for NamedService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
 /// A Service of a store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FoundStore {
@@ -126,6 +184,29 @@ impl FoundStore {
         } = self;
         format!("{namespace}/{name}:{port}")
     }
+}
+
+/// The store of a Service that the user names.
+pub(super) async fn named(cluster: &Cluster, wanted: &NamedService) -> Result<FoundStore, Failure> {
+    let api: Api<Service> = Api::namespaced(cluster.client.clone(), &wanted.namespace);
+    let service = api.get(&wanted.name).await;
+    let service = service.map_err(|error| {
+        request_failure(&format!("the Service {wanted}"), &cluster.server, error)
+    })?;
+    let found = store_at(&service, wanted.port);
+    found.ok_or_else(|| anyhow!("the Service {wanted} has no such port").into())
+}
+
+/// The store of a named Service: its labels give the folder, and the port unless it is named too.
+fn store_at(service: &Service, number: Option<i32>) -> Option<FoundStore> {
+    let ports = service.spec.as_ref()?.ports.as_deref().unwrap_or_default();
+    let by_labels = store_of(service);
+    let (known, folder) = by_labels.map_or((None, ""), |it| (Some(it.port), it.folder));
+    let port = match number.or(known) {
+        Some(number) => ports.iter().find(|port| port.port == number)?,
+        None => port(ports, PROMETHEUS)?,
+    };
+    found_store(service, port, folder)
 }
 
 /// The only Service of a store in the cluster.
@@ -180,6 +261,10 @@ fn store_of(service: &Service) -> Option<FoundStore> {
         let port = ports.iter().find(|port| PROMETHEUS.contains(&port.port));
         (port.filter(|_| is_plain)?, "")
     };
+    found_store(service, port, folder)
+}
+
+fn found_store(service: &Service, port: &ServicePort, folder: &'static str) -> Option<FoundStore> {
     let name = port.name.as_deref().unwrap_or_default();
     let is_tls = name.starts_with("https") || port.port == 443;
     Some(FoundStore {
@@ -204,33 +289,39 @@ fn port<'a>(ports: &'a [ServicePort], numbers: &[i32]) -> Option<&'a ServicePort
         .or(ports.first())
 }
 
-/// The only one; the error names several.
-fn only(mut found: Vec<FoundStore>) -> Result<FoundStore, Failure> {
-    found.sort();
-    match found.as_slice() {
-        [found] => Ok(found.clone()),
-        [] => Err(anyhow!(
+/// The only one in the usual namespaces. The error names the others.
+fn only(found: Vec<FoundStore>) -> Result<FoundStore, Failure> {
+    let is_usual = |store: &FoundStore| NAMESPACES.contains(&store.namespace.as_str());
+    let (usual, others): (Vec<_>, Vec<_>) = found.into_iter().partition(is_usual);
+    let error = match (usual.as_slice(), others.as_slice()) {
+        ([found], _) => return Ok(found.clone()),
+        ([], []) => anyhow!(
             "no Service of Prometheus, Thanos, Mimir or VictoriaMetrics with the usual labels: set \
-             --prometheus-address"
-        )
-        .into()),
-        several => {
-            let mut names: Vec<String> = several
-                .iter()
-                .take(MAX_NAMED)
-                .map(FoundStore::text)
-                .collect();
-            let more = several.len() - names.len();
-            if more > 0 {
-                names.push(format!("{more} more"));
-            }
-            Err(anyhow!(
-                "several Services may be Prometheus: {}: set --prometheus-address to one of them",
-                names.join(", ")
-            )
-            .into())
-        }
+             --prometheus-service or --prometheus-address"
+        ),
+        ([], others) => anyhow!(
+            "no Service in the usual namespaces of monitoring is Prometheus; elsewhere may be: {}: \
+             set --prometheus-service if you trust one of them",
+            names(others)
+        ),
+        (several, _) => anyhow!(
+            "several Services may be Prometheus: {}: set --prometheus-service to one of them",
+            names(several)
+        ),
+    };
+    Err(error.into())
+}
+
+/// The first Services, in their order, and the number of the others.
+fn names(stores: &[FoundStore]) -> String {
+    let mut names: Vec<String> = stores.iter().map(FoundStore::text).collect();
+    names.sort();
+    let more = names.len().saturating_sub(MAX_NAMED);
+    names.truncate(MAX_NAMED);
+    if more > 0 {
+        names.push(format!("{more} more"));
     }
+    names.join(", ")
 }
 
 #[cfg(test)]
@@ -338,23 +429,65 @@ mod tests {
         assert_eq!(store_of(&external), None);
     }
 
-    #[test]
-    fn several_stores_are_named_with_the_flag() {
-        let mut found = store_of(&service(&[("app", "prometheus-server")], &[("http", 80)]));
-        let first = found.clone().expect("a store");
-        let second = found.take().map(|it| FoundStore {
-            name: "other".to_owned(),
-            ..it
+    /// Stores of Prometheus in these namespaces.
+    fn stores(namespaces: &[&str]) -> Vec<FoundStore> {
+        let store = store_of(&service(&[("app", "prometheus-server")], &[("http", 80)]));
+        let store = store.expect("a store");
+        let namespaces = namespaces.iter().map(|namespace| FoundStore {
+            namespace: (*namespace).to_owned(),
+            ..store.clone()
         });
-        assert!(matches!(only(vec![first.clone()]), Ok(found) if found == first));
-        let several = only([first].into_iter().chain(second).collect());
-        let error = several.expect_err("two").to_string();
-        assert_eq!(
-            error,
-            "several Services may be Prometheus: monitoring/other:80, monitoring/store:80: set \
-             --prometheus-address to one of them"
-        );
-        let error = only(Vec::new()).expect_err("no store").to_string();
-        assert!(error.contains("set --prometheus-address"), "{error}");
+        namespaces.collect()
+    }
+
+    #[test]
+    fn labels_count_in_the_usual_namespaces_of_monitoring_only() {
+        let found = only(stores(&["shop", "monitoring", "bank"]));
+        assert!(matches!(found, Ok(found) if found.namespace == "monitoring"));
+        for (namespaces, expected) in [
+            (
+                &["shop"][..],
+                "no Service in the usual namespaces of monitoring is Prometheus; elsewhere may be: \
+                 shop/store:80: set --prometheus-service if you trust one of them",
+            ),
+            (
+                &["prometheus", "monitoring", "shop"],
+                "several Services may be Prometheus: monitoring/store:80, prometheus/store:80: set \
+                 --prometheus-service to one of them",
+            ),
+            (
+                &[],
+                "no Service of Prometheus, Thanos, Mimir or VictoriaMetrics with the usual labels: \
+                 set --prometheus-service or --prometheus-address",
+            ),
+        ] {
+            let error = only(stores(namespaces)).expect_err("no single store");
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn a_named_service_needs_no_labels() {
+        let path = |labels: &[(&str, &str)], name: &str| {
+            let named: NamedService = name.parse().expect("a Service");
+            let service = service(labels, &[("odd", 1234), ("web", 9090)]);
+            Some(store_at(&service, named.port)?.text())
+        };
+        let found = |port: i32| Some(format!("monitoring/store:{port}"));
+        assert_eq!(path(&[], "monitoring/store"), found(9090));
+        assert_eq!(path(&[], "monitoring/store:1234"), found(1234));
+        assert_eq!(path(&[], "monitoring/store:80"), None);
+        let mimir = [("app.kubernetes.io/name", "vmselect")];
+        assert_eq!(path(&mimir, "monitoring/store:9090"), found(9090));
+        for invalid in [
+            "store",
+            "/store",
+            "monitoring/",
+            "a/b:c",
+            "a/b/c",
+            "a/b:80/x",
+        ] {
+            assert!(invalid.parse::<NamedService>().is_err(), "{invalid}");
+        }
     }
 }

@@ -145,6 +145,7 @@ pub(super) fn healthy() -> Facts {
             .map(|name| (name, Ok(Some(object(fresh.clone())))))
             .to_vec(),
         definitions: Ok(api::crd::all()),
+        unit_slips: Ok(Vec::new()),
         webhooks: Ok(vec![object(registration(&pem, "Ignore", "suite"))]),
         services: vec![(name("suite", "vpa-webhook"), Ok(Some(2)))],
         certificates: vec![certificate_fact(&pem)],
