@@ -114,6 +114,7 @@ const CASES: &[Case] = &[
     ("metrics.podMonitor.interval", "30s", MONITOR),
     ("metrics.prometheusRule.enabled", "true", &[]),
     ("metrics.prometheusRule.labels.team", "a", ALERTS),
+    ("metrics.prometheusRule.clusterLabel", "k8s_cluster", ALERTS),
     ("metrics.grafanaDashboards.enabled", "true", &[]),
     ("metrics.grafanaDashboards.labels.team", "a", DASHBOARDS),
     ("metrics.grafanaDashboards.folder", "Scaling", DASHBOARDS),
