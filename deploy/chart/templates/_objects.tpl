@@ -33,6 +33,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
+{{/* The name of an object outside of the namespace of the release. With watchNamespace there can be
+several releases. Takes the root and the name. */}}
+{{- define "plimsoll.outerName" -}}
+{{- $root := index . 0 -}}
+{{ index . 1 }}{{ if $root.Values.watchNamespace }}-{{ $root.Release.Namespace }}{{ end }}
+{{- end }}
+
 {{/* An object of the release. Takes the root and the object. */}}
 {{- define "plimsoll.object" -}}
 {{- $root := index . 0 -}}
