@@ -7,6 +7,7 @@ mod package;
 mod pods;
 pub(crate) mod release;
 mod values;
+mod webhook;
 
 use std::collections::BTreeMap;
 
