@@ -81,6 +81,13 @@ several releases. Takes the root and the name. */}}
 {{- if and $isRight $isOfLease -}}
 {{- $_ := set $metadata "namespace" (include "plimsoll.leaseNamespace" $root) -}}
 {{- end -}}
+{{- if and $isRight (ne (default "" $metadata.namespace) $root.Release.Namespace) -}}
+{{- range $named := list $metadata $object.roleRef | compact -}}
+{{- if hasPrefix "plimsoll-" $named.name -}}
+{{- $_ := set $named "name" (include "plimsoll.outerName" (list $root $named.name)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 ---
 {{ toYaml $object }}
 {{- end -}}
@@ -105,6 +112,8 @@ no namespace. A ClusterRoleBinding is nothing: both are bound here. Takes the ro
 {{- $one := merge (dict "resources" (list $resource)) $rule -}}
 {{- if eq $resource "namespaces" -}}
 {{- $_ := set $one "resourceNames" (list $namespace) -}}
+{{- else if eq $resource "clusterroles" -}}
+{{- $_ := set $one "resourceNames" (list (include "plimsoll.outerName" (list $root $role.metadata.name))) -}}
 {{- end -}}
 {{- $kind := has $resource (append $ofCluster "namespaces") | ternary "ClusterRole" "Role" -}}
 {{- if not (has $resource $unused) -}}
