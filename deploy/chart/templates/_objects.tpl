@@ -23,12 +23,20 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and $isInMode (index $root.Values $program).enabled }}true{{ end -}}
 {{- end }}
 
+{{/* The text of a file in the namespace of the release. Takes the root and the path below files/. */}}
+{{- define "plimsoll.text" -}}
+{{- $root := index . 0 -}}
+{{- $text := $root.Files.Get (printf "files/%s" (index . 1)) -}}
+{{- if not $text -}}
+{{- fail (printf "the chart has no file %s: its folder has links, which are missing here; take the packaged chart" (index . 1)) -}}
+{{- end -}}
+{{ $text | replace "plimsoll-system" $root.Release.Namespace }}
+{{- end }}
+
 {{/* The objects of a file. Takes the root and the path below files/. */}}
 {{- define "plimsoll.file" -}}
 {{- $root := index . 0 -}}
-{{- $text := $root.Files.Get (printf "files/%s" (index . 1)) -}}
-{{- if not $text }}{{ fail (printf "the chart has no file %s" (index . 1)) }}{{ end -}}
-{{- range splitList "\n---\n" ($text | replace "plimsoll-system" $root.Release.Namespace) }}
+{{- range splitList "\n---\n" (include "plimsoll.text" .) }}
 {{ include "plimsoll.object" (list $root (fromYaml .)) }}
 {{- end }}
 {{- end }}

@@ -44,12 +44,6 @@ args, and optionally env, volumes, volumeMounts, withoutArgs and shard. */}}
 {{- end }}
 {{- end }}
 
-{{/* The text of a file in the namespace of the release. */}}
-{{- define "plimsoll.text" -}}
-{{- $root := index . 0 -}}
-{{- $root.Files.Get (printf "files/%s" (index . 1)) | replace "plimsoll-system" $root.Release.Namespace -}}
-{{- end }}
-
 {{/* Flags of all programs. */}}
 {{- define "plimsoll.logFlags" -}}
 {{- if ne .Values.global.logLevel nil }}
