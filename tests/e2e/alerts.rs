@@ -76,6 +76,21 @@ fn tested() -> Result<[BTreeSet<String>; 2]> {
 }
 
 #[test]
+fn every_aggregation_keeps_clusters_apart() -> Result<()> {
+    for Rule {
+        alert, expression, ..
+    } in rules()?
+    {
+        for grouping in [" by (", " on ("] {
+            for labels in expression.split(grouping).skip(1) {
+                ensure!(labels.starts_with("cluster, "), "{alert}: {expression}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn every_alert_has_both_cases() -> Result<()> {
     let names: BTreeSet<String> = rules()?.into_iter().map(|rule| rule.alert).collect();
     ensure!(!names.is_empty(), "there are no rules");

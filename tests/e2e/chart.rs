@@ -4,8 +4,10 @@
 mod monitoring;
 mod one_namespace;
 mod package;
+mod pods;
 pub(crate) mod release;
 mod values;
+mod webhook;
 
 use std::collections::BTreeMap;
 
@@ -327,6 +329,9 @@ async fn wrong_values_are_refused_by_name() -> Result<()> {
         ("webhook.namespaceSelector.matchLabel.a=b", "matchLabel"),
         ("webhook.matchConditions[0].name=a", "expression"),
         ("webhook.port=0", "port"),
+        ("adapter.port=65536", "port"),
+        ("global.runAsUser=0", "runAsUser"),
+        ("metrics.prometheusRule.clusterLabel=a-b", "clusterLabel"),
         ("prometheus.headers.X Scope=a", "headers"),
         ("updater.makeRoom=maybe", "makeRoom"),
         ("updater.settlingTime=soon", "settlingTime"),

@@ -52,6 +52,48 @@ fn each_job_has_its_own_rights_and_a_time_limit() {
 }
 
 #[test]
+fn what_needs_user_namespaces_runs_where_they_are_allowed() {
+    let needs_them = |path: &&std::path::PathBuf| {
+        path.extension().is_some_and(|it| it == "sh")
+            && read(path).contains("unshare --map-root-user")
+    };
+    let makefile = read(Path::new("Makefile"));
+    let paths = files();
+    let targets: Vec<&str> = paths
+        .iter()
+        .filter(needs_them)
+        .filter_map(|script| {
+            let (before, _) = makefile.split_once(&format!("\n\t{}\n", script.display()))?;
+            before.lines().last()?.split(':').next()
+        })
+        .collect();
+    assert!(!targets.is_empty());
+    for (_, workflow) in workflows() {
+        for (name, job) in workflow["jobs"].as_object().expect("a workflow has jobs") {
+            let steps = job["steps"].as_array().expect("a job has steps");
+            let mut are_allowed = false;
+            for run in steps.iter().filter_map(|step| step["run"].as_str()) {
+                are_allowed |= run.contains("kernel.apparmor_restrict_unprivileged_userns=0");
+                let is_one = |target: &&str| run.ends_with(&format!("make {target}"));
+                assert!(are_allowed || !targets.iter().any(is_one), "{name}: {run}");
+            }
+        }
+    }
+}
+
+#[test]
+fn only_the_push_of_a_tag_publishes() {
+    for (_, workflow) in workflows() {
+        for (name, job) in workflow["jobs"].as_object().expect("a workflow has jobs") {
+            let rights = job["permissions"].as_object().expect(name);
+            if rights.values().any(|right| right == "write") {
+                assert_eq!(job["if"], "github.event_name == 'push'", "{name}");
+            }
+        }
+    }
+}
+
+#[test]
 fn only_a_release_may_write() {
     for name in ["ci.yml", "release.yml"] {
         let text = read(&Path::new(".github/workflows").join(name));

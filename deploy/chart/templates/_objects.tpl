@@ -23,14 +23,29 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and $isInMode (index $root.Values $program).enabled }}true{{ end -}}
 {{- end }}
 
+{{/* The text of a file in the namespace of the release. Takes the root and the path below files/. */}}
+{{- define "plimsoll.text" -}}
+{{- $root := index . 0 -}}
+{{- $text := $root.Files.Get (printf "files/%s" (index . 1)) -}}
+{{- if not $text -}}
+{{- fail (printf "the chart has no file %s: its folder has links, which are missing here; take the packaged chart" (index . 1)) -}}
+{{- end -}}
+{{ $text | replace "plimsoll-system" $root.Release.Namespace }}
+{{- end }}
+
 {{/* The objects of a file. Takes the root and the path below files/. */}}
 {{- define "plimsoll.file" -}}
 {{- $root := index . 0 -}}
-{{- $text := $root.Files.Get (printf "files/%s" (index . 1)) -}}
-{{- if not $text }}{{ fail (printf "the chart has no file %s" (index . 1)) }}{{ end -}}
-{{- range splitList "\n---\n" ($text | replace "plimsoll-system" $root.Release.Namespace) }}
+{{- range splitList "\n---\n" (include "plimsoll.text" .) }}
 {{ include "plimsoll.object" (list $root (fromYaml .)) }}
 {{- end }}
+{{- end }}
+
+{{/* The name of an object outside of the namespace of the release. With watchNamespace there can be
+several releases. Takes the root and the name. */}}
+{{- define "plimsoll.outerName" -}}
+{{- $root := index . 0 -}}
+{{ index . 1 }}{{ if $root.Values.watchNamespace }}-{{ $root.Release.Namespace }}{{ end }}
 {{- end }}
 
 {{/* An object of the release. Takes the root and the object. */}}
@@ -74,6 +89,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and $isRight $isOfLease -}}
 {{- $_ := set $metadata "namespace" (include "plimsoll.leaseNamespace" $root) -}}
 {{- end -}}
+{{- if and $isRight (ne (default "" $metadata.namespace) $root.Release.Namespace) -}}
+{{- range $named := list $metadata $object.roleRef | compact -}}
+{{- if hasPrefix "plimsoll-" $named.name -}}
+{{- $_ := set $named "name" (include "plimsoll.outerName" (list $root $named.name)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 ---
 {{ toYaml $object }}
 {{- end -}}
@@ -98,6 +120,8 @@ no namespace. A ClusterRoleBinding is nothing: both are bound here. Takes the ro
 {{- $one := merge (dict "resources" (list $resource)) $rule -}}
 {{- if eq $resource "namespaces" -}}
 {{- $_ := set $one "resourceNames" (list $namespace) -}}
+{{- else if eq $resource "clusterroles" -}}
+{{- $_ := set $one "resourceNames" (list (include "plimsoll.outerName" (list $root $role.metadata.name))) -}}
 {{- end -}}
 {{- $kind := has $resource (append $ofCluster "namespaces") | ternary "ClusterRole" "Role" -}}
 {{- if not (has $resource $unused) -}}

@@ -24,7 +24,7 @@
 {{- end }}
 
 {{/* The Deployment of a program, and its disruption budget. Takes a dict: root, program, folder,
-args, and optionally env, volumes, volumeMounts, withoutArgs, ports and shard. */}}
+args, and optionally env, volumes, volumeMounts, withoutArgs and shard. */}}
 {{- define "plimsoll.program" -}}
 {{- $root := .root -}}
 {{- $values := index $root.Values .program -}}
@@ -42,12 +42,6 @@ args, and optionally env, volumes, volumeMounts, withoutArgs, ports and shard. *
 {{- end }}
 {{ include "plimsoll.object" (list $root $budget) }}
 {{- end }}
-{{- end }}
-
-{{/* The text of a file in the namespace of the release. */}}
-{{- define "plimsoll.text" -}}
-{{- $root := index . 0 -}}
-{{- $root.Files.Get (printf "files/%s" (index . 1)) | replace "plimsoll-system" $root.Release.Namespace -}}
 {{- end }}
 
 {{/* Flags of all programs. */}}
@@ -163,6 +157,16 @@ and the names of its variables by value. */}}
 {{- end -}}
 {{- end }}
 
+{{/* The security context of a pod, with the user of the values. Takes the root and the context. */}}
+{{- define "plimsoll.podSecurity" -}}
+{{- $user := (index . 0).Values.global.runAsUser -}}
+{{- $context := omit (index . 1) "runAsUser" "runAsGroup" -}}
+{{- if ne $user nil -}}
+{{- $context = merge $context (dict "runAsUser" (int $user) "runAsGroup" (int $user)) -}}
+{{- end -}}
+{{ toYaml $context }}
+{{- end }}
+
 {{- define "plimsoll.deployment" -}}
 {{- $root := .root -}}
 {{- $values := index $root.Values .program -}}
@@ -170,6 +174,11 @@ and the names of its variables by value. */}}
 {{- $deployment := fromYaml (include "plimsoll.text" (list $root (printf "%s/deployment.yaml" .folder))) -}}
 {{- $spec := $deployment.spec -}}
 {{- $_ := set $spec "replicas" (int $values.replicas) -}}
+{{- if $pod.hostNetwork -}}
+{{- /* A node has each port once: a new pod waits for the end of an old one. */ -}}
+{{- $_ := set $spec "strategy" (dict "rollingUpdate" (dict "maxUnavailable" 1 "maxSurge" 0)) -}}
+{{- $_ := set $spec.template.spec "dnsPolicy" "ClusterFirstWithHostNet" -}}
+{{- end -}}
 {{- with $values.updateStrategy }}{{ $_ := set $spec "strategy" . }}{{ end -}}
 {{- if ne $values.revisionHistoryLimit nil -}}
 {{- $_ := set $spec "revisionHistoryLimit" (int $values.revisionHistoryLimit) -}}
@@ -192,7 +201,6 @@ and the names of its variables by value. */}}
 {{- if not $values.serviceAccount.automount -}}
 {{- $_ := set $podSpec "automountServiceAccountToken" true -}}
 {{- end -}}
-{{- if $pod.hostNetwork }}{{ $_ := set $podSpec "dnsPolicy" "ClusterFirstWithHostNet" }}{{ end -}}
 {{- range $field := list "nodeSelector" "affinity" "tolerations" "topologySpreadConstraints" "hostNetwork" -}}
 {{- with index $pod $field }}{{ $_ := set $podSpec $field . }}{{ end -}}
 {{- end -}}
@@ -205,7 +213,7 @@ and the names of its variables by value. */}}
 {{- with $root.Values.global.imagePullSecrets -}}
 {{- $_ := set $podSpec "imagePullSecrets" . -}}
 {{- end -}}
-{{- $_ := set $podSpec "securityContext" (mergeOverwrite (deepCopy $podSpec.securityContext) $pod.securityContext) -}}
+{{- $_ := set $podSpec "securityContext" (mergeOverwrite (include "plimsoll.podSecurity" (list $root $podSpec.securityContext) | fromYaml) $pod.securityContext) -}}
 {{- with concat (default list .volumes) $pod.extraVolumes -}}
 {{- $_ := set $podSpec "volumes" (concat (default list $podSpec.volumes) .) -}}
 {{- end -}}
@@ -222,7 +230,16 @@ and the names of its variables by value. */}}
 {{- $log := default list (fromYamlArray (include "plimsoll.logFlags" $root)) -}}
 {{- $args := $container.args -}}
 {{- range default list .withoutArgs }}{{ $args = without $args . }}{{ end -}}
-{{- $_ := set $container "args" (concat $args .args $log $pod.extraArgs) -}}
+{{- $args = concat $args .args -}}
+{{- $port := first $container.ports -}}
+{{- $flag := eq .program "webhook" | ternary "port" "secure-port" -}}
+{{- with $values.port -}}
+{{- if ne (int .) (int $port.containerPort) -}}
+{{- $_ := set $port "containerPort" (int .) -}}
+{{- $args = append $args (printf "--%s=%d" $flag (int .)) -}}
+{{- end -}}
+{{- end -}}
+{{- $_ := set $container "args" (concat $args $log $pod.extraArgs) -}}
 {{- with concat (default list .env) $pod.extraEnv -}}
 {{- $_ := set $container "env" (concat (default list $container.env) .) -}}
 {{- end -}}
@@ -238,9 +255,6 @@ and the names of its variables by value. */}}
 {{- with index $pod $probe -}}
 {{- $_ := set $container $probe (mergeOverwrite (deepCopy (index $container $probe)) .) -}}
 {{- end -}}
-{{- end -}}
-{{- range $port := $container.ports -}}
-{{- with get (default dict $.ports) $port.name }}{{ $_ := set $port "containerPort" (int .) }}{{ end -}}
 {{- end -}}
 {{ include "plimsoll.object" (list $root $deployment) }}
 {{- end }}

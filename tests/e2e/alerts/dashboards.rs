@@ -20,6 +20,9 @@ fn every_panel_says_what_it_shows() -> Result<()> {
         ensure!(uids.insert(dashboard["uid"].to_string()), "{name}");
         let variables = &dashboard["templating"]["list"];
         assert_eq!(variables[0]["name"], "datasource", "{name}");
+        // One of several clusters in a store is selected by its label.
+        assert_eq!(variables[1]["type"], "adhoc", "{name}");
+        assert_eq!(variables[1]["datasource"]["uid"], DATA_SOURCE, "{name}");
         let mut ids = BTreeSet::new();
         for panel in dashboard["panels"].as_array().context("panels")? {
             let of_panel = format!("{name}: {panel}");

@@ -26,6 +26,20 @@ async fn the_rules_of_the_chart_are_those_of_the_rule_file() -> Result<()> {
 }
 
 #[tokio::test]
+async fn alerts_keep_clusters_apart_by_the_label_of_the_values() -> Result<()> {
+    let helm = Helm::find().await?;
+    let values = [
+        "metrics.prometheusRule.enabled=true",
+        "metrics.prometheusRule.clusterLabel=k8s_cluster",
+    ];
+    let rendered = helm.template(&values.map(str::to_owned)).await?;
+    ensure!(!rendered.contains("(cluster, "), "{rendered}");
+    let leader = "sum by (k8s_cluster, namespace, name) (leader_election_master_status";
+    ensure!(rendered.contains(leader), "{rendered}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_dashboards_of_the_chart_are_those_of_the_repository() -> Result<()> {
     let helm = Helm::find().await?;
     let values = [

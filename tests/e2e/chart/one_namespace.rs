@@ -1,5 +1,7 @@
 //! A release whose programs have rights in one namespace, with definitions of other releases.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::{Namespace, another, eventually, requests, target, workload};
@@ -13,6 +15,7 @@ use kube::api::{ListParams, LogParams};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 
+use super::objects;
 use super::release::upgrade;
 use e2e::deployment::SYSTEM;
 use e2e::helm::{Helm, RELEASE};
@@ -110,6 +113,47 @@ async fn definitions(client: &Client) -> Result<Vec<Value>> {
         found.push(json!([definition.name_any(), definition.uid(), owner]));
     }
     Ok(found)
+}
+
+#[tokio::test]
+async fn releases_of_two_namespaces_have_no_object_in_common() -> Result<()> {
+    let helm = Helm::find().await?;
+    let names = async |release: &str| {
+        let scope = format!("watchNamespace={release}-apps");
+        let values = [
+            scope.as_str(),
+            "mode=vertical",
+            "crds.install=false",
+            "recommender.sizingPolicies=true",
+            "recommender.capToSchedulable={nodes}",
+            "recommender.capacityFrom={karpenter,cluster-autoscaler}",
+            "updater.rollingUpdates=true",
+            "webhook.nodeGroups=true",
+        ];
+        let rendered = helm
+            .template_in(release, &values.map(str::to_owned))
+            .await?;
+        let owner = format!("--webhook-owner-cluster-role=plimsoll-webhook-{release}\n");
+        ensure!(rendered.contains(&owner), "{rendered}");
+        let objects = objects(&rendered)?;
+        check_bindings(&objects)?;
+        Ok(objects.into_keys().collect::<BTreeSet<_>>())
+    };
+    let [first, second] = [names("first").await?, names("second").await?];
+    let common: Vec<_> = first.intersection(&second).collect();
+    ensure!(common.is_empty(), "{common:?}");
+    Ok(())
+}
+
+/// Checks that each binding of the release names a role of it.
+fn check_bindings(objects: &BTreeMap<String, Value>) -> Result<()> {
+    let bindings = objects.values().filter(|it| !it["roleRef"].is_null());
+    for binding in bindings {
+        let (role, namespace) = (&binding["roleRef"], &binding["metadata"]["namespace"]);
+        let key = format!("{} {namespace} {}", role["kind"], role["name"]);
+        ensure!(objects.contains_key(&key), "{binding:#}");
+    }
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,6 +7,7 @@ use tempfile::TempDir;
 
 use e2e::deployment::SYSTEM;
 use e2e::helm::{Helm, RELEASE};
+use e2e::repository;
 
 /// Values that render every template.
 const EVERYTHING: [&str; 9] = [
@@ -46,6 +47,22 @@ async fn the_packaged_chart_renders_as_the_folder_does() -> Result<()> {
         ensure!(of_folder.contains("kind: Deployment"), "{of_folder}");
         ensure!(of_folder == of_archive, "{values:?} render differently");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_folder_without_its_links_is_refused_by_the_name_of_a_file() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let chart = repository().join("deploy/chart");
+    for file in ["Chart.yaml", "values.yaml", "templates"] {
+        std::os::unix::fs::symlink(chart.join(file), folder.path().join(file))?;
+    }
+    let path = folder.path().to_str().context("the path is text")?;
+    let helm = Helm::find().await?;
+    let rendered = helm.run_without_chart(&["template", RELEASE, path]).await;
+    let error = format!("{:#}", rendered.err().context("it is rendered")?);
+    ensure!(error.contains("the chart has no file base/"), "{error}");
+    ensure!(error.contains("take the packaged chart"), "{error}");
     Ok(())
 }
 
