@@ -53,6 +53,14 @@ impl ContainerPolicy {
         }
     }
 
+    /// Whether it overrides memory rules.
+    pub fn has_rules(&self) -> bool {
+        self.oom_bump_up_ratio.is_some()
+            || self.oom_min_bump_up.is_some()
+            || self.memory_aggregation_interval_seconds.is_some()
+            || self.memory_aggregation_interval_count.is_some()
+    }
+
     /// Removes the policy's overrides of memory rules.
     pub fn clear_rules(&mut self) {
         self.oom_bump_up_ratio = None;

@@ -1,12 +1,12 @@
 //! Upstream's `ClusterState`: pods, VPAs as selectors with policies, and the histories of
 //! containers that recommendations are computed from. In memory and without I/O.
 //!
-//! Pods and VPAs change with `apply`, `delete` and `reset`; usage comes with `add_sample`
-//! and `record_oom`. The cost of a call does not depend on the number of objects: an index links
-//! selectors and labels, and groups without pods and history are dropped. Source: upstream
-//! `pkg/recommender/model/cluster.go` and `vpa.go`. Unlike there, per-VPA rules of a container end
-//! with the VPA or the field, checkpoints survive a change of the selector, and merging
-//! changes no shared state.
+//! Pods and VPAs change with `apply` and `delete`; usage comes with `add_sample` and `record_oom`.
+//! The cost of a call does not depend on the number of objects: an index links selectors and
+//! labels, VPAs with equal selectors share links and merged histories, and groups without pods and
+//! history are dropped. Source: upstream `pkg/recommender/model/cluster.go` and `vpa.go`. Unlike
+//! there, per-VPA rules of a container end with the VPA or the field, and checkpoints survive a
+//! change of the selector.
 
 mod abandoned;
 mod backfill;
@@ -21,16 +21,21 @@ mod namespace;
 mod pod;
 mod recommend;
 mod runs;
+mod selection;
 mod sizing_method;
 mod slab;
 mod unmeasured;
 mod vpa;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
+use model::Labels;
 use sizing::{Config, ConfigError, HistogramConfigs, Instant};
 use view::ObjectKey;
+
+pub(crate) use label_index::SelectorIndex;
 
 pub use ingest::{Accepted, SampleError};
 pub use limits::MAX_IDLE_HISTORIES;
@@ -114,27 +119,6 @@ impl ClusterState {
         self.update(namespace, |namespace| namespace.delete_pod(name));
     }
 
-    /// Replaces all pods.
-    pub fn reset_pods(&mut self, pods: Vec<PodSpec>, now: Timestamp) {
-        let kept: HashSet<_> = pods
-            .iter()
-            .map(|pod| (pod.namespace.as_str(), pod.name.as_str()))
-            .collect();
-        let mut gone = Vec::new();
-        for (namespace, content) in &self.namespaces {
-            let names = content
-                .pod_names()
-                .filter(|name| !kept.contains(&(&**namespace, *name)));
-            gone.extend(names.map(|name| (namespace.clone(), name.to_owned())));
-        }
-        for (namespace, name) in gone {
-            self.delete_pod(&namespace, &name);
-        }
-        for pod in pods {
-            self.apply_pod(pod, now);
-        }
-    }
-
     /// Adds or updates a VPA.
     pub fn apply_vpa(&mut self, id: &ObjectKey, mut spec: VpaSpec) {
         if !self.config.per_vpa_rules {
@@ -159,19 +143,8 @@ impl ClusterState {
         });
     }
 
-    /// Replaces all VPAs.
-    pub fn reset_vpas(&mut self, vpas: HashMap<ObjectKey, VpaSpec>) {
-        let gone: Vec<_> = self.vpa_ids().filter(|id| !vpas.contains_key(id)).collect();
-        for id in gone {
-            self.delete_vpa(&id);
-        }
-        for (id, spec) in vpas {
-            self.apply_vpa(&id, spec);
-        }
-    }
-
     /// The VPAs, in no particular order.
-    pub fn vpa_ids(&self) -> impl Iterator<Item = ObjectKey> + '_ {
+    fn vpa_ids(&self) -> impl Iterator<Item = ObjectKey> + '_ {
         self.namespaces.iter().flat_map(|(namespace, content)| {
             let id = |name: &str| ObjectKey {
                 namespace: namespace.to_string(),
@@ -184,21 +157,23 @@ impl ClusterState {
     /// Number of pods selected by a VPA; `None` if it does not exist.
     pub fn pod_count(&self, id: &ObjectKey) -> Option<usize> {
         let (namespace, vpa) = self.vpa(id)?;
-        let groups = vpa
-            .groups
-            .iter()
-            .filter_map(|group| namespace.groups.get(*group));
+        let groups = namespace.groups_of(vpa);
         Some(groups.map(|group| group.pods.len()).sum())
     }
 
     /// The names of the pods that a VPA selects.
     pub fn pods_of<'a>(&'a self, id: &ObjectKey) -> impl Iterator<Item = &'a str> {
-        let groups = self.vpa(id).into_iter().flat_map(|(namespace, vpa)| {
-            let groups = vpa.groups.iter();
-            groups.filter_map(move |group| Some((namespace, namespace.groups.get(*group)?)))
+        let pods = self.vpa(id).into_iter().flat_map(|(namespace, vpa)| {
+            let groups = namespace.groups_of(vpa);
+            groups.flat_map(|group| namespace.pods_of(group))
         });
-        let pods = groups.flat_map(|(namespace, group)| namespace.pods_of(group));
         pods.map(|pod| &*pod.name)
+    }
+
+    /// The labels of a pod; `None` if it does not exist.
+    pub fn labels_of(&self, id: &ObjectKey) -> Option<&Arc<Labels>> {
+        let namespace = self.namespaces.get(id.namespace.as_str())?;
+        namespace.labels(namespace.pod(&id.name)?)
     }
 
     /// The VPAs that select a pod; empty if the pod does not exist.

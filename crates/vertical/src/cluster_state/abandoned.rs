@@ -12,6 +12,7 @@ use view::ObjectKey;
 
 use super::ClusterState;
 use super::group::{Group, History};
+use super::links::touched;
 use super::namespace::Namespace;
 use super::pod::Pod;
 
@@ -31,20 +32,20 @@ impl ClusterState {
         let retention_ns = retention_ns(namespace.default_rules, &vpa.spec.policies, container);
         let is_old =
             |time: Timestamp| now.duration_since(time).as_nanos() >= i128::from(retention_ns);
-        let groups = || {
-            vpa.groups
-                .iter()
-                .filter_map(|group| namespace.groups.get(*group))
+        let selection = namespace.selection(vpa);
+        let pods = || {
+            let groups = namespace.groups_of(vpa);
+            groups.flat_map(|group| namespace.pods_of(group))
         };
-        let pods = || groups().flat_map(|group| namespace.pods_of(group));
-        let mut live = groups()
+        let mut live = namespace
+            .groups_of(vpa)
             .flat_map(|group| &group.histories)
             .filter(|(name, _)| **name == *container);
         let kept = vpa
             .stored
             .get(container)
             .into_iter()
-            .chain(vpa.retired.get(container));
+            .chain(selection.and_then(|selection| selection.retired.get(container)));
         let mut last_kept = kept.filter_map(|history| history.last_sample().into());
         last_heard.is_none_or(is_old)
             && last_kept.all(is_old)
@@ -68,18 +69,23 @@ impl Namespace {
             return;
         };
         vpa.stored.remove(container);
-        vpa.retired.remove(container);
         if let Some(histories) = vpa.own.as_deref_mut() {
             histories.forget(container);
         }
-        let groups = vpa.groups.clone();
         let retention_ns = retention_ns(rules, &vpa.spec.policies, container);
-        for id in groups {
+        let id = vpa.selection;
+        let Some(selection) = id.and_then(|id| self.selections.get_mut(id)) else {
+            return;
+        };
+        selection.retired.remove(container);
+        selection.changed();
+        for id in selection.groups.clone() {
             let in_use = self
                 .groups
                 .get(id)
                 .is_some_and(|group| self.pods_of(group).any(|pod| pod.has_container(container)));
-            let Some(group) = self.groups.get_mut(id).filter(|_| !in_use) else {
+            let group = touched(&mut self.groups, &mut self.selections, id);
+            let Some(group) = group.filter(|_| !in_use) else {
                 continue;
             };
             let is_kept = |history: &History| !history.is_expired(retention_ns, now.into());

@@ -3,13 +3,15 @@
 //! The separate state is fed in order of time and ends where the live data begins. Histories are
 //! merged, and running containers continue the open memory window.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use model::Labels;
 use sizing::HistogramConfigs;
 
 use super::ClusterState;
 use super::group::Group;
-use super::links::own_rules;
+use super::links::{own_rules, touched};
 use super::namespace::Namespace;
 use super::pod::Pod;
 
@@ -51,10 +53,10 @@ impl Namespace {
 
     fn merge_histories(&mut self, earlier: &Group, shapes: &HistogramConfigs, now: Timestamp) {
         let id = self.group_of((*earlier.labels).clone());
-        if let Some(group) = self.groups.get_mut(id) {
+        if let Some(group) = touched(&mut self.groups, &mut self.selections, id) {
             for (container, history) in &earlier.histories {
-                let rules =
-                    |linked: &[u32]| own_rules(&self.default_rules, &self.vpas, linked, container);
+                let vpas = (&self.selections, &self.vpas);
+                let rules = |ids: &[u32]| own_rules(&self.default_rules, vpas, ids, container);
                 group
                     .history(container, now, rules)
                     .aggregate
@@ -76,11 +78,11 @@ impl Namespace {
         }
     }
 
-    fn labels(&self, pod: &Pod) -> Option<&Labels> {
-        self.groups.get(pod.group).map(|group| &*group.labels)
+    pub(super) fn labels(&self, pod: &Pod) -> Option<&Arc<Labels>> {
+        self.groups.get(pod.group).map(|group| &group.labels)
     }
 
-    fn has_labels(&self, name: &str, labels: Option<&Labels>) -> bool {
+    fn has_labels(&self, name: &str, labels: Option<&Arc<Labels>>) -> bool {
         labels.is_some() && self.pod(name).and_then(|pod| self.labels(pod)) == labels
     }
 }

@@ -7,6 +7,7 @@ use sizing::Instant;
 
 use super::ClusterState;
 use super::group::Group;
+use super::links::touched;
 use super::namespace::Namespace;
 use super::pod::Pod;
 
@@ -54,7 +55,7 @@ impl Namespace {
                 continue;
             };
             let has_target = self.has_target(group);
-            let Some(group) = self.groups.get_mut(id) else {
+            let Some(group) = touched(&mut self.groups, &mut self.selections, id) else {
                 continue;
             };
             let pods: Vec<&Pod> = group
@@ -87,7 +88,6 @@ impl Namespace {
 
     /// Whether any VPA of the group has a target.
     fn has_target(&self, group: &Group) -> bool {
-        let has_target = |id: &u32| self.vpas.get(*id).is_some_and(|vpa| vpa.spec.target_exists);
-        group.vpas.iter().any(has_target)
+        self.vpas_of_group(group).any(|vpa| vpa.spec.target_exists)
     }
 }

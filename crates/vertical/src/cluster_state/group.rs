@@ -15,8 +15,8 @@ pub(super) struct Group {
     pub(super) labels: Arc<Labels>,
     /// Ids of the existing pods.
     pub(super) pods: Vec<u32>,
-    /// Ids of the VPAs that select these labels.
-    pub(super) vpas: Vec<u32>,
+    /// Ids of the selections that match these labels.
+    pub(super) selections: Vec<u32>,
     /// Histories by container name; pods have few containers.
     pub(super) histories: Vec<(Box<str>, History)>,
 }
@@ -56,7 +56,7 @@ impl Group {
         Self {
             labels,
             pods: Vec::new(),
-            vpas: Vec::new(),
+            selections: Vec::new(),
             histories: Vec::new(),
         }
     }
@@ -82,7 +82,7 @@ impl Group {
             self.histories.push((
                 container.into(),
                 History {
-                    rules: rules(&self.vpas),
+                    rules: rules(&self.selections),
                     ..History::new(now)
                 },
             ));

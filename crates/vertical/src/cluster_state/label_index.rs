@@ -65,7 +65,7 @@ fn hash(key: &str, value: &str) -> u64 {
 
 /// Selectors by the labels of an object.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SelectorIndex {
+pub(crate) struct SelectorIndex {
     by_label: Postings,
     /// Selectors without values.
     others: Vec<u32>,
@@ -73,14 +73,14 @@ pub(super) struct SelectorIndex {
 
 /// Index position of a selector.
 #[derive(Clone, Debug)]
-pub(super) enum Entry {
+pub(crate) enum Entry {
     Labels(Vec<u64>),
     Others,
     Nowhere,
 }
 
 impl SelectorIndex {
-    pub(super) fn insert(&mut self, selector: &Selector, id: u32) -> Entry {
+    pub(crate) fn insert(&mut self, selector: &Selector, id: u32) -> Entry {
         if selector.is_nothing() {
             return Entry::Nowhere;
         }
@@ -110,7 +110,7 @@ impl SelectorIndex {
     }
 
     /// Candidate selectors without duplicates.
-    pub(super) fn candidates(&self, labels: &Labels) -> Vec<u32> {
+    pub(crate) fn candidates(&self, labels: &Labels) -> Vec<u32> {
         let named = labels
             .iter()
             .flat_map(|(key, value)| self.by_label.get(hash(key, value)));

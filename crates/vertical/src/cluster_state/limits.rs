@@ -13,9 +13,11 @@ use view::ObjectKey;
 
 use super::ClusterState;
 use super::group::{Group, History};
+use super::links::touched;
 use super::method_history::MAX_CONTAINERS;
 use super::namespace::Namespace;
 use super::pod::Pod;
+use super::selection::{ByContainer, Selection};
 use super::vpa::Vpa;
 
 /// Maximum number of container names with checkpoints, and with history of deleted pods, of one
@@ -37,23 +39,15 @@ impl ClusterState {
     }
 }
 
-/// All histories of a VPA's containers: per group of pods, and per name.
+/// All histories of a VPA's containers: those of its pods, and stored ones.
 pub(super) fn known<'a>(
     namespace: &'a Namespace,
     vpa: &'a Vpa,
 ) -> impl Iterator<Item = (&'a str, &'a ContainerHistory)> {
-    let groups = vpa
-        .groups
-        .iter()
-        .filter_map(|group| namespace.groups.get(*group));
-    let live = groups.flat_map(|group| {
-        group
-            .histories
-            .iter()
-            .map(|(name, history)| (&**name, &history.aggregate))
-    });
-    let kept = vpa.stored.iter().chain(&vpa.retired);
-    live.chain(kept.map(|(name, aggregate)| (&**name, aggregate)))
+    let selection = namespace.selection(vpa).into_iter();
+    let measured = selection.flat_map(|selection| selection.histories(namespace));
+    let stored = vpa.stored.iter();
+    measured.chain(stored.map(|(name, aggregate)| (&**name, aggregate)))
 }
 
 /// The most recently measured names; of several, those with most samples.
@@ -120,22 +114,19 @@ impl Namespace {
     }
 
     fn retire(&mut self, id: u32, container: &str) {
-        let Some(group) = self.groups.get_mut(id) else {
+        let Some(group) = touched(&mut self.groups, &mut self.selections, id) else {
             return;
         };
         let Some(history) = take(group, container) else {
             return;
         };
-        let vpas = group.vpas.clone();
-        for vpa in vpas {
-            let Some(kept) = self.vpas.get_mut(vpa) else {
+        for id in group.selections.clone() {
+            let Some(selection) = self.selections.get_mut(id) else {
                 continue;
             };
-            kept.retired
-                .entry(container.into())
-                .or_default()
-                .merge(&self.shapes, &history.aggregate);
-            self.bound(vpa, |vpa| &mut vpa.retired);
+            let retired = selection.retired.entry(container.into()).or_default();
+            retired.merge(&self.shapes, &history.aggregate);
+            self.bound_retired(id);
         }
         self.drop_if_idle(id);
     }
@@ -150,50 +141,54 @@ impl Namespace {
             return false;
         };
         vpa.stored.insert(container.into(), history);
-        self.bound(id, |vpa| &mut vpa.stored);
+        self.bound_stored(id);
         true
     }
 
-    /// Drops histories that a VPA keeps by container name, above [`MAX_KEPT`].
-    fn bound(&mut self, id: u32, kept: fn(&mut Vpa) -> &mut BTreeMap<Box<str>, ContainerHistory>) {
-        let Some(vpa) = self.vpas.get_mut(id) else {
+    /// Drops the least useful checkpoints of a VPA above [`MAX_KEPT`].
+    pub(super) fn bound_stored(&mut self, id: u32) {
+        let Some(vpa) = self.vpas.get(id) else {
             return;
         };
-        if kept(vpa).len() <= MAX_KEPT {
-            return;
-        }
-        let mut histories = std::mem::take(kept(vpa));
-        for name in self.least_useful(id, &histories) {
-            histories.remove(&name);
-        }
+        let names = self.least_useful(self.selection(vpa), &vpa.stored);
         if let Some(vpa) = self.vpas.get_mut(id) {
-            *kept(vpa) = histories;
+            vpa.stored.retain(|name, _| !names.contains(name));
         }
     }
 
-    /// All but [`MAX_CONTAINERS`] of these names. Names with a pod are kept before others, then the
-    /// most recently measured ones.
+    /// Drops the least useful histories of deleted pods of a selection above [`MAX_KEPT`].
+    fn bound_retired(&mut self, id: u32) {
+        let Some(selection) = self.selections.get(id) else {
+            return;
+        };
+        let names = self.least_useful(Some(selection), &selection.retired);
+        if let Some(selection) = self.selections.get_mut(id).filter(|_| !names.is_empty()) {
+            selection.retired.retain(|name, _| !names.contains(name));
+            selection.changed();
+        }
+    }
+
+    /// All but [`MAX_CONTAINERS`] of these names; none up to [`MAX_KEPT`]. Names with a pod are kept
+    /// before others, then the most recently measured ones.
     fn least_useful(
         &self,
-        id: u32,
-        histories: &BTreeMap<Box<str>, ContainerHistory>,
-    ) -> Vec<Box<str>> {
-        let Some(vpa) = self.vpas.get(id) else {
-            return Vec::new();
-        };
+        selection: Option<&Selection>,
+        histories: &ByContainer,
+    ) -> BTreeSet<Box<str>> {
+        if histories.len() <= MAX_KEPT {
+            return BTreeSet::new();
+        }
         let mut ranks: BTreeMap<Box<str>, (bool, Instant)> = histories
             .iter()
             .map(|(name, history)| (name.clone(), (false, history.last_sample())))
             .collect();
-        for (name, history) in known(self, vpa) {
+        let measured = selection.into_iter();
+        for (name, history) in measured.flat_map(|selection| selection.histories(self)) {
             if let Some((_, last)) = ranks.get_mut(name) {
                 *last = history.last_sample().max(*last);
             }
         }
-        let groups = vpa
-            .groups
-            .iter()
-            .filter_map(|group| self.groups.get(*group));
+        let groups = selection.into_iter().flat_map(|all| all.groups_in(self));
         for (name, _) in groups
             .flat_map(|group| self.pods_of(group))
             .flat_map(Pod::containers)

@@ -1,13 +1,14 @@
-//! Links between groups of pods and the VPAs that select them, updated from both sides.
+//! Links between groups of pods and the selectors of VPAs, updated from both sides.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::Labels;
+use model::{Labels, Selector};
 use sizing::{MemoryRules, policy_for};
 
 use super::group::Group;
 use super::namespace::Namespace;
+use super::selection::Selection;
 use super::slab::Slab;
 use super::vpa::Vpa;
 
@@ -22,9 +23,10 @@ impl Namespace {
         };
         self.group_ids.remove(&group.labels);
         self.group_index.remove(&group.labels, id);
-        for vpa in group.vpas {
-            if let Some(vpa) = self.vpas.get_mut(vpa) {
-                vpa.groups.remove(&id);
+        for selection in &group.selections {
+            if let Some(selection) = self.selections.get_mut(*selection) {
+                selection.groups.remove(&id);
+                selection.changed();
             }
         }
     }
@@ -37,54 +39,91 @@ impl Namespace {
         let labels = Arc::new(labels);
         let id = self.groups.insert(Group::new(Arc::clone(&labels)));
         self.group_index.insert(&labels, id);
-        for candidate in self.vpa_index.candidates(&labels) {
+        for candidate in self.selector_index.candidates(&labels) {
             self.link_if_selected(candidate, id);
         }
         self.group_ids.insert(labels, id);
         id
     }
 
-    /// Links a VPA to the groups that it selects. Returns the previously linked groups.
+    /// Links a VPA to the groups that it selects. Returns those linked before or now. History of
+    /// deleted pods goes with the VPA.
     pub(super) fn relink(&mut self, id: u32) -> BTreeSet<u32> {
-        let before = self.unlink(id);
-        self.link(id);
-        before
-    }
-
-    fn link(&mut self, id: u32) {
-        let Some(vpa) = self.vpas.get_mut(id) else {
-            return;
-        };
-        vpa.entry = self.vpa_index.insert(&vpa.spec.selector, id);
-        let candidates = self.group_index.candidates(&vpa.spec.selector);
-        for group in candidates.unwrap_or_else(|| self.groups.ids().collect()) {
-            self.link_if_selected(id, group);
-        }
-    }
-
-    fn link_if_selected(&mut self, vpa_id: u32, group_id: u32) {
-        let (Some(vpa), Some(group)) = (self.vpas.get_mut(vpa_id), self.groups.get_mut(group_id))
-        else {
-            return;
-        };
-        if vpa.spec.selector.matches(&group.labels) {
-            vpa.groups.insert(group_id);
-            group.vpas.push(vpa_id);
-        }
-    }
-
-    pub(super) fn unlink(&mut self, id: u32) -> BTreeSet<u32> {
         let Some(vpa) = self.vpas.get_mut(id) else {
             return BTreeSet::new();
         };
-        self.vpa_index.remove(&vpa.entry, id);
-        let groups = std::mem::take(&mut vpa.groups);
-        for group in &groups {
-            if let Some(group) = self.groups.get_mut(*group) {
-                group.vpas.retain(|other| *other != id);
+        if let Some(before) = vpa.selection.and_then(|id| self.selections.get(id)) {
+            for (container, history) in &before.retired {
+                let stored = vpa.stored.entry(container.clone()).or_default();
+                stored.merge(&self.shapes, history);
             }
         }
+        let selector = vpa.spec.selector.clone();
+        let mut groups = self.unlink(id);
+        self.bound_stored(id);
+        let selection_id = match self.selection_ids.get(&selector) {
+            Some(known) => *known,
+            None => self.add_selection(selector),
+        };
+        if let Some(vpa) = self.vpas.get_mut(id) {
+            vpa.selection = Some(selection_id);
+        }
+        if let Some(selection) = self.selections.get_mut(selection_id) {
+            selection.vpas.push(id);
+            groups.extend(&selection.groups);
+        }
         groups
+    }
+
+    fn add_selection(&mut self, selector: Selector) -> u32 {
+        let candidates = self.group_index.candidates(&selector);
+        let id = self.selections.insert(Selection::new(selector.clone()));
+        if let Some(selection) = self.selections.get_mut(id) {
+            selection.entry = self.selector_index.insert(&selector, id);
+        }
+        self.selection_ids.insert(selector, id);
+        for group in candidates.unwrap_or_else(|| self.groups.ids().collect()) {
+            self.link_if_selected(id, group);
+        }
+        id
+    }
+
+    fn link_if_selected(&mut self, selection_id: u32, group_id: u32) {
+        let selection = self.selections.get_mut(selection_id);
+        let (Some(selection), Some(group)) = (selection, self.groups.get_mut(group_id)) else {
+            return;
+        };
+        if selection.selector.matches(&group.labels) {
+            selection.groups.insert(group_id);
+            selection.changed();
+            group.selections.push(selection_id);
+        }
+    }
+
+    /// Unlinks a VPA, and drops a selection without VPAs. Returns the groups linked before.
+    pub(super) fn unlink(&mut self, id: u32) -> BTreeSet<u32> {
+        let selection_id = self.vpas.get_mut(id).and_then(|vpa| vpa.selection.take());
+        let Some(selection_id) = selection_id else {
+            return BTreeSet::new();
+        };
+        let Some(selection) = self.selections.get_mut(selection_id) else {
+            return BTreeSet::new();
+        };
+        selection.vpas.retain(|other| *other != id);
+        if !selection.vpas.is_empty() {
+            return selection.groups.clone();
+        }
+        let Some(selection) = self.selections.remove(selection_id) else {
+            return BTreeSet::new();
+        };
+        self.selector_index.remove(&selection.entry, selection_id);
+        self.selection_ids.remove(&selection.selector);
+        for group in &selection.groups {
+            if let Some(group) = self.groups.get_mut(*group) {
+                group.selections.retain(|other| *other != selection_id);
+            }
+        }
+        selection.groups
     }
 
     /// Recomputes the per-VPA rules of these groups' containers.
@@ -93,22 +132,55 @@ impl Namespace {
             let Some(group) = self.groups.get_mut(id) else {
                 continue;
             };
+            let vpas = (&self.selections, &self.vpas);
             for (container, history) in &mut group.histories {
-                history.rules = own_rules(&self.default_rules, &self.vpas, &group.vpas, container);
+                history.rules = own_rules(&self.default_rules, vpas, &group.selections, container);
             }
         }
     }
+
+    /// The VPAs that select a group.
+    pub(super) fn vpas_of_group<'a>(&'a self, group: &'a Group) -> impl Iterator<Item = &'a Vpa> {
+        linked(&self.selections, &self.vpas, &group.selections)
+    }
 }
 
-/// The rules of the linked VPAs for a container, if they differ from the default. The last
+/// A group whose histories change, which drops the merged ones.
+pub(super) fn touched<'a>(
+    groups: &'a mut Slab<Group>,
+    selections: &mut Slab<Selection>,
+    id: u32,
+) -> Option<&'a mut Group> {
+    let group = groups.get_mut(id)?;
+    for id in &group.selections {
+        if let Some(selection) = selections.get_mut(*id) {
+            selection.changed();
+        }
+    }
+    Some(group)
+}
+
+/// The VPAs of these selections.
+fn linked<'a>(
+    selections: &'a Slab<Selection>,
+    vpas: &'a Slab<Vpa>,
+    ids: &'a [u32],
+) -> impl Iterator<Item = &'a Vpa> {
+    let selections = ids.iter().filter_map(|id| selections.get(*id));
+    let ids = selections.flat_map(|selection| &selection.vpas);
+    ids.filter_map(|id| vpas.get(*id))
+}
+
+/// The rules of the VPAs of these selections for a container, if they differ from the default. The last
 /// changed VPA wins.
 pub(super) fn own_rules(
     default: &MemoryRules,
-    vpas: &Slab<Vpa>,
-    linked: &[u32],
+    (selections, vpas): (&Slab<Selection>, &Slab<Vpa>),
+    ids: &[u32],
     container: &str,
 ) -> Option<Box<MemoryRules>> {
-    let mut linked: Vec<_> = linked.iter().filter_map(|id| vpas.get(*id)).collect();
+    let linked = linked(selections, vpas, ids);
+    let mut linked: Vec<_> = linked.filter(|vpa| vpa.spec.has_rules()).collect();
     linked.sort_by_key(|vpa| vpa.changed);
     let mut rules = *default;
     for policy in linked

@@ -1,18 +1,19 @@
 //! Pods, groups of like pods and VPAs of one namespace, and the links between groups and
 //! VPAs.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use model::Labels;
+use model::{Labels, Selector};
 use sizing::{ContainerState, HistogramConfigs, MemoryRules};
 
 use super::ClusterStateSize;
 use super::group::{Group, History};
 use super::label_index::{LabelIndex, SelectorIndex};
-use super::links::own_rules;
+use super::links::{own_rules, touched};
 use super::pod::{Pod, PodSpec};
+use super::selection::Selection;
 use super::slab::Slab;
 use super::vpa::{Vpa, VpaSpec};
 
@@ -28,7 +29,9 @@ pub(super) struct Namespace {
     pub(super) group_index: LabelIndex,
     vpa_ids: HashMap<Box<str>, u32>,
     pub(super) vpas: Slab<Vpa>,
-    pub(super) vpa_index: SelectorIndex,
+    pub(super) selection_ids: HashMap<Selector, u32>,
+    pub(super) selections: Slab<Selection>,
+    pub(super) selector_index: SelectorIndex,
     /// Number of changes of VPAs, which orders them.
     changes: u64,
     /// Number of VPAs with their own sizing policy: zero in most namespaces.
@@ -50,7 +53,9 @@ impl Namespace {
             group_index: LabelIndex::default(),
             vpa_ids: HashMap::new(),
             vpas: Slab::default(),
-            vpa_index: SelectorIndex::default(),
+            selection_ids: HashMap::new(),
+            selections: Slab::default(),
+            selector_index: SelectorIndex::default(),
             changes: 0,
             per_vpa_policies: 0,
             shapes,
@@ -68,12 +73,12 @@ impl Namespace {
             label_sets: self.groups.len(),
             histories: self.groups.iter().map(|group| group.histories.len()).sum(),
             vpas: self.vpas.len(),
-            index_entries: self.group_index.len() + self.vpa_index.len(),
+            index_entries: self.group_index.len() + self.selector_index.len(),
         }
     }
 
     pub(super) fn slots(&self) -> usize {
-        self.pods.slots() + self.groups.slots() + self.vpas.slots()
+        self.pods.slots() + self.groups.slots() + self.vpas.slots() + self.selections.slots()
     }
 
     pub(super) fn pod_names(&self) -> impl Iterator<Item = &str> {
@@ -109,9 +114,10 @@ impl Namespace {
     /// The names of the VPAs that select a pod.
     pub(super) fn vpas_of(&self, pod: &str) -> impl Iterator<Item = &str> {
         let group = self.pod(pod).and_then(|pod| self.groups.get(pod.group));
-        let ids = group.into_iter().flat_map(|group| &group.vpas);
-        ids.filter_map(|id| self.vpas.get(*id))
-            .map(|vpa| &*vpa.name)
+        let vpas = group
+            .into_iter()
+            .flat_map(|group| self.vpas_of_group(group));
+        vpas.map(|vpa| &*vpa.name)
     }
 
     /// Adds or updates a pod.
@@ -131,10 +137,11 @@ impl Namespace {
             self.join_group(id, group);
             self.may_be_idle(spec.containers.len());
         }
-        if let Some(group) = self.groups.get_mut(group) {
+        if let Some(group) = touched(&mut self.groups, &mut self.selections, group) {
             for container in &spec.containers {
-                group.history(container, now, |linked| {
-                    own_rules(&self.default_rules, &self.vpas, linked, container)
+                let vpas = (&self.selections, &self.vpas);
+                group.history(container, now, |ids| {
+                    own_rules(&self.default_rules, vpas, ids, container)
                 });
             }
         }
@@ -158,10 +165,22 @@ impl Namespace {
         now: Timestamp,
     ) -> Option<(&mut ContainerState, &mut History)> {
         let pod = self.pods.get_mut(*self.pod_ids.get(pod)?)?;
-        let group = self.groups.get_mut(pod.group)?;
+        let group = touched(&mut self.groups, &mut self.selections, pod.group)?;
         let state = pod.container_mut(container)?;
-        let rules = |linked: &[u32]| own_rules(&self.default_rules, &self.vpas, linked, container);
+        let vpas = (&self.selections, &self.vpas);
+        let rules = |ids: &[u32]| own_rules(&self.default_rules, vpas, ids, container);
         Some((state, group.history(container, now, rules)))
+    }
+
+    /// The selection of a VPA; `None` before its selector is known.
+    pub(super) fn selection(&self, vpa: &Vpa) -> Option<&Selection> {
+        self.selections.get(vpa.selection?)
+    }
+
+    /// The groups of pods that a VPA selects.
+    pub(super) fn groups_of<'a>(&'a self, vpa: &Vpa) -> impl Iterator<Item = &'a Group> + use<'a> {
+        let selection = self.selection(vpa).into_iter();
+        selection.flat_map(|selection| selection.groups_in(self))
     }
 
     /// Adds or updates a VPA. Its checkpoints stay, also if the selector changes. `awaits_earlier`:
@@ -185,13 +204,18 @@ impl Namespace {
         self.per_vpa_policies += usize::from(vpa.spec.sizing.is_some());
         self.per_vpa_policies -= usize::from(before.sizing.is_some());
         vpa.reset_policy_history(before.sizing.as_deref(), awaits_earlier);
-        let mut groups = if relink {
+        let has_rules = before.has_rules() || vpa.spec.has_rules();
+        let groups = if relink {
             self.relink(id)
         } else {
-            BTreeSet::new()
+            let selection = vpa.selection.and_then(|id| self.selections.get(id));
+            selection
+                .map(|selection| selection.groups.clone())
+                .unwrap_or_default()
         };
-        groups.extend(self.vpas.get(id).into_iter().flat_map(|vpa| &vpa.groups));
-        self.refresh_rules(groups);
+        if has_rules {
+            self.refresh_rules(groups);
+        }
     }
 
     pub(super) fn delete_vpa(&mut self, name: &str) {
@@ -199,9 +223,13 @@ impl Namespace {
             return;
         };
         let groups = self.unlink(id);
-        let removed = self.vpas.remove(id);
-        self.per_vpa_policies -= usize::from(removed.is_some_and(|vpa| vpa.spec.sizing.is_some()));
-        self.refresh_rules(groups);
+        let Some(removed) = self.vpas.remove(id) else {
+            return;
+        };
+        self.per_vpa_policies -= usize::from(removed.spec.sizing.is_some());
+        if removed.spec.has_rules() {
+            self.refresh_rules(groups);
+        }
     }
 
     fn add_pod(&mut self, name: Box<str>, group: u32) -> u32 {

@@ -85,7 +85,9 @@ impl Namespace {
         let Some(group) = self.groups.get(group) else {
             return;
         };
-        for vpa in &group.vpas {
+        let selections = group.selections.iter();
+        let selections = selections.filter_map(|id| self.selections.get(*id));
+        for vpa in selections.flat_map(|selection| &selection.vpas) {
             if let Some(vpa) = self.vpas.get_mut(*vpa) {
                 vpa.observe(id, container, seen, at);
             }
@@ -191,12 +193,9 @@ impl Vpa {
 
 /// Whether a pod of the VPA has, or recently had, such a container.
 fn knows(namespace: &Namespace, vpa: &Vpa, container: &str) -> bool {
-    let groups = vpa
-        .groups
-        .iter()
-        .filter_map(|group| namespace.groups.get(*group));
-    let mut names = groups.flat_map(|group| group.histories.iter().map(|(name, _)| &**name));
-    names.any(|name| name == container)
+    let selection = namespace.selection(vpa).into_iter();
+    let mut histories = selection.flat_map(|selection| selection.histories(namespace));
+    histories.any(|(name, _)| name == container)
 }
 
 /// Requests below this are smaller than our own method's target by more than the updater's

@@ -1,13 +1,13 @@
 //! VPA as an input of sizing: selector, policies and checkpoints.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::Selector;
-use sizing::{ContainerHistory, ContainerPolicy, MethodSettings, VpaMethodSettings};
+use sizing::{ContainerPolicy, MethodSettings, VpaMethodSettings};
 
-use super::label_index::Entry;
 use super::method_history::MethodHistories;
+use super::selection::ByContainer;
 
 /// Autoscaler as passed to [`ClusterState::apply_vpa`].
 #[derive(Clone, Debug, PartialEq)]
@@ -39,37 +39,25 @@ impl Default for VpaSpec {
     }
 }
 
+impl VpaSpec {
+    /// Whether it overrides memory rules of a container.
+    pub(super) fn has_rules(&self) -> bool {
+        self.policies.iter().any(ContainerPolicy::has_rules)
+    }
+}
+
 /// Stored VPA.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Vpa {
     /// Unique within its namespace.
     pub(super) name: Box<str>,
     pub(super) spec: VpaSpec,
     /// Number of its last change within the namespace.
     pub(super) changed: u64,
-    /// Position of its selector in the index.
-    pub(super) entry: Entry,
-    /// Groups of pods that it selects.
-    pub(super) groups: BTreeSet<u32>,
+    /// Id of its selection.
+    pub(super) selection: Option<u32>,
     /// Checkpoints by container name.
-    pub(super) stored: BTreeMap<Box<str>, ContainerHistory>,
-    /// History of deleted pods, merged by container name.
-    pub(super) retired: BTreeMap<Box<str>, ContainerHistory>,
+    pub(super) stored: ByContainer,
     /// History for its own sizing policy, if it has one.
     pub(super) own: Option<Box<MethodHistories>>,
-}
-
-impl Default for Vpa {
-    fn default() -> Self {
-        Self {
-            name: Box::default(),
-            spec: VpaSpec::default(),
-            changed: 0,
-            entry: Entry::Nowhere,
-            groups: BTreeSet::new(),
-            stored: BTreeMap::new(),
-            retired: BTreeMap::new(),
-            own: None,
-        }
-    }
 }

@@ -1,16 +1,14 @@
 //! Links between pods and VPAs, as labels, selectors and objects change.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
 use model::{Labels, Requirement, Selector};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use vertical::{Accepted, PodSpec, VpaSpec};
+use vertical::{Accepted, ClusterState, PodSpec, VpaSpec};
 
-use crate::fixture::{
-    MIB, WEB, cluster, container, id, minutes, pod, sample, selecting, start, target, web,
-};
+use crate::fixture::{MIB, cluster, container, id, minutes, pod, sample, selecting, start, web};
 
 #[test]
 fn a_pod_that_changes_its_labels_changes_its_vpa_and_keeps_its_state() {
@@ -32,20 +30,6 @@ fn a_pod_that_changes_its_labels_changes_its_vpa_and_keeps_its_state() {
             memory: true
         }
     );
-}
-
-#[test]
-fn a_reset_keeps_what_is_named_and_forgets_the_rest() {
-    let mut cluster = web();
-    cluster.apply_pod(pod("web-2", WEB), start());
-    cluster.apply_vpa(&id("db"), selecting(&[("app", "db")]));
-    cluster.reset_pods(vec![pod("web-1", WEB)], start());
-    cluster.reset_vpas(HashMap::from([(id("web"), selecting(WEB))]));
-    assert_eq!(
-        ["web", "db"].map(|name| cluster.pod_count(&id(name))),
-        [Some(1), None]
-    );
-    assert_eq!(target(&cluster, "web").as_deref(), Some("126 262144000"));
 }
 
 /// Few keys and values, so that selectors match sometimes.
@@ -71,6 +55,7 @@ enum Change {
     DeletePod(u8),
     ApplyVpa(u8, Selector),
     DeleteVpa(u8),
+    Sample(u8),
     CollectGarbage,
 }
 
@@ -80,6 +65,7 @@ fn change() -> impl Strategy<Value = Change> {
         (0..6_u8).prop_map(Change::DeletePod),
         (0..4_u8, selector()).prop_map(|(vpa, selector)| Change::ApplyVpa(vpa, selector)),
         (0..4_u8).prop_map(Change::DeleteVpa),
+        (0..6_u8).prop_map(Change::Sample),
         Just(Change::CollectGarbage),
     ]
 }
@@ -110,6 +96,7 @@ proptest! {
                     cluster.delete_vpa(&id(&number.to_string()));
                     vpas.remove(&number);
                 }
+                Change::Sample(_) => {}
                 Change::CollectGarbage => {
                     cluster.collect_garbage(start() + SignedDuration::from_hours(hour as i64));
                 }
@@ -119,6 +106,66 @@ proptest! {
                 prop_assert_eq!(cluster.pod_count(&id(&number.to_string())), Some(expected));
             }
             prop_assert_eq!((cluster.size().pods, cluster.size().vpas), (pods.len(), vpas.len()));
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn vpas_that_share_a_selector_know_what_each_would_know_alone(changes in vec(change(), 0..60)) {
+        let mut alone = cluster();
+        let mut shared = cluster();
+        let ids = |number: u8| [id(&number.to_string()), id(&format!("{number}-b"))];
+        for (hour, change) in changes.into_iter().enumerate() {
+            let now = start() + SignedDuration::from_hours(hour as i64);
+            match change {
+                Change::ApplyPod(number, labels) => {
+                    let spec = PodSpec { labels, ..pod(&number.to_string(), &[]) };
+                    alone.apply_pod(spec.clone(), now);
+                    shared.apply_pod(spec, now);
+                }
+                Change::DeletePod(number) => {
+                    let name = number.to_string();
+                    alone.delete_pod("shop", &name);
+                    shared.delete_pod("shop", &name);
+                }
+                Change::ApplyVpa(number, selector) => {
+                    let spec = VpaSpec { selector, ..VpaSpec::default() };
+                    alone.apply_vpa(&ids(number)[0], spec.clone());
+                    for id in ids(number) {
+                        shared.apply_vpa(&id, spec.clone());
+                    }
+                }
+                Change::DeleteVpa(number) => {
+                    alone.delete_vpa(&ids(number)[0]);
+                    for id in ids(number) {
+                        shared.delete_vpa(&id);
+                    }
+                }
+                Change::Sample(number) => {
+                    let (container, sample) =
+                        (container(&number.to_string(), "app"), sample(now, 100, 100 * MIB));
+                    let added = [&mut alone, &mut shared]
+                        .map(|cluster| cluster.add_sample(&container, &sample, now));
+                    prop_assert_eq!(&added[0], &added[1]);
+                }
+                Change::CollectGarbage => {
+                    let dropped = [&mut alone, &mut shared].map(|cluster| cluster.collect_garbage(now));
+                    prop_assert_eq!(dropped[0], dropped[1]);
+                }
+            }
+            for number in 0..4 {
+                let samples = |cluster: &ClusterState, id| {
+                    let histories = cluster.histories(id)?;
+                    let samples = histories.into_iter().map(|(name, known)| (name, known.samples()));
+                    Some(samples.collect::<BTreeMap<_, _>>())
+                };
+                let ids = ids(number);
+                let expected = samples(&alone, &ids[0]);
+                for id in &ids {
+                    prop_assert_eq!(&samples(&shared, id), &expected, "{}", id);
+                }
+            }
         }
     }
 }

@@ -1,0 +1,151 @@
+//! Selector of one or more VPAs of a namespace, with the groups of pods that it matches.
+//!
+//! VPAs with equal selectors share links and merged histories: with links of each VPA, a namespace
+//! of many VPAs for one workload would have a link, and a merge in each decision, per VPA and group.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
+
+use model::Selector;
+use sizing::ContainerHistory;
+
+use super::group::Group;
+use super::label_index::Entry;
+use super::namespace::Namespace;
+
+/// Histories by container name.
+pub(super) type ByContainer = BTreeMap<Box<str>, ContainerHistory>;
+
+/// Stored selector.
+#[derive(Clone, Debug)]
+pub(super) struct Selection {
+    pub(super) selector: Selector,
+    /// Position of the selector in the index.
+    pub(super) entry: Entry,
+    /// Ids of its VPAs.
+    pub(super) vpas: Vec<u32>,
+    /// Ids of the groups of pods that it matches.
+    pub(super) groups: BTreeSet<u32>,
+    /// History of deleted pods, merged by container name.
+    pub(super) retired: ByContainer,
+    /// History of all groups and of deleted pods, merged when several VPAs need it.
+    merged: OnceLock<ByContainer>,
+}
+
+impl Selection {
+    pub(super) fn new(selector: Selector) -> Self {
+        Self {
+            selector,
+            entry: Entry::Nowhere,
+            vpas: Vec::new(),
+            groups: BTreeSet::new(),
+            retired: ByContainer::new(),
+            merged: OnceLock::new(),
+        }
+    }
+
+    /// Drops the merged histories, after a change of a group or of its histories.
+    pub(super) fn changed(&mut self) {
+        self.merged.take();
+    }
+
+    pub(super) fn groups_in<'a>(
+        &'a self,
+        namespace: &'a Namespace,
+    ) -> impl Iterator<Item = &'a Group> {
+        let ids = self.groups.iter();
+        ids.filter_map(|id| namespace.groups.get(*id))
+    }
+
+    /// The histories of the pods: one per container name if several VPAs share them, else one per
+    /// container name and group.
+    pub(super) fn histories<'a>(
+        &'a self,
+        namespace: &'a Namespace,
+    ) -> impl Iterator<Item = (&'a str, &'a ContainerHistory)> {
+        let merged = (self.vpas.len() > 1).then(|| {
+            self.merged.get_or_init(|| {
+                let mut merged = ByContainer::new();
+                for (name, history) in self.unmerged(namespace) {
+                    let entry = merged.entry(name.into()).or_default();
+                    entry.merge(&namespace.shapes, history);
+                }
+                merged
+            })
+        });
+        let own = merged.is_none().then(|| self.unmerged(namespace));
+        let merged = merged.into_iter().flatten();
+        let merged = merged.map(|(name, history)| (&**name, history));
+        merged.chain(own.into_iter().flatten())
+    }
+
+    fn unmerged<'a>(
+        &'a self,
+        namespace: &'a Namespace,
+    ) -> impl Iterator<Item = (&'a str, &'a ContainerHistory)> {
+        let groups = self.groups_in(namespace);
+        let live = groups.flat_map(|group| &group.histories);
+        let live = live.map(|(name, history)| (&**name, &history.aggregate));
+        let retired = self.retired.iter();
+        live.chain(retired.map(|(name, history)| (&**name, history)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{ContainerRef, Cpu, Sample};
+    use sizing::Config;
+    use view::ObjectKey;
+
+    use super::super::limits::known;
+    use super::super::{ClusterState, PodSpec, VpaSpec};
+    use crate::fixture::at;
+
+    #[test]
+    fn vpas_of_one_selector_share_links_and_merged_histories() {
+        let mut cluster = ClusterState::new(Config::default()).expect("defaults are valid");
+        for number in 0..20 {
+            let spec = VpaSpec {
+                selector: super::Selector::match_labels([("app", "web")]),
+                ..VpaSpec::default()
+            };
+            cluster.apply_vpa(&ObjectKey::new("shop", number.to_string()), spec);
+        }
+        for number in 0..500 {
+            let pod = PodSpec {
+                namespace: "shop".to_owned(),
+                name: number.to_string(),
+                labels: [("app", "web"), ("run", &number.to_string())]
+                    .into_iter()
+                    .collect(),
+                containers: vec!["app".to_owned()],
+                ..PodSpec::default()
+            };
+            cluster.apply_pod(pod, at(0));
+            let container = ContainerRef {
+                namespace: "shop".to_owned(),
+                pod: number.to_string(),
+                container: "app".to_owned(),
+            };
+            let sample = Sample {
+                at: at(1),
+                cpu: Some(Cpu::from_millicores(10)),
+                memory: None,
+            };
+            cluster
+                .add_sample(&container, &sample, at(1))
+                .expect("a known container");
+        }
+        let namespace = &cluster.namespaces["shop"];
+        let links = namespace
+            .selections
+            .iter()
+            .map(|selection| selection.groups.len());
+        assert_eq!(links.sum::<usize>(), 500);
+        for vpa in namespace.vpas.iter() {
+            let histories: Vec<_> = known(namespace, vpa).collect();
+            assert_eq!(histories.len(), 1, "each is merged in a decision");
+            assert_eq!(histories[0].1.samples(), 500);
+        }
+    }
+}
