@@ -261,7 +261,10 @@ impl RecommenderState {
                 .is_none_or(|selections| selections.include(pod)),
         };
         let news: Vec<_> = view.pods.iter().filter(is_news).collect();
-        let kills = news.into_iter().map(|pod| self.load_pod(pod, now)).sum();
+        let kills = news
+            .into_iter()
+            .map(|pod| self.load_pod(pod, view, now))
+            .sum();
         let gone = self
             .pods
             .keys()
@@ -278,10 +281,10 @@ impl RecommenderState {
         kills
     }
 
-    fn load_pod(&mut self, pod: &Arc<Pod>, now: Timestamp) -> OomKillCounts {
+    fn load_pod(&mut self, pod: &Arc<Pod>, view: &View, now: Timestamp) -> OomKillCounts {
         self.gone.remove(&pod.key);
         self.cluster
-            .apply_pod(pod_spec(pod, self.config.native_sidecars), now);
+            .apply_pod(pod_spec(pod, view, self.config.native_sidecars), now);
         let before = self.pods.insert(pod.key.clone(), Arc::clone(pod));
         if before.is_some_and(|before| before.uid == pod.uid) {
             OomKillCounts::default()

@@ -18,7 +18,7 @@ use view::{ObjectKey, Pod};
 
 use super::label_names::KnownKeys;
 use super::ordered_samples::OrderedSamples;
-use crate::recommender_state::conversion::container_names;
+use crate::recommender_state::conversion::{container_names, with_controller};
 
 /// Pod labels as in the store, by the pod's name.
 pub type PodLabels = HashMap<String, BTreeMap<String, String>>;
@@ -39,8 +39,8 @@ pub struct RebuildInput {
     pub cluster: ClusterState,
     /// The VPAs of the namespace.
     pub vpas: Vec<(ObjectKey, VpaSpec)>,
-    /// The existing pods of the namespace.
-    pub pods: Vec<Arc<Pod>>,
+    /// The existing pods of the namespace, with their labels in the cluster state.
+    pub pods: Vec<(Arc<Pod>, Arc<Labels>)>,
     /// Whether native sidecars are sized.
     pub native_sidecars: bool,
     /// Whether the histories of sizing methods other than the VPA's are rebuilt.
@@ -64,7 +64,7 @@ pub struct RebuildStats {
 #[derive(Debug)]
 pub struct Rebuild {
     cluster: ClusterState,
-    live: BTreeMap<String, Arc<Pod>>,
+    live: BTreeMap<String, (Arc<Pod>, Arc<Labels>)>,
     gone: PodLabels,
     keys: KnownKeys,
     native_sidecars: bool,
@@ -76,8 +76,8 @@ pub struct Rebuild {
     /// The collected samples, if the order across containers counts.
     ordered: Option<OrderedSamples>,
     now: Timestamp,
-    /// Pods by name; `None` for ignored ones.
-    pods: HashMap<String, Option<PodSpec>>,
+    /// The pods whose usage counts, by name.
+    pods: HashMap<String, PodSpec>,
     stats: RebuildStats,
 }
 
@@ -100,16 +100,17 @@ impl Rebuild {
             }
             cluster.apply_vpa(&id, spec);
         }
-        for (key, _) in pods.iter().flat_map(|pod| pod.labels.iter()) {
+        for (key, _) in pods.iter().flat_map(|(_, labels)| labels.iter()) {
             keys.insert(key);
         }
         let (mut containers, mut init_containers) = (BTreeSet::new(), BTreeSet::new());
-        for pod in &pods {
+        for (pod, _) in &pods {
             let (own, own_init) = container_names(pod, native_sidecars);
             containers.extend(own);
             init_containers.extend(own_init);
         }
-        let live = pods.into_iter().map(|pod| (pod.key.name.clone(), pod));
+        let live = pods.into_iter();
+        let live = live.map(|(pod, labels)| (pod.key.name.clone(), (pod, labels)));
         Self {
             cluster,
             live: live.collect(),
@@ -201,17 +202,20 @@ impl Rebuild {
         if !self.pods.contains_key(name) {
             let labels = self.labels(name);
             self.stats.unattributed += u64::from(labels.is_none());
-            let labels = labels.filter(|labels| self.is_wanted(labels));
-            let spec = labels.map(|labels| PodSpec {
+            let Some(labels) = labels.filter(|labels| self.is_wanted(labels)) else {
+                return false;
+            };
+            let spec = PodSpec {
                 namespace: namespace.clone(),
                 name: name.clone(),
                 labels,
                 phase: Phase::Unknown,
                 ..PodSpec::default()
-            });
+            };
+            self.gone.remove(name);
             self.pods.insert(name.clone(), spec);
         }
-        let Some(Some(pod)) = self.pods.get_mut(name) else {
+        let Some(pod) = self.pods.get_mut(name) else {
             return false;
         };
         if !pod.containers.contains(container) {
@@ -225,7 +229,7 @@ impl Rebuild {
     /// known from live pods only.
     fn has_history(&self, pod: &str, container: &str) -> bool {
         match self.live.get(pod) {
-            Some(pod) => {
+            Some((pod, _)) => {
                 let (own, _) = container_names(pod, self.native_sidecars);
                 own.iter().any(|known| known == container)
             }
@@ -236,10 +240,11 @@ impl Rebuild {
     }
 
     fn labels(&self, pod: &str) -> Option<Labels> {
-        match self.live.get(pod) {
-            Some(pod) => Some(pod.labels.clone()),
-            None => self.gone.get(pod).map(|stored| self.keys.restore(stored)),
+        if let Some((_, labels)) = self.live.get(pod) {
+            return Some(Labels::clone(labels));
         }
+        let stored = self.gone.get(pod)?;
+        Some(with_controller(&self.keys.restore(stored), ""))
     }
 
     fn is_wanted(&self, labels: &Labels) -> bool {

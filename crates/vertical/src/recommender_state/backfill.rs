@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::{ClusterState, VpaSpec};
 use jiff::Timestamp;
 use model::Selector;
-use view::ObjectKey;
+use view::{ObjectKey, Pod};
 
 use super::{RecommenderState, Tracked, selectors, spec};
 use crate::backfill::{BackfillProgress, HistoryGap, RebuildInput};
@@ -50,11 +50,14 @@ impl RecommenderState {
             };
             Some((key.clone(), spec))
         };
+        let with_labels = |(key, pod): (&ObjectKey, &Arc<Pod>)| {
+            Some((Arc::clone(pod), Arc::clone(self.cluster.labels_of(key)?)))
+        };
         RebuildInput {
             cluster: self.cluster.empty_copy(),
             vpas: vpas.filter_map(spec_of).collect(),
             methods: gap.methods,
-            pods: pods.map(|(_, pod)| Arc::clone(pod)).collect(),
+            pods: pods.filter_map(with_labels).collect(),
             wanted: gap.selector.clone(),
             native_sidecars: self.config.native_sidecars,
             known: self

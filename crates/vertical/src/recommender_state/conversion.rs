@@ -3,12 +3,34 @@
 use std::sync::Arc;
 
 use crate::{PodSpec, VpaSpec};
-use model::Selector;
+use model::{Labels, Requirement, Selector, Workload};
 use sizing::MethodSettings;
-use view::{Phase, Pod, Vpa};
+use view::target::topmost;
+use view::{Phase, Pod, View, Vpa};
 
 use super::Target;
 use crate::resource_policy::{container_policies, integer_cpu, vpa_method};
+
+/// Label of pods in the cluster state alone, with the topmost controller: pods of others may have all
+/// labels that a target selects. No label of Kubernetes has an empty key.
+const CONTROLLER: &str = "";
+
+fn controller(Workload { kind, name, .. }: Workload<'_>) -> String {
+    format!("{kind}/{name}")
+}
+
+fn labels(pod: &Pod, view: &View) -> Labels {
+    let top = pod.owner.as_ref().and_then(|owner| {
+        let owner = owner.workload(&pod.key.namespace);
+        topmost(view, owner).ok().flatten()
+    });
+    with_controller(&pod.labels, &top.map(controller).unwrap_or_default())
+}
+
+/// Labels with that of the topmost controller; empty if it is not known, as of deleted pods.
+pub(crate) fn with_controller(labels: &Labels, controller: &str) -> Labels {
+    labels.iter().chain([(CONTROLLER, controller)]).collect()
+}
 
 pub(super) fn spec(vpa: &Vpa, target: &Target, sizing: Option<MethodSettings>) -> VpaSpec {
     let (selector, target_exists) = match target {
@@ -19,7 +41,10 @@ pub(super) fn spec(vpa: &Vpa, target: &Target, sizing: Option<MethodSettings>) -
         Target::Unknown => (Selector::nothing(), true),
     };
     VpaSpec {
-        selector,
+        selector: selector.and(Requirement::In(
+            CONTROLLER.to_owned(),
+            [String::new(), controller(vpa.points_at())].into(),
+        )),
         policies: container_policies(&vpa.object),
         integer_cpu: integer_cpu(&vpa.object),
         target_exists,
@@ -41,12 +66,12 @@ pub(crate) fn container_names(pod: &Pod, native_sidecars: bool) -> (Vec<String>,
     (containers.chain(sidecars).collect(), init_containers)
 }
 
-pub(super) fn pod_spec(pod: &Pod, native_sidecars: bool) -> PodSpec {
+pub(super) fn pod_spec(pod: &Pod, view: &View, native_sidecars: bool) -> PodSpec {
     let (containers, init_containers) = container_names(pod, native_sidecars);
     PodSpec {
         namespace: pod.key.namespace.clone(),
         name: pod.key.name.clone(),
-        labels: pod.labels.clone(),
+        labels: labels(pod, view),
         phase: match pod.phase {
             Phase::Pending => crate::Phase::Pending,
             Phase::Running => crate::Phase::Running,

@@ -161,7 +161,7 @@ impl RecommenderState {
         };
         let is_wanted = !self.config.memory_saver || selectors(&self.vpas).any(selects);
         if is_wanted {
-            self.load_pod(pod, now)
+            self.load_pod(pod, view, now)
         } else {
             OomKillCounts::default()
         }

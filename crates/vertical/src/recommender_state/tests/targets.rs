@@ -1,11 +1,15 @@
 //! Targets that go, cannot be used, or are the same for several objects.
 
-use model::Selector;
-use serde_json::json;
-use view::WellKnown;
-use view::target::Resolution;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use super::fixture::{Cluster, check, vpa, web_key};
+use model::{Selector, WorkloadRef};
+use serde_json::json;
+use view::target::Resolution;
+use view::{Controller, HpaTargets, ObjectKey, Owner, Pod, WellKnown};
+
+use super::fixture::{Cluster, MI, check, pod, usage, vpa, web_key};
+use crate::fixture::deployment;
 use crate::recommender_state::Target;
 use crate::recommender_state::target::target;
 
@@ -99,4 +103,84 @@ fn an_error_that_may_pass_leaves_the_selector_as_it_was() {
     check_target(failed(true), None, Some(&Selector::nothing()));
     check_target(failed(false), known(), Some(&Selector::nothing()));
     check_target(Resolution::Pods(selector.clone()), None, Some(&selector));
+}
+
+#[test]
+fn ten_hpas_of_a_workload_count() {
+    let mut cluster = Cluster::web(&["web-1"]);
+    for number in 0..50 {
+        cluster.apply(vpa(&format!("web-{number}"), "web", "u2"));
+    }
+    for number in 0..1000 {
+        let workload = WorkloadRef {
+            api_version: "apps/v1".to_owned(),
+            kind: "Deployment".to_owned(),
+            namespace: "shop".to_owned(),
+            name: "web".to_owned(),
+        };
+        cluster.view.hpa_targets.apply(Arc::new(HpaTargets {
+            key: ObjectKey::new("shop", format!("web-{number}")),
+            workload,
+            ehpa: None,
+            utilization: BTreeSet::new(),
+        }));
+    }
+    cluster.load(1);
+    let held = cluster
+        .state
+        .vpas
+        .values()
+        .map(|tracked| tracked.hpas.len());
+    assert_eq!(held.collect::<Vec<_>>(), [10; 51]);
+}
+
+#[test]
+fn pods_of_another_controller_with_the_same_labels_do_not_count() {
+    let owner = |api_version: &str, kind: &str, name: &str| {
+        let [api_version, kind, name] = [api_version, kind, name].map(str::to_owned);
+        let uid = name.clone();
+        Some(Owner {
+            api_version,
+            kind,
+            name,
+            uid,
+        })
+    };
+    let controller = |name: &str, owner: Option<Owner>| Controller {
+        key: ObjectKey::new("shop", name),
+        owner,
+        ..Controller::clone(&deployment("web", 1))
+    };
+    let mut cluster = Cluster::new("default", false);
+    cluster.deploy("web");
+    cluster.apply(vpa("web", "web", "u1"));
+    let of_web = controller("web-5d", owner("apps/v1", "Deployment", "web"));
+    let replica_sets = cluster.view.controllers_mut(WellKnown::ReplicaSet);
+    replica_sets.apply(Arc::new(of_web));
+    let jobs = cluster.view.controllers_mut(WellKnown::Job);
+    jobs.apply(Arc::new(controller("migrate", None)));
+    for (name, owner) in [
+        ("migrate-1", owner("batch/v1", "Job", "migrate")),
+        ("other-1", owner("example.com/v1", "Widget", "unknown")),
+        ("web-1", owner("apps/v1", "ReplicaSet", "web-5d")),
+    ] {
+        cluster.add_pod(Pod {
+            owner,
+            ..pod(name, "web")
+        });
+    }
+    cluster.load(0);
+    let pods: BTreeSet<_> = cluster.state.cluster.pods_of(&web_key()).collect();
+    assert_eq!(pods, ["other-1", "web-1"].into());
+    cluster.add_usage(&usage("web-1", 60, 50, 200 * MI), 60);
+    cluster.add_usage(&usage("migrate-1", 60, 2000, 4096 * MI), 60);
+    let decision = cluster.decide(61).remove(0);
+    assert_eq!(decision.pods, 2);
+    let targets = decision.status.recommendation.expect("a recommendation");
+    let target = &targets.container_recommendations[0].target;
+    assert_eq!(
+        target.memory().map(|memory| memory.bytes() < 400 * MI),
+        Some(true),
+        "{target:?}"
+    );
 }
