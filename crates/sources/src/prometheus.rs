@@ -48,6 +48,11 @@ const MAX_EXPRESSION_BYTES: usize = 2 << 20;
 /// Maximum number of series in an expression's response. That many fit in its bytes with the fewest
 /// points requested.
 const MAX_EXPRESSION_SERIES: usize = 1000;
+/// Maximum number of series in one response: a short one takes about twenty times its text. More
+/// containers than run in one namespace.
+const MAX_PIECE_SERIES: usize = 100_000;
+/// Maximum number of pods of one namespace whose labels are kept, those that were seen last.
+const MAX_PODS: usize = 20_000;
 /// Maximum number of halvings after a timeout. Each attempt costs the store the full query timeout.
 const MAX_TIMEOUTS: usize = 2;
 
@@ -137,7 +142,8 @@ impl Prometheus {
         .await
     }
 
-    /// Reads the pod labels of a namespace; the most recent ones count.
+    /// Reads the pod labels of a namespace; the most recent ones count. Of too many pods those seen
+    /// last are kept, so that the pods of a tenant's jobs do not take all memory.
     pub async fn read_pod_labels(
         &self,
         series: &PodLabelSeries,
@@ -145,13 +151,25 @@ impl Prometheus {
         window: Window,
     ) -> Result<PodLabels, PrometheusError> {
         let query = query::pod_labels(series, namespace, window.step);
-        let mut newest = HashMap::new();
+        let mut newest = NewestLabels::new();
+        let mut dropped = 0;
         self.read_pieces(&query, window, |found| {
             for found in found {
                 keep_newest(&mut newest, series, namespace, &found);
+                if newest.len() > 2 * MAX_PODS {
+                    dropped += drop_oldest(&mut newest);
+                }
             }
         })
         .await?;
+        dropped += drop_oldest(&mut newest);
+        if dropped > 0 {
+            tracing::warn!(
+                namespace,
+                dropped,
+                "history leaves out the oldest deleted pods"
+            );
+        }
         Ok(newest
             .into_iter()
             .map(|(pod, (_, labels))| (pod, labels))
@@ -195,7 +213,7 @@ impl Prometheus {
         let mut timeouts = 0;
         while let Some(piece) = pieces.next() {
             match self
-                .query_range::<{ usize::MAX }>(query, piece, MAX_BYTES)
+                .query_range::<MAX_PIECE_SERIES>(query, piece, MAX_BYTES)
                 .await
             {
                 Ok(found) => {
@@ -233,9 +251,24 @@ fn container_series(
     })
 }
 
+/// Labels by the pod's name, with the time at which they were seen last.
+type NewestLabels = HashMap<String, (jiff::Timestamp, BTreeMap<String, String>)>;
+
+/// Drops the pods that were not seen for longest, above [`MAX_PODS`]. Returns their number.
+fn drop_oldest(newest: &mut NewestLabels) -> usize {
+    let excess = newest.len().saturating_sub(MAX_PODS);
+    let seen = newest.iter().map(|(pod, (last, _))| (*last, pod.clone()));
+    let mut seen: Vec<_> = seen.collect();
+    seen.sort_unstable();
+    for (_, pod) in seen.into_iter().take(excess) {
+        newest.remove(&pod);
+    }
+    excess
+}
+
 /// A pod may have changed its labels, or another pod may have had its name.
 fn keep_newest(
-    newest: &mut HashMap<String, (jiff::Timestamp, BTreeMap<String, String>)>,
+    newest: &mut NewestLabels,
     names: &PodLabelSeries,
     namespace: &str,
     found: &Labelled,

@@ -32,6 +32,8 @@ struct Store {
     has: &'static str,
     /// Maximum number of points in one response.
     most_points: f64,
+    /// Number of pods in one response, each in that alone; 0 for `web-1` in all.
+    jobs: usize,
     /// Refusal of more points.
     refusal: (StatusCode, &'static str),
     answered: Answered,
@@ -44,6 +46,7 @@ impl Store {
             authorization: None,
             has,
             most_points: 1e9,
+            jobs: 0,
             refusal: (StatusCode::UNPROCESSABLE_ENTITY, too_many),
             answered: Answered::default(),
         }
@@ -109,7 +112,16 @@ async fn answer(
             let mut answered = store.answered.lock().expect("no panic");
             answered.push((start, end, asked["query"].clone()));
             let metric = r#"{"namespace":"shop","pod":"web-1","container":"app"}"#;
-            let result = format!(r#"[{{"metric":{metric},"values":[[{start},"1"],[{end},"2"]]}}]"#);
+            let job = |number: usize| {
+                let labels = r#""exported_namespace":"shop","label_app":"ci""#;
+                format!(
+                    r#"{{"metric":{{{labels},"exported_pod":"job-{start}-{number}"}},"values":[[{end},"1"]]}}"#
+                )
+            };
+            let result = match store.jobs {
+                0 => format!(r#"[{{"metric":{metric},"values":[[{start},"1"],[{end},"2"]]}}]"#),
+                jobs => format!("[{}]", (0..jobs).map(job).collect::<Vec<_>>().join(",")),
+            };
             format!(r#"{{"status":"success","data":{{"resultType":"matrix","result":{result}}}}}"#)
                 .into_response()
         }
@@ -226,6 +238,37 @@ async fn large_ranges_are_read_in_pieces() {
     let points: usize = found.iter().map(|series| series.usage.len()).sum();
     assert_eq!(points, 8);
     assert_eq!(found[0].container.to_string(), "shop/web-1/app");
+}
+
+#[tokio::test]
+async fn of_many_short_lived_pods_those_seen_last_are_kept() {
+    let store = Store {
+        jobs: 30_000,
+        ..Store::with_points("kube_pod_labels", 3.0)
+    };
+    let (client, _) = store.connect().await;
+    let series = PodLabelSettings::default().candidates().remove(1);
+    let labels = client.read_pod_labels(&series, "shop", window()).await;
+    let labels = labels.expect("answers");
+    assert_eq!(labels.len(), 20_000);
+    assert!(labels.keys().all(|pod| pod.starts_with("job-6-")));
+}
+
+#[tokio::test]
+async fn responses_of_too_many_series_are_read_in_pieces() {
+    let store = Store {
+        jobs: 100_001,
+        ..Store::new("kube_pod_labels")
+    };
+    let (client, codes) = store.connect().await;
+    let series = PodLabelSettings::default().candidates().remove(1);
+    let error = client.read_pod_labels(&series, "shop", window()).await;
+    assert!(
+        matches!(error, Err(PrometheusError::TooManySeries(_))),
+        "{error:?}"
+    );
+    let requests = codes.lock().expect("no panic").len();
+    assert_eq!(requests, 4, "8, 4, 2 points and 1");
 }
 
 #[tokio::test]
