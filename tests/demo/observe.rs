@@ -8,8 +8,10 @@ use api::vpa::{RecommendedContainerResources, VerticalPodAutoscaler};
 use e2e::{is_available, requests_in_effect};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
+use kube::core::Request;
 use kube::{Api, Client, ResourceExt as _};
-use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::report::{Amounts, Row, SizedPod};
@@ -36,15 +38,23 @@ pub(crate) async fn rows(client: &Client) -> Result<Vec<Row>> {
     let autoscalers = autoscalers.context("list VPAs")?;
     // metrics-server answers only after its second scrape; until then there is nothing to show, and
     // nothing wrong.
-    let usage = Api::<PodMetrics>::namespaced(client.clone(), NAMESPACE)
-        .list(&all)
-        .await
-        .map(|list| list.items);
+    let usage = metrics::<PodMetrics>(client, &format!("namespaces/{NAMESPACE}/pods")).await;
     let usage = usage_per_pod(&usage.unwrap_or_default());
     Ok(WORKLOADS
         .iter()
         .map(|name| row(name, &pods.items, &autoscalers.items, &usage))
         .collect())
+}
+
+/// The objects of the metrics API at a path.
+pub(crate) async fn metrics<K: DeserializeOwned>(client: &Client, path: &str) -> Result<Vec<K>> {
+    #[derive(Deserialize)]
+    struct List<K> {
+        items: Vec<K>,
+    }
+    let path = format!("/apis/metrics.k8s.io/v1beta1/{path}");
+    let request = Request::new(path).list(&ListParams::default())?;
+    Ok(client.request::<List<K>>(request).await?.items)
 }
 
 fn row(

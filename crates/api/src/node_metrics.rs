@@ -3,13 +3,7 @@
 //!
 //! Source: `k8s.io/metrics/pkg/apis/metrics/v1beta1/types.go`.
 
-use std::borrow::Cow;
-
-use k8s_openapi::{
-    ClusterResourceScope,
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
-};
-use kube::Resource;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::Deserialize;
 
 use crate::pod_metrics::{Usage, names};
@@ -28,35 +22,6 @@ pub struct NodeMetrics {
     /// Usage of the whole node.
     #[serde(default)]
     pub usage: Usage,
-}
-
-impl Resource for NodeMetrics {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "NodeMetrics".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "metrics.k8s.io".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1beta1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "nodes".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
 }
 
 #[cfg(test)]
@@ -79,7 +44,5 @@ mod tests {
         assert_eq!(metrics.timestamp.0.as_second(), 1_767_270_896);
         let cpu = Some("1250117203n".parse().expect("a quantity"));
         assert_eq!(metrics.usage, Usage { cpu, memory: None });
-        let path = "/apis/metrics.k8s.io/v1beta1/nodes";
-        assert_eq!(NodeMetrics::url_path(&(), None), path);
     }
 }

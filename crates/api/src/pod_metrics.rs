@@ -4,13 +4,7 @@
 //! Source: `k8s.io/metrics/pkg/apis/metrics/v1beta1/types.go`. A missing or invalid resource is
 //! `None` and never 0: upstream's recommender would count a zero as a sample.
 
-use std::borrow::Cow;
-
-use k8s_openapi::{
-    NamespaceResourceScope,
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
-};
-use kube::Resource;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use model::Quantity;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -77,35 +71,6 @@ pub(crate) fn tolerant<'de, D: Deserializer<'de>>(
     Ok(Option::<Quantity>::deserialize(value).ok().flatten())
 }
 
-impl Resource for PodMetrics {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "PodMetrics".into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        "metrics.k8s.io".into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        "v1beta1".into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "pods".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -156,13 +121,5 @@ mod tests {
         let cpu = Some("250m".parse().unwrap());
         assert_eq!(metrics.containers[0].usage.cpu, cpu);
         assert_eq!(metrics.containers[1].usage, Usage::default());
-    }
-
-    #[test]
-    fn metrics_are_asked_for_by_namespace() {
-        assert_eq!(
-            PodMetrics::url_path(&(), Some("shop")),
-            "/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods"
-        );
     }
 }

@@ -17,7 +17,7 @@ use model::{ContainerRef, Cpu, Memory, Sample};
 use crate::ContainerUsage;
 
 pub use error::MetricsApiError;
-pub(crate) use list::list;
+pub(crate) use list::{PATH, list};
 
 /// Maximum number of pods in one response, far above the size of a cluster.
 const MAX_PODS: usize = 500_000;
@@ -26,7 +26,7 @@ const MAX_PODS: usize = 500_000;
 #[derive(Clone)]
 pub struct MetricsApi {
     client: Client,
-    namespace: Option<String>,
+    path: String,
     /// Whether a namespace is selected.
     is_wanted: Arc<dyn Fn(&str) -> bool + Send + Sync>,
 }
@@ -34,9 +34,10 @@ pub struct MetricsApi {
 impl MetricsApi {
     /// Pods of one namespace, or of all.
     pub fn new(client: Client, namespace: Option<&str>) -> Self {
+        let namespace = namespace.map(|namespace| format!("/namespaces/{namespace}"));
         Self {
             client,
-            namespace: namespace.map(str::to_owned),
+            path: format!("{PATH}{}/pods", namespace.unwrap_or_default()),
             is_wanted: Arc::new(|_| true),
         }
     }
@@ -52,7 +53,7 @@ impl MetricsApi {
 
     /// Reads the current usage of every measured container.
     pub async fn read(&self) -> Result<Vec<ContainerUsage>, MetricsApiError> {
-        let pods = list(&self.client, self.namespace.as_deref(), MAX_PODS).await?;
+        let pods = list(&self.client, &self.path, MAX_PODS).await?;
         Ok(usage_in(pods, &*self.is_wanted))
     }
 }
@@ -136,6 +137,20 @@ mod tests {
         ] {
             let containers = json!([{"name": "web", "usage": usage}]);
             check(&containers, &[("web", cpu, memory)]);
+        }
+    }
+
+    #[tokio::test]
+    async fn metrics_are_asked_for_by_namespace() {
+        let client = Client::new(axum::Router::new(), "suite");
+        for (namespace, expected) in [
+            (None, "/apis/metrics.k8s.io/v1beta1/pods"),
+            (
+                Some("shop"),
+                "/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods",
+            ),
+        ] {
+            assert_eq!(MetricsApi::new(client.clone(), namespace).path, expected);
         }
     }
 

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use kube::Client;
 use model::{Cpu, Memory};
 
-use crate::metrics_api::{MetricsApiError, list};
+use crate::metrics_api::{MetricsApiError, PATH, list};
 
 /// Maximum number of nodes in one response, far above the size of a cluster.
 const MAX_NODES: usize = 50_000;
@@ -38,7 +38,7 @@ impl NodeMetricsApi {
 
     /// Reads the current usage of every measured node.
     pub async fn read(&self) -> Result<Vec<NodeUsage>, MetricsApiError> {
-        let nodes: Vec<NodeMetrics> = list(&self.0, None, MAX_NODES).await?;
+        let nodes: Vec<NodeMetrics> = list(&self.0, &format!("{PATH}/nodes"), MAX_NODES).await?;
         Ok(nodes.into_iter().map(usage).collect())
     }
 }

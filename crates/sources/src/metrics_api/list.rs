@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use kube::api::ListParams;
 use kube::core::Request;
-use kube::{Client, Error, Resource};
+use kube::{Client, Error};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::time::timeout;
 
 use super::MetricsApiError;
 
+/// Path of the API.
+pub(crate) const PATH: &str = "/apis/metrics.k8s.io/v1beta1";
 /// Maximum time of one request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -26,17 +28,13 @@ enum Item<K> {
     Unreadable(IgnoredAny),
 }
 
-/// The objects of a kind that can be read, in one namespace or in all. A list with more than `most`
-/// items is an error.
-pub(crate) async fn list<K>(
+/// The objects at a path that can be read. A list with more than `most` items is an error.
+pub(crate) async fn list<K: DeserializeOwned>(
     client: &Client,
-    namespace: Option<&str>,
+    path: &str,
     most: usize,
-) -> Result<Vec<K>, MetricsApiError>
-where
-    K: Resource<DynamicType = ()> + DeserializeOwned,
-{
-    let request = Request::new(K::url_path(&(), namespace)).list(&ListParams::default());
+) -> Result<Vec<K>, MetricsApiError> {
+    let request = Request::new(path).list(&ListParams::default());
     let request = request.map_err(Error::BuildRequest)?;
     let answer = timeout(ANSWER_TIMEOUT, client.request::<List<K>>(request)).await;
     let items = answer
@@ -53,8 +51,11 @@ where
     let readable: Vec<K> = readable.collect();
     let unreadable = count - readable.len();
     if unreadable > 0 {
-        let kind = K::kind(&());
-        tracing::warn!(%kind, unreadable, "the metrics API's answer has items that cannot be read");
+        tracing::warn!(
+            path,
+            unreadable,
+            "the metrics API's answer has items that cannot be read"
+        );
     }
     Ok(readable)
 }
@@ -71,7 +72,7 @@ mod tests {
         let body = json!({"metadata": {}, "items": items}).to_string();
         let path = "/apis/metrics.k8s.io/v1beta1/pods";
         let router = axum::Router::new().route(path, get(async || body));
-        list(&Client::new(router, "suite"), None, 1000).await
+        list(&Client::new(router, "suite"), path, 1000).await
     }
 
     #[tokio::test]
