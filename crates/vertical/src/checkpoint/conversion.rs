@@ -8,45 +8,27 @@ use sizing::Checkpoint;
 
 /// Converts the status of an object.
 pub fn from_object(status: &VerticalPodAutoscalerCheckpointStatus) -> Checkpoint {
-    let VerticalPodAutoscalerCheckpointStatus {
-        last_update_time,
-        version,
-        cpu_histogram,
-        memory_histogram,
-        first_sample_start,
-        last_sample_start,
-        total_samples_count,
-    } = status;
     Checkpoint {
-        last_update_time: timestamp(last_update_time.as_ref()),
-        version: version.clone(),
-        cpu_histogram: read_histogram(cpu_histogram),
-        memory_histogram: read_histogram(memory_histogram),
-        first_sample_start: timestamp(first_sample_start.as_ref()),
-        last_sample_start: timestamp(last_sample_start.as_ref()),
-        total_samples_count: *total_samples_count,
+        last_update_time: timestamp(status.last_update_time.as_ref()),
+        version: status.version.clone(),
+        cpu_histogram: read_histogram(&status.cpu_histogram),
+        memory_histogram: read_histogram(&status.memory_histogram),
+        first_sample_start: timestamp(status.first_sample_start.as_ref()),
+        last_sample_start: timestamp(status.last_sample_start.as_ref()),
+        total_samples_count: status.total_samples_count,
     }
 }
 
 /// Converts to the status of an object.
 pub fn to_object(stored: Checkpoint) -> VerticalPodAutoscalerCheckpointStatus {
-    let Checkpoint {
-        last_update_time,
-        version,
-        cpu_histogram,
-        memory_histogram,
-        first_sample_start,
-        last_sample_start,
-        total_samples_count,
-    } = stored;
     VerticalPodAutoscalerCheckpointStatus {
-        last_update_time: whole_seconds(last_update_time),
-        version,
-        cpu_histogram: write_histogram(cpu_histogram),
-        memory_histogram: write_histogram(memory_histogram),
-        first_sample_start: whole_seconds(first_sample_start),
-        last_sample_start: whole_seconds(last_sample_start),
-        total_samples_count,
+        last_update_time: whole_seconds(stored.last_update_time),
+        version: stored.version,
+        cpu_histogram: write_histogram(stored.cpu_histogram),
+        memory_histogram: write_histogram(stored.memory_histogram),
+        first_sample_start: whole_seconds(stored.first_sample_start),
+        last_sample_start: whole_seconds(stored.last_sample_start),
+        total_samples_count: stored.total_samples_count,
     }
 }
 

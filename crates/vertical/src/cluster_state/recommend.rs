@@ -59,14 +59,7 @@ impl ClusterState {
 
     /// The merged history of every container, including checkpoints.
     pub fn histories(&self, id: &ObjectKey) -> Option<BTreeMap<String, ContainerHistory>> {
-        let (namespace, vpa) = self.vpa(id)?;
-        let histories = merged(&self.shapes, namespace, vpa);
-        Some(
-            histories
-                .into_iter()
-                .map(|(name, history)| (name.to_owned(), history.into_owned()))
-                .collect(),
-        )
+        self.merged_as(id, ContainerHistory::clone)
     }
 
     /// The checkpoints of all containers, with the peaks of open memory windows: a restart of all
@@ -77,14 +70,18 @@ impl ClusterState {
         id: &ObjectKey,
         now: Timestamp,
     ) -> Option<BTreeMap<String, Checkpoint>> {
+        self.merged_as(id, |history| history.save(now))
+    }
+
+    fn merged_as<T>(
+        &self,
+        id: &ObjectKey,
+        convert: impl Fn(&ContainerHistory) -> T,
+    ) -> Option<BTreeMap<String, T>> {
         let (namespace, vpa) = self.vpa(id)?;
-        let histories = merged(&self.shapes, namespace, vpa);
-        Some(
-            histories
-                .into_iter()
-                .map(|(name, history)| (name.to_owned(), history.save(now)))
-                .collect(),
-        )
+        let histories = merged(&self.shapes, namespace, vpa).into_iter();
+        let converted = histories.map(|(name, history)| (name.to_owned(), convert(&history)));
+        Some(converted.collect())
     }
 
     /// All steps of the recommendation for one container; `None` if it is unknown or not sized, or
