@@ -26,6 +26,8 @@ pub(super) struct Selection {
     pub(super) vpas: Vec<u32>,
     /// Ids of the groups of pods that it matches.
     pub(super) groups: BTreeSet<u32>,
+    /// Number of the pods of these groups.
+    pub(super) pods: usize,
     /// History of deleted pods, merged by container name.
     pub(super) retired: ByContainer,
     /// History of all groups and of deleted pods, merged when several VPAs need it.
@@ -39,6 +41,7 @@ impl Selection {
             entry: Entry::Nowhere,
             vpas: Vec::new(),
             groups: BTreeSet::new(),
+            pods: 0,
             retired: ByContainer::new(),
             merged: OnceLock::new(),
         }
