@@ -180,7 +180,7 @@ impl Namespace {
     /// The groups of pods that a VPA selects.
     pub(super) fn groups_of<'a>(&'a self, vpa: &Vpa) -> impl Iterator<Item = &'a Group> + use<'a> {
         let selection = self.selection(vpa).into_iter();
-        selection.flat_map(|selection| selection.groups_in(self))
+        selection.flat_map(|selection| selection.groups_in(&self.groups))
     }
 
     /// Adds or updates a VPA. Its checkpoints stay, also if the selector changes. `awaits_earlier`:
