@@ -6,12 +6,12 @@ use anyhow::{Context as _, Result};
 use api::pod_metrics::{PodMetrics, Usage};
 use api::vpa::{RecommendedContainerResources, VerticalPodAutoscaler};
 use e2e::{is_available, requests_in_effect};
-use http::Request;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{ListParams, ObjectList};
+use kube::api::ListParams;
+use kube::core::Request;
 use kube::{Api, Client, ResourceExt as _};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::report::{Amounts, Row, SizedPod};
@@ -38,7 +38,7 @@ pub(crate) async fn rows(client: &Client) -> Result<Vec<Row>> {
     let autoscalers = autoscalers.context("list VPAs")?;
     // metrics-server answers only after its second scrape; until then there is nothing to show, and
     // nothing wrong.
-    let usage = measured::<PodMetrics>(client, &format!("namespaces/{NAMESPACE}/pods")).await;
+    let usage = metrics::<PodMetrics>(client, &format!("namespaces/{NAMESPACE}/pods")).await;
     let usage = usage_per_pod(&usage.unwrap_or_default());
     Ok(WORKLOADS
         .iter()
@@ -46,14 +46,15 @@ pub(crate) async fn rows(client: &Client) -> Result<Vec<Row>> {
         .collect())
 }
 
-/// Lists what metrics-server has below a path of its API.
-pub(crate) async fn measured<T: Clone + DeserializeOwned>(
-    client: &Client,
-    path: &str,
-) -> Result<Vec<T>> {
+/// The objects of the metrics API at a path.
+pub(crate) async fn metrics<K: DeserializeOwned>(client: &Client, path: &str) -> Result<Vec<K>> {
+    #[derive(Deserialize)]
+    struct List<K> {
+        items: Vec<K>,
+    }
     let path = format!("/apis/metrics.k8s.io/v1beta1/{path}");
-    let list: ObjectList<T> = client.request(Request::get(path).body(Vec::new())?).await?;
-    Ok(list.items)
+    let request = Request::new(path).list(&ListParams::default())?;
+    Ok(client.request::<List<K>>(request).await?.items)
 }
 
 fn row(

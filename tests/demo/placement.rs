@@ -109,7 +109,7 @@ async fn nodes(client: &Client) -> Result<BTreeMap<String, NodeCpu>> {
         found.entry(node.name_any()).or_default().allocatable =
             allocatable.context("a node has no CPU")?;
     }
-    for metrics in observe::measured::<NodeMetrics>(client, "nodes").await? {
+    for metrics in observe::metrics::<NodeMetrics>(client, "nodes").await? {
         let name = metrics.metadata.name.unwrap_or_default();
         let node = found.get_mut(&name).context("an unknown node")?;
         node.used = metrics

@@ -56,10 +56,10 @@ pub(crate) async fn write(
     let mut lines = BufReader::new(output).lines();
     let url = timeout(PATIENCE, lines.next_line()).await??;
     let url = url.context("the dashboard printed no address")?;
-    let folder_url = url.strip_suffix('/').context("a folder")?;
+    let (host, token) = url.split_once("/?").context("a token")?;
     for (name, path, size) in PAGES {
         let path = path.replace("NAMESPACE", NAMESPACE);
-        let url = format!("{folder_url}{path}");
+        let url = format!("{host}{path}?{token}");
         browser.screenshot(&url, size, &folder.join(name)).await?;
     }
     Ok(())

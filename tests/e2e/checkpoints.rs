@@ -35,11 +35,7 @@ async fn a_killed_recommender_goes_on_to_the_last_digit_from_what_it_stored() ->
         })
         .await?;
     let open_window = &while_measured["status"]["memoryHistogram"]["bucketWeights"];
-    assert_eq!(
-        *open_window,
-        Value::Null,
-        "the peak of the window that is open is left out"
-    );
+    assert!(open_window.is_object(), "the peak of the open window");
 
     let more = usage("680m", "400Mi");
     fixture.annotate_pods("web", &more).await?;
@@ -52,11 +48,6 @@ async fn a_killed_recommender_goes_on_to_the_last_digit_from_what_it_stored() ->
         .await?;
     let none = json!({"spec": {"replicas": 0}});
     fixture.patch::<Deployment>("web", none).await?;
-    fixture
-        .await_checkpoint("web-app", "the windows are over", |status| {
-            status["memoryHistogram"]["bucketWeights"].is_object()
-        })
-        .await?;
     let condition = "NoPodsMatched";
     fixture
         .when::<Vpa>("web", condition, |object| {

@@ -113,9 +113,9 @@ async fn answer(
             answered.push((start, end, asked["query"].clone()));
             let metric = r#"{"namespace":"shop","pod":"web-1","container":"app"}"#;
             let job = |number: usize| {
-                let labels = r#""namespace":"shop","label_app":"ci""#;
+                let labels = r#""exported_namespace":"shop","label_app":"ci""#;
                 format!(
-                    r#"{{"metric":{{{labels},"pod":"job-{start}-{number}"}},"values":[[{end},"1"]]}}"#
+                    r#"{{"metric":{{{labels},"exported_pod":"job-{start}-{number}"}},"values":[[{end},"1"]]}}"#
                 )
             };
             let result = match store.jobs {
@@ -247,7 +247,7 @@ async fn of_many_short_lived_pods_those_seen_last_are_kept() {
         ..Store::with_points("kube_pod_labels", 3.0)
     };
     let (client, _) = store.connect().await;
-    let series = PodLabelSettings::default().candidates().remove(0);
+    let series = PodLabelSettings::default().candidates().remove(1);
     let labels = client.read_pod_labels(&series, "shop", window()).await;
     let labels = labels.expect("answers");
     assert_eq!(labels.len(), 20_000);
@@ -261,7 +261,7 @@ async fn responses_of_too_many_series_are_read_in_pieces() {
         ..Store::new("kube_pod_labels")
     };
     let (client, codes) = store.connect().await;
-    let series = PodLabelSettings::default().candidates().remove(0);
+    let series = PodLabelSettings::default().candidates().remove(1);
     let error = client.read_pod_labels(&series, "shop", window()).await;
     assert!(
         matches!(error, Err(PrometheusError::TooManySeries(_))),

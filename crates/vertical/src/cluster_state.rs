@@ -157,8 +157,7 @@ impl ClusterState {
     /// Number of pods selected by a VPA; `None` if it does not exist.
     pub fn pod_count(&self, id: &ObjectKey) -> Option<usize> {
         let (namespace, vpa) = self.vpa(id)?;
-        let groups = namespace.groups_of(vpa);
-        Some(groups.map(|group| group.pods.len()).sum())
+        Some(namespace.selection(vpa).map_or(0, |all| all.pods))
     }
 
     /// The names of the pods that a VPA selects.

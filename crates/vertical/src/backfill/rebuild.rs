@@ -240,13 +240,11 @@ impl Rebuild {
     }
 
     fn labels(&self, pod: &str) -> Option<Labels> {
-        match self.live.get(pod) {
-            Some((_, labels)) => Some(Labels::clone(labels)),
-            None => {
-                let stored = self.gone.get(pod)?;
-                Some(with_controller(&self.keys.restore(stored), ""))
-            }
+        if let Some((_, labels)) = self.live.get(pod) {
+            return Some(Labels::clone(labels));
         }
+        let stored = self.gone.get(pod)?;
+        Some(with_controller(&self.keys.restore(stored), ""))
     }
 
     fn is_wanted(&self, labels: &Labels) -> bool {
@@ -255,5 +253,43 @@ impl Rebuild {
             .as_ref()
             .is_none_or(|selector| selector.matches(labels));
         wanted && !self.known.iter().any(|selector| selector.matches(labels))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sizing::Config;
+
+    use super::*;
+    use crate::fixture::at;
+
+    #[test]
+    fn pods_whose_usage_does_not_count_are_not_held() {
+        let input = RebuildInput {
+            cluster: ClusterState::new(Config::default()).expect("defaults are valid"),
+            vpas: Vec::new(),
+            pods: Vec::new(),
+            native_sidecars: false,
+            methods: false,
+            wanted: None,
+            known: Vec::new(),
+        };
+        let labels = BTreeMap::from([("app".to_owned(), "ci".to_owned())]);
+        let mut rebuild = Rebuild::new(input, PodLabels::from([("job-1".to_owned(), labels)]));
+        for number in 0..1000 {
+            let container = ContainerRef {
+                namespace: "shop".to_owned(),
+                pod: format!("job-{number}"),
+                container: "main".to_owned(),
+            };
+            let usage = Series::new(vec![(at(1), 0.5)]);
+            rebuild.add(Resource::Cpu, &container, &usage, at(2));
+        }
+        assert_eq!((rebuild.pods.len(), rebuild.gone.len()), (1, 0));
+        let expected = RebuildStats {
+            samples: 1,
+            unattributed: 999,
+        };
+        assert_eq!(rebuild.finish().1, expected);
     }
 }

@@ -3,11 +3,15 @@
 //! Autoscalers select by labels alone, so they are linked to groups, not to pods. A group exists as
 //! long as it has pods or history.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::Labels;
 use sizing::{ContainerHistory, Instant, MemoryRules};
+
+/// Histories by container name.
+pub(super) type ByContainer = BTreeMap<Box<str>, ContainerHistory>;
 
 /// Pods with the same labels.
 #[derive(Clone, Debug)]

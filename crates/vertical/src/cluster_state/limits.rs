@@ -12,12 +12,12 @@ use sizing::{ContainerHistory, Instant};
 use view::ObjectKey;
 
 use super::ClusterState;
-use super::group::{Group, History};
+use super::group::{ByContainer, Group, History};
 use super::links::touched;
 use super::method_history::MAX_CONTAINERS;
 use super::namespace::Namespace;
 use super::pod::Pod;
-use super::selection::{ByContainer, Selection};
+use super::selection::Selection;
 use super::vpa::Vpa;
 
 /// Maximum number of container names with checkpoints, and with history of deleted pods, of one
@@ -45,7 +45,8 @@ pub(super) fn known<'a>(
     vpa: &'a Vpa,
 ) -> impl Iterator<Item = (&'a str, &'a ContainerHistory)> {
     let selection = namespace.selection(vpa).into_iter();
-    let measured = selection.flat_map(|selection| selection.histories(namespace));
+    let measured =
+        selection.flat_map(|selection| selection.histories(&namespace.groups, &namespace.shapes));
     let stored = vpa.stored.iter();
     measured.chain(stored.map(|(name, aggregate)| (&**name, aggregate)))
 }
@@ -183,12 +184,16 @@ impl Namespace {
             .map(|(name, history)| (name.clone(), (false, history.last_sample())))
             .collect();
         let measured = selection.into_iter();
-        for (name, history) in measured.flat_map(|selection| selection.histories(self)) {
+        for (name, history) in
+            measured.flat_map(|selection| selection.histories(&self.groups, &self.shapes))
+        {
             if let Some((_, last)) = ranks.get_mut(name) {
                 *last = history.last_sample().max(*last);
             }
         }
-        let groups = selection.into_iter().flat_map(|all| all.groups_in(self));
+        let groups = selection
+            .into_iter()
+            .flat_map(|all| all.groups_in(&self.groups));
         for (name, _) in groups
             .flat_map(|group| self.pods_of(group))
             .flat_map(Pod::containers)

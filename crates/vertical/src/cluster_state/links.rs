@@ -95,6 +95,7 @@ impl Namespace {
         };
         if selection.selector.matches(&group.labels) {
             selection.groups.insert(group_id);
+            selection.pods += group.pods.len();
             selection.changed();
             group.selections.push(selection_id);
         }

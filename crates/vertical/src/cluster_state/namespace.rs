@@ -180,7 +180,7 @@ impl Namespace {
     /// The groups of pods that a VPA selects.
     pub(super) fn groups_of<'a>(&'a self, vpa: &Vpa) -> impl Iterator<Item = &'a Group> + use<'a> {
         let selection = self.selection(vpa).into_iter();
-        selection.flat_map(|selection| selection.groups_in(self))
+        selection.flat_map(|selection| selection.groups_in(&self.groups))
     }
 
     /// Adds or updates a VPA. Its checkpoints stay, also if the selector changes. `awaits_earlier`:
@@ -241,16 +241,25 @@ impl Namespace {
     }
 
     fn join_group(&mut self, pod: u32, group: u32) {
-        if let Some(group) = self.groups.get_mut(group) {
-            group.pods.push(pod);
-        }
+        self.change_pods(group, |pods| pods.push(pod));
     }
 
     fn leave_group(&mut self, pod: u32, group: u32) {
-        if let Some(group) = self.groups.get_mut(group) {
-            group.pods.retain(|other| *other != pod);
-        }
+        self.change_pods(group, |pods| pods.retain(|other| *other != pod));
         self.drop_if_idle(group);
+    }
+
+    fn change_pods(&mut self, group: u32, change: impl FnOnce(&mut Vec<u32>)) {
+        let Some(group) = self.groups.get_mut(group) else {
+            return;
+        };
+        let before = group.pods.len();
+        change(&mut group.pods);
+        for id in &group.selections {
+            if let Some(selection) = self.selections.get_mut(*id) {
+                selection.pods = (selection.pods + group.pods.len()).saturating_sub(before);
+            }
+        }
     }
 
     fn add_vpa(&mut self, name: Box<str>) -> u32 {

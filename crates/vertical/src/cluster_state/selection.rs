@@ -3,18 +3,15 @@
 //! VPAs with equal selectors share links and merged histories: with links of each VPA, a namespace
 //! of many VPAs for one workload would have a link, and a merge in each decision, per VPA and group.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 use model::Selector;
-use sizing::ContainerHistory;
+use sizing::{ContainerHistory, HistogramConfigs};
 
-use super::group::Group;
+use super::group::{ByContainer, Group};
 use super::label_index::Entry;
-use super::namespace::Namespace;
-
-/// Histories by container name.
-pub(super) type ByContainer = BTreeMap<Box<str>, ContainerHistory>;
+use super::slab::Slab;
 
 /// Stored selector.
 #[derive(Clone, Debug)]
@@ -26,6 +23,8 @@ pub(super) struct Selection {
     pub(super) vpas: Vec<u32>,
     /// Ids of the groups of pods that it matches.
     pub(super) groups: BTreeSet<u32>,
+    /// Number of the pods of these groups.
+    pub(super) pods: usize,
     /// History of deleted pods, merged by container name.
     pub(super) retired: ByContainer,
     /// History of all groups and of deleted pods, merged when several VPAs need it.
@@ -39,6 +38,7 @@ impl Selection {
             entry: Entry::Nowhere,
             vpas: Vec::new(),
             groups: BTreeSet::new(),
+            pods: 0,
             retired: ByContainer::new(),
             merged: OnceLock::new(),
         }
@@ -51,29 +51,30 @@ impl Selection {
 
     pub(super) fn groups_in<'a>(
         &'a self,
-        namespace: &'a Namespace,
+        groups: &'a Slab<Group>,
     ) -> impl Iterator<Item = &'a Group> {
         let ids = self.groups.iter();
-        ids.filter_map(|id| namespace.groups.get(*id))
+        ids.filter_map(|id| groups.get(*id))
     }
 
     /// The histories of the pods: one per container name if several VPAs share them, else one per
     /// container name and group.
     pub(super) fn histories<'a>(
         &'a self,
-        namespace: &'a Namespace,
+        groups: &'a Slab<Group>,
+        shapes: &HistogramConfigs,
     ) -> impl Iterator<Item = (&'a str, &'a ContainerHistory)> {
         let merged = (self.vpas.len() > 1).then(|| {
             self.merged.get_or_init(|| {
                 let mut merged = ByContainer::new();
-                for (name, history) in self.unmerged(namespace) {
+                for (name, history) in self.unmerged(groups) {
                     let entry = merged.entry(name.into()).or_default();
-                    entry.merge(&namespace.shapes, history);
+                    entry.merge(shapes, history);
                 }
                 merged
             })
         });
-        let own = merged.is_none().then(|| self.unmerged(namespace));
+        let own = merged.is_none().then(|| self.unmerged(groups));
         let merged = merged.into_iter().flatten();
         let merged = merged.map(|(name, history)| (&**name, history));
         merged.chain(own.into_iter().flatten())
@@ -81,9 +82,9 @@ impl Selection {
 
     fn unmerged<'a>(
         &'a self,
-        namespace: &'a Namespace,
+        groups: &'a Slab<Group>,
     ) -> impl Iterator<Item = (&'a str, &'a ContainerHistory)> {
-        let groups = self.groups_in(namespace);
+        let groups = self.groups_in(groups);
         let live = groups.flat_map(|group| &group.histories);
         let live = live.map(|(name, history)| (&**name, &history.aggregate));
         let retired = self.retired.iter();

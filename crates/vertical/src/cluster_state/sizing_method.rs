@@ -194,7 +194,8 @@ impl Vpa {
 /// Whether a pod of the VPA has, or recently had, such a container.
 fn knows(namespace: &Namespace, vpa: &Vpa, container: &str) -> bool {
     let selection = namespace.selection(vpa).into_iter();
-    let mut histories = selection.flat_map(|selection| selection.histories(namespace));
+    let mut histories =
+        selection.flat_map(|selection| selection.histories(&namespace.groups, &namespace.shapes));
     histories.any(|(name, _)| name == container)
 }
 

@@ -132,11 +132,15 @@ proptest! {
                 Change::ApplyVpa(number, selector) => {
                     let spec = VpaSpec { selector, ..VpaSpec::default() };
                     alone.apply_vpa(&ids(number)[0], spec.clone());
-                    ids(number).iter().for_each(|id| shared.apply_vpa(id, spec.clone()));
+                    for id in ids(number) {
+                        shared.apply_vpa(&id, spec.clone());
+                    }
                 }
                 Change::DeleteVpa(number) => {
                     alone.delete_vpa(&ids(number)[0]);
-                    ids(number).iter().for_each(|id| shared.delete_vpa(id));
+                    for id in ids(number) {
+                        shared.delete_vpa(&id);
+                    }
                 }
                 Change::Sample(number) => {
                     let (container, sample) =
