@@ -82,6 +82,7 @@ const CASES: &[Case] = &[
     ("recommender.specificReplicas", "true", &[]),
     ("updater.evictionTolerance", "0.25", &[]),
     ("updater.minReplicas", "3", &[]),
+    ("updater.evictionPace", "false", &[]),
     ("updater.evictionRateLimit", "1", &[]),
     ("updater.evictionRateBurst", "5", &[]),
     ("updater.namespaceEvictionRateLimit", "0.5", &[]),
