@@ -195,7 +195,7 @@ async fn the_condition_says_why_pods_do_not_have_the_recommended_requests() -> R
         (
             "enclosed",
             ["False", "PodResources"],
-            "2: the pod as a whole may not have more",
+            "2: the webhook leaves the requests as written: the pod as a whole may not have more",
         ),
         (
             "large",
