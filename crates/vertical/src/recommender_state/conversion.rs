@@ -6,7 +6,7 @@ use crate::{PodSpec, VpaSpec};
 use model::{Labels, Requirement, Selector, Workload};
 use sizing::MethodSettings;
 use view::target::topmost;
-use view::{Phase, Pod, View, Vpa};
+use view::{Phase, Pod, View, Vpa, WellKnown};
 
 use super::Target;
 use crate::resource_policy::{container_policies, integer_cpu, vpa_method};
@@ -40,11 +40,17 @@ pub(super) fn spec(vpa: &Vpa, target: &Target, sizing: Option<MethodSettings>) -
         } => (selector.clone(), unsupported.is_none()),
         Target::Unknown => (Selector::nothing(), true),
     };
-    VpaSpec {
-        selector: selector.and(Requirement::In(
+    let workload = vpa.points_at();
+    // Other kinds may select pods that they do not own.
+    let selector = match WellKnown::of(workload.api_version, workload.kind) {
+        Some(_) => selector.and(Requirement::In(
             CONTROLLER.to_owned(),
-            [String::new(), controller(vpa.points_at())].into(),
+            [String::new(), controller(workload)].into(),
         )),
+        None => selector,
+    };
+    VpaSpec {
+        selector,
         policies: container_policies(&vpa.object),
         integer_cpu: integer_cpu(&vpa.object),
         target_exists,
