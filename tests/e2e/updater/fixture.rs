@@ -126,8 +126,8 @@ impl Fixture {
         total(&self.client, UPDATER, metric).await
     }
 
-    /// A `ReplicaSet` whose pods run with the small size; the next ones get the large one. `extra`
-    /// goes into the annotations of the pods.
+    /// A `ReplicaSet` whose pods run with the small size; the next ones get the large one, as if the
+    /// webhook had reviewed them. `annotations` are those of the pods.
     pub(crate) async fn workload(
         &self,
         name: &str,
@@ -155,7 +155,9 @@ impl Fixture {
             it["status"]["readyReplicas"] == replicas
         })
         .await?;
-        let template = &set(LARGE)["spec"]["template"];
+        let mut set = set(LARGE);
+        let template = &mut set["spec"]["template"];
+        template["metadata"]["annotations"]["vpaObservedContainers"] = json!("app");
         let change = json!({"spec": {"template": template}});
         self.patch::<ReplicaSet>(name, change).await?;
         Ok(())
