@@ -209,29 +209,44 @@ async fn check_nodes(sandbox: &Sandbox, source: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Without an address, the Service is found by its labels and asked through the API server. It has no
-/// endpoints here: the API server allows none on the loopback interface.
+/// Without an address, the Service is found by its labels in a namespace of monitoring, and asked
+/// through the API server. It has no endpoints here: the API server allows none on the loopback
+/// interface.
 async fn check_discovery(sandbox: &Sandbox, own: &Namespace) -> Result<()> {
     let kubeconfig = sandbox.kubeconfig();
     let arguments = ["scan", "-n", &own.namespace];
     let none = "no Service of Prometheus, Thanos, Mimir or VictoriaMetrics";
     fails(&kubeconfig, &arguments, 1, &[none]).await?;
-    let create = async |name: &str| {
+    let create = async |namespace: &Namespace, name: &str| {
         let metadata = json!({"name": name, "labels": {"app": "prometheus-server"}});
         let spec = json!({"ports": [{"name": "http", "port": 80}], "selector": {"app": "none"}});
         let service = json!({"metadata": metadata, "spec": spec});
-        own.create::<Service>(service).await
+        namespace.create::<Service>(service).await
     };
-    create("first").await?;
-    let first = format!("{}/first:80", own.namespace);
-    let expected = [first.as_str(), "no endpoints available for service"];
-    eventually("the Service has no endpoints", async || {
-        fails(&kubeconfig, &arguments, 1, &expected).await
-    })
-    .await?;
-    create("second").await?;
-    let second = format!("{}/second:80", own.namespace);
-    let expected = [first.as_str(), second.as_str(), "set --prometheus-address"];
+    // Each tenant may set the labels.
+    create(own, "tenant").await?;
+    let tenant = format!("{}/tenant", own.namespace);
+    let expected = [tenant.as_str(), "set --prometheus-service"];
+    fails(&kubeconfig, &arguments, 1, &expected).await?;
+    let named = [&arguments[..], &["--prometheus-service", &tenant]].concat();
+    let system = Namespace::of(own.client.clone(), "kube-system");
+    create(&system, "first").await?;
+    for (arguments, service) in [
+        (&named[..], &*tenant),
+        (&arguments[..], "kube-system/first:80"),
+    ] {
+        let expected = [service, "no endpoints available for service"];
+        eventually("the Service has no endpoints", async || {
+            fails(&kubeconfig, arguments, 1, &expected).await
+        })
+        .await?;
+    }
+    create(&system, "second").await?;
+    let expected = [
+        "kube-system/first:80",
+        "kube-system/second:80",
+        "set --prometheus-service",
+    ];
     fails(&kubeconfig, &arguments, 1, &expected).await
 }
 
