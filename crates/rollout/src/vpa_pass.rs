@@ -9,14 +9,13 @@ mod roll;
 mod select;
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::limit_mode::limit_modes;
 use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerSpec};
 use model::{LimitModes, NamespaceLimits, Recommendation};
-use view::{Pod, Vpa};
+use view::Vpa;
 
 use super::action::{Action, ActionKind, ActionReason, Skip, SkipReason};
 use super::application::AllowedUpdates;
@@ -27,7 +26,7 @@ use super::oom_kill::{self, QuickOomKill};
 use super::plan_builder::PlanBuilder;
 use super::pod_size::PodToSize;
 use super::priority::Priority;
-use super::recent_pods::recent_pods;
+use super::recent_pods::{recent_pods, uncalled_for};
 use super::resize_status::ResizeStatus;
 use super::rolling_update::Replacement;
 use super::settings::{PreemptionMode, Settings};
@@ -69,8 +68,8 @@ enum Acts {
 pub(super) struct VpaPass<'a> {
     context: PassContext<'a>,
     vpa: &'a Vpa,
-    /// Its pods, by name.
-    pods: &'a BTreeMap<String, Arc<Pod>>,
+    /// The time for which evictions are in vain, since the API server does not call the webhook.
+    uncalled_for: Option<Duration>,
     spec: &'a VerticalPodAutoscalerSpec,
     mode: EffectiveUpdateMode,
     /// Whether no VPA object controls the pods. Then they may only be moved.
@@ -163,7 +162,7 @@ impl<'a> VpaPass<'a> {
         let mut pass = Self {
             context,
             vpa,
-            pods,
+            uncalled_for: uncalled_for(vpa, pods.values().map(Arc::as_ref), context.now),
             spec,
             mode,
             is_unmanaged,

@@ -1,13 +1,11 @@
 //! Evictions of pods that want another size.
 
-use std::sync::Arc;
-
 use super::{Candidate, Disruption, Member, PassContext, VpaPass};
 use crate::action::{Action, ActionKind, SkipReason};
 use crate::plan_builder::PlanBuilder;
 use crate::rolling_update::Replacement;
 use crate::size_change::SizeChange;
-use crate::{recent_pods, update_method};
+use crate::update_method;
 
 impl VpaPass<'_> {
     /// Whether the pod's group allows its eviction. An eviction of unknown outcome may be sent
@@ -34,10 +32,8 @@ impl VpaPass<'_> {
         candidate: &Candidate,
         builder: &mut PlanBuilder,
     ) -> Result<Action, SkipReason> {
-        let PassContext { now, .. } = self.context;
-        let pods = self.pods.values().map(Arc::as_ref);
         let is_begun = candidate.member.pending.is_some();
-        if let Some(left) = recent_pods::uncalled_for(self.vpa, pods, now).filter(|_| !is_begun) {
+        if let Some(left) = self.uncalled_for.filter(|_| !is_begun) {
             builder.wake_within(left);
             return Err(SkipReason::WebhookNotCalled);
         }
