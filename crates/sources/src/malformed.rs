@@ -29,8 +29,8 @@ const COUNT: &str = "PLIMSOLL_HOSTILE_ANSWERS";
 const FEW: usize = 4000;
 /// Limit of the resident memory, which includes that of the test itself.
 const MOST_MEMORY: usize = 300 << 20;
-/// Bytes of the text of an error with its causes, which goes into the log.
-const LONGEST_ERROR: usize = 2000;
+/// Characters of the text of an error with its causes, which goes into the log.
+const LONGEST_ERROR: usize = 1000;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An example for each kind of answer.
@@ -109,7 +109,7 @@ impl Clients {
             prometheus, window, ..
         } = self;
         let of_store = |error: PrometheusError| {
-            assert!(error.text_for_others().len() < LONGEST_ERROR);
+            assert!(error.text_for_others().chars().count() <= LONGEST_ERROR);
             with_causes(&error)
         };
         match kind {
@@ -211,11 +211,8 @@ async fn hostile_answers_neither_panic_nor_fill_memory_or_log() {
             Ok(()) => read[kind] += 1,
             Err(error) => {
                 refused[kind] += 1;
-                assert!(
-                    error.len() < LONGEST_ERROR,
-                    "{} bytes: {error:.300}",
-                    error.len()
-                );
+                let characters = error.chars().count();
+                assert!(characters <= LONGEST_ERROR, "{error:.300}");
             }
         }
     }
