@@ -102,8 +102,8 @@ bench-webhook: ## latency, throughput and processor time per review of the webho
 bench-adapter: ## latency, throughput and memory of the adapter over TLS, with the requests of 10,000 HPAs
 	cargo bench --locked -p adapter --bench load
 
-bench-memory: ## peak memory of each program when it starts among 10,000 large objects of each kind (some 100 GB of lists; takes a while)
-	cargo build --locked --release -p webhook -p adapter -p updater -p recommender --bins
+bench-memory: ## peak memory of each program when it starts among 10,000 large objects of each kind (some 200 GB of lists; takes a while), and with the worst requests, as a table
+	cargo build --locked --release -p webhook -p adapter -p updater -p recommender -p extender --bins
 	PLIMSOLL_HOSTILE_OBJECTS=10000 cargo test -q --locked --release -p e2e --test memory -- --nocapture --test-threads=1
 
 bench-scale: ## recommender, updater and webhook on a real control plane with 10,000 VPA objects (VPAS=N) and twice as many pods; BEFORE names an earlier recommender to compare
@@ -130,10 +130,12 @@ bench-updater: ## 2,000 pods of 1,000 VPA objects (VPAS=N) on a real control pla
 	cargo build --locked --release --workspace --bins
 	target/release/evictions
 
-fuzz: ## a million malformed reviews to the webhook, 100,000 malformed requests to the adapter, a million malformed objects in watches: no panic
+fuzz: ## a million malformed reviews to the webhook, 100,000 malformed requests to the adapter, a million malformed objects in watches, a million malformed answers of Prometheus and metrics servers: no panic; a million workloads of which webhook and updater agree
 	PLIMSOLL_HOSTILE_REVIEWS=1000000 cargo test -q --locked --release -p admission --test reviews -- --nocapture hostile
 	PLIMSOLL_HOSTILE_REQUESTS=100000 cargo test -q --locked --release -p adapter --test hostile -- --nocapture
 	PLIMSOLL_HOSTILE_EVENTS=1000000 cargo test -q --locked --release -p watch --lib -- --nocapture hostile
+	PLIMSOLL_HOSTILE_ANSWERS=1000000 cargo test -q --locked --release -p sources --lib -- --nocapture hostile
+	PROPTEST_CASES=1000000 cargo test -q --locked --release -p rollout --test agreement
 
 certs: ## a development CA and a certificate per program, in certs/
 	cargo run -q --locked -p feed --example development_ca -- certs

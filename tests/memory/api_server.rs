@@ -6,20 +6,24 @@ use std::io::{BufReader, Read as _, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 
-use crate::objects;
+use crate::objects::{self, Population};
 
 /// Requests and bytes so far.
 #[derive(Default)]
 struct State {
     watches: BTreeSet<String>,
+    listed: BTreeSet<String>,
     unknown: Vec<String>,
     sent_bytes: usize,
     /// Objects that the program made, by their paths.
     made: BTreeMap<String, Value>,
+    /// Paths of the program's writes, with the time of the first.
+    written: BTreeMap<String, Instant>,
 }
 
 #[derive(Default)]
@@ -41,17 +45,16 @@ pub(crate) struct ApiServer {
 }
 
 impl ApiServer {
-    /// An API server with this many objects of each kind that tenants write.
-    pub(crate) fn start(count: usize) -> Self {
+    pub(crate) fn start(population: Population) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound");
-        let shared = Arc::new(Shared::default());
+        let (shared, population) = (Arc::new(Shared::default()), Arc::new(population));
         let served = Arc::clone(&shared);
         thread::spawn(move || {
             for connection in listener.incoming().map_while(Result::ok) {
-                let shared = Arc::clone(&served);
+                let (shared, population) = (Arc::clone(&served), Arc::clone(&population));
                 // Ends with an error when the program is gone.
-                thread::spawn(move || drop(serve(&connection, count, &shared)));
+                thread::spawn(move || drop(serve(&connection, &population, &shared)));
             }
         });
         Self { address, shared }
@@ -67,17 +70,34 @@ impl ApiServer {
         plurals.iter().all(|plural| state.watches.contains(*plural))
     }
 
+    /// Whether all objects of a kind were listed.
+    pub(crate) fn has_listed(&self, plural: &str) -> bool {
+        self.shared.state().listed.contains(plural)
+    }
+
     pub(crate) fn watches(&self) -> Vec<String> {
         self.shared.state().watches.iter().cloned().collect()
+    }
+
+    /// The content of a Secret that the program wrote.
+    pub(crate) fn secret(&self, name: &str, key: &str) -> Option<Vec<u8>> {
+        let state = self.shared.state();
+        let is_it = |(path, _): &(&String, &Value)| path.ends_with(&format!("/secrets/{name}"));
+        let (_, secret) = state.made.iter().find(is_it)?;
+        let content: ByteString = serde_json::from_value(secret["data"][key].clone()).ok()?;
+        Some(content.0)
+    }
+
+    /// The time of the first write to a path that contains this.
+    pub(crate) fn written(&self, part: &str) -> Option<Instant> {
+        let state = self.shared.state();
+        let found = state.written.iter().filter(|(path, _)| path.contains(part));
+        found.map(|(_, time)| *time).min()
     }
 
     /// Lists of kinds that are not known here.
     pub(crate) fn unknown(&self) -> Vec<String> {
         self.shared.state().unknown.clone()
-    }
-
-    pub(crate) fn sent_bytes(&self) -> usize {
-        self.shared.state().sent_bytes
     }
 
     /// Returns when another watch is open, or after this time.
@@ -146,18 +166,18 @@ impl Request {
     }
 }
 
-fn serve(connection: &TcpStream, count: usize, shared: &Shared) -> std::io::Result<()> {
+fn serve(connection: &TcpStream, population: &Population, shared: &Shared) -> std::io::Result<()> {
     let mut reader = BufReader::new(connection);
     loop {
         let request = Request::read(&mut reader)?;
         let plural = request.path.rsplit('/').next().unwrap_or_default();
         if request.asks("watch").is_some() {
-            return watch(connection, plural, shared);
+            return watch(connection, plural, population, shared);
         }
         if request.method == "GET" && request.asks("limit").is_some() {
-            list(connection, plural, &request, count, shared)?;
+            list(connection, plural, &request, population, shared)?;
         } else {
-            let (code, body) = answer(&request, shared);
+            let (code, body) = answer(&request, population, shared);
             let body = body.to_string();
             let head = format!(
                 "HTTP/1.1 {code} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
@@ -192,13 +212,12 @@ fn list(
     connection: &TcpStream,
     plural: &str,
     request: &Request,
-    count: usize,
+    population: &Population,
     shared: &Shared,
 ) -> std::io::Result<()> {
     let mut body = Chunked(connection, shared);
     body.begin()?;
-    let is_known = objects::is_known(plural);
-    if !is_known {
+    if !objects::is_known(plural) {
         shared.state().unknown.push(request.path.clone());
     }
     let first: usize = request
@@ -209,11 +228,7 @@ fn list(
         .asks("limit")
         .and_then(|limit| limit.parse().ok())
         .unwrap_or(usize::MAX);
-    let count = if is_known {
-        objects::count(plural, count)
-    } else {
-        0
-    };
+    let count = population.count(plural);
     let end = count.min(first.saturating_add(limit));
     let next = if end < count {
         end.to_string()
@@ -225,20 +240,32 @@ fn list(
     ))?;
     for number in first..end {
         body.send(if number > first { "," } else { "" })?;
-        objects::object(plural, number)
+        population
+            .object(plural, number)
             .iter()
             .try_for_each(|part| body.send(part))?;
     }
     body.send("]}")?;
-    body.0.write_all(b"0\r\n\r\n")
+    body.0.write_all(b"0\r\n\r\n")?;
+    if end == count {
+        shared.state().listed.insert(plural.to_owned());
+        shared.news.notify_all();
+    }
+    Ok(())
 }
 
-fn watch(connection: &TcpStream, plural: &str, shared: &Shared) -> std::io::Result<()> {
+fn watch(
+    connection: &TcpStream,
+    plural: &str,
+    population: &Population,
+    shared: &Shared,
+) -> std::io::Result<()> {
     let mut body = Chunked(connection, shared);
     body.begin()?;
-    if objects::is_known(plural) {
+    if population.count(plural) > 0 {
         body.send(r#"{"type":"MODIFIED","object":"#)?;
-        objects::object(plural, 0)
+        population
+            .object(plural, 0)
             .iter()
             .try_for_each(|part| body.send(part))?;
         body.send("}\n")?;
@@ -252,7 +279,7 @@ fn watch(connection: &TcpStream, plural: &str, shared: &Shared) -> std::io::Resu
 }
 
 /// Answers what is neither a list in pages nor a watch.
-fn answer(request: &Request, shared: &Shared) -> (u16, Value) {
+fn answer(request: &Request, population: &Population, shared: &Shared) -> (u16, Value) {
     let Request {
         method, path, body, ..
     } = request;
@@ -262,6 +289,14 @@ fn answer(request: &Request, shared: &Shared) -> (u16, Value) {
             json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": reason}),
         )
     };
+    if method != "GET" {
+        let mut state = shared.state();
+        state
+            .written
+            .entry(path.clone())
+            .or_insert_with(Instant::now);
+        shared.news.notify_all();
+    }
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let made = serde_json::from_slice::<Value>(body)
         .ok()
@@ -272,30 +307,42 @@ fn answer(request: &Request, shared: &Shared) -> (u16, Value) {
             200,
             json!({"kind": "APIResourceList", "groupVersion": parts[1..].join("/"), "resources": []}),
         ),
-        ("GET", ["apis", "metrics.k8s.io", ..], _) => (
+        ("GET", ["apis", "metrics.k8s.io", ..], _) => (200, population.usage()),
+        // A JSON patch.
+        (
+            "PATCH",
+            [
+                ..,
+                "namespaces",
+                namespace,
+                "verticalpodautoscalers",
+                name,
+                "status",
+            ],
+            None,
+        ) => (
             200,
-            json!({"kind": "PodMetricsList", "metadata": {}, "items": []}),
+            json!({"metadata": {"namespace": namespace, "name": name}, "spec": {}}),
         ),
         ("GET", _, _) => match shared.state().made.get(path) {
             Some(object) => (200, object.clone()),
             None => status(404, "NotFound"),
         },
         ("POST", [.., "events"], Some(event)) => (201, event),
-        ("POST" | "PUT" | "PATCH", _, Some(mut object))
-            if object["metadata"]["name"].is_string() =>
-        {
-            let name = object["metadata"]["name"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned();
-            let path = if method == "POST" {
-                format!("{path}/{name}")
-            } else {
-                path.clone()
-            };
+        ("POST" | "PUT" | "PATCH", _, Some(change)) => {
             let mut state = shared.state();
-            object["metadata"]["resourceVersion"] =
-                json!((state.made.len() + state.sent_bytes).to_string());
+            let path = match change["metadata"]["name"].as_str() {
+                Some(name) if method == "POST" => format!("{path}/{name}"),
+                _ => path.clone(),
+            };
+            let version = (state.made.len() + state.sent_bytes).to_string();
+            let before = state.made.remove(&path).filter(|_| method == "PATCH");
+            let mut object = before.unwrap_or_else(|| json!({}));
+            json_patch::merge(&mut object, &change);
+            if !object["metadata"]["name"].is_string() {
+                return status(404, "NotFound");
+            }
+            object["metadata"]["resourceVersion"] = json!(version);
             object["metadata"]["uid"] = json!("made");
             state.made.insert(path, object.clone());
             (201, object)

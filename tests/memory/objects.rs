@@ -1,7 +1,11 @@
-//! The largest objects that a tenant can write, of each kind: what is in etcd is at most 1.5 MB of
-//! each.
+//! The objects of a cluster: given ones, or the largest that a tenant can write of each kind. What is
+//! in etcd is at most 1.5 MB of each.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
 
 /// Bytes of the large part of an object.
 const LARGE: usize = 1_400_000;
@@ -13,6 +17,57 @@ const POINTS: usize = 10_000;
 const NAMESPACES: usize = 2;
 /// Kinds of the cluster, which no tenant writes, are small and few.
 const OF_THE_CLUSTER: [&str; 3] = ["nodes", "namespaces", "clustersizingpolicies"];
+
+/// The objects of a cluster.
+pub(crate) enum Population {
+    /// This number of large objects of each kind that tenants write, or of one kind.
+    Large(usize, Option<&'static str>),
+    /// Objects by the plural of their kind, and the usage of all pods.
+    Given(BTreeMap<&'static str, Vec<Value>>),
+}
+
+impl Population {
+    /// Number of objects of a kind.
+    pub(crate) fn count(&self, plural: &str) -> usize {
+        match self {
+            Self::Large(objects, only) if is_known(plural) => match only {
+                Some(only) if *only != plural => 0,
+                _ => count(plural, *objects),
+            },
+            Self::Large(..) => 0,
+            Self::Given(objects) => objects.get(plural).map_or(0, Vec::len),
+        }
+    }
+
+    /// The parts of an object's text.
+    pub(crate) fn object(&self, plural: &str, number: usize) -> Vec<String> {
+        match self {
+            Self::Large(..) => object(plural, number),
+            Self::Given(objects) => vec![objects[plural][number].to_string()],
+        }
+    }
+
+    /// The answer of a metrics server.
+    pub(crate) fn usage(&self) -> Value {
+        let pods = match self {
+            Self::Large(..) => &[],
+            Self::Given(objects) => objects.get("pods").map_or(&[][..], Vec::as_slice),
+        };
+        let now = format!("{:.0}", Timestamp::now());
+        let items = pods.iter().map(|pod| {
+            let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
+            let usage = json!({"cpu": "200m", "memory": "100Mi"});
+            let usage = containers.map(|one| json!({"name": one["name"], "usage": usage}));
+            let (name, namespace) = (&pod["metadata"]["name"], &pod["metadata"]["namespace"]);
+            json!({
+                "metadata": {"name": name, "namespace": namespace}, "timestamp": now, "window": "15s",
+                "containers": usage.collect::<Vec<_>>(),
+            })
+        });
+        let items: Vec<_> = items.collect();
+        json!({"kind": "PodMetricsList", "metadata": {}, "items": items})
+    }
+}
 
 /// Repeats `one` up to a size; `#` in it is a number.
 fn repeated(one: &str, bytes: usize) -> String {
@@ -180,7 +235,7 @@ pub(crate) fn is_known(plural: &str) -> bool {
 }
 
 /// Number of objects of a kind, for this number of each kind that tenants write.
-pub(crate) fn count(plural: &str, objects: usize) -> usize {
+fn count(plural: &str, objects: usize) -> usize {
     match plural {
         _ if OF_THE_CLUSTER.contains(&plural) => objects.min(10),
         // One is asked for, by its name.
@@ -189,8 +244,7 @@ pub(crate) fn count(plural: &str, objects: usize) -> usize {
     }
 }
 
-/// The parts of an object's text.
-pub(crate) fn object(plural: &str, number: usize) -> Vec<String> {
+fn object(plural: &str, number: usize) -> Vec<String> {
     let (is_labelled, rest) = rest(plural, number).expect("a known kind");
     let namespace = if OF_THE_CLUSTER.contains(&plural) {
         String::new()

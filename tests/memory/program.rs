@@ -1,6 +1,7 @@
 //! A program of the suite as a child process.
 
 use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
@@ -24,8 +25,13 @@ impl Program {
 
     /// The memory limit of its container, in bytes.
     pub(crate) fn memory_limit(&self) -> usize {
-        let folder = e2e::repository().join("deploy/base").join(self.name);
-        let files = ["deployment.yaml", "workload/deployment.yaml"].map(|file| folder.join(file));
+        let folder = e2e::repository().join("deploy");
+        let files = [
+            format!("base/{}/deployment.yaml", self.name),
+            format!("base/{}/workload/deployment.yaml", self.name),
+            format!("components/{}/deployment.yaml", self.name),
+        ];
+        let files = files.map(|file| folder.join(file));
         let text = files
             .iter()
             .find_map(|file| fs::read_to_string(file).ok())
@@ -42,6 +48,12 @@ impl Program {
     }
 
     pub(crate) fn start(&self, api_server: &str) -> Process {
+        let address = "--address=127.0.0.1:0".to_owned();
+        self.start_at(api_server, Ipv4Addr::LOCALHOST.into(), &[address])
+    }
+
+    /// Listens on this address of the machine.
+    pub(crate) fn start_at(&self, api_server: &str, ip: IpAddr, flags: &[String]) -> Process {
         let folder = tempfile::tempdir().expect("a folder");
         let kubeconfig = folder.path().join("config");
         let text = format!(
@@ -52,9 +64,11 @@ impl Program {
         let log = fs::File::create(folder.path().join("log")).expect("a file");
         let mut command = Command::new(e2e::program(self.name).expect("it is built"));
         command
-            .args(["--address=127.0.0.1:0", "--log-format=json"])
-            .args(self.flags);
+            .arg("--log-format=json")
+            .args(self.flags)
+            .args(flags);
         command
+            .env("PLIMSOLL_LISTEN_IP", ip.to_string())
             .env("KUBECONFIG", &kubeconfig)
             .env("NAMESPACE", "plimsoll-system")
             .env("HOSTNAME", "test");
@@ -80,13 +94,36 @@ impl Process {
         lives
     }
 
-    /// The most memory that was resident so far.
-    pub(crate) fn peak_bytes(&self) -> usize {
-        let status =
-            fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it lives");
+    pub(crate) fn memory(&self) -> Memory {
+        Memory(self.child.id())
+    }
+}
+
+/// The memory of a process.
+#[derive(Clone, Copy)]
+pub(crate) struct Memory(u32);
+
+impl Memory {
+    /// The most memory that was resident since the start or since [`Self::reset_peak`].
+    pub(crate) fn peak_bytes(self) -> usize {
+        self.status_bytes("VmHWM:")
+    }
+
+    /// The memory that is resident now.
+    pub(crate) fn resident_bytes(self) -> usize {
+        self.status_bytes("VmRSS:")
+    }
+
+    /// Begins a measurement of the peak.
+    pub(crate) fn reset_peak(self) {
+        fs::write(format!("/proc/{}/clear_refs", self.0), "5").expect("it lives");
+    }
+
+    fn status_bytes(self, field: &str) -> usize {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0)).expect("it lives");
         let line = status
             .lines()
-            .find_map(|line| line.strip_prefix("VmHWM:"))
+            .find_map(|line| line.strip_prefix(field))
             .expect("Linux says so");
         let kibibytes: usize = line
             .trim()

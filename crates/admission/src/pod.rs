@@ -12,9 +12,7 @@ mod vectors;
 
 use api::limit_mode::{LIMITS, limit_modes};
 use api::pod_annotations::{OBSERVED_CONTAINERS, UPDATES};
-use api::vpa::{
-    ContainerResourcePolicy, ContainerScalingMode, EffectiveUpdateMode, VerticalPodAutoscaler,
-};
+use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscaler};
 use model::{LimitMode, LimitModes, NamespaceLimits, ResourceList, ResourceName};
 use sizing::{
     ContainerSize, PodContainer, ResourcesField, Target, limits_text, pod_sizes, revert_refused,
@@ -176,9 +174,7 @@ fn boost(
     config: &AdmissionConfig,
 ) -> Result<Boost, BoostError> {
     let (name, spec) = (&container.name, &object.spec);
-    let is_off =
-        |policy: &ContainerResourcePolicy| policy.effective_mode() == ContainerScalingMode::Off;
-    if spec.container_policy(name).is_some_and(is_off) {
+    if spec.is_off(name) {
         *size = ContainerSize::default();
         return Ok(Boost::Excluded);
     }

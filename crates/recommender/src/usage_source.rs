@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use runtime::client::is_too_long;
 use sources::ContainerUsage;
+use sources::error_chain::with_causes;
 use sources::external_metrics::{ExternalMetrics, PodQuery};
 use sources::metrics_api::{MetricsApi, MetricsApiError};
-
 use vertical::recommender_state::RecommenderState;
 
 /// The source of usage. Clones share its state.
@@ -54,7 +54,7 @@ impl Usage {
             Self::MetricsApi(api) => match api.read().await {
                 Ok(usage) => Reading::new(usage, true),
                 Err(error) => {
-                    let remedy = remedy(&error);
+                    let (remedy, error) = (remedy(&error), with_causes(&error));
                     tracing::warn!(%error, remedy, "cannot read usage; recommendations stay as they are");
                     Reading::new(Vec::new(), false)
                 }
@@ -63,7 +63,7 @@ impl Usage {
                 let read = metrics.read(pods, *time).await;
                 let (failed, skipped) = (read.failed, read.skipped);
                 if failed + skipped > 0 {
-                    let error = read.problem.map(|problem| problem.to_string());
+                    let error = read.problem.map(|problem| with_causes(&problem));
                     tracing::warn!(
                         failed,
                         skipped,

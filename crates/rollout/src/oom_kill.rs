@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api::vpa::{ContainerScalingMode, VerticalPodAutoscalerSpec};
+use api::vpa::VerticalPodAutoscalerSpec;
 use jiff::Timestamp;
 use model::{Quantity, Recommendation, ResourceList, ResourceName};
 use view::{Container, Pod, Running, Termination};
@@ -51,9 +51,7 @@ pub(super) fn quick_oom<'a>(
     let threshold = own.map_or(settings.quick_oom_threshold, Duration::from_secs);
     let observed = ObservedContainers::of(running);
     pod.containers.iter().find_map(|container| {
-        let policy = spec.container_policy(&container.name);
-        let is_off =
-            policy.is_some_and(|policy| policy.effective_mode() == ContainerScalingMode::Off);
+        let is_off = spec.is_off(&container.name);
         let killed =
             last_oom_kill(container).filter(|_| !is_off && observed.includes(&container.name))?;
         let (began, ended) = (killed.started_at?, killed.finished_at?);
@@ -81,9 +79,7 @@ pub(super) fn last_killed<'a>(
     killed.peek()?;
     let observed = ObservedContainers::of(running);
     let killed = killed.filter(|(container, last)| {
-        let policy = spec.container_policy(&container.name);
-        let is_off =
-            policy.is_some_and(|policy| policy.effective_mode() == ContainerScalingMode::Off);
+        let is_off = spec.is_off(&container.name);
         let counts = settings
             .quick_oom_retention
             .zip(last.finished_at)

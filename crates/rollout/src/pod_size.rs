@@ -57,6 +57,9 @@ pub(super) struct PodToSize<'a> {
     pub(super) limit_modes: &'a LimitModes,
     pub(super) namespace: &'a NamespaceLimits,
     pub(super) native_sidecars: bool,
+    /// Whether containers whose policy has the mode Off stay as they are, as in the webhook with the
+    /// feature gate of startup boosts.
+    pub(super) leaves_off: bool,
 }
 
 impl PodToSize<'_> {
@@ -73,6 +76,9 @@ impl PodToSize<'_> {
         });
         let containers = self.containers(resources);
         let mut capped = cap_for_pod(recommendation, &containers, self.namespace).recommendation;
+        capped
+            .containers
+            .retain(|container| !self.is_left(&container.container_name));
         // A limit on the whole pod scales each of the three by a factor of its own.
         for container in &mut capped.containers {
             let ContainerRecommendation {
@@ -99,7 +105,14 @@ impl PodToSize<'_> {
         let written = self.written();
         let mut sizes = self.unchecked(&written, recommendation);
         revert_refused(&self.whole(&written), &mut sizes, &self.namespace.items);
-        for (size, [requests, limits]) in sizes.iter_mut().zip(&written) {
+        let containers = sized_containers(self.running, self.native_sidecars);
+        for ((size, [requests, limits]), container) in
+            sizes.iter_mut().zip(&written).zip(containers)
+        {
+            if self.is_left(&container.name) {
+                *size = ContainerSize::default();
+                continue;
+            }
             for (resource, _) in &size.refused {
                 add_missing(&mut size.requests, requests, resource);
             }
@@ -112,6 +125,10 @@ impl PodToSize<'_> {
             }
         }
         sizes
+    }
+
+    fn is_left(&self, container: &str) -> bool {
+        self.leaves_off && self.spec.is_off(container)
     }
 
     /// The same with what the API server would refuse.

@@ -15,7 +15,7 @@ use sizing::{ContainerSize, limits_text};
 use view::{ContainerSpec, Running};
 
 use super::clock::ClockReading;
-use super::pod_size::{container_paths, sized_containers};
+use super::pod_size::{container_paths, requests, sized_containers};
 use super::startup_boost;
 
 /// Annotation that Plimsoll writes on a pod: the pod was resized in place; upstream's.
@@ -46,7 +46,8 @@ pub(super) fn desired_sizes(
             if !startup_boost::is_expired(running, spec, &container.name, now) {
                 return None;
             }
-            return with_original_cpu(size, startup_boost::original(running, &container.name));
+            let original = startup_boost::original(running, &container.name);
+            return with_original_cpu(size, original, requests(container));
         }
         (!is_off).then_some(size)
     };
@@ -56,15 +57,22 @@ pub(super) fn desired_sizes(
         .collect()
 }
 
-/// The size after a boost. CPU without a recommendation goes back to what it was.
+/// The size after a boost. CPU without a recommendation goes back to what it was. A running pod cannot
+/// lose a request, so one that there was not becomes the smallest with an effect.
 fn with_original_cpu(
     mut size: ContainerSize,
     original: Option<ContainerSize>,
+    boosted: Option<&ResourceList>,
 ) -> Option<ContainerSize> {
     let is_empty = size.requests.is_empty() && size.limits.is_empty();
-    let Some(original) = original else {
+    let Some(mut original) = original else {
         return (!is_empty).then_some(size);
     };
+    let smallest = Quantity::from_milli(1);
+    let boosted = boosted.and_then(|requests| requests.get(&ResourceName::Cpu));
+    if original.requests.get(&ResourceName::Cpu).is_none() && boosted > Some(&smallest) {
+        original.requests.insert(ResourceName::Cpu, smallest);
+    }
     if is_empty {
         return Some(original);
     }

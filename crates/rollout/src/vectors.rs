@@ -64,6 +64,7 @@ fn to_size<'a>(
         limit_modes: LimitModes::PROPORTIONAL,
         namespace,
         native_sidecars: false,
+        leaves_off: false,
     }
 }
 

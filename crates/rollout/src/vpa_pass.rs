@@ -306,6 +306,7 @@ impl<'a> VpaPass<'a> {
             limit_modes,
             namespace: &self.limits,
             native_sidecars: self.context.settings.native_sidecars,
+            leaves_off: self.context.settings.startup_boost,
         }
     }
 
@@ -459,14 +460,15 @@ fn of<'a>(
     members(input, snapshot.view, state, settings, now, &includes_small)
 }
 
-/// The recommendation of the feed if it takes precedence, else that of the status.
+/// The recommendation of the feed if it takes precedence, else that of the status; `None` if it has no
+/// containers, as in the webhook.
 fn recommendation_of(snapshot: &Snapshot, vpa: &Vpa) -> Option<Arc<Recommendation>> {
     if let Some(recommendation) = snapshot.recommendations.get(vpa.uid()) {
         return Some(Arc::clone(recommendation));
     }
     let status = vpa.object.status.as_ref()?;
-    status
-        .recommendation
-        .clone()
+    let recommendation = status.recommendation.clone();
+    recommendation
+        .filter(|recommendation| !recommendation.container_recommendations.is_empty())
         .map(|recommendation| Arc::new(recommendation.into()))
 }

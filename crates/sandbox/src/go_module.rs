@@ -267,6 +267,8 @@ pub(crate) const UPSTREAM_VPA: Module = Module {
         VPA_MODULE,
         &[
             "deploy/vpa-rbac.yaml",
+            "deploy/admission-controller-deployment.yaml",
+            "deploy/admission-controller-service.yaml",
             "deploy/recommender-deployment.yaml",
             "deploy/updater-deployment.yaml",
         ],

@@ -1,8 +1,11 @@
-//! Text of an error and its causes, without repetitions.
+//! Text of an error and its causes, without repetitions, shortened: it may quote a whole answer.
 
 use std::error::Error;
 
-/// The text of an error followed by its causes.
+/// Largest number of characters of a text.
+const MAX_CHARACTERS: usize = 1000;
+
+/// The text of an error followed by its causes, at most 1,000 characters.
 pub fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -12,6 +15,9 @@ pub fn with_causes(error: &(dyn Error + 'static)) -> String {
             text = format!("{text}: {more}");
         }
         cause = error.source();
+    }
+    if let Some((end, _)) = text.char_indices().nth(MAX_CHARACTERS) {
+        text.truncate(end);
     }
     text
 }
@@ -47,5 +53,11 @@ mod tests {
             "it is down",
             "no answer: it is down",
         );
+    }
+
+    #[test]
+    fn a_long_text_is_shortened() {
+        let expected = format!("no answer: {}", "ü".repeat(989));
+        check("no answer", &"ü".repeat(5000), &expected);
     }
 }

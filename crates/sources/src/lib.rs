@@ -7,6 +7,8 @@
 pub mod error_chain;
 pub mod external_metrics;
 pub mod load_watcher;
+#[cfg(test)]
+mod malformed;
 pub mod metrics_api;
 pub mod node_metrics;
 pub mod prometheus;

@@ -124,7 +124,7 @@ async fn exchange(connection: &Connection) -> Result<Vec<u8>, LoadWatcherError> 
     Ok(body.to_bytes().into())
 }
 
-fn parse(body: &[u8]) -> Result<MeasuredLoad, LoadWatcherError> {
+pub(crate) fn parse(body: &[u8]) -> Result<MeasuredLoad, LoadWatcherError> {
     let malformed = |error: &dyn std::error::Error| {
         LoadWatcherError::Malformed(Detail::from(error.to_string()))
     };

@@ -1,7 +1,9 @@
-//! For tests only: waiting for a condition, and cases recorded from upstream's programs.
+//! For tests only: waiting for a condition, malformed JSON, and cases recorded from upstream's
+//! programs.
 
 #[cfg(feature = "eventually")]
 mod eventually;
+pub mod malformed;
 pub mod vectors;
 
 #[cfg(feature = "eventually")]

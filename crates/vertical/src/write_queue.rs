@@ -1,5 +1,5 @@
-//! Order in which statuses are written: urgent ones first, only the latest of each object, and
-//! never two of one object at once, so that an older status never replaces a newer one.
+//! Order in which statuses are written: urgent ones first, namespaces in turns, only the latest of each
+//! object, and never two of one object at once, so that an older status never replaces a newer one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,15 +27,23 @@ pub struct WriteQueue {
     refresh: RefreshSchedule,
     waiting: BTreeMap<ObjectKey, Waiting>,
     /// Pending objects by position.
-    order: BTreeMap<(Priority, u64), ObjectKey>,
+    order: BTreeMap<Position, ObjectKey>,
     arrivals: u64,
+    /// The latest turn that was taken.
+    turn: u64,
+    /// The last turn given to each namespace since nothing was pending.
+    turns: BTreeMap<String, u64>,
     writing: BTreeMap<ObjectKey, Priority>,
 }
+
+/// Priority, turn and arrival. The objects of a namespace have different turns, so that many of one
+/// delay no other.
+type Position = (Priority, u64, u64);
 
 #[derive(Debug)]
 struct Waiting {
     decision: Arc<Decision>,
-    position: (Priority, u64),
+    position: Position,
 }
 
 impl WriteQueue {
@@ -48,6 +56,8 @@ impl WriteQueue {
             waiting: BTreeMap::new(),
             order: BTreeMap::new(),
             arrivals: 0,
+            turn: 0,
+            turns: BTreeMap::new(),
             writing: BTreeMap::new(),
         }
     }
@@ -63,12 +73,15 @@ impl WriteQueue {
             StatusChange::Bounds if old.is_none() && !self.refresh.is_due(&key, elapsed) => return,
             StatusChange::Bounds | StatusChange::Decision => {}
         }
-        self.arrivals += 1;
-        let mut position = (priority, self.arrivals);
-        if let Some(old) = old {
+        let position = if let Some((before, turn, arrival)) = old {
             self.withdraw(&key);
-            position = position.min(old);
-        }
+            (priority.min(before), turn, arrival)
+        } else {
+            self.arrivals += 1;
+            let last = self.turns.entry(key.namespace.clone()).or_default();
+            *last = self.turn.max(*last + 1);
+            (priority, *last, self.arrivals)
+        };
         self.order.insert(position, key.clone());
         self.waiting.insert(key, Waiting { decision, position });
     }
@@ -92,6 +105,10 @@ impl WriteQueue {
             .find_map(|priority| self.next_of(priority))?;
         let key = self.order.remove(&position)?;
         let waiting = self.waiting.remove(&key)?;
+        self.turn = self.turn.max(position.1);
+        if self.waiting.is_empty() {
+            self.turns.clear();
+        }
         self.writing.insert(key, position.0);
         Some((waiting.decision, position.0))
     }
@@ -106,12 +123,14 @@ impl WriteQueue {
         self.waiting.is_empty() && self.writing.is_empty()
     }
 
-    fn next_of(&self, priority: Priority) -> Option<(Priority, u64)> {
+    fn next_of(&self, priority: Priority) -> Option<Position> {
         let busy = self.writing.values().filter(|busy| **busy == priority);
         if busy.count() >= self.workers {
             return None;
         }
-        let mut waiting = self.order.range((priority, 0)..=(priority, u64::MAX));
+        let mut waiting = self
+            .order
+            .range((priority, 0, 0)..=(priority, u64::MAX, u64::MAX));
         let next = waiting.find(|(_, key)| !self.writing.contains_key(*key));
         next.map(|(position, _)| *position)
     }
@@ -122,6 +141,7 @@ mod tests {
     use api::vpa::VerticalPodAutoscalerStatus;
     use proptest::prelude::*;
     use serde_json::json;
+    use view::Vpa;
 
     use super::*;
     use crate::fixture;
@@ -210,6 +230,31 @@ mod tests {
             Done("a"),
             Take(Some(("c", 1))),
         ]);
+    }
+
+    #[test]
+    fn many_statuses_of_a_namespace_delay_no_other() {
+        let mut queue = WriteQueue::new(WORKERS, Duration::ZERO);
+        let mut put = |namespace: &str, name: &str| {
+            let decision = decision(name, 1, StatusChange::Decision);
+            let mut decision = Arc::unwrap_or_clone(decision);
+            let mut vpa = Vpa::clone(&decision.vpa);
+            vpa.key = ObjectKey::new(namespace, name);
+            decision.vpa = Arc::new(vpa);
+            queue.put(Arc::new(decision), Ordinary, Duration::ZERO);
+        };
+        for number in 0..100 {
+            put("many", &number.to_string());
+        }
+        put("other", "a");
+        put("other", "b");
+        let taken = std::iter::from_fn(|| {
+            let (taken, _) = queue.take()?;
+            queue.done(&taken.vpa.key);
+            Some(taken.vpa.key.to_string())
+        });
+        let first: Vec<_> = taken.take(4).collect();
+        assert_eq!(first, ["many/0", "other/a", "many/1", "other/b"]);
     }
 
     #[test]

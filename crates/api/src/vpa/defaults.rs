@@ -60,6 +60,12 @@ impl VerticalPodAutoscalerSpec {
         self.resource_policy.as_ref()?.of(container)
     }
 
+    /// Whether the policy of a container has the mode Off.
+    pub fn is_off(&self, container: &str) -> bool {
+        let policy = self.container_policy(container);
+        policy.is_some_and(|policy| policy.effective_mode() == ContainerScalingMode::Off)
+    }
+
     /// Whether a resource of a container is sized: the policy of the container controls it, and its
     /// mode is not Off.
     pub fn sizes(&self, container: &str, resource: &ResourceName) -> bool {

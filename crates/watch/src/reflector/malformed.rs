@@ -16,6 +16,7 @@ use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use testing::malformed::{mutated, peak_memory};
 use tokio::sync::watch;
 use view::{
     CronSchedule, Entry, ObjectKey, Policy, Prediction, Resource, Scope, Stripped, View, Vpa,
@@ -53,86 +54,9 @@ const EXAMPLES: [&str; 4] = [
     }"#,
 ];
 
-const ODD_TEXTS: [&str; 16] = [
-    "",
-    "-1",
-    "1e999",
-    "-7E",
-    "1.2.3",
-    "NaN",
-    "0x10",
-    "9223372036854775808",
-    "💥",
-    "a\u{0}b",
-    "*",
-    "../..",
-    "1n",
-    "2026-13-45T99:99:99Z",
-    "61 25 * * MON",
-    "Ünïcode/☃",
-];
-
-fn odd(random: &mut StdRng) -> Value {
-    match random.random_range(0..10) {
-        0 => Value::Null,
-        1 => json!(random.random::<bool>()),
-        2 => json!(random.random::<i64>()),
-        3 => json!(random.random::<f64>() * 1e300),
-        4 => json!(u64::MAX),
-        5 => json!([]),
-        6 => json!({}),
-        7 => json!({"name": "a", "": [[[{}]]]}),
-        _ => json!(ODD_TEXTS[random.random_range(0..ODD_TEXTS.len())]),
-    }
-}
-
-/// Changes one value somewhere within.
-fn mutate(value: &mut Value, random: &mut StdRng) {
-    let goes_on = random.random_range(0..8) > 0;
-    match value {
-        Value::Object(map) if goes_on && !map.is_empty() => {
-            let key = map.keys().nth(random.random_range(0..map.len()));
-            let key = key.cloned().unwrap_or_default();
-            match random.random_range(0..20) {
-                0 => drop(map.remove(&key)),
-                1 => drop(map.insert(
-                    ODD_TEXTS[random.random_range(0..ODD_TEXTS.len())].to_owned(),
-                    odd(random),
-                )),
-                2 => {
-                    let is_large = random.random_range(0..50) == 0;
-                    let many = if is_large { 20_000 } else { 20 };
-                    map.extend((0..many).map(|number| (format!("k{number}"), json!("v"))));
-                }
-                _ => map
-                    .get_mut(&key)
-                    .into_iter()
-                    .for_each(|inner| mutate(inner, random)),
-            }
-        }
-        Value::Array(list) if goes_on && !list.is_empty() => {
-            let index = random.random_range(0..list.len());
-            match random.random_range(0..8) {
-                0 => drop(list.remove(index)),
-                1 => {
-                    let is_large = random.random_range(0..50) == 0;
-                    let (many, one) = (if is_large { 5000 } else { 5 }, list[index].clone());
-                    list.extend(std::iter::repeat_n(one, many));
-                }
-                _ => mutate(&mut list[index], random),
-            }
-        }
-        Value::String(text) if random.random_range(0..100) == 0 => {
-            *text = text.repeat(100_000 / (text.len() + 1));
-        }
-        _ => *value = odd(random),
-    }
-}
-
 /// An event as the API server sends it, as a rule.
 fn event(example: &Value, random: &mut StdRng) -> Vec<u8> {
-    let mut object = example.clone();
-    (0..random.random_range(0..4)).for_each(|_| mutate(&mut object, random));
+    let object = mutated(example, random);
     let kind = match random.random_range(0..12) {
         0 | 1 => "DELETED",
         2 => "BOOKMARK",
@@ -334,17 +258,6 @@ impl Pipelines {
             self.policies.accepted,
         ]
     }
-}
-
-/// Peak resident memory of this process, in bytes.
-fn peak_memory() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))
-        .expect("Linux says so");
-    let kibibytes = line.trim().trim_end_matches(" kB").parse::<usize>();
-    kibibytes.expect("a number") << 10
 }
 
 #[test]
