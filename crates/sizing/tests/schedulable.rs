@@ -1,8 +1,8 @@
 //! Feasible part of recommendations: tables of small pods, and properties of all.
 
 use model::{
-    Bound, Cap, ContainerExplanation, ContainerRecommendation, Cpu, Explanation, Labels, Memory,
-    NodeConstraints, Quantity, Recommendation, ResourceList, ResourceName,
+    Cap, ContainerRecommendation, Cpu, Labels, Memory, NodeConstraints, Recommendation,
+    ResourceList, ResourceName,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -250,46 +250,6 @@ fn ceilings_that_leave_nothing_are_skipped_and_reported() {
         assert_eq!(fit.unmet().next(), Some(why));
         assert_eq!(fit.cuts().count(), 0);
     }
-}
-
-#[test]
-fn explanations_name_the_last_cap_and_its_reason() {
-    let (pod, rooms) = (pod(&["app"]), nodes(&[(1500, 4096)]));
-    let fit = on(&pod, &rooms).fit(&recommend(&[("app", 2000, 100)]));
-    let number = |bound, millicores| Explanation {
-        resource: ResourceName::Cpu,
-        bound,
-        percentile: 0.9,
-        usage: 0,
-        with_margin: 0,
-        confidence: 0.0,
-        with_confidence: 0,
-        minimum: 0,
-        at_least_minimum: 0,
-        by_per_vpa_policy: None,
-        method_steps: Vec::new(),
-        rounded: Quantity::from_milli(millicores),
-        in_whole_units: Quantity::from_milli(millicores),
-        capped: Quantity::from_milli(millicores),
-        capped_by: None,
-        capped_because: None,
-    };
-    let mut explanation = ContainerExplanation {
-        numbers: vec![number(Bound::Lower, 1000), number(Bound::Target, 2000)],
-        ..ContainerExplanation::default()
-    };
-    fit.explain("app", &mut explanation);
-    let [lower, target] = &explanation.numbers[..] else {
-        panic!("{explanation:?}")
-    };
-    assert_eq!(
-        (lower.capped.to_string().as_str(), lower.capped_by),
-        ("1", None)
-    );
-    let capped = (target.capped.to_string(), target.capped_by);
-    assert_eq!(capped, ("1500m".to_owned(), Some(Cap::Node)));
-    let because = "node node-0 has 1500m cpu left for one pod after 0 DaemonSet pods";
-    assert_eq!(target.capped_because.as_deref(), Some(because));
 }
 
 fn any_container() -> impl Strategy<Value = (i64, i64, i64, i64, bool, bool)> {

@@ -7,10 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use model::{
-    Bound, Cap, ContainerExplanation, ContainerRecommendation, Cpu, Memory, Recommendation,
-    ResourceName,
-};
+use model::{Cap, ContainerRecommendation, Cpu, Memory, Recommendation, ResourceName};
 
 use super::ceiling::{Ceiling, LimitScope, LimitedValues, show};
 use super::division::{Claim, share};
@@ -38,7 +35,7 @@ pub struct FitInput<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fit {
     most: BTreeMap<(String, ResourceName), Maximum>,
-    unmet: Vec<(ResourceName, String)>,
+    unmet: Vec<String>,
 }
 
 /// Maximum of one resource of one container.
@@ -76,7 +73,7 @@ impl FitInput<'_> {
                 if self.lower(parts, ceiling) {
                     used.push(ceiling);
                 } else {
-                    fit.unmet.push((resource.clone(), ceiling.because.clone()));
+                    fit.unmet.push(ceiling.because.clone());
                 }
             }
         }
@@ -90,7 +87,7 @@ impl FitInput<'_> {
                 if self.lower(parts, ceiling) {
                     used.push(ceiling);
                 } else {
-                    fit.unmet.push((resource.clone(), ceiling.because.clone()));
+                    fit.unmet.push(ceiling.because.clone());
                 }
             }
             fit.most.extend(parts.iter().filter_map(|part| {
@@ -234,8 +231,7 @@ impl FitInput<'_> {
                 "no node has enough free resources for these pods, even with the lowest recommendation"
             }
         };
-        fit.unmet
-            .extend(RESOURCES.map(|resource| (resource, why.to_owned())));
+        fit.unmet.push(why.to_owned());
         [None, None]
     }
 
@@ -336,27 +332,6 @@ impl Fit {
         cuts_target
     }
 
-    /// Appends this step to an explanation.
-    pub fn explain(&self, container: &str, explanation: &mut ContainerExplanation) {
-        for number in &mut explanation.numbers {
-            if let Some(most) = self
-                .of(container, &number.resource)
-                .filter(|most| whole(&number.resource, &number.capped) > most.amount)
-            {
-                number.capped = show(&number.resource, most.amount);
-                number.capped_by = Some(most.ceiling.by);
-                number.capped_because = Some(most.ceiling.because.clone());
-            } else if number.bound == Bound::Target && number.capped_by.is_none() {
-                let unmet = self
-                    .unmet
-                    .iter()
-                    .find(|(resource, _)| *resource == number.resource);
-                number.capped_because =
-                    unmet.map(|(_, why)| format!("not capped: the cap would be zero: {why}"));
-            }
-        }
-    }
-
     /// The maximum of a container's resource; `None` if unlimited.
     pub fn of(&self, container: &str, resource: &ResourceName) -> Option<&Maximum> {
         self.most.get(&(container.to_owned(), resource.clone()))
@@ -364,7 +339,7 @@ impl Fit {
 
     /// The skipped ceilings, which would leave nothing for some container.
     pub fn unmet(&self) -> impl Iterator<Item = &str> {
-        self.unmet.iter().map(|(_, why)| why.as_str())
+        self.unmet.iter().map(String::as_str)
     }
 
     /// The cut targets: container, resource and maximum.
