@@ -35,7 +35,7 @@ pub struct FitInput<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fit {
     most: BTreeMap<(String, ResourceName), Maximum>,
-    unmet: Vec<String>,
+    skipped: Vec<Cap>,
 }
 
 /// Maximum of one resource of one container.
@@ -73,7 +73,7 @@ impl FitInput<'_> {
                 if self.lower(parts, ceiling) {
                     used.push(ceiling);
                 } else {
-                    fit.unmet.push(ceiling.because.clone());
+                    fit.skipped.push(ceiling.by);
                 }
             }
         }
@@ -87,7 +87,7 @@ impl FitInput<'_> {
                 if self.lower(parts, ceiling) {
                     used.push(ceiling);
                 } else {
-                    fit.unmet.push(ceiling.because.clone());
+                    fit.skipped.push(ceiling.by);
                 }
             }
             fit.most.extend(parts.iter().filter_map(|part| {
@@ -223,15 +223,7 @@ impl FitInput<'_> {
                 Some(node_ceiling(ResourceName::Memory, memory)),
             ];
         }
-        let why = match nodes {
-            CandidateNodes::One(rooms) if rooms.is_empty() => {
-                "these pods may run on none of the known nodes"
-            }
-            _ => {
-                "no node has enough free resources for these pods, even with the lowest recommendation"
-            }
-        };
-        fit.unmet.push(why.to_owned());
+        fit.skipped.push(Cap::Node);
         [None, None]
     }
 
@@ -337,9 +329,9 @@ impl Fit {
         self.most.get(&(container.to_owned(), resource.clone()))
     }
 
-    /// The skipped ceilings, which would leave nothing for some container.
-    pub fn unmet(&self) -> impl Iterator<Item = &str> {
-        self.unmet.iter().map(String::as_str)
+    /// Sources of the skipped ceilings, which would leave nothing for some container.
+    pub fn skipped(&self) -> &[Cap] {
+        &self.skipped
     }
 
     /// The cut targets: container, resource and maximum.
@@ -376,22 +368,12 @@ fn whole(resource: &ResourceName, quantity: &model::Quantity) -> i64 {
 }
 
 fn node_ceiling(resource: ResourceName, room: &NodeHeadroom) -> Ceiling {
-    let most = of(&room.left, &resource);
-    let NodeHeadroom { node, daemons, .. } = room;
-    let amount = show(&resource, most);
-    let has = if room.could_come {
-        format!("node group {node} could add a node with {amount} {resource} left")
-    } else {
-        format!("node {node} has {amount} {resource} left")
-    };
-    let because = format!("{has} for one pod after {daemons} DaemonSet pods");
     Ceiling {
+        most: of(&room.left, &resource),
         resource,
         values: LimitedValues::Requests,
         per: LimitScope::Pod,
-        most,
         by: Cap::Node,
-        object: node.clone(),
-        because,
+        object: room.node.clone(),
     }
 }
