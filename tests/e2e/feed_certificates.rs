@@ -13,7 +13,7 @@ use e2e::{
     requests, target, workload,
 };
 use feed::client::CurrentTls;
-use feed::proto::ExplainRequest;
+use feed::proto::WatchRecommendationsRequest;
 use feed::{Reader, Subscription};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -119,7 +119,7 @@ async fn certificates_are_issued_and_replaced_without_a_lost_value() -> Result<(
     let mut readers = vec![subscribe(&client).await?];
     changing.change(&mut readers).await?;
 
-    check_stranger(&client, &own.namespace).await?;
+    check_stranger(&client).await?;
 
     let secrets: Api<Secret> = system(&client).typed();
     secrets.delete(AUTHORITY, &DeleteParams::default()).await?;
@@ -158,7 +158,7 @@ async fn certificates_are_issued_and_replaced_without_a_lost_value() -> Result<(
 }
 
 /// A client with the right name and a certificate of another CA reads nothing.
-async fn check_stranger(client: &Client, namespace: &str) -> Result<()> {
+async fn check_stranger(client: &Client) -> Result<()> {
     let of = entries(client, "updater").await?;
     let own = feed_reader(&of["ca.crt"], &of["tls.crt"], &of["tls.key"])?;
     let Issued { certificate, key } = Authority::new("feed")?.issue("plimsoll-updater")?;
@@ -168,21 +168,14 @@ async fn check_stranger(client: &Client, namespace: &str) -> Result<()> {
     tokio::spawn(follow_leader(leases, "vpa-recommender-lease", found));
     let address = timeout(PATIENCE, leader.wait_for(Option::is_some)).await??;
     let address = address.clone().context("a leader")?;
-    let explain = async |config: Arc<ClientConfig>| {
+    let watch = async |config: Arc<ClientConfig>| {
         let tls: CurrentTls = Arc::new(move || Arc::clone(&config));
         let server = ServerName::try_from(FEED_SERVER)?;
-        let request = ExplainRequest {
-            namespace: namespace.to_owned(),
-            name: "web".to_owned(),
-            container: "app".to_owned(),
-        };
         let mut client = feed::client::client(&address, &tls, &server).await?;
-        Ok::<_, anyhow::Error>(client.explain(request).await?)
+        let request = WatchRecommendationsRequest {};
+        Ok::<_, anyhow::Error>(client.watch_recommendations(request).await?)
     };
-    explain(own).await.context("the updater's certificate")?;
-    ensure!(
-        explain(strange).await.is_err(),
-        "a strange client was let in"
-    );
+    watch(own).await.context("the updater's certificate")?;
+    ensure!(watch(strange).await.is_err(), "a strange client was let in");
     Ok(())
 }

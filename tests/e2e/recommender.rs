@@ -126,23 +126,24 @@ async fn a_workload_gets_what_the_formulas_make_of_its_usage() -> Result<()> {
     Ok(())
 }
 
-/// The steps from the checkpoint, which comes later, end at this CPU.
-async fn explained_by_steps(fixture: &Fixture, name: &str, cpu: &str) -> Result<()> {
+/// The steps that `plimsoll explain` reads from the checkpoint; fails without a checkpoint.
+async fn steps(fixture: &Fixture, name: &str) -> Result<Vec<Value>> {
     let kubeconfig = shared().await?.kubeconfig();
     let subject = format!("vpa/{name}");
     let arguments = ["explain", &subject, "-n", &fixture.namespace, "-o", "json"];
+    let explained = plimsoll_prints(&kubeconfig, &arguments).await?;
+    let explained: Value = serde_json::from_str(&explained)?;
+    Ok(explained["steps"].as_array().context("steps")?.clone())
+}
+
+/// The steps from the checkpoint, which comes later, end at this CPU.
+async fn explained_by_steps(fixture: &Fixture, name: &str, cpu: &str) -> Result<()> {
     eventually_within(PATIENCE, "the steps end at the target", async || {
-        let explained = plimsoll_prints(&kubeconfig, &arguments).await?;
-        let explained: Value = serde_json::from_str(&explained)?;
-        let mut steps = explained["steps"].as_array().context("steps")?.iter();
-        let last = steps.rfind(|step| step["resource"] == "cpu");
+        let steps = steps(fixture, name).await?;
+        let last = steps.iter().rfind(|step| step["resource"] == "cpu");
         let last = last.context("no steps of CPU")?;
         let is_computed = last["step"] != "in the status, with samples that are not stored yet";
-        ensure!(
-            is_computed && last["value"] == cpu,
-            "{:#}",
-            explained["steps"]
-        );
+        ensure!(is_computed && last["value"] == cpu, "{steps:#?}");
         Ok(())
     })
     .await

@@ -217,7 +217,7 @@ impl<V: Topic> LeaderUpdates<V> {
     }
 }
 
-/// Client for single calls to one server, such as `Explain`.
+/// Client of one server.
 pub async fn client(
     address: &str,
     tls: &CurrentTls,

@@ -10,14 +10,13 @@
 //! * [`client`]: the reader's side: finds the leader, reconnects, keeps the last value and never
 //!   returns to an older one.
 //! * [`application`]: reports of the updater.
-//! * [`recommendation`], [`forecast`], [`explanation`]: the values and their protocol messages;
+//! * [`recommendation`], [`forecast`]: the values and their protocol messages;
 //!   [`topic`]: the differences between the streams.
 //!
 //! No Kubernetes here: the caller provides the leader's address and the values.
 
 pub mod application;
 pub mod client;
-pub mod explanation;
 pub mod forecast;
 pub mod metrics;
 pub mod proto;
@@ -31,7 +30,6 @@ pub mod versioned_store;
 
 pub use application::ApplicationReport;
 pub use client::{Reader, Subscription};
-pub use explanation::{ExplainQuery, Explained};
 pub use forecast::{Forecast, ForecastSeries, MetricForecast};
 pub use metrics::Metrics;
 pub use publisher::{LeaderTerm, Publisher};

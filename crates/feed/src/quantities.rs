@@ -23,9 +23,6 @@ pub enum MessageError {
         /// Its value.
         value: String,
     },
-    /// A required field is missing.
-    #[error("{0} is missing")]
-    Missing(&'static str),
 }
 
 /// Converts a list to its protocol form.
@@ -41,19 +38,11 @@ pub(crate) fn to_list(
     field: &str,
 ) -> Result<ResourceList, MessageError> {
     let read = |(name, text): (String, String)| {
-        let quantity = to_quantity(text, || format!("{field}.{name}"))?;
+        let quantity: Quantity = text.parse().map_err(|_| MessageError::Quantity {
+            field: format!("{field}.{name}"),
+            text,
+        })?;
         Ok((ResourceName::from(name.as_str()), quantity))
     };
     map.into_iter().map(read).collect()
-}
-
-/// Parses a quantity; `field` is its name in errors.
-pub(crate) fn to_quantity(
-    text: String,
-    field: impl FnOnce() -> String,
-) -> Result<Quantity, MessageError> {
-    text.parse().map_err(|_| MessageError::Quantity {
-        field: field(),
-        text,
-    })
 }

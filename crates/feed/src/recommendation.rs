@@ -22,8 +22,7 @@ pub struct Recommendation {
     pub recommendation: model::Recommendation,
 }
 
-/// Converts one container to its protocol form.
-pub fn container_to_message(container: &ContainerRecommendation) -> proto::ContainerRecommendation {
+fn container_to_message(container: &ContainerRecommendation) -> proto::ContainerRecommendation {
     proto::ContainerRecommendation {
         name: container.container_name.clone(),
         target: to_map(&container.target),
@@ -33,8 +32,7 @@ pub fn container_to_message(container: &ContainerRecommendation) -> proto::Conta
     }
 }
 
-/// Parses one container.
-pub fn container_from_message(
+fn container_from_message(
     message: proto::ContainerRecommendation,
 ) -> Result<ContainerRecommendation, MessageError> {
     let name = message.name;

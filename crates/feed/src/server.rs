@@ -15,7 +15,6 @@ use tonic::service::InterceptorLayer;
 use tonic::{Request, Status};
 
 use crate::application::ApplicationReport;
-use crate::explanation::{ExplainQuery, Explained};
 use crate::forecast::Forecast;
 use crate::metrics::{Metrics, Refusal};
 use crate::proto::feed_server::FeedServer;
@@ -26,9 +25,6 @@ use connection::{Acceptor, Peer};
 use service::Service;
 
 pub use allowed_clients::{AllowedClients, NameError};
-
-/// Explains a recommendation, or returns `None` for an unknown container. May block.
-pub type Explainer = Arc<dyn Fn(&ExplainQuery) -> Option<Explained> + Send + Sync>;
 
 /// Takes in reports of the updater. Must not block.
 pub type ReportSink = Arc<dyn Fn(Vec<ApplicationReport>) + Send + Sync>;
@@ -45,8 +41,6 @@ pub struct ServerLimits {
     pub streams: u32,
     /// Readers over all connections.
     pub readers: usize,
-    /// Concurrent explanations.
-    pub explanations: usize,
     /// Limit of a TLS handshake.
     pub handshake_timeout: Duration,
     /// Interval of keepalive pings, and the time to answer one before the connection is closed.
@@ -63,7 +57,6 @@ impl Default for ServerLimits {
             connections: 128,
             streams: 16,
             readers: 128,
-            explanations: 2,
             handshake_timeout: Duration::from_secs(10),
             keepalive: Duration::from_secs(10),
             stream_age: Duration::from_hours(1),
@@ -81,8 +74,6 @@ pub struct Server {
     pub publisher: Publisher,
     /// Published forecasts.
     pub forecasts: Publisher<Forecast>,
-    /// Source of explanations.
-    pub explainer: Explainer,
     /// Destination of reports.
     pub reports: ReportSink,
     /// Certificate, key and client CAs. Must require client certificates.

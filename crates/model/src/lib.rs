@@ -26,7 +26,7 @@ mod workload;
 pub use constraints::{
     Effect, NodeConstraints, NodeOperator, NodeRequirement, NodeTerm, NodeTraits, Taint, Toleration,
 };
-pub use explanation::{Bound, Cap, ContainerExplanation, Explanation, MethodStep};
+pub use explanation::{Cap, Explanation, MethodStep};
 pub use fnv1a::fnv1a;
 pub use forecast::{Forecast, ForecastSeries, MetricForecast};
 pub use labels::{

@@ -1,10 +1,10 @@
-//! gRPC server of the feed: publishes decisions and explains them.
+//! gRPC server of the feed: publishes decisions.
 
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
-use feed::server::{CurrentTls, Explainer, ReportSink};
-use feed::{Explained, Forecast, Publisher, Recommendation, Server, ServerLimits};
+use feed::server::{CurrentTls, ReportSink};
+use feed::{Forecast, Publisher, Recommendation, Server, ServerLimits};
 use jiff::Timestamp;
 use runtime::address::listen_ip_from_environment;
 use runtime::{ListenAddress, LogOnce, Manager};
@@ -13,7 +13,7 @@ use serving::tls::{RELOAD_PERIOD, ServingTls, TlsFiles};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use vertical::applied::Report;
-use vertical::recommender_state::{Decision, ExplainedRecommendation};
+use vertical::recommender_state::Decision;
 use view::ObjectKey;
 
 use crate::args::FeedArgs;
@@ -71,11 +71,10 @@ impl FeedServer {
             address,
         };
         let (publisher, forecasts) = (feed.publisher.clone(), feed.forecasts.clone());
-        let (explainer, reports) = (explainer(shared.clone()), report_sink(shared.clone()));
+        let reports = report_sink(shared.clone());
         let server = |tls| Server {
             publisher,
             forecasts,
-            explainer,
             reports,
             tls,
             allowed: feed_allowed_clients,
@@ -128,29 +127,6 @@ async fn certificates(files: TlsFiles) -> ServingTls {
         }
         tokio::time::sleep(RELOAD_PERIOD).await;
     }
-}
-
-fn explainer(shared: SharedState) -> Explainer {
-    Arc::new(move |question| {
-        let key = ObjectKey::new(question.namespace.as_str(), question.name.as_str());
-        let now = Timestamp::now();
-        let ExplainedRecommendation {
-            uid,
-            published,
-            is_measured,
-            explanation,
-            limits,
-            left_out,
-        } = shared.lock().explain(&key, &question.container, now)?;
-        Some(Explained {
-            uid,
-            published,
-            is_measured,
-            explanation,
-            limits,
-            left_out,
-        })
-    })
 }
 
 fn report_sink(shared: SharedState) -> ReportSink {

@@ -39,26 +39,16 @@ pub struct Estimate {
     pub upper_bound: Amounts,
 }
 
-/// The steps of one number, in order. Amounts in millicores or bytes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Steps {
-    /// Percentile of usage.
-    pub(crate) percentile: f64,
-    pub(crate) usage: i64,
-    pub(crate) with_margin: i64,
-    pub(crate) with_confidence: i64,
-    /// The greater of the previous step and the minimum.
-    pub(crate) amount: i64,
-}
-
-/// The steps of the three numbers of one resource.
+/// Target, with its steps, and bounds of one resource, in millicores or bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Derivation {
-    pub(crate) confidence: f64,
-    pub(crate) minimum: i64,
-    pub(crate) target: Steps,
-    pub(crate) lower_bound: Steps,
-    pub(crate) upper_bound: Steps,
+    /// Percentile of usage.
+    pub(crate) usage: i64,
+    pub(crate) with_margin: i64,
+    /// The greater of the previous step and the minimum.
+    pub(crate) target: i64,
+    lower_bound: i64,
+    upper_bound: i64,
 }
 
 /// Minimum of a container: the configured minimum of a pod divided by its containers.
@@ -79,14 +69,14 @@ pub fn estimate(
 ) -> Estimate {
     let cpu = derive_cpu(config, shapes, minimum.cpu, history);
     let memory = derive_memory(config, shapes, minimum.memory, history);
-    let amounts = |cpu: &Steps, memory: &Steps| Amounts {
-        cpu: Cpu::from_millicores(cpu.amount),
-        memory: Memory::from_bytes(memory.amount),
+    let amounts = |cpu, memory| Amounts {
+        cpu: Cpu::from_millicores(cpu),
+        memory: Memory::from_bytes(memory),
     };
     Estimate {
-        target: amounts(&cpu.target, &memory.target),
-        lower_bound: amounts(&cpu.lower_bound, &memory.lower_bound),
-        upper_bound: amounts(&cpu.upper_bound, &memory.upper_bound),
+        target: amounts(cpu.target, memory.target),
+        lower_bound: amounts(cpu.lower_bound, memory.lower_bound),
+        upper_bound: amounts(cpu.upper_bound, memory.upper_bound),
     }
 }
 
@@ -133,28 +123,22 @@ fn derive(
     wanted: &Percentiles,
     usage: impl Fn(f64) -> f64,
 ) -> Derivation {
-    let steps = |percentile: f64, factor: Option<f64>| {
+    let steps = |percentile| {
         let usage = amount::from_f64(usage(percentile));
         let with_margin = usage.saturating_add(amount::scale(usage, margin));
-        let with_confidence =
-            factor.map_or(with_margin, |factor| amount::scale(with_margin, factor));
-        Steps {
-            percentile,
-            usage,
-            with_margin,
-            with_confidence,
-            amount: with_confidence.max(minimum),
-        }
+        (usage, with_margin)
     };
+    let bound = |percentile, factor| {
+        let (_, with_margin) = steps(percentile);
+        amount::scale(with_margin, factor).max(minimum)
+    };
+    let (usage, with_margin) = steps(wanted.target);
     Derivation {
-        confidence,
-        minimum,
-        target: steps(wanted.target, None),
-        lower_bound: steps(
-            wanted.lower_bound,
-            Some(power(1.0 + 0.001 / confidence, -2)),
-        ),
-        upper_bound: steps(wanted.upper_bound, Some(1.0 + 1.0 / confidence)),
+        usage,
+        with_margin,
+        target: with_margin.max(minimum),
+        lower_bound: bound(wanted.lower_bound, power(1.0 + 0.001 / confidence, -2)),
+        upper_bound: bound(wanted.upper_bound, 1.0 + 1.0 / confidence),
     }
 }
 

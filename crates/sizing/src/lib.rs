@@ -15,7 +15,7 @@
 //! | rounding and published quantities | `quantity_format.rs` |
 //! | whole cores by annotation | `integer_cpu.rs` |
 //! | from an amount to a published quantity | `published.rs` |
-//! | steps of one number | `explain.rs` |
+//! | steps of a target | `explain.rs` |
 //! | policy of a container | `container_policy.rs` |
 //! | minimum and maximum allowed | `policy_limits.rs` |
 //! | free resources of nodes | `schedulable/node_headroom.rs` |
@@ -79,15 +79,15 @@ pub use crane::{
 };
 pub use decaying_histogram::{DecayingHistogram, HalfLife, HistogramConfig};
 pub use estimate::{Amounts, Estimate, container_minimum, estimate};
-pub use explain::{MethodEstimate, explain};
+pub use explain::{MethodTarget, explain};
 pub use histogram::{EPSILON, Histogram};
 pub use instant::Instant;
 pub use integer_cpu::integer_cpu_containers;
 pub use method_history::{MethodHistory, MethodHistoryError, Observation, StoredMethodHistory};
 pub use pod_size::{
     CappedRecommendation, ContainerRole, ContainerSize, PodContainer, ProportionalLimits, Refusal,
-    ResourcesField, Target, WholeContainer, WholePod, Written, cap_for_pod, limit_for,
-    limits_of_target, limits_text, pod_sizes, proportional_limits, revert_refused,
+    ResourcesField, Target, WholeContainer, WholePod, Written, cap_for_pod, limit_for, limits_text,
+    pod_sizes, proportional_limits, revert_refused,
 };
 pub use policy_limits::{cap, cap_container};
 pub use published::Publishing;

@@ -19,7 +19,7 @@ use model::{
     Recommendation, ResourceList, ResourceName,
 };
 
-pub use limit_mode::{limit_for, limits_of_target, limits_text};
+pub use limit_mode::{limit_for, limits_text};
 pub use proportion::{ProportionalLimits, proportional_limits};
 pub use refusals::{Refusal, revert_refused};
 pub use whole_pod::{ContainerRole, ResourcesField, WholeContainer, WholePod, Written};

@@ -1,8 +1,8 @@
 //! Feasible part of recommendations: tables of small pods, and properties of all.
 
 use model::{
-    Bound, Cap, ContainerExplanation, ContainerRecommendation, Cpu, Explanation, Labels, Memory,
-    NodeConstraints, Quantity, Recommendation, ResourceList, ResourceName,
+    Cap, ContainerRecommendation, Cpu, Labels, Memory, NodeConstraints, Recommendation,
+    ResourceList, ResourceName,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -76,7 +76,6 @@ fn ceiling(values: LimitedValues, per: LimitScope, millicores: i64) -> Ceiling {
         most: millicores,
         by: Cap::Quota,
         object: "compute".to_owned(),
-        because: format!("at most {millicores}"),
     }
 }
 
@@ -233,63 +232,20 @@ fn whole_cores_stay_whole() {
 fn ceilings_that_leave_nothing_are_skipped_and_reported() {
     let (pod, targets) = (pod(&["app", "side"]), [("app", 2000, 100)]);
     let unchanged = [[1000, 2000, 4000]];
-    let unknown = "these pods may run on none of the known nodes";
-    let no_room =
-        "no node has enough free resources for these pods, even with the lowest recommendation";
     let ceiling = ceiling(LimitedValues::Requests, LimitScope::Pod, 100);
-    for (rooms, ceilings, why) in [
-        (nodes(&[]), vec![], unknown),
-        (nodes(&[(100, 4096)]), vec![], no_room),
-        (nodes(&[(9000, 4096)]), vec![ceiling], "at most 100"),
+    for (rooms, ceilings, skipped) in [
+        (nodes(&[]), vec![], Cap::Node),
+        (nodes(&[(100, 4096)]), vec![], Cap::Node),
+        (nodes(&[(9000, 4096)]), vec![ceiling], Cap::Quota),
     ] {
         let fitting = FitInput {
             ceilings: &ceilings,
             ..on(&pod, &rooms)
         };
         let fit = check(fitting, &targets, &unchanged);
-        assert_eq!(fit.unmet().next(), Some(why));
+        assert_eq!(fit.skipped(), [skipped]);
         assert_eq!(fit.cuts().count(), 0);
     }
-}
-
-#[test]
-fn explanations_name_the_last_cap_and_its_reason() {
-    let (pod, rooms) = (pod(&["app"]), nodes(&[(1500, 4096)]));
-    let fit = on(&pod, &rooms).fit(&recommend(&[("app", 2000, 100)]));
-    let number = |bound, millicores| Explanation {
-        resource: ResourceName::Cpu,
-        bound,
-        percentile: 0.9,
-        usage: 0,
-        with_margin: 0,
-        confidence: 0.0,
-        with_confidence: 0,
-        minimum: 0,
-        at_least_minimum: 0,
-        by_per_vpa_policy: None,
-        method_steps: Vec::new(),
-        rounded: Quantity::from_milli(millicores),
-        in_whole_units: Quantity::from_milli(millicores),
-        capped: Quantity::from_milli(millicores),
-        capped_by: None,
-        capped_because: None,
-    };
-    let mut explanation = ContainerExplanation {
-        numbers: vec![number(Bound::Lower, 1000), number(Bound::Target, 2000)],
-        ..ContainerExplanation::default()
-    };
-    fit.explain("app", &mut explanation);
-    let [lower, target] = &explanation.numbers[..] else {
-        panic!("{explanation:?}")
-    };
-    assert_eq!(
-        (lower.capped.to_string().as_str(), lower.capped_by),
-        ("1", None)
-    );
-    let capped = (target.capped.to_string(), target.capped_by);
-    assert_eq!(capped, ("1500m".to_owned(), Some(Cap::Node)));
-    let because = "node node-0 has 1500m cpu left for one pod after 0 DaemonSet pods";
-    assert_eq!(target.capped_because.as_deref(), Some(because));
 }
 
 fn any_container() -> impl Strategy<Value = (i64, i64, i64, i64, bool, bool)> {
@@ -331,7 +287,10 @@ proptest! {
         let ceilings: Vec<_> = quota
             .map(|most| ceiling(LimitedValues::Requests, LimitScope::Pod, most))
             .into_iter()
-            .chain(limits.map(|most| ceiling(LimitedValues::Limits, LimitScope::Container, most)))
+            .chain(limits.map(|most| Ceiling {
+                by: Cap::LimitRange,
+                ..ceiling(LimitedValues::Limits, LimitScope::Container, most)
+            }))
             .collect();
         let rooms = nodes(&sizes);
         let fitting = FitInput { pod: &pod, policies: &[], ceilings: &ceilings, nodes: Some(&rooms) };
@@ -349,17 +308,16 @@ proptest! {
                 prop_assert!(new.lower_bound.get(resource) <= Some(target) && Some(target) <= new.upper_bound.get(resource));
             }
         }
-        let unmet: Vec<_> = fit.unmet().collect();
         let target = |name: &str| after.containers.iter().find(|found| found.container_name == name).map(|found| &found.target);
         let requests = pod.containers.iter().map(|shape| match target(&shape.name) {
             Some(target) => (target.cpu().unwrap().millicores(), target.memory().unwrap().bytes()),
             None => (shape.cpu_request.unwrap().millicores(), shape.memory_request.unwrap().bytes()),
         });
         let (cpu, memory) = requests.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        if let Some(most) = quota.filter(|most| !unmet.contains(&format!("at most {most}").as_str())) {
+        if let Some(most) = quota.filter(|_| !fit.skipped().contains(&Cap::Quota)) {
             prop_assert!(cpu <= most || targets.is_empty(), "{cpu} in {most}");
         }
-        if unmet.is_empty() && !targets.is_empty() {
+        if fit.skipped().is_empty() && !targets.is_empty() {
             prop_assert!(sizes.iter().any(|size| cpu <= size.0 && memory <= size.1 * MIB), "{cpu} {memory} in {sizes:?}");
             if let Some(most) = limits {
                 for shape in pod.containers.iter().filter(|shape| shape.limits_follow) {

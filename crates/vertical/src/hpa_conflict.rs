@@ -68,12 +68,6 @@ fn conflict(status: &VerticalPodAutoscalerStatus) -> Option<&VerticalPodAutoscal
         .find(|condition| condition.kind == CONFLICTS_WITH_HPA)
 }
 
-/// The message about resources that are left out; `None` if none is.
-pub(crate) fn left_out_because(status: &VerticalPodAutoscalerStatus) -> Option<&str> {
-    let condition = conflict(status).filter(|condition| condition.reason != SIZED)?;
-    Some(&condition.message)
-}
-
 /// The mode of an object, and the error in its annotation. The default is Respect for objects of a
 /// sizing policy, else Ignore, as upstream.
 pub(crate) fn mode(object: &VerticalPodAutoscaler) -> (HpaMode, Option<String>) {

@@ -42,7 +42,7 @@ use oom_kills::FoundOomKills;
 use target::{Target, selectors, target};
 
 pub use checkpoints::LoadedCheckpoints;
-pub use decision::{Batch, Decision, ExplainedRecommendation};
+pub use decision::{Batch, Decision};
 pub use measurable_pods::JudgedUsage;
 pub use oom_kills::{OomKillCounts, OomKillResult};
 pub use quality::Recommended;

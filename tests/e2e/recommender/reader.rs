@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result};
-use e2e::{FEED_SERVER, eventually, feed_tls};
-use feed::proto::ExplainRequest;
-use feed::{Explained, Reader};
+use anyhow::Result;
+use e2e::{FEED_SERVER, feed_tls};
+use feed::Reader;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
 use runtime::follow_leader;
@@ -34,21 +33,4 @@ pub(crate) async fn reader_of(
         tls: Arc::new(move || Arc::clone(&config)),
         server_name: ServerName::try_from(FEED_SERVER)?,
     })
-}
-
-/// The explanation of the container `app` of a VPA object, once the leader gives it.
-pub(crate) async fn explain(reader: &Reader, namespace: &str, name: &str) -> Result<Explained> {
-    let request = ExplainRequest {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        container: "app".to_owned(),
-    };
-    eventually("the leader explains", async || {
-        let address = reader.leaders[0].borrow().clone();
-        let address = address.context("the Lease has no address yet")?;
-        let mut client = feed::client::client(&address, &reader.tls, &reader.server_name).await?;
-        let explained = client.explain(request.clone()).await?.into_inner();
-        Ok(Explained::try_from(explained)?)
-    })
-    .await
 }

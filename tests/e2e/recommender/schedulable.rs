@@ -1,6 +1,6 @@
 //! Recommendations limited to schedulable sizes: by the node that pods are pinned to, by a quota
-//! and by a limit range. The limit shows in a condition, an event, a metric and the feed, and ends
-//! when there is space again.
+//! and by a limit range. The limit shows in a condition, an event and a metric, and ends when there
+//! is space again.
 
 use anyhow::{Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
@@ -9,11 +9,9 @@ use e2e::{another, eventually, requests, usage, workload};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{LimitRange, ResourceQuota};
 use kube::Client;
-use model::{Bound, Cap, ResourceName};
 use serde_json::{Value, json};
 
 use super::fixture::{Fixture, conditions, first_container};
-use super::reader::{explain, reader};
 use super::{CPU_OF_240M, PROVIDED};
 
 /// A node of the sandbox has 32 cores, of which the margin of 5 % leaves 30.4.
@@ -109,20 +107,6 @@ async fn recommendations_are_held_to_what_can_be_scheduled_and_say_so() -> Resul
         Ok(())
     })
     .await?;
-
-    let explained = explain(&reader(&client).await?, &node.namespace, "web").await?;
-    let numbers = explained.explanation.numbers.iter();
-    let target = numbers
-        .filter(|number| number.resource == ResourceName::Cpu && number.bound == Bound::Target);
-    let [target] = target.collect::<Vec<_>>()[..] else {
-        anyhow::bail!("{explained:?}")
-    };
-    assert_eq!(target.in_whole_units.to_string(), CPU_OF_240M);
-    assert_eq!(target.capped.to_string(), LEFT_BY_DAEMON);
-    assert_eq!(target.capped_by, Some(Cap::Node));
-    let because =
-        format!("node {NODE} has {LEFT_BY_DAEMON} cpu left for one pod after 1 DaemonSet pods");
-    assert_eq!(target.capped_because, Some(because));
 
     node.delete::<DaemonSet>("heavy").await?;
     node.targets("web", "cpu", CPU_OF_240M).await?;

@@ -11,16 +11,14 @@ use tonic::{Request, Response, Status};
 
 use super::connection::Peer;
 use super::watch::{ReaderGuard, Watch, not_leading};
-use super::{Explainer, ReportSink, Server, ServerLimits};
+use super::{ReportSink, Server, ServerLimits};
 use crate::application::ApplicationReport;
-use crate::explanation::ExplainQuery;
 use crate::forecast::Forecast;
 use crate::metrics::{Metrics, Refusal};
 use crate::proto::feed_server::Feed;
 use crate::proto::{
-    ExplainRequest, ExplainResponse, ForecastsUpdate, RecommendationsUpdate,
-    ReportApplicationsRequest, ReportApplicationsResponse, WatchForecastsRequest,
-    WatchRecommendationsRequest,
+    ForecastsUpdate, RecommendationsUpdate, ReportApplicationsRequest, ReportApplicationsResponse,
+    WatchForecastsRequest, WatchRecommendationsRequest,
 };
 use crate::publisher::Publisher;
 use crate::topic::Topic;
@@ -28,13 +26,11 @@ use crate::topic::Topic;
 pub(super) struct Service {
     publisher: Publisher,
     forecasts: Publisher<Forecast>,
-    explainer: Explainer,
     reports: ReportSink,
     limits: ServerLimits,
     metrics: Metrics,
     shutdown: CancellationToken,
     readers: Arc<Semaphore>,
-    explanations: Arc<Semaphore>,
 }
 
 type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -45,20 +41,18 @@ impl Service {
         Self {
             publisher: server.publisher.clone(),
             forecasts: server.forecasts.clone(),
-            explainer: Arc::clone(&server.explainer),
             reports: Arc::clone(&server.reports),
             limits,
             metrics: server.metrics.clone(),
             shutdown,
             readers: Arc::new(Semaphore::new(limits.readers)),
-            explanations: Arc::new(Semaphore::new(limits.explanations)),
         }
     }
 
     fn watch<V: Topic>(&self, publisher: &Publisher<V>) -> Result<Watch<V>, Status> {
         let state = publisher.published();
         let term = self.term(publisher)?;
-        let permit = self.permit(&self.readers)?;
+        let permit = self.permit()?;
         Ok(Watch {
             publisher: publisher.clone(),
             term,
@@ -78,8 +72,8 @@ impl Service {
         })
     }
 
-    fn permit(&self, slots: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Status> {
-        Arc::clone(slots).try_acquire_owned().map_err(|_| {
+    fn permit(&self) -> Result<OwnedSemaphorePermit, Status> {
+        Arc::clone(&self.readers).try_acquire_owned().map_err(|_| {
             self.metrics.refused(Refusal::TooManyReaders);
             Status::resource_exhausted("too many calls at the same time")
         })
@@ -105,29 +99,6 @@ impl Feed for Service {
     ) -> Result<Response<Self::WatchForecastsStream>, Status> {
         let messages = self.watch(&self.forecasts)?.messages();
         Ok(Response::new(Box::pin(messages)))
-    }
-
-    async fn explain(
-        &self,
-        request: Request<ExplainRequest>,
-    ) -> Result<Response<ExplainResponse>, Status> {
-        self.term(&self.publisher)?;
-        let permit = self.permit(&self.explanations)?;
-        let question = ExplainQuery::from(request.into_inner());
-        let explainer = Arc::clone(&self.explainer);
-        let answered = tokio::task::spawn_blocking(move || {
-            let answered = explainer(&question);
-            drop(permit);
-            answered.ok_or(question)
-        });
-        match answered.await {
-            Ok(Ok(response)) => Ok(Response::new(response.into())),
-            Ok(Err(query)) => Err(Status::not_found(format!(
-                "no recommendation for container {} of {}/{}",
-                query.container, query.namespace, query.name
-            ))),
-            Err(_) => Err(Status::internal("the explanation failed")),
-        }
     }
 
     async fn report_applications(

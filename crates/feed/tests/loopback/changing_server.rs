@@ -17,7 +17,7 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio_util::sync::CancellationToken;
 
 use crate::certificates::{Authority, server_from};
-use crate::fixture::{LIMIT, explainer, recommendation};
+use crate::fixture::{LIMIT, recommendation};
 
 pub(crate) const OBJECTS: i64 = 10_000;
 const FOLDER: &str = "PLIMSOLL_FEED_TEST_FOLDER";
@@ -129,7 +129,6 @@ async fn serve() {
     let server = Server {
         publisher: publisher.clone(),
         forecasts: feed::Publisher::default(),
-        explainer: explainer(),
         reports: Arc::new(|_| ()),
         tls: Arc::new(move || Arc::clone(&tls)),
         allowed: "plimsoll-updater".parse().unwrap(),

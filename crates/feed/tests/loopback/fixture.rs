@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use feed::client::{CurrentTls, Reports};
 use feed::proto::feed_client::FeedClient;
-use feed::server::Explainer;
 use feed::{
-    ExplainQuery, Explained, Forecast, LeaderTerm, Metrics, Publisher, Reader, Recommendation,
-    Server, ServerLimits, Subscription,
+    Forecast, LeaderTerm, Metrics, Publisher, Reader, Recommendation, Server, ServerLimits,
+    Subscription,
 };
 use jiff::Timestamp;
 use model::{ContainerRecommendation, Cpu, Memory, ResourceList};
@@ -57,7 +56,6 @@ impl Replica {
         let server = Server {
             publisher: publisher.clone(),
             forecasts: forecasts.clone(),
-            explainer: explainer(),
             reports: Arc::new(move |reports| {
                 let reports = reports
                     .into_iter()
@@ -128,20 +126,6 @@ impl Replica {
 
 pub(crate) fn server_name() -> ServerName<'static> {
     ServerName::try_from(SERVER).unwrap()
-}
-
-/// Explains the container `app` only.
-pub(crate) fn explainer() -> Explainer {
-    Arc::new(|question: &ExplainQuery| {
-        let mut published = recommendation("u-1", 126).recommendation;
-        let explained = Explained {
-            uid: "u-1".to_owned(),
-            published: published.containers.remove(0),
-            is_measured: true,
-            ..Explained::default()
-        };
-        (question.container == "app").then_some(explained)
-    })
 }
 
 pub(crate) fn recommendation(uid: &str, millicores: i64) -> Recommendation {

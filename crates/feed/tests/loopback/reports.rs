@@ -102,7 +102,9 @@ async fn only_the_updater_may_report_and_only_to_the_leader() {
     assert_eq!(called, Err(Code::Unavailable), "there is no leader");
     let _term = replica.lead(3, [recommendation("a", 1)]);
     assert_eq!(attempt("plimsoll-updater", "Applied").await, Ok(3));
+    let long = "x".repeat(100_000);
     for (name, reason, code) in [
+        ("plimsoll-updater", &*long, Code::OutOfRange),
         ("plimsoll-webhook", "Applied", Code::PermissionDenied),
         ("plimsoll-stranger", "Applied", Code::PermissionDenied),
         ("plimsoll-updater", "two words", Code::InvalidArgument),

@@ -1,9 +1,8 @@
-//! The other calls: explanations, health and reflection.
+//! The other calls: health and reflection.
 
 use std::collections::BTreeSet;
 
-use feed::proto::ExplainRequest;
-use feed::{Explained, server::SERVICE_NAME};
+use feed::server::SERVICE_NAME;
 use tonic::transport::Channel;
 use tonic::{Code, Request};
 use tonic_health::pb::HealthCheckRequest;
@@ -15,45 +14,13 @@ use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 
 use crate::certificates::Authority;
-use crate::fixture::{Replica, recommendation, server_name};
+use crate::fixture::{Replica, server_name};
 
 async fn channel(authority: &Authority, replica: &Replica, name: &str) -> Channel {
     let tls = authority.named(name);
     feed::client::connect(&replica.address, tls, server_name())
         .await
         .unwrap()
-}
-
-fn question(container: &str) -> ExplainRequest {
-    ExplainRequest {
-        namespace: "shop".to_owned(),
-        name: "web".to_owned(),
-        container: container.to_owned(),
-    }
-}
-
-#[tokio::test]
-async fn explanations_come_from_the_leader() {
-    let authority = Authority::new();
-    let replica = Replica::start(&authority).await;
-    let mut client = replica
-        .client(authority.named("plimsoll-updater"))
-        .await
-        .unwrap();
-    let standby = client.explain(question("app")).await.unwrap_err();
-    assert_eq!(standby.code(), Code::Unavailable);
-    let _term = replica.lead(1, [recommendation("u-1", 126)]);
-    let answer = client.explain(question("app")).await.unwrap();
-    let explained = Explained::try_from(answer.into_inner()).unwrap();
-    let expected = recommendation("u-1", 126).recommendation;
-    assert_eq!(explained.published, expected.containers[0]);
-    assert!(explained.is_measured);
-    let unknown = client.explain(question("other")).await.unwrap_err();
-    let text = "no recommendation for container other of shop/web";
-    assert_eq!((unknown.code(), unknown.message()), (Code::NotFound, text));
-    let long = question(&"x".repeat(100_000));
-    let refused = client.explain(long).await.unwrap_err();
-    assert_eq!(refused.code(), Code::OutOfRange);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 use api::vpa::DEFAULT_RECOMMENDER;
 use jiff::Timestamp;
 use kube::{Client, ResourceExt as _};
-use model::{Bound, Cap, Explanation, Quantity};
+use model::{Cap, Explanation, Quantity};
 use runtime::GoDuration;
 use serde::Serialize;
 use sizing::Config;
@@ -67,14 +67,7 @@ pub(super) fn steps(facts: &Facts, now: Timestamp) -> Vec<StepLine> {
     let mut lines = Vec::new();
     for checkpoint in &facts.checkpoints {
         let container = &checkpoint.spec.container_name;
-        let Some(explained) = state.explain_history(&key, container) else {
-            continue;
-        };
-        for number in explained
-            .numbers
-            .iter()
-            .filter(|it| it.bound == Bound::Target)
-        {
+        for number in &state.explain(&key, container).unwrap_or_default() {
             add(&mut lines, container, number, &settings);
             let published = target(facts, container, number);
             if let Some(published) = published.filter(|it| *it != &number.capped) {

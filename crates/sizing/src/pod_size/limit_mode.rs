@@ -4,8 +4,6 @@
 //! the container or add its default, which may be below the request; and with one for pods as a
 //! whole, only the requests are divided among the containers.
 
-use std::collections::BTreeMap;
-
 use model::{
     ControlledValues, LimitMode, LimitModes, Limits, NamespaceLimits, Quantity, ResourceList,
     ResourceName,
@@ -165,26 +163,6 @@ pub fn limits_text<'a>(
         .filter_map(|(name, size)| Some(format!("{name}: {}", text(size)?)));
     let listed: Vec<_> = listed.take(MAX_LISTED).collect();
     (!listed.is_empty()).then(|| listed.join("; "))
-}
-
-/// The limits that follow from a target by modes other than proportional, before limit ranges: by
-/// resource, an amount or `none`.
-pub fn limits_of_target(
-    modes: &LimitModes,
-    values: ControlledValues,
-    target: &ResourceList,
-) -> BTreeMap<String, String> {
-    if values == ControlledValues::RequestsOnly {
-        return BTreeMap::new();
-    }
-    let limit = |(resource, request): (&ResourceName, &Quantity)| {
-        let limit = match modes.of(resource) {
-            LimitMode::None => "none".to_owned(),
-            mode => limit_for(mode, resource, Some(request), None)?.to_string(),
-        };
-        Some((resource.as_str().to_owned(), limit))
-    };
-    target.iter().filter_map(limit).collect()
 }
 
 /// Maximum number of containers in [`limits_text`].

@@ -35,8 +35,6 @@ pub struct Ceiling {
     pub by: Cap,
     /// The name of the node, quota or limit range.
     pub object: String,
-    /// Explanation in words.
-    pub because: String,
 }
 
 /// Formats an amount of a resource.

@@ -7,10 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use model::{
-    Bound, Cap, ContainerExplanation, ContainerRecommendation, Cpu, Memory, Recommendation,
-    ResourceName,
-};
+use model::{Cap, ContainerRecommendation, Cpu, Memory, Recommendation, ResourceName};
 
 use super::ceiling::{Ceiling, LimitScope, LimitedValues, show};
 use super::division::{Claim, share};
@@ -38,7 +35,7 @@ pub struct FitInput<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fit {
     most: BTreeMap<(String, ResourceName), Maximum>,
-    unmet: Vec<(ResourceName, String)>,
+    skipped: Vec<Cap>,
 }
 
 /// Maximum of one resource of one container.
@@ -76,7 +73,7 @@ impl FitInput<'_> {
                 if self.lower(parts, ceiling) {
                     used.push(ceiling);
                 } else {
-                    fit.unmet.push((resource.clone(), ceiling.because.clone()));
+                    fit.skipped.push(ceiling.by);
                 }
             }
         }
@@ -90,7 +87,7 @@ impl FitInput<'_> {
                 if self.lower(parts, ceiling) {
                     used.push(ceiling);
                 } else {
-                    fit.unmet.push((resource.clone(), ceiling.because.clone()));
+                    fit.skipped.push(ceiling.by);
                 }
             }
             fit.most.extend(parts.iter().filter_map(|part| {
@@ -226,16 +223,7 @@ impl FitInput<'_> {
                 Some(node_ceiling(ResourceName::Memory, memory)),
             ];
         }
-        let why = match nodes {
-            CandidateNodes::One(rooms) if rooms.is_empty() => {
-                "these pods may run on none of the known nodes"
-            }
-            _ => {
-                "no node has enough free resources for these pods, even with the lowest recommendation"
-            }
-        };
-        fit.unmet
-            .extend(RESOURCES.map(|resource| (resource, why.to_owned())));
+        fit.skipped.push(Cap::Node);
         [None, None]
     }
 
@@ -336,35 +324,14 @@ impl Fit {
         cuts_target
     }
 
-    /// Appends this step to an explanation.
-    pub fn explain(&self, container: &str, explanation: &mut ContainerExplanation) {
-        for number in &mut explanation.numbers {
-            if let Some(most) = self
-                .of(container, &number.resource)
-                .filter(|most| whole(&number.resource, &number.capped) > most.amount)
-            {
-                number.capped = show(&number.resource, most.amount);
-                number.capped_by = Some(most.ceiling.by);
-                number.capped_because = Some(most.ceiling.because.clone());
-            } else if number.bound == Bound::Target && number.capped_by.is_none() {
-                let unmet = self
-                    .unmet
-                    .iter()
-                    .find(|(resource, _)| *resource == number.resource);
-                number.capped_because =
-                    unmet.map(|(_, why)| format!("not capped: the cap would be zero: {why}"));
-            }
-        }
-    }
-
     /// The maximum of a container's resource; `None` if unlimited.
     pub fn of(&self, container: &str, resource: &ResourceName) -> Option<&Maximum> {
         self.most.get(&(container.to_owned(), resource.clone()))
     }
 
-    /// The skipped ceilings, which would leave nothing for some container.
-    pub fn unmet(&self) -> impl Iterator<Item = &str> {
-        self.unmet.iter().map(|(_, why)| why.as_str())
+    /// Sources of the skipped ceilings, which would leave nothing for some container.
+    pub fn skipped(&self) -> &[Cap] {
+        &self.skipped
     }
 
     /// The cut targets: container, resource and maximum.
@@ -401,22 +368,12 @@ fn whole(resource: &ResourceName, quantity: &model::Quantity) -> i64 {
 }
 
 fn node_ceiling(resource: ResourceName, room: &NodeHeadroom) -> Ceiling {
-    let most = of(&room.left, &resource);
-    let NodeHeadroom { node, daemons, .. } = room;
-    let amount = show(&resource, most);
-    let has = if room.could_come {
-        format!("node group {node} could add a node with {amount} {resource} left")
-    } else {
-        format!("node {node} has {amount} {resource} left")
-    };
-    let because = format!("{has} for one pod after {daemons} DaemonSet pods");
     Ceiling {
+        most: of(&room.left, &resource),
         resource,
         values: LimitedValues::Requests,
         per: LimitScope::Pod,
-        most,
         by: Cap::Node,
-        object: node.clone(),
-        because,
+        object: room.node.clone(),
     }
 }

@@ -4,7 +4,7 @@
 
 use model::{Cap, Cpu, Memory, ResourceList, ResourceName};
 
-use super::ceiling::{Ceiling, LimitScope, LimitedValues, show};
+use super::ceiling::{Ceiling, LimitScope, LimitedValues};
 
 /// The ceilings of one item of a `LimitRange`.
 pub fn limit_range_ceilings(name: &str, per: LimitScope, max: &ResourceList) -> Vec<Ceiling> {
@@ -21,25 +21,13 @@ pub fn limit_range_ceilings(name: &str, per: LimitScope, max: &ResourceList) -> 
 }
 
 fn both(name: &str, per: LimitScope, resource: &ResourceName, most: i64) -> [Ceiling; 2] {
-    let what = match per {
-        LimitScope::Container => "container",
-        LimitScope::Pod => "pod",
-    };
-    [
-        (LimitedValues::Requests, "requests"),
-        (LimitedValues::Limits, "limits"),
-    ]
-    .map(|(values, text)| Ceiling {
+    [LimitedValues::Requests, LimitedValues::Limits].map(|values| Ceiling {
         resource: resource.clone(),
         values,
         per,
         most,
         by: Cap::LimitRange,
         object: name.to_owned(),
-        because: format!(
-            "LimitRange {name} allows a {what} {text} of at most {} {resource}",
-            show(resource, most)
-        ),
     })
 }
 
@@ -67,10 +55,6 @@ mod tests {
                 (memory, LimitedValues::Requests, 1 << 30),
                 (memory, LimitedValues::Limits, 1 << 30)
             ]
-        );
-        assert_eq!(
-            ceilings[0].because,
-            "LimitRange small allows a pod requests of at most 1Gi memory"
         );
     }
 }

@@ -44,12 +44,8 @@ pub struct DaemonSetInfo {
 pub struct NodeHeadroom {
     /// Name of the node, or of the node group that could add it.
     pub node: String,
-    /// Whether it is not there, but a node group could add it.
-    pub could_come: bool,
     /// Amounts for one pod.
     pub left: Amounts,
-    /// Number of `DaemonSet` pods on the node.
-    pub daemons: usize,
 }
 
 /// Free resources of all nodes.
@@ -77,18 +73,13 @@ impl NodeHeadrooms {
                 cpu: Cpu::from_millicores(keep(node.allocatable.cpu.millicores(), margin)),
                 memory: Memory::from_bytes(keep(node.allocatable.memory.bytes(), margin)),
             };
-            let daemons_here: Vec<_> = daemons
+            let left = daemons
                 .iter()
                 .filter(|daemon| node.admits(&daemon.constraints))
-                .collect();
-            let left = daemons_here
-                .iter()
                 .fold(left - node.bound, |left, daemon| left - daemon.requests);
             let room = NodeHeadroom {
                 node: node.name.clone(),
-                could_come: node.could_come,
                 left,
-                daemons: daemons_here.len(),
             };
             (node, room)
         });
@@ -129,13 +120,9 @@ impl NodeHeadrooms {
                 let has = |(name, value)| node.labels.get(name) == Some(value);
                 !node.could_come && node.admits(&daemon.constraints) && label.is_none_or(has)
             })
-            .map(|(_, room)| {
-                let left = room.left + daemon.requests;
-                NodeHeadroom {
-                    left,
-                    daemons: room.daemons - 1,
-                    ..room.clone()
-                }
+            .map(|(_, room)| NodeHeadroom {
+                node: room.node.clone(),
+                left: room.left + daemon.requests,
             });
         let Some(first) = rooms.next() else {
             return Some(CandidateNodes::One(Vec::new()));

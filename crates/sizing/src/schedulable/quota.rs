@@ -6,7 +6,7 @@
 
 use model::{Cap, Cpu, Memory, ResourceList, ResourceName};
 
-use super::ceiling::{Ceiling, LimitScope, LimitedValues, show};
+use super::ceiling::{Ceiling, LimitScope, LimitedValues};
 use super::pod_requests::of;
 use crate::estimate::Amounts;
 
@@ -67,9 +67,9 @@ impl QuotaUsage<'_> {
             ResourceName::Cpu => Cpu::from(hard).millicores(),
             _ => Memory::from(hard).bytes(),
         })?;
-        let (others, own, what) = match values {
-            LimitedValues::Requests => (&self.others.0, &self.own.0, "requests"),
-            LimitedValues::Limits => (&self.others.1, &self.own.1, "limits"),
+        let (others, own) = match values {
+            LimitedValues::Requests => (&self.others.0, &self.own.0),
+            LimitedValues::Limits => (&self.others.1, &self.own.1),
         };
         let shares = i64::from(self.replicas.max(self.pods).max(1));
         let left = (hard - of(others, &resource)).max(0) / shares;
@@ -78,28 +78,13 @@ impl QuotaUsage<'_> {
         } else {
             of(own, &resource) / i64::from(self.pods)
         };
-        let most = left.max(now);
-        let because = if now > left {
-            format!(
-                "ResourceQuota {} is used up: {what} of {resource} cannot grow",
-                self.name
-            )
-        } else {
-            let amount = show(&resource, most);
-            format!(
-                "ResourceQuota {} leaves {what} of {amount} {resource} to each of {shares} pods",
-                self.name
-            )
-        };
-        let object = self.name.to_owned();
         Some(Ceiling {
             resource,
             values,
             per: LimitScope::Pod,
-            most,
+            most: left.max(now),
             by: Cap::Quota,
-            object,
-            because,
+            object: self.name.to_owned(),
         })
     }
 }

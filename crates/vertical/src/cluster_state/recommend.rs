@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use jiff::Timestamp;
-use model::{ContainerExplanation, Recommendation};
+use model::{Explanation, Recommendation};
 use sizing::{
     Amounts, Checkpoint, ContainerHistory, Estimate, HistogramConfigs, Publishing, ScalingMode,
     WithoutUsage, container_minimum, estimate, explain, policy_for,
@@ -84,9 +84,9 @@ impl ClusterState {
         Some(converted.collect())
     }
 
-    /// All steps of the recommendation for one container; `None` if it is unknown or not sized, or
-    /// the VPA's own sizing policy lacks history.
-    pub fn explain(&self, id: &ObjectKey, container: &str) -> Option<ContainerExplanation> {
+    /// The steps of the targets of one container; `None` if it is unknown or not sized, or the VPA's
+    /// own sizing policy lacks history.
+    pub fn explain(&self, id: &ObjectKey, container: &str) -> Option<Vec<Explanation>> {
         let (namespace, vpa) = self.vpa(id)?;
         let histories = merged(&self.shapes, namespace, vpa);
         let is_recommended = |history: &&Cow<ContainerHistory>| {

@@ -16,7 +16,7 @@ use model::{
     ContainerRecommendation, Cpu, Memory, MethodStep, Recommendation, ResourceList, fnv1a,
 };
 use sizing::{
-    Amounts, Estimate, Instant, MethodEstimate, MethodSettings, Observation, ScalingMode,
+    Amounts, Estimate, Instant, MethodSettings, MethodTarget, Observation, ScalingMode,
     SizingMethod, cap_container, policy_for,
 };
 use view::ObjectKey;
@@ -136,31 +136,24 @@ impl Vpa {
         })
     }
 
-    /// The same with its steps; `None` without such a policy or enough history.
+    /// Its target with the steps; `None` without such a policy or enough history.
     pub(super) fn explain_per_vpa_policy(
         &self,
         container: &str,
         minimum: Amounts,
         vpa: Estimate,
-    ) -> Option<MethodEstimate> {
+    ) -> Option<MethodTarget> {
         let (policy, histories) = self.spec.sizing.as_deref().zip(self.own.as_deref())?;
-        let estimate = self.by_per_vpa_policy(container, minimum, vpa)?;
-        let [cpu, memory] = histories.explain(policy, container)?;
-        let bounds = match histories.bounds_of_runs(policy, container) {
-            Some([lower, upper]) => [
-                ("median-need-of-runs", lower),
-                ("raised-need-of-runs", upper),
-            ],
-            None => [vpa.lower_bound, vpa.upper_bound].map(|bound| ("bound-of-vpa", bound)),
-        };
-        let number = |amounts: Amounts| amounts.cpu.millicores();
-        let cpu = bound_steps(cpu, &estimate, bounds, number, "millicores");
-        let number = |amounts: Amounts| amounts.memory.bytes();
-        let memory = bound_steps(memory, &estimate, bounds, number, "bytes");
-        Some(MethodEstimate {
-            estimate,
-            steps: [cpu, memory],
-        })
+        let target = self.by_per_vpa_policy(container, minimum, vpa)?.target;
+        let mut steps = histories.explain(policy, container)?;
+        let amounts = [
+            (target.cpu.millicores(), "millicores"),
+            (target.memory.bytes(), "bytes"),
+        ];
+        for (steps, (amount, unit)) in steps.iter_mut().zip(amounts) {
+            steps.push(MethodStep::number("at-least-minimum", amount as f64, unit));
+        }
+        Some(MethodTarget { target, steps })
     }
 
     fn observe(&mut self, pod: u64, container: &str, seen: Observation, at: Instant) {
@@ -208,31 +201,6 @@ fn urgent_below(target: i64) -> i64 {
 /// Requests above this are larger than our own method's target by more than the updater's threshold.
 fn urgent_above(target: i64) -> i64 {
     target.saturating_add(target / 9)
-}
-
-/// The steps of target, lower and upper bound of one resource. `bounds`: those without the target,
-/// with their names.
-fn bound_steps(
-    mut target: Vec<MethodStep>,
-    estimate: &Estimate,
-    [lower, upper]: [(&str, Amounts); 2],
-    number: impl Fn(Amounts) -> i64,
-    unit: &str,
-) -> [Vec<MethodStep>; 3] {
-    let step = |name, amounts| MethodStep::number(name, number(amounts) as f64, unit);
-    target.push(step("at-least-minimum", estimate.target));
-    let bound = |(name, before), bound| {
-        vec![
-            step(name, before),
-            step("target", estimate.target),
-            step("bound", bound),
-        ]
-    };
-    [
-        target,
-        bound(lower, estimate.lower_bound),
-        bound(upper, estimate.upper_bound),
-    ]
 }
 
 fn each(a: Amounts, b: Amounts, pick: fn(i64, i64) -> i64) -> Amounts {

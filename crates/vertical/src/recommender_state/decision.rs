@@ -1,18 +1,17 @@
-//! Decisions about objects: the desired status, and its explanation.
+//! Decisions about objects: the desired status, and the steps of its targets.
 
-use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerStatus};
 use jiff::Timestamp;
-use model::{ContainerExplanation, ContainerRecommendation, Recommendation};
+use model::{Explanation, Recommendation};
 use view::{ObjectKey, Pod, Vpa};
 
 use super::{RecommenderState, Target, Tracked};
 use crate::applied::apply_report;
 use crate::condition_change::ConditionChange;
-use crate::hpa_conflict::{apply_hpa_conflict, hpa_conflict_change, left_out_because};
+use crate::hpa_conflict::{apply_hpa_conflict, hpa_conflict_change};
 use crate::refresh::{StatusChange, status_change};
 use crate::schedulable::cap_change;
 use crate::status::{self, StatusInput};
@@ -43,25 +42,6 @@ pub struct Batch {
     pub decisions: Vec<Decision>,
     /// The last object of the batch; `None` at the end.
     pub last: Option<ObjectKey>,
-}
-
-/// Recommendation of one container, with its computation.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ExplainedRecommendation {
-    /// UID of the `VerticalPodAutoscaler`.
-    pub uid: String,
-    /// The published recommendation.
-    pub published: ContainerRecommendation,
-    /// Whether there are usage samples; otherwise `published` may not follow from the explanation.
-    pub is_measured: bool,
-    /// The steps of the computation.
-    pub explanation: ContainerExplanation,
-    /// Limits that follow from the target by limit modes other than proportional: by resource, an
-    /// amount or `none`.
-    pub limits: BTreeMap<String, String>,
-    /// Resources that are not published since a `HorizontalPodAutoscaler` scales by them, with the
-    /// message of the condition.
-    pub left_out: BTreeMap<String, String>,
 }
 
 impl Decision {
@@ -133,54 +113,10 @@ impl RecommenderState {
             .collect()
     }
 
-    /// The steps from the history of one container, without decisions about the object; `None`
-    /// without a recommendation.
-    pub fn explain_history(
-        &self,
-        key: &ObjectKey,
-        container: &str,
-    ) -> Option<ContainerExplanation> {
+    /// The steps of the targets of one container before caps to what can be scheduled; `None` without
+    /// a recommendation.
+    pub fn explain(&self, key: &ObjectKey, container: &str) -> Option<Vec<Explanation>> {
         self.cluster.explain(key, container)
-    }
-
-    /// Explains the recommendation for one container; `None` without a recommendation.
-    pub fn explain(
-        &self,
-        key: &ObjectKey,
-        container: &str,
-        now: Timestamp,
-    ) -> Option<ExplainedRecommendation> {
-        let tracked = self.vpas.get(key)?;
-        let decision = self.decide_one(key, tracked, now)?;
-        let mut explanation = self.cluster.explain(key, container)?;
-        self.explain_schedulable(tracked, container, &mut explanation);
-        let why_left_out = left_out_because(&decision.status).map(str::to_owned);
-        let published = Recommendation::from(decision.status.recommendation.unwrap_or_default());
-        let published = published
-            .containers
-            .into_iter()
-            .find(|published| published.container_name == container);
-        let nothing = || ContainerRecommendation {
-            container_name: container.to_owned(),
-            ..Default::default()
-        };
-        let published = published.unwrap_or_else(nothing);
-        let object = &tracked.vpa.object;
-        let modes = api::limit_mode::limit_modes(object).unwrap_or_default();
-        let values = object.spec.allowed(container).values;
-        let explained = explanation.numbers.iter().map(|number| &number.resource);
-        let left_out = explained
-            .filter(|resource| published.target.get(resource).is_none())
-            .filter_map(|resource| Some((resource.as_str().to_owned(), why_left_out.clone()?)))
-            .collect();
-        Some(ExplainedRecommendation {
-            left_out,
-            uid: tracked.vpa.uid().to_owned(),
-            limits: sizing::limits_of_target(&modes, values, &published.target),
-            published,
-            is_measured: self.cluster.is_measured(key),
-            explanation,
-        })
     }
 
     fn decide_one(&self, key: &ObjectKey, tracked: &Tracked, now: Timestamp) -> Option<Decision> {
@@ -249,7 +185,7 @@ impl RecommenderState {
 
     /// The recommendation from usage. Resources without samples keep the published value; a per-VPA
     /// policy never goes below it until it has enough history.
-    pub(super) fn recommend(&self, vpa: &Vpa) -> Recommendation {
+    fn recommend(&self, vpa: &Vpa) -> Recommendation {
         let key = &vpa.key;
         let mut recommendation = self.cluster.recommend(key).unwrap_or_default();
         let status = vpa.object.status.as_ref();

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use api::vpa::VerticalPodAutoscalerStatus;
 use jiff::Timestamp;
-use model::ContainerExplanation;
 use view::{ObjectKey, View};
 
 use super::{Decision, RecommenderState, Target, Tracked};
@@ -73,22 +72,5 @@ impl RecommenderState {
             |found| schedulable.fit(&tracked.vpa, whole_cores, found),
             now,
         );
-    }
-
-    /// Adds the caps to an explanation.
-    pub(super) fn explain_schedulable(
-        &self,
-        tracked: &Tracked,
-        container: &str,
-        explanation: &mut ContainerExplanation,
-    ) {
-        let Some(schedulable) = &self.schedulable else {
-            return;
-        };
-        let found = self.recommend(&tracked.vpa);
-        if let Some(fit) = schedulable.fit(&tracked.vpa, self.cluster.config().integer_cpu, &found)
-        {
-            fit.explain(container, explanation);
-        }
     }
 }

@@ -14,12 +14,12 @@ mod sidecars;
 mod sizing_history;
 mod targets;
 
-use model::{Bound, ContainerUsage, Recommendation};
+use model::ContainerUsage;
 use serde_json::json;
 use view::ObjectKey;
 
 use crate::recommender_state::{Ingested, OomKillCounts};
-use fixture::{Cluster, at, check, pod, vpa, web_key};
+use fixture::{Cluster, at, check, pod, vpa};
 
 #[test]
 fn usage_becomes_a_recommendation() {
@@ -215,33 +215,4 @@ fn memory_saver_keeps_nothing_of_pods_that_no_object_selects() {
             "memory saver {memory_saver}"
         );
     }
-}
-
-#[test]
-fn what_is_explained_is_what_is_written() {
-    let mut cluster = Cluster::web(&["web-1"]);
-    let key = web_key();
-    let explain = |cluster: &Cluster, second| cluster.state.explain(&key, "main", at(second));
-    let waiting = explain(&cluster, 1).expect("an explanation");
-    assert!(!waiting.is_measured && waiting.published.target.is_empty());
-    cluster.measure("web-1", "main", 2);
-    let written = cluster.decide_status(3).recommendation;
-    let published = Recommendation::from(written.unwrap_or_default());
-    let explained = explain(&cluster, 3).expect("an explanation");
-    assert_eq!(
-        (explained.uid.as_str(), explained.is_measured),
-        ("u1", true)
-    );
-    assert_eq!(explained.published, published.containers[0]);
-    for number in explained.explanation.numbers {
-        let list = match number.bound {
-            Bound::Target => &explained.published.target,
-            Bound::Lower => &explained.published.lower_bound,
-            Bound::Upper => &explained.published.upper_bound,
-        };
-        assert_eq!(list.get(&number.resource), Some(&number.capped));
-    }
-    assert_eq!(cluster.state.explain(&key, "other", at(3)), None);
-    let other = ObjectKey::new("shop", "other");
-    assert_eq!(cluster.state.explain(&other, "main", at(3)), None);
 }

@@ -1,8 +1,8 @@
-//! The steps of `explain` end in the numbers of `recommend`, for all settings, policies and usage.
+//! The steps of `explain` end in the targets of `recommend`, for all settings, policies and usage.
 
 use std::sync::Arc;
 
-use model::{Bound, Cap, Explanation, Quantity, ResourceList, ResourceName};
+use model::{Cap, Cpu, Explanation, Quantity, ResourceList, ResourceName};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -46,39 +46,33 @@ fn list(cpu: Option<i64>, memory: Option<i64>) -> ResourceList {
     cpu.into_iter().chain(memory).collect()
 }
 
-/// Expects explained and published numbers to match in both directions.
+/// Expects explained and published targets to match in both directions.
 fn check(cluster: &ClusterState) {
     for published in cluster.recommend(&id("web")).unwrap().containers {
         let explained = cluster
             .explain(&id("web"), &published.container_name)
             .unwrap();
-        let number = |resource: &ResourceName, bound| {
-            let is_it =
-                |number: &&Explanation| number.resource == *resource && number.bound == bound;
-            explained.numbers.iter().find(is_it).unwrap()
-        };
-        assert_eq!(explained.numbers.len(), 3 * published.target.len());
-        for (list, bound) in [
-            (&published.target, Bound::Target),
-            (&published.lower_bound, Bound::Lower),
-            (&published.upper_bound, Bound::Upper),
-        ] {
-            for (resource, quantity) in list.iter() {
-                let number = number(resource, bound);
-                assert_eq!(&number.capped, quantity, "{number:?}");
-                let is_capped = number.capped != number.in_whole_units;
-                assert_eq!(number.capped_by.is_some(), is_capped, "{number:?}");
-            }
-        }
-        for (resource, quantity) in published.uncapped_target.iter() {
-            assert_eq!(&number(resource, Bound::Target).in_whole_units, quantity);
+        let targets = explained
+            .iter()
+            .map(|it| (it.resource.clone(), it.capped.clone()));
+        assert_eq!(targets.collect::<ResourceList>(), published.target);
+        let uncapped = explained
+            .iter()
+            .map(|it| (it.resource.clone(), it.in_whole_units.clone()));
+        assert_eq!(
+            uncapped.collect::<ResourceList>(),
+            published.uncapped_target
+        );
+        for number in &explained {
+            let is_capped = number.capped != number.in_whole_units;
+            assert_eq!(number.capped_by.is_some(), is_capped, "{number:?}");
         }
     }
 }
 
 proptest! {
     #[test]
-    fn explained_numbers_are_the_published_ones(
+    fn explained_targets_are_the_published_ones(
         samples in vec((0..4000_i64, 0..4000_i64), 0..40),
         min in (option::of(1..3000_i64), option::of(1..3000_i64)),
         max in (option::of(1..3000_i64), option::of(1..3000_i64)),
@@ -106,51 +100,39 @@ proptest! {
 }
 
 fn cpu_target(cluster: &ClusterState) -> Explanation {
-    let explained = cluster.explain(&id("web"), "app").unwrap();
-    explained
-        .numbers
-        .into_iter()
-        .find(|number| number.bound == Bound::Target)
-        .unwrap()
+    cluster.explain(&id("web"), "app").unwrap().remove(0)
 }
 
 #[test]
 fn an_hour_at_100_millicores_is_explained_step_by_step() {
     let cluster = cluster(Config::default(), Vec::new(), false, &[(100, 100); 60]);
     let explained = cluster.explain(&id("web"), "app").unwrap();
-    assert_eq!(
-        (explained.samples, explained.lifespan.as_secs()),
-        (60, 59 * 60)
-    );
     let steps = |number: &Explanation| {
         let Explanation {
             usage,
             with_margin,
-            with_confidence,
+            minimum,
+            at_least_minimum,
             ..
         } = *number;
-        [
-            usage,
-            with_margin,
-            with_confidence,
-            number.minimum,
-            number.at_least_minimum,
-        ]
+        [usage, with_margin, minimum, at_least_minimum]
     };
-    let steps: Vec<_> = explained.numbers.iter().map(steps).collect();
+    let [cpu, memory] = &explained[..] else {
+        panic!("{explained:?}")
+    };
+    assert_eq!(steps(cpu), [110, 126, 12, 126]);
+    assert_eq!(cpu.capped.to_string(), "126m");
+    assert_eq!(steps(memory)[2..], [125 * MIB; 2], "the minimum");
+
     let confidence = 59.0 / (24.0 * 60.0);
     let upper = (126.0 * (1.0 + 1.0 / confidence)) as i64;
     let lower = (126.0 * (1.0_f64 + 0.001 / confidence).powi(-2)) as i64;
-    assert_eq!(steps[0], [110, 126, 126, 12, 126], "target of CPU");
-    assert_eq!(steps[1], [110, 126, lower, 12, lower], "lower bound of CPU");
-    assert_eq!(steps[2], [110, 126, upper, 12, upper], "upper bound of CPU");
+    let app = cluster.recommend(&id("web")).unwrap().containers.remove(0);
+    let bounds = [app.lower_bound, app.upper_bound].map(|bound| bound.cpu());
     assert_eq!(
-        steps[3][3..],
-        [125 * MIB; 2],
-        "target of memory is the minimum"
+        bounds,
+        [lower, upper].map(|it| Some(Cpu::from_millicores(it)))
     );
-    assert!((explained.numbers[0].confidence - confidence).abs() < 1e-9);
-    assert_eq!(explained.numbers[0].capped.to_string(), "126m");
 }
 
 #[test]
@@ -213,10 +195,8 @@ fn a_sizing_policy_of_the_objects_own_is_a_step() {
     let number = cpu_target(&cluster);
     // The VPA's method results in 258m and 15 %; Crane's, with buckets of a tenth of a core, in
     // 300m and 15 %.
-    assert_eq!(
-        (number.at_least_minimum, number.by_per_vpa_policy),
-        (296, Some(345))
-    );
+    let end = number.method_steps.last().and_then(|step| step.value);
+    assert_eq!((number.at_least_minimum, end), (296, Some(345.0)));
     assert_eq!(number.capped.to_string(), "345m");
 }
 

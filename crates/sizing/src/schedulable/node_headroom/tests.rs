@@ -50,19 +50,14 @@ fn in_pool(pool: Option<&str>) -> NodeConstraints {
     }
 }
 
-/// Expects the free resources of pods in a pool: node, millicores, gibibytes, `DaemonSet` pods.
-fn check(rooms: &NodeHeadrooms, pool: Option<&str>, expected: &[(&str, i64, i64, usize)]) {
+/// Expects the free resources of pods in a pool: node, millicores, gibibytes.
+fn check(rooms: &NodeHeadrooms, pool: Option<&str>, expected: &[(&str, i64, i64)]) {
     let CandidateNodes::One(found) = rooms.for_pods(&in_pool(pool)) else {
         panic!("pods need one node")
     };
     let found = found.iter().map(|room| {
         let Amounts { cpu, memory } = room.left;
-        (
-            room.node.as_str(),
-            cpu.millicores(),
-            memory.bytes() / GIB,
-            room.daemons,
-        )
+        (room.node.as_str(), cpu.millicores(), memory.bytes() / GIB)
     });
     assert_eq!(found.collect::<Vec<_>>(), expected, "{pool:?}");
 }
@@ -74,11 +69,11 @@ fn headroom_excludes_daemon_sets_and_the_margin() {
     let proxy = daemon("proxy", None, 100, 1);
     let daemons = vec![proxy, daemon("gpu", Some("y"), 1000, 2)];
     let rooms = NodeHeadrooms::new(nodes.clone(), daemons.clone(), 0.0);
-    check(&rooms, None, &[("b", 14_800, 60, 2)]);
-    check(&rooms, Some("x"), &[("a", 7900, 31, 1)]);
+    check(&rooms, None, &[("b", 14_800, 60)]);
+    check(&rooms, Some("x"), &[("a", 7900, 31)]);
     check(&rooms, Some("z"), &[]);
     let rooms = NodeHeadrooms::new(nodes, daemons, 0.25);
-    check(&rooms, Some("x"), &[("a", 5900, 23, 1)]);
+    check(&rooms, Some("x"), &[("a", 5900, 23)]);
 }
 
 #[test]
@@ -90,7 +85,7 @@ fn dominated_nodes_are_left_out() {
         node("like-cores", "x", 64_000, 64),
     ];
     let rooms = NodeHeadrooms::new(nodes, Vec::new(), 0.0);
-    let expected = [("cores", 64_000, 64, 0), ("memory", 16_000, 256, 0)];
+    let expected = [("cores", 64_000, 64), ("memory", 16_000, 256)];
     check(&rooms, None, &expected);
 }
 
@@ -104,7 +99,7 @@ fn a_node_whose_taint_is_not_tolerated_does_not_count() {
     let mut nodes = vec![node("a", "x", 1000, 1), node("b", "x", 9000, 9)];
     nodes[1].taints = vec![taint];
     let rooms = NodeHeadrooms::new(nodes, Vec::new(), 0.0);
-    check(&rooms, None, &[("a", 1000, 1, 0)]);
+    check(&rooms, None, &[("a", 1000, 1)]);
 }
 
 #[test]
@@ -113,14 +108,12 @@ fn a_node_that_could_come_counts_for_one_pod_and_has_no_name() {
     nodes[1].could_come = true;
     let proxy = daemon("proxy", None, 500, 1);
     let rooms = NodeHeadrooms::new(nodes, vec![proxy], 0.0);
-    check(&rooms, None, &[("big", 15_500, 63, 1)]);
-    check(&rooms, Some("x"), &[("a", 3500, 7, 1)]);
+    check(&rooms, None, &[("big", 15_500, 63)]);
+    check(&rooms, Some("x"), &[("a", 3500, 7)]);
     let key = ("kube-system".to_owned(), "proxy".to_owned());
     let present = NodeHeadroom {
         node: "a".to_owned(),
-        could_come: false,
         left: amounts(4000, 8),
-        daemons: 0,
     };
     let every = CandidateNodes::Every(present.clone(), present);
     assert_eq!(rooms.for_daemon(&key, None), Some(every));
@@ -156,9 +149,7 @@ fn a_pod_of_a_daemon_fits_on_each_of_its_nodes() {
     let key = |name: &str| ("kube-system".to_owned(), name.to_owned());
     let room = |node: &str, millicores, gibibytes| NodeHeadroom {
         node: node.to_owned(),
-        could_come: false,
         left: amounts(millicores, gibibytes),
-        daemons: 1,
     };
     let expected = CandidateNodes::Every(room("memory", 3900, 8), room("cores", 7900, 4));
     assert_eq!(rooms.for_daemon(&key("self"), None), Some(expected));
@@ -170,10 +161,10 @@ fn a_pod_of_a_daemon_fits_on_each_of_its_nodes() {
         left: amounts(millicores, gibibytes),
         daemons,
     };
-    let other = room("other", 1000, 1, 0);
+    let other = room("other", 1000, 1);
     let in_y = CandidateNodes::Every(other.clone(), other);
     assert_eq!(proxy("y"), Some(in_y));
-    let in_x = CandidateNodes::Every(room("memory", 3500, 7, 1), room("cores", 7500, 3, 1));
+    let in_x = CandidateNodes::Every(room("memory", 3500, 7), room("cores", 7500, 3));
     assert_eq!(proxy("x"), Some(in_x));
     assert_eq!(proxy("z"), Some(CandidateNodes::One(Vec::new())));
 }

@@ -165,9 +165,8 @@ fn pods_of_a_store_are_runs_and_end_when_they_are_gone() {
     fresh.answer(START + 10, &pods, &PodLabels::from(labels));
     fresh.load(START + 20);
     let history = |cluster: &Cluster| {
-        let explained = cluster.state.explain(&web_key(), "main", at(START + 30));
-        let numbers = explained.expect("a recommendation").explanation.numbers;
-        let steps = numbers.into_iter().next().expect("a number").method_steps;
+        let explained = cluster.state.explain(&web_key(), "main");
+        let steps = explained.expect("a recommendation").remove(0).method_steps;
         let step = |name| steps.iter().find(|step| step.name == name).cloned();
         ["history", "runs-in-progress"].map(|name| step(name).and_then(|step| step.value))
     };
