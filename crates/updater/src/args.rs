@@ -27,6 +27,9 @@ pub const PROGRAM: Program = Program {
         ("leader-elect-resource-name", "vpa-updater"),
     ],
 };
+/// Default of `--concurrent-cpu-startup-boost-syncs`.
+pub(crate) const DEFAULT_BOOST_SYNCS: i64 = 1;
+
 /// Applies VPA recommendations to running pods, in place or by eviction, within disruption budgets.
 #[derive(Debug, Clone, clap::Parser)]
 pub struct Args {
@@ -55,6 +58,9 @@ pub struct Args {
     /// Interval between full passes over all VPA objects. Changes are acted on at once.
     #[arg(long, default_value = "1m0s", value_name = "DURATION", value_parser = positive_duration)]
     pub updater_interval: GoDuration,
+    /// --eviction-concurrency limits the ends of startup boosts too, so this has no effect.
+    #[arg(long, default_value_t = DEFAULT_BOOST_SYNCS, value_name = "COUNT")]
+    pub concurrent_cpu_startup_boost_syncs: i64,
     /// Flag of holds.
     #[command(flatten)]
     pub holds: HoldArgs,
@@ -80,7 +86,8 @@ pub struct RolloutArgs {
     /// Minimum age of a pod for an update within the recommended bounds.
     #[arg(long, default_value = "12h0m0s", value_name = "DURATION")]
     pub in_recommendation_bounds_eviction_lifetime_threshold: GoDuration,
-    /// A pod is updated if a container is OOM killed within this time after its start.
+    /// A pod is updated if a container is OOM killed within this time after its start, for as long after
+    /// the kill.
     #[arg(long, default_value = "10m0s", value_name = "DURATION")]
     pub evict_after_oom_threshold: GoDuration,
     /// Delay of updates after a change of the VPA object, or of a `LimitRange`, `ResourceQuota` or
