@@ -28,7 +28,7 @@ pub const PROGRAM: Program = Program {
     ],
 };
 /// Default of `--concurrent-cpu-startup-boost-syncs`.
-pub(crate) const DEFAULT_BOOST_SYNCS: i64 = 1;
+const DEFAULT_BOOST_SYNCS: i64 = 1;
 
 /// Applies VPA recommendations to running pods, in place or by eviction, within disruption budgets.
 #[derive(Debug, Clone, clap::Parser)]
@@ -58,9 +58,6 @@ pub struct Args {
     /// Interval between full passes over all VPA objects. Changes are acted on at once.
     #[arg(long, default_value = "1m0s", value_name = "DURATION", value_parser = positive_duration)]
     pub updater_interval: GoDuration,
-    /// --eviction-concurrency limits the ends of startup boosts too, so this has no effect.
-    #[arg(long, default_value_t = DEFAULT_BOOST_SYNCS, value_name = "COUNT")]
-    pub concurrent_cpu_startup_boost_syncs: i64,
     /// Flag of holds.
     #[command(flatten)]
     pub holds: HoldArgs,
@@ -157,6 +154,9 @@ pub struct RateLimitArgs {
     /// Concurrent evictions and resizes. The API server takes about 100 ms for an eviction.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1000), value_name = "COUNT")]
     pub eviction_concurrency: u16,
+    /// --eviction-concurrency limits the ends of startup boosts too, so this has no effect.
+    #[arg(long, default_value_t = DEFAULT_BOOST_SYNCS, value_name = "COUNT")]
+    pub concurrent_cpu_startup_boost_syncs: i64,
 }
 
 /// Flags of pauses of all evictions and resizes.
@@ -231,7 +231,13 @@ impl RateLimitArgs {
             namespace_eviction_rate_limit,
             namespace_eviction_rate_burst,
             eviction_concurrency,
+            concurrent_cpu_startup_boost_syncs,
         } = *self;
+        if concurrent_cpu_startup_boost_syncs != DEFAULT_BOOST_SYNCS {
+            tracing::warn!(
+                "--concurrent-cpu-startup-boost-syncs has no effect: use --eviction-concurrency"
+            );
+        }
         let limits = RateLimits {
             overall: limit(eviction_rate_limit, eviction_rate_burst),
             namespace: limit(namespace_eviction_rate_limit, namespace_eviction_rate_burst),

@@ -63,6 +63,14 @@ pub struct Metrics {
     pub(crate) refuted_acts: RefutedActs,
 }
 
+fn webhook_invalid(families: &Families<'_>) -> Result<IntCounterVec, prometheus::Error> {
+    families.counter(
+        "admission_controller_status_invalid_total",
+        "Passes without evictions since the webhook's Lease was missing (error) or expired (invalid).",
+        &["reason"],
+    )
+}
+
 impl Metrics {
     /// Registers the metrics.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
@@ -148,11 +156,7 @@ impl Metrics {
                 "1 while all evictions and resizes are paused, by reason.",
                 &["reason"],
             )?,
-            webhook_invalid: families.counter(
-                "admission_controller_status_invalid_total",
-                "Passes without evictions since the webhook's Lease was missing (error) or expired (invalid).",
-                &["reason"],
-            )?,
+            webhook_invalid: webhook_invalid(&families)?,
             in_flight: families.number(
                 "actions_in_flight",
                 "Evictions and resizes sent to the API server, without an answer yet.",

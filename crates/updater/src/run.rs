@@ -18,7 +18,7 @@ use view::{PROGRAM_ANNOTATION, Scope, Shard};
 use watch::{MissingRights, Watches};
 
 use crate::another_updater::AnotherUpdater;
-use crate::args::{Args, DEFAULT_BOOST_SYNCS};
+use crate::args::Args;
 use crate::control_loop::{ControlLoop, LoopConfig, Outputs, Watched};
 use crate::events::EventQueue;
 use crate::metrics::Metrics;
@@ -39,15 +39,9 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         pause,
         feed,
         updater_interval,
-        concurrent_cpu_startup_boost_syncs,
         holds,
         namespaces,
     } = args;
-    if concurrent_cpu_startup_boost_syncs != DEFAULT_BOOST_SYNCS {
-        tracing::warn!(
-            "--concurrent-cpu-startup-boost-syncs has no effect: use --eviction-concurrency"
-        );
-    }
     let Namespaces { only, ignored } = namespaces.namespaces()?;
     let another = AnotherUpdater::new(holds, only.is_none(), &election, &manager)?;
     let scope = Scope {
