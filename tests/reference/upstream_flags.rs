@@ -7,7 +7,7 @@ use crate::{cell, check_page, page};
 
 const VPA_INTRODUCTION: &str = "# Flags of VPA's programs
 
-Generated from the flags of the Vertical Pod Autoscaler 1.8 and `--help` of the programs here. All are
+Generated from the flags of the Vertical Pod Autoscaler 1.8.1 and `--help` of the programs here. All are
 accepted, with `-` or `_`, so an existing Deployment starts unchanged. A flag without effect that has another
 value than its default is logged once, at the start. [Additional
 flags](differences-from-vpa.md#additional-flags) are those that upstream lacks.

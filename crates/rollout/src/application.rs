@@ -223,7 +223,7 @@ fn pause_sentence(reason: PauseReason) -> Option<(&'static str, &'static str)> {
             reasons::ANOTHER_UPDATER,
             "Another updater runs in the cluster, see `plimsoll check` or the log of this one",
         )),
-        PauseReason::WebhookLeaseExpired => Some((
+        PauseReason::WebhookLeaseMissing | PauseReason::WebhookLeaseExpired => Some((
             reasons::WEBHOOK_UNAVAILABLE,
             "The webhook does not renew its Lease, so replaced pods would keep their requests",
         )),

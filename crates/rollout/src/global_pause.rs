@@ -24,7 +24,9 @@ pub enum PauseReason {
     Stopped,
     /// Another updater runs: both together would exceed the eviction tolerance.
     AnotherUpdater,
-    /// The webhook's Lease is missing or expired: evicted pods would come back with their old size.
+    /// The webhook's Lease is missing or was not read: evicted pods would come back with their old size.
+    WebhookLeaseMissing,
+    /// The webhook's Lease is expired: the same.
     WebhookLeaseExpired,
     /// A watch has not delivered its first list, or is interrupted: changes may be missing.
     ViewStale,
@@ -36,14 +38,14 @@ impl PauseReason {
         match self {
             Self::Stopped => "stopped",
             Self::AnotherUpdater => "another_updater",
-            Self::WebhookLeaseExpired => "webhook_lease_expired",
+            Self::WebhookLeaseMissing | Self::WebhookLeaseExpired => "webhook_lease_expired",
             Self::ViewStale => "view_stale",
         }
     }
 
     /// Whether acts of relief go on, see [`super::ActionReason::is_relief`]. They need no webhook.
     pub fn allows_relief(self) -> bool {
-        self == Self::WebhookLeaseExpired
+        matches!(self, Self::WebhookLeaseMissing | Self::WebhookLeaseExpired)
     }
 }
 
@@ -123,10 +125,9 @@ pub fn check_preconditions(
     let Some((key, timeout)) = &policy.webhook_lease else {
         return Ok(None);
     };
-    let renewed_at = webhook
-        .webhook_leases
-        .get(key)
-        .and_then(|lease| lease.created_at.max(lease.renewed_at));
+    let lease = webhook.webhook_leases.get(key);
+    let lease = lease.ok_or(PauseReason::WebhookLeaseMissing)?;
+    let renewed_at = lease.created_at.max(lease.renewed_at);
     let until = renewed_at.and_then(|at| liveness.alive_until(at, *timeout, now));
     until.map(Some).ok_or(PauseReason::WebhookLeaseExpired)
 }
@@ -212,7 +213,8 @@ mod tests {
     #[test]
     fn the_lease_is_valid_for_the_timeout_after_its_creation_or_renewal() {
         let none = Err(PauseReason::WebhookLeaseExpired);
-        check(&[(&View::default(), 0, 0)], &[none]);
+        let missing = Err(PauseReason::WebhookLeaseMissing);
+        check(&[(&View::default(), 0, 0)], &[missing]);
         let created = webhook(0, None);
         check(&[(&created, 10, 0), (&created, 60, 50)], &[Ok(50), none]);
         let renewed = [100, 110].map(|second| webhook(0, Some(second)));

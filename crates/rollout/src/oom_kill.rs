@@ -14,6 +14,8 @@ use super::settings::Settings;
 
 /// The kubelet's reason for an OOM kill.
 pub(super) const OOM_KILLED: &str = "OOMKilled";
+/// The time for which an OOM kill can refute an act.
+pub(super) const REFUTES_FOR: Duration = Duration::from_hours(12);
 
 /// An OOM kill of a container soon after its start.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,15 +34,11 @@ pub struct QuickOomKill {
     pub target: Option<Quantity>,
 }
 
-/// A container that was OOM killed soon after its start: its name, the time that it ran, and the
-/// time of the kill.
-pub(super) fn quick_oom<'a>(
-    pod: &'a Pod,
-    running: &Running,
+/// The longest run of a container that a quick OOM kill ends, and the time for which the kill counts.
+pub(super) fn quick_oom_threshold(
     spec: &VerticalPodAutoscalerSpec,
     settings: &Settings,
-    now: ClockReading,
-) -> Option<(&'a str, Duration, Timestamp)> {
+) -> Duration {
     let own = spec
         .update_policy
         .as_ref()
@@ -48,28 +46,39 @@ pub(super) fn quick_oom<'a>(
     let own = own
         .filter(|_| settings.per_vpa_config)
         .and_then(|seconds| u64::try_from(seconds).ok());
-    let threshold = own.map_or(settings.quick_oom_threshold, Duration::from_secs);
+    own.map_or(settings.quick_oom_threshold, Duration::from_secs)
+}
+
+/// A container that was OOM killed soon after its start, and not long ago: its name, the time that it
+/// ran, and the time of the kill.
+///
+/// Source: upstream `updater/priority/update_priority_calculator.go`, `AddPod`.
+pub(super) fn quick_oom<'a>(
+    pod: &'a Pod,
+    running: &Running,
+    spec: &VerticalPodAutoscalerSpec,
+    settings: &Settings,
+    now: ClockReading,
+) -> Option<(&'a str, Duration, Timestamp)> {
+    let threshold = quick_oom_threshold(spec, settings);
     let observed = ObservedContainers::of(running);
     pod.containers.iter().find_map(|container| {
         let is_off = spec.is_off(&container.name);
         let killed =
             last_oom_kill(container).filter(|_| !is_off && observed.includes(&container.name))?;
         let (began, ended) = (killed.started_at?, killed.finished_at?);
-        let counts = settings
-            .quick_oom_retention
-            .is_none_or(|counts| now.since(ended) <= counts);
         let ran_for = Duration::try_from(ended.duration_since(began)).unwrap_or_default();
-        (counts && ran_for < threshold).then_some((container.name.as_str(), ran_for, ended))
+        let is_quick = ran_for < threshold && now.since(ended) < threshold;
+        is_quick.then_some((container.name.as_str(), ran_for, ended))
     })
 }
 
-/// A container whose last run was OOM killed within the retention, however long it ran, with the
+/// A container whose last run was OOM killed within [`REFUTES_FOR`], however long it ran, with the
 /// start of that run. The latest kill counts.
 pub(super) fn last_killed<'a>(
     pod: &'a Pod,
     running: &Running,
     spec: &VerticalPodAutoscalerSpec,
-    settings: &Settings,
     now: ClockReading,
 ) -> Option<(&'a Container, &'a Termination)> {
     let killed = pod.containers.iter();
@@ -80,10 +89,9 @@ pub(super) fn last_killed<'a>(
     let observed = ObservedContainers::of(running);
     let killed = killed.filter(|(container, last)| {
         let is_off = spec.is_off(&container.name);
-        let counts = settings
-            .quick_oom_retention
-            .zip(last.finished_at)
-            .is_none_or(|(counts, ended)| now.since(ended) <= counts);
+        let counts = last
+            .finished_at
+            .is_none_or(|ended| now.since(ended) <= REFUTES_FOR);
         counts && !is_off && observed.includes(&container.name)
     });
     killed.max_by_key(|(_, last)| last.finished_at)

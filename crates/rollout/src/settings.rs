@@ -20,11 +20,9 @@ pub struct Settings {
     /// Minimum age of a pod for an update within the bounds
     /// (`--in-recommendation-bounds-eviction-lifetime-threshold`).
     pub lifetime_threshold: Duration,
-    /// Longest time from a container's start to an OOM kill that makes its pod a candidate
-    /// (`--evict-after-oom-threshold`).
+    /// Longest time from a container's start to an OOM kill that makes its pod a candidate, and the time
+    /// for which the kill counts (`--evict-after-oom-threshold`).
     pub quick_oom_threshold: Duration,
-    /// Time for which such an OOM kill counts; `None` for ever, as upstream does.
-    pub quick_oom_retention: Option<Duration>,
     /// Delay after a change of a VPA object or of its namespace's constraints (`--settling-time`).
     /// Upstream has none.
     pub settling_time: Duration,
@@ -82,7 +80,6 @@ impl Default for Settings {
             update_threshold: 0.1,
             lifetime_threshold: Duration::from_hours(12),
             quick_oom_threshold: Duration::from_mins(10),
-            quick_oom_retention: Some(Duration::from_hours(12)),
             settling_time: Duration::from_secs(10),
             in_place_skip_disruption_budget: false,
             paces_restarts: false,

@@ -324,9 +324,8 @@ impl<'a> VpaPass<'a> {
     /// Whether a run of the pod was OOM killed that began after the node had no room for more memory.
     fn lacks_room(&self, member: &Member) -> bool {
         let Member { pod, running, .. } = member;
-        let PassContext { settings, now, .. } = self.context;
         let since = running.resizes.first().and_then(|first| first.since);
-        let killed = || oom_kill::last_killed(pod, running, self.spec, settings, now);
+        let killed = || oom_kill::last_killed(pod, running, self.spec, self.context.now);
         ResizeStatus::of(running) == ResizeStatus::Deferred
             && since
                 .zip(killed().and_then(|(_, kill)| kill.started_at))

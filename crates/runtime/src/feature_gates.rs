@@ -1,7 +1,8 @@
 //! Feature gates: `--feature-gates=InPlace=true,AllAlpha=false`.
 //!
 //! Source of the rules: Kubernetes component-base `featuregate`. A named gate overrides `AllAlpha`
-//! and `AllBeta` in any order. A stable gate can only be set to its locked value.
+//! and `AllBeta` in any order. A stable gate can only be set to its locked value. A gate that upstream
+//! plans is accepted without effect, so that a value for a later version starts the programs.
 
 use std::collections::BTreeMap;
 
@@ -42,6 +43,10 @@ pub const SUITE: [Gate; 3] = [
     Gate::new(PER_VPA_CONFIG, Stage::Alpha),
 ];
 
+/// Gates that upstream's proposals (`enhancements` of its source) name and no program has yet, with the
+/// flag that does the same here.
+const PLANNED: [(&str, &str); 1] = [("NativeSidecar", "--native-sidecars")];
+
 impl Gate {
     /// A gate that is on by default unless it is alpha.
     pub const fn new(name: &'static str, stage: Stage) -> Self {
@@ -72,6 +77,10 @@ impl FeatureGates {
             let on = crate::pflag::go_bool(value).map_err(|error| {
                 anyhow!("invalid value {value:?} of feature gate {gate}, {error}")
             })?;
+            if let Some((_, flag)) = PLANNED.iter().find(|(planned, _)| *planned == gate) {
+                tracing::warn!("feature gate {gate}={on} has no effect: use {flag}");
+                continue;
+            }
             ensure!(
                 is_group(gate) || known.iter().any(|candidate| candidate.name == gate),
                 "unrecognized feature gate {gate}, known are {}",
@@ -154,6 +163,23 @@ mod tests {
         check("Boost=false,AllAlpha=true", Ok(&["InPlace", "Feed", "Old"]));
         check("AllBeta=false, InPlace=1,InPlace=0", Ok(&["Old"]));
         check("Old=true,Feed=f,", Ok(&["Old"]));
+    }
+
+    #[test]
+    fn gates_that_upstream_plans_are_accepted_without_effect() {
+        let default = Ok(["Feed", "Old"].as_slice());
+        check("NativeSidecar=true", default.clone());
+        check("NativeSidecar=false,AllAlpha=false", default);
+        check(
+            "NativeSidecar=yes",
+            Err("invalid value \"yes\" of feature gate NativeSidecar, expected true or false"),
+        );
+        check(
+            "NativeSidecars=true",
+            Err(
+                "unrecognized feature gate NativeSidecars, known are AllAlpha, AllBeta, Boost, InPlace, Feed, Old",
+            ),
+        );
     }
 
     #[test]

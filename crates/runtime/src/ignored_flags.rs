@@ -22,7 +22,7 @@ const SOURCE_FILE: &str =
     "it names source files of upstream; use --log-filter for levels per module";
 
 /// All ignored flags. Those with the default `true` or `false` are booleans.
-pub const FLAGS: [IgnoredFlag; 12] = [
+pub const FLAGS: [IgnoredFlag; 13] = [
     ignored(
         "profiling",
         "false",
@@ -30,6 +30,7 @@ pub const FLAGS: [IgnoredFlag; 12] = [
     ),
     ignored("logtostderr", "true", LOG_FILE),
     ignored("alsologtostderr", "false", LOG_FILE),
+    ignored("alsologtostderrthreshold", "0", LOG_FILE),
     ignored("log-dir", "", LOG_FILE),
     ignored("log-file", "", LOG_FILE),
     ignored("log-file-max-size", "1800", LOG_FILE),

@@ -32,12 +32,12 @@ pub struct LogArgs {
     /// Format of the log lines on standard error.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub log_format: Format,
-    /// Minimum severity of log lines: info, warning, error or fatal, or 0 to 3. --log-filter
-    /// overrides it.
+    /// Minimum severity of log lines with --legacy-stderr-threshold-behavior=false: info, warning,
+    /// error or fatal, or 0 to 3. --log-filter overrides it.
     #[arg(long, default_value_t = Severity::Info, value_name = "SEVERITY")]
     pub stderrthreshold: Severity,
-    /// Ignore --stderrthreshold, as earlier versions of klog did.
-    #[arg(long)]
+    /// Ignore --stderrthreshold.
+    #[arg(long, default_value_t = true)]
     pub legacy_stderr_threshold_behavior: bool,
 }
 
@@ -194,15 +194,27 @@ mod tests {
 
     #[test]
     fn lines_below_the_threshold_are_not_written() {
+        let check = |line: &str, expected| {
+            check(
+                &format!("--legacy_stderr_threshold_behavior=false {line}"),
+                expected,
+            );
+        };
         check("--stderrthreshold=info", "kube_client::client=error,info");
         check(
             "--stderrthreshold=warning --v=9",
             "kube_client::client=error,warn",
         );
         check("--stderrthreshold=2", "error");
-        let legacy = "--stderrthreshold=fatal --legacy_stderr_threshold_behavior";
-        check(legacy, "kube_client::client=error,info");
         check("--stderrthreshold=error --log-filter=debug", "debug");
+    }
+
+    #[test]
+    fn a_threshold_is_ignored_by_default() {
+        for line in ["", "--legacy_stderr_threshold_behavior"] {
+            let line = format!("--stderrthreshold=fatal {line}");
+            check(&line, "kube_client::client=error,info");
+        }
     }
 
     #[test]

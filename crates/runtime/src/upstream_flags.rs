@@ -1,6 +1,6 @@
 //! The flags of all of upstream's programs with their defaults, for tests of compatibility.
 //!
-//! Source: upstream 1.8 `docs/flags.md` (common flags, leader election), and klog's `InitFlags`.
+//! Source: upstream 1.8.1 `docs/flags.md` (common flags, leader election), and klog's `InitFlags`.
 
 use std::fmt::Debug;
 
@@ -8,7 +8,7 @@ use crate::pflag::Program;
 
 /// Names and defaults. The name of the Lease differs per program. The programs set `v`; klog sets
 /// the flags after it.
-pub const FLAGS: [(&str, &str); 30] = [
+pub const FLAGS: [(&str, &str); 31] = [
     ("kubeconfig", ""),
     ("kube-api-qps", "50"),
     ("kube-api-burst", "100"),
@@ -25,7 +25,8 @@ pub const FLAGS: [(&str, &str); 30] = [
     ("v", "4"),
     ("add-dir-header", "false"),
     ("alsologtostderr", "false"),
-    ("legacy-stderr-threshold-behavior", "false"),
+    ("alsologtostderrthreshold", "0"),
+    ("legacy-stderr-threshold-behavior", "true"),
     ("log-backtrace-at", ":0"),
     ("log-dir", ""),
     ("log-file", ""),

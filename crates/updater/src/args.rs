@@ -27,6 +27,9 @@ pub const PROGRAM: Program = Program {
         ("leader-elect-resource-name", "vpa-updater"),
     ],
 };
+/// Default of `--concurrent-cpu-startup-boost-syncs`.
+const DEFAULT_BOOST_SYNCS: i64 = 1;
+
 /// Applies VPA recommendations to running pods, in place or by eviction, within disruption budgets.
 #[derive(Debug, Clone, clap::Parser)]
 pub struct Args {
@@ -80,7 +83,8 @@ pub struct RolloutArgs {
     /// Minimum age of a pod for an update within the recommended bounds.
     #[arg(long, default_value = "12h0m0s", value_name = "DURATION")]
     pub in_recommendation_bounds_eviction_lifetime_threshold: GoDuration,
-    /// A pod is updated if a container is OOM killed within this time after its start.
+    /// A pod is updated if a container is OOM killed within this time after its start, for as long after
+    /// the kill.
     #[arg(long, default_value = "10m0s", value_name = "DURATION")]
     pub evict_after_oom_threshold: GoDuration,
     /// Delay of updates after a change of the VPA object, or of a `LimitRange`, `ResourceQuota` or
@@ -156,6 +160,9 @@ pub struct RateLimitArgs {
     /// Concurrent evictions and resizes. The API server takes about 100 ms for an eviction.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1000), value_name = "COUNT")]
     pub eviction_concurrency: u16,
+    /// --eviction-concurrency limits the ends of startup boosts too, so this has no effect.
+    #[arg(long, default_value_t = DEFAULT_BOOST_SYNCS, value_name = "COUNT")]
+    pub concurrent_cpu_startup_boost_syncs: i64,
 }
 
 /// Flags of pauses of all evictions and resizes.
@@ -231,7 +238,13 @@ impl RateLimitArgs {
             namespace_eviction_rate_burst,
             eviction_concurrency,
             eviction_pace: _,
+            concurrent_cpu_startup_boost_syncs,
         } = *self;
+        if concurrent_cpu_startup_boost_syncs != DEFAULT_BOOST_SYNCS {
+            tracing::warn!(
+                "--concurrent-cpu-startup-boost-syncs has no effect: use --eviction-concurrency"
+            );
+        }
         let limits = RateLimits {
             overall: limit(eviction_rate_limit, eviction_rate_burst),
             namespace: limit(namespace_eviction_rate_limit, namespace_eviction_rate_burst),

@@ -53,6 +53,7 @@ pub struct Metrics {
     skipped: IntGaugeVec,
     recent: IntGaugeVec,
     paused: IntGaugeVec,
+    webhook_invalid: IntCounterVec,
     paused_vpas: IntGaugeVec,
     in_flight: IntGauge,
     waiting: IntGauge,
@@ -60,6 +61,14 @@ pub struct Metrics {
     pub(crate) rebalancing: RebalancingMetrics,
     rolling_updates: RollingUpdateMetrics,
     pub(crate) refuted_acts: RefutedActs,
+}
+
+fn webhook_invalid(families: &Families<'_>) -> Result<IntCounterVec, prometheus::Error> {
+    families.counter(
+        "admission_controller_status_invalid_total",
+        "Passes without evictions since the webhook's Lease was missing (error) or expired (invalid).",
+        &["reason"],
+    )
 }
 
 impl Metrics {
@@ -147,6 +156,7 @@ impl Metrics {
                 "1 while all evictions and resizes are paused, by reason.",
                 &["reason"],
             )?,
+            webhook_invalid: webhook_invalid(&families)?,
             in_flight: families.number(
                 "actions_in_flight",
                 "Evictions and resizes sent to the API server, without an answer yet.",
@@ -179,7 +189,7 @@ impl Metrics {
         }
     }
 
-    /// Sets the reason for which all actions are paused, if any.
+    /// Sets the reason for which a pass pauses all actions, if any, and counts it.
     pub(crate) fn paused(&self, pause: Option<PauseReason>) {
         for reason in [
             PauseReason::Stopped,
@@ -187,9 +197,17 @@ impl Metrics {
             PauseReason::WebhookLeaseExpired,
             PauseReason::ViewStale,
         ] {
+            let is_paused = pause.is_some_and(|pause| pause.as_str() == reason.as_str());
             self.paused
                 .with_label_values(&[reason.as_str()])
-                .set(i64::from(pause == Some(reason)));
+                .set(i64::from(is_paused));
+        }
+        for (label, reason) in [
+            ("error", PauseReason::WebhookLeaseMissing),
+            ("invalid", PauseReason::WebhookLeaseExpired),
+        ] {
+            let passes = self.webhook_invalid.with_label_values(&[label]);
+            passes.inc_by(u64::from(pause == Some(reason)));
         }
     }
 
@@ -389,6 +407,7 @@ impl Metrics {
     /// Resets all metrics when this replica stops leading: it counts from zero when it leads again,
     /// as after a restart.
     pub(crate) fn stand_down(&self) {
+        self.webhook_invalid.reset();
         self.paused(None);
         self.recent(RecentPods::default());
         self.queue(0, 0);

@@ -1,4 +1,4 @@
-//! Test of every flag of upstream's recommender 1.8, with its default: a Deployment written for upstream
+//! Test of every flag of upstream's recommender 1.8.1, with its default: a Deployment written for upstream
 //! starts this program with the same meaning.
 
 use runtime::upstream_flags;

@@ -59,7 +59,6 @@ fn vectors_priority() {
             update_threshold: case.pod_update_threshold,
             lifetime_threshold: Duration::from_nanos(case.lifetime_threshold_ns),
             quick_oom_threshold: Duration::from_nanos(case.oom_threshold_ns),
-            quick_oom_retention: None,
             in_place: case.gate_in_place,
             per_vpa_config: case.gate_per_vpa_config,
             ..Settings::default()

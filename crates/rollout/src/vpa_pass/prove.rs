@@ -96,18 +96,13 @@ impl VpaPass<'_> {
     /// Judges the last act on a pod. `None` if it has neither an OOM kill nor a limit that is not in
     /// effect.
     pub(super) fn judge<'m>(&self, member: &Member<'m>) -> Option<Judged<'m>> {
-        let PassContext {
-            state,
-            settings,
-            now,
-            ..
-        } = self.context;
+        let PassContext { state, now, .. } = self.context;
         let Member { pod, running, .. } = member;
         let outdated = pod.memory_cgroup.outdated.first();
-        let killed = oom_kill::last_killed(pod, running, self.spec, settings, now);
+        let killed = oom_kill::last_killed(pod, running, self.spec, now);
         let ended_at = killed.and_then(|(_, kill)| kill.finished_at);
-        if let Some((ended_at, counts_for)) = ended_at.zip(settings.quick_oom_retention) {
-            self.recheck_in(now.until(ended_at, counts_for + EPSILON));
+        if let Some(ended_at) = ended_at {
+            self.recheck_in(now.until(ended_at, oom_kill::REFUTES_FOR + EPSILON));
         }
         let container = match killed {
             Some((container, _)) => container,

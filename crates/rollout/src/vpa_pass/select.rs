@@ -43,7 +43,8 @@ impl VpaPass<'_> {
             (None, true) => ActionReason::OutsideBounds,
             (None, false) => ActionReason::Drift,
         };
-        if let Some(((_, _, ended_at), counts_for)) = quick_oom.zip(settings.quick_oom_retention) {
+        if let Some((_, _, ended_at)) = killed {
+            let counts_for = oom_kill::quick_oom_threshold(self.spec, settings);
             self.recheck_in(now.until(ended_at, counts_for + EPSILON));
         }
         let candidate = Candidate {

@@ -110,6 +110,7 @@ fn nothing_is_done_during_a_pause() {
     let mut fixture = fixture(2);
     for pause in [
         PauseReason::Stopped,
+        PauseReason::WebhookLeaseMissing,
         PauseReason::WebhookLeaseExpired,
         PauseReason::ViewStale,
     ] {

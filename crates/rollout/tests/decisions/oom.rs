@@ -132,3 +132,30 @@ fn each_kill_is_recorded_once_although_its_eviction_is_refused() {
         "there is another kill"
     );
 }
+
+#[test]
+fn a_kill_counts_for_as_long_as_its_run_may_last() {
+    // The pod is young, and within its bounds.
+    let check = |policy: &Value, since_kill: Duration, expected: &[&str]| {
+        let mut fixture = Fixture::new();
+        fixture.settings.per_vpa_config = true;
+        fixture.workload("web", 1, policy);
+        fixture.pod_with("web", "web-0", &json!({"cpu": "950m"}), killed);
+        fixture.now.wall = "2026-01-01T11:59:59Z".parse().expect("a time");
+        fixture.now.wall += since_kill - Duration::from_secs(1);
+        fixture.pass();
+        fixture.now.wall += Duration::from_secs(1);
+        fixture.now.monotonic += Duration::from_secs(1);
+        assert_eq!(
+            evicted(&fixture.pass()),
+            expected,
+            "{policy}, {since_kill:?}"
+        );
+    };
+    let default = json!({"minReplicas": 1});
+    check(&default, Duration::from_secs(599), &["web-0"]);
+    check(&default, Duration::from_mins(10), &[]);
+    let own = json!({"minReplicas": 1, "evictAfterOOMSeconds": 60});
+    check(&own, Duration::from_secs(59), &["web-0"]);
+    check(&own, Duration::from_mins(1), &[]);
+}

@@ -1,4 +1,4 @@
-//! Every flag that upstream's updater 1.8 knows, with its default: a Deployment that was written
+//! Every flag that upstream's updater 1.8.1 knows, with its default: a Deployment that was written
 //! for it starts ours, and means the same.
 
 use runtime::upstream_flags;
@@ -7,8 +7,9 @@ use super::tests::parse;
 use super::{Args, PROGRAM};
 
 /// Those that not all programs have. Source: upstream `docs/flags.md` and `pkg/updater/config`.
-const OWN: [(&str, &str); 15] = [
+const OWN: [(&str, &str); 16] = [
     ("updater-interval", "1m0s"),
+    ("concurrent-cpu-startup-boost-syncs", "1"),
     ("min-replicas", "2"),
     ("eviction-tolerance", "0.5"),
     ("eviction-rate-limit", "-1"),

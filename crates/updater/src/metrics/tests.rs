@@ -96,6 +96,26 @@ fn failures_are_zero_before_the_first_one_and_each_reason_has_a_number_of_pods()
 }
 
 #[test]
+fn passes_without_a_valid_lease_of_the_webhook_are_counted_by_reason() {
+    let metrics = Metrics::register(&Registry::new()).expect("names are valid");
+    let shown = || {
+        let counted = ["error", "invalid"]
+            .map(|reason| metrics.webhook_invalid.with_label_values(&[reason]).get());
+        let paused = metrics.paused.with_label_values(&["webhook_lease_expired"]);
+        (counted, paused.get())
+    };
+    assert_eq!(counted(&metrics.webhook_invalid), (0.0, 2));
+    metrics.paused(Some(PauseReason::WebhookLeaseMissing));
+    assert_eq!(shown(), ([1, 0], 1));
+    metrics.paused(Some(PauseReason::WebhookLeaseExpired));
+    metrics.paused(Some(PauseReason::WebhookLeaseExpired));
+    assert_eq!(shown(), ([1, 2], 1));
+    metrics.paused(Some(PauseReason::Stopped));
+    metrics.paused(None);
+    assert_eq!(shown(), ([1, 2], 0));
+}
+
+#[test]
 fn a_replica_that_stops_leading_resets_its_metrics() {
     let registry = Registry::new();
     let metrics = Metrics::register(&registry).expect("names are valid");
@@ -123,7 +143,7 @@ fn a_replica_that_stops_leading_resets_its_metrics() {
         &ActionOutcome::Accepted { generation: None },
         &mut classes,
     );
-    metrics.paused(Some(PauseReason::Stopped));
+    metrics.paused(Some(PauseReason::WebhookLeaseExpired));
     metrics.queue(1, 1);
     metrics.refuted_acts.add(&fixture::refutation());
     assert_ne!(shown(), before);
