@@ -9,7 +9,7 @@ use model::{LimitMode, ResourceName};
 use sizing::ContainerSize;
 use view::Running;
 
-use super::{Candidate, Disruption, Group, Member, PassContext, VpaPass};
+use super::{Candidate, Disruption, EPSILON, Group, Member, PassContext, VpaPass};
 use crate::action::{Action, ActionKind, NodeCapacity, ResizeAttempt, SkipReason};
 use crate::plan_builder::PlanBuilder;
 use crate::resize_patch::{self, DesiredSizes};
@@ -134,15 +134,16 @@ impl VpaPass<'_> {
     /// The resize without memory that it would reduce although it was restored, or a container was
     /// OOM killed, a short time ago; and whether there is any.
     pub(super) fn without_kept_memory(&self, member: &Member, resize: Resize) -> (Resize, bool) {
-        let PassContext { settings, now, .. } = self.context;
+        let now = self.context.now;
         let Member { pod, running, .. } = member;
-        let protected_for = memory_restore::protected_for(running, now);
+        let killed = oom_kill::last_killed(pod, running, self.spec, now);
+        let killed_at = killed.and_then(|(_, kill)| kill.finished_at);
+        let kept_for = killed_at.and_then(|at| now.until(at, oom_kill::REFUTES_FOR + EPSILON));
+        let kept_for = kept_for.max(memory_restore::protected_for(running, now));
         let mut sizes = resize.sizes;
-        let is_kept = (protected_for.is_some()
-            || oom_kill::last_killed(pod, running, self.spec, settings, now).is_some())
-            && memory_restore::keep_memory(running, &mut sizes);
+        let is_kept = kept_for.is_some() && memory_restore::keep_memory(running, &mut sizes);
         if is_kept {
-            self.recheck_in(protected_for);
+            self.recheck_in(kept_for);
         }
         (Resize::new(running, sizes), is_kept)
     }
