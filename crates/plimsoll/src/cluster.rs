@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
+use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::ObjectList;
 use kube::{Client, Config};
 
 use crate::failure::Failure;
@@ -18,6 +20,10 @@ use crate::failure::Failure;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time limit of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
+/// Objects per page of a list.
+const PAGE: u32 = 500;
+/// Maximum number of pages of a list.
+const MAX_PAGES: u32 = 1000;
 
 /// Flags of the connection, with the names of kubectl.
 #[derive(Clone, Debug, Default, Args)]
@@ -42,21 +48,38 @@ pub(crate) struct Cluster {
     pub(crate) server: String,
 }
 
+impl Cluster {
+    /// Visits the objects of a list page by page, so that a large list is never held. `plural` names
+    /// them in errors.
+    pub(crate) async fn each<T: Clone>(
+        &self,
+        plural: &str,
+        mut params: ListParams,
+        list: impl AsyncFn(&ListParams) -> kube::Result<ObjectList<T>>,
+        mut visit: impl FnMut(T),
+    ) -> Result<(), Failure> {
+        params.limit = Some(PAGE);
+        for _ in 0..MAX_PAGES {
+            let page = list(&params).await;
+            let page = page.map_err(|error| request_failure(plural, &self.server, error))?;
+            page.items.into_iter().for_each(&mut visit);
+            params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+            if params.continue_token.is_none() {
+                return Ok(());
+            }
+        }
+        Err(anyhow!("there are more than {} {plural}", PAGE * MAX_PAGES).into())
+    }
+}
+
 impl ClusterArgs {
     /// Client for the API server of the flags. Does not send a request.
     pub(crate) async fn connect(&self) -> Result<Cluster, Failure> {
-        runtime::client::install_crypto_provider();
-        let mut config = self.config().await?;
-        config.connect_timeout = Some(CONNECT_TIMEOUT);
-        config.read_timeout = Some(REQUEST_TIMEOUT);
-        config.default_retry = false;
-        let namespace = config.default_namespace.clone();
-        let server = config.cluster_url.to_string();
-        let client = Client::try_from(config).context("cannot set up the client of the cluster")?;
+        let config = self.config().await?;
         Ok(Cluster {
-            client,
-            namespace,
-            server,
+            namespace: config.default_namespace.clone(),
+            server: config.cluster_url.to_string(),
+            client: client(config, REQUEST_TIMEOUT)?,
         })
     }
 
@@ -66,17 +89,12 @@ impl ClusterArgs {
         path: &str,
         read_timeout: Duration,
     ) -> Result<Client, Failure> {
-        runtime::client::install_crypto_provider();
         let mut config = self.config().await?;
-        config.connect_timeout = Some(CONNECT_TIMEOUT);
-        // The request has its own time limit; this one is for a connection that hangs.
-        config.read_timeout = Some(read_timeout.saturating_add(REQUEST_TIMEOUT));
-        config.default_retry = false;
         let base = config.cluster_url.to_string();
         let below = format!("{}{path}", base.trim_end_matches('/'));
         config.cluster_url = below.parse().context("the path of the API server")?;
-        let client = Client::try_from(config).context("cannot set up the client of the cluster")?;
-        Ok(client)
+        // The request has its own time limit; this one is for a connection that hangs.
+        client(config, read_timeout.saturating_add(REQUEST_TIMEOUT))
     }
 
     /// Whether a flag names the cluster.
@@ -119,6 +137,15 @@ impl ClusterArgs {
             proxy::proxy(&kubeconfig, context, &config.cluster_url).context(unusable)?;
         Ok(config)
     }
+}
+
+fn client(mut config: Config, read_timeout: Duration) -> Result<Client, Failure> {
+    runtime::client::install_crypto_provider();
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.read_timeout = Some(read_timeout);
+    config.default_retry = false;
+    let client = Client::try_from(config);
+    Ok(client.context("cannot set up the client of the cluster")?)
 }
 
 /// Whether `KUBECONFIG` is set, or its default file exists.

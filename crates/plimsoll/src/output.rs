@@ -149,6 +149,16 @@ fn csv(document: &Document) -> anyhow::Result<String> {
     Ok(String::from_utf8(bytes)?)
 }
 
+/// The first names, and the number of the others: `a, b and 3 more`.
+pub(crate) fn first_names(names: &[String], most: usize) -> String {
+    let (shown, others) = names.split_at(names.len().min(most));
+    let shown = shown.join(", ");
+    match others.len() {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -22,13 +22,14 @@ use sources::prometheus::InstantSample;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout};
 
-use super::store_client::QUERY_TIMEOUT;
 use crate::flow_limiter::Flow;
 use crate::status_error::StatusError;
 
 /// The timeout of a request. The HPA controller has few workers, and a slow request blocks one of
 /// them.
 pub(super) const TIMEOUT: Duration = Duration::from_millis(1800);
+/// The timeout of a query. Requests do not wait for it: the next one finds the result.
+pub(super) const QUERY_TIMEOUT: Duration = Duration::from_secs(15);
 /// The time for which a result is fresh.
 const FRESH_FOR: SignedDuration = SignedDuration::from_secs(5);
 /// The pause after a failed query.

@@ -16,15 +16,13 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::metrics::Metrics;
-use super::query_cache::QueryFailure;
+use super::query_cache::{QUERY_TIMEOUT, QueryFailure};
 use super::query_time::QueryTimeLimiter;
 use crate::flow_limiter::{Flow, FlowLimiter, Permit};
 use delegated_auth::coalescing_cache::{Key, key};
 
 /// The largest number of queries in flight.
 const CONCURRENCY: usize = 32;
-/// The timeout of a query. Requests do not wait for it: the next one finds the result.
-pub(super) const QUERY_TIMEOUT: Duration = Duration::from_secs(15);
 /// The time after which a query counts as a sign of an outage, although it goes on; shorter than the
 /// timeout of a request, so that outages are detected.
 const LATE_AFTER: Duration = Duration::from_millis(1500);

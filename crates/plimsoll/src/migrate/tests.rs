@@ -222,7 +222,8 @@ fn of_keda() -> Facts {
                 }),
             ),
             scaled_object("queue", json!({"minReplicaCount": 1, "triggers": [queue]})),
-            scaled_object("zero", json!({"triggers": [cpu]})),
+            scaled_object("one", json!({"triggers": [cpu]})),
+            scaled_object("zero", json!({"triggers": [cpu, cron]})),
             scaled_object("night", json!({"minReplicaCount": 1, "triggers": [cron]})),
             scaled_object(
                 "idle",

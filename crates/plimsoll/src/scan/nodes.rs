@@ -6,24 +6,17 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::anyhow;
 use clap::Args;
 use k8s_openapi::api::core::v1::{Container, Node, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use kube::api::ListParams;
-use kube::{Api, Resource, ResourceExt as _};
+use kube::{Api, ResourceExt as _};
 use model::Quantity;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
-use crate::cluster::{Cluster, ClusterArgs, block_on, request_failure};
+use crate::cluster::{ClusterArgs, block_on};
 use crate::failure::Failure;
 use crate::output::{Row, Table};
-
-/// Objects per page of a list.
-const PAGE: u32 = 500;
-/// Maximum number of objects of a list.
-const MAX_OBJECTS: usize = 500_000;
 
 /// Limits of the requests on an idle node, Crane's; 0 is no limit.
 #[derive(Clone, Copy, Debug, Default, Args)]
@@ -89,43 +82,18 @@ pub(super) fn read(args: &ClusterArgs, limits: IdleNodeArgs) -> Result<ScannedNo
     block_on(async {
         let cluster = args.connect().await?;
         let mut nodes = Vec::new();
-        each_page::<Node>(&cluster, "nodes", |page| nodes.extend(page)).await?;
+        let api: Api<Node> = Api::all(cluster.client.clone());
+        let list = async |params: &_| api.list(params).await;
+        let all = ListParams::default();
+        let visit = |node| nodes.push(node);
+        cluster.each("nodes", all.clone(), list, visit).await?;
         let mut loads = BTreeMap::new();
-        each_page::<Pod>(&cluster, "pods", |page| {
-            for pod in &page {
-                add(&mut loads, pod);
-            }
-        })
-        .await?;
+        let api: Api<Pod> = Api::all(cluster.client.clone());
+        let list = async |params: &_| api.list(params).await;
+        let visit = |pod| add(&mut loads, &pod);
+        cluster.each("pods", all, list, visit).await?;
         Ok(idle_nodes(&nodes, &loads, limits))
     })
-}
-
-/// Passes each page of a list to `visit`, so that not all pods are held.
-async fn each_page<K>(
-    cluster: &Cluster,
-    plural: &str,
-    mut visit: impl FnMut(Vec<K>),
-) -> Result<(), Failure>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
-{
-    let api: Api<K> = Api::all(cluster.client.clone());
-    let mut params = ListParams::default().limit(PAGE);
-    let mut count = 0;
-    loop {
-        let page = api.list(&params).await;
-        let page = page.map_err(|error| request_failure(plural, &cluster.server, error))?;
-        count += page.items.len();
-        if count > MAX_OBJECTS {
-            return Err(anyhow!("there are more than {MAX_OBJECTS} {plural}").into());
-        }
-        visit(page.items);
-        params.continue_token = page.metadata.continue_;
-        if params.continue_token.as_deref().unwrap_or("").is_empty() {
-            return Ok(());
-        }
-    }
 }
 
 /// Adds a pod to the load of its node. Finished pods and those without a node do not count.
@@ -279,6 +247,7 @@ pub(super) fn table(nodes: &ScannedNodes) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use serde::de::DeserializeOwned;
     use serde_json::{Value, json};
 
     use super::*;

@@ -53,7 +53,7 @@ fn line_at_proxy(server: &str, variables: &[(&str, &str)]) -> Option<String> {
 
 #[test]
 fn the_environment_names_the_proxy_unless_it_excepts_the_api_server() {
-    // An address that refuses connections, and is none of this computer to the rule.
+    // An address that refuses connections, and which is not a loopback address.
     let server = "https://0.0.0.0:1";
     let tunnel = Some("CONNECT 0.0.0.0:1 HTTP/1.1".to_owned());
     let proxy = ("HTTPS_PROXY", "http://PROXY");

@@ -10,6 +10,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use super::Extent;
 use crate::check::facts::Facts;
 use crate::check::finding::{Finding, Findings};
+use crate::output::first_names;
 
 /// Most names of missing fields in a message.
 const MAX_NAMES: usize = 3;
@@ -66,18 +67,8 @@ fn difference(ours: &CustomResourceDefinition, found: &CustomResourceDefinition)
         let mut missing = Vec::new();
         compare(&wanted, &found, "", &mut missing);
         if !missing.is_empty() {
-            let more = missing.len().saturating_sub(MAX_NAMES);
-            missing.truncate(MAX_NAMES);
-            let more = if more > 0 {
-                format!(" and {more} more")
-            } else {
-                String::new()
-            };
-            let fields = missing.join(", ");
-            return Some(format!(
-                "version {} has no field {fields}{more}",
-                version.name
-            ));
+            let fields = first_names(&missing, MAX_NAMES);
+            return Some(format!("version {} has no field {fields}", version.name));
         }
     }
     None

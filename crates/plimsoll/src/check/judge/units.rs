@@ -2,6 +2,7 @@
 
 use crate::check::facts::Facts;
 use crate::check::finding::{Finding, Findings};
+use crate::output::first_names;
 
 /// Most bounds in a message.
 const MAX_SHOWN: usize = 5;
@@ -13,15 +14,7 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
         if slips.is_empty() {
             findings.ok(check, "");
         } else {
-            let shown: Vec<&str> = slips.iter().take(MAX_SHOWN).map(String::as_str).collect();
-            let more = slips.len() - shown.len();
-            let more = if more > 0 {
-                format!(", and {more} more")
-            } else {
-                String::new()
-            };
-            let message = format!("{}{more}", shown.join(", "));
-            findings.warn(check, message, "Correct the units");
+            findings.warn(check, first_names(slips, MAX_SHOWN), "Correct the units");
         }
     }
     findings.list

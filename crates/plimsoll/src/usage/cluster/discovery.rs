@@ -7,7 +7,6 @@
 //! Source of the labels: the Helm charts of prometheus, kube-prometheus-stack, Thanos, Mimir and
 //! `VictoriaMetrics`, as KRR knows them.
 
-use std::fmt;
 use std::str::FromStr;
 
 use anyhow::anyhow;
@@ -17,11 +16,9 @@ use kube::{Api, ResourceExt as _};
 
 use crate::cluster::{Cluster, request_failure};
 use crate::failure::Failure;
+use crate::installation::ObjectName;
+use crate::output::first_names;
 
-/// Services per page of a list.
-const PAGE: u32 = 500;
-/// Maximum number of Services.
-const MAX_SERVICES: usize = 100_000;
 /// Maximum number of Services that an error names.
 const MAX_NAMED: usize = 10;
 /// Namespaces in which the labels of a Service count.
@@ -113,11 +110,10 @@ const STORES: &[Store] = &[
 const PLAIN: (&str, &str) = ("app.kubernetes.io/name", "prometheus");
 const COMPONENT: &str = "app.kubernetes.io/component";
 
-/// A Service, as `NAMESPACE/NAME` or `NAMESPACE/NAME:PORT`.
+/// A Service that the user names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedService {
-    namespace: String,
-    name: String,
+    service: ObjectName,
     port: Option<i32>,
 }
 
@@ -125,29 +121,20 @@ impl FromStr for NamedService {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let is_name = |name: &str| {
-            let is_part = |letter: char| letter.is_ascii_alphanumeric() || "-.".contains(letter);
-            !name.is_empty() && name.chars().all(is_part)
-        };
+        let is_part = |letter: char| letter.is_ascii_alphanumeric() || "-.".contains(letter);
+        let is_name = |name: &str| !name.is_empty() && name.chars().all(is_part);
         let parse = || {
             let (namespace, rest) = text.split_once('/')?;
             let (name, port) = match rest.split_once(':') {
                 Some((name, port)) => (name, Some(i32::from(port.parse::<u16>().ok()?))),
                 None => (rest, None),
             };
-            (is_name(namespace) && is_name(name)).then(|| Self {
-                namespace: namespace.to_owned(),
-                name: name.to_owned(),
-                port,
-            })
+            let [namespace, name] = [namespace, name].map(str::to_owned);
+            let service = ObjectName { namespace, name };
+            let is_valid = is_name(&service.namespace) && is_name(&service.name);
+            is_valid.then_some(Self { service, port })
         };
         parse().ok_or_else(|| "expected NAMESPACE/NAME or NAMESPACE/NAME:PORT".to_owned())
-    }
-}
-
-impl fmt::Display for NamedService {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
     }
 }
 
@@ -188,13 +175,13 @@ impl FoundStore {
 
 /// The store of a Service that the user names.
 pub(super) async fn named(cluster: &Cluster, wanted: &NamedService) -> Result<FoundStore, Failure> {
-    let api: Api<Service> = Api::namespaced(cluster.client.clone(), &wanted.namespace);
-    let service = api.get(&wanted.name).await;
-    let service = service.map_err(|error| {
-        request_failure(&format!("the Service {wanted}"), &cluster.server, error)
-    })?;
-    let found = store_at(&service, wanted.port);
-    found.ok_or_else(|| anyhow!("the Service {wanted} has no such port").into())
+    let NamedService { service, port } = wanted;
+    let subject = format!("the Service {service}");
+    let api: Api<Service> = Api::namespaced(cluster.client.clone(), &service.namespace);
+    let read = api.get(&service.name).await;
+    let read = read.map_err(|error| request_failure(&subject, &cluster.server, error))?;
+    let found = store_at(&read, *port);
+    found.ok_or_else(|| anyhow!("{subject} has no such port").into())
 }
 
 /// The store of a named Service: its labels give the folder, and the port unless it is named too.
@@ -212,30 +199,16 @@ fn store_at(service: &Service, number: Option<i32>) -> Option<FoundStore> {
 /// The only Service of a store in the cluster.
 pub(super) async fn discover(cluster: &Cluster) -> Result<FoundStore, Failure> {
     let api: Api<Service> = Api::all(cluster.client.clone());
-    let mut params = ListParams::default().limit(PAGE);
     let mut found = Vec::new();
-    let mut count = 0;
-    loop {
-        let page = api.list(&params).await;
-        let page = page.map_err(|error| {
-            let failure = request_failure("Services", &cluster.server, error);
-            match failure {
-                Failure::Other(error) => anyhow!("{error:#}: set --prometheus-address").into(),
-                failure => failure,
-            }
-        })?;
-        count += page.items.len();
-        found.extend(page.items.iter().filter_map(store_of));
-        params.continue_token = page.metadata.continue_;
-        if params.continue_token.as_deref().unwrap_or("").is_empty() {
-            return only(found);
-        }
-        if count > MAX_SERVICES {
-            let error =
-                anyhow!("there are more than {MAX_SERVICES} Services: set --prometheus-address");
-            return Err(error.into());
-        }
-    }
+    let list = async |params: &_| api.list(params).await;
+    let visit = |service| found.extend(store_of(&service));
+    let all = ListParams::default();
+    let read = cluster.each("Services", all, list, visit).await;
+    read.map_err(|failure| match failure {
+        Failure::Other(error) => anyhow!("{error:#}: set --prometheus-address").into(),
+        failure => failure,
+    })?;
+    only(found)
 }
 
 /// The store of a Service, by its labels and ports.
@@ -312,16 +285,10 @@ fn only(found: Vec<FoundStore>) -> Result<FoundStore, Failure> {
     Err(error.into())
 }
 
-/// The first Services, in their order, and the number of the others.
 fn names(stores: &[FoundStore]) -> String {
     let mut names: Vec<String> = stores.iter().map(FoundStore::text).collect();
     names.sort();
-    let more = names.len().saturating_sub(MAX_NAMED);
-    names.truncate(MAX_NAMED);
-    if more > 0 {
-        names.push(format!("{more} more"));
-    }
-    names.join(", ")
+    first_names(&names, MAX_NAMED)
 }
 
 #[cfg(test)]

@@ -7,19 +7,16 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kube::api::ListParams;
+use kube::api::{ListParams, PartialObjectMeta};
 use kube::{Api, Resource, ResourceExt as _};
 use model::{Cpu, Memory, Quantity};
 use serde::de::DeserializeOwned;
 
 use super::hpas::Hpas;
 use super::owners::candidates;
-use crate::cluster::{Cluster, request_failure};
+use crate::cluster::Cluster;
 use crate::failure::Failure;
 use crate::usage::{ContainerId, ContainerUsage, Resources};
-
-/// Objects per page of a list.
-const PAGE: u32 = 500;
 
 /// Namespace and name.
 type Key = (String, String);
@@ -65,13 +62,17 @@ impl Inventory {
             let hpas: Api<HorizontalPodAutoscaler> = api(cluster, place);
             let add = |hpa| inventory.hpas.add(&hpa);
             let all = ListParams::default();
-            each(cluster, &hpas, all, "horizontalpodautoscalers", add).await?;
+            let list = async |params: &_| hpas.list(params).await;
+            let plural = "horizontalpodautoscalers";
+            cluster.each(plural, all, list, add).await?;
             let selected = ListParams {
                 label_selector: selector.map(str::to_owned),
                 ..ListParams::default()
             };
             let pods: Api<Pod> = api(cluster, place);
-            each(cluster, &pods, selected, "pods", |pod| inventory.add(pod)).await?;
+            let list = async |params: &_| pods.list(params).await;
+            let add = |pod| inventory.add(pod);
+            cluster.each("pods", selected, list, add).await?;
         }
         Ok(inventory)
     }
@@ -188,29 +189,6 @@ where
     }
 }
 
-/// Visits the objects of a list, page by page.
-async fn each<K>(
-    cluster: &Cluster,
-    objects: &Api<K>,
-    params: ListParams,
-    plural: &str,
-    mut visit: impl FnMut(K),
-) -> Result<(), Failure>
-where
-    K: Clone + DeserializeOwned + std::fmt::Debug,
-{
-    let mut params = params.limit(PAGE);
-    loop {
-        let page = objects.list(&params).await;
-        let page = page.map_err(|error| request_failure(plural, &cluster.server, error))?;
-        params.continue_token = page.metadata.continue_;
-        page.items.into_iter().for_each(&mut visit);
-        if params.continue_token.as_deref().unwrap_or("").is_empty() {
-            return Ok(());
-        }
-    }
-}
-
 /// Adds the owners of all objects of a kind.
 async fn add_owners<K>(
     cluster: &Cluster,
@@ -225,21 +203,14 @@ where
         + std::fmt::Debug,
 {
     let objects: Api<K> = api(cluster, namespace);
-    let mut params = ListParams::default().limit(PAGE);
-    loop {
-        let page = objects.list_metadata(&params).await;
-        let page = page.map_err(|error| request_failure(plural, &cluster.server, error))?;
-        for object in page.items {
-            if let Some((kind, name)) = owner(&object.metadata) {
-                let key = (object.namespace().unwrap_or_default(), object.name_any());
-                owners.insert(key, format!("{}/{name}", kind.to_lowercase()));
-            }
+    let list = async |params: &_| objects.list_metadata(params).await;
+    let add = |object: PartialObjectMeta<K>| {
+        if let Some((kind, name)) = owner(&object.metadata) {
+            let key = (object.namespace().unwrap_or_default(), object.name_any());
+            owners.insert(key, format!("{}/{name}", kind.to_lowercase()));
         }
-        params.continue_token = page.metadata.continue_;
-        if params.continue_token.as_deref().unwrap_or("").is_empty() {
-            return Ok(());
-        }
-    }
+    };
+    cluster.each(plural, ListParams::default(), list, add).await
 }
 
 /// Kind and name of the controlling owner.

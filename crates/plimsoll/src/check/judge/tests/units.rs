@@ -14,7 +14,7 @@ fn slips_of_units_are_a_warning_with_the_first_of_them() {
         "units",
         message,
     );
-    let more = "shop/4: slip, and 2 more";
+    let more = "shop/4: slip and 2 more";
     check(
         move |facts| facts.unit_slips = Ok(slips),
         Status::Warning,
