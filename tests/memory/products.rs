@@ -21,6 +21,8 @@ const WITHIN: Duration = Duration::from_mins(2);
 /// Duration of a series of reviews: the webhook resolves targets twice a second.
 const REVIEWED_FOR: Duration = Duration::from_secs(3);
 
+/// A name, and the objects.
+type Shape = (&'static str, fn() -> Population);
 type Objects = BTreeMap<&'static str, Vec<Value>>;
 
 fn metadata(namespace: &str, name: &str) -> Value {
@@ -158,7 +160,7 @@ fn products_of_objects_have_bounds_in_the_recommender() {
     let _turn = turn();
     let flags = &["--leader-elect=true", "--recommender-interval=2s"];
     let program = Program::new("recommender", flags);
-    let status: [(&str, fn() -> Population); 4] = [
+    let status: [Shape; 4] = [
         ("2,000 VPA objects", || with_hpas(2000, 0)),
         ("1,000 VPA objects x 5,000 HPAs", || with_hpas(1000, 5000)),
         ("500 VPA objects x 2,000 owners", || chain(2000, 500)),

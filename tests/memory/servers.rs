@@ -105,13 +105,13 @@ impl Server {
         Times::of(times)
     }
 
-    /// Checks the memory and the times of others while what `hold` returns is held.
+    /// Checks the memory and the times of others while what `attack` returns is held.
     fn check<T>(
         &self,
         running: &Running,
         shape: &str,
         most_bytes: usize,
-        hold: impl Fn(&Client) -> T,
+        attack: impl Fn(&Client) -> T,
     ) {
         let client = &running.client;
         let memory = running.process.memory();
@@ -121,7 +121,7 @@ impl Server {
             let before = self.times(&mut peer, Duration::ZERO);
             memory.reset_peak();
             let resident = memory.resident_bytes();
-            let held = hold(client);
+            let held = attack(client);
             let meanwhile = self.times(&mut peer, Duration::ZERO);
             let code = other.open().and_then(|mut new| new.ask(&self.request));
             assert!(code.as_ref().is_ok_and(|code| *code < 300), "{code:?}");
@@ -147,9 +147,9 @@ impl Server {
     /// Checks open connections and heads that do not end. All connections that the server accepts
     /// take less than half of the memory.
     fn check_connections(&self, running: &Running) {
-        let share = running.most_bytes * HELD.min(self.connections) / self.connections;
+        let most_bytes = running.most_bytes * HELD.min(self.connections) / self.connections;
         let shape = format!("{HELD} open connections");
-        self.check(running, &shape, share, |client| {
+        self.check(running, &shape, most_bytes, |client| {
             let open = |_| client.connect().expect("a connection");
             (0..HELD).map(open).collect::<Vec<_>>()
         });
@@ -158,7 +158,7 @@ impl Server {
             "a".repeat(self.header_bytes - 100)
         );
         let shape = format!("{HELD} heads of {} kB that do not end", head.len() / 1000);
-        self.check(running, &shape, share, |client| {
+        self.check(running, &shape, most_bytes, |client| {
             let send = |_| {
                 let mut connection = client.open().ok()?;
                 // A connection may be closed for the next one.

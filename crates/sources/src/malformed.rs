@@ -109,7 +109,8 @@ impl Clients {
             prometheus, window, ..
         } = self;
         let of_store = |error: PrometheusError| {
-            assert!(error.text_for_others().chars().count() <= LONGEST_ERROR);
+            // It names the series that flags configure, and quotes no answer.
+            assert!(error.text_for_others().chars().count() <= 2 * LONGEST_ERROR);
             with_causes(&error)
         };
         match kind {

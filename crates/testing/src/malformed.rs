@@ -66,8 +66,11 @@ fn mutate(value: &mut Value, random: &mut StdRng) {
             match random.random_range(0..8) {
                 0 => drop(list.remove(index)),
                 1 => {
-                    let is_large = random.random_range(0..50) == 0;
-                    let (many, one) = (if is_large { 5000 } else { 5 }, list[index].clone());
+                    let one = list[index].clone();
+                    // Large parts are not multiplied.
+                    let is_small = one.to_string().len() < 1000;
+                    let is_large = random.random_range(0..50) == 0 && is_small;
+                    let many = if is_large { 5000 } else { 5 };
                     list.extend(std::iter::repeat_n(one, many));
                 }
                 _ => mutate(&mut list[index], random),
