@@ -155,12 +155,6 @@ fn a_pod_of_a_daemon_fits_on_each_of_its_nodes() {
     assert_eq!(rooms.for_daemon(&key("self"), None), Some(expected));
     assert_eq!(rooms.for_daemon(&key("unknown"), None), None);
     let proxy = |pool: &str| rooms.for_daemon(&key("proxy"), Some(("pool", pool)));
-    let room = |node: &str, millicores, gibibytes, daemons| NodeHeadroom {
-        node: node.to_owned(),
-        could_come: false,
-        left: amounts(millicores, gibibytes),
-        daemons,
-    };
     let other = room("other", 1000, 1);
     let in_y = CandidateNodes::Every(other.clone(), other);
     assert_eq!(proxy("y"), Some(in_y));
