@@ -72,11 +72,8 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         Throttle::new(1e6, 1_000_000),
         manager.rest_metrics.clone(),
     )?;
-    let events_client = client::connect(
-        manager.config.clone(),
-        requests,
-        manager.rest_metrics.clone(),
-    )?;
+    let (config_of_client, measuring) = (manager.config.clone(), manager.rest_metrics.clone());
+    let events_client = client::connect(config_of_client, requests, measuring)?;
     let (events, writing) = EventQueue::new(events_client);
     manager.tasks.spawn_until_shutdown("events", writing);
     let (subscription, reports) = subscribe(feed, &manager)?.unzip();

@@ -240,11 +240,8 @@ impl ClusterModel {
                     fixture.annotate(&name, REPLACEMENT, "RollingUpdate");
                 }
                 Kind::Job => {
-                    fixture.job(
-                        &name,
-                        &json!({"parallelism": replicas, "completions": to_succeed}),
-                        0,
-                    );
+                    let spec = json!({"parallelism": replicas, "completions": to_succeed});
+                    fixture.job(&name, &spec, 0);
                     fixture.vpa_of("batch/v1", "Job", &name, &policy);
                 }
                 Kind::CloneSet => fixture.vpa_of(kind.name().0, "CloneSet", &name, &policy),

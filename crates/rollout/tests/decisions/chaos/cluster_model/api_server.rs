@@ -11,7 +11,7 @@ use view::{DisruptionBudget, ObjectKey};
 use super::memory::amount;
 use super::{App, ClusterModel, Event, Kind, Known};
 
-/// What a replacement inherits from the evicted pod.
+/// Properties that a replacement inherits from the evicted pod.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Evicted {
     pub(super) node: usize,

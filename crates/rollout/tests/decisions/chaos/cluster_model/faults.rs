@@ -10,7 +10,7 @@ use view::ObjectKey;
 
 use super::{ClusterModel, DELETION_STEPS, Event, Kind, Known, NODES, TruePod};
 
-/// What stands in the way of a workload's sizes.
+/// Obstacles to a workload's sizes.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Constraints {
     pub(super) webhook: WebhookFate,
