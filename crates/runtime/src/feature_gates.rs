@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn gates_that_upstream_plans_are_accepted_without_effect() {
         let default = Ok(["Feed", "Old"].as_slice());
-        check("NativeSidecar=true", default.clone());
+        check("NativeSidecar=true", default);
         check("NativeSidecar=false,AllAlpha=false", default);
         check(
             "NativeSidecar=yes",

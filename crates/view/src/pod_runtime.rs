@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check_tied(spec: serde_json::Value, expected: bool) {
+    fn check_tied(spec: &serde_json::Value, expected: bool) {
         let parsed: v1::PodSpec = serde_json::from_value(spec.clone()).expect("a specification");
         assert_eq!(is_tied(&parsed), expected, "{spec}");
     }
@@ -280,31 +280,31 @@ mod tests {
     fn volumes_anti_affinity_and_spreads_tie_a_pod_to_nodes() {
         let volume = |source: serde_json::Value| json!({"containers": [], "volumes": [source]});
         check_tied(
-            volume(json!({"name": "a", "persistentVolumeClaim": {"claimName": "c"}})),
+            &volume(json!({"name": "a", "persistentVolumeClaim": {"claimName": "c"}})),
             true,
         );
         check_tied(
-            volume(json!({"name": "a", "hostPath": {"path": "/data"}})),
+            &volume(json!({"name": "a", "hostPath": {"path": "/data"}})),
             true,
         );
-        check_tied(volume(json!({"name": "a", "ephemeral": {}})), true);
+        check_tied(&volume(json!({"name": "a", "ephemeral": {}})), true);
         check_tied(
-            volume(json!({"name": "a", "emptyDir": {"sizeLimit": "2Gi"}})),
+            &volume(json!({"name": "a", "emptyDir": {"sizeLimit": "2Gi"}})),
             true,
         );
         check_tied(
-            volume(json!({"name": "a", "emptyDir": {"sizeLimit": "100Mi"}})),
+            &volume(json!({"name": "a", "emptyDir": {"sizeLimit": "100Mi"}})),
             false,
         );
-        check_tied(volume(json!({"name": "a", "emptyDir": {}})), false);
+        check_tied(&volume(json!({"name": "a", "emptyDir": {}})), false);
         check_tied(
-            volume(json!({"name": "a", "configMap": {"name": "c"}})),
+            &volume(json!({"name": "a", "configMap": {"name": "c"}})),
             false,
         );
         let anti_affinity = |kind: &str, term: serde_json::Value| json!({"containers": [], "affinity": {"podAntiAffinity": {kind: [term]}}});
         let term = json!({"topologyKey": "kubernetes.io/hostname"});
         check_tied(
-            anti_affinity(
+            &anti_affinity(
                 "requiredDuringSchedulingIgnoredDuringExecution",
                 term.clone(),
             ),
@@ -312,13 +312,13 @@ mod tests {
         );
         let preferred = json!({"weight": 1, "podAffinityTerm": term});
         check_tied(
-            anti_affinity("preferredDuringSchedulingIgnoredDuringExecution", preferred),
+            &anti_affinity("preferredDuringSchedulingIgnoredDuringExecution", preferred),
             false,
         );
         for (when, expected) in [("DoNotSchedule", true), ("ScheduleAnyway", false)] {
             let spread = json!({"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": when});
             check_tied(
-                json!({"containers": [], "topologySpreadConstraints": [spread]}),
+                &json!({"containers": [], "topologySpreadConstraints": [spread]}),
                 expected,
             );
         }

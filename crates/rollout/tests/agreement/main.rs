@@ -271,7 +271,9 @@ proptest! {
         let mut pods = case.admitted(recommendation);
         let has_boost = is_boosted(&pods[0]);
         for ready in [None, Some(NOW), Some("2026-01-01T11:30:00Z"), Some(LONG_AGO)] {
-            pods.iter_mut().for_each(|pod| set_ready(pod, ready));
+            for pod in &mut pods {
+                set_ready(pod, ready);
+            }
             let plan = case.decide(recommendation, &pods);
             if !has_boost || ready.is_none() {
                 prop_assert!(plan.actions.is_empty(), "{:#?}\n{:#}", plan.actions, pods[0]);

@@ -142,7 +142,7 @@ fn a_kill_counts_for_as_long_as_its_run_may_last() {
         fixture.workload("web", 1, policy);
         fixture.pod_with("web", "web-0", &json!({"cpu": "950m"}), killed);
         fixture.now.wall = "2026-01-01T11:59:59Z".parse().expect("a time");
-        fixture.now.wall += since_kill - Duration::from_secs(1);
+        fixture.now.wall += since_kill.saturating_sub(Duration::from_secs(1));
         fixture.pass();
         fixture.now.wall += Duration::from_secs(1);
         fixture.now.monotonic += Duration::from_secs(1);
