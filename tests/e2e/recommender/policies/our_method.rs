@@ -1,9 +1,9 @@
-//! Our own sizing method, the default of policies: recommended numbers, caution, explanation.
+//! Our own sizing method, the default of policies: recommended numbers and caution.
 
 use anyhow::{Context as _, Result, ensure};
 use api::sizing_policy::SizingPolicy;
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::{PATIENCE, condition, eventually_within};
+use e2e::condition;
 use k8s_openapi::api::core::v1::LimitRange;
 use model::Quantity;
 use serde_json::{Value, json};
@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use super::ONE;
 use super::fixture::PolicyFixture;
 use crate::recommender::fixture::first_container;
-use crate::recommender::steps;
 
 /// Target of CPU in thousandths of a millicore.
 fn cpu_target(object: &Value) -> Option<i64> {
@@ -48,20 +47,6 @@ async fn a_policy_without_sizing_uses_our_method_with_the_users_caution() -> Res
             cpu_target(object).is_some_and(|target| 10 * target > 11 * normal)
         })
         .await?;
-    eventually_within(PATIENCE, "the steps name the caution", async || {
-        let steps = steps(&base, ONE).await?;
-        let has = |name: &str, value: &dyn Fn(&Value) -> bool| {
-            let mut steps = steps.iter();
-            steps.any(|step| step["step"] == name && value(&step["value"]))
-        };
-        let is_explained = has("caution", &|value| *value == "10")
-            && has("chance-of-failure", &Value::is_string)
-            && has("reason", &Value::is_string);
-        ensure!(is_explained, "{steps:#?}");
-        Ok(())
-    })
-    .await?;
-
     let crane = json!({"spec": {"sizing": {
         "policy": "crane", "caution": null, "settings": {"margin-fraction": "0.1"},
     }}});
