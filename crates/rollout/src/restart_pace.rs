@@ -4,13 +4,16 @@
 //! `limit = max(1 % of the pods, floor) * 2^doublings`, with a floor of 5 pods in a namespace and of
 //! 20 in the cluster. A minute with restarts doubles the limit if at least half of the pods created
 //! within ten minutes, or missing, are ready, and halves it if more than a tenth of them fail, in a
-//! namespace down to an eighth and to one pod. Ten minutes without a restart begin anew. OOM kills, the end of startup
-//! boosts and resizes without a restart have no limit. Namespaces take turns, and one in which pods fail
-//! never slows the others down: the limit of the cluster doubles while any namespace is well.
+//! namespace down to an eighth and to one pod. Ten minutes without a restart begin anew. OOM kills,
+//! the end of startup boosts and resizes without a restart have no limit. Namespaces take turns, and
+//! one in which pods fail never slows the others down: the limit of the cluster doubles while any
+//! namespace is well.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
+
+use view::interleave_namespaces;
 
 use super::action::{Action, ActionReason, Skip, SkipReason};
 use super::clock::ClockReading;
@@ -149,30 +152,21 @@ impl RestartPaces {
         self.advance(&by_namespace, now);
         let controlled = by_namespace.values().map(|it| it.controlled).sum();
         let mut left = self.cluster.left(controlled, CLUSTER_FLOOR);
-        let mut own: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-        let mut in_turn = Vec::new();
-        for (index, action) in plan.actions.iter().enumerate() {
-            if is_held(action) {
-                let namespace = action.pod.namespace.as_str();
-                let (turn, _) = own.entry(namespace).or_insert_with(|| {
-                    let pace = self.namespaces.get(namespace).copied().unwrap_or_default();
-                    let controlled = by_namespace.get(namespace).map_or(0, |it| it.controlled);
-                    (0, pace.left(controlled, NAMESPACE_FLOOR))
-                });
-                in_turn.push((*turn, index, namespace));
-                *turn += 1;
-            }
-        }
-        in_turn.sort_unstable();
-        let mut held = BTreeSet::new();
-        for (_, index, namespace) in in_turn {
-            let own = own.get_mut(namespace).map(|(_, left)| left);
-            match own.filter(|own| **own > 0 && left > 0) {
-                Some(own) => {
-                    *own -= 1;
-                    left -= 1;
-                }
-                None => drop(held.insert(index)),
+        let restarts = plan.actions.iter().enumerate();
+        let restarts: Vec<_> = restarts.filter(|(_, action)| is_held(action)).collect();
+        let (mut own, mut held) = (BTreeMap::new(), BTreeSet::new());
+        for (index, action) in interleave_namespaces(restarts, |(_, action)| &action.pod) {
+            let namespace = action.pod.namespace.as_str();
+            let own = own.entry(namespace).or_insert_with(|| {
+                let pace = self.namespaces.get(namespace).copied().unwrap_or_default();
+                let controlled = by_namespace.get(namespace).map_or(0, |it| it.controlled);
+                pace.left(controlled, NAMESPACE_FLOOR)
+            });
+            if *own == 0 || left == 0 {
+                held.insert(index);
+            } else {
+                *own -= 1;
+                left -= 1;
             }
         }
         if held.is_empty() {
