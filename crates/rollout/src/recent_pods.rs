@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use api::pod_annotations::{OBSERVED_CONTAINERS, OPT_OUT_LABEL};
 use view::{ContainerState, Phase, Pod, Vpa};
 
+use super::application::APPLIED;
 use super::clock::ClockReading;
 
 /// Age up to which a pod counts.
@@ -81,7 +82,13 @@ pub(super) fn uncalled_for<'a>(
     pods: impl Iterator<Item = &'a Pod>,
     now: ClockReading,
 ) -> Option<Duration> {
+    // In mode Off the webhook marks no pods. The condition begins when the object leaves it.
+    let status = vpa.object.status.iter();
+    let mut conditions = status.flat_map(|status| &status.conditions);
+    let applied = conditions.find(|condition| condition.kind == APPLIED);
+    let since = applied.and_then(|applied| applied.last_transition_time.as_ref());
     let pods = pods.filter_map(|pod| reviewed(vpa, pod));
+    let pods = pods.filter(|(created, _)| since.is_none_or(|since| *created > since.0));
     let (created, is_reviewed) = pods.max()?;
     now.until(created, UNCALLED).filter(|_| !is_reviewed)
 }

@@ -108,3 +108,17 @@ fn a_later_pod_that_the_webhook_sees_ends_the_pause() {
     fixture.now.wall += Duration::from_secs(1);
     assert!(!fixture.pass().actions.is_empty());
 }
+
+#[test]
+fn pods_from_before_the_object_left_mode_off_do_not_tell() {
+    let mut fixture = Fixture::new();
+    uncalled("web", &mut fixture);
+    let plan = fixture.pass();
+    replace(&mut fixture, &plan);
+    fixture.check_skipped(SkipReason::WebhookNotCalled);
+    fixture.edit_vpa("web", |object| {
+        let condition = json!({"type": "Applied", "status": "False", "lastTransitionTime": "2026-01-01T12:00:30Z"});
+        object["status"]["conditions"] = json!([condition]);
+    });
+    assert!(!fixture.first_pass().actions.is_empty());
+}
