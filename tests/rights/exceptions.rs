@@ -21,7 +21,7 @@ pub(crate) const UNUSED: &[(&str, &str)] = &[
 ];
 
 const OF_CHART: &str =
-    "the chart makes it of the ClusterRole of that name in deploy/, for a single namespace";
+    "the chart makes it of roles in deploy/, for a release that watches one namespace";
 
 /// Programs with roles that are not in `deploy/`.
 pub(crate) const NOT_IN_DEPLOY: &[(&str, &str)] = &[
@@ -29,13 +29,34 @@ pub(crate) const NOT_IN_DEPLOY: &[(&str, &str)] = &[
         "adapter: Role extension-apiserver-authentication-reader",
         "the API server creates the role; deploy/base/adapter/rbac.yaml binds it",
     ),
-    ("recommender: Role plimsoll-recommender-workloads", OF_CHART),
     (
-        "recommender: Role plimsoll-recommender-sizing-policies-workloads",
+        "recommender: ClusterRole plimsoll-recommender-sizing-policies-plimsoll-system",
         OF_CHART,
     ),
-    ("updater: Role plimsoll-updater-workloads", OF_CHART),
-    ("webhook: Role plimsoll-webhook-workloads", OF_CHART),
+    (
+        "recommender: Role plimsoll-recommender-sizing-policies-workloads-plimsoll-system",
+        OF_CHART,
+    ),
+    (
+        "recommender: Role plimsoll-recommender-workloads-plimsoll-system",
+        OF_CHART,
+    ),
+    (
+        "updater: ClusterRole plimsoll-updater-plimsoll-system",
+        OF_CHART,
+    ),
+    (
+        "updater: Role plimsoll-updater-workloads-plimsoll-system",
+        OF_CHART,
+    ),
+    (
+        "webhook: ClusterRole plimsoll-webhook-plimsoll-system",
+        OF_CHART,
+    ),
+    (
+        "webhook: Role plimsoll-webhook-workloads-plimsoll-system",
+        OF_CHART,
+    ),
     (
         "recommender: ClusterRole external-usage",
         "docs/sizing.md has the role for usage from external metrics",

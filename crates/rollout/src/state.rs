@@ -30,6 +30,7 @@ use super::proven_acts::{Refutation, RefutedAct};
 use super::resize_status::ResizeStatus;
 use super::restart_pace::RestartPaces;
 use super::settling::Settling;
+use super::size_change::SizeChange;
 use super::vpa_pause::WindowCache;
 
 use backoff::Backoffs;
@@ -246,18 +247,19 @@ impl RolloutState {
         self.backoffs.left(uid, now)
     }
 
-    /// The rest of the pause before the eviction of a pod that was created while the same was
-    /// recommended. An eviction changes nothing where the webhook does not size new pods.
+    /// The rest of the pause before the eviction of a pod that needs changes, and that an eviction for
+    /// the same recommendation did not change.
     pub(super) fn ineffective_pause(
         &self,
         vpa: &ObjectKey,
         uid: &str,
+        changes: &[SizeChange],
         recommendation: &Recommendation,
         now: ClockReading,
     ) -> Option<Duration> {
         let first_seen = self.first_seen.get(uid).copied();
         self.evictions
-            .pause_left(vpa, first_seen, recommendation, now)
+            .pause_left(vpa, first_seen, changes, recommendation, now)
     }
 
     /// Checks whether a rolling update may be sent for a pod. Otherwise returns the reason, and the

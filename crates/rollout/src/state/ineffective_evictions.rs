@@ -8,11 +8,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::{ContainerRecommendation, Recommendation};
+use model::{ContainerRecommendation, Quantity, Recommendation, ResourceName};
 use view::ObjectKey;
 
 use crate::action::Action;
 use crate::clock::ClockReading;
+use crate::size_change::SizeChange;
 
 /// The pause before the second try: the webhook may only be late to learn of the recommendation.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
@@ -30,9 +31,11 @@ pub(super) struct IneffectiveEvictions(HashMap<ObjectKey, EvictionSeries>);
 #[derive(Debug, Clone)]
 struct EvictionSeries {
     recommendation: Arc<Recommendation>,
+    /// The requests that the evictions were for, by container.
+    requests: HashMap<(String, ResourceName), Quantity>,
     since: Duration,
     last: Duration,
-    /// Whether pods that were created within the series were evicted.
+    /// Whether pods that came back with another size were evicted again.
     is_repeated: bool,
 }
 
@@ -56,6 +59,21 @@ impl EvictionSeries {
     fn created(&self, first_seen: Option<Duration>) -> bool {
         first_seen.is_some_and(|seen| seen > self.since)
     }
+
+    /// Whether a pod was created within the series without the requests that the evictions were for.
+    /// One that got them may need others since, after a change of the object's policy.
+    fn is_ineffective(&self, first_seen: Option<Duration>, changes: &[SizeChange]) -> bool {
+        let is_other = |change: &SizeChange| {
+            let expected = self.requests.get(&request(change));
+            expected.is_some_and(|expected| change.from.as_ref() != Some(expected))
+        };
+        self.created(first_seen) && (self.requests.is_empty() || changes.iter().any(is_other))
+    }
+}
+
+/// The container and the resource of a change.
+fn request(change: &SizeChange) -> (String, ResourceName) {
+    (change.container.clone(), change.resource.clone())
 }
 
 impl IneffectiveEvictions {
@@ -66,34 +84,44 @@ impl IneffectiveEvictions {
         first_seen: Option<Duration>,
         now: ClockReading,
     ) {
-        let is_open = |series: &&mut EvictionSeries| {
+        let is_open = |series: &EvictionSeries| {
             let is_over = series.last.saturating_add(LONGEST_PAUSE) <= now.monotonic;
-            series.is_for(&action.recommendation) && !is_over
+            let is_effective =
+                series.created(first_seen) && !series.is_ineffective(first_seen, &action.changes);
+            series.is_for(&action.recommendation) && !is_over && !is_effective
         };
-        if let Some(series) = self.0.get_mut(&action.vpa).filter(is_open) {
-            series.is_repeated |= series.created(first_seen);
-            series.last = now.monotonic;
-            return;
-        }
-        let series = EvictionSeries {
-            recommendation: Arc::clone(&action.recommendation),
-            since: now.monotonic,
-            last: now.monotonic,
-            is_repeated: false,
-        };
+        let mut series = self.0.remove(&action.vpa).filter(is_open).map_or_else(
+            || EvictionSeries {
+                recommendation: Arc::clone(&action.recommendation),
+                requests: HashMap::new(),
+                since: now.monotonic,
+                last: now.monotonic,
+                is_repeated: false,
+            },
+            |mut series| {
+                series.is_repeated |= series.created(first_seen);
+                series
+            },
+        );
+        series.last = now.monotonic;
+        let requests = action.changes.iter();
+        let requests = requests.map(|change| (request(change), change.to.clone()));
+        series.requests.extend(requests);
         self.0.insert(action.vpa.clone(), series);
     }
 
-    /// The rest of the pause before the eviction of a pod first seen at `first_seen`.
+    /// The rest of the pause before the eviction of a pod first seen at `first_seen`, which needs
+    /// changes.
     pub(super) fn pause_left(
         &self,
         vpa: &ObjectKey,
         first_seen: Option<Duration>,
+        changes: &[SizeChange],
         recommendation: &Recommendation,
         now: ClockReading,
     ) -> Option<Duration> {
         let series = self.0.get(vpa);
-        let series = series.filter(|series| series.created(first_seen))?;
+        let series = series.filter(|series| series.is_ineffective(first_seen, changes))?;
         let left = series.paused_until(recommendation);
         let left = left.saturating_sub(now.monotonic);
         (!left.is_zero()).then_some(left)

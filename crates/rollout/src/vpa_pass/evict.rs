@@ -78,11 +78,16 @@ impl VpaPass<'_> {
             return Err(Self::group_refusal(candidate.member));
         }
         self.check_backoff(candidate.member, builder)?;
+        let changes = SizeChange::to_targets(
+            running,
+            &candidate.recommendation,
+            self.context.settings.native_sidecars,
+        );
         if pending.is_none() {
             let PassContext { state, now, .. } = self.context;
-            let ineffective_pause =
-                state.ineffective_pause(&self.vpa.key, &pod.uid, &self.recommendation, now);
-            if let Some(left) = ineffective_pause {
+            let (vpa, recommendation) = (&self.vpa.key, &self.recommendation);
+            let pause = state.ineffective_pause(vpa, &pod.uid, &changes, recommendation, now);
+            if let Some(left) = pause {
                 builder.wake_within(left);
                 return Err(SkipReason::EvictionIneffective);
             }
@@ -91,11 +96,6 @@ impl VpaPass<'_> {
         } else if let Some(reason) = builder.budgets.retry_refusal(pod, running) {
             return Err(reason);
         }
-        let changes = SizeChange::to_targets(
-            running,
-            &candidate.recommendation,
-            self.context.settings.native_sidecars,
-        );
         let action = self.action(
             candidate.member,
             ActionKind::Evict,

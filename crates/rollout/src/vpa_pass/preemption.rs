@@ -12,6 +12,7 @@ use crate::preemption_candidates::{EvictablePod, PendingResize, Victim};
 use crate::priority::Priority;
 use crate::resize_status::ResizeStatus;
 use crate::rolling_update::Replacement;
+use crate::size_change::SizeChange;
 
 impl<'a> VpaPass<'a> {
     /// Records the candidates of preemption and rebalancing; none during the settling time.
@@ -92,8 +93,12 @@ impl<'a> VpaPass<'a> {
                 self.spec,
                 settings.native_sidecars,
             )
-            && state
-                .ineffective_pause(&self.vpa.key, &member.pod.uid, &self.recommendation, now)
-                .is_none()
+            && {
+                let changes = SizeChange::to_targets(member.running, own, settings.native_sidecars);
+                let (vpa, uid) = (&self.vpa.key, &member.pod.uid);
+                let recommendation = &self.recommendation;
+                let pause = state.ineffective_pause(vpa, uid, &changes, recommendation, now);
+                pause.is_none()
+            }
     }
 }

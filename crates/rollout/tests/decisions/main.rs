@@ -198,6 +198,30 @@ fn pods_that_are_made_while_something_else_is_recommended_are_evicted_at_once() 
 }
 
 #[test]
+fn pods_that_got_their_size_follow_a_change_of_the_policy_at_once() {
+    let mut fixture = fixture(2);
+    let replace = |fixture: &mut Fixture, expected: &str, new: &str, cpu: &str| {
+        let plan = fixture.pass();
+        assert_eq!(evicted(&plan), [expected]);
+        fixture.report(&plan, &ACCEPTED);
+        fixture.delete(expected);
+        fixture.now.monotonic += Duration::from_millis(1);
+        fixture.pod("web", new, &json!({"cpu": cpu}));
+    };
+    replace(&mut fixture, "web-0", "web-2", "1");
+    replace(&mut fixture, "web-1", "web-3", "1");
+    fixture.edit_vpa("web", |vpa| {
+        let policy = json!({"containerName": "*", "maxAllowed": {"cpu": "500m"}});
+        vpa["spec"]["resourcePolicy"] = json!({"containerPolicies": [policy]});
+    });
+    let settled = fixture.check_skipped(SkipReason::Settling).wake_in;
+    fixture.now.monotonic += settled.expect("a pass at its end");
+    replace(&mut fixture, "web-2", "web-4", "500m");
+    replace(&mut fixture, "web-3", "web-5", "500m");
+    fixture.check_idle("both have their size");
+}
+
+#[test]
 fn eviction_requirements_are_a_reason_to_skip() {
     let mut fixture = Fixture::new();
     let less = json!([{"resources": ["cpu"], "changeRequirement": "TargetLowerThanRequests"}]);
