@@ -11,6 +11,8 @@ use sandbox::{Content, Image};
 pub(crate) const COMPONENTS: [&str; 3] = ["recommender", "updater", "admission-controller"];
 /// Registry of images that the integration specs name.
 const LOCAL: &str = "localhost:5001";
+/// Image of the name server.
+const NAME_SERVER: &str = "localhost/coredns:1.15.0";
 const TEST_IMAGES: &str = "registry.k8s.io/e2e-test-images";
 /// A static program, of a package of that name.
 const BUSYBOX: &str = "/bin/busybox";
@@ -117,6 +119,7 @@ pub(crate) fn of_kubernetes_specs(built: &Path) -> Result<Vec<Image>> {
             &["pause"],
         ),
         resource_consumer(built)?,
+        Image::of_program(NAME_SERVER, &built.join("coredns"))?,
         image(
             &["busybox:1.37.0-1", "busybox:1.36.1-1"],
             shell()?,

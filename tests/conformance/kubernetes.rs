@@ -8,7 +8,8 @@ use anyhow::{Context as _, Result, bail, ensure};
 use api::vpa::VerticalPodAutoscaler;
 use e2e::benchmark::in_sandbox;
 use e2e::{
-    Namespace, apply, eventually, images_of_suite, install_suite, is_true, real_node_options,
+    Namespace, apply, eventually, images_of_suite, install_suite, is_true, kubectl_in,
+    real_node_options,
 };
 use k8s_openapi::jiff::Timestamp;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
@@ -139,6 +140,12 @@ pub(crate) async fn run(suite: &str, focus: Option<&str>) -> Result<()> {
         sandbox
             .import(images::of_kubernetes_specs(&programs)?)
             .await?;
+        apply(sandbox, "tests/conformance/coredns/coredns.yaml").await?;
+        kubectl_in(
+            sandbox,
+            "-n kube-system rollout status deployment/coredns --timeout=4m",
+        )
+        .await?;
         if with_suite {
             sandbox.import(images_of_suite()?).await?;
             install_suite(sandbox, &VALUES).await?;

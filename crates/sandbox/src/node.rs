@@ -33,6 +33,8 @@ pub(crate) const ADDRESS: &str = "10.99.0.1";
 pub(crate) const POD_RANGE: &str = "10.99.1.0/24";
 /// Addresses of Services.
 pub(crate) const SERVICE_RANGE: &str = "10.96.0.0/16";
+/// Address of the cluster's name server, if one is installed.
+pub(crate) const NAME_SERVER: &str = "10.96.0.10";
 /// containerd's socket, in the node's mount namespace.
 pub(crate) const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
 /// Image of the first container of each pod.

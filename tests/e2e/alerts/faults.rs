@@ -135,7 +135,8 @@ pub(crate) async fn of_oom_kills(cluster: &Cluster) -> Result<()> {
 /// A policy of the cluster that refuses checkpoints, statuses, evictions and resizes.
 pub(crate) async fn of_writes(cluster: &Cluster) -> Result<()> {
     let refused = Namespace::new(cluster.client.clone(), "refused").await?;
-    let workloads = [("evicted", 4, "Recreate"), ("resized", 2, "InPlace")];
+    // The resizes that fail must be more than those that other faults let succeed.
+    let workloads = [("evicted", 4, "Recreate"), ("resized", 20, "InPlace")];
     for (name, replicas, _) in workloads {
         sized(&refused, name, replicas, &json!({}), &mode("Off")).await?;
     }

@@ -7,7 +7,8 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::{
-    ADDRESS, CONTAINERD_SOCKET, KUBELET_PORT, PAUSE_IMAGE, POD_RANGE, cgroups, requirements,
+    ADDRESS, CONTAINERD_SOCKET, KUBELET_PORT, NAME_SERVER, PAUSE_IMAGE, POD_RANGE, cgroups,
+    requirements,
 };
 use crate::certificates::identity;
 use crate::layout::Layout;
@@ -24,7 +25,7 @@ pub(crate) fn write(layout: &Layout, programs: &Path) -> Result<()> {
     let files = [
         (node.join("containerd.toml"), containerd(&node, programs)?),
         (networks.join("pods.conflist"), network(&node).to_string()),
-        // Pods have no name server.
+        // The node has no name server.
         (node.join("resolv.conf"), String::new()),
         (
             node.join("kubelet.yaml"),
@@ -111,6 +112,8 @@ fn kubelet(layout: &Layout) -> Result<Value> {
         "failCgroupV1": false,
         "failSwapOn": false,
         "resolvConf": node.join("resolv.conf"),
+        "clusterDNS": [NAME_SERVER],
+        "clusterDomain": "cluster.local",
         // They stay with the other logs when a run fails.
         "podLogsDir": layout.logs().join("pods"),
         // The disk is the machine's: it must not be full, but other users fill it as well.
