@@ -113,21 +113,16 @@ pub(crate) fn of_kubernetes_specs(built: &Path) -> Result<Vec<Image>> {
     Ok(vec![
         pause()?,
         image(
-            &["agnhost:2.63.0", "agnhost:2.55"],
+            &["agnhost:2.66.1", "agnhost:2.55"],
             agnhost,
             &["/agnhost"],
             &["pause"],
         ),
         resource_consumer(built)?,
         Image::of_program(NAME_SERVER, &built.join("coredns"))?,
+        image(&["busybox:1.37.0-2"], shell()?, &["/bin/sh"], &[]),
         image(
-            &["busybox:1.37.0-1", "busybox:1.36.1-1"],
-            shell()?,
-            &["/bin/sh"],
-            &[],
-        ),
-        image(
-            &["nginx:1.15-4", "nginx:1.27-0"],
+            &["nginx:1.27.0-2", "nginx:1.28.0-2"],
             shell()?,
             &web_server,
             &[],

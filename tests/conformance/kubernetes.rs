@@ -30,7 +30,6 @@ const ALL: &str = "kubernetes";
 /// Folders of the results.
 const WITHOUT: &str = "without-suite";
 const WITH: &str = "with-suite";
-const SANDBOX: &str = "conformance-kubernetes";
 /// Name of the `APIService` of external metrics.
 const EXTERNAL_METRICS: &str = "v1beta1.external.metrics.k8s.io";
 /// Time after which a group is ended.
@@ -61,10 +60,11 @@ static GROUPS: [Group; 4] = [
         processes: 6,
         own_external_metrics: false,
     },
+    // The others need five pods of half a core each.
     Group {
         name: "kubernetes-autoscaling",
-        focus: r"\[Feature:HPA\]",
-        processes: 3,
+        focus: r"\[Feature:HPA\].*(external metric|non-default behavior|CRD targetRef|light|idle application \[|tolerance)",
+        processes: 2,
         own_external_metrics: true,
     },
     Group {
@@ -130,7 +130,10 @@ pub(crate) async fn run(suite: &str, focus: Option<&str>) -> Result<()> {
     let programs = build_kubernetes().await?;
     let mut report = Report::default();
     let mut kubernetes = String::new();
-    in_sandbox(real_node_options(SANDBOX.to_owned())?, async |sandbox| {
+    // Both kinds of runs can go on side by side.
+    let kind = if with_suite { WITH } else { WITHOUT };
+    let options = real_node_options(format!("kubernetes-{kind}"))?;
+    in_sandbox(options, async |sandbox| {
         kubernetes = sandbox
             .client()
             .await?
@@ -156,11 +159,7 @@ pub(crate) async fn run(suite: &str, focus: Option<&str>) -> Result<()> {
         let ginkgo = Ginkgo {
             programs: &programs,
             kubeconfig: sandbox.kubeconfig(),
-            results: results_of(match focus {
-                Some(_) => "focus",
-                None if with_suite => WITH,
-                None => WITHOUT,
-            }),
+            results: results_of(if focus.is_some() { "focus" } else { kind }),
         };
         for group in groups {
             let focus = format!("{}.*{}", group.focus, focus.unwrap_or_default());

@@ -83,8 +83,8 @@ pub(crate) async fn build_kubernetes() -> Result<PathBuf> {
     build_specs(&module, KUBERNETES, &bin.join(KUBERNETES_SPECS)).await?;
     build_programs(&module, &PROGRAMS.map(str::to_owned), &bin).await?;
     // The name server that the specs look up Services with.
-    let name_server = repository().join("tests/conformance/dns");
-    build_programs(&name_server, &[".".to_owned()], &bin.join("coredns")).await?;
+    let name_server = repository().join("tests/conformance/coredns");
+    build_programs(&name_server, &[".".to_owned()], &bin).await?;
     Ok(bin)
 }
 
