@@ -271,20 +271,12 @@ pub(crate) fn document(
     };
     Document {
         title: "Plimsoll backtest".to_owned(),
-        tables: vec![Table {
-            title: "Sizing policies".to_owned(),
-            columns: vec![
-                "Policy",
-                " CPU slack",
-                " Memory slack",
-                " OOM kills per 1000 pod-days",
-                " CPU short, min per day",
-                " Changes per day",
-                " Cost per month",
-                " Cost to present",
-            ],
-            rows: rows.iter().map(cells).collect(),
-        }],
+        tables: vec![Table::new(
+            "Sizing policies",
+            "Policy| CPU slack| Memory slack| OOM kills per 1000 pod-days\
+             | CPU short, min per day| Changes per day| Cost per month| Cost to present",
+            rows.iter().map(cells),
+        )],
         notes: vec![
             format!(
                 "{} containers. A policy decides every hour and may raise a request in between; changes of less than \

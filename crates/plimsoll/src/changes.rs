@@ -213,11 +213,11 @@ fn document(changes: &[ContainerChange]) -> Document {
     }
     Document {
         title: "Plimsoll diff".to_owned(),
-        tables: vec![Table {
-            title: "Changes".to_owned(),
-            columns: vec!["Namespace", "Workload", "Container", "Field", " Present", " New"],
+        tables: vec![Table::new(
+            "Changes",
+            "Namespace|Workload|Container|Field| Present| New",
             rows,
-        }],
+        )],
         notes: vec![
             "Limits keep their proportion to requests. `plimsoll apply` prints the changes as manifests.".to_owned(),
         ],

@@ -26,7 +26,7 @@ use axum::middleware::from_fn_with_state;
 use clap::Args;
 use tokio::net::TcpListener;
 
-use crate::cluster::{ClusterArgs, block_on, request_failure};
+use crate::cluster::{ClusterArgs, block_on};
 use crate::failure::{Failure, Outcome};
 use crate::installation::InstallationArgs;
 use crate::prices::{PriceArgs, Prices};
@@ -59,8 +59,7 @@ pub(crate) fn run(args: &DashboardArgs) -> Result<Outcome, Failure> {
     let prices = Prices::read(&args.prices)?;
     block_on(async {
         let cluster = args.cluster.connect().await?;
-        let version = cluster.client.apiserver_version().await;
-        version.map_err(|error| request_failure("the version", &cluster.server, error))?;
+        cluster.version().await?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port)).await;
         let listener =
             listener.with_context(|| format!("cannot listen on --port={}", args.port))?;

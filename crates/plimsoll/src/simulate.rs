@@ -276,20 +276,12 @@ fn document(simulated: &[Simulated], args: &SimulateArgs) -> Document {
     });
     Document {
         title: "Plimsoll simulate".to_owned(),
-        tables: vec![Table {
-            title: "Horizontal scaling".to_owned(),
-            columns: vec![
-                "Namespace",
-                "Workload",
-                "Scaling",
-                " Replicas",
-                " Short, min per day",
-                " Missing, core-min per day",
-                " Changes per day",
-                " Reversals per day",
-            ],
-            rows: rows.collect(),
-        }],
+        tables: vec![Table::new(
+            "Horizontal scaling",
+            "Namespace|Workload|Scaling| Replicas| Short, min per day\
+             | Missing, core-min per day| Changes per day| Reversals per day",
+            rows,
+        )],
         notes: vec![format!(
             "Target {} %, {} to {} replicas, pods ready after {} s, usage known after {} s. The first {WARM_UP_DAYS} days, at most half \
              of each recording, do not count.",

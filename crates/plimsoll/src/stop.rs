@@ -7,13 +7,12 @@ use anyhow::anyhow;
 use clap::Args;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::json;
 
 use crate::check::Unread;
 use crate::check::reader::deployments;
-use crate::cluster::{Cluster, ClusterArgs, block_on, request_failure};
+use crate::cluster::{Cluster, ClusterArgs, block_on, list};
 use crate::failure::{Failure, Outcome};
 use crate::installation::{InstallationArgs, ObjectName, Program, SELECTOR, programs, stop_switch};
 
@@ -79,10 +78,9 @@ fn print(line: &str) -> Result<Outcome, Failure> {
 /// The switch that the updater of a cluster reads, and the cluster.
 async fn switch(args: &SwitchArgs) -> Result<(Cluster, ObjectName), Failure> {
     let cluster = args.cluster.connect().await?;
-    let version = cluster.client.apiserver_version().await;
-    version.map_err(|error| request_failure("the version", &cluster.server, error))?;
+    cluster.version().await?;
     let namespace = &args.installation.system_namespace;
-    let (deployments, were_read) = match deployments(&cluster.client, namespace).await {
+    let (deployments, were_read) = match deployments(&cluster, namespace).await {
         Ok(deployments) => (deployments, true),
         Err(Unread(reason)) => {
             eprintln!("warning: {reason}, so the switch has its default name");
@@ -99,9 +97,8 @@ async fn switch(args: &SwitchArgs) -> Result<(Cluster, ObjectName), Failure> {
 
 /// Error of a namespace without an updater, with those that have one, as far as they may be read.
 async fn no_updater(cluster: &Cluster, namespace: &str) -> Failure {
-    let found: Api<Deployment> = Api::all(cluster.client.clone());
-    let found = found.list(&ListParams::default().labels(SELECTOR)).await;
-    let found = found.map(|list| list.items).unwrap_or_default();
+    let selected = ListParams::default().labels(SELECTOR);
+    let found: Vec<Deployment> = list(&cluster.all(), &selected).await.unwrap_or_default();
     let updaters = programs(&found).into_iter();
     let updaters = updaters.filter(|program| program.name == "updater");
     let elsewhere: BTreeSet<&str> = updaters.map(Program::namespace).collect();
@@ -126,7 +123,7 @@ async fn create(
     reason: &str,
     dry_run: bool,
 ) -> Result<String, Failure> {
-    let api: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), &name.namespace);
+    let api = cluster.within::<ConfigMap>(&name.namespace);
     let data = if reason.is_empty() {
         json!({})
     } else {
@@ -156,7 +153,7 @@ async fn create(
 }
 
 async fn delete(cluster: &Cluster, name: &ObjectName, dry_run: bool) -> Result<String, Failure> {
-    let api: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), &name.namespace);
+    let api = cluster.within::<ConfigMap>(&name.namespace);
     let params = DeleteParams {
         dry_run,
         ..DeleteParams::default()
@@ -179,7 +176,7 @@ fn failure(verb: &str, name: &ObjectName, cluster: &Cluster, error: kube::Error)
             "cannot {verb} the ConfigMap {name}: {}",
             status.message.trim_end_matches('.')
         )),
-        error => request_failure(&format!("the ConfigMap {name}"), &cluster.server, error),
+        error => cluster.failed(&format!("the ConfigMap {name}"))(error),
     }
 }
 

@@ -13,13 +13,13 @@ use futures::AsyncReadExt as _;
 use http::Request;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, LogParams};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
 use crate::check;
 use crate::check::Unread;
 use crate::check::reader::unread;
-use crate::cluster::{Cluster, ClusterArgs, block_on, request_failure};
+use crate::cluster::{Cluster, ClusterArgs, block_on};
 use crate::failure::{Failure, Outcome};
 use crate::installation::{InstallationArgs, SELECTOR};
 
@@ -131,9 +131,7 @@ pub(crate) fn run(args: &BundleArgs) -> Result<Outcome, Failure> {
 async fn collect(args: &BundleArgs) -> Result<Bundle, Failure> {
     let cluster = args.cluster.connect().await?;
     let namespace = &args.installation.system_namespace;
-    let version = cluster.client.apiserver_version().await;
-    let version =
-        version.map_err(|error| request_failure("the version", &cluster.server, error))?;
+    let version = cluster.version().await?;
     let mut bundle = Bundle::create(&args.output)?;
     let versions = json!({
         "plimsoll": env!("CARGO_PKG_VERSION"),
@@ -146,7 +144,7 @@ async fn collect(args: &BundleArgs) -> Result<Bundle, Failure> {
     let findings = check::findings(&cluster, namespace).await?;
     bundle.write("check.txt", &redaction::text(&findings))?;
     bundle.objects(&cluster, namespace).await?;
-    bundle.pods(&cluster.client, namespace).await?;
+    bundle.pods(&cluster, namespace).await?;
     Ok(bundle)
 }
 
@@ -178,29 +176,26 @@ impl Bundle {
 
     async fn objects(&mut self, cluster: &Cluster, namespace: &str) -> Result<(), Failure> {
         for (name, path) in CLUSTER {
-            self.list(&cluster.client, name, path, "").await?;
+            self.list(cluster, name, path, "").await?;
         }
         for (name, prefix, resource, is_labelled) in OWN {
             let path = format!("{prefix}/namespaces/{namespace}/{resource}");
             let selector = if is_labelled { SELECTOR } else { "" };
-            self.list(&cluster.client, name, &path, selector).await?;
+            self.list(cluster, name, &path, selector).await?;
         }
         Ok(())
     }
 
     async fn list(
         &mut self,
-        client: &Client,
+        cluster: &Cluster,
         name: &str,
         path: &str,
         selector: &str,
     ) -> Result<(), Failure> {
         let selector = selector.replace('=', "%3D");
-        let request = Request::get(format!(
-            "{path}?limit={MAX_OBJECTS}&labelSelector={selector}"
-        ));
-        let request = request.body(Vec::new()).map_err(anyhow::Error::from)?;
-        match client.request::<Value>(request).await.map_err(unread(name)) {
+        let path = format!("{path}?limit={MAX_OBJECTS}&labelSelector={selector}");
+        match cluster.get::<Value>(&path).await.map_err(unread(name)) {
             Ok(mut list) => {
                 let is_cut = list["metadata"]["continue"]
                     .as_str()
@@ -221,8 +216,8 @@ impl Bundle {
     }
 
     /// Logs and metrics of the suite's pods.
-    async fn pods(&mut self, client: &Client, namespace: &str) -> Result<(), Failure> {
-        let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    async fn pods(&mut self, cluster: &Cluster, namespace: &str) -> Result<(), Failure> {
+        let api = cluster.within::<Pod>(namespace);
         let pods = api.list(&ListParams::default().labels(SELECTOR)).await;
         let pods = match pods.map_err(unread("pods")) {
             Ok(pods) => pods.items,
@@ -241,7 +236,7 @@ impl Bundle {
                 self.log(&api, &pod.name_any(), &container.name).await?;
             }
             if let Some(port) = metrics_port(pod) {
-                self.metrics(client, namespace, &pod.name_any(), port)
+                self.metrics(cluster, namespace, &pod.name_any(), port)
                     .await?;
             }
         }
@@ -271,7 +266,7 @@ impl Bundle {
 
     async fn metrics(
         &mut self,
-        client: &Client,
+        cluster: &Cluster,
         namespace: &str,
         pod: &str,
         port: i32,
@@ -281,11 +276,8 @@ impl Bundle {
             .body(Vec::new())
             .map_err(anyhow::Error::from)?;
         let subject = format!("the metrics of {pod}");
-        match client
-            .request_stream(request)
-            .await
-            .map_err(unread(&subject))
-        {
+        let stream = cluster.client.request_stream(request).await;
+        match stream.map_err(unread(&subject)) {
             Ok(stream) => {
                 let mut bytes = Vec::new();
                 // A broken connection leaves what has arrived.

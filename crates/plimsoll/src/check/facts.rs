@@ -53,7 +53,7 @@ pub(crate) struct Facts {
     /// Creation time and reason of the stop switch; `None` without one.
     pub(crate) stop: (ObjectName, Read<Option<StopFact>>),
     /// Rights of the user.
-    pub(crate) rights: Vec<(Right, Read<bool>)>,
+    pub(crate) rights: Vec<(&'static str, Read<bool>)>,
     /// Prometheus of the recommender; `None` if it has none.
     pub(crate) prometheus: Option<PrometheusFact>,
 }
@@ -103,16 +103,12 @@ pub(crate) struct StopFact {
     pub(crate) reason: Option<String>,
 }
 
-/// A right that a command needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Right {
-    pub(crate) verb: &'static str,
-    pub(crate) group: &'static str,
-    pub(crate) resource: &'static str,
-    /// Commands that need it.
-    pub(crate) commands: &'static str,
-    /// Whether it is needed in the namespace of the suite only.
-    pub(crate) in_system_namespace: bool,
+/// Rights that commands need, as `VERB RESOURCE.GROUP (COMMANDS)`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rights {
+    pub(crate) of_cluster: &'static [&'static str],
+    /// Those that are needed in the namespace of the suite only.
+    pub(crate) own: &'static [&'static str],
 }
 
 /// Prometheus of the recommender.

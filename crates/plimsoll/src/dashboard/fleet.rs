@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use api::vpa::{APPLIED, VerticalPodAutoscaler};
-use http::Request;
-use kube::api::{ApiResource, DynamicObject, ListParams};
-use kube::{Api, ResourceExt as _};
+use kube::ResourceExt as _;
+use kube::api::{DynamicObject, ListParams};
 use model::{Cpu, Memory, Quantity};
 use serde_json::Value;
 
 use super::pages::FleetQuery;
-use crate::cluster::{Cluster, request_failure};
+use crate::cluster::Cluster;
 use crate::failure::Failure;
 use crate::output::{Document, Row, Table, escape};
 use crate::prices::Prices;
@@ -53,19 +52,14 @@ struct Amounts {
 
 /// Reads a page: the VPA objects, and the pods of their namespaces.
 pub(super) async fn read(cluster: &Cluster, query: &FleetQuery) -> Result<Fleet, Failure> {
-    let resource = ApiResource::erase::<VerticalPodAutoscaler>(&());
-    let client = cluster.client.clone();
-    let api: Api<DynamicObject> = if query.namespace.is_empty() {
-        Api::all_with(client, &resource)
-    } else {
-        Api::namespaced_with(client, &query.namespace, &resource)
-    };
+    let namespace = Some(query.namespace.as_str()).filter(|name| !name.is_empty());
+    let api = cluster.untyped::<VerticalPodAutoscaler>(namespace);
     let mut params = ListParams::default().limit(PAGE);
     if !query.after.is_empty() {
         params = params.continue_token(&query.after);
     }
     let page = api.list(&params).await;
-    let page = page.map_err(|error| request_failure("VPA objects", &cluster.server, error))?;
+    let page = page.map_err(cluster.failed("VPA objects"))?;
     let namespaces: BTreeSet<String> = page
         .items
         .iter()
@@ -107,13 +101,10 @@ async fn add_usage(
     used: &mut Used,
 ) -> Result<(), Failure> {
     let path = format!("/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods");
-    let request = Request::get(path).body(Vec::new());
-    let request = request.map_err(anyhow::Error::from)?;
     let list: Value = cluster
-        .client
-        .request(request)
+        .get(&path)
         .await
-        .map_err(|error| request_failure("metrics of pods", &cluster.server, error))?;
+        .map_err(cluster.failed("metrics of pods"))?;
     for pod in list["items"].as_array().into_iter().flatten() {
         let name = pod["metadata"]["name"].as_str().unwrap_or_default();
         let Some(workload) = inventory.workload_of(namespace, name) else {
@@ -236,14 +227,14 @@ impl Fleet {
             let [requested, recommended] = sums.map(|sum| format!("{:.2}", sum / unit));
             Row::plain([name.to_owned(), requested, recommended])
         };
-        let totals = Table {
-            title: "All pods of this page".to_owned(),
-            columns: vec!["resource", " requested", " recommended"],
-            rows: vec![
+        let totals = Table::new(
+            "All pods of this page",
+            "resource| requested| recommended",
+            [
                 row("CPU in cores", cpu, 1000.0),
                 row("memory in GiB", memory, 1024.0),
             ],
-        };
+        );
         let mut notes = self.notes.clone();
         notes.push(format!(
             "Usage is that of the highest pod. With the recommended requests, these pods cost \
@@ -254,11 +245,12 @@ impl Fleet {
             title: "Vertical".to_owned(),
             tables: vec![
                 totals,
-                Table {
-                    title: "VPA objects".to_owned(),
-                    columns: COLUMNS.to_vec(),
+                Table::new(
+                    "VPA objects",
+                    "object|mode|container| CPU requested, recommended| used\
+                     | memory requested, recommended| used| savings|applied|finding",
                     rows,
-                },
+                ),
             ],
             notes,
             data: Value::Null,
@@ -284,19 +276,6 @@ impl Fleet {
         html
     }
 }
-
-const COLUMNS: [&str; 10] = [
-    "object",
-    "mode",
-    "container",
-    " CPU requested, recommended",
-    " used",
-    " memory requested, recommended",
-    " used",
-    " savings",
-    "applied",
-    "finding",
-];
 
 impl Line {
     fn savings(&self, prices: &Prices) -> f64 {

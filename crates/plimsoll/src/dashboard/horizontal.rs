@@ -2,31 +2,28 @@
 
 use api::ehpa::EffectiveHorizontalPodAutoscaler;
 use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, MetricSpec, MetricStatus};
-use kube::api::{ApiResource, DynamicObject, ListParams};
-use kube::{Api, ResourceExt as _};
+use kube::ResourceExt as _;
+use kube::api::{DynamicObject, ListParams};
 use serde_json::Value;
 
-use crate::cluster::{Cluster, request_failure};
+use crate::cluster::Cluster;
 use crate::failure::Failure;
-use crate::output::{Document, Row, Table};
+use crate::output::{Document, Row, Table, or_absent};
 
 /// Maximum number of objects of each kind.
 const MAX_OBJECTS: u32 = 500;
 
 /// Reads both kinds. Without EHPAs, a note says why.
 pub(super) async fn read(cluster: &Cluster) -> Result<Document, Failure> {
-    let client = || cluster.client.clone();
     let params = ListParams::default().limit(MAX_OBJECTS);
-    let hpas: Api<HorizontalPodAutoscaler> = Api::all(client());
-    let hpas = hpas.list(&params).await;
-    let hpas = hpas.map_err(|error| request_failure("HPAs", &cluster.server, error))?;
-    let resource = ApiResource::erase::<EffectiveHorizontalPodAutoscaler>(&());
-    let ehpas: Api<DynamicObject> = Api::all_with(client(), &resource);
+    let hpas = cluster.all::<HorizontalPodAutoscaler>().list(&params).await;
+    let hpas = hpas.map_err(cluster.failed("HPAs"))?;
+    let ehpas = cluster.untyped::<EffectiveHorizontalPodAutoscaler>(None);
     let mut notes = Vec::new();
     let (ehpas, more) = match ehpas.list(&params).await {
         Ok(list) => (list.items, list.metadata.continue_),
         Err(error) => {
-            let failure = request_failure("EHPAs", &cluster.server, error);
+            let failure = cluster.failed("EHPAs")(error);
             notes.push(format!("EHPAs are not shown: {failure}."));
             (Vec::new(), None)
         }
@@ -43,32 +40,16 @@ pub(super) async fn read(cluster: &Cluster) -> Result<Document, Failure> {
     Ok(Document {
         title: "Horizontal".to_owned(),
         tables: vec![
-            Table {
-                title: "EHPAs".to_owned(),
-                columns: vec![
-                    "object",
-                    "target",
-                    "strategy",
-                    " current",
-                    " desired",
-                    "conditions that are not true",
-                ],
-                rows: ehpas.iter().map(ehpa_row).collect(),
-            },
-            Table {
-                title: "HPAs".to_owned(),
-                columns: vec![
-                    "object",
-                    "target",
-                    " min",
-                    " max",
-                    " current",
-                    " desired",
-                    "metrics",
-                    "conditions that are not true",
-                ],
-                rows: hpas.items.iter().map(hpa_row).collect(),
-            },
+            Table::new(
+                "EHPAs",
+                "object|target|strategy| current| desired|conditions that are not true",
+                ehpas.iter().map(ehpa_row),
+            ),
+            Table::new(
+                "HPAs",
+                "object|target| min| max| current| desired|metrics|conditions that are not true",
+                hpas.items.iter().map(hpa_row),
+            ),
         ],
         notes,
         data: Value::Null,
@@ -127,13 +108,12 @@ fn hpa_row(hpa: &HorizontalPodAutoscaler) -> Row {
             let reason = condition.reason.as_deref().unwrap_or_default();
             format!("{} ({reason})", condition.type_)
         });
-    let number = |number: Option<i32>| number.map_or_else(|| "-".to_owned(), |it| it.to_string());
     Row::plain([
         format!("{}/{}", hpa.namespace().unwrap_or_default(), hpa.name_any()),
         format!("{}/{}", target.kind.to_lowercase(), target.name),
-        number(spec.min_replicas),
+        or_absent(spec.min_replicas),
         spec.max_replicas.to_string(),
-        number(status.current_replicas),
+        or_absent(status.current_replicas),
         status.desired_replicas.to_string(),
         metrics.collect::<Vec<_>>().join(", "),
         failed.collect::<Vec<_>>().join(", "),

@@ -271,30 +271,24 @@ impl Pages {
 
 /// Errors and warnings first, without the checks that passed.
 fn findings_table(findings: &[check::Finding]) -> Table {
-    let mut rows = Vec::new();
-    for (status, severity) in [
-        (check::Status::Error, Severity::Critical),
-        (check::Status::Warning, Severity::Warning),
-    ] {
-        let of_status = findings.iter().filter(|finding| finding.status == status);
-        rows.extend(of_status.map(|finding| Row {
-            cells: vec![
+    let of_status = |status| findings.iter().filter(move |it| it.status == status);
+    let of_severity = |status, severity: Severity| {
+        of_status(status).map(move |finding| Row {
+            severity: Some(severity),
+            ..Row::plain([
                 finding.title.clone(),
                 finding.message.clone(),
                 finding.hint.clone(),
                 severity.as_str().to_owned(),
-            ],
-            severity: Some(severity),
-            link: None,
-        }));
-    }
-    let passed = findings
-        .iter()
-        .filter(|finding| finding.status == check::Status::Ok);
-    let title = format!("Checks ({} of {} passed)", passed.count(), findings.len());
-    Table {
-        title,
-        columns: vec!["expected", "found", "what to do", "severity"],
-        rows,
-    }
+            ])
+        })
+    };
+    let errors = of_severity(check::Status::Error, Severity::Critical);
+    let warnings = of_severity(check::Status::Warning, Severity::Warning);
+    let passed = of_status(check::Status::Ok).count();
+    Table::new(
+        format!("Checks ({passed} of {} passed)", findings.len()),
+        "expected|found|what to do|severity",
+        errors.chain(warnings),
+    )
 }

@@ -3,7 +3,7 @@
 
 use api::vpa::DEFAULT_RECOMMENDER;
 use jiff::Timestamp;
-use kube::{Client, ResourceExt as _};
+use kube::ResourceExt as _;
 use model::{Cap, Explanation, Quantity};
 use runtime::GoDuration;
 use serde::Serialize;
@@ -16,6 +16,7 @@ use super::facts::Facts;
 use super::lines::plain;
 use crate::check::Unread;
 use crate::check::reader::deployments;
+use crate::cluster::Cluster;
 use crate::installation::{Program, programs};
 
 /// Interval at which the recommender reads usage.
@@ -146,8 +147,11 @@ fn add(lines: &mut Vec<StepLine>, container: &str, number: &Explanation, config:
 }
 
 /// The settings of the installed recommender; the defaults, with the reason, if it cannot be read.
-pub(super) async fn settings(client: &Client, system_namespace: &str) -> (Config, Option<String>) {
-    let found = deployments(client, system_namespace).await;
+pub(super) async fn settings(
+    cluster: &Cluster,
+    system_namespace: &str,
+) -> (Config, Option<String>) {
+    let found = deployments(cluster, system_namespace).await;
     let programs = programs(found.as_deref().unwrap_or_default());
     if let Some(recommender) = programs.iter().find(|it| it.name == "recommender") {
         return (config(*recommender), None);

@@ -25,7 +25,7 @@ use serde_json::json;
 use serving::own_service::OwnService;
 use tokio::time::Instant;
 
-use crate::cluster::{ClusterArgs, block_on, request_failure};
+use crate::cluster::{ClusterArgs, block_on};
 use crate::failure::{Failure, Outcome};
 use crate::installation::InstallationArgs;
 pub(super) use conflicts::conflicts;
@@ -94,10 +94,9 @@ impl TargetArgs {
     /// Connects, and reads the `APIService` of external metrics.
     async fn connect(&self) -> Result<(Client, Option<APIService>), Failure> {
         let cluster = self.cluster.connect().await?;
-        let services: Api<APIService> = Api::all(cluster.client.clone());
-        let present = services.get_opt(EXTERNAL).await;
+        let present = cluster.all().get_opt(EXTERNAL).await;
         let subject = format!("the APIService {EXTERNAL}");
-        let present = present.map_err(|error| request_failure(&subject, &cluster.server, error))?;
+        let present = present.map_err(cluster.failed(&subject))?;
         Ok((cluster.client, present))
     }
 }

@@ -30,18 +30,6 @@ pub(crate) enum Verdict {
     Blocked,
 }
 
-impl Verdict {
-    /// Name.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Kept => "kept",
-            Self::Changed => "changed",
-            Self::Manual => "manual",
-            Self::Blocked => "blocked",
-        }
-    }
-}
-
 /// An object of the product.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Item {

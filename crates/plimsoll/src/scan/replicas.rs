@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use scaling::{ContainerRequests, ReplicasConfig};
 use serde::Serialize;
 
-use crate::output::{Row, Table};
+use crate::output::{Row, Table, or_absent};
 use crate::usage::{ContainerId, ContainerUsage, MIB};
 use crate::workload::{Workload, workloads};
 
@@ -94,16 +94,12 @@ pub(super) fn table(replicas: &[ScannedReplicas]) -> Table {
             it.namespace.clone(),
             it.workload.clone(),
             it.pods.to_string(),
-            it.recommended
-                .map_or_else(|| "-".to_owned(), |count| count.to_string()),
+            or_absent(it.recommended),
             note.to_owned(),
         ])
     };
-    Table {
-        title: "Replicas".to_owned(),
-        columns: vec!["Namespace", "Workload", " Pods", " Recommended", "Note"],
-        rows: replicas.iter().map(row).collect(),
-    }
+    let columns = "Namespace|Workload| Pods| Recommended|Note";
+    Table::new("Replicas", columns, replicas.iter().map(row))
 }
 
 #[cfg(test)]

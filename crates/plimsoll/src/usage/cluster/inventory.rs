@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -14,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use super::hpas::Hpas;
 use super::owners::candidates;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, each, each_metadata};
 use crate::failure::Failure;
 use crate::usage::{ContainerId, ContainerUsage, Resources};
 
@@ -59,20 +58,15 @@ impl Inventory {
             let owners = &mut inventory.owners;
             add_owners::<ReplicaSet>(cluster, place, "replicasets", owners).await?;
             add_owners::<Job>(cluster, place, "jobs", owners).await?;
-            let hpas: Api<HorizontalPodAutoscaler> = api(cluster, place);
             let add = |hpa| inventory.hpas.add(&hpa);
-            let all = ListParams::default();
-            let list = async |params: &_| hpas.list(params).await;
-            let plural = "horizontalpodautoscalers";
-            cluster.each(plural, all, list, add).await?;
+            let read = each(&api(cluster, place), &ListParams::default(), add).await;
+            read.map_err(cluster.failed("horizontalpodautoscalers"))?;
             let selected = ListParams {
                 label_selector: selector.map(str::to_owned),
                 ..ListParams::default()
             };
-            let pods: Api<Pod> = api(cluster, place);
-            let list = async |params: &_| pods.list(params).await;
-            let add = |pod| inventory.add(pod);
-            cluster.each("pods", selected, list, add).await?;
+            let read = each(&api(cluster, place), &selected, |pod| inventory.add(pod)).await;
+            read.map_err(cluster.failed("pods"))?;
         }
         Ok(inventory)
     }
@@ -182,11 +176,7 @@ fn api<K>(cluster: &Cluster, namespace: Option<&str>) -> Api<K>
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
 {
-    let client = cluster.client.clone();
-    match namespace {
-        Some(namespace) => Api::namespaced(client, namespace),
-        None => Api::all(client),
-    }
+    namespace.map_or_else(|| cluster.all(), |namespace| cluster.within(namespace))
 }
 
 /// Adds the owners of all objects of a kind.
@@ -202,15 +192,14 @@ where
         + DeserializeOwned
         + std::fmt::Debug,
 {
-    let objects: Api<K> = api(cluster, namespace);
-    let list = async |params: &_| objects.list_metadata(params).await;
     let add = |object: PartialObjectMeta<K>| {
         if let Some((kind, name)) = owner(&object.metadata) {
             let key = (object.namespace().unwrap_or_default(), object.name_any());
             owners.insert(key, format!("{}/{name}", kind.to_lowercase()));
         }
     };
-    cluster.each(plural, ListParams::default(), list, add).await
+    let read = each_metadata(&api::<K>(cluster, namespace), add).await;
+    read.map_err(cluster.failed(plural))
 }
 
 /// Kind and name of the controlling owner.
