@@ -18,21 +18,18 @@ const MAX_BYTES: u64 = 4 << 20;
 /// Most errors that are printed.
 const MAX_ERRORS: usize = 100;
 
-/// Commands of `rules`.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum RulesCommand {
     /// Check a rule file of prometheus-adapter as the adapter reads it.
     Check(FileArgs),
 }
 
-/// Commands of `routes`.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum RoutesCommand {
     /// Check a routes file as the adapter reads it.
     Check(RoutesArgs),
 }
 
-/// A file.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct FileArgs {
     /// File in YAML; `-` for the standard input.
@@ -42,7 +39,6 @@ pub(crate) struct FileArgs {
 /// Flags of `routes check`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RoutesArgs {
-    /// File.
     #[command(flatten)]
     pub(crate) file: FileArgs,
     /// Namespace of the adapter, whose own Service is no valid upstream.

@@ -25,13 +25,10 @@ use judge::Extent;
 /// Pause between two attempts with `--wait`.
 const PAUSE: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// Flags of `check`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// Cluster.
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
-    /// Installation.
     #[command(flatten)]
     pub(crate) installation: InstallationArgs,
     /// Check only what matters before an installation.
@@ -45,7 +42,6 @@ pub(crate) struct CheckArgs {
     pub(crate) wait: GoDuration,
 }
 
-/// Forms of the findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Form {
     /// All checks by category.
@@ -97,7 +93,6 @@ async fn check(args: &CheckArgs) -> Result<Vec<Finding>, Failure> {
     }
 }
 
-/// The findings of an installation.
 pub(crate) async fn all(cluster: &Cluster, namespace: &str) -> Result<Vec<Finding>, Failure> {
     let facts = reader::read(cluster, namespace, judge::USE).await?;
     Ok(judge::judge(&facts, Extent::Installed))

@@ -41,7 +41,6 @@ pub(crate) struct ClusterArgs {
     pub(crate) context: Option<String>,
 }
 
-/// The cluster.
 #[derive(Clone)]
 pub(crate) struct Cluster {
     pub(crate) client: Client,

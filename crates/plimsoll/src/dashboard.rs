@@ -34,22 +34,17 @@ use crate::usage::ConnectionArgs;
 use access::{Access, guard};
 use pages::Pages;
 
-/// Flags of `dashboard`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DashboardArgs {
     /// Port on 127.0.0.1; 0 is a free one.
     #[arg(long, default_value_t = 0, value_name = "PORT")]
     pub(crate) port: u16,
-    /// Prices.
     #[command(flatten)]
     pub(crate) prices: PriceArgs,
-    /// Prometheus.
     #[command(flatten)]
     pub(crate) prometheus: ConnectionArgs,
-    /// Cluster.
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
-    /// Installation.
     #[command(flatten)]
     pub(crate) installation: InstallationArgs,
 }

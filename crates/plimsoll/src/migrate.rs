@@ -30,7 +30,6 @@ use external_metrics::{AdoptArgs, ReleaseArgs};
 use facts::{Facts, Source};
 use plan::{Migration, Verdict};
 
-/// Commands of `migrate`.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum MigrateCommand {
     /// From upstream's Vertical Pod Autoscaler.
@@ -53,10 +52,8 @@ pub(crate) enum MigrateCommand {
 /// Flags of a migration.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MigrateArgs {
-    /// Cluster.
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
-    /// Installation.
     #[command(flatten)]
     pub(crate) installation: InstallationArgs,
     /// Print the objects concerned, and what stands against a migration (the default).
@@ -65,12 +62,10 @@ pub(crate) struct MigrateArgs {
     /// Print the steps in order, with their commands and the way back.
     #[arg(long)]
     pub(crate) plan: bool,
-    /// Output.
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
 
-/// Runs a command.
 pub(crate) fn run(command: &MigrateCommand) -> Result<Outcome, Failure> {
     match command {
         MigrateCommand::Vpa(args) => migrate(&vpa::SOURCE, vpa::migration, args),

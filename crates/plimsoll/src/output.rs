@@ -18,10 +18,8 @@ use crate::severity::Severity;
 pub(crate) use page::{escape, html, page};
 pub(crate) use text::printable;
 
-/// An absent value.
 const ABSENT: &str = "-";
 
-/// Forms of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Aligned columns.
@@ -39,7 +37,6 @@ pub(crate) enum Format {
     Html,
 }
 
-/// Form of the output.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct OutputArgs {
     /// Form of the output.
@@ -52,7 +49,6 @@ pub(crate) struct OutputArgs {
 
 /// Result of a command.
 pub(crate) struct Document {
-    /// Title.
     pub(crate) title: String,
     /// Tables; the first one is the main one.
     pub(crate) tables: Vec<Table>,
@@ -62,18 +58,14 @@ pub(crate) struct Document {
     pub(crate) data: Value,
 }
 
-/// A table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
-    /// Title.
     pub(crate) title: String,
     /// Names of the columns. Those that begin with a space are aligned to the right, without it.
     pub(crate) columns: Vec<&'static str>,
-    /// Rows.
     pub(crate) rows: Vec<Row>,
 }
 
-/// A row of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     /// Cells, as many as columns.
@@ -175,17 +167,14 @@ fn cell(value: &Value, form: Option<Form>) -> String {
     }
 }
 
-/// A text, or that it is absent.
 pub(crate) fn or_absent(text: Option<impl ToString>) -> String {
     text.map_or_else(|| ABSENT.to_owned(), |text| text.to_string())
 }
 
-/// Prints a document to the standard output.
 pub(crate) fn print(document: &Document, args: &OutputArgs) -> Result<(), Failure> {
     print_text(&render(document, args)?)
 }
 
-/// Prints a text to the standard output.
 pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;

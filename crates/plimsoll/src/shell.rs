@@ -8,7 +8,6 @@ use clap_complete::Shell;
 use crate::args::Cli;
 use crate::failure::{Failure, Outcome};
 
-/// Prints the completions of a shell.
 pub(crate) fn completion(shell: Shell) -> Result<Outcome, Failure> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "plimsoll", &mut text);

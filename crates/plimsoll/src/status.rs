@@ -20,7 +20,6 @@ use crate::failure::{Failure, Outcome};
 use crate::installation::{InstallationArgs, ObjectName, Program, programs, stop_switch};
 use crate::output::{self, Document, OutputArgs, Row, Table, or_absent};
 
-/// APIs of metrics.
 const APIS: [&str; 4] = [
     "v1beta1.metrics.k8s.io",
     "v1beta1.custom.metrics.k8s.io",
@@ -28,21 +27,16 @@ const APIS: [&str; 4] = [
     "v1beta1.external.metrics.k8s.io",
 ];
 
-/// Flags of `status`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// Cluster.
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
-    /// Installation.
     #[command(flatten)]
     pub(crate) installation: InstallationArgs,
-    /// Output.
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
 
-/// A program.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ProgramRow {
@@ -66,7 +60,6 @@ struct VpaCounts {
     of_policies: usize,
 }
 
-/// The status of an installation.
 #[derive(Debug)]
 struct StatusFacts {
     namespace: String,
@@ -81,7 +74,6 @@ struct StatusFacts {
     owners: Vec<[String; 3]>,
 }
 
-/// Prints the status.
 pub(crate) fn run(args: &StatusArgs) -> Result<Outcome, Failure> {
     let document = block_on(async {
         let cluster = args.cluster.connect().await?;
@@ -91,7 +83,6 @@ pub(crate) fn run(args: &StatusArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// Reads the status of the installation in a namespace.
 pub(crate) async fn read(cluster: &Cluster, namespace: &str) -> Result<Document, Failure> {
     cluster.version().await?;
     let mut notes = Vec::new();
@@ -127,7 +118,6 @@ pub(crate) async fn read(cluster: &Cluster, namespace: &str) -> Result<Document,
     Ok(document(facts, notes))
 }
 
-/// The status as tables.
 fn document(facts: StatusFacts, mut notes: Vec<String>) -> Document {
     let StatusFacts {
         namespace,

@@ -19,10 +19,8 @@ use crate::installation::{InstallationArgs, ObjectName, Program, SELECTOR, progr
 /// Largest reason, in bytes.
 const MAX_REASON: usize = 1024;
 
-/// Flags of `stop`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct StopArgs {
-    /// Switch.
     #[command(flatten)]
     pub(crate) switch: SwitchArgs,
     /// Reason for operators, at most 1,024 bytes; `check` and `status` show it.
@@ -33,10 +31,8 @@ pub(crate) struct StopArgs {
 /// Flags of `go`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SwitchArgs {
-    /// Cluster.
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
-    /// Installation.
     #[command(flatten)]
     pub(crate) installation: InstallationArgs,
     /// Print what would be done, and send it to the API server as a dry run.
@@ -54,7 +50,6 @@ fn reason(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Creates the switch.
 pub(crate) fn stop(args: &StopArgs) -> Result<Outcome, Failure> {
     print(&block_on(async {
         let (cluster, name) = switch(&args.switch).await?;
@@ -62,7 +57,6 @@ pub(crate) fn stop(args: &StopArgs) -> Result<Outcome, Failure> {
     })?)
 }
 
-/// Deletes the switch.
 pub(crate) fn go(args: &SwitchArgs) -> Result<Outcome, Failure> {
     print(&block_on(async {
         let (cluster, name) = switch(args).await?;

@@ -83,13 +83,10 @@ const OWN: [(&str, &str, &str, bool); 8] = [
     ("events", "/api/v1", "events", false),
 ];
 
-/// Flags of `support-bundle`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BundleArgs {
-    /// Cluster.
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
-    /// Installation.
     #[command(flatten)]
     pub(crate) installation: InstallationArgs,
     /// Folder to create.

@@ -19,15 +19,12 @@ pub(crate) struct Facts {
     pub(crate) system_namespace: String,
     /// Address of the API server.
     pub(crate) server: String,
-    /// Version of the API server.
     pub(crate) version: ServerVersion,
     /// Time of the API server, by the `Date` header of its response.
     pub(crate) server_time: Option<Timestamp>,
     /// Time of this computer.
     pub(crate) local_time: Timestamp,
-    /// All `APIService` objects.
     pub(crate) api_services: Read<Vec<APIService>>,
-    /// Number of nodes.
     pub(crate) nodes: Read<usize>,
     /// Number of nodes with metrics.
     pub(crate) measured_nodes: Read<usize>,
@@ -43,22 +40,18 @@ pub(crate) struct Facts {
     pub(crate) definitions: Read<Vec<CustomResourceDefinition>>,
     /// Bounds of VPA objects and sizing policies whose unit is probably a slip.
     pub(crate) unit_slips: Read<Vec<String>>,
-    /// All mutating webhooks.
     pub(crate) webhooks: Read<Vec<MutatingWebhookConfiguration>>,
     /// Ready endpoints of the Services that registrations of the suite name; `None` for a missing
     /// Service.
     pub(crate) services: Vec<(ObjectName, Read<Option<usize>>)>,
-    /// Certificates of the programs.
     pub(crate) certificates: Vec<CertificateFact>,
     /// Creation time and reason of the stop switch; `None` without one.
     pub(crate) stop: (ObjectName, Read<Option<StopFact>>),
-    /// Rights of the user.
     pub(crate) rights: Vec<(&'static str, Read<bool>)>,
     /// Prometheus of the recommender; `None` if it has none.
     pub(crate) prometheus: Option<PrometheusFact>,
 }
 
-/// Version of the API server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServerVersion {
     pub(crate) major: String,
@@ -72,11 +65,9 @@ pub(crate) struct OtherDeployment {
     pub(crate) name: ObjectName,
     /// Last part of the image's name, without the tag.
     pub(crate) image: String,
-    /// Desired replicas.
     pub(crate) replicas: i32,
 }
 
-/// A certificate of a program.
 #[derive(Clone, Debug)]
 pub(crate) struct CertificateFact {
     pub(crate) program: &'static str,
@@ -88,15 +79,12 @@ pub(crate) struct CertificateFact {
 /// Content of a Secret with a certificate.
 #[derive(Clone, Debug)]
 pub(crate) enum StoredChain {
-    /// There is no Secret.
     NoSecret,
     /// Its entry has no valid certificate.
     Invalid,
-    /// A certificate chain.
     Chain(ServedChain),
 }
 
-/// The stop switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StopFact {
     pub(crate) since: Option<Timestamp>,
@@ -111,10 +99,8 @@ pub(crate) struct Rights {
     pub(crate) own: &'static [&'static str],
 }
 
-/// Prometheus of the recommender.
 #[derive(Clone, Debug)]
 pub(crate) struct PrometheusFact {
-    /// Address in the flags.
     pub(crate) address: String,
     /// Number of series of each metric, in the order of [`super::SERIES`].
     pub(crate) series: Read<Vec<u64>>,

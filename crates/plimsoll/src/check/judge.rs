@@ -38,7 +38,6 @@ pub(crate) const OTHER_IMAGES: [(&str, Other); 10] = [
     ("k8s-prometheus-adapter-amd64", Other::PrometheusAdapter),
 ];
 
-/// Other autoscalers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Other {
     Vpa,
@@ -48,12 +47,9 @@ pub(crate) enum Other {
     PrometheusAdapter,
 }
 
-/// Extent of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// Before an installation.
     Before,
-    /// An installation.
     Installed,
 }
 

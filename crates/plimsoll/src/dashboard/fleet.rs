@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use api::vpa::{APPLIED, VerticalPodAutoscaler};
 use kube::ResourceExt as _;
 use kube::api::{DynamicObject, ListParams};
-use model::{Cpu, Memory, Quantity};
+use replay::Resource;
 use serde_json::Value;
 
 use super::pages::FleetQuery;
@@ -15,10 +15,11 @@ use crate::failure::Failure;
 use crate::output::{Document, Row, Table, escape};
 use crate::prices::Prices;
 use crate::severity::{Change, Severity};
-use crate::usage::{ContainerUsage, Inventory, MIB, Resources};
+use crate::usage::{ContainerUsage, Inventory, Resources, amount};
 
 /// VPA objects per page.
 const PAGE: u32 = 200;
+const RESOURCES: [(Resource, &str); 2] = [(Resource::Cpu, "cpu"), (Resource::Memory, "memory")];
 
 /// Highest usage of a pod, by namespace, workload and container: millicores and MiB.
 type Used = BTreeMap<(String, String, String), [f64; 2]>;
@@ -38,8 +39,8 @@ struct Line {
     mode: String,
     container: String,
     pods: usize,
-    cpu: Amounts,
-    memory: Amounts,
+    /// CPU and memory.
+    amounts: [Amounts; 2],
     applied: String,
 }
 
@@ -112,10 +113,8 @@ async fn add_usage(
         };
         for container in pod["containers"].as_array().into_iter().flatten() {
             let text = |field: &str| container["usage"][field].as_str().unwrap_or_default();
-            let found = [
-                millicores(text("cpu")).unwrap_or_default(),
-                mebibytes(text("memory")).unwrap_or_default(),
-            ];
+            let found = RESOURCES.map(|(resource, name)| amount(text(name), resource));
+            let found = found.map(Option::unwrap_or_default);
             let name = container["name"].as_str().unwrap_or_default();
             let key = (namespace.to_owned(), workload.clone(), name.to_owned());
             let known = used.entry(key).or_default();
@@ -123,16 +122,6 @@ async fn add_usage(
         }
     }
     Ok(())
-}
-
-fn millicores(text: &str) -> Option<f64> {
-    let quantity: Quantity = text.parse().ok()?;
-    Some(Cpu::from(&quantity).millicores() as f64)
-}
-
-fn mebibytes(text: &str) -> Option<f64> {
-    let quantity: Quantity = text.parse().ok()?;
-    Some(Memory::from(&quantity).bytes() as f64 / MIB)
 }
 
 fn lines_of(vpa: &DynamicObject, inventory: &Inventory, used: &Used) -> Vec<Line> {
@@ -156,27 +145,22 @@ fn lines_of(vpa: &DynamicObject, inventory: &Inventory, used: &Used) -> Vec<Line
         let requests = requests.get(container).copied().unwrap_or_default();
         let key = (namespace.clone(), target.clone(), container.to_owned());
         let used = used.get(&key);
-        let amount = |name: &str| recommended["target"][name].as_str();
+        let amounts = |(resource, name): (Resource, &str)| {
+            let recommended = recommended["target"][name].as_str();
+            let change = Change {
+                present: requests.amount(resource),
+                recommended: recommended.and_then(|text| amount(text, resource)),
+            };
+            let used = used.map(|used| used[usize::from(resource == Resource::Memory)]);
+            Amounts { change, used }
+        };
         Line {
             namespace: namespace.clone(),
             vpa: vpa.name_any(),
             mode: mode.unwrap_or("Recreate").to_owned(),
             container: container.to_owned(),
             pods,
-            cpu: Amounts {
-                change: Change {
-                    present: requests.cpu.map(|cpu| cpu.millicores() as f64),
-                    recommended: amount("cpu").and_then(millicores),
-                },
-                used: used.map(|used| used[0]),
-            },
-            memory: Amounts {
-                change: Change {
-                    present: requests.memory.map(|memory| memory.bytes() as f64 / MIB),
-                    recommended: amount("memory").and_then(mebibytes),
-                },
-                used: used.map(|used| used[1]),
-            },
+            amounts: RESOURCES.map(amounts),
             applied: applied(vpa),
         }
     };
@@ -207,7 +191,7 @@ impl Fleet {
         let mut sums = [[0.0; 2]; 2];
         let mut saved = 0.0;
         let rows = self.lines.iter().map(|line| {
-            for (sums, amounts) in sums.iter_mut().zip([line.cpu, line.memory]) {
+            for (sums, amounts) in sums.iter_mut().zip(line.amounts) {
                 let Change {
                     present,
                     recommended,
@@ -279,13 +263,9 @@ impl Fleet {
 
 impl Line {
     fn savings(&self, prices: &Prices) -> f64 {
-        let saved = |amounts: Amounts| {
-            amounts
-                .change
-                .present
-                .map_or(0.0, |_| amounts.change.saved())
-        };
-        self.pods as f64 * prices.month(saved(self.cpu), saved(self.memory))
+        let changes = self.amounts.map(|amounts| amounts.change);
+        let [cpu, memory] = changes.map(|it| it.present.map_or(0.0, |_| it.saved()));
+        self.pods as f64 * prices.month(cpu, memory)
     }
 
     fn row(&self, prices: &Prices) -> Row {
@@ -296,7 +276,7 @@ impl Line {
             let [present, recommended] = [change.present, change.recommended];
             format!("{} → {}", text(present, unit), text(recommended, unit))
         };
-        let (cpu, memory) = (self.cpu, self.memory);
+        let [cpu, memory] = self.amounts;
         let judged = [(cpu, false, "CPU"), (memory, true, "memory")]
             .into_iter()
             .filter(|(amounts, _, _)| amounts.change.recommended.is_some())

@@ -33,11 +33,9 @@ const FRESH_FOR: Duration = Duration::from_secs(3);
 const USAGE_FRESH_FOR: [Duration; 2] = [Duration::from_mins(5), Duration::from_secs(30)];
 /// Time limit of reading it. The page is shown without it then.
 const USAGE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Pages that are kept for this time.
 const MAX_KEPT: usize = 16;
 /// Time limit of reading a page.
 const READ_TIMEOUT: Duration = Duration::from_mins(1);
-/// Links of all pages.
 const LINKS: [(&str, &str); 3] = [
     ("/", "Vertical"),
     ("/horizontal", "Horizontal"),
@@ -57,7 +55,6 @@ pub(super) struct FleetQuery {
     pub(super) after: String,
 }
 
-/// A page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Page {
     Fleet(FleetQuery),
@@ -70,12 +67,10 @@ enum Page {
 /// Usage of the containers of a workload, or the reason for its absence.
 type Usage = Result<Arc<[ContainerUsage]>, String>;
 
-/// Source of the pages.
 pub(super) struct Pages {
     cluster: Cluster,
     args: DashboardArgs,
     prices: Prices,
-    /// Folder of all pages.
     folder: String,
     /// Usage of the workload that was shown last, or the reason for its absence.
     recorded: Mutex<Option<(Instant, [String; 2], Usage)>>,
@@ -100,7 +95,6 @@ impl Pages {
         }
     }
 
-    /// The routes.
     pub(super) fn router(self) -> Router {
         let fleet = async |State(pages): State<Arc<Self>>, Query(query): Query<FleetQuery>| {
             pages.respond(Page::Fleet(query)).await

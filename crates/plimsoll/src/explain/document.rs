@@ -7,7 +7,6 @@ use crate::output::{Document, Row, Table};
 /// Number of pods in the table; JSON and YAML have all.
 const MAX_PODS: usize = 20;
 
-/// The explanation as tables.
 pub(super) fn document(explanation: &Explanation) -> Document {
     let pods = &explanation.pods;
     let overview = Row::plain([

@@ -27,15 +27,12 @@ pub(super) fn forecasts(facts: &EhpaFacts) -> Vec<Forecast> {
 /// Objects that explain the replicas of an EHPA's workload.
 #[derive(Clone, Debug)]
 pub(super) struct EhpaFacts {
-    /// The EHPA.
     pub(super) ehpa: Ehpa,
     /// Names of further EHPAs with the same target.
     pub(super) others: Vec<String>,
     /// The HPA that it created or adopted.
     pub(super) hpa: Option<Hpa>,
-    /// Whether the HPAs could be read.
     pub(super) hpa_is_read: bool,
-    /// Its prediction.
     pub(super) prediction: Option<Prediction>,
     /// Events about the EHPA and its HPA.
     pub(super) events: Vec<Event>,

@@ -110,13 +110,10 @@ pub(super) fn plain(text: &str) -> String {
 /// An event, or the last change of a condition.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Mark {
-    /// Time.
     pub(crate) time: Timestamp,
     /// Reason of the event, or the condition and its status.
     pub(crate) label: String,
-    /// Message.
     pub(crate) text: String,
-    /// Whether it is a warning.
     pub(crate) is_warning: bool,
 }
 

@@ -36,9 +36,7 @@ const UPDATER: &str = "vpa-updater";
 /// Objects that explain a subject.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// Those of a VPA.
     Vpa(Box<Facts>),
-    /// Those of an EHPA.
     Ehpa(Box<EhpaFacts>),
 }
 
@@ -431,7 +429,6 @@ impl Reader<'_> {
     }
 }
 
-/// The object as JSON.
 fn json(object: &DynamicObject) -> Result<Value, Failure> {
     let object = serde_json::to_value(object).map_err(anyhow::Error::from)?;
     Ok(object)

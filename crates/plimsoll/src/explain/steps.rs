@@ -29,11 +29,9 @@ pub(super) const IN_STATUS: &str = "in the status, with samples that are not sto
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct StepLine {
-    /// Container.
     pub(super) container: String,
     /// `cpu` or `memory`.
     pub(super) resource: String,
-    /// Name of the step.
     pub(super) step: String,
     /// Its result, as a quantity or in words.
     pub(super) value: String,
@@ -84,7 +82,6 @@ pub(super) fn steps(facts: &Facts, now: Timestamp) -> Vec<StepLine> {
     lines
 }
 
-/// The target in the status.
 fn target<'a>(facts: &'a Facts, container: &str, number: &Explanation) -> Option<&'a Quantity> {
     let recommendation = facts.vpa.status.as_ref()?.recommendation.as_ref()?;
     let mut containers = recommendation.container_recommendations.iter();

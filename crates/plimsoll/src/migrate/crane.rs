@@ -74,7 +74,6 @@ const LEFT: [(Kind, &str); 4] = [
         "Crane's agent on the nodes has no counterpart",
     ),
 ];
-/// Crane.
 pub(crate) const SOURCE: Source = Source {
     product: "Crane",
     images: &["craned", "metric-adapter"],

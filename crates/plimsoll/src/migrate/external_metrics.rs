@@ -45,10 +45,8 @@ const POLL: Duration = Duration::from_secs(1);
 /// The adapter in the cluster.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TargetArgs {
-    /// Cluster.
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
-    /// Installation.
     #[command(flatten)]
     pub(crate) installation: InstallationArgs,
     /// Service of the adapter.
@@ -59,10 +57,8 @@ pub(crate) struct TargetArgs {
     pub(crate) force: bool,
 }
 
-/// Flags of `adopt`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AdoptArgs {
-    /// The adapter in the cluster.
     #[command(flatten)]
     pub(crate) target: TargetArgs,
     /// `ConfigMap` with the routes file, in the adapter's namespace.
@@ -76,22 +72,18 @@ pub(crate) struct AdoptArgs {
     pub(crate) dry_run: bool,
 }
 
-/// Flags of `release`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReleaseArgs {
-    /// The adapter in the cluster.
     #[command(flatten)]
     pub(crate) target: TargetArgs,
 }
 
 impl TargetArgs {
-    /// The adapter's Service.
     fn service(&self) -> OwnService {
         let namespace = &*self.installation.system_namespace;
         OwnService::new(namespace, &*self.service_name)
     }
 
-    /// Connects, and reads the `APIService` of external metrics.
     async fn connect(&self) -> Result<(Client, Option<APIService>), Failure> {
         let cluster = self.cluster.connect().await?;
         let present = cluster.all().get_opt(EXTERNAL).await;
@@ -274,7 +266,6 @@ async fn read(services: &Api<APIService>, name: &str) -> anyhow::Result<Option<A
 
 /// The route to the previous provider.
 struct Route {
-    /// Name of the upstream.
     upstream: String,
     /// Hash of the routes file.
     hash: i64,

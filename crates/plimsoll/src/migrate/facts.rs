@@ -9,9 +9,7 @@ use view::installations;
 
 use crate::installation::{ObjectName, image_name};
 
-/// A product to migrate from.
 pub(crate) struct Source {
-    /// Name.
     pub(crate) product: &'static str,
     /// Last parts of the names of its images.
     pub(crate) images: &'static [&'static str],
@@ -23,20 +21,15 @@ pub(crate) struct Source {
     pub(crate) reads_config_maps: bool,
 }
 
-/// A kind of objects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     /// Group; empty for the core group.
     pub(crate) group: &'static str,
-    /// Version.
     pub(crate) version: &'static str,
-    /// Name of the kind.
     pub(crate) name: &'static str,
-    /// Plural.
     pub(crate) plural: &'static str,
 }
 
-/// VPA objects.
 pub(crate) const VPA: Kind = Kind {
     group: "autoscaling.k8s.io",
     version: "v1",
@@ -57,9 +50,7 @@ pub(crate) const API_SERVICE: Kind = Kind {
 pub(crate) struct Facts {
     /// Namespace of the suite.
     pub(crate) system_namespace: String,
-    /// Deployments of the product.
     pub(crate) deployments: Vec<DynamicObject>,
-    /// Deployments of the suite.
     pub(crate) suite: Vec<DynamicObject>,
     /// Objects by kind; a kind is missing if it is not installed, or was not read.
     pub(crate) objects: BTreeMap<&'static str, Vec<DynamicObject>>,
@@ -72,7 +63,6 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// The objects of a kind.
     pub(crate) fn of(&self, kind: &Kind) -> &[DynamicObject] {
         self.objects.get(kind.name).map_or(&[], Vec::as_slice)
     }
@@ -119,7 +109,6 @@ pub(crate) fn image_of(deployment: &DynamicObject) -> Option<&str> {
         .next()
 }
 
-/// Arguments of the containers of a Deployment.
 pub(crate) fn arguments(deployment: &DynamicObject) -> Vec<&str> {
     let containers = &deployment.data["spec"]["template"]["spec"]["containers"];
     let containers = containers.as_array().into_iter().flatten();
@@ -131,12 +120,10 @@ pub(crate) fn arguments(deployment: &DynamicObject) -> Vec<&str> {
         .collect()
 }
 
-/// Desired replicas of a Deployment.
 pub(crate) fn replicas(deployment: &DynamicObject) -> i64 {
     deployment.data["spec"]["replicas"].as_i64().unwrap_or(1)
 }
 
-/// Namespace and name of an object.
 pub(crate) fn name_of(object: &DynamicObject) -> ObjectName {
     ObjectName {
         namespace: object.namespace().unwrap_or_default(),
@@ -144,12 +131,9 @@ pub(crate) fn name_of(object: &DynamicObject) -> ObjectName {
     }
 }
 
-/// A release of Helm.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct HelmRelease {
-    /// Namespace.
     pub(crate) namespace: String,
-    /// Name.
     pub(crate) name: String,
 }
 

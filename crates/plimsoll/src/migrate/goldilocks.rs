@@ -17,7 +17,6 @@ const NAMESPACE: Kind = Kind {
     name: "Namespace",
     plural: "namespaces",
 };
-/// Goldilocks.
 pub(crate) const SOURCE: Source = Source {
     product: "Goldilocks",
     images: &["goldilocks"],
@@ -35,7 +34,6 @@ const MIN_REPLICAS: &str = "vpa-min-replicas";
 const SETTINGS: [&str; 4] = [ENABLED, UPDATE_MODE, RESOURCE_POLICY, MIN_REPLICAS];
 /// Values of labels that mean yes to Goldilocks, those of Go's `strconv.ParseBool`.
 const TRUE: [&str; 6] = ["1", "t", "T", "true", "TRUE", "True"];
-/// Name of the policies.
 const POLICY: &str = "from-goldilocks";
 
 /// Objects and steps.
@@ -64,7 +62,6 @@ pub(crate) fn migration(facts: &Facts) -> Migration {
     migration
 }
 
-/// The settings of a namespace.
 #[derive(Debug)]
 struct Namespace {
     /// Number of VPA objects by Goldilocks.

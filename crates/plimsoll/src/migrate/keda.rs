@@ -30,7 +30,6 @@ const SCALED_JOB: Kind = Kind {
 };
 /// `ConfigMap` with KEDA's CA, in the namespace of the suite.
 const CA: &str = "keda-ca";
-/// KEDA.
 pub(crate) const SOURCE: Source = Source {
     product: "KEDA",
     images: &["keda", "keda-metrics-apiserver", "keda-admission-webhooks"],

@@ -9,7 +9,6 @@ use super::facts::{API_SERVICE, Facts, Source, name_of};
 use super::plan::{Migration, Verdict, install, uninstall, verify, without_api_services};
 use crate::installation::ObjectName;
 
-/// prometheus-adapter.
 pub(crate) const SOURCE: Source = Source {
     product: "prometheus-adapter",
     images: &[

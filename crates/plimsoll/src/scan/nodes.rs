@@ -32,7 +32,6 @@ pub(crate) struct IdleNodeArgs {
 }
 
 impl IdleNodeArgs {
-    /// Whether a limit is set.
     pub(super) fn is_set(self) -> bool {
         self.idle_node_cpu_requests > 0 || self.idle_node_memory_requests > 0
     }
@@ -55,13 +54,10 @@ struct NodeLoad {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ScannedNodes {
-    /// Number of nodes.
     pub(super) total: usize,
-    /// Idle nodes, by name.
     pub(super) idle: Vec<IdleNode>,
 }
 
-/// Idle node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct IdleNode {
@@ -150,7 +146,6 @@ fn amount(text: &Text) -> f64 {
     quantity.map_or(0.0, |quantity| quantity.to_f64())
 }
 
-/// The idle nodes, by name.
 fn idle_nodes(
     nodes: &[Node],
     loads: &BTreeMap<String, NodeLoad>,
@@ -213,7 +208,6 @@ fn rounded(percent: f64) -> f64 {
     (percent * 10.0).round() / 10.0
 }
 
-/// Table of the idle nodes.
 pub(super) fn table(nodes: &ScannedNodes) -> Table {
     Table::of(
         format!("Idle nodes ({} of {})", nodes.idle.len(), nodes.total),

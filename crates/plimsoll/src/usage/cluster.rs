@@ -34,7 +34,6 @@ const MAX_HISTORY: i64 = 366 * 86_400;
 /// Minimum distance of samples in seconds.
 const MIN_STEP: i64 = 60;
 
-/// Connection to Prometheus.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ConnectionArgs {
     /// Address of Prometheus, or of a store with its API. Reads the usage of the workloads in the
@@ -92,10 +91,8 @@ pub(crate) struct ConnectionArgs {
     pub(crate) prometheus_query_timeout: u16,
 }
 
-/// Prometheus and the cluster.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PrometheusArgs {
-    /// Connection to Prometheus.
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
     /// Length of the history, such as 8d; at most 366d.
@@ -117,7 +114,6 @@ pub(crate) struct PrometheusArgs {
     /// Only pods with these labels.
     #[arg(short = 'l', long, value_name = "SELECTOR", help_heading = "Cluster")]
     pub(crate) selector: Option<String>,
-    /// The cluster.
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
 }
@@ -145,7 +141,6 @@ impl ConnectionArgs {
 }
 
 impl PrometheusArgs {
-    /// The cluster of the kubeconfig.
     async fn connect_cluster(&self) -> Result<Cluster, Failure> {
         let connected = self.cluster.connect().await;
         let ConnectionArgs {

@@ -6,7 +6,6 @@ use super::rows::Rows;
 
 const SAMPLE: &str = include_str!("../../data/sample.csv");
 
-/// The containers of the sample.
 pub(super) fn read() -> Vec<ContainerUsage> {
     let mut rows = Rows::default();
     rows.read_csv(SAMPLE.as_bytes())

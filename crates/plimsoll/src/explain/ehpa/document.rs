@@ -4,7 +4,6 @@ use super::judge::{EhpaExplanation, Replicas};
 use crate::explain::document::{conditions_and_events, waits};
 use crate::output::{Document, Row, Table, or_absent};
 
-/// The explanation as tables.
 pub(in crate::explain) fn document(explanation: &EhpaExplanation) -> Document {
     let mut tables = vec![
         Table::new(

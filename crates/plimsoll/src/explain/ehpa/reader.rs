@@ -15,7 +15,6 @@ use crate::explain::reader::{Reader, oldest};
 use crate::explain::subject::{Subject, is_name};
 use crate::failure::Failure;
 
-/// Reads the objects of an EHPA.
 pub(in crate::explain) async fn read(
     reader: &mut Reader<'_>,
     object: Value,

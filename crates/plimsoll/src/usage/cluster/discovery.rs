@@ -36,7 +36,6 @@ const NAMESPACES: &[&str] = &[
     "victoria-metrics",
 ];
 
-/// Ports of Prometheus.
 const PROMETHEUS: &[i32] = &[9090, 80, 443];
 
 /// Stores with the labels of their Services, the first match of which counts: numbers of the port, the
@@ -119,7 +118,6 @@ impl FromStr for NamedService {
     }
 }
 
-/// A Service of a store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FoundStore {
     namespace: String,

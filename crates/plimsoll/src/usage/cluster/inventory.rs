@@ -116,13 +116,11 @@ impl Inventory {
         self.workloads.is_empty()
     }
 
-    /// Namespaces with workloads.
     pub(super) fn namespaces(&self) -> BTreeSet<&str> {
         let names = self.workloads.keys();
         names.map(|(namespace, _)| namespace.as_str()).collect()
     }
 
-    /// Containers of a namespace without usage.
     pub(crate) fn containers(&self, namespace: &str) -> impl Iterator<Item = ContainerUsage> {
         let first = (namespace.to_owned(), String::new());
         let workloads = self.workloads.range(first..);
@@ -171,7 +169,6 @@ impl Inventory {
     }
 }
 
-/// Objects in a namespace or in all.
 fn api<K>(cluster: &Cluster, namespace: Option<&str>) -> Api<K>
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
