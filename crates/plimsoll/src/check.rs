@@ -15,7 +15,7 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use runtime::GoDuration;
 
-use crate::cluster::{Cluster, ClusterArgs, block_on};
+use crate::cluster::{Cluster, block_on};
 use crate::failure::{Failure, Outcome};
 use crate::installation::InstallationArgs;
 pub(crate) use facts::StopFact;
@@ -27,8 +27,6 @@ const PAUSE: std::time::Duration = std::time::Duration::from_secs(2);
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CheckArgs {
-    #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
     #[command(flatten)]
     pub(crate) installation: InstallationArgs,
     /// Check only what matters before an installation.
@@ -71,7 +69,7 @@ async fn check(args: &CheckArgs) -> Result<Vec<Finding>, Failure> {
     } else {
         (Extent::Installed, judge::USE)
     };
-    let cluster = args.cluster.connect().await?;
+    let cluster = args.installation.connect().await?;
     let namespace = &args.installation.system_namespace;
     let begin = Instant::now();
     loop {

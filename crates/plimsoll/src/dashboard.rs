@@ -26,7 +26,7 @@ use axum::middleware::from_fn_with_state;
 use clap::Args;
 use tokio::net::TcpListener;
 
-use crate::cluster::{ClusterArgs, block_on};
+use crate::cluster::block_on;
 use crate::failure::{Failure, Outcome};
 use crate::installation::InstallationArgs;
 use crate::prices::{PriceArgs, Prices};
@@ -44,8 +44,6 @@ pub(crate) struct DashboardArgs {
     #[command(flatten)]
     pub(crate) prometheus: ConnectionArgs,
     #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
-    #[command(flatten)]
     pub(crate) installation: InstallationArgs,
 }
 
@@ -53,7 +51,7 @@ pub(crate) struct DashboardArgs {
 pub(crate) fn run(args: &DashboardArgs) -> Result<Outcome, Failure> {
     let prices = Prices::read(&args.prices)?;
     block_on(async {
-        let cluster = args.cluster.connect().await?;
+        let cluster = args.installation.connect().await?;
         cluster.version().await?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port)).await;
         let listener =

@@ -17,12 +17,12 @@ mod tests;
 
 use clap::Args;
 
-use crate::cluster::{Cluster, ClusterArgs, block_on};
+use crate::cluster::{Cluster, block_on};
 use crate::failure::{Failure, Outcome};
 use crate::installation::InstallationArgs;
 use crate::output::{self, Document, OutputArgs};
 
-pub(crate) use ehpa::Forecast;
+pub(crate) use ehpa::{Forecast, metric_field};
 pub(crate) use judge::Recommended;
 pub(crate) use lines::Mark;
 use lines::marks;
@@ -38,8 +38,6 @@ pub(crate) struct ExplainArgs {
     /// Namespace; the default is the one of the context.
     #[arg(short, long, value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
-    #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
     #[command(flatten)]
     pub(crate) installation: InstallationArgs,
     #[command(flatten)]
@@ -102,15 +100,11 @@ fn workload(target: &str) -> String {
 
 pub(crate) fn run(args: &ExplainArgs) -> Result<Outcome, Failure> {
     let explained = block_on(async {
-        let cluster = args.cluster.connect().await?;
+        let cluster = args.installation.connect().await?;
         let namespace = args.namespace.as_ref().unwrap_or(&cluster.namespace);
         let system_namespace = &args.installation.system_namespace;
         explain(&cluster, system_namespace, namespace, &args.subject).await
     })?;
     output::print(&explained.document, &args.output)?;
-    Ok(if explained.is_complete {
-        Outcome::Done
-    } else {
-        Outcome::Partial
-    })
+    Ok(Outcome::of(explained.is_complete))
 }

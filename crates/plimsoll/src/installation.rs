@@ -4,6 +4,9 @@ use clap::Args;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Container;
 
+use crate::cluster::{Cluster, ClusterArgs};
+use crate::failure::Failure;
+
 /// Programs, in the order of output.
 pub(crate) const PROGRAMS: [&str; 5] = ["recommender", "updater", "webhook", "adapter", "extender"];
 /// Label selector of the suite's objects.
@@ -15,6 +18,8 @@ const STOP: &str = "plimsoll-stop";
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct InstallationArgs {
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
     /// Namespace of the suite.
     #[arg(
         long,
@@ -23,6 +28,12 @@ pub(crate) struct InstallationArgs {
         help_heading = "Cluster"
     )]
     pub(crate) system_namespace: String,
+}
+
+impl InstallationArgs {
+    pub(crate) async fn connect(&self) -> Result<Cluster, Failure> {
+        self.cluster.connect().await
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

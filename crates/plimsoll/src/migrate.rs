@@ -22,7 +22,7 @@ mod vpa;
 
 use clap::{Args, Subcommand};
 
-use crate::cluster::{ClusterArgs, block_on};
+use crate::cluster::block_on;
 use crate::failure::{Failure, Outcome};
 use crate::installation::InstallationArgs;
 use crate::output::{Format, OutputArgs, print, print_text};
@@ -52,8 +52,6 @@ pub(crate) enum MigrateCommand {
 /// Flags of a migration.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MigrateArgs {
-    #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
     #[command(flatten)]
     pub(crate) installation: InstallationArgs,
     /// Print the objects concerned, and what stands against a migration (the default).
@@ -95,7 +93,7 @@ fn migrate(
         return Err(Failure::Usage(message.to_owned()));
     }
     let facts = block_on(async {
-        let cluster = args.cluster.connect().await?;
+        let cluster = args.installation.connect().await?;
         reader::read(&cluster, source, &args.installation.system_namespace).await
     })?;
     let migration = judge(&facts);
@@ -107,16 +105,10 @@ fn migrate(
         let document = output::check(source.product, &migration, &facts.unread);
         print(&document, &args.output)?;
     }
-    Ok(outcome(&migration, &facts))
-}
-
-fn outcome(migration: &Migration, facts: &Facts) -> Outcome {
     let is_blocked = |item: &plan::Item| item.verdict == Verdict::Blocked;
-    if migration.items.iter().any(is_blocked) {
+    Ok(if migration.items.iter().any(is_blocked) {
         Outcome::Failed
-    } else if facts.unread.is_empty() {
-        Outcome::Done
     } else {
-        Outcome::Partial
-    }
+        Outcome::of(facts.unread.is_empty())
+    })
 }

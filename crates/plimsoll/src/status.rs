@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::check::reader::{count, deployments, stop_fact, unread};
 use crate::check::{Read, StopFact, Unread};
-use crate::cluster::{Cluster, ClusterArgs, block_on, each};
+use crate::cluster::{Cluster, block_on, each};
 use crate::failure::{Failure, Outcome};
 use crate::installation::{InstallationArgs, ObjectName, Program, programs, stop_switch};
 use crate::output::{self, Document, OutputArgs, Row, Table, or_absent};
@@ -29,8 +29,6 @@ const APIS: [&str; 4] = [
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct StatusArgs {
-    #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
     #[command(flatten)]
     pub(crate) installation: InstallationArgs,
     #[command(flatten)]
@@ -76,7 +74,7 @@ struct StatusFacts {
 
 pub(crate) fn run(args: &StatusArgs) -> Result<Outcome, Failure> {
     let document = block_on(async {
-        let cluster = args.cluster.connect().await?;
+        let cluster = args.installation.connect().await?;
         read(&cluster, &args.installation.system_namespace).await
     })?;
     output::print(&document, &args.output)?;

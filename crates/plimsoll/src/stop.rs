@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::check::Unread;
 use crate::check::reader::deployments;
-use crate::cluster::{Cluster, ClusterArgs, block_on, list};
+use crate::cluster::{Cluster, block_on, list};
 use crate::failure::{Failure, Outcome};
 use crate::installation::{InstallationArgs, ObjectName, Program, SELECTOR, programs, stop_switch};
 
@@ -31,8 +31,6 @@ pub(crate) struct StopArgs {
 /// Flags of `go`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SwitchArgs {
-    #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
     #[command(flatten)]
     pub(crate) installation: InstallationArgs,
     /// Print what would be done, and send it to the API server as a dry run.
@@ -71,7 +69,7 @@ fn print(line: &str) -> Result<Outcome, Failure> {
 
 /// The switch that the updater of a cluster reads, and the cluster.
 async fn switch(args: &SwitchArgs) -> Result<(Cluster, ObjectName), Failure> {
-    let cluster = args.cluster.connect().await?;
+    let cluster = args.installation.connect().await?;
     cluster.version().await?;
     let namespace = &args.installation.system_namespace;
     let (deployments, were_read) = match deployments(&cluster, namespace).await {

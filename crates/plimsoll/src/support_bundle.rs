@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::check;
 use crate::check::Unread;
 use crate::check::reader::unread;
-use crate::cluster::{Cluster, ClusterArgs, block_on};
+use crate::cluster::{Cluster, block_on};
 use crate::failure::{Failure, Outcome};
 use crate::installation::{InstallationArgs, SELECTOR};
 
@@ -32,61 +32,34 @@ const LOG_LINES: i64 = 2_000;
 /// Most bytes of a log, and of the metrics of a pod.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Objects of the whole cluster: name of the file, path, selector.
-const CLUSTER: [(&str, &str); 9] = [
-    (
-        "verticalpodautoscalers",
-        "/apis/autoscaling.k8s.io/v1/verticalpodautoscalers",
-    ),
-    (
-        "sizingpolicies",
-        "/apis/plimsoll.dev/v1alpha1/sizingpolicies",
-    ),
-    (
-        "clustersizingpolicies",
-        "/apis/plimsoll.dev/v1alpha1/clustersizingpolicies",
-    ),
-    (
-        "effectivehorizontalpodautoscalers",
-        "/apis/autoscaling.crane.io/v1alpha1/effectivehorizontalpodautoscalers",
-    ),
-    (
-        "timeseriespredictions",
-        "/apis/prediction.crane.io/v1alpha1/timeseriespredictions",
-    ),
-    ("apiservices", "/apis/apiregistration.k8s.io/v1/apiservices"),
-    (
-        "mutatingwebhookconfigurations",
-        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
-    ),
-    (
-        "leases-kube-system",
-        "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases",
-    ),
-    ("nodes-metrics", "/apis/metrics.k8s.io/v1beta1/nodes"),
+/// Paths of the objects of the whole cluster. The file has the name of the last part, or the one
+/// before `=`.
+const CLUSTER: [&str; 9] = [
+    "autoscaling.k8s.io/v1/verticalpodautoscalers",
+    "plimsoll.dev/v1alpha1/sizingpolicies",
+    "plimsoll.dev/v1alpha1/clustersizingpolicies",
+    "autoscaling.crane.io/v1alpha1/effectivehorizontalpodautoscalers",
+    "prediction.crane.io/v1alpha1/timeseriespredictions",
+    "apiregistration.k8s.io/v1/apiservices",
+    "admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+    "leases-kube-system=coordination.k8s.io/v1/namespaces/kube-system/leases",
+    "nodes-metrics=metrics.k8s.io/v1beta1/nodes",
 ];
-/// Objects of the suite's namespace: name of the file, prefix and rest of the path, and whether only
-/// those with the suite's label are taken.
-const OWN: [(&str, &str, &str, bool); 8] = [
-    ("deployments", "/apis/apps/v1", "deployments", false),
-    ("replicasets", "/apis/apps/v1", "replicasets", false),
-    ("pods", "/api/v1", "pods", true),
-    ("services", "/api/v1", "services", true),
-    (
-        "endpointslices",
-        "/apis/discovery.k8s.io/v1",
-        "endpointslices",
-        false,
-    ),
-    ("configmaps", "/api/v1", "configmaps", true),
-    ("leases", "/apis/coordination.k8s.io/v1", "leases", false),
-    ("events", "/api/v1", "events", false),
+/// Objects of the suite's namespace: the path before the namespace, and the plural; of those in the
+/// core group only the ones with the suite's label are taken, but all Events.
+const OWN: [(&str, &str); 8] = [
+    ("/apis/apps/v1", "deployments"),
+    ("/apis/apps/v1", "replicasets"),
+    ("/api/v1", "pods"),
+    ("/api/v1", "services"),
+    ("/apis/discovery.k8s.io/v1", "endpointslices"),
+    ("/api/v1", "configmaps"),
+    ("/apis/coordination.k8s.io/v1", "leases"),
+    ("/api/v1", "events"),
 ];
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BundleArgs {
-    #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
     #[command(flatten)]
     pub(crate) installation: InstallationArgs,
     /// Folder to create.
@@ -118,15 +91,11 @@ pub(crate) fn run(args: &BundleArgs) -> Result<Outcome, Failure> {
         "Secrets were not read into it, and values that look like credentials are masked. \
          Object names, labels, images and log lines are in it: read it before you pass it on."
     )?;
-    Ok(if bundle.missing.is_empty() {
-        Outcome::Done
-    } else {
-        Outcome::Partial
-    })
+    Ok(Outcome::of(bundle.missing.is_empty()))
 }
 
 async fn collect(args: &BundleArgs) -> Result<Bundle, Failure> {
-    let cluster = args.cluster.connect().await?;
+    let cluster = args.installation.connect().await?;
     let namespace = &args.installation.system_namespace;
     let version = cluster.version().await?;
     let mut bundle = Bundle::create(&args.output)?;
@@ -172,11 +141,15 @@ impl Bundle {
     }
 
     async fn objects(&mut self, cluster: &Cluster, namespace: &str) -> Result<(), Failure> {
-        for (name, path) in CLUSTER {
-            self.list(cluster, name, path, "").await?;
+        for text in CLUSTER {
+            let last = text.rsplit('/').next().unwrap_or_default();
+            let (name, path) = text.split_once('=').unwrap_or((last, text));
+            self.list(cluster, name, &format!("/apis/{path}"), "")
+                .await?;
         }
-        for (name, prefix, resource, is_labelled) in OWN {
-            let path = format!("{prefix}/namespaces/{namespace}/{resource}");
+        for (prefix, name) in OWN {
+            let path = format!("{prefix}/namespaces/{namespace}/{name}");
+            let is_labelled = prefix == "/api/v1" && name != "events";
             let selector = if is_labelled { SELECTOR } else { "" };
             self.list(cluster, name, &path, selector).await?;
         }

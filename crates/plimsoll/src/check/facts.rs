@@ -10,7 +10,7 @@ use serving::certificates::ServedChain;
 use view::OtherAutoscaler;
 
 use super::finding::Read;
-use crate::installation::{ObjectName, SecretEntry};
+use crate::installation::{ObjectName, Program, SecretEntry, programs};
 
 /// Facts about a cluster.
 #[derive(Clone, Debug)]
@@ -57,6 +57,12 @@ pub(crate) struct ServerVersion {
     pub(crate) major: String,
     pub(crate) minor: String,
     pub(crate) text: String,
+}
+
+impl Facts {
+    pub(crate) fn programs(&self) -> Vec<Program<'_>> {
+        programs(self.deployments.as_deref().unwrap_or_default())
+    }
 }
 
 /// A Deployment of another autoscaler.

@@ -7,6 +7,7 @@ use kube::api::{DynamicObject, ListParams};
 use serde_json::Value;
 
 use crate::cluster::Cluster;
+use crate::explain::metric_field;
 use crate::failure::Failure;
 use crate::output::{Document, Row, Table, or_absent};
 
@@ -65,16 +66,6 @@ fn ehpa_row(ehpa: &DynamicObject) -> Row {
     };
     let (spec, status) = (&ehpa.data["spec"], &ehpa.data["status"]);
     let target = &spec["scaleTargetRef"];
-    let conditions = status["conditions"].as_array().into_iter().flatten();
-    let failed = conditions
-        .filter(|condition| condition["status"] == "False")
-        .map(|condition| {
-            format!(
-                "{} ({})",
-                text(&condition["type"]),
-                text(&condition["reason"])
-            )
-        });
     Row {
         cells: vec![
             format!("{namespace}/{}", ehpa.name_any()),
@@ -86,7 +77,7 @@ fn ehpa_row(ehpa: &DynamicObject) -> Row {
             text(&spec["scaleStrategy"]),
             text(&status["currentReplicas"]),
             text(&status["expectReplicas"]),
-            failed.collect::<Vec<_>>().join(", "),
+            failed(&status["conditions"]),
         ],
         severity: None,
         link: Some(format!("ehpa/{namespace}/{}", ehpa.name_any())),
@@ -100,14 +91,7 @@ fn hpa_row(hpa: &HorizontalPodAutoscaler) -> Row {
     let current = status.current_metrics.unwrap_or_default();
     let metrics = spec.metrics.iter().flatten().enumerate();
     let metrics = metrics.map(|(index, metric)| metric_text(metric, current.get(index)));
-    let conditions = status.conditions.unwrap_or_default();
-    let failed = conditions
-        .iter()
-        .filter(|condition| condition.status == "False" && condition.type_ != "ScalingLimited")
-        .map(|condition| {
-            let reason = condition.reason.as_deref().unwrap_or_default();
-            format!("{} ({reason})", condition.type_)
-        });
+    let conditions = serde_json::to_value(status.conditions).unwrap_or_default();
     Row::plain([
         format!("{}/{}", hpa.namespace().unwrap_or_default(), hpa.name_any()),
         format!("{}/{}", target.kind.to_lowercase(), target.name),
@@ -116,35 +100,38 @@ fn hpa_row(hpa: &HorizontalPodAutoscaler) -> Row {
         or_absent(status.current_replicas),
         status.desired_replicas.to_string(),
         metrics.collect::<Vec<_>>().join(", "),
-        failed.collect::<Vec<_>>().join(", "),
+        failed(&conditions),
     ])
+}
+
+/// The conditions that are not true. `ScalingLimited` is no fault.
+fn failed(conditions: &Value) -> String {
+    let conditions = conditions.as_array().into_iter().flatten();
+    let failed = conditions.filter(|it| it["status"] == "False" && it["type"] != "ScalingLimited");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let failed = failed.map(|it| format!("{} ({})", text(&it["type"]), text(&it["reason"])));
+    failed.collect::<Vec<_>>().join(", ")
 }
 
 /// Name, current value and target, such as `cpu 63% of 70%`.
 fn metric_text(metric: &MetricSpec, current: Option<&MetricStatus>) -> String {
     let json = serde_json::to_value(metric).unwrap_or_default();
     let current = serde_json::to_value(current).unwrap_or_default();
-    let field = match metric.type_.as_str() {
-        "Resource" => "resource",
-        "ContainerResource" => "containerResource",
-        "Pods" => "pods",
-        "Object" => "object",
-        _ => "external",
-    };
+    let field = metric_field(&metric.type_);
     let value = |value: &Value| {
         let percent = value["averageUtilization"].as_i64();
-        percent.map(|percent| format!("{percent}%")).or_else(|| {
-            let text = value["averageValue"].as_str().or(value["value"].as_str());
-            text.map(str::to_owned)
-        })
+        let percent = percent.map(|percent| format!("{percent}%"));
+        let text = value["averageValue"].as_str().or(value["value"].as_str());
+        let text = percent.or(text.map(str::to_owned));
+        text.unwrap_or_else(|| "unknown".to_owned())
     };
     let of = &json[field];
     let name = of["name"].as_str().or(of["metric"]["name"].as_str());
     format!(
         "{} {} of {}",
         name.unwrap_or_default(),
-        value(&current[field]["current"]).unwrap_or_else(|| "unknown".to_owned()),
-        value(&of["target"]).unwrap_or_else(|| "unknown".to_owned())
+        value(&current[field]["current"]),
+        value(&of["target"])
     )
 }
 

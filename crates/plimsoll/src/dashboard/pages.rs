@@ -228,7 +228,7 @@ impl Pages {
             return usage.clone();
         }
         let [namespace, workload] = id;
-        let args = (&self.args.prometheus, &self.args.cluster);
+        let args = (&self.args.prometheus, &self.args.installation.cluster);
         let days = recorded::HISTORY_DAYS;
         let read = read_workload(args, &self.cluster, (namespace, workload), days);
         let usage: Usage = match tokio::time::timeout(USAGE_TIMEOUT, read).await {

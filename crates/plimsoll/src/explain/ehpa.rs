@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::Event;
 
 pub(super) use document::document;
 pub(super) use judge::explain;
-pub(crate) use metrics::Forecast;
+pub(crate) use metrics::{Forecast, metric_field};
 pub(super) use reader::{of_workload, read};
 
 /// The forecasts of the predicted metrics.

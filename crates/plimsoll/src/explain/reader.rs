@@ -145,14 +145,14 @@ impl Reader<'_> {
     }
 
     /// The objects, or none and a sentence: the other parts of the explanation stay.
-    pub(super) fn or_missing<T>(
+    pub(super) fn or_missing<T: Default>(
         &mut self,
         subject: &str,
-        result: Result<Vec<T>, Failure>,
-    ) -> Vec<T> {
+        result: Result<T, Failure>,
+    ) -> T {
         result.unwrap_or_else(|failure| {
             self.missing.push(format!("Without {subject}: {failure}."));
-            Vec::new()
+            T::default()
         })
     }
 
@@ -236,14 +236,14 @@ impl Reader<'_> {
         Some(PolicyFacts {
             kind: owner.kind.clone(),
             name: owner.name.clone(),
-            status: status.into_iter().next(),
+            status,
         })
     }
 
     async fn policy_status(
         &self,
         owner: &OwnerReference,
-    ) -> Result<Vec<SizingPolicyStatus>, Failure> {
+    ) -> Result<Option<SizingPolicyStatus>, Failure> {
         let OwnerReference { kind, name, .. } = owner;
         if !is_name(name) {
             return Err(Failure::Other(anyhow!("the owner's name is invalid")));
@@ -259,7 +259,7 @@ impl Reader<'_> {
         let status = found.data.get("status").cloned();
         let status = status.map(serde_json::from_value).transpose();
         let status = status.map_err(|error| anyhow!("invalid status of {subject}: {error}"))?;
-        Ok(status.into_iter().collect())
+        Ok(status)
     }
 
     /// Reads the objects around a VPA. `ehpa` is the name of the EHPA of its target.

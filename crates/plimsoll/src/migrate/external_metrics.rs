@@ -25,7 +25,7 @@ use serde_json::json;
 use serving::own_service::OwnService;
 use tokio::time::Instant;
 
-use crate::cluster::{ClusterArgs, block_on};
+use crate::cluster::block_on;
 use crate::failure::{Failure, Outcome};
 use crate::installation::InstallationArgs;
 pub(super) use conflicts::conflicts;
@@ -45,8 +45,6 @@ const POLL: Duration = Duration::from_secs(1);
 /// The adapter in the cluster.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TargetArgs {
-    #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
     #[command(flatten)]
     pub(crate) installation: InstallationArgs,
     /// Service of the adapter.
@@ -85,7 +83,7 @@ impl TargetArgs {
     }
 
     async fn connect(&self) -> Result<(Client, Option<APIService>), Failure> {
-        let cluster = self.cluster.connect().await?;
+        let cluster = self.installation.connect().await?;
         let present = cluster.all().get_opt(EXTERNAL).await;
         let subject = format!("the APIService {EXTERNAL}");
         let present = present.map_err(cluster.failed(&subject))?;

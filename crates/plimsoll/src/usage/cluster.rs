@@ -372,33 +372,25 @@ impl Store {
 /// The failure for an error of Prometheus. `service` is its Service, behind the API server.
 fn failure(error: &PrometheusError, service: Option<&str>) -> Failure {
     let text = with_causes(error);
-    let is_denied = matches!(
-        error,
-        PrometheusError::Refused {
-            code: 401 | 403,
-            ..
+    let text = match service {
+        Some(it) => format!("cannot read Prometheus through the Service {it}: {text}"),
+        None => text,
+    };
+    let hint = match (error, service) {
+        (PrometheusError::Unreachable(_) | PrometheusError::Timeout(_), _) => {
+            return Failure::Unreachable(anyhow!(text));
         }
-    );
-    match (error, service) {
-        (PrometheusError::Unreachable(_) | PrometheusError::Timeout(_), None) => {
-            Failure::Unreachable(anyhow!("{text}"))
+        (PrometheusError::Refused { code, .. }, service) if matches!(code, 401 | 403) => {
+            match service {
+                Some(_) => {
+                    ": you need the right get of services/proxy in its namespace, or set \
+                     --prometheus-address"
+                }
+                None => ": set --prometheus-bearer-token-file, or --username and --password-file",
+            }
         }
-        (PrometheusError::Unreachable(_) | PrometheusError::Timeout(_), Some(service)) => {
-            Failure::Unreachable(anyhow!(
-                "cannot read Prometheus through the Service {service}: {text}"
-            ))
-        }
-        (_, None) if is_denied => Failure::Other(anyhow!(
-            "{text}: set --prometheus-bearer-token-file, or --username and --password-file"
-        )),
-        (_, Some(service)) if is_denied => Failure::Other(anyhow!(
-            "cannot read Prometheus through the Service {service}: {text}: you need the right get of \
-             services/proxy in its namespace, or set --prometheus-address"
-        )),
-        (_, Some(service)) => Failure::Other(anyhow!(
-            "cannot read Prometheus through the Service {service}: {text}: set --prometheus-address \
-             for another one"
-        )),
-        (_, None) => Failure::Other(anyhow!("{text}")),
-    }
+        (_, Some(_)) => ": set --prometheus-address for another one",
+        (_, None) => "",
+    };
+    Failure::Other(anyhow!("{text}{hint}"))
 }

@@ -77,16 +77,19 @@ pub(super) fn metrics(
     metrics
 }
 
-/// The part of a metric that its type names.
-fn source(metric: &Value) -> &Value {
-    let field = match metric["type"].as_str().unwrap_or_default() {
+/// The field of a metric that its type names.
+pub(crate) fn metric_field(kind: &str) -> &'static str {
+    match kind {
         "Resource" => "resource",
         "ContainerResource" => "containerResource",
         "Pods" => "pods",
         "Object" => "object",
         _ => "external",
-    };
-    &metric[field]
+    }
+}
+
+fn source(metric: &Value) -> &Value {
+    &metric[metric_field(metric["type"].as_str().unwrap_or_default())]
 }
 
 fn is_same(status: &Value, spec: &Value) -> bool {
