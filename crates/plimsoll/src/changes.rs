@@ -149,7 +149,7 @@ pub(crate) fn apply(args: &ApplyArgs) -> Result<Outcome, Failure> {
         };
         (text, refused)
     };
-    output::print_text(&text)?;
+    output::print_text(text)?;
     let young = left_out
         .iter()
         .map(|id| format!("{id}: less than an hour of usage"));

@@ -9,7 +9,6 @@ mod output;
 pub(crate) mod reader;
 mod units;
 
-use std::io::Write as _;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
@@ -18,6 +17,7 @@ use runtime::GoDuration;
 use crate::cluster::{Cluster, block_on};
 use crate::failure::{Failure, Outcome};
 use crate::installation::InstallationArgs;
+use crate::output::print_text;
 pub(crate) use facts::StopFact;
 pub(crate) use finding::{Finding, Read, Status, Unread};
 use judge::Extent;
@@ -53,9 +53,7 @@ pub(crate) enum Form {
 /// Checks the cluster and prints the findings.
 pub(crate) fn run(args: &CheckArgs) -> Result<Outcome, Failure> {
     let findings = block_on(check(args))?;
-    let mut out = std::io::stdout().lock();
-    out.write_all(output::render(&findings, args.output).as_bytes())?;
-    out.flush()?;
+    print_text(output::render(&findings, args.output))?;
     Ok(if has_error(&findings) {
         Outcome::Failed
     } else {

@@ -98,7 +98,7 @@ fn migrate(
     })?;
     let migration = judge(&facts);
     if args.plan && format == Format::Table {
-        print_text(&output::script(source.product, &migration))?;
+        print_text(output::script(source.product, &migration))?;
     } else if args.plan {
         print(&output::plan(source.product, &migration), &args.output)?;
     } else {

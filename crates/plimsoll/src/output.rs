@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Outcome};
 use crate::severity::Severity;
 
 pub(crate) use page::{escape, html, page};
@@ -171,15 +171,15 @@ pub(crate) fn or_absent(text: Option<impl ToString>) -> String {
     text.map_or_else(|| ABSENT.to_owned(), |text| text.to_string())
 }
 
-pub(crate) fn print(document: &Document, args: &OutputArgs) -> Result<(), Failure> {
-    print_text(&render(document, args)?)
+pub(crate) fn print(document: &Document, args: &OutputArgs) -> Result<Outcome, Failure> {
+    print_text(render(document, args)?)
 }
 
-pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
+pub(crate) fn print_text(text: impl AsRef<[u8]>) -> Result<Outcome, Failure> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
+    out.write_all(text.as_ref())?;
     out.flush()?;
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 fn render(document: &Document, args: &OutputArgs) -> anyhow::Result<String> {

@@ -77,8 +77,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<Outcome, Failure> {
         let cluster = args.installation.connect().await?;
         read(&cluster, &args.installation.system_namespace).await
     })?;
-    output::print(&document, &args.output)?;
-    Ok(Outcome::Done)
+    output::print(&document, &args.output)
 }
 
 pub(crate) async fn read(cluster: &Cluster, namespace: &str) -> Result<Document, Failure> {

@@ -1,7 +1,6 @@
 //! The stop switch: while the `ConfigMap` exists, the updater evicts and resizes no pod.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
 
 use anyhow::anyhow;
 use clap::Args;
@@ -15,6 +14,7 @@ use crate::check::reader::deployments;
 use crate::cluster::{Cluster, block_on, list};
 use crate::failure::{Failure, Outcome};
 use crate::installation::{InstallationArgs, ObjectName, Program, SELECTOR, programs, stop_switch};
+use crate::output::print_text;
 
 /// Largest reason, in bytes.
 const MAX_REASON: usize = 1024;
@@ -49,22 +49,19 @@ fn reason(text: &str) -> Result<String, String> {
 }
 
 pub(crate) fn stop(args: &StopArgs) -> Result<Outcome, Failure> {
-    print(&block_on(async {
+    let line = block_on(async {
         let (cluster, name) = switch(&args.switch).await?;
         create(&cluster, &name, &args.reason, args.switch.dry_run).await
-    })?)
+    })?;
+    print_text(line + "\n")
 }
 
 pub(crate) fn go(args: &SwitchArgs) -> Result<Outcome, Failure> {
-    print(&block_on(async {
+    let line = block_on(async {
         let (cluster, name) = switch(args).await?;
         delete(&cluster, &name, args.dry_run).await
-    })?)
-}
-
-fn print(line: &str) -> Result<Outcome, Failure> {
-    writeln!(std::io::stdout(), "{line}")?;
-    Ok(Outcome::Done)
+    })?;
+    print_text(line + "\n")
 }
 
 /// The switch that the updater of a cluster reads, and the cluster.

@@ -3,7 +3,6 @@
 mod cluster;
 mod parquet;
 mod rows;
-mod sample;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -21,6 +20,9 @@ use rows::Rows;
 
 pub(crate) const MIB: f64 = 1_048_576.0;
 
+/// Bundled sample: two weeks of four machines of the Server Machine Dataset (see NOTICE), as if they
+/// were workloads.
+const SAMPLE: &str = include_str!("../data/sample.csv");
 /// Maximum number of samples of all containers, about 2 GiB.
 const MAX_SAMPLES: usize = 60_000_000;
 /// Maximum number of pods of all containers.
@@ -231,7 +233,9 @@ pub(crate) fn read(source: &SourceArgs) -> Result<Vec<ContainerUsage>, Failure> 
         return cluster::read(prometheus, namespaces);
     }
     let mut usage = if *sample {
-        sample::read()
+        let mut rows = Rows::default();
+        rows.read_csv(SAMPLE.as_bytes())?;
+        rows.finish()
     } else {
         let mut rows = Rows::default();
         for file in files {
@@ -256,4 +260,23 @@ fn check_size(samples: usize, pods: usize) -> anyhow::Result<()> {
         "more than {MAX_PODS} pods: use fewer workloads"
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sample_is_two_weeks_of_four_workloads() {
+        let mut rows = Rows::default();
+        rows.read_csv(SAMPLE.as_bytes()).expect("the sample");
+        let containers = rows.finish();
+        assert_eq!(containers.len(), 4);
+        for container in containers {
+            let (start, end) = container.span().expect("samples");
+            assert_eq!(end - start, 14 * 86400 - 300);
+            assert_eq!(container.pods[0].cpu.len(), 14 * 288);
+            assert_eq!(container.pods[0].memory.len(), 14 * 288);
+        }
+    }
 }

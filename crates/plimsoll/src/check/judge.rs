@@ -8,7 +8,6 @@ mod rights;
 mod suite;
 #[cfg(test)]
 mod tests;
-mod units;
 mod webhook;
 
 use super::facts::Facts;
@@ -59,7 +58,7 @@ pub(crate) fn judge(facts: &Facts, extent: Extent) -> Vec<Finding> {
     findings.extend(metrics::findings(facts, extent));
     findings.extend(others::findings(facts, extent));
     findings.extend(definitions::findings(facts, extent));
-    findings.extend(units::findings(facts));
+    findings.extend(super::units::findings(facts));
     if extent == Extent::Installed {
         findings.extend(suite::findings(facts));
         findings.extend(webhook::findings(facts));

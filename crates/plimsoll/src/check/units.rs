@@ -6,9 +6,11 @@ use kube::api::{ApiResource, DynamicObject, ListParams};
 use model::{ResourceList, unit_slip};
 use serde::Deserialize as _;
 
-use super::finding::Read;
+use super::facts::Facts;
+use super::finding::{Finding, Findings, Read};
 use super::reader::unread;
 use crate::cluster::{Cluster, each};
+use crate::output::first_names;
 
 /// Kinds with a `resourcePolicy`.
 const KINDS: [&str; 3] = [
@@ -51,6 +53,22 @@ pub(super) async fn read(
         read.map_err(unread(&names.plural))?;
     }
     Ok(slips)
+}
+
+/// Most bounds in a message.
+const MAX_SHOWN: usize = 5;
+
+pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
+    let mut findings = Findings::new("objects");
+    let check = ("units", "minAllowed and maxAllowed have usual amounts");
+    if let Some(slips) = findings.read(check, &facts.unit_slips) {
+        if slips.is_empty() {
+            findings.ok(check, "");
+        } else {
+            findings.warn(check, first_names(slips, MAX_SHOWN), "Correct the units");
+        }
+    }
+    findings.list
 }
 
 /// Sentences about the bounds of an object, each with its field.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kube::ResourceExt as _;
-use kube::api::DynamicObject;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use serde_json::Value;
 use view::installations;
 
@@ -21,28 +21,42 @@ pub(crate) struct Source {
     pub(crate) reads_config_maps: bool,
 }
 
+/// A kind of objects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
-    /// Group; empty for the core group.
-    pub(crate) group: &'static str,
-    pub(crate) version: &'static str,
     pub(crate) name: &'static str,
-    pub(crate) plural: &'static str,
+    /// Plural, group and version, such as `deployments.apps/v1`.
+    resource: &'static str,
 }
 
-pub(crate) const VPA: Kind = Kind {
-    group: "autoscaling.k8s.io",
-    version: "v1",
-    name: "VerticalPodAutoscaler",
-    plural: "verticalpodautoscalers",
-};
-/// `APIService` objects.
-pub(crate) const API_SERVICE: Kind = Kind {
-    group: "apiregistration.k8s.io",
-    version: "v1",
-    name: "APIService",
-    plural: "apiservices",
-};
+pub(crate) const fn kind(name: &'static str, resource: &'static str) -> Kind {
+    Kind { name, resource }
+}
+
+impl Kind {
+    /// Plural and group, such as `deployments.apps`.
+    pub(crate) fn resource(&self) -> &'static str {
+        self.resource
+            .rsplit_once('/')
+            .map_or("", |(resource, _)| resource)
+    }
+
+    pub(crate) fn api_resource(&self) -> ApiResource {
+        let (plural, group) = self
+            .resource()
+            .split_once('.')
+            .unwrap_or((self.resource(), ""));
+        let version = self.resource.rsplit('/').next().unwrap_or_default();
+        let gvk = GroupVersionKind::gvk(group, version, self.name);
+        ApiResource::from_gvk_with_plural(&gvk, plural)
+    }
+}
+
+pub(crate) const VPA: Kind = kind(
+    "VerticalPodAutoscaler",
+    "verticalpodautoscalers.autoscaling.k8s.io/v1",
+);
+pub(crate) const API_SERVICE: Kind = kind("APIService", "apiservices.apiregistration.k8s.io/v1");
 
 /// Facts about a product in a cluster. Objects are kept as JSON, because types of ours may not
 /// accept each object that the API server accepts.
@@ -85,6 +99,12 @@ impl Facts {
                 .is_some_and(|name| name == program)
                 && replicas(deployment) > 0
         })
+    }
+
+    /// Whether a Deployment of the product is in the namespace.
+    pub(crate) fn is_in(&self, namespace: &str) -> bool {
+        let mut deployments = self.deployments.iter();
+        deployments.any(|deployment| name_of(deployment).namespace == namespace)
     }
 
     /// The Service of an `APIService`.

@@ -6,17 +6,12 @@ use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-use super::facts::{Facts, Kind, Source, VPA, name_of};
+use super::facts::{Facts, Kind, Source, VPA, kind, name_of};
 use super::fields::Fields;
 use super::plan::{Migration, Verdict, apply, install, uninstall};
 use super::vpa::GOLDILOCKS;
 
-const NAMESPACE: Kind = Kind {
-    group: "",
-    version: "v1",
-    name: "Namespace",
-    plural: "namespaces",
-};
+const NAMESPACE: Kind = kind("Namespace", "namespaces/v1");
 pub(crate) const SOURCE: Source = Source {
     product: "Goldilocks",
     images: &["goldilocks"],

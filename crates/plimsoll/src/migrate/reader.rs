@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt as _;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use kube::api::{DynamicObject, ListParams};
 
 use super::facts::{Facts, Kind, Source, image_of, name_of};
 use crate::check::Unread;
@@ -82,11 +82,10 @@ async fn read_deployments(cluster: &Cluster, source: &Source, facts: &mut Facts)
 
 /// The objects of a kind; `None` if it is not installed.
 async fn objects(cluster: &Cluster, kind: &Kind) -> Result<Option<Vec<DynamicObject>>, Unread> {
-    let gvk = GroupVersionKind::gvk(kind.group, kind.version, kind.name);
-    let resource = ApiResource::from_gvk_with_plural(&gvk, kind.plural);
+    let resource = kind.api_resource();
     match list(&cluster.dynamic(&resource, None), &ListParams::default()).await {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-        found => found.map(Some).map_err(unread(kind.plural)),
+        found => found.map(Some).map_err(unread(&resource.plural)),
     }
 }
 

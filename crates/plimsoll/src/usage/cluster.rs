@@ -6,7 +6,6 @@
 mod discovery;
 mod hpas;
 mod inventory;
-mod owners;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
