@@ -4,7 +4,6 @@ use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation, TestOperation};
 use serde::Serialize;
 
-/// `/status`
 pub(crate) fn status_path() -> PointerBuf {
     PointerBuf::from_tokens(["status"])
 }

@@ -21,7 +21,6 @@ pub(crate) fn resource_list(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "additionalProperties": quantity(generator)})
 }
 
-/// Names of resources.
 pub(crate) fn resource_names(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "array", "items": {"type": "string"}})
 }

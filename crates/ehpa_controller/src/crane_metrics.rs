@@ -26,7 +26,6 @@ const PERIOD: Duration = Duration::from_secs(10);
 pub struct CraneMetricsTask {
     /// View with the objects. Empty until their kinds are installed.
     horizontal: watch::Receiver<View>,
-    /// Name of this recommender.
     recommender: String,
     metrics: CraneMetrics,
 }

@@ -13,14 +13,12 @@ use runtime::LogOnce;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// Interval of reads.
 const INTERVAL: Duration = Duration::from_secs(5);
 
 /// Text of conditions without readable rules. Their location and the cause are for administrators,
 /// in the log.
 const UNREADABLE: &str = "the rules cannot be read";
 
-/// Location of the rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RuleLocation {
     File(PathBuf),

@@ -33,7 +33,6 @@ use view::{ObjectKey, WellKnown};
 
 use discovery_cache::DiscoveryCache;
 
-/// Action of the events.
 const ACTION: &str = "Reconcile";
 /// Event of an HPA: the adopted HPA has its former spec again.
 const HPA_RESTORED: &str = "HPARestored";

@@ -118,7 +118,6 @@ struct LeaderUpdates<V: Topic> {
     subscription: watch::Sender<Subscription<V>>,
 }
 
-/// Reader of one leader and its successors.
 struct LeaderReader<V: Topic> {
     leader: watch::Receiver<Option<String>>,
     tls: CurrentTls,

@@ -27,7 +27,6 @@ const MAX_VALUE_BYTES: usize = 1 << 20;
 pub struct Publisher<V: Topic = Recommendation> {
     store: Arc<Mutex<VersionedStore<Arc<V>>>>,
     published: watch::Sender<Published>,
-    /// Counter of oversized values.
     oversized: Option<IntCounter>,
 }
 

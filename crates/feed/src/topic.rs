@@ -48,6 +48,58 @@ pub trait Topic: Clone + Debug + PartialEq + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Streaming<Self::Update>, Status>> + Send;
 }
 
+/// The methods of a topic whose messages differ from those of other topics in names alone.
+macro_rules! updates {
+    (
+        $message:ident, $update:ident as $module:ident, $reset:ident, $apply:ident, $delete:ident,
+        $values:ident, $watch:ident($request:ident)
+    ) => {
+        fn stamp(message: &proto::$message) -> Stamp {
+            Stamp::new(&message.uid, message.revision, message.changed_at_ms)
+        }
+
+        fn pack(term: u64, change: Change<proto::$message>) -> proto::$update {
+            use proto::$module::Change as Message;
+            let change = Some(match change {
+                Change::Reset {
+                    values,
+                    first,
+                    complete,
+                } => Message::Reset(proto::$reset {
+                    $values: values,
+                    first,
+                    complete,
+                }),
+                Change::Apply($values) => Message::Apply(proto::$apply { $values }),
+                Change::Delete(uids) => Message::Delete(proto::$delete { uids }),
+            });
+            proto::$update { term, change }
+        }
+
+        fn unpack(update: proto::$update) -> (u64, Option<Change<proto::$message>>) {
+            use proto::$module::Change as Message;
+            let change = update.change.map(|change| match change {
+                Message::Reset(reset) => Change::Reset {
+                    values: reset.$values,
+                    first: reset.first,
+                    complete: reset.complete,
+                },
+                Message::Apply(apply) => Change::Apply(apply.$values),
+                Message::Delete(delete) => Change::Delete(delete.uids),
+            });
+            (update.term, change)
+        }
+
+        async fn watch(
+            mut client: FeedClient<Channel>,
+        ) -> Result<Streaming<proto::$update>, Status> {
+            Ok(client.$watch(proto::$request {}).await?.into_inner())
+        }
+    };
+}
+
+pub(crate) use updates;
+
 /// Identity and revision of a value in a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stamp {

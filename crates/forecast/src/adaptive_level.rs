@@ -12,7 +12,6 @@ use crate::ewma::decay_factor;
 
 /// Decrease of a tail's logarithm within one horizon without a miss.
 const STEP: f64 = 0.4;
-/// Half-life in horizons.
 const HALF_LIFE: f64 = 2.0;
 /// Upper limit of `l`: a tail is at least a twentieth of its nominal size. The decay limits it to
 /// at most 3.2 times that size.

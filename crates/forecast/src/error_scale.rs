@@ -3,7 +3,6 @@
 use crate::ewma::{Ewma, decay_factor};
 use crate::grid::Grid;
 
-/// Number of sizes.
 pub(crate) const SIZES: usize = 4;
 /// Half-life of the errors at one time of day, in days.
 const VISITS: f64 = 5.0;

@@ -271,7 +271,6 @@ impl Forecaster {
             + self.horizons.iter().map(Horizon::bytes).sum::<usize>()
     }
 
-    /// Start of a slot.
     fn time(&self, slot: usize) -> Option<Timestamp> {
         let slot = self.first_slot + slot as i64;
         let second = slot.checked_mul(i64::from(self.grid.slot_seconds))?;

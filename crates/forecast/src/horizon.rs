@@ -41,7 +41,6 @@ impl ValueRange {
     }
 }
 
-/// Forecast of one slot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PointForecast {
     pub(crate) forecast: f64,
@@ -99,7 +98,6 @@ struct PendingForecast {
     quantiles: QuantileEstimate,
 }
 
-/// State of one horizon.
 #[derive(Clone, Debug)]
 pub(crate) struct Horizon {
     pub(crate) slots: usize,
@@ -150,7 +148,6 @@ impl Horizon {
         }
     }
 
-    /// Memory in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>()
             + size_of_val(&*self.pending)

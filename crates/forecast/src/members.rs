@@ -8,7 +8,6 @@ use crate::seasons::{Seasons, SlotPosition};
 
 /// Number of members, including the regression.
 pub(crate) const MEMBERS: usize = 7;
-/// Index of the regression.
 pub(crate) const REGRESSION: usize = 6;
 
 /// One value per member, in the order last, day, week, median, blend, level, regression; `None` if

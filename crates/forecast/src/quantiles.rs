@@ -16,7 +16,6 @@ use crate::score_histogram::{ScoreHistogram, whole_above};
 use crate::seasons::{LARGEST, Seasons, SlotPosition};
 use crate::trailing_quantile::TrailingQuantile;
 
-/// Probabilities of the quantiles.
 pub(crate) const SHARES: [f64; 3] = [0.90, 0.95, 0.99];
 const RECIPES: usize = SIZES + 1;
 const SCORE_HALF_LIFE_DAYS: f64 = 7.0;
@@ -57,7 +56,6 @@ enum ErrorHistory {
     Ignored,
 }
 
-/// Estimator of the quantiles of one horizon.
 #[derive(Clone, Debug)]
 pub(crate) struct QuantileEstimator {
     offsets: [isize; OFFSETS as usize],

@@ -18,7 +18,6 @@ const MEAN_DECAY: f64 = 0.999;
 type Vector = [f64; FEATURES];
 const HALF: usize = FEATURES / 2;
 
-/// The regression of one horizon.
 #[derive(Clone, Debug)]
 pub(crate) struct Regression {
     features: usize,
@@ -35,7 +34,6 @@ pub(crate) struct Regression {
 }
 
 impl Regression {
-    /// For a horizon of `slots`.
     pub(crate) fn new(grid: &Grid, slots: usize) -> Self {
         let hours = slots as f64 / grid.hours(1.0);
         let deviation = if hours < 1.0 { 0.5 } else { 0.2 };

@@ -35,7 +35,6 @@ impl<const Q: usize> ScoreHistogram<Q> {
         size_of_val(&*self.bins)
     }
 
-    /// `half_life` is in scores.
     pub(crate) fn new(half_life: f64) -> Self {
         Self {
             bins: vec![0.0; BINS],

@@ -22,7 +22,6 @@ pub(crate) struct Profile {
     pub(crate) mean: f32,
     /// Median, or the mean of the two middle values for an even number.
     pub(crate) median: f32,
-    /// Mean of the values' asinh.
     pub(crate) mean_asinh: f32,
     /// The largest values in descending order, as many as there are days.
     pub(crate) largest: [f32; LARGEST],
@@ -110,14 +109,12 @@ impl Seasons {
             .then_some(day % DAYS)
     }
 
-    /// The value `days` days before a slot.
     pub(crate) fn days_before(&self, position: SlotPosition, days: usize) -> Option<f64> {
         Some(f64::from(
             self.values[position.time][self.kept_day(position, days)?],
         ))
     }
 
-    /// The asinh of the value `days` days before a slot.
     pub(crate) fn asinh_days_before(&self, position: SlotPosition, days: usize) -> Option<f64> {
         Some(f64::from(
             self.asinh[position.time][self.kept_day(position, days)?],

@@ -5,7 +5,6 @@ use std::str::FromStr;
 
 use crate::{LoadVariationRiskBalancing, LowRiskOverCommitment, Policy, TargetLoadPacking};
 
-/// Longest text of a policy, in bytes.
 const MAX_BYTES: usize = 256;
 
 /// Error of reading a policy.

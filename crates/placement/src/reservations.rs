@@ -70,7 +70,6 @@ struct Reservation {
     load: Amounts,
 }
 
-/// Change of a reservation.
 enum Change {
     Tentative(Reservation),
     Bound(Reservation),

@@ -2,7 +2,7 @@
 //! and the routes file.
 
 use std::fmt::Write as _;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
@@ -12,27 +12,25 @@ use promql::rules::RuleSet;
 use serving::own_service::OwnService;
 
 use crate::failure::{Failure, Outcome};
+use crate::output;
 
 /// Largest file, in bytes.
 const MAX_BYTES: u64 = 4 << 20;
 /// Most errors that are printed.
 const MAX_ERRORS: usize = 100;
 
-/// Commands of `rules`.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum RulesCommand {
     /// Check a rule file of prometheus-adapter as the adapter reads it.
     Check(FileArgs),
 }
 
-/// Commands of `routes`.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum RoutesCommand {
     /// Check a routes file as the adapter reads it.
     Check(RoutesArgs),
 }
 
-/// A file.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct FileArgs {
     /// File in YAML; `-` for the standard input.
@@ -42,7 +40,6 @@ pub(crate) struct FileArgs {
 /// Flags of `routes check`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RoutesArgs {
-    /// File.
     #[command(flatten)]
     pub(crate) file: FileArgs,
     /// Namespace of the adapter, whose own Service is no valid upstream.
@@ -56,7 +53,7 @@ pub(crate) struct RoutesArgs {
 /// Checks a rule file.
 pub(crate) fn rules(command: &RulesCommand) -> Result<Outcome, Failure> {
     let RulesCommand::Check(FileArgs { file }) = command;
-    print(&judge_rules(&file.display().to_string(), &read(file)?)?)
+    output::print_text(judge_rules(&file.display().to_string(), &read(file)?)?)
 }
 
 /// Checks a routes file.
@@ -64,16 +61,11 @@ pub(crate) fn routes(command: &RoutesCommand) -> Result<Outcome, Failure> {
     let RoutesCommand::Check(args) = command;
     let file = &args.file.file;
     let own = OwnService::new(&*args.system_namespace, &*args.service_name);
-    print(&judge_routes(
+    output::print_text(judge_routes(
         &file.display().to_string(),
         &read(file)?,
         &own,
     )?)
-}
-
-fn print(text: &str) -> Result<Outcome, Failure> {
-    std::io::stdout().write_all(text.as_bytes())?;
-    Ok(Outcome::Done)
 }
 
 fn read(path: &Path) -> Result<String, Failure> {

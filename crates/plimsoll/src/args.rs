@@ -27,12 +27,10 @@ use crate::support_bundle::BundleArgs;
   plimsoll scan usage.csv --fail-on critical  # exit code 3 if a request is far too small
   plimsoll backtest usage.csv -o json")]
 pub struct Cli {
-    /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// Commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Show present and recommended requests of each container, with severity and savings.

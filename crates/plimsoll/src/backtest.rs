@@ -19,16 +19,12 @@ const DAY: i64 = 86_400;
 /// Least length of a recording. A shorter one has no half to learn from.
 const LEAST_RECORDING: i64 = 2 * DAY;
 
-/// Flags of `backtest`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BacktestArgs {
-    /// Source.
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    /// Prices.
     #[command(flatten)]
     pub(crate) prices: PriceArgs,
-    /// Output.
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     /// Days at the start of which the policies learn and that do not count. At most half of each
@@ -37,14 +33,7 @@ pub(crate) struct BacktestArgs {
     pub(crate) warm_up: u16,
 }
 
-/// A sizing policy with its name in tables.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct NamedPolicy {
-    /// Name.
-    pub(crate) name: &'static str,
-    kind: Kind,
-}
-
+/// A sizing policy.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Present,
@@ -54,49 +43,34 @@ enum Kind {
     Annotated(&'static [(&'static str, &'static str)]),
 }
 
-/// The compared policies; the first one keeps the present requests.
-pub(crate) const POLICIES: [NamedPolicy; 8] = [
-    NamedPolicy {
-        name: "present requests",
-        kind: Kind::Present,
-    },
-    NamedPolicy {
-        name: "VPA defaults",
-        kind: Kind::Vpa,
-    },
-    NamedPolicy {
-        name: "Crane",
-        kind: Kind::Annotated(&[("policy", "crane")]),
-    },
-    NamedPolicy {
-        name: "Autopilot",
-        kind: Kind::Annotated(&[("policy", "autopilot-window")]),
-    },
-    NamedPolicy {
-        name: "KRR simple",
-        kind: Kind::Krr,
-    },
-    NamedPolicy {
-        name: "plimsoll, caution low",
-        kind: Kind::Annotated(&[("policy", "plimsoll"), ("caution", "low")]),
-    },
-    NamedPolicy {
-        name: "plimsoll",
-        kind: Kind::Annotated(&[("policy", "plimsoll")]),
-    },
-    NamedPolicy {
-        name: "plimsoll, caution high",
-        kind: Kind::Annotated(&[("policy", "plimsoll"), ("caution", "high")]),
-    },
+/// The compared policies by their names; the first one keeps the present requests.
+const POLICIES: [(&str, Kind); 8] = [
+    ("present requests", Kind::Present),
+    ("VPA defaults", Kind::Vpa),
+    ("Crane", Kind::Annotated(&[("policy", "crane")])),
+    (
+        "Autopilot",
+        Kind::Annotated(&[("policy", "autopilot-window")]),
+    ),
+    ("KRR simple", Kind::Krr),
+    (
+        "plimsoll, caution low",
+        Kind::Annotated(&[("policy", "plimsoll"), ("caution", "low")]),
+    ),
+    ("plimsoll", Kind::Annotated(&[("policy", "plimsoll")])),
+    (
+        "plimsoll, caution high",
+        Kind::Annotated(&[("policy", "plimsoll"), ("caution", "high")]),
+    ),
 ];
 
-impl NamedPolicy {
+impl Kind {
     fn of(self, resource: Resource) -> Box<dyn Policy> {
-        match self.kind {
-            Kind::Present => Box::new(Provisioned),
-            Kind::Vpa => Box::new(Vpa::new(resource).with_updater()),
-            Kind::Krr => Box::new(Krr::new(resource)),
-            Kind::Annotated(settings) => {
+        match self {
+            Self::Present => Box::new(Provisioned),
+            Self::Vpa => Box::new(Vpa::new(resource).with_updater()),
+            Self::Krr => Box::new(Krr::new(resource)),
+            Self::Annotated(settings) => {
                 let policy = AnnotatedPolicy::new(resource, settings);
                 Box::new(policy.expect("valid settings of a known policy"))
             }
@@ -108,7 +82,6 @@ impl NamedPolicy {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct BacktestRow {
-    /// Name of the policy.
     pub(crate) policy: &'static str,
     /// Unused share of the requested CPU, 0 to 1.
     pub(crate) cpu_slack: f64,
@@ -142,14 +115,11 @@ pub(crate) fn warm_up(usage: &ContainerUsage, days: u16) -> i64 {
 fn replay_all(
     usage: &[ContainerUsage],
     resource: Resource,
-    policy: NamedPolicy,
+    policy: Kind,
     days: u16,
 ) -> Vec<Replayed> {
     let replayed = usage.par_iter().filter_map(|usage| {
-        let pods = match resource {
-            Resource::Cpu => usage.cpu_series(),
-            Resource::Memory => usage.memory_series(),
-        };
+        let pods = usage.series(resource);
         let executor = executor(usage, resource, days);
         let score = executor.trace_pods(&pods, policy.of(resource).as_mut(), |_, _| ());
         let slots = scored_slots(&pods, executor.warm_up)?;
@@ -187,7 +157,7 @@ fn scored_slots(pods: &[Series], warm_up: i64) -> Option<f64> {
 pub(crate) fn backtest(usage: &[ContainerUsage], prices: &Prices, days: u16) -> Vec<BacktestRow> {
     let mut rows: Vec<BacktestRow> = POLICIES
         .into_iter()
-        .map(|policy| {
+        .map(|(name, policy)| {
             let [cpu, memory] = [Resource::Cpu, Resource::Memory]
                 .map(|resource| replay_all(usage, resource, policy, days));
             let sum =
@@ -196,7 +166,7 @@ pub(crate) fn backtest(usage: &[ContainerUsage], prices: &Prices, days: u16) -> 
             let cost_per_month = prices.month(sum(&cpu), sum(&memory));
             let (cpu, memory) = (score(&cpu), score(&memory));
             BacktestRow {
-                policy: policy.name,
+                policy: name,
                 cpu_slack: cpu.aggregate_slack,
                 memory_slack: memory.aggregate_slack,
                 oom_kills_per_1000_pod_days: 1000.0 * memory.ooms,
@@ -218,7 +188,6 @@ pub(crate) fn backtest(usage: &[ContainerUsage], prices: &Prices, days: u16) -> 
     rows
 }
 
-/// Runs `plimsoll backtest`.
 pub(crate) fn run(args: &BacktestArgs) -> Result<Outcome, Failure> {
     let prices = Prices::read(&args.prices)?;
     let mut usage = usage::read(&args.source)?;
@@ -236,11 +205,7 @@ pub(crate) fn run(args: &BacktestArgs) -> Result<Outcome, Failure> {
     }
     let rows = backtest(&usage, &prices, args.warm_up);
     output::print(&document(&rows, &usage, &prices), &args.output)?;
-    Ok(if left_out > 0 {
-        Outcome::Partial
-    } else {
-        Outcome::Done
-    })
+    Ok(Outcome::of(left_out == 0))
 }
 
 /// Whether a recording has a half to learn from and a half to judge.
@@ -271,20 +236,12 @@ pub(crate) fn document(
     };
     Document {
         title: "Plimsoll backtest".to_owned(),
-        tables: vec![Table {
-            title: "Sizing policies".to_owned(),
-            columns: vec![
-                "Policy",
-                " CPU slack",
-                " Memory slack",
-                " OOM kills per 1000 pod-days",
-                " CPU short, min per day",
-                " Changes per day",
-                " Cost per month",
-                " Cost to present",
-            ],
-            rows: rows.iter().map(cells).collect(),
-        }],
+        tables: vec![Table::new(
+            "Sizing policies",
+            "Policy| CPU slack| Memory slack| OOM kills per 1000 pod-days\
+             | CPU short, min per day| Changes per day| Cost per month| Cost to present",
+            rows.iter().map(cells),
+        )],
         notes: vec![
             format!(
                 "{} containers. A policy decides every hour and may raise a request in between; changes of less than \

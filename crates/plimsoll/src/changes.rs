@@ -6,7 +6,7 @@
 mod manifests;
 
 use clap::{ArgGroup, Args};
-use model::{Cpu, Memory, Quantity, ResourceList, ResourceName};
+use model::{Quantity, ResourceList, ResourceName};
 use serde::Serialize;
 use sizing::proportional_limits;
 
@@ -16,15 +16,13 @@ use crate::prices::Prices;
 use crate::recommend::SizingArgs;
 use crate::scan::{ScannedContainer, ScannedResource, scan_all};
 use crate::severity::Severity;
-use crate::usage::{self, ContainerId, ContainerUsage, Resources, SourceArgs};
+use crate::usage::{self, ContainerId, ContainerUsage, SourceArgs};
 
 /// Usage and sizing of both commands.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ChangeArgs {
-    /// Source.
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    /// Sizing.
     #[command(flatten)]
     pub(crate) sizing: SizingArgs,
     /// Only resources with a finding of at least this severity.
@@ -32,22 +30,17 @@ pub(crate) struct ChangeArgs {
     pub(crate) min_severity: Severity,
 }
 
-/// Flags of `diff`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// Usage and sizing.
     #[command(flatten)]
     pub(crate) changes: ChangeArgs,
-    /// Output.
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
 
-/// Flags of `apply`.
 #[derive(Clone, Debug, Args)]
 #[command(group(ArgGroup::new("form").required(true)))]
 pub(crate) struct ApplyArgs {
-    /// Usage and sizing.
     #[command(flatten)]
     pub(crate) changes: ChangeArgs,
     /// Print partial objects for `kubectl apply --server-side --force-conflicts -f -`.
@@ -75,21 +68,16 @@ struct ResourceChange {
     new_limit: Option<String>,
 }
 
-/// Changes of a container.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ContainerChange {
-    /// The container.
     #[serde(flatten)]
     id: ContainerId,
-    /// CPU, if it changes.
     cpu: Option<ResourceChange>,
-    /// Memory, if it changes.
     memory: Option<ResourceChange>,
 }
 
 impl ContainerChange {
-    /// Name and change of each resource.
     fn resources(&self) -> impl Iterator<Item = (&'static str, &ResourceChange)> {
         let both = [("cpu", &self.cpu), ("memory", &self.memory)];
         both.into_iter()
@@ -118,10 +106,10 @@ fn change(
     let of = |resource: &ScannedResource, name: ResourceName| {
         let is_found = resource.severity > Severity::Ok && resource.severity >= min_severity;
         let new_request = resource.recommended.clone().filter(|_| is_found)?;
-        let limits = list(usage.limits);
+        let limits = usage.limits.list();
         let limit = limits.get(&name).map(Quantity::to_string);
         let recommended = ResourceList::from_iter([(name.clone(), new_request.parse().ok()?)]);
-        let found = proportional_limits(&limits, &list(usage.requests), &recommended, None);
+        let found = proportional_limits(&limits, &usage.requests.list(), &recommended, None);
         Some(ResourceChange {
             request: resource.request.clone(),
             new_request,
@@ -137,14 +125,6 @@ fn change(
     (change.cpu.is_some() || change.memory.is_some()).then_some(change)
 }
 
-fn list(resources: Resources) -> ResourceList {
-    let Resources { cpu, memory } = resources;
-    let cpu = cpu.map(|cpu: Cpu| (ResourceName::Cpu, cpu.into()));
-    let memory = memory.map(|memory: Memory| (ResourceName::Memory, memory.into()));
-    cpu.into_iter().chain(memory).collect()
-}
-
-/// Runs `plimsoll diff`.
 pub(crate) fn diff(args: &DiffArgs) -> Result<Outcome, Failure> {
     let (changes, left_out) = changes(&args.changes)?;
     output::print(&document(&changes), &args.output)?;
@@ -169,7 +149,7 @@ pub(crate) fn apply(args: &ApplyArgs) -> Result<Outcome, Failure> {
         };
         (text, refused)
     };
-    output::print_text(&text)?;
+    output::print_text(text)?;
     let young = left_out
         .iter()
         .map(|id| format!("{id}: less than an hour of usage"));
@@ -213,11 +193,11 @@ fn document(changes: &[ContainerChange]) -> Document {
     }
     Document {
         title: "Plimsoll diff".to_owned(),
-        tables: vec![Table {
-            title: "Changes".to_owned(),
-            columns: vec!["Namespace", "Workload", "Container", "Field", " Present", " New"],
+        tables: vec![Table::new(
+            "Changes",
+            "Namespace|Workload|Container|Field| Present| New",
             rows,
-        }],
+        )],
         notes: vec![
             "Limits keep their proportion to requests. `plimsoll apply` prints the changes as manifests.".to_owned(),
         ],
@@ -227,8 +207,10 @@ fn document(changes: &[ContainerChange]) -> Document {
 
 #[cfg(test)]
 mod tests {
+    use model::{Cpu, Memory};
+
     use super::*;
-    use crate::usage::ScaledBy;
+    use crate::usage::{Resources, ScaledBy};
 
     #[test]
     fn limits_keep_their_proportion() {

@@ -9,15 +9,15 @@ mod output;
 pub(crate) mod reader;
 mod units;
 
-use std::io::Write as _;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use runtime::GoDuration;
 
-use crate::cluster::{Cluster, ClusterArgs, block_on};
+use crate::cluster::{Cluster, block_on};
 use crate::failure::{Failure, Outcome};
 use crate::installation::InstallationArgs;
+use crate::output::print_text;
 pub(crate) use facts::StopFact;
 pub(crate) use finding::{Finding, Read, Status, Unread};
 use judge::Extent;
@@ -25,13 +25,8 @@ use judge::Extent;
 /// Pause between two attempts with `--wait`.
 const PAUSE: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// Flags of `check`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// Cluster.
-    #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
-    /// Installation.
     #[command(flatten)]
     pub(crate) installation: InstallationArgs,
     /// Check only what matters before an installation.
@@ -45,7 +40,6 @@ pub(crate) struct CheckArgs {
     pub(crate) wait: GoDuration,
 }
 
-/// Forms of the findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Form {
     /// All checks by category.
@@ -59,9 +53,7 @@ pub(crate) enum Form {
 /// Checks the cluster and prints the findings.
 pub(crate) fn run(args: &CheckArgs) -> Result<Outcome, Failure> {
     let findings = block_on(check(args))?;
-    let mut out = std::io::stdout().lock();
-    out.write_all(output::render(&findings, args.output).as_bytes())?;
-    out.flush()?;
+    print_text(output::render(&findings, args.output))?;
     Ok(if has_error(&findings) {
         Outcome::Failed
     } else {
@@ -75,7 +67,7 @@ async fn check(args: &CheckArgs) -> Result<Vec<Finding>, Failure> {
     } else {
         (Extent::Installed, judge::USE)
     };
-    let cluster = args.cluster.connect().await?;
+    let cluster = args.installation.connect().await?;
     let namespace = &args.installation.system_namespace;
     let begin = Instant::now();
     loop {
@@ -97,7 +89,6 @@ async fn check(args: &CheckArgs) -> Result<Vec<Finding>, Failure> {
     }
 }
 
-/// The findings of an installation.
 pub(crate) async fn all(cluster: &Cluster, namespace: &str) -> Result<Vec<Finding>, Failure> {
     let facts = reader::read(cluster, namespace, judge::USE).await?;
     Ok(judge::judge(&facts, Extent::Installed))

@@ -3,16 +3,20 @@
 mod proxy;
 
 use std::env;
+use std::fmt::Debug;
 use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
-use kube::api::ListParams;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::apimachinery::pkg::version::Info;
+use kube::api::{ApiResource, DynamicObject, ListParams, PartialObjectMeta};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::core::ObjectList;
-use kube::{Client, Config};
+use kube::core::{ObjectList, Status};
+use kube::{Api, Client, Config, Resource};
+use serde::de::DeserializeOwned;
 
 use crate::failure::Failure;
 
@@ -37,10 +41,8 @@ pub(crate) struct ClusterArgs {
     pub(crate) context: Option<String>,
 }
 
-/// The cluster.
 #[derive(Clone)]
 pub(crate) struct Cluster {
-    /// Client.
     pub(crate) client: Client,
     /// Namespace of the context; `default` without one.
     pub(crate) namespace: String,
@@ -49,27 +51,119 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Visits the objects of a list page by page, so that a large list is never held. `plural` names
-    /// them in errors.
-    pub(crate) async fn each<T: Clone>(
-        &self,
-        plural: &str,
-        mut params: ListParams,
-        list: impl AsyncFn(&ListParams) -> kube::Result<ObjectList<T>>,
-        mut visit: impl FnMut(T),
-    ) -> Result<(), Failure> {
-        params.limit = Some(PAGE);
-        for _ in 0..MAX_PAGES {
-            let page = list(&params).await;
-            let page = page.map_err(|error| request_failure(plural, &self.server, error))?;
-            page.items.into_iter().for_each(&mut visit);
-            params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
-            if params.continue_token.is_none() {
-                return Ok(());
-            }
-        }
-        Err(anyhow!("there are more than {} {plural}", PAGE * MAX_PAGES).into())
+    /// All objects of a kind.
+    pub(crate) fn all<K: Resource<DynamicType = ()>>(&self) -> Api<K> {
+        Api::all(self.client.clone())
     }
+
+    pub(crate) fn within<K>(&self, namespace: &str) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// Objects of a kind as JSON, since our types may not accept each object that the API server
+    /// accepts; in all namespaces without one.
+    pub(crate) fn untyped<K>(&self, namespace: Option<&str>) -> Api<DynamicObject>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        self.dynamic(&ApiResource::erase::<K>(&()), namespace)
+    }
+
+    pub(crate) fn dynamic(
+        &self,
+        kind: &ApiResource,
+        namespace: Option<&str>,
+    ) -> Api<DynamicObject> {
+        match namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, kind),
+            None => Api::all_with(self.client.clone(), kind),
+        }
+    }
+
+    /// The version of the API server: it responds, and accepts the credentials.
+    pub(crate) async fn version(&self) -> Result<Info, Failure> {
+        let version = self.client.apiserver_version().await;
+        version.map_err(self.failed("the version of the API server"))
+    }
+
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> kube::Result<T> {
+        let request = http::Request::get(path).body(Vec::new());
+        let request = request.map_err(kube::Error::HttpError)?;
+        self.client.request(request).await
+    }
+
+    /// Failure of a request; `subject` is what was requested, such as `pods`.
+    pub(crate) fn failed(&self, subject: &str) -> impl Fn(kube::Error) -> Failure {
+        let server = &self.server;
+        move |error| match error {
+            kube::Error::Api(status) if status.code == 401 => Failure::Other(anyhow!(
+                "the API server {server} does not accept the credentials of the kubeconfig"
+            )),
+            kube::Error::Api(status) => Failure::Other(anyhow!(
+                "cannot read {subject}: {}",
+                status.message.trim_end_matches('.')
+            )),
+            error @ (kube::Error::HyperError(_) | kube::Error::Service(_)) => Failure::Unreachable(
+                anyhow!(error).context(format!("cannot reach the API server {server}")),
+            ),
+            error => Failure::Other(anyhow!(error).context(format!("cannot read {subject}"))),
+        }
+    }
+}
+
+/// Visits the objects page by page, so that a large list is never held.
+pub(crate) async fn each<K>(
+    api: &Api<K>,
+    params: &ListParams,
+    visit: impl FnMut(K),
+) -> kube::Result<()>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    pages(params, async |params| api.list(params).await, visit).await
+}
+
+/// The same of their metadata alone: an object with fields that our types do not accept counts too.
+pub(crate) async fn each_metadata<K>(
+    api: &Api<K>,
+    visit: impl FnMut(PartialObjectMeta<K>),
+) -> kube::Result<()>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    let list = async |params: &ListParams| api.list_metadata(params).await;
+    pages(&ListParams::default(), list, visit).await
+}
+
+/// All objects that the parameters select.
+pub(crate) async fn list<K>(api: &Api<K>, params: &ListParams) -> kube::Result<Vec<K>>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    let mut objects = Vec::new();
+    each(api, params, |object| objects.push(object)).await?;
+    Ok(objects)
+}
+
+async fn pages<T: Clone>(
+    params: &ListParams,
+    list: impl AsyncFn(&ListParams) -> kube::Result<ObjectList<T>>,
+    visit: impl FnMut(T),
+) -> kube::Result<()> {
+    let (mut params, mut visit) = (params.clone().limit(PAGE), visit);
+    for _ in 0..MAX_PAGES {
+        let page = list(&params).await?;
+        page.items.into_iter().for_each(&mut visit);
+        params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+        if params.continue_token.is_none() {
+            return Ok(());
+        }
+    }
+    let message = format!("there are more than {} objects", PAGE * MAX_PAGES);
+    Err(kube::Error::Api(Status::failure(&message, "").boxed()))
 }
 
 impl ClusterArgs {
@@ -163,29 +257,11 @@ pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> R
         .block_on(future)
 }
 
-/// Failure of a request; `subject` is what was requested, such as `pods`.
-pub(crate) fn request_failure(subject: &str, server: &str, error: kube::Error) -> Failure {
-    match error {
-        kube::Error::Api(status) if status.code == 401 => Failure::Other(anyhow!(
-            "the API server {server} does not accept the credentials of the kubeconfig"
-        )),
-        kube::Error::Api(status) => Failure::Other(anyhow!(
-            "cannot read {subject}: {}",
-            status.message.trim_end_matches('.')
-        )),
-        error @ (kube::Error::HyperError(_) | kube::Error::Service(_)) => Failure::Unreachable(
-            anyhow!(error).context(format!("cannot reach the API server {server}")),
-        ),
-        error => Failure::Other(anyhow!(error).context(format!("cannot read {subject}"))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
 
     use k8s_openapi::api::core::v1::Pod;
-    use kube::Api;
     use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
     use tokio::net::{TcpListener, TcpStream};
 
@@ -247,9 +323,8 @@ mod tests {
         };
         let failure = block_on(async {
             let cluster = args.connect().await?;
-            let pods: Api<Pod> = Api::all(cluster.client);
-            let listed = pods.list(&kube::api::ListParams::default()).await;
-            listed.map_err(|error| request_failure("pods", &cluster.server, error))
+            let listed = list(&cluster.all::<Pod>(), &ListParams::default()).await;
+            listed.map_err(cluster.failed("pods"))
         });
         let failure = failure.expect_err("unreachable");
         assert!(matches!(failure, Failure::Unreachable(_)), "{failure}");
@@ -304,7 +379,7 @@ mod tests {
             };
             let cluster = args.connect().await?;
             let pods: Api<Pod> = Api::all(cluster.client);
-            let params = kube::api::ListParams::default();
+            let params = ListParams::default();
             let (lines, listed) = tokio::join!(serve_as_proxy(listener), pods.list(&params));
             assert!(listed.is_ok_and(|pods| pods.items.is_empty()));
             Ok(lines)

@@ -26,7 +26,7 @@ use axum::middleware::from_fn_with_state;
 use clap::Args;
 use tokio::net::TcpListener;
 
-use crate::cluster::{ClusterArgs, block_on, request_failure};
+use crate::cluster::block_on;
 use crate::failure::{Failure, Outcome};
 use crate::installation::InstallationArgs;
 use crate::prices::{PriceArgs, Prices};
@@ -34,22 +34,15 @@ use crate::usage::ConnectionArgs;
 use access::{Access, guard};
 use pages::Pages;
 
-/// Flags of `dashboard`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DashboardArgs {
     /// Port on 127.0.0.1; 0 is a free one.
     #[arg(long, default_value_t = 0, value_name = "PORT")]
     pub(crate) port: u16,
-    /// Prices.
     #[command(flatten)]
     pub(crate) prices: PriceArgs,
-    /// Prometheus.
     #[command(flatten)]
     pub(crate) prometheus: ConnectionArgs,
-    /// Cluster.
-    #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
-    /// Installation.
     #[command(flatten)]
     pub(crate) installation: InstallationArgs,
 }
@@ -58,9 +51,8 @@ pub(crate) struct DashboardArgs {
 pub(crate) fn run(args: &DashboardArgs) -> Result<Outcome, Failure> {
     let prices = Prices::read(&args.prices)?;
     block_on(async {
-        let cluster = args.cluster.connect().await?;
-        let version = cluster.client.apiserver_version().await;
-        version.map_err(|error| request_failure("the version", &cluster.server, error))?;
+        let cluster = args.installation.connect().await?;
+        cluster.version().await?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port)).await;
         let listener =
             listener.with_context(|| format!("cannot listen on --port={}", args.port))?;

@@ -17,19 +17,18 @@ mod tests;
 
 use clap::Args;
 
-use crate::cluster::{Cluster, ClusterArgs, block_on};
+use crate::cluster::{Cluster, block_on};
 use crate::failure::{Failure, Outcome};
 use crate::installation::InstallationArgs;
 use crate::output::{self, Document, OutputArgs};
 
-pub(crate) use ehpa::Forecast;
+pub(crate) use ehpa::{Forecast, metric_field};
 pub(crate) use judge::Recommended;
 pub(crate) use lines::Mark;
 use lines::marks;
 use reader::Found;
 use subject::Subject;
 
-/// Flags of `explain`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ExplainArgs {
     /// Object as KIND/NAME: a VPA, an EHPA, a workload that one of them targets, or a pod of such a
@@ -39,18 +38,12 @@ pub(crate) struct ExplainArgs {
     /// Namespace; the default is the one of the context.
     #[arg(short, long, value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
-    /// Connection.
-    #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
-    /// Installation.
     #[command(flatten)]
     pub(crate) installation: InstallationArgs,
-    /// Output.
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
 
-/// An explanation.
 pub(crate) struct Explained {
     /// The explanation as tables.
     pub(crate) document: Document,
@@ -58,7 +51,6 @@ pub(crate) struct Explained {
     pub(crate) workload: String,
     /// Recommended requests of a VPA.
     pub(crate) recommendations: Vec<Recommended>,
-    /// Forecasts of an EHPA.
     pub(crate) forecasts: Vec<Forecast>,
     /// Events and changes of conditions.
     pub(crate) marks: Vec<Mark>,
@@ -106,18 +98,13 @@ fn workload(target: &str) -> String {
     format!("{}/{name}", kind.to_lowercase())
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &ExplainArgs) -> Result<Outcome, Failure> {
     let explained = block_on(async {
-        let cluster = args.cluster.connect().await?;
+        let cluster = args.installation.connect().await?;
         let namespace = args.namespace.as_ref().unwrap_or(&cluster.namespace);
         let system_namespace = &args.installation.system_namespace;
         explain(&cluster, system_namespace, namespace, &args.subject).await
     })?;
     output::print(&explained.document, &args.output)?;
-    Ok(if explained.is_complete {
-        Outcome::Done
-    } else {
-        Outcome::Partial
-    })
+    Ok(Outcome::of(explained.is_complete))
 }

@@ -15,7 +15,6 @@ use std::process::ExitCode;
 /// Result of a command that ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Everything is done.
     Done,
     /// There are findings of at least the severity of `--fail-on`.
     Findings,
@@ -26,7 +25,15 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    /// Exit code.
+    /// The outcome of a command that left something out, or not.
+    pub(crate) fn of(is_complete: bool) -> Self {
+        if is_complete {
+            Self::Done
+        } else {
+            Self::Partial
+        }
+    }
+
     pub(crate) fn exit_code(self) -> ExitCode {
         match self {
             Self::Done => ExitCode::SUCCESS,
@@ -44,12 +51,10 @@ pub(crate) enum Failure {
     Usage(String),
     /// The API server or Prometheus cannot be reached.
     Unreachable(anyhow::Error),
-    /// Any other error.
     Other(anyhow::Error),
 }
 
 impl Failure {
-    /// Exit code.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) => ExitCode::from(2),

@@ -4,6 +4,9 @@ use clap::Args;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Container;
 
+use crate::cluster::{Cluster, ClusterArgs};
+use crate::failure::Failure;
+
 /// Programs, in the order of output.
 pub(crate) const PROGRAMS: [&str; 5] = ["recommender", "updater", "webhook", "adapter", "extender"];
 /// Label selector of the suite's objects.
@@ -13,9 +16,10 @@ const PART_LABEL: &str = "app.kubernetes.io/part-of";
 /// Default name of the stop switch.
 const STOP: &str = "plimsoll-stop";
 
-/// Flags of the installation.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct InstallationArgs {
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
     /// Namespace of the suite.
     #[arg(
         long,
@@ -26,7 +30,12 @@ pub(crate) struct InstallationArgs {
     pub(crate) system_namespace: String,
 }
 
-/// Namespace and name of an object.
+impl InstallationArgs {
+    pub(crate) async fn connect(&self) -> Result<Cluster, Failure> {
+        self.cluster.connect().await
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ObjectName {
     pub(crate) namespace: String,
@@ -42,9 +51,7 @@ impl std::fmt::Display for ObjectName {
 /// A Deployment of one program. A sharded recommender has several.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Program<'a> {
-    /// Program, one of [`PROGRAMS`].
     pub(crate) name: &'static str,
-    /// Deployment.
     pub(crate) deployment: &'a Deployment,
 }
 
@@ -86,18 +93,15 @@ impl<'a> Program<'a> {
         named.or_else(|| pod.containers.first())
     }
 
-    /// Name of the Deployment.
     pub(crate) fn deployment_name(self) -> &'a str {
         self.deployment.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// Namespace of the Deployment.
     pub(crate) fn namespace(self) -> &'a str {
         let namespace = self.deployment.metadata.namespace.as_deref();
         namespace.unwrap_or_default()
     }
 
-    /// Image of the program.
     pub(crate) fn image(self) -> &'a str {
         let image = self.container().and_then(|one| one.image.as_deref());
         image.unwrap_or_default()

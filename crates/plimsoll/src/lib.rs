@@ -20,6 +20,7 @@
 //! | `recommend` | recommended sizes of a container |
 //! | `scan` | present and recommended sizes, savings |
 //! | `severity` | severity of a finding |
+//! | `plot` | plots of usage and requests over time as SVG |
 //! | `prices` | prices of CPU and memory |
 //! | `backtest` | replay of sizing policies over recorded usage |
 //! | `simulate` | replay of horizontal scaling over recorded usage |
@@ -41,6 +42,7 @@ mod failure;
 mod installation;
 mod migrate;
 mod output;
+mod plot;
 mod prices;
 mod recommend;
 mod report;

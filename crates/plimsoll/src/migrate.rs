@@ -22,7 +22,7 @@ mod vpa;
 
 use clap::{Args, Subcommand};
 
-use crate::cluster::{ClusterArgs, block_on};
+use crate::cluster::block_on;
 use crate::failure::{Failure, Outcome};
 use crate::installation::InstallationArgs;
 use crate::output::{Format, OutputArgs, print, print_text};
@@ -30,7 +30,6 @@ use external_metrics::{AdoptArgs, ReleaseArgs};
 use facts::{Facts, Source};
 use plan::{Migration, Verdict};
 
-/// Commands of `migrate`.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum MigrateCommand {
     /// From upstream's Vertical Pod Autoscaler.
@@ -53,10 +52,6 @@ pub(crate) enum MigrateCommand {
 /// Flags of a migration.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MigrateArgs {
-    /// Cluster.
-    #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
-    /// Installation.
     #[command(flatten)]
     pub(crate) installation: InstallationArgs,
     /// Print the objects concerned, and what stands against a migration (the default).
@@ -65,12 +60,10 @@ pub(crate) struct MigrateArgs {
     /// Print the steps in order, with their commands and the way back.
     #[arg(long)]
     pub(crate) plan: bool,
-    /// Output.
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
 
-/// Runs a command.
 pub(crate) fn run(command: &MigrateCommand) -> Result<Outcome, Failure> {
     match command {
         MigrateCommand::Vpa(args) => migrate(&vpa::SOURCE, vpa::migration, args),
@@ -100,28 +93,22 @@ fn migrate(
         return Err(Failure::Usage(message.to_owned()));
     }
     let facts = block_on(async {
-        let cluster = args.cluster.connect().await?;
+        let cluster = args.installation.connect().await?;
         reader::read(&cluster, source, &args.installation.system_namespace).await
     })?;
     let migration = judge(&facts);
     if args.plan && format == Format::Table {
-        print_text(&output::script(source.product, &migration))?;
+        print_text(output::script(source.product, &migration))?;
     } else if args.plan {
         print(&output::plan(source.product, &migration), &args.output)?;
     } else {
         let document = output::check(source.product, &migration, &facts.unread);
         print(&document, &args.output)?;
     }
-    Ok(outcome(&migration, &facts))
-}
-
-fn outcome(migration: &Migration, facts: &Facts) -> Outcome {
     let is_blocked = |item: &plan::Item| item.verdict == Verdict::Blocked;
-    if migration.items.iter().any(is_blocked) {
+    Ok(if migration.items.iter().any(is_blocked) {
         Outcome::Failed
-    } else if facts.unread.is_empty() {
-        Outcome::Done
     } else {
-        Outcome::Partial
-    }
+        Outcome::of(facts.unread.is_empty())
+    })
 }

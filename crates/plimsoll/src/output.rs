@@ -9,15 +9,17 @@ use std::io::{self, IsTerminal as _, Write};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
+use serde::Serialize;
 use serde_json::Value;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Outcome};
 use crate::severity::Severity;
 
 pub(crate) use page::{escape, html, page};
 pub(crate) use text::printable;
 
-/// Forms of the output.
+const ABSENT: &str = "-";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Aligned columns.
@@ -35,7 +37,6 @@ pub(crate) enum Format {
     Html,
 }
 
-/// Form of the output.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct OutputArgs {
     /// Form of the output.
@@ -48,7 +49,6 @@ pub(crate) struct OutputArgs {
 
 /// Result of a command.
 pub(crate) struct Document {
-    /// Title.
     pub(crate) title: String,
     /// Tables; the first one is the main one.
     pub(crate) tables: Vec<Table>,
@@ -58,18 +58,14 @@ pub(crate) struct Document {
     pub(crate) data: Value,
 }
 
-/// A table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
-    /// Title.
     pub(crate) title: String,
     /// Names of the columns. Those that begin with a space are aligned to the right, without it.
     pub(crate) columns: Vec<&'static str>,
-    /// Rows.
     pub(crate) rows: Vec<Row>,
 }
 
-/// A row of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     /// Cells, as many as columns.
@@ -92,6 +88,42 @@ impl Row {
 }
 
 impl Table {
+    /// A table with these columns, which `|` separates.
+    pub(crate) fn new(
+        title: impl Into<String>,
+        columns: &'static str,
+        rows: impl IntoIterator<Item = Row>,
+    ) -> Self {
+        Self {
+            title: title.into(),
+            columns: columns.split('|').collect(),
+            rows: rows.into_iter().collect(),
+        }
+    }
+
+    /// A table of a list that has a form as JSON. A column is its name and its field, such as `type`,
+    /// ` CPU cores=cpu/cores:2` with two digits, or ` CPU=cpu/percent:1%` with a unit as well.
+    pub(crate) fn of(
+        title: impl Into<String>,
+        columns: &'static str,
+        list: impl Serialize,
+    ) -> Self {
+        let list = serde_json::to_value(list).unwrap_or_default();
+        let columns: Vec<_> = columns.split('|').map(column).collect();
+        let rows = list.as_array().into_iter().flatten().map(|object| {
+            let cells = columns.iter().map(|(_, pointer, form)| {
+                let value = object.pointer(pointer).unwrap_or(&Value::Null);
+                cell(value, *form)
+            });
+            Row::plain(cells.collect::<Vec<_>>())
+        });
+        Self {
+            title: title.into(),
+            rows: rows.collect(),
+            columns: columns.iter().map(|(name, ..)| *name).collect(),
+        }
+    }
+
     fn is_number(&self, column: usize) -> bool {
         self.columns[column].starts_with(' ')
     }
@@ -101,17 +133,53 @@ impl Table {
     }
 }
 
-/// Prints a document to the standard output.
-pub(crate) fn print(document: &Document, args: &OutputArgs) -> Result<(), Failure> {
-    print_text(&render(document, args)?)
+/// Number of digits after the point, and the unit.
+type Form = (usize, &'static str);
+
+/// Name, pointer and form of a column.
+fn column(text: &'static str) -> (&'static str, String, Option<Form>) {
+    let (name, field) = text.split_once('=').unwrap_or((text, text.trim_start()));
+    let (field, form) = match field.split_once(':') {
+        Some((field, form)) => (field, Some(form.split_at(1))),
+        None => (field, None),
+    };
+    let form = form.map(|(digits, unit)| (digits.parse().unwrap_or(0), unit));
+    (name, format!("/{field}"), form)
 }
 
-/// Prints a text to the standard output.
-pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
+/// A value as text; an absent one is [`ABSENT`].
+fn cell(value: &Value, form: Option<Form>) -> String {
+    match (value, form) {
+        (Value::String(text), _) => text.clone(),
+        (Value::Bool(is_true), _) => if *is_true { "yes" } else { "no" }.to_owned(),
+        (Value::Number(number), Some((digits, unit))) => {
+            format!("{:.digits$}{unit}", number.as_f64().unwrap_or_default())
+        }
+        (Value::Number(number), None) => match number.as_i64() {
+            Some(number) => number.to_string(),
+            None => number.as_f64().unwrap_or_default().to_string(),
+        },
+        (Value::Array(values), _) if !values.is_empty() => {
+            let texts: Vec<String> = values.iter().map(|value| cell(value, form)).collect();
+            texts.join(", ")
+        }
+        _ => ABSENT.to_owned(),
+    }
+}
+
+pub(crate) fn or_absent(text: Option<impl ToString>) -> String {
+    text.map_or_else(|| ABSENT.to_owned(), |text| text.to_string())
+}
+
+pub(crate) fn print(document: &Document, args: &OutputArgs) -> Result<Outcome, Failure> {
+    print_text(render(document, args)?)
+}
+
+pub(crate) fn print_text(text: impl AsRef<[u8]>) -> Result<Outcome, Failure> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
+    out.write_all(text.as_ref())?;
     out.flush()?;
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 fn render(document: &Document, args: &OutputArgs) -> anyhow::Result<String> {

@@ -22,10 +22,8 @@ pub(crate) struct PriceArgs {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Prices {
-    /// Currency.
     #[serde(default = "usd")]
     pub(crate) currency: String,
-    /// Price of a core for an hour.
     pub(crate) cpu_core_hour: f64,
     /// Price of a GiB of memory for an hour.
     pub(crate) memory_gib_hour: f64,

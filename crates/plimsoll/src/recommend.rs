@@ -24,7 +24,6 @@ pub(crate) struct SizingArgs {
 /// Recommended requests of one container.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Recommendation {
-    /// Requests.
     pub(crate) amounts: Amounts,
     /// Steps to the recommendation, for CPU and for memory.
     pub(crate) steps: [Vec<MethodStep>; 2],
@@ -144,7 +143,6 @@ pub(crate) fn recommend(
     })
 }
 
-/// Time of the last sample of a pod.
 fn last_time(pod: &PodUsage) -> i64 {
     let times = [&pod.cpu, &pod.memory].map(|samples| samples.last().map(|it| it.0));
     times.into_iter().flatten().max().unwrap_or(i64::MIN)

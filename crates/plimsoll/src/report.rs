@@ -1,9 +1,6 @@
 //! One self-contained HTML page: sizes, savings, policies compared, and a plot of each container's
 //! usage with its requests. No scripts, and nothing is loaded from the network.
 
-mod per_slot;
-mod plot;
-
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -17,24 +14,18 @@ use replay::{Resource, Series};
 use crate::backtest::{self, executor, is_long_enough};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Document, escape, html};
+use crate::plot::{Line, PerSlot, Plot};
 use crate::prices::{PriceArgs, Prices};
 use crate::recommend::SizingArgs;
 use crate::scan::{self, ScannedContainer};
 use crate::usage::{self, ContainerUsage, SourceArgs};
 
-pub(crate) use per_slot::PerSlot;
-pub(crate) use plot::{Line, Plot};
-
-/// Flags of `report`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// Source.
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    /// Sizing.
     #[command(flatten)]
     pub(crate) sizing: SizingArgs,
-    /// Prices.
     #[command(flatten)]
     pub(crate) prices: PriceArgs,
     /// File of the page; `-` is the standard output.
@@ -52,7 +43,6 @@ const WARM_UP_DAYS: u16 = 8;
 /// Maximum number of containers with plots, those of the largest savings or risks first.
 const MAX_PLOTTED: usize = 200;
 
-/// Runs `plimsoll report`.
 pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Failure> {
     let prices = Prices::read(&args.prices)?;
     let usage = usage::read(&args.source)?;
@@ -67,7 +57,6 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// The page.
 pub(crate) fn page(
     usage: &[ContainerUsage],
     caution: &str,
@@ -128,32 +117,15 @@ pub(crate) fn page(
 fn details(usage: &ContainerUsage, scanned: &ScannedContainer, caution: &str) -> String {
     let name = usage.id.to_string();
     let mut text = format!("<section><h3>{}</h3>\n", escape(&name));
-    for resource in [Resource::Cpu, Resource::Memory] {
-        let (pods, limit, scanned, word) = match resource {
-            Resource::Cpu => (
-                usage.cpu_series(),
-                usage.limits.cpu.map(|cpu| cpu.millicores() as f64),
-                &scanned.cpu,
-                "CPU",
-            ),
-            Resource::Memory => (
-                usage.memory_series(),
-                usage
-                    .limits
-                    .memory
-                    .map(|memory| memory.bytes() as f64 / usage::MIB),
-                &scanned.memory,
-                "Memory",
-            ),
-        };
+    for (resource, word, unit, scanned) in [
+        (Resource::Cpu, "CPU", "millicores", &scanned.cpu),
+        (Resource::Memory, "Memory", "MiB", &scanned.memory),
+    ] {
+        let pods = usage.series(resource);
         if pods.is_empty() {
             continue;
         }
-        let unit = match resource {
-            Resource::Cpu => "millicores",
-            Resource::Memory => "MiB",
-        };
-        let plot = plot_of(usage, &pods, resource, limit, caution);
+        let plot = plot_of(usage, &pods, resource, caution);
         let _ = writeln!(
             text,
             "<p>{}</p>\n<div class=\"wide\" tabindex=\"0\">{}</div>",
@@ -188,13 +160,7 @@ fn sentence(word: &str, pods: &[Series], unit: &str, scanned: &scan::ScannedReso
     )
 }
 
-fn plot_of(
-    usage: &ContainerUsage,
-    pods: &[Series],
-    resource: Resource,
-    limit: Option<f64>,
-    caution: &str,
-) -> Plot {
+fn plot_of(usage: &ContainerUsage, pods: &[Series], resource: Resource, caution: &str) -> Plot {
     let per_slot = PerSlot::of(pods);
     let settings = [("policy", "plimsoll"), ("caution", caution)];
     let mut requests = Vec::new();
@@ -203,44 +169,22 @@ fn plot_of(
         let executor = executor(usage, resource, WARM_UP_DAYS);
         executor.trace_pods(pods, &mut policy, |_, request| requests.push(request));
     }
-    let (slots, highest) = (requests.len(), &per_slot.highest);
+    let limit = usage.limits.amount(resource);
     if let Some(limit) = limit.filter(|_| resource == Resource::Memory) {
-        let above = |slot: &usize| highest[*slot] >= limit;
+        let above = |slot: &usize| per_slot.highest[*slot] >= limit;
         let begins = |slot: &usize| above(slot) && slot.checked_sub(1).is_none_or(|at| !above(&at));
-        kills = (0..slots).filter(begins).collect();
+        kills = (0..per_slot.highest.len()).filter(begins).collect();
     }
-    let present = requested(usage, resource);
-    let constant = |name, class, amount: Option<f64>| {
-        amount.map(|amount| Line::new(name, class, vec![amount; slots]))
-    };
-    let lines = [
-        Some(Line::new(
-            "highest usage of a pod",
-            "usage",
-            highest.clone(),
-        )),
-        (pods.len() > 1).then(|| Line::new("mean usage", "mean", per_slot.means())),
-        constant("present request", "request", present),
-        constant("limit", "limit", limit),
-        Some(Line::new("request by Plimsoll", "advice", requests)),
+    let present = usage.requests.amount(resource);
+    let constants = [
+        ("present request", "request", present),
+        ("limit", "limit", limit),
     ];
-    Plot {
-        start: per_slot.start,
-        step: per_slot.step,
-        lines: lines.into_iter().flatten().collect(),
-        kills,
-    }
-}
-
-/// Present request in millicores or MiB.
-pub(crate) fn requested(usage: &ContainerUsage, resource: Resource) -> Option<f64> {
-    match resource {
-        Resource::Cpu => usage.requests.cpu.map(|cpu| cpu.millicores() as f64),
-        Resource::Memory => {
-            let memory = usage.requests.memory?;
-            Some(memory.bytes() as f64 / usage::MIB)
-        }
-    }
+    let mut plot = per_slot.plot(pods.len() > 1, &constants);
+    plot.lines
+        .push(Line::new("request by Plimsoll", "advice", requests));
+    plot.kills = kills;
+    plot
 }
 
 /// The recommended requests to copy into a pod template.

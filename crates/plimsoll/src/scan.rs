@@ -7,8 +7,9 @@ mod replicas;
 use std::cmp::Reverse;
 
 use clap::{Args, ValueEnum};
-use model::{Cpu, Memory, Quantity, ResourceName, unit_slip};
+use model::{Cpu, Memory, Quantity, unit_slip};
 use rayon::prelude::*;
+use replay::Resource;
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
@@ -18,23 +19,18 @@ use crate::recommend::{
     Recommendation, SizingArgs, are_runs, containers_per_pod, pod_of, recommend, settings,
 };
 use crate::severity::{Change, Severity};
-use crate::usage::{self, ContainerId, ContainerUsage, MIB, Resources, SourceArgs};
+use crate::usage::{self, ContainerId, ContainerUsage, MIB, SourceArgs};
 
 pub(crate) use document::document;
 
-/// Flags of `scan`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ScanArgs {
-    /// Source.
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    /// Sizing.
     #[command(flatten)]
     pub(crate) sizing: SizingArgs,
-    /// Prices.
     #[command(flatten)]
     pub(crate) prices: PriceArgs,
-    /// Output.
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     /// Only containers with a finding of at least this severity.
@@ -50,12 +46,10 @@ pub(crate) struct ScanArgs {
     /// cluster.
     #[arg(long)]
     pub(crate) replicas: bool,
-    /// Idle nodes.
     #[command(flatten)]
     pub(crate) idle_nodes: nodes::IdleNodeArgs,
 }
 
-/// Order of containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Order {
     /// Namespace, workload, container.
@@ -70,16 +64,13 @@ pub(crate) enum Order {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ScannedContainer {
-    /// The container.
     #[serde(flatten)]
     pub(crate) id: ContainerId,
     /// Pods with usage in the last hour of the recording.
     pub(crate) pods: usize,
     /// Hours between the first and the last sample.
     pub(crate) hours: f64,
-    /// CPU.
     pub(crate) cpu: ScannedResource,
-    /// Memory.
     pub(crate) memory: ScannedResource,
     /// The higher one of both resources.
     pub(crate) severity: Severity,
@@ -88,7 +79,6 @@ pub(crate) struct ScannedContainer {
     pub(crate) savings_per_month: f64,
 }
 
-/// Result for a resource of a container.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ScannedResource {
@@ -98,36 +88,42 @@ pub(crate) struct ScannedResource {
     pub(crate) recommended: Option<String>,
     /// Highest recorded usage of a pod.
     pub(crate) highest_usage: Option<String>,
-    /// Severity.
     pub(crate) severity: Severity,
-    /// Reason of the severity.
     pub(crate) reason: String,
     #[serde(skip)]
     amounts: Change,
 }
 
-/// A resource's amounts as quantities. Nothing is recommended where an HPA scales by the
-/// utilization: another request would change the number of pods.
+/// Nothing is recommended where an HPA scales by the utilization: another request would change the
+/// number of pods.
 fn resource(
-    change: Change,
-    highest: Option<f64>,
-    is_memory: bool,
-    hpa: Option<&str>,
+    usage: &ContainerUsage,
+    recommendation: &Recommendation,
+    resource: Resource,
 ) -> ScannedResource {
-    let change = Change {
-        recommended: change.recommended.filter(|_| hpa.is_none()),
-        ..change
+    let samples = usage.pods.iter().flat_map(|pod| pod.of(resource));
+    let highest = samples.map(|(_, amount)| *amount).reduce(f64::max);
+    let amounts = recommendation.amounts;
+    let (hpa, recommended) = match resource {
+        Resource::Cpu => (&usage.scaled_by.cpu, amounts.cpu.millicores() as f64),
+        Resource::Memory => (&usage.scaled_by.memory, amounts.memory.bytes() as f64 / MIB),
     };
-    let text = |amount: f64| {
-        if is_memory {
-            memory_text(Memory::from_bytes((amount * MIB).ceil() as i64))
-        } else {
-            Quantity::from(Cpu::from_millicores(amount.ceil() as i64)).to_string()
-        }
+    let present = usage.requests.amount(resource);
+    // A short history is no reason for a smaller request.
+    let least = present.filter(|_| recommendation.is_young).unwrap_or(0.0);
+    let change = Change {
+        present,
+        recommended: highest
+            .filter(|_| hpa.is_none())
+            .map(|_| recommended.max(least)),
+    };
+    let text = |amount: f64| match resource {
+        Resource::Memory => memory_text(Memory::from_bytes((amount * MIB).ceil() as i64)),
+        Resource::Cpu => Quantity::from(Cpu::from_millicores(amount.ceil() as i64)).to_string(),
     };
     let (severity, reason) = match hpa {
         Some(hpa) => (Severity::Ok, format!("HPA {hpa} scales by its utilization")),
-        None => change.judge(is_memory),
+        None => change.judge(resource == Resource::Memory),
     };
     ScannedResource {
         request: change.present.map(text),
@@ -165,36 +161,8 @@ pub(crate) fn scan(
     } else {
         pods as f64
     };
-    let highest = |of: fn(&usage::PodUsage) -> &usage::Samples| {
-        let samples = usage.pods.iter().flat_map(of).map(|(_, amount)| *amount);
-        samples.reduce(f64::max)
-    };
-    let [of_cpu, of_memory] = [highest(|pod| &pod.cpu), highest(|pod| &pod.memory)];
-    let millicores = |cpu: Cpu| cpu.millicores() as f64;
-    let mib = |memory: Memory| memory.bytes() as f64 / MIB;
-    let change = |present: Option<f64>, recommended: f64, highest: Option<f64>| Change {
-        present,
-        // A short history is no reason for a smaller request.
-        recommended: highest.map(|_| match present.filter(|_| recommendation.is_young) {
-            Some(present) => recommended.max(present),
-            None => recommended,
-        }),
-    };
-    let amounts = recommendation.amounts;
-    let cpu = change(
-        usage.requests.cpu.map(millicores),
-        millicores(amounts.cpu),
-        of_cpu,
-    );
-    let memory = change(
-        usage.requests.memory.map(mib),
-        mib(amounts.memory),
-        of_memory,
-    );
-    let (cpu, memory) = (
-        resource(cpu, of_cpu, false, usage.scaled_by.cpu.as_deref()),
-        resource(memory, of_memory, true, usage.scaled_by.memory.as_deref()),
-    );
+    let [cpu, memory] =
+        [Resource::Cpu, Resource::Memory].map(|it| resource(usage, recommendation, it));
     ScannedContainer {
         id: usage.id.clone(),
         pods,
@@ -242,24 +210,16 @@ fn unit_slips(usage: &[ContainerUsage]) -> Vec<String> {
     let mut slips = Vec::new();
     for container in usage {
         let (requests, limits) = (container.requests, container.limits);
-        for (field, Resources { cpu, memory }) in [("requests", requests), ("limits", limits)] {
-            let cpu = cpu.map(|cpu| (ResourceName::Cpu, Quantity::from(cpu)));
-            let memory = memory.map(|memory| (ResourceName::Memory, Quantity::from(memory)));
-            slips.extend(
-                [cpu, memory]
-                    .iter()
-                    .flatten()
-                    .filter_map(|(resource, quantity)| {
-                        let slip = unit_slip(resource, quantity)?;
-                        Some(format!("{}: {field}[{resource}]: {slip}.", container.id))
-                    }),
-            );
+        for (field, resources) in [("requests", requests), ("limits", limits)] {
+            slips.extend(resources.list().iter().filter_map(|(resource, quantity)| {
+                let slip = unit_slip(resource, quantity)?;
+                Some(format!("{}: {field}[{resource}]: {slip}.", container.id))
+            }));
         }
     }
     slips
 }
 
-/// Runs `plimsoll scan`.
 pub(crate) fn run(args: &ScanArgs) -> Result<Outcome, Failure> {
     let has_nodes = args.source.is_cluster();
     if !has_nodes && args.idle_nodes.is_set() {
@@ -312,10 +272,8 @@ pub(crate) fn run(args: &ScanArgs) -> Result<Outcome, Failure> {
     let fails = |least| worst.is_some_and(|worst| worst >= least);
     Ok(if args.fail_on.is_some_and(fails) {
         Outcome::Findings
-    } else if is_partial {
-        Outcome::Partial
     } else {
-        Outcome::Done
+        Outcome::of(!is_partial)
     })
 }
 

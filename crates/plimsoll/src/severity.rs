@@ -30,7 +30,6 @@ pub(crate) enum Severity {
 }
 
 impl Severity {
-    /// Name.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",

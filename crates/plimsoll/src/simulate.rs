@@ -12,8 +12,9 @@ use horizontal::ehpa::window_seconds;
 use horizontal::predictions::Method;
 use model::{Cpu, Quantity};
 use rayon::prelude::*;
+use replay::Resource;
 use replay::horizontal::predictors::Program;
-use replay::horizontal::{Autoscaler, Bounds, Demand, Score, published};
+use replay::horizontal::{Autoscaler, Bounds, Demand, published};
 use serde::Serialize;
 
 use crate::backtest::{is_long_enough, warm_up};
@@ -25,13 +26,10 @@ use crate::workload::{Workload, workloads};
 /// Days at the start of a recording that do not count, at most half of it.
 const WARM_UP_DAYS: u16 = 8;
 
-/// Flags of `simulate`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SimulateArgs {
-    /// Source.
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    /// Output.
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     /// CPU of a pod; the default is the sum of the recorded requests of its containers.
@@ -54,59 +52,33 @@ pub(crate) struct SimulateArgs {
     pub(crate) lag_seconds: u32,
 }
 
-/// Way of scaling.
-#[derive(Clone, Copy, Debug)]
-enum Way {
-    /// The native HPA on measured usage.
-    Hpa,
-    /// An EHPA with defaults.
-    Ehpa,
-    /// An EHPA with Crane's DSP forecast and window.
-    CraneDsp,
-}
-
-const WAYS: [Way; 3] = [Way::Hpa, Way::Ehpa, Way::CraneDsp];
-
-impl Way {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Hpa => "HPA",
-            Self::Ehpa => "EHPA",
-            Self::CraneDsp => "EHPA with Crane's DSP",
-        }
-    }
-
-    /// The prediction that the HPA reads beside the measured usage.
-    fn predictor(self, ready_seconds: u32) -> Option<Program> {
-        /// Default of `predictionWindowSeconds`.
-        const WINDOW: u32 = 3600;
-        match self {
-            Self::Hpa => None,
-            Self::Ehpa => {
-                let window_seconds = window_seconds(Some(ready_seconds), None, WINDOW);
-                let method = Method::Peak {
-                    step_seconds: 60,
-                    window_seconds,
-                    price_of_failure: PriceOfFailure::NORMAL,
-                };
-                Some(Program::new(method, window_seconds))
-            }
-            Self::CraneDsp => {
-                let method = Method::Dsp {
-                    dsp: Dsp::default(),
-                    history_seconds: 15 * 86_400,
-                };
-                Some(Program::new(method, WINDOW))
-            }
-        }
-    }
+/// Ways of scaling by their names: the native HPA on measured usage, an EHPA with defaults, an EHPA
+/// with Crane's DSP forecast and window. Each with the prediction that the HPA reads beside the measured
+/// usage.
+fn ways(ready_seconds: u32) -> [(&'static str, Option<Program>); 3] {
+    /// Default of `predictionWindowSeconds`.
+    const WINDOW: u32 = 3600;
+    let window_seconds = window_seconds(Some(ready_seconds), None, WINDOW);
+    let peak = Method::Peak {
+        step_seconds: 60,
+        window_seconds,
+        price_of_failure: PriceOfFailure::NORMAL,
+    };
+    let dsp = Method::Dsp {
+        dsp: Dsp::default(),
+        history_seconds: 15 * 86_400,
+    };
+    [
+        ("HPA", None),
+        ("EHPA", Some(Program::new(peak, window_seconds))),
+        ("EHPA with Crane's DSP", Some(Program::new(dsp, WINDOW))),
+    ]
 }
 
 /// Result of a way of scaling a workload.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SimulatedWay {
-    /// Name.
     scaling: &'static str,
     /// Mean number of replicas.
     replicas: f64,
@@ -128,7 +100,6 @@ struct Simulated {
     namespace: String,
     /// Kind and name.
     workload: String,
-    /// CPU of a pod.
     pod_cpu: String,
     /// Scored days.
     days: f64,
@@ -156,7 +127,9 @@ fn simulate(workload: &Workload<'_>, args: &SimulateArgs) -> Result<Simulated, S
     let pod_cpu = args.pod_cpu.or(requested);
     let pod_cpu = pod_cpu.filter(|cpu| cpu.millicores() > 0);
     let pod_cpu = pod_cpu.ok_or("a container has no CPU request: set --pod-cpu")?;
-    let mut total = workload.cpu().ok_or("no CPU usage was recorded")?;
+    let mut total = workload
+        .total(Resource::Cpu)
+        .ok_or("no CPU usage was recorded")?;
     for minute in total.minutes.iter_mut().flatten() {
         *minute /= pod_cpu.millicores() as f64;
     }
@@ -184,11 +157,18 @@ fn simulate(workload: &Workload<'_>, args: &SimulateArgs) -> Result<Simulated, S
     let first = usize::try_from(learned.unwrap_or(0) / 60).unwrap_or(0);
     let scored = first..demand.minutes.len();
     let days = scored.len() as f64 / 1440.0;
-    let scalings = WAYS.map(|way| {
-        let predictor = way.predictor(args.ready_seconds);
+    let scalings = ways(args.ready_seconds).map(|(scaling, predictor)| {
         let values = predictor.map(|mut predictor| published(&demand, &mut predictor));
         let score = autoscaler.run(&demand, values.as_deref(), scored.clone());
-        SimulatedWay::of(way, &score, days, pod_cpu)
+        let shortage = score.shortage * pod_cpu.millicores() as f64 / 1000.0;
+        SimulatedWay {
+            scaling,
+            replicas: score.pods(),
+            minutes_short_per_day: score.violations / days,
+            missing_core_minutes_per_day: shortage / days,
+            changes_per_day: score.scalings / days,
+            reversals_per_day: score.oscillations / days,
+        }
     });
     Ok(Simulated {
         namespace,
@@ -199,22 +179,6 @@ fn simulate(workload: &Workload<'_>, args: &SimulateArgs) -> Result<Simulated, S
     })
 }
 
-impl SimulatedWay {
-    fn of(way: Way, score: &Score, days: f64, pod_cpu: Cpu) -> Self {
-        Self {
-            scaling: way.name(),
-            replicas: score.pods(),
-            minutes_short_per_day: score.violations / days,
-            missing_core_minutes_per_day: score.shortage * pod_cpu.millicores() as f64
-                / 1000.0
-                / days,
-            changes_per_day: score.scalings / days,
-            reversals_per_day: score.oscillations / days,
-        }
-    }
-}
-
-/// Runs `plimsoll simulate`.
 pub(crate) fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
     if args.min > args.max {
         let message = format!("--min={} is above --max={}", args.min, args.max);
@@ -236,8 +200,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
             }
         })
         .collect();
-    let mut simulated = Vec::new();
-    let mut left_out = Vec::new();
+    let (mut simulated, mut left_out) = (Vec::new(), Vec::new());
     for (workload, result) in workloads.iter().zip(results) {
         match result {
             Ok(result) => simulated.push(result),
@@ -252,11 +215,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
     for line in &left_out {
         eprintln!("{line}");
     }
-    Ok(if left_out.is_empty() {
-        Outcome::Done
-    } else {
-        Outcome::Partial
-    })
+    Ok(Outcome::of(left_out.is_empty()))
 }
 
 fn document(simulated: &[Simulated], args: &SimulateArgs) -> Document {
@@ -276,20 +235,12 @@ fn document(simulated: &[Simulated], args: &SimulateArgs) -> Document {
     });
     Document {
         title: "Plimsoll simulate".to_owned(),
-        tables: vec![Table {
-            title: "Horizontal scaling".to_owned(),
-            columns: vec![
-                "Namespace",
-                "Workload",
-                "Scaling",
-                " Replicas",
-                " Short, min per day",
-                " Missing, core-min per day",
-                " Changes per day",
-                " Reversals per day",
-            ],
-            rows: rows.collect(),
-        }],
+        tables: vec![Table::new(
+            "Horizontal scaling",
+            "Namespace|Workload|Scaling| Replicas| Short, min per day\
+             | Missing, core-min per day| Changes per day| Reversals per day",
+            rows,
+        )],
         notes: vec![format!(
             "Target {} %, {} to {} replicas, pods ready after {} s, usage known after {} s. The first {WARM_UP_DAYS} days, at most half \
              of each recording, do not count.",

@@ -3,25 +3,23 @@
 
 use std::collections::BTreeMap;
 
-use api::ehpa::EffectiveHorizontalPodAutoscaler;
+use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
 use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy};
 use api::vpa::{RECOMMENDATION_PROVIDED, VerticalPodAutoscaler};
 use clap::Args;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::api::{ApiResource, DynamicObject, ListParams};
-use kube::{Api, Client};
+use kube::api::{DynamicObject, ListParams};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::check::reader::{count, deployments, each_page, stop_fact, unread};
+use crate::check::reader::{count, deployments, stop_fact, unread};
 use crate::check::{Read, StopFact, Unread};
-use crate::cluster::{Cluster, ClusterArgs, block_on, request_failure};
+use crate::cluster::{Cluster, block_on, each};
 use crate::failure::{Failure, Outcome};
 use crate::installation::{InstallationArgs, ObjectName, Program, programs, stop_switch};
-use crate::output::{self, Document, OutputArgs, Row, Table};
+use crate::output::{self, Document, OutputArgs, Row, Table, or_absent};
 
-/// APIs of metrics.
 const APIS: [&str; 4] = [
     "v1beta1.metrics.k8s.io",
     "v1beta1.custom.metrics.k8s.io",
@@ -29,21 +27,14 @@ const APIS: [&str; 4] = [
     "v1beta1.external.metrics.k8s.io",
 ];
 
-/// Flags of `status`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// Cluster.
-    #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
-    /// Installation.
     #[command(flatten)]
     pub(crate) installation: InstallationArgs,
-    /// Output.
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
 
-/// A program.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ProgramRow {
@@ -67,7 +58,6 @@ struct VpaCounts {
     of_policies: usize,
 }
 
-/// The status of an installation.
 #[derive(Debug)]
 struct StatusFacts {
     namespace: String,
@@ -82,27 +72,22 @@ struct StatusFacts {
     owners: Vec<[String; 3]>,
 }
 
-/// Prints the status.
 pub(crate) fn run(args: &StatusArgs) -> Result<Outcome, Failure> {
     let document = block_on(async {
-        let cluster = args.cluster.connect().await?;
+        let cluster = args.installation.connect().await?;
         read(&cluster, &args.installation.system_namespace).await
     })?;
-    output::print(&document, &args.output)?;
-    Ok(Outcome::Done)
+    output::print(&document, &args.output)
 }
 
-/// Reads the status of the installation in a namespace.
 pub(crate) async fn read(cluster: &Cluster, namespace: &str) -> Result<Document, Failure> {
-    let client = &cluster.client;
-    let version = client.apiserver_version().await;
-    version.map_err(|error| request_failure("the version", &cluster.server, error))?;
+    cluster.version().await?;
     let mut notes = Vec::new();
-    let deployments = noted(&mut notes, deployments(client, namespace).await).unwrap_or_default();
+    let deployments = noted(&mut notes, deployments(cluster, namespace).await).unwrap_or_default();
     let programs = programs(&deployments);
     let mut rows = Vec::new();
     for program in &programs {
-        let leader = noted(&mut notes, leader(client, *program).await).flatten();
+        let leader = noted(&mut notes, leader(cluster, *program).await).flatten();
         let (ready, replicas) = program.replicas();
         rows.push(ProgramRow {
             name: program.deployment_name().to_owned(),
@@ -113,27 +98,23 @@ pub(crate) async fn read(cluster: &Cluster, namespace: &str) -> Result<Document,
         });
     }
     let switch = stop_switch(&programs, namespace);
-    let stop = noted(&mut notes, stop_fact(client, &switch).await).flatten();
+    let stop = noted(&mut notes, stop_fact(cluster, &switch).await).flatten();
     let facts = StatusFacts {
         namespace: namespace.to_owned(),
         programs: rows,
         switch,
         stop,
-        vpas: noted(&mut notes, vpas(client).await),
+        vpas: noted(&mut notes, vpas(cluster).await),
         others: [
-            noted(&mut notes, count::<SizingPolicy>(client).await),
-            noted(&mut notes, count::<ClusterSizingPolicy>(client).await),
-            noted(
-                &mut notes,
-                count::<EffectiveHorizontalPodAutoscaler>(client).await,
-            ),
+            noted(&mut notes, count::<SizingPolicy>(cluster).await),
+            noted(&mut notes, count::<ClusterSizingPolicy>(cluster).await),
+            noted(&mut notes, count::<Ehpa>(cluster).await),
         ],
-        owners: noted(&mut notes, owners(client).await).unwrap_or_default(),
+        owners: noted(&mut notes, owners(cluster).await).unwrap_or_default(),
     };
     Ok(document(facts, notes))
 }
 
-/// The status as tables.
 fn document(facts: StatusFacts, mut notes: Vec<String>) -> Document {
     let StatusFacts {
         namespace,
@@ -175,7 +156,15 @@ fn document(facts: StatusFacts, mut notes: Vec<String>) -> Document {
     });
     Document {
         title: "Status".to_owned(),
-        tables: vec![program_table(&programs), numbers, owner_table(owners)],
+        tables: vec![
+            program_table(&programs),
+            numbers,
+            Table::new(
+                "Metrics APIs",
+                "api|owner|available",
+                owners.into_iter().map(Row::plain),
+            ),
+        ],
         notes,
         data,
     }
@@ -195,25 +184,22 @@ fn noted<T>(notes: &mut Vec<String>, read: Read<T>) -> Option<T> {
     }
 }
 
-async fn leader(client: &Client, program: Program<'_>) -> Read<Option<String>> {
+async fn leader(cluster: &Cluster, program: Program<'_>) -> Read<Option<String>> {
     let name = program.lease().filter(|_| program.name != "webhook");
     let Some(name) = name else {
         return Ok(None);
     };
-    let api: Api<Lease> = Api::namespaced(client.clone(), &name.namespace);
-    let lease = api.get_opt(&name.name).await.map_err(unread("Leases"))?;
+    let lease = cluster.within(&name.namespace).get_opt(&name.name).await;
+    let lease: Option<Lease> = lease.map_err(unread("Leases"))?;
     let holder = lease.and_then(|lease| lease.spec?.holder_identity);
     Ok(holder.filter(|holder| !holder.is_empty()))
 }
 
-async fn vpas(client: &Client) -> Read<VpaCounts> {
-    // Read without our types, so that one object that they do not accept hides no other.
-    let resource = ApiResource::erase::<VerticalPodAutoscaler>(&());
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-    let list = async |params: &ListParams| api.list(params).await;
+async fn vpas(cluster: &Cluster) -> Read<VpaCounts> {
+    let api = cluster.untyped::<VerticalPodAutoscaler>(None);
     let mut counts = VpaCounts::default();
-    let visit = |page: Vec<DynamicObject>| page.iter().for_each(|vpa| counts.add(vpa));
-    each_page(&resource.plural, list, visit).await?;
+    let read = each(&api, &ListParams::default(), |vpa| counts.add(&vpa)).await;
+    read.map_err(unread("verticalpodautoscalers"))?;
     Ok(counts)
 }
 
@@ -239,8 +225,8 @@ impl VpaCounts {
     }
 }
 
-async fn owners(client: &Client) -> Read<Vec<[String; 3]>> {
-    let api: Api<APIService> = Api::all(client.clone());
+async fn owners(cluster: &Cluster) -> Read<Vec<[String; 3]>> {
+    let api = cluster.all::<APIService>();
     let mut rows = Vec::new();
     for name in APIS {
         let service = api.get_opt(name).await.map_err(unread("APIServices"))?;
@@ -267,15 +253,12 @@ async fn owners(client: &Client) -> Read<Vec<[String; 3]>> {
 
 fn program_table(programs: &[ProgramRow]) -> Table {
     let row = |program: &ProgramRow| {
-        let leader = program.leader.clone().unwrap_or_else(|| "-".to_owned());
         let ready = format!("{}/{}", program.ready, program.replicas);
+        let leader = or_absent(program.leader.as_ref());
         Row::plain([program.name.clone(), ready, program.version.clone(), leader])
     };
-    Table {
-        title: "Programs".to_owned(),
-        columns: vec!["name", " ready", "version", "leader"],
-        rows: programs.iter().map(row).collect(),
-    }
+    let columns = "name| ready|version|leader";
+    Table::new("Programs", columns, programs.iter().map(row))
 }
 
 fn numbers(vpas: Option<&VpaCounts>, others: [Option<usize>; 3]) -> Table {
@@ -304,19 +287,7 @@ fn numbers(vpas: Option<&VpaCounts>, others: [Option<usize>; 3]) -> Table {
             add(kind.to_owned(), count);
         }
     }
-    Table {
-        title: "Objects".to_owned(),
-        columns: vec!["kind", " count"],
-        rows,
-    }
-}
-
-fn owner_table(owners: Vec<[String; 3]>) -> Table {
-    Table {
-        title: "Metrics APIs".to_owned(),
-        columns: vec!["api", "owner", "available"],
-        rows: owners.into_iter().map(Row::plain).collect(),
-    }
+    Table::new("Objects", "kind| count", rows)
 }
 
 #[cfg(test)]

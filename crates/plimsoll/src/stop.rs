@@ -1,29 +1,26 @@
 //! The stop switch: while the `ConfigMap` exists, the updater evicts and resizes no pod.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
 
 use anyhow::anyhow;
 use clap::Args;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::json;
 
 use crate::check::Unread;
 use crate::check::reader::deployments;
-use crate::cluster::{Cluster, ClusterArgs, block_on, request_failure};
+use crate::cluster::{Cluster, block_on, list};
 use crate::failure::{Failure, Outcome};
 use crate::installation::{InstallationArgs, ObjectName, Program, SELECTOR, programs, stop_switch};
+use crate::output::print_text;
 
 /// Largest reason, in bytes.
 const MAX_REASON: usize = 1024;
 
-/// Flags of `stop`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct StopArgs {
-    /// Switch.
     #[command(flatten)]
     pub(crate) switch: SwitchArgs,
     /// Reason for operators, at most 1,024 bytes; `check` and `status` show it.
@@ -34,10 +31,6 @@ pub(crate) struct StopArgs {
 /// Flags of `go`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SwitchArgs {
-    /// Cluster.
-    #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
-    /// Installation.
     #[command(flatten)]
     pub(crate) installation: InstallationArgs,
     /// Print what would be done, and send it to the API server as a dry run.
@@ -55,34 +48,28 @@ fn reason(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Creates the switch.
 pub(crate) fn stop(args: &StopArgs) -> Result<Outcome, Failure> {
-    print(&block_on(async {
+    let line = block_on(async {
         let (cluster, name) = switch(&args.switch).await?;
         create(&cluster, &name, &args.reason, args.switch.dry_run).await
-    })?)
+    })?;
+    print_text(line + "\n")
 }
 
-/// Deletes the switch.
 pub(crate) fn go(args: &SwitchArgs) -> Result<Outcome, Failure> {
-    print(&block_on(async {
+    let line = block_on(async {
         let (cluster, name) = switch(args).await?;
         delete(&cluster, &name, args.dry_run).await
-    })?)
-}
-
-fn print(line: &str) -> Result<Outcome, Failure> {
-    writeln!(std::io::stdout(), "{line}")?;
-    Ok(Outcome::Done)
+    })?;
+    print_text(line + "\n")
 }
 
 /// The switch that the updater of a cluster reads, and the cluster.
 async fn switch(args: &SwitchArgs) -> Result<(Cluster, ObjectName), Failure> {
-    let cluster = args.cluster.connect().await?;
-    let version = cluster.client.apiserver_version().await;
-    version.map_err(|error| request_failure("the version", &cluster.server, error))?;
+    let cluster = args.installation.connect().await?;
+    cluster.version().await?;
     let namespace = &args.installation.system_namespace;
-    let (deployments, were_read) = match deployments(&cluster.client, namespace).await {
+    let (deployments, were_read) = match deployments(&cluster, namespace).await {
         Ok(deployments) => (deployments, true),
         Err(Unread(reason)) => {
             eprintln!("warning: {reason}, so the switch has its default name");
@@ -99,9 +86,8 @@ async fn switch(args: &SwitchArgs) -> Result<(Cluster, ObjectName), Failure> {
 
 /// Error of a namespace without an updater, with those that have one, as far as they may be read.
 async fn no_updater(cluster: &Cluster, namespace: &str) -> Failure {
-    let found: Api<Deployment> = Api::all(cluster.client.clone());
-    let found = found.list(&ListParams::default().labels(SELECTOR)).await;
-    let found = found.map(|list| list.items).unwrap_or_default();
+    let selected = ListParams::default().labels(SELECTOR);
+    let found: Vec<Deployment> = list(&cluster.all(), &selected).await.unwrap_or_default();
     let updaters = programs(&found).into_iter();
     let updaters = updaters.filter(|program| program.name == "updater");
     let elsewhere: BTreeSet<&str> = updaters.map(Program::namespace).collect();
@@ -126,7 +112,7 @@ async fn create(
     reason: &str,
     dry_run: bool,
 ) -> Result<String, Failure> {
-    let api: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), &name.namespace);
+    let api = cluster.within::<ConfigMap>(&name.namespace);
     let data = if reason.is_empty() {
         json!({})
     } else {
@@ -156,7 +142,7 @@ async fn create(
 }
 
 async fn delete(cluster: &Cluster, name: &ObjectName, dry_run: bool) -> Result<String, Failure> {
-    let api: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), &name.namespace);
+    let api = cluster.within::<ConfigMap>(&name.namespace);
     let params = DeleteParams {
         dry_run,
         ..DeleteParams::default()
@@ -179,7 +165,7 @@ fn failure(verb: &str, name: &ObjectName, cluster: &Cluster, error: kube::Error)
             "cannot {verb} the ConfigMap {name}: {}",
             status.message.trim_end_matches('.')
         )),
-        error => request_failure(&format!("the ConfigMap {name}"), &cluster.server, error),
+        error => cluster.failed(&format!("the ConfigMap {name}"))(error),
     }
 }
 

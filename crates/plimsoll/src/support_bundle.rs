@@ -13,13 +13,13 @@ use futures::AsyncReadExt as _;
 use http::Request;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, LogParams};
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
 use crate::check;
 use crate::check::Unread;
 use crate::check::reader::unread;
-use crate::cluster::{Cluster, ClusterArgs, block_on, request_failure};
+use crate::cluster::{Cluster, block_on};
 use crate::failure::{Failure, Outcome};
 use crate::installation::{InstallationArgs, SELECTOR};
 
@@ -32,64 +32,34 @@ const LOG_LINES: i64 = 2_000;
 /// Most bytes of a log, and of the metrics of a pod.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Objects of the whole cluster: name of the file, path, selector.
-const CLUSTER: [(&str, &str); 9] = [
-    (
-        "verticalpodautoscalers",
-        "/apis/autoscaling.k8s.io/v1/verticalpodautoscalers",
-    ),
-    (
-        "sizingpolicies",
-        "/apis/plimsoll.dev/v1alpha1/sizingpolicies",
-    ),
-    (
-        "clustersizingpolicies",
-        "/apis/plimsoll.dev/v1alpha1/clustersizingpolicies",
-    ),
-    (
-        "effectivehorizontalpodautoscalers",
-        "/apis/autoscaling.crane.io/v1alpha1/effectivehorizontalpodautoscalers",
-    ),
-    (
-        "timeseriespredictions",
-        "/apis/prediction.crane.io/v1alpha1/timeseriespredictions",
-    ),
-    ("apiservices", "/apis/apiregistration.k8s.io/v1/apiservices"),
-    (
-        "mutatingwebhookconfigurations",
-        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
-    ),
-    (
-        "leases-kube-system",
-        "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases",
-    ),
-    ("nodes-metrics", "/apis/metrics.k8s.io/v1beta1/nodes"),
+/// Paths of the objects of the whole cluster. The file has the name of the last part, or the one
+/// before `=`.
+const CLUSTER: [&str; 9] = [
+    "autoscaling.k8s.io/v1/verticalpodautoscalers",
+    "plimsoll.dev/v1alpha1/sizingpolicies",
+    "plimsoll.dev/v1alpha1/clustersizingpolicies",
+    "autoscaling.crane.io/v1alpha1/effectivehorizontalpodautoscalers",
+    "prediction.crane.io/v1alpha1/timeseriespredictions",
+    "apiregistration.k8s.io/v1/apiservices",
+    "admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+    "leases-kube-system=coordination.k8s.io/v1/namespaces/kube-system/leases",
+    "nodes-metrics=metrics.k8s.io/v1beta1/nodes",
 ];
-/// Objects of the suite's namespace: name of the file, prefix and rest of the path, and whether only
-/// those with the suite's label are taken.
-const OWN: [(&str, &str, &str, bool); 8] = [
-    ("deployments", "/apis/apps/v1", "deployments", false),
-    ("replicasets", "/apis/apps/v1", "replicasets", false),
-    ("pods", "/api/v1", "pods", true),
-    ("services", "/api/v1", "services", true),
-    (
-        "endpointslices",
-        "/apis/discovery.k8s.io/v1",
-        "endpointslices",
-        false,
-    ),
-    ("configmaps", "/api/v1", "configmaps", true),
-    ("leases", "/apis/coordination.k8s.io/v1", "leases", false),
-    ("events", "/api/v1", "events", false),
+/// Objects of the suite's namespace: the path before the namespace, and the plural; of those in the
+/// core group only the ones with the suite's label are taken, but all Events.
+const OWN: [(&str, &str); 8] = [
+    ("/apis/apps/v1", "deployments"),
+    ("/apis/apps/v1", "replicasets"),
+    ("/api/v1", "pods"),
+    ("/api/v1", "services"),
+    ("/apis/discovery.k8s.io/v1", "endpointslices"),
+    ("/api/v1", "configmaps"),
+    ("/apis/coordination.k8s.io/v1", "leases"),
+    ("/api/v1", "events"),
 ];
 
-/// Flags of `support-bundle`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BundleArgs {
-    /// Cluster.
-    #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
-    /// Installation.
     #[command(flatten)]
     pub(crate) installation: InstallationArgs,
     /// Folder to create.
@@ -121,19 +91,13 @@ pub(crate) fn run(args: &BundleArgs) -> Result<Outcome, Failure> {
         "Secrets were not read into it, and values that look like credentials are masked. \
          Object names, labels, images and log lines are in it: read it before you pass it on."
     )?;
-    Ok(if bundle.missing.is_empty() {
-        Outcome::Done
-    } else {
-        Outcome::Partial
-    })
+    Ok(Outcome::of(bundle.missing.is_empty()))
 }
 
 async fn collect(args: &BundleArgs) -> Result<Bundle, Failure> {
-    let cluster = args.cluster.connect().await?;
+    let cluster = args.installation.connect().await?;
     let namespace = &args.installation.system_namespace;
-    let version = cluster.client.apiserver_version().await;
-    let version =
-        version.map_err(|error| request_failure("the version", &cluster.server, error))?;
+    let version = cluster.version().await?;
     let mut bundle = Bundle::create(&args.output)?;
     let versions = json!({
         "plimsoll": env!("CARGO_PKG_VERSION"),
@@ -146,7 +110,7 @@ async fn collect(args: &BundleArgs) -> Result<Bundle, Failure> {
     let findings = check::findings(&cluster, namespace).await?;
     bundle.write("check.txt", &redaction::text(&findings))?;
     bundle.objects(&cluster, namespace).await?;
-    bundle.pods(&cluster.client, namespace).await?;
+    bundle.pods(&cluster, namespace).await?;
     Ok(bundle)
 }
 
@@ -177,30 +141,31 @@ impl Bundle {
     }
 
     async fn objects(&mut self, cluster: &Cluster, namespace: &str) -> Result<(), Failure> {
-        for (name, path) in CLUSTER {
-            self.list(&cluster.client, name, path, "").await?;
+        for text in CLUSTER {
+            let last = text.rsplit('/').next().unwrap_or_default();
+            let (name, path) = text.split_once('=').unwrap_or((last, text));
+            self.list(cluster, name, &format!("/apis/{path}"), "")
+                .await?;
         }
-        for (name, prefix, resource, is_labelled) in OWN {
-            let path = format!("{prefix}/namespaces/{namespace}/{resource}");
+        for (prefix, name) in OWN {
+            let path = format!("{prefix}/namespaces/{namespace}/{name}");
+            let is_labelled = prefix == "/api/v1" && name != "events";
             let selector = if is_labelled { SELECTOR } else { "" };
-            self.list(&cluster.client, name, &path, selector).await?;
+            self.list(cluster, name, &path, selector).await?;
         }
         Ok(())
     }
 
     async fn list(
         &mut self,
-        client: &Client,
+        cluster: &Cluster,
         name: &str,
         path: &str,
         selector: &str,
     ) -> Result<(), Failure> {
         let selector = selector.replace('=', "%3D");
-        let request = Request::get(format!(
-            "{path}?limit={MAX_OBJECTS}&labelSelector={selector}"
-        ));
-        let request = request.body(Vec::new()).map_err(anyhow::Error::from)?;
-        match client.request::<Value>(request).await.map_err(unread(name)) {
+        let path = format!("{path}?limit={MAX_OBJECTS}&labelSelector={selector}");
+        match cluster.get::<Value>(&path).await.map_err(unread(name)) {
             Ok(mut list) => {
                 let is_cut = list["metadata"]["continue"]
                     .as_str()
@@ -221,8 +186,8 @@ impl Bundle {
     }
 
     /// Logs and metrics of the suite's pods.
-    async fn pods(&mut self, client: &Client, namespace: &str) -> Result<(), Failure> {
-        let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    async fn pods(&mut self, cluster: &Cluster, namespace: &str) -> Result<(), Failure> {
+        let api = cluster.within::<Pod>(namespace);
         let pods = api.list(&ListParams::default().labels(SELECTOR)).await;
         let pods = match pods.map_err(unread("pods")) {
             Ok(pods) => pods.items,
@@ -241,7 +206,7 @@ impl Bundle {
                 self.log(&api, &pod.name_any(), &container.name).await?;
             }
             if let Some(port) = metrics_port(pod) {
-                self.metrics(client, namespace, &pod.name_any(), port)
+                self.metrics(cluster, namespace, &pod.name_any(), port)
                     .await?;
             }
         }
@@ -271,7 +236,7 @@ impl Bundle {
 
     async fn metrics(
         &mut self,
-        client: &Client,
+        cluster: &Cluster,
         namespace: &str,
         pod: &str,
         port: i32,
@@ -281,11 +246,8 @@ impl Bundle {
             .body(Vec::new())
             .map_err(anyhow::Error::from)?;
         let subject = format!("the metrics of {pod}");
-        match client
-            .request_stream(request)
-            .await
-            .map_err(unread(&subject))
-        {
+        let stream = cluster.client.request_stream(request).await;
+        match stream.map_err(unread(&subject)) {
             Ok(stream) => {
                 let mut bytes = Vec::new();
                 // A broken connection leaves what has arrived.

@@ -3,15 +3,14 @@
 mod cluster;
 mod parquet;
 mod rows;
-mod sample;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::ensure;
 use clap::Args;
-use model::{Cpu, Memory};
-use replay::Series;
+use model::{Cpu, Memory, Quantity, ResourceList, ResourceName};
+use replay::{Resource, Series};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -21,6 +20,9 @@ use rows::Rows;
 
 pub(crate) const MIB: f64 = 1_048_576.0;
 
+/// Bundled sample: two weeks of four machines of the Server Machine Dataset (see NOTICE), as if they
+/// were workloads.
+const SAMPLE: &str = include_str!("../data/sample.csv");
 /// Maximum number of samples of all containers, about 2 GiB.
 const MAX_SAMPLES: usize = 60_000_000;
 /// Maximum number of pods of all containers.
@@ -28,7 +30,6 @@ const MAX_PODS: usize = 200_000;
 /// Maximum number of slots of a series: a year of minutes.
 const MAX_SLOTS: i64 = 366 * 24 * 60;
 
-/// Source of recorded usage.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SourceArgs {
     /// CSV or Parquet files with the columns `time`, `workload`, `cpu` and `memory`; optional ones are
@@ -42,19 +43,16 @@ pub(crate) struct SourceArgs {
     /// Only containers of this namespace; may be repeated.
     #[arg(short, long = "namespace", value_name = "NAMESPACE")]
     pub(crate) namespaces: Vec<String>,
-    /// Prometheus and the cluster.
     #[command(flatten)]
     pub(crate) prometheus: PrometheusArgs,
 }
 
-/// A container of a workload.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub(crate) struct ContainerId {
     /// Namespace; empty if the source has none.
     pub(crate) namespace: String,
     /// Kind and name, such as `deployment/web`.
     pub(crate) workload: String,
-    /// Name of the container.
     pub(crate) container: String,
 }
 
@@ -79,9 +77,7 @@ impl fmt::Display for ContainerId {
 /// CPU and memory of a container's `resources`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Resources {
-    /// CPU, if set.
     pub(crate) cpu: Option<Cpu>,
-    /// Memory, if set.
     pub(crate) memory: Option<Memory>,
 }
 
@@ -91,7 +87,6 @@ pub(crate) type Samples = Vec<(i64, f64)>;
 /// Usage of one pod's container, in the order of time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct PodUsage {
-    /// CPU in millicores.
     pub(crate) cpu: Samples,
     /// Memory in MiB.
     pub(crate) memory: Samples,
@@ -111,7 +106,6 @@ pub(crate) struct ScaledBy {
 /// Usage of a container over all pods of its workload.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ContainerUsage {
-    /// The container.
     pub(crate) id: ContainerId,
     /// Present requests.
     pub(crate) requests: Resources,
@@ -123,7 +117,39 @@ pub(crate) struct ContainerUsage {
     pub(crate) pods: Vec<PodUsage>,
 }
 
+impl Resources {
+    /// In millicores or MiB.
+    pub(crate) fn amount(self, resource: Resource) -> Option<f64> {
+        match resource {
+            Resource::Cpu => self.cpu.map(|cpu| cpu.millicores() as f64),
+            Resource::Memory => self.memory.map(|memory| memory.bytes() as f64 / MIB),
+        }
+    }
+
+    pub(crate) fn list(self) -> ResourceList {
+        let cpu = self.cpu.map(|cpu| (ResourceName::Cpu, cpu.into()));
+        let memory = self.memory.map(|it| (ResourceName::Memory, it.into()));
+        cpu.into_iter().chain(memory).collect()
+    }
+}
+
+/// A quantity in millicores or MiB.
+pub(crate) fn amount(text: &str, resource: Resource) -> Option<f64> {
+    let quantity: Quantity = text.parse().ok()?;
+    Some(match resource {
+        Resource::Cpu => Cpu::from(&quantity).millicores() as f64,
+        Resource::Memory => Memory::from(&quantity).bytes() as f64 / MIB,
+    })
+}
+
 impl PodUsage {
+    pub(crate) fn of(&self, resource: Resource) -> &Samples {
+        match resource {
+            Resource::Cpu => &self.cpu,
+            Resource::Memory => &self.memory,
+        }
+    }
+
     fn samples(&self) -> impl Iterator<Item = &(i64, f64)> {
         self.cpu.iter().chain(&self.memory)
     }
@@ -162,22 +188,11 @@ impl ContainerUsage {
         least_distance(samples)
     }
 
-    /// CPU of each pod in slots.
-    pub(crate) fn cpu_series(&self) -> Vec<Series> {
-        let request = self.requests.cpu.map(|cpu| cpu.millicores() as f64);
-        self.series(|pod| &pod.cpu, request)
-    }
-
-    /// Memory of each pod in slots.
-    pub(crate) fn memory_series(&self) -> Vec<Series> {
-        let bytes = |memory: Memory| memory.bytes() as f64 / MIB;
-        self.series(|pod| &pod.memory, self.requests.memory.map(bytes))
-    }
-
-    /// Slots are as long as the least distance of samples. Without a request, the largest usage of
-    /// all pods counts as the request.
-    fn series(&self, samples: impl Fn(&PodUsage) -> &Samples, request: Option<f64>) -> Vec<Series> {
-        let step = least_distance(self.pods.iter().map(&samples)).max(
+    /// Usage of each pod in slots, which are as long as the least distance of samples. Without a
+    /// request, the largest usage of all pods counts as the request.
+    pub(crate) fn series(&self, resource: Resource) -> Vec<Series> {
+        let samples = |pod| PodUsage::of(pod, resource);
+        let step = least_distance(self.pods.iter().map(samples)).max(
             self.span()
                 .map_or(0, |(start, end)| (end - start) / MAX_SLOTS),
         );
@@ -187,7 +202,7 @@ impl ContainerUsage {
         let mut series: Vec<Series> = series.collect();
         let peak = series.iter().map(Series::peak).fold(0.0, f64::max);
         for pod in &mut series {
-            pod.provisioned = request.unwrap_or(peak);
+            pod.provisioned = self.requests.amount(resource).unwrap_or(peak);
         }
         series
     }
@@ -201,7 +216,6 @@ fn least_distance<'a>(samples: impl Iterator<Item = &'a Samples>) -> i64 {
 }
 
 impl SourceArgs {
-    /// Whether the usage is that of a cluster.
     pub(crate) fn is_cluster(&self) -> bool {
         self.files.is_empty() && !self.sample
     }
@@ -219,7 +233,9 @@ pub(crate) fn read(source: &SourceArgs) -> Result<Vec<ContainerUsage>, Failure> 
         return cluster::read(prometheus, namespaces);
     }
     let mut usage = if *sample {
-        sample::read()
+        let mut rows = Rows::default();
+        rows.read_csv(SAMPLE.as_bytes())?;
+        rows.finish()
     } else {
         let mut rows = Rows::default();
         for file in files {
@@ -244,4 +260,23 @@ fn check_size(samples: usize, pods: usize) -> anyhow::Result<()> {
         "more than {MAX_PODS} pods: use fewer workloads"
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sample_is_two_weeks_of_four_workloads() {
+        let mut rows = Rows::default();
+        rows.read_csv(SAMPLE.as_bytes()).expect("the sample");
+        let containers = rows.finish();
+        assert_eq!(containers.len(), 4);
+        for container in containers {
+            let (start, end) = container.span().expect("samples");
+            assert_eq!(end - start, 14 * 86400 - 300);
+            assert_eq!(container.pods[0].cpu.len(), 14 * 288);
+            assert_eq!(container.pods[0].memory.len(), 14 * 288);
+        }
+    }
 }

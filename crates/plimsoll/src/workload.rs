@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use replay::Series;
+use replay::{Resource, Series};
 
 use crate::usage::{ContainerId, ContainerUsage};
 
@@ -47,18 +47,9 @@ impl Workload<'_> {
         pods.max().unwrap_or(0)
     }
 
-    /// CPU usage of all pods in millicores.
-    pub(crate) fn cpu(&self) -> Option<Total> {
-        let series = self.containers.iter().flat_map(|usage| usage.cpu_series());
-        Total::of(&series.collect::<Vec<_>>())
-    }
-
-    /// Memory usage of all pods in MiB.
-    pub(crate) fn memory(&self) -> Option<Total> {
-        let series = self
-            .containers
-            .iter()
-            .flat_map(|usage| usage.memory_series());
+    /// Usage of all pods in millicores or MiB.
+    pub(crate) fn total(&self, resource: Resource) -> Option<Total> {
+        let series = self.containers.iter().flat_map(|it| it.series(resource));
         Total::of(&series.collect::<Vec<_>>())
     }
 }
@@ -132,7 +123,7 @@ mod tests {
             start: 600,
             minutes: [200.0, 400.0, 200.0, 200.0].map(Some).into(),
         };
-        assert_eq!(workloads[0].cpu(), Some(expected));
-        assert_eq!(workloads[0].memory(), None);
+        assert_eq!(workloads[0].total(Resource::Cpu), Some(expected));
+        assert_eq!(workloads[0].total(Resource::Memory), None);
     }
 }

@@ -50,12 +50,10 @@ pub enum Source {
     Rounds(watch::Receiver<Option<Round>>, Duration),
 }
 
-/// Reader of histories.
 pub(crate) struct HistoryCollector {
     pub(crate) args: PredictionArgs,
     /// View with predictions. Empty until their kinds are installed.
     pub(crate) horizontal: watch::Receiver<View>,
-    /// Name of this recommender.
     pub(crate) recommender: String,
     pub(crate) source: Source,
     /// Rules that allow queries more than the flags do, if there are any.
@@ -293,7 +291,6 @@ impl Rounds {
         }
     }
 
-    /// Appends a round, if it is new.
     fn append_current(
         &mut self,
         predictions: &mut PredictionSet,

@@ -74,7 +74,6 @@ struct ResultChanges {
     changed: Vec<Arc<PredictionResult>>,
     /// UIDs of deleted predictions.
     gone: Vec<String>,
-    /// Whether `changed` has all results.
     is_full: bool,
     is_first: bool,
 }

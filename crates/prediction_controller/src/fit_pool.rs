@@ -14,7 +14,6 @@ use crate::metrics::ForecastMetrics;
 /// Maximum number of concurrent fits. Each takes about ten megabytes.
 const MAX_FITS: usize = 4;
 
-/// Pool of threads for fits.
 pub(super) struct FitPool {
     permits: Arc<Semaphore>,
     ended: Arc<Notify>,

@@ -30,7 +30,6 @@ pub struct EntityScore {
     day: Day,
 }
 
-/// The open day.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Day {
     slots: usize,

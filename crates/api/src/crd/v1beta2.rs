@@ -25,7 +25,6 @@ const ADDED_IN_V1: [&str; 14] = [
     "status.conditions.[].observedGeneration",
 ];
 
-/// Update modes of `v1beta2`.
 const UPDATE_MODES: [&str; 4] = ["Off", "Initial", "Recreate", "Auto"];
 
 /// Derives the schema of `v1beta2` from that of `v1`.

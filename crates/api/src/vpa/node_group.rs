@@ -11,7 +11,6 @@ use crate::WellKnown;
 /// Annotation that users set on a VPA: LABEL=VALUE of the nodes whose pods of a DaemonSet it sizes;
 /// see docs/sizing.md#node-groups-of-a-daemonset.
 pub const NODE_GROUP: &str = "plimsoll.dev/node-group";
-/// Prefix of the labels of pods, after the prefix of the node's label if it has one.
 const POD_LABEL_PREFIX: &str = "node-group.plimsoll.dev";
 /// Maximum length of an invalid value in an error, in characters.
 const MAX_VALUE: usize = 40;

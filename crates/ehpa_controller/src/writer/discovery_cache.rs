@@ -13,7 +13,6 @@ use tokio::time::Instant;
 
 use super::parts;
 
-/// Lifetime of an entry.
 const LIFETIME: Duration = Duration::from_mins(5);
 
 /// Resources by version and kind. Only existing kinds are cached, so the API server limits their

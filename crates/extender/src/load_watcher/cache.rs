@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::Instant;
 
-/// Version of the format.
 const VERSION: u32 = 1;
 /// Maximum size of a cache file: 20,000 nodes with a sample each 15 s need half of that.
 const MAX_BYTES: u64 = 128 << 20;
@@ -22,7 +21,6 @@ const WRITE_INTERVAL: Duration = Duration::from_secs(30);
 /// Age from which on cache files of other replicas are deleted.
 const OTHERS_MAX_AGE: Duration = Duration::from_hours(24);
 
-/// Contents of a cache file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Contents {
     pub(super) version: u32,
@@ -37,13 +35,11 @@ pub(super) struct Contents {
 /// Milliseconds since 1970, CPU and memory in percent.
 pub(super) type CachedSample = (i64, Option<f64>, Option<f64>);
 
-/// Load of one window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct CachedWindow {
     pub(super) minutes: i64,
     /// Seconds since 1970.
     pub(super) end: i64,
-    /// Load by node.
     pub(super) nodes: Vec<(String, CachedLoad)>,
 }
 
@@ -59,7 +55,6 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// The cache of a replica in a folder.
     pub(super) fn new(folder: &Path, replica: &str, writes: IntCounterVec) -> Self {
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || ".-_".contains(letter);
         let replica = replica.replace(|letter| !is_plain(letter), "_");
@@ -81,7 +76,6 @@ impl Cache {
         read.await.ok().flatten()
     }
 
-    /// Whether a write is due.
     pub(super) fn is_due(&self) -> bool {
         self.last
             .is_none_or(|last| last.elapsed() >= WRITE_INTERVAL)

@@ -20,14 +20,11 @@ pub enum Provider {
     Prometheus,
 }
 
-/// Load of one window, and its description.
 #[derive(Debug)]
 pub(super) struct WindowRecord {
-    /// Window.
     pub(super) window: Window,
     /// Time of the collection.
     pub(super) collected_at: Timestamp,
-    /// Source.
     pub(super) provider: Provider,
     /// Names of the metrics of CPU, memory, network and disk; empty if they have none.
     pub(super) metric_names: Arc<[String; 4]>,
@@ -37,7 +34,6 @@ pub(super) struct WindowRecord {
     document: OnceLock<Bytes>,
 }
 
-/// The newest record of each window.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Collected {
     records: [Option<Arc<WindowRecord>>; 3],
@@ -113,7 +109,6 @@ impl Collected {
         })
     }
 
-    /// The load for scores.
     pub(super) fn snapshot(&self) -> LoadSnapshot {
         let mut snapshot = LoadSnapshot::default();
         for record in self.records() {

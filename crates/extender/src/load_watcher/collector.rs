@@ -34,7 +34,6 @@ const MAX_EXAMPLES: usize = 5;
 /// Maximum time by which a cached window may be ahead of the clock.
 const MAX_AHEAD: SignedDuration = SignedDuration::from_mins(1);
 
-/// Source of load.
 pub(super) enum Source {
     /// Samples of metrics-server, kept in memory.
     MetricsServer {
@@ -180,7 +179,6 @@ impl Collector {
         }
     }
 
-    /// Collects once.
     async fn collect(&mut self) {
         let nodes = nodes(&self.cluster.borrow());
         let timer = self.metrics.collection_seconds.start_timer();
@@ -398,7 +396,6 @@ fn restored(cached: CachedWindow) -> Option<(Window, WindowLoad)> {
     Some((window, WindowLoad { end, nodes }))
 }
 
-/// Label of a resource.
 pub(super) fn resource_label(resource: NodeResource) -> &'static str {
     match resource {
         NodeResource::Cpu => "cpu",

@@ -71,7 +71,6 @@ impl Serialize for Number {
     }
 }
 
-/// The JSON of all nodes.
 pub(super) fn all_nodes(record: &WindowRecord) -> Vec<u8> {
     let nodes = record.load.nodes.iter();
     to_json(record, nodes.map(|(name, load)| (name.as_str(), load)))
@@ -142,7 +141,6 @@ fn metric_type(resource: NodeResource) -> &'static str {
     }
 }
 
-/// load-watcher's name of a window.
 pub(super) fn duration(window: Window) -> &'static str {
     match window {
         Window::Fifteen => "15m",

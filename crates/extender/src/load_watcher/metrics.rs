@@ -21,7 +21,6 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    /// Registers the metrics.
     pub(super) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let counters = |name: &str, help: &str, label: &str| {
             register_int_counter_vec_with_registry!(name, help, &[label], registry)

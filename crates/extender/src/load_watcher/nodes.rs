@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use view::{Node, View};
 
-/// Nodes by name.
 pub(super) type Nodes = HashMap<String, NodeInfo>;
 
 /// Size and addresses of a node.
@@ -30,7 +29,6 @@ impl NodeInfo {
     }
 }
 
-/// All nodes of the cluster.
 pub(super) fn nodes(view: &View) -> Nodes {
     let named = |node: &std::sync::Arc<Node>| (node.name.clone(), NodeInfo::of(node));
     view.nodes.iter().map(named).collect()

@@ -20,10 +20,8 @@ use super::protocol::{
 /// Number of nodes between two looks at the deadline.
 const CHUNK: usize = 512;
 
-/// Answer to a request.
 #[derive(Debug)]
 pub(super) struct Answer {
-    /// JSON.
     pub(super) body: Vec<u8>,
     /// Basis of the scores or removals.
     pub(super) basis: Basis,

@@ -21,7 +21,6 @@ pub(super) enum Verb {
     Prioritize,
 }
 
-/// Basis of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Basis {
     /// Measured load.

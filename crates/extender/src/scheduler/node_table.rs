@@ -71,7 +71,6 @@ impl NodeTable {
         }
     }
 
-    /// Applies a change of a node.
     pub(super) fn apply_node(&mut self, change: &Change<Node>) {
         if let Some(node) = &change.new {
             let power = self.power_models.get(&node.name).copied();
@@ -172,7 +171,6 @@ impl NodeTable {
     }
 }
 
-/// The pod of a reservation.
 fn key(pod: &BoundPod) -> PodKey<'_> {
     PodKey {
         namespace: &pod.key.namespace,

@@ -16,12 +16,10 @@ const MAX_AHEAD_SECONDS: i64 = 3600;
 /// many.
 const MAX_OBJECTS: usize = 100;
 
-/// Known load of a workload's pods.
 #[derive(Debug, Default)]
 pub(super) struct WorkloadLoad {
     /// Recommendation of its oldest VPA.
     pub(super) recommendation: Option<Recommendation>,
-    /// Forecast for one pod.
     pub(super) forecast: PodForecast,
 }
 

@@ -20,10 +20,8 @@ const MAX_NAMESPACE_BYTES: usize = 63;
 /// Longest UID: a UUID has 36 bytes.
 const MAX_UID_BYTES: usize = 64;
 
-/// `ExtenderArgs`.
 #[derive(Debug, Deserialize)]
 pub(super) struct ExtenderArgs<'a> {
-    /// Pod to place.
     #[serde(rename = "Pod", alias = "pod")]
     pub(super) pod: Pod,
     /// Names of nodes, if `nodeCacheCapable` is true.
@@ -77,7 +75,6 @@ pub(super) struct Pod {
     spec: Spec,
 }
 
-/// Metadata of a pod.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Metadata {
@@ -157,7 +154,6 @@ impl<'a> ExtenderArgs<'a> {
 }
 
 impl Pod {
-    /// The pod of a reservation.
     pub(super) fn key(&self) -> PodKey<'_> {
         PodKey {
             namespace: &self.metadata.namespace,
@@ -165,7 +161,6 @@ impl Pod {
         }
     }
 
-    /// Value of a label.
     pub(super) fn label(&self, key: &str) -> Option<&str> {
         Some(self.metadata.labels.as_ref()?.get(key)?)
     }

@@ -57,17 +57,14 @@ impl Reader {
     }
 }
 
-/// Reports to one leader and its successors.
 struct LeaderReports {
     leader: watch::Receiver<Option<String>>,
     tls: CurrentTls,
     server_name: ServerName<'static>,
     reports: watch::Receiver<Reports>,
     pace: ReportPace,
-    /// Address of the leader that has `sent`.
     address: String,
     connection: Option<FeedClient<Channel>>,
-    /// Term of the leader that has `sent`.
     term: u64,
     sent: Reports,
 }

@@ -7,15 +7,12 @@ use tonic::{Status, Streaming};
 use super::{Forecast, MetricForecast};
 use crate::proto;
 use crate::proto::feed_client::FeedClient;
-use crate::proto::{ForecastsApply, ForecastsDelete, ForecastsReset, ForecastsUpdate};
 use crate::quantities::MessageError;
-use crate::topic::{Change, Stamp, Topic};
-
-use proto::forecasts_update::Change as Told;
+use crate::topic::{Change, Stamp, Topic, updates};
 
 impl Topic for Forecast {
     type Message = proto::Forecast;
-    type Update = ForecastsUpdate;
+    type Update = proto::ForecastsUpdate;
 
     const NOUN: &'static str = "forecast";
 
@@ -63,51 +60,8 @@ impl Topic for Forecast {
         })
     }
 
-    fn stamp(message: &proto::Forecast) -> Stamp {
-        Stamp::new(&message.uid, message.revision, message.changed_at_ms)
-    }
-
-    fn pack(term: u64, change: Change<proto::Forecast>) -> ForecastsUpdate {
-        let change = match change {
-            Change::Reset {
-                values,
-                first,
-                complete,
-            } => Told::Reset(ForecastsReset {
-                forecasts: values,
-                first,
-                complete,
-            }),
-            Change::Apply(forecasts) => Told::Apply(ForecastsApply { forecasts }),
-            Change::Delete(uids) => Told::Delete(ForecastsDelete { uids }),
-        };
-        ForecastsUpdate {
-            term,
-            change: Some(change),
-        }
-    }
-
-    fn unpack(update: ForecastsUpdate) -> (u64, Option<Change<proto::Forecast>>) {
-        let change = update.change.map(|change| match change {
-            Told::Reset(ForecastsReset {
-                forecasts,
-                first,
-                complete,
-            }) => Change::Reset {
-                values: forecasts,
-                first,
-                complete,
-            },
-            Told::Apply(ForecastsApply { forecasts }) => Change::Apply(forecasts),
-            Told::Delete(ForecastsDelete { uids }) => Change::Delete(uids),
-        });
-        (update.term, change)
-    }
-
-    async fn watch(mut client: FeedClient<Channel>) -> Result<Streaming<ForecastsUpdate>, Status> {
-        Ok(client
-            .watch_forecasts(proto::WatchForecastsRequest {})
-            .await?
-            .into_inner())
+    updates! {
+        Forecast, ForecastsUpdate as forecasts_update, ForecastsReset, ForecastsApply, ForecastsDelete,
+        forecasts, watch_forecasts(WatchForecastsRequest)
     }
 }

@@ -8,17 +8,12 @@ use tonic::{Status, Streaming};
 use super::{Recommendation, container_from_message, container_to_message};
 use crate::proto;
 use crate::proto::feed_client::FeedClient;
-use crate::proto::{
-    RecommendationsApply, RecommendationsDelete, RecommendationsReset, RecommendationsUpdate,
-};
 use crate::quantities::MessageError;
-use crate::topic::{Change, Stamp, Topic};
-
-use proto::recommendations_update::Change as Told;
+use crate::topic::{Change, Stamp, Topic, updates};
 
 impl Topic for Recommendation {
     type Message = proto::Recommendation;
-    type Update = RecommendationsUpdate;
+    type Update = proto::RecommendationsUpdate;
 
     const NOUN: &'static str = "recommendation";
 
@@ -76,53 +71,9 @@ impl Topic for Recommendation {
         })
     }
 
-    fn stamp(message: &proto::Recommendation) -> Stamp {
-        Stamp::new(&message.uid, message.revision, message.changed_at_ms)
-    }
-
-    fn pack(term: u64, change: Change<proto::Recommendation>) -> RecommendationsUpdate {
-        let change = match change {
-            Change::Reset {
-                values,
-                first,
-                complete,
-            } => Told::Reset(RecommendationsReset {
-                recommendations: values,
-                first,
-                complete,
-            }),
-            Change::Apply(recommendations) => Told::Apply(RecommendationsApply { recommendations }),
-            Change::Delete(uids) => Told::Delete(RecommendationsDelete { uids }),
-        };
-        RecommendationsUpdate {
-            term,
-            change: Some(change),
-        }
-    }
-
-    fn unpack(update: RecommendationsUpdate) -> (u64, Option<Change<proto::Recommendation>>) {
-        let change = update.change.map(|change| match change {
-            Told::Reset(RecommendationsReset {
-                recommendations,
-                first,
-                complete,
-            }) => Change::Reset {
-                values: recommendations,
-                first,
-                complete,
-            },
-            Told::Apply(RecommendationsApply { recommendations }) => Change::Apply(recommendations),
-            Told::Delete(RecommendationsDelete { uids }) => Change::Delete(uids),
-        });
-        (update.term, change)
-    }
-
-    async fn watch(
-        mut client: FeedClient<Channel>,
-    ) -> Result<Streaming<RecommendationsUpdate>, Status> {
-        Ok(client
-            .watch_recommendations(proto::WatchRecommendationsRequest {})
-            .await?
-            .into_inner())
+    updates! {
+        Recommendation, RecommendationsUpdate as recommendations_update, RecommendationsReset,
+        RecommendationsApply, RecommendationsDelete,
+        recommendations, watch_recommendations(WatchRecommendationsRequest)
     }
 }

@@ -12,7 +12,6 @@ use super::sine::sine_cosine;
 
 const ZERO: Bin = Bin::new(0.0, 0.0);
 
-/// All bins of these values.
 pub(super) fn spectrum(values: &[f64]) -> Vec<Bin> {
     transform(values.iter().map(|value| Bin::new(*value, 0.0)).collect())
 }

@@ -77,7 +77,6 @@ pub struct SetAside {
 pub(super) struct Pending {
     /// Expected value of the ensemble, also while it is replaced.
     pub(super) expected: Option<f64>,
-    /// Published value.
     pub(super) value: f64,
     pub(super) simple: SimpleForecasts,
 }
@@ -91,7 +90,6 @@ struct Errors {
     is_covered: bool,
 }
 
-/// Sums of [`Errors`].
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     size: f64,
@@ -137,7 +135,6 @@ pub(super) struct SimpleGuard {
 }
 
 impl SimpleGuard {
-    /// For a horizon in slots.
     pub(super) fn new(grid: &Grid, horizon: usize) -> Self {
         Self {
             horizon,

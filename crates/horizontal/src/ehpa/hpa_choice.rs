@@ -24,7 +24,6 @@ use super::{Observed, Problem, names};
 /// Maximum number of names in a message.
 const MAX_NAMES: usize = 3;
 
-/// HPA for an EHPA.
 pub(super) enum HpaChoice<'a> {
     /// An HPA that the EHPA created or adopted before.
     Own(&'a HorizontalPodAutoscaler),

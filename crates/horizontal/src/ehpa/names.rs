@@ -117,7 +117,6 @@ fn owner(object: &EffectiveHorizontalPodAutoscaler) -> OwnerReference {
     }
 }
 
-/// Whether an EHPA controls an object.
 pub(super) fn is_owned(metadata: &ObjectMeta, object: &EffectiveHorizontalPodAutoscaler) -> bool {
     let uid = object.uid().unwrap_or_default();
     let references = metadata.owner_references.iter().flatten();

@@ -100,7 +100,6 @@ pub(super) fn fixed(mut metric: MetricSpec, points: &[ScalePoint]) -> MetricSpec
     metric
 }
 
-/// The scale point of a resource.
 pub(super) fn find<'a>(
     points: &'a [ScalePoint],
     resource: &str,

@@ -115,7 +115,6 @@ impl QueryAccess {
         }
     }
 
-    /// Access of one prediction.
     pub(super) fn of<'a>(&'a self, inputs: &'a Inputs) -> ObjectAccess<'a> {
         ObjectAccess {
             scope: inputs.scope,
@@ -176,7 +175,6 @@ pub struct Expression {
     pub confined_by: Option<String>,
 }
 
-/// Access of one prediction.
 pub(super) struct ObjectAccess<'a> {
     pub(super) scope: QueryScope,
     pub(super) namespace_label: &'a str,

@@ -32,7 +32,6 @@ pub(crate) struct Annotations<'a> {
 }
 
 impl<'a> Annotations<'a> {
-    /// Annotations of an observed prediction.
     pub(crate) fn of(view: &'a View, whole: &'a Stripped<TimeSeriesPrediction>) -> Self {
         let owner = owner(view, whole).map(|owner| owner.object.annotations());
         Self {

@@ -22,7 +22,6 @@ const MAX_ESTIMATORS: usize = 32;
 /// The method, and a note if it does not have the requested settings.
 pub(super) type Chosen = (Method, Option<String>);
 
-/// Crane's DSP predictor.
 pub(super) fn dsp(settings: Option<&Dsp>) -> Chosen {
     let read = settings.map(read_dsp);
     let (method, why) = match read {

@@ -17,11 +17,9 @@ pub struct FitTask {
     result: Arc<Mutex<Option<FitResult>>>,
 }
 
-/// Receives the result of a [`FitTask`].
 #[derive(Debug)]
 pub(super) struct PendingFit(Arc<Mutex<Option<FitResult>>>);
 
-/// State of a [`FitTask`].
 #[derive(Debug, PartialEq)]
 pub(super) enum FitState {
     Running,

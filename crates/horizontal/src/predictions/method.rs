@@ -7,7 +7,6 @@ use sizing::PercentilePredictor;
 
 const DAY: u32 = 86_400;
 const HOUR: u32 = 3600;
-/// History of the Plimsoll method.
 const PLIMSOLL_HISTORY: u32 = 14 * DAY;
 
 /// Method of a forecast.

@@ -4,7 +4,6 @@ use crate::predictions::pipeline::MetricPipeline;
 use crate::predictions::read_range::ReadChunk;
 use crate::predictions::result::MetricResult;
 
-/// One metric of a prediction.
 pub(super) struct MetricEntry {
     /// Distinguishes the metric from a previous one at its index.
     pub(super) number: u64,
@@ -61,13 +60,11 @@ impl MetricEntry {
         }
     }
 
-    /// The pipeline, if a read is due.
     pub(super) fn due(&self, now: i64) -> Option<&MetricPipeline> {
         self.pipeline()
             .filter(|pipeline| !self.is_in_progress() && pipeline.is_due(now))
     }
 
-    /// Whether a read is in progress.
     pub(super) fn is_in_progress(&self) -> bool {
         matches!(&self.state, State::Admitted(admitted) if admitted.in_progress.is_some())
     }
@@ -104,7 +101,6 @@ impl MetricEntry {
         }
     }
 
-    /// Admits the metric with an empty pipeline.
     pub(super) fn admit(&mut self, mut pipeline: MetricPipeline) {
         if self.result().is_refused {
             pipeline.await_history();

@@ -30,7 +30,6 @@ pub(super) enum Model {
     Percentile(Percentile),
 }
 
-/// Time range of a forecast.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ForecastRange {
     /// Start, in seconds since 1970.
@@ -107,7 +106,6 @@ impl Model {
         }
     }
 
-    /// Whether a fit is due.
     pub(super) fn awaits_fit(&self) -> bool {
         if let Self::Dsp(dsp) = self {
             dsp.awaits_fit()

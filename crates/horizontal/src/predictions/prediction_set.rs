@@ -46,7 +46,6 @@ pub struct SyncResult {
 }
 
 struct Prediction {
-    /// Inputs of its metrics.
     inputs: Inputs,
     spec: Arc<PredictionSpec>,
     /// Creation time, in seconds since 1970.

@@ -84,7 +84,6 @@ impl Query {
             .ok_or_else(|| format!("the expression is longer than {MAX_LENGTH} characters"))
     }
 
-    /// Memory of its texts.
     pub(super) fn text_bytes(&self) -> usize {
         match self {
             Self::Expression(Expression { text, confined_by }) => {

@@ -28,7 +28,6 @@ pub struct ReadRange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadChunk {
     pub(super) range: ReadRange,
-    /// Whether it is the last one of the range.
     pub(super) is_last: bool,
 }
 

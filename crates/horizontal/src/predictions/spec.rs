@@ -58,7 +58,6 @@ pub struct ForecastSpec {
 }
 
 impl ForecastSpec {
-    /// The metric at this index of a prediction.
     pub(super) fn at_index(inputs: &Inputs, index: usize, access: &QueryAccess) -> Option<Self> {
         let object = &inputs.prediction.object;
         let metric = object.spec.prediction_metrics.get(index)?;
@@ -98,7 +97,6 @@ impl PredictionSpec {
     }
 }
 
-/// Spec of one metric of a prediction.
 pub(super) fn forecast_spec(
     object: &TimeSeriesPrediction,
     metric: &PredictionMetric,

@@ -8,40 +8,14 @@ use serde_json::{Map, Value, json};
 use super::ContainerChange;
 use crate::usage::ContainerId;
 
-/// Kinds whose pod templates may change: as in a workload's name, group, version, kind, and the path of
-/// the pod template.
-const KINDS: [(&str, [&str; 3], &[&str]); 4] = [
-    (
-        "cronjob",
-        ["batch", "v1", "CronJob"],
-        &["spec", "jobTemplate", "spec", "template"],
-    ),
-    (
-        "daemonset",
-        ["apps", "v1", "DaemonSet"],
-        &["spec", "template"],
-    ),
-    (
-        "deployment",
-        ["apps", "v1", "Deployment"],
-        &["spec", "template"],
-    ),
-    (
-        "statefulset",
-        ["apps", "v1", "StatefulSet"],
-        &["spec", "template"],
-    ),
+/// Groups and kinds whose pod templates may change; of version v1.
+const KINDS: [(&str, &str); 4] = [
+    ("batch", "CronJob"),
+    ("apps", "DaemonSet"),
+    ("apps", "Deployment"),
+    ("apps", "StatefulSet"),
 ];
 
-/// A partial object with the changed resources of a workload.
-pub(super) struct Patch {
-    group_version_kind: [&'static str; 3],
-    namespace: String,
-    name: String,
-    object: Value,
-}
-
-/// `resources` of a container.
 fn resources(change: &ContainerChange) -> Value {
     let (mut requests, mut limits) = (Map::new(), Map::new());
     for (name, change) in change.resources() {
@@ -57,7 +31,6 @@ fn resources(change: &ContainerChange) -> Value {
     }
 }
 
-/// Containers of each workload.
 fn by_workload(changes: &[ContainerChange]) -> BTreeMap<(&str, &str), Vec<&ContainerChange>> {
     let mut workloads: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for change in changes {
@@ -73,7 +46,7 @@ fn by_workload(changes: &[ContainerChange]) -> BTreeMap<(&str, &str), Vec<&Conta
 }
 
 /// A patch per workload, and a sentence for each workload that has none.
-pub(super) fn patches(changes: &[ContainerChange]) -> (Vec<Patch>, Vec<String>) {
+pub(super) fn patches(changes: &[ContainerChange]) -> (Vec<Value>, Vec<String>) {
     let (mut patches, mut refused) = (Vec::new(), Vec::new());
     for ((namespace, workload), containers) in by_workload(changes) {
         match patch(namespace, workload, &containers) {
@@ -88,11 +61,10 @@ fn patch(
     namespace: &str,
     workload: &str,
     containers: &[&ContainerChange],
-) -> Result<Patch, &'static str> {
+) -> Result<Value, &'static str> {
     let (kind, name) = workload.split_once('/').ok_or("it has no kind")?;
-    let kind = kind.to_lowercase();
-    let known = KINDS.iter().find(|(known, ..)| *known == kind);
-    let (_, group_version_kind, path) =
+    let known = KINDS.iter().find(|it| kind.eq_ignore_ascii_case(it.1));
+    let (group, kind) =
         known.ok_or("its pod template cannot be changed, or its kind is not known")?;
     if containers
         .iter()
@@ -104,45 +76,33 @@ fn patch(
         .iter()
         .map(|change| json!({"name": change.id.container, "resources": resources(change)}))
         .collect();
-    let template = json!({"spec": {"containers": containers}});
-    let mut object = path
-        .iter()
-        .rev()
-        .fold(template, |inner, field| json!({ *field: inner }));
-    let [group, version, kind] = *group_version_kind;
-    object["apiVersion"] = json!(format!("{group}/{version}"));
-    object["kind"] = json!(kind);
-    object["metadata"] = json!({ "name": name });
-    if !namespace.is_empty() {
-        object["metadata"]["namespace"] = json!(namespace);
+    let mut spec = json!({"template": {"spec": {"containers": containers}}});
+    if *kind == "CronJob" {
+        spec = json!({"jobTemplate": {"spec": spec}});
     }
-    Ok(Patch {
-        group_version_kind: *group_version_kind,
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        object,
-    })
+    let mut metadata = json!({"name": name});
+    if !namespace.is_empty() {
+        metadata["namespace"] = json!(namespace);
+    }
+    let version = format!("{group}/v1");
+    Ok(json!({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}))
 }
 
-/// The patches as YAML documents.
-pub(super) fn documents(patches: &[Patch]) -> anyhow::Result<String> {
-    let texts = patches
-        .iter()
-        .map(|patch| serde_yaml_ng::to_string(&patch.object));
+pub(super) fn documents(patches: &[Value]) -> anyhow::Result<String> {
+    let texts = patches.iter().map(serde_yaml_ng::to_string);
     let texts: Vec<String> = texts.collect::<Result<_, _>>()?;
     Ok(texts.join("---\n"))
 }
 
 /// The patches as a component of Kustomize.
-pub(super) fn kustomize(patches: &[Patch]) -> anyhow::Result<String> {
+pub(super) fn kustomize(patches: &[Value]) -> anyhow::Result<String> {
     let patches = patches.iter().map(|patch| {
-        let [group, version, kind] = patch.group_version_kind;
-        let mut target =
-            json!({"group": group, "version": version, "kind": kind, "name": patch.name});
-        if !patch.namespace.is_empty() {
-            target["namespace"] = json!(patch.namespace);
-        }
-        let text = serde_yaml_ng::to_string(&patch.object)?;
+        let mut target = patch["metadata"].clone();
+        let version = patch["apiVersion"].as_str().unwrap_or_default();
+        target["group"] = json!(version.trim_end_matches("/v1"));
+        target["version"] = json!("v1");
+        target["kind"] = patch["kind"].clone();
+        let text = serde_yaml_ng::to_string(patch)?;
         Ok(json!({"target": target, "patch": text}))
     });
     let patches: Vec<Value> = patches.collect::<anyhow::Result<_>>()?;

@@ -10,7 +10,7 @@ use serving::certificates::ServedChain;
 use view::OtherAutoscaler;
 
 use super::finding::Read;
-use crate::installation::{ObjectName, SecretEntry};
+use crate::installation::{ObjectName, Program, SecretEntry, programs};
 
 /// Facts about a cluster.
 #[derive(Clone, Debug)]
@@ -19,15 +19,12 @@ pub(crate) struct Facts {
     pub(crate) system_namespace: String,
     /// Address of the API server.
     pub(crate) server: String,
-    /// Version of the API server.
     pub(crate) version: ServerVersion,
     /// Time of the API server, by the `Date` header of its response.
     pub(crate) server_time: Option<Timestamp>,
     /// Time of this computer.
     pub(crate) local_time: Timestamp,
-    /// All `APIService` objects.
     pub(crate) api_services: Read<Vec<APIService>>,
-    /// Number of nodes.
     pub(crate) nodes: Read<usize>,
     /// Number of nodes with metrics.
     pub(crate) measured_nodes: Read<usize>,
@@ -43,27 +40,29 @@ pub(crate) struct Facts {
     pub(crate) definitions: Read<Vec<CustomResourceDefinition>>,
     /// Bounds of VPA objects and sizing policies whose unit is probably a slip.
     pub(crate) unit_slips: Read<Vec<String>>,
-    /// All mutating webhooks.
     pub(crate) webhooks: Read<Vec<MutatingWebhookConfiguration>>,
     /// Ready endpoints of the Services that registrations of the suite name; `None` for a missing
     /// Service.
     pub(crate) services: Vec<(ObjectName, Read<Option<usize>>)>,
-    /// Certificates of the programs.
     pub(crate) certificates: Vec<CertificateFact>,
     /// Creation time and reason of the stop switch; `None` without one.
     pub(crate) stop: (ObjectName, Read<Option<StopFact>>),
-    /// Rights of the user.
-    pub(crate) rights: Vec<(Right, Read<bool>)>,
+    pub(crate) rights: Vec<(&'static str, Read<bool>)>,
     /// Prometheus of the recommender; `None` if it has none.
     pub(crate) prometheus: Option<PrometheusFact>,
 }
 
-/// Version of the API server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServerVersion {
     pub(crate) major: String,
     pub(crate) minor: String,
     pub(crate) text: String,
+}
+
+impl Facts {
+    pub(crate) fn programs(&self) -> Vec<Program<'_>> {
+        programs(self.deployments.as_deref().unwrap_or_default())
+    }
 }
 
 /// A Deployment of another autoscaler.
@@ -72,11 +71,9 @@ pub(crate) struct OtherDeployment {
     pub(crate) name: ObjectName,
     /// Last part of the image's name, without the tag.
     pub(crate) image: String,
-    /// Desired replicas.
     pub(crate) replicas: i32,
 }
 
-/// A certificate of a program.
 #[derive(Clone, Debug)]
 pub(crate) struct CertificateFact {
     pub(crate) program: &'static str,
@@ -88,37 +85,28 @@ pub(crate) struct CertificateFact {
 /// Content of a Secret with a certificate.
 #[derive(Clone, Debug)]
 pub(crate) enum StoredChain {
-    /// There is no Secret.
     NoSecret,
     /// Its entry has no valid certificate.
     Invalid,
-    /// A certificate chain.
     Chain(ServedChain),
 }
 
-/// The stop switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StopFact {
     pub(crate) since: Option<Timestamp>,
     pub(crate) reason: Option<String>,
 }
 
-/// A right that a command needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Right {
-    pub(crate) verb: &'static str,
-    pub(crate) group: &'static str,
-    pub(crate) resource: &'static str,
-    /// Commands that need it.
-    pub(crate) commands: &'static str,
-    /// Whether it is needed in the namespace of the suite only.
-    pub(crate) in_system_namespace: bool,
+/// Rights that commands need, as `VERB RESOURCE.GROUP (COMMANDS)`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rights {
+    pub(crate) of_cluster: &'static [&'static str],
+    /// Those that are needed in the namespace of the suite only.
+    pub(crate) own: &'static [&'static str],
 }
 
-/// Prometheus of the recommender.
 #[derive(Clone, Debug)]
 pub(crate) struct PrometheusFact {
-    /// Address in the flags.
     pub(crate) address: String,
     /// Number of series of each metric, in the order of [`super::SERIES`].
     pub(crate) series: Read<Vec<u64>>,

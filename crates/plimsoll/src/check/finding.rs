@@ -2,11 +2,9 @@
 
 use serde::Serialize;
 
-/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Status {
-    /// As it should be.
     Ok,
     /// Not checked; the message gives the reason.
     Skipped,
@@ -16,7 +14,6 @@ pub(crate) enum Status {
     Error,
 }
 
-/// A check and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Finding {
@@ -24,9 +21,7 @@ pub(crate) struct Finding {
     pub(crate) category: &'static str,
     /// Identifier; it keeps its meaning between versions.
     pub(crate) id: String,
-    /// Expectation.
     pub(crate) title: String,
-    /// Result.
     pub(crate) status: Status,
     /// One sentence about what was found; for [`Status::Ok`] often empty.
     pub(crate) message: String,
@@ -34,7 +29,6 @@ pub(crate) struct Finding {
     pub(crate) hint: String,
 }
 
-/// Findings of one category.
 pub(crate) struct Findings {
     category: &'static str,
     pub(crate) list: Vec<Finding>,
@@ -86,7 +80,6 @@ impl Findings {
         self.add(Status::Warning, check, message.into(), hint.into());
     }
 
-    /// Adds an error.
     pub(crate) fn error(
         &mut self,
         check: (&str, &str),

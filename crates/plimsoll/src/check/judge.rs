@@ -8,7 +8,6 @@ mod rights;
 mod suite;
 #[cfg(test)]
 mod tests;
-mod units;
 mod webhook;
 
 use super::facts::Facts;
@@ -38,7 +37,6 @@ pub(crate) const OTHER_IMAGES: [(&str, Other); 10] = [
     ("k8s-prometheus-adapter-amd64", Other::PrometheusAdapter),
 ];
 
-/// Other autoscalers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Other {
     Vpa,
@@ -48,12 +46,9 @@ pub(crate) enum Other {
     PrometheusAdapter,
 }
 
-/// Extent of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// Before an installation.
     Before,
-    /// An installation.
     Installed,
 }
 
@@ -63,7 +58,7 @@ pub(crate) fn judge(facts: &Facts, extent: Extent) -> Vec<Finding> {
     findings.extend(metrics::findings(facts, extent));
     findings.extend(others::findings(facts, extent));
     findings.extend(definitions::findings(facts, extent));
-    findings.extend(units::findings(facts));
+    findings.extend(super::units::findings(facts));
     if extent == Extent::Installed {
         findings.extend(suite::findings(facts));
         findings.extend(webhook::findings(facts));

@@ -8,7 +8,6 @@ use super::Form;
 use super::finding::{Finding, Status};
 use crate::output::printable;
 
-/// The findings in a form.
 pub(super) fn render(findings: &[Finding], form: Form) -> String {
     match form {
         Form::Table => table(findings),

@@ -14,10 +14,9 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::ResourceExt as _;
 use kube::api::{ListParams, PostParams};
 use kube::client::Body;
-use kube::core::ObjectList;
-use kube::{Api, Client, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serving::certificates::ServedChain;
@@ -25,51 +24,44 @@ use view::{AutoscalerRole, ObjectKey, OtherAutoscaler};
 use watch::{FoundAutoscalers, OtherAutoscalers};
 
 use super::facts::{
-    CertificateFact, Facts, OtherDeployment, PrometheusFact, Right, ServerVersion, StopFact,
+    CertificateFact, Facts, OtherDeployment, PrometheusFact, Rights, ServerVersion, StopFact,
     StoredChain,
 };
 use super::finding::{Read, Unread};
 use super::judge::{CONFIGURATION, OTHER_IMAGES, SERIES};
 use super::units;
-use crate::cluster::{Cluster, request_failure};
+use crate::cluster::{Cluster, each, each_metadata, list};
 use crate::failure::Failure;
 use crate::installation::{self, ObjectName, Program, SELECTOR, image_name, programs};
-
-/// Objects per page of a list.
-const PAGE: u32 = 500;
-/// Most pages of a list.
-const MAX_PAGES: usize = 200;
 
 /// Reads all facts. An error only if the API server does not respond.
 pub(crate) async fn read(
     cluster: &Cluster,
     system_namespace: &str,
-    rights: &[Right],
+    rights: Rights,
 ) -> Result<Facts, Failure> {
-    let client = &cluster.client;
     let (version, server_time) = version(cluster).await?;
     let local_time = Timestamp::now();
-    let deployments = deployments(client, system_namespace).await;
-    let empty = Vec::new();
-    let suite = programs(deployments.as_ref().unwrap_or(&empty));
+    let deployments = deployments(cluster, system_namespace).await;
+    let suite = programs(deployments.as_deref().unwrap_or_default());
     let stop = installation::stop_switch(&suite, system_namespace);
-    let webhooks = list::<MutatingWebhookConfiguration>(Api::all(client.clone())).await;
+    let webhooks = all::<MutatingWebhookConfiguration>(cluster).await;
     let (api_services, nodes, measured_nodes, others, definitions) = tokio::join!(
-        list::<APIService>(Api::all(client.clone())),
-        count::<Node>(client),
-        measured_nodes(client),
-        others(client),
-        definitions(client),
+        all::<APIService>(cluster),
+        count::<Node>(cluster),
+        measured_nodes(cluster),
+        others(cluster),
+        definitions(cluster),
     );
     let (leases, signs, services, certificates, stop_fact, rights, prometheus, unit_slips) = tokio::join!(
-        leases(client, &suite),
-        signs(client, &suite),
-        services(client, &webhooks),
-        certificates(client, &suite),
-        stop_fact(client, &stop),
-        self_reviews(client, system_namespace, rights),
-        prometheus(client, &suite),
-        units::read(client, &definitions),
+        leases(cluster, &suite),
+        signs(cluster, &suite),
+        services(cluster, &webhooks),
+        certificates(cluster, &suite),
+        stop_fact(cluster, &stop),
+        self_reviews(cluster, system_namespace, rights),
+        prometheus(cluster, &suite),
+        units::read(cluster, &definitions),
     );
     drop(suite);
     Ok(Facts {
@@ -97,11 +89,10 @@ pub(crate) async fn read(
 }
 
 /// The Deployments of the suite.
-pub(crate) async fn deployments(client: &Client, namespace: &str) -> Read<Vec<Deployment>> {
-    let api: Api<Deployment> = Api::namespaced(client.clone(), namespace);
-    let found = api.list(&ListParams::default().labels(SELECTOR)).await;
-    let found = found.map_err(unread("Deployments"))?;
-    Ok(found.items)
+pub(crate) async fn deployments(cluster: &Cluster, namespace: &str) -> Read<Vec<Deployment>> {
+    let selected = ListParams::default().labels(SELECTOR);
+    let found = list(&cluster.within(namespace), &selected).await;
+    found.map_err(unread("Deployments"))
 }
 
 /// The reason why something was not read.
@@ -119,11 +110,11 @@ pub(crate) fn unread(subject: &str) -> impl Fn(kube::Error) -> Unread {
 }
 
 async fn version(cluster: &Cluster) -> Result<(ServerVersion, Option<Timestamp>), Failure> {
-    let failed = |error| request_failure("the version of the API server", &cluster.server, error);
+    let failed = cluster.failed("the version of the API server");
     let request = Request::get("/version")
         .body(Body::empty())
         .map_err(anyhow::Error::from)?;
-    let response = cluster.client.send(request).await.map_err(failed)?;
+    let response = cluster.client.send(request).await.map_err(&failed)?;
     let date = response.headers().get(http::header::DATE);
     let date = date.and_then(|date| {
         DateTimeParser::new()
@@ -141,66 +132,36 @@ async fn version(cluster: &Cluster) -> Result<(ServerVersion, Option<Timestamp>)
     Ok((version, date))
 }
 
-async fn list<K>(api: Api<K>) -> Read<Vec<K>>
+async fn all<K>(cluster: &Cluster) -> Read<Vec<K>>
 where
     K: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
 {
-    let mut items = Vec::new();
-    let list = async |params: &ListParams| api.list(params).await;
-    each_page(&K::plural(&()), list, |page| items.extend(page)).await?;
-    Ok(items)
+    let found = list(&cluster.all::<K>(), &ListParams::default()).await;
+    found.map_err(unread(&K::plural(&())))
 }
 
-/// Passes each page of `list` to `visit`, so that a large list is never held.
-pub(crate) async fn each_page<T: Clone>(
-    plural: &str,
-    list: impl AsyncFn(&ListParams) -> kube::Result<ObjectList<T>>,
-    mut visit: impl FnMut(Vec<T>),
-) -> Read<()> {
-    let mut params = ListParams::default().limit(PAGE);
-    for _ in 0..MAX_PAGES {
-        let page = list(&params).await.map_err(unread(plural))?;
-        let next = page.metadata.continue_.unwrap_or_default();
-        visit(page.items);
-        if next.is_empty() {
-            return Ok(());
-        }
-        params = params.continue_token(&next);
-    }
-    let most = PAGE as usize * MAX_PAGES;
-    Err(Unread(format!("there are more than {most} {plural}")))
-}
-
-/// Number of objects of a kind. Reads their metadata alone: an object with fields that our types
-/// do not accept counts too.
-pub(crate) async fn count<K>(client: &Client) -> Read<usize>
+/// Number of objects of a kind.
+pub(crate) async fn count<K>(cluster: &Cluster) -> Read<usize>
 where
     K: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
 {
-    let api: Api<K> = Api::all(client.clone());
-    let list = async |params: &ListParams| api.list_metadata(params).await;
     let mut count = 0;
-    each_page(&K::plural(&()), list, |page| count += page.len()).await?;
+    let read = each_metadata(&cluster.all::<K>(), |_| count += 1).await;
+    read.map_err(unread(&K::plural(&())))?;
     Ok(count)
 }
 
-async fn get<T: DeserializeOwned>(client: &Client, path: &str, subject: &str) -> Read<T> {
-    let request = Request::get(path).body(Vec::new());
-    let request = request.map_err(|error| Unread(format!("cannot read {subject}: {error}")))?;
-    client.request(request).await.map_err(unread(subject))
-}
-
-async fn measured_nodes(client: &Client) -> Read<usize> {
-    let path = "/apis/metrics.k8s.io/v1beta1/nodes";
-    let list: Value = get(client, path, "metrics of nodes").await?;
+async fn measured_nodes(cluster: &Cluster) -> Read<usize> {
+    let list = cluster.get("/apis/metrics.k8s.io/v1beta1/nodes").await;
+    let list: Value = list.map_err(unread("metrics of nodes"))?;
     Ok(list["items"].as_array().map_or(0, Vec::len))
 }
 
-async fn others(client: &Client) -> Read<Vec<OtherDeployment>> {
+async fn others(cluster: &Cluster) -> Read<Vec<OtherDeployment>> {
     let mut found = Vec::new();
-    let visit = |page: Vec<Deployment>| found.extend(page.iter().filter_map(other));
-    let api: Api<Deployment> = Api::all(client.clone());
-    each_page("deployments", async |params| api.list(params).await, visit).await?;
+    let visit = |deployment| found.extend(other(&deployment));
+    let read = each(&cluster.all(), &ListParams::default(), visit).await;
+    read.map_err(unread("deployments"))?;
     Ok(found)
 }
 
@@ -224,8 +185,8 @@ fn other(deployment: &Deployment) -> Option<OtherDeployment> {
     })
 }
 
-async fn definitions(client: &Client) -> Read<Vec<CustomResourceDefinition>> {
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+async fn definitions(cluster: &Cluster) -> Read<Vec<CustomResourceDefinition>> {
+    let api = cluster.all::<CustomResourceDefinition>();
     let mut found = Vec::new();
     for definition in api::crd::all() {
         let name = definition.name_any();
@@ -236,7 +197,7 @@ async fn definitions(client: &Client) -> Read<Vec<CustomResourceDefinition>> {
 }
 
 /// Signs of other autoscalers: those that the programs look for, and Events.
-async fn signs(client: &Client, suite: &[Program<'_>]) -> Read<Vec<OtherAutoscaler>> {
+async fn signs(cluster: &Cluster, suite: &[Program<'_>]) -> Read<Vec<OtherAutoscaler>> {
     let own = suite.iter().filter_map(|program| program.lease());
     let own: Vec<ObjectKey> = own
         .map(|lease| ObjectKey::new(lease.namespace, lease.name))
@@ -246,7 +207,7 @@ async fn signs(client: &Client, suite: &[Program<'_>]) -> Read<Vec<OtherAutoscal
         AutoscalerRole::Updater,
         AutoscalerRole::EhpaController,
     ];
-    let others = OtherAutoscalers::new(client.clone(), roles, own);
+    let others = OtherAutoscalers::new(cluster.client.clone(), roles, own);
     let FoundAutoscalers {
         mut found,
         mut errors,
@@ -263,19 +224,21 @@ async fn signs(client: &Client, suite: &[Program<'_>]) -> Read<Vec<OtherAutoscal
     Ok(found)
 }
 
-async fn leases(client: &Client, suite: &[Program<'_>]) -> Vec<(ObjectName, Read<Option<Lease>>)> {
+async fn leases(
+    cluster: &Cluster,
+    suite: &[Program<'_>],
+) -> Vec<(ObjectName, Read<Option<Lease>>)> {
     let names = suite.iter().filter_map(|program| program.lease());
     join_all(names.map(async |name| {
-        let api: Api<Lease> = Api::namespaced(client.clone(), &name.namespace);
-        let lease = api.get_opt(&name.name).await.map_err(unread("Leases"));
-        (name, lease)
+        let lease = cluster.within(&name.namespace).get_opt(&name.name).await;
+        (name, lease.map_err(unread("Leases")))
     }))
     .await
 }
 
 /// The Services of our registration.
 async fn services(
-    client: &Client,
+    cluster: &Cluster,
     webhooks: &Read<Vec<MutatingWebhookConfiguration>>,
 ) -> Vec<(ObjectName, Read<Option<usize>>)> {
     let ours = webhooks
@@ -293,34 +256,31 @@ async fn services(
     names.sort();
     names.dedup();
     join_all(names.into_iter().map(async |name| {
-        let endpoints = ready_endpoints(client, &name).await;
+        let endpoints = ready_endpoints(cluster, &name).await;
         (name, endpoints)
     }))
     .await
 }
 
-async fn ready_endpoints(client: &Client, name: &ObjectName) -> Read<Option<usize>> {
-    let services: Api<Service> = Api::namespaced(client.clone(), &name.namespace);
+async fn ready_endpoints(cluster: &Cluster, name: &ObjectName) -> Read<Option<usize>> {
+    let services = cluster.within::<Service>(&name.namespace);
     let service = services.get_opt(&name.name).await;
     if service.map_err(unread("Services"))?.is_none() {
         return Ok(None);
     }
-    let slices: Api<EndpointSlice> = Api::namespaced(client.clone(), &name.namespace);
     let selector = format!("kubernetes.io/service-name={}", name.name);
-    let slices = slices.list(&ListParams::default().labels(&selector)).await;
-    let slices = slices.map_err(unread("EndpointSlices"))?;
+    let selected = ListParams::default().labels(&selector);
+    let slices = list(&cluster.within(&name.namespace), &selected).await;
+    let slices: Vec<EndpointSlice> = slices.map_err(unread("EndpointSlices"))?;
     let is_ready = |endpoint: &&k8s_openapi::api::discovery::v1::Endpoint| {
         let conditions = endpoint.conditions.as_ref();
         conditions.and_then(|conditions| conditions.ready) != Some(false)
     };
-    let endpoints = slices
-        .items
-        .iter()
-        .flat_map(|slice| slice.endpoints.iter().flatten());
+    let endpoints = slices.iter().flat_map(|it| it.endpoints.iter().flatten());
     Ok(Some(endpoints.filter(is_ready).count()))
 }
 
-async fn certificates(client: &Client, suite: &[Program<'_>]) -> Vec<CertificateFact> {
+async fn certificates(cluster: &Cluster, suite: &[Program<'_>]) -> Vec<CertificateFact> {
     let entries = suite.iter().flat_map(|program| {
         let entries = program.certificates();
         entries.into_iter().map(|entry| (*program, entry))
@@ -330,15 +290,16 @@ async fn certificates(client: &Client, suite: &[Program<'_>]) -> Vec<Certificate
             namespace: program.namespace().to_owned(),
             name: entry.secret.clone(),
         };
-        let api: Api<Secret> = Api::namespaced(client.clone(), &secret.namespace);
-        let read = api.get_opt(&secret.name).await;
+        let read = cluster
+            .within(&secret.namespace)
+            .get_opt(&secret.name)
+            .await;
         let chain = read.map_err(unread("this Secret"));
-        let chain = chain.map(|secret| stored_chain(secret, entry.entry));
         CertificateFact {
             program: program.name,
             secret,
+            chain: chain.map(|secret| stored_chain(secret, entry.entry)),
             entry,
-            chain,
         }
     }))
     .await
@@ -356,8 +317,8 @@ fn stored_chain(secret: Option<Secret>, entry: &str) -> StoredChain {
 }
 
 /// The stop switch, if it is there.
-pub(crate) async fn stop_fact(client: &Client, name: &ObjectName) -> Read<Option<StopFact>> {
-    let api: Api<ConfigMap> = Api::namespaced(client.clone(), &name.namespace);
+pub(crate) async fn stop_fact(cluster: &Cluster, name: &ObjectName) -> Read<Option<StopFact>> {
+    let api = cluster.within::<ConfigMap>(&name.namespace);
     let found = api.get_opt(&name.name).await;
     let found = found.map_err(unread(&format!("the ConfigMap {name}")))?;
     Ok(found.map(|found| StopFact {
@@ -367,24 +328,22 @@ pub(crate) async fn stop_fact(client: &Client, name: &ObjectName) -> Read<Option
 }
 
 async fn self_reviews(
-    client: &Client,
+    cluster: &Cluster,
     system_namespace: &str,
-    rights: &[Right],
-) -> Vec<(Right, Read<bool>)> {
-    let api: Api<SelfSubjectAccessReview> = Api::all(client.clone());
-    let review = async |right: Right| {
-        let (resource, subresource) = match right.resource.split_once('/') {
-            Some((resource, subresource)) => (resource, Some(subresource.to_owned())),
-            None => (right.resource, None),
-        };
+    rights: Rights,
+) -> Vec<(&'static str, Read<bool>)> {
+    let api = cluster.all::<SelfSubjectAccessReview>();
+    let review = async |(right, namespace): (&'static str, Option<&str>)| {
+        let mut words = right.split(' ');
+        let verb = words.next().map(str::to_owned);
+        let (resource, group) = split(words.next().unwrap_or_default(), '.');
+        let (resource, subresource) = split(resource, '/');
         let attributes = ResourceAttributes {
-            verb: Some(right.verb.to_owned()),
-            group: Some(right.group.to_owned()),
+            verb,
+            group: group.map(str::to_owned),
             resource: Some(resource.to_owned()),
-            subresource,
-            namespace: right
-                .in_system_namespace
-                .then(|| system_namespace.to_owned()),
+            subresource: subresource.map(str::to_owned),
+            namespace: namespace.map(str::to_owned),
             ..ResourceAttributes::default()
         };
         let review = SelfSubjectAccessReview {
@@ -398,10 +357,22 @@ async fn self_reviews(
         let allowed = reviewed.map(|review| review.status.is_some_and(|status| status.allowed));
         (right, allowed.map_err(unread("your rights")))
     };
-    join_all(rights.iter().map(|right| review(*right))).await
+    let of_cluster = rights.of_cluster.iter().map(|right| (*right, None));
+    let own = rights
+        .own
+        .iter()
+        .map(|right| (*right, Some(system_namespace)));
+    join_all(of_cluster.chain(own).map(review)).await
 }
 
-async fn prometheus(client: &Client, suite: &[Program<'_>]) -> Option<PrometheusFact> {
+fn split(text: &str, mark: char) -> (&str, Option<&str>) {
+    match text.split_once(mark) {
+        Some((first, rest)) => (first, Some(rest)),
+        None => (text, None),
+    }
+}
+
+async fn prometheus(cluster: &Cluster, suite: &[Program<'_>]) -> Option<PrometheusFact> {
     let recommender = suite.iter().find(|program| program.name == "recommender")?;
     let storage = recommender.flag("storage");
     if storage.as_deref() != Some("prometheus") {
@@ -409,7 +380,7 @@ async fn prometheus(client: &Client, suite: &[Program<'_>]) -> Option<Prometheus
     }
     let address = recommender.flag("prometheus-address").unwrap_or_default();
     let series = match proxy_path(&address) {
-        Some(path) => series(client, &path).await,
+        Some(path) => series(cluster, &path).await,
         None => Err(Unread(format!(
             "{address:?} is not a Service, so the API server cannot forward to it"
         ))),
@@ -417,11 +388,12 @@ async fn prometheus(client: &Client, suite: &[Program<'_>]) -> Option<Prometheus
     Some(PrometheusFact { address, series })
 }
 
-async fn series(client: &Client, path: &str) -> Read<Vec<u64>> {
+async fn series(cluster: &Cluster, path: &str) -> Read<Vec<u64>> {
     let mut counts = Vec::new();
     for metric in SERIES {
         let path = format!("{path}/api/v1/query?query=count({metric})");
-        let answer: Value = get(client, &path, "Prometheus through the Service's proxy").await?;
+        let answer = cluster.get::<Value>(&path).await;
+        let answer = answer.map_err(unread("Prometheus through the Service's proxy"))?;
         let count = answer["data"]["result"][0]["value"][1].as_str();
         counts.push(count.and_then(|count| count.parse().ok()).unwrap_or(0));
     }

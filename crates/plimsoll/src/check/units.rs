@@ -1,13 +1,16 @@
 //! Bounds of VPA objects and sizing policies whose unit is probably a slip.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ApiResource, DynamicObject};
-use kube::{Api, Client, ResourceExt as _};
+use kube::ResourceExt as _;
+use kube::api::{ApiResource, DynamicObject, ListParams};
 use model::{ResourceList, unit_slip};
 use serde::Deserialize as _;
 
-use super::finding::Read;
-use super::reader::each_page;
+use super::facts::Facts;
+use super::finding::{Finding, Findings, Read};
+use super::reader::unread;
+use crate::cluster::{Cluster, each};
+use crate::output::first_names;
 
 /// Kinds with a `resourcePolicy`.
 const KINDS: [&str; 3] = [
@@ -18,7 +21,7 @@ const KINDS: [&str; 3] = [
 
 /// Reads the objects of the installed definitions.
 pub(super) async fn read(
-    client: &Client,
+    cluster: &Cluster,
     definitions: &Read<Vec<CustomResourceDefinition>>,
 ) -> Read<Vec<String>> {
     let definitions = definitions.as_ref().map_err(Clone::clone)?;
@@ -36,22 +39,36 @@ pub(super) async fn read(
             kind: names.kind.clone(),
             plural: names.plural.clone(),
         };
-        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-        let list = async |params: &_| api.list(params).await;
-        each_page(&names.plural, list, |page| {
-            for object in page {
-                let slips_of = unit_slips(&object).into_iter();
-                let name = object.name_any();
-                let name = match object.namespace() {
-                    Some(namespace) => format!("{} {namespace}/{name}", names.kind),
-                    None => format!("{} {name}", names.kind),
-                };
-                slips.extend(slips_of.map(|slip| format!("{name}: {slip}")));
-            }
-        })
-        .await?;
+        let visit = |object: DynamicObject| {
+            let slips_of = unit_slips(&object).into_iter();
+            let name = object.name_any();
+            let name = match object.namespace() {
+                Some(namespace) => format!("{} {namespace}/{name}", names.kind),
+                None => format!("{} {name}", names.kind),
+            };
+            slips.extend(slips_of.map(|slip| format!("{name}: {slip}")));
+        };
+        let api = cluster.dynamic(&resource, None);
+        let read = each(&api, &ListParams::default(), visit).await;
+        read.map_err(unread(&names.plural))?;
     }
     Ok(slips)
+}
+
+/// Most bounds in a message.
+const MAX_SHOWN: usize = 5;
+
+pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
+    let mut findings = Findings::new("objects");
+    let check = ("units", "minAllowed and maxAllowed have usual amounts");
+    if let Some(slips) = findings.read(check, &facts.unit_slips) {
+        if slips.is_empty() {
+            findings.ok(check, "");
+        } else {
+            findings.warn(check, first_names(slips, MAX_SHOWN), "Correct the units");
+        }
+    }
+    findings.list
 }
 
 /// Sentences about the bounds of an object, each with its field.

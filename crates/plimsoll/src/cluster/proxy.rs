@@ -30,7 +30,6 @@ pub(super) fn proxy(
     }
 }
 
-/// The `proxy-url` of the context's cluster.
 fn proxy_url<'a>(kubeconfig: &'a Kubeconfig, context: Option<&str>) -> Option<&'a str> {
     let context = context.or(kubeconfig.current_context.as_deref())?;
     let mut contexts = kubeconfig.contexts.iter();

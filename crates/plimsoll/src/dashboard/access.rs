@@ -23,7 +23,6 @@ pub(super) struct Access {
     hosts: [String; 2],
 }
 
-/// A refusal: the status and a sentence.
 type Refusal = (StatusCode, &'static str);
 
 impl Access {

@@ -4,22 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use api::vpa::{APPLIED, VerticalPodAutoscaler};
-use http::Request;
-use kube::api::{ApiResource, DynamicObject, ListParams};
-use kube::{Api, ResourceExt as _};
-use model::{Cpu, Memory, Quantity};
+use kube::ResourceExt as _;
+use kube::api::{DynamicObject, ListParams};
+use replay::Resource;
 use serde_json::Value;
 
 use super::pages::FleetQuery;
-use crate::cluster::{Cluster, request_failure};
+use crate::cluster::Cluster;
 use crate::failure::Failure;
 use crate::output::{Document, Row, Table, escape};
 use crate::prices::Prices;
 use crate::severity::{Change, Severity};
-use crate::usage::{ContainerUsage, Inventory, MIB, Resources};
+use crate::usage::{ContainerUsage, Inventory, Resources, amount};
 
 /// VPA objects per page.
 const PAGE: u32 = 200;
+const RESOURCES: [(Resource, &str); 2] = [(Resource::Cpu, "cpu"), (Resource::Memory, "memory")];
 
 /// Highest usage of a pod, by namespace, workload and container: millicores and MiB.
 type Used = BTreeMap<(String, String, String), [f64; 2]>;
@@ -39,8 +39,8 @@ struct Line {
     mode: String,
     container: String,
     pods: usize,
-    cpu: Amounts,
-    memory: Amounts,
+    /// CPU and memory.
+    amounts: [Amounts; 2],
     applied: String,
 }
 
@@ -53,19 +53,14 @@ struct Amounts {
 
 /// Reads a page: the VPA objects, and the pods of their namespaces.
 pub(super) async fn read(cluster: &Cluster, query: &FleetQuery) -> Result<Fleet, Failure> {
-    let resource = ApiResource::erase::<VerticalPodAutoscaler>(&());
-    let client = cluster.client.clone();
-    let api: Api<DynamicObject> = if query.namespace.is_empty() {
-        Api::all_with(client, &resource)
-    } else {
-        Api::namespaced_with(client, &query.namespace, &resource)
-    };
+    let namespace = Some(query.namespace.as_str()).filter(|name| !name.is_empty());
+    let api = cluster.untyped::<VerticalPodAutoscaler>(namespace);
     let mut params = ListParams::default().limit(PAGE);
     if !query.after.is_empty() {
         params = params.continue_token(&query.after);
     }
     let page = api.list(&params).await;
-    let page = page.map_err(|error| request_failure("VPA objects", &cluster.server, error))?;
+    let page = page.map_err(cluster.failed("VPA objects"))?;
     let namespaces: BTreeSet<String> = page
         .items
         .iter()
@@ -107,13 +102,10 @@ async fn add_usage(
     used: &mut Used,
 ) -> Result<(), Failure> {
     let path = format!("/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods");
-    let request = Request::get(path).body(Vec::new());
-    let request = request.map_err(anyhow::Error::from)?;
     let list: Value = cluster
-        .client
-        .request(request)
+        .get(&path)
         .await
-        .map_err(|error| request_failure("metrics of pods", &cluster.server, error))?;
+        .map_err(cluster.failed("metrics of pods"))?;
     for pod in list["items"].as_array().into_iter().flatten() {
         let name = pod["metadata"]["name"].as_str().unwrap_or_default();
         let Some(workload) = inventory.workload_of(namespace, name) else {
@@ -121,10 +113,8 @@ async fn add_usage(
         };
         for container in pod["containers"].as_array().into_iter().flatten() {
             let text = |field: &str| container["usage"][field].as_str().unwrap_or_default();
-            let found = [
-                millicores(text("cpu")).unwrap_or_default(),
-                mebibytes(text("memory")).unwrap_or_default(),
-            ];
+            let found = RESOURCES.map(|(resource, name)| amount(text(name), resource));
+            let found = found.map(Option::unwrap_or_default);
             let name = container["name"].as_str().unwrap_or_default();
             let key = (namespace.to_owned(), workload.clone(), name.to_owned());
             let known = used.entry(key).or_default();
@@ -132,16 +122,6 @@ async fn add_usage(
         }
     }
     Ok(())
-}
-
-fn millicores(text: &str) -> Option<f64> {
-    let quantity: Quantity = text.parse().ok()?;
-    Some(Cpu::from(&quantity).millicores() as f64)
-}
-
-fn mebibytes(text: &str) -> Option<f64> {
-    let quantity: Quantity = text.parse().ok()?;
-    Some(Memory::from(&quantity).bytes() as f64 / MIB)
 }
 
 fn lines_of(vpa: &DynamicObject, inventory: &Inventory, used: &Used) -> Vec<Line> {
@@ -165,27 +145,22 @@ fn lines_of(vpa: &DynamicObject, inventory: &Inventory, used: &Used) -> Vec<Line
         let requests = requests.get(container).copied().unwrap_or_default();
         let key = (namespace.clone(), target.clone(), container.to_owned());
         let used = used.get(&key);
-        let amount = |name: &str| recommended["target"][name].as_str();
+        let amounts = |(resource, name): (Resource, &str)| {
+            let recommended = recommended["target"][name].as_str();
+            let change = Change {
+                present: requests.amount(resource),
+                recommended: recommended.and_then(|text| amount(text, resource)),
+            };
+            let used = used.map(|used| used[usize::from(resource == Resource::Memory)]);
+            Amounts { change, used }
+        };
         Line {
             namespace: namespace.clone(),
             vpa: vpa.name_any(),
             mode: mode.unwrap_or("Recreate").to_owned(),
             container: container.to_owned(),
             pods,
-            cpu: Amounts {
-                change: Change {
-                    present: requests.cpu.map(|cpu| cpu.millicores() as f64),
-                    recommended: amount("cpu").and_then(millicores),
-                },
-                used: used.map(|used| used[0]),
-            },
-            memory: Amounts {
-                change: Change {
-                    present: requests.memory.map(|memory| memory.bytes() as f64 / MIB),
-                    recommended: amount("memory").and_then(mebibytes),
-                },
-                used: used.map(|used| used[1]),
-            },
+            amounts: RESOURCES.map(amounts),
             applied: applied(vpa),
         }
     };
@@ -216,7 +191,7 @@ impl Fleet {
         let mut sums = [[0.0; 2]; 2];
         let mut saved = 0.0;
         let rows = self.lines.iter().map(|line| {
-            for (sums, amounts) in sums.iter_mut().zip([line.cpu, line.memory]) {
+            for (sums, amounts) in sums.iter_mut().zip(line.amounts) {
                 let Change {
                     present,
                     recommended,
@@ -236,14 +211,14 @@ impl Fleet {
             let [requested, recommended] = sums.map(|sum| format!("{:.2}", sum / unit));
             Row::plain([name.to_owned(), requested, recommended])
         };
-        let totals = Table {
-            title: "All pods of this page".to_owned(),
-            columns: vec!["resource", " requested", " recommended"],
-            rows: vec![
+        let totals = Table::new(
+            "All pods of this page",
+            "resource| requested| recommended",
+            [
                 row("CPU in cores", cpu, 1000.0),
                 row("memory in GiB", memory, 1024.0),
             ],
-        };
+        );
         let mut notes = self.notes.clone();
         notes.push(format!(
             "Usage is that of the highest pod. With the recommended requests, these pods cost \
@@ -254,11 +229,12 @@ impl Fleet {
             title: "Vertical".to_owned(),
             tables: vec![
                 totals,
-                Table {
-                    title: "VPA objects".to_owned(),
-                    columns: COLUMNS.to_vec(),
+                Table::new(
+                    "VPA objects",
+                    "object|mode|container| CPU requested, recommended| used\
+                     | memory requested, recommended| used| savings|applied|finding",
                     rows,
-                },
+                ),
             ],
             notes,
             data: Value::Null,
@@ -285,28 +261,11 @@ impl Fleet {
     }
 }
 
-const COLUMNS: [&str; 10] = [
-    "object",
-    "mode",
-    "container",
-    " CPU requested, recommended",
-    " used",
-    " memory requested, recommended",
-    " used",
-    " savings",
-    "applied",
-    "finding",
-];
-
 impl Line {
     fn savings(&self, prices: &Prices) -> f64 {
-        let saved = |amounts: Amounts| {
-            amounts
-                .change
-                .present
-                .map_or(0.0, |_| amounts.change.saved())
-        };
-        self.pods as f64 * prices.month(saved(self.cpu), saved(self.memory))
+        let changes = self.amounts.map(|amounts| amounts.change);
+        let [cpu, memory] = changes.map(|it| it.present.map_or(0.0, |_| it.saved()));
+        self.pods as f64 * prices.month(cpu, memory)
     }
 
     fn row(&self, prices: &Prices) -> Row {
@@ -317,7 +276,7 @@ impl Line {
             let [present, recommended] = [change.present, change.recommended];
             format!("{} → {}", text(present, unit), text(recommended, unit))
         };
-        let (cpu, memory) = (self.cpu, self.memory);
+        let [cpu, memory] = self.amounts;
         let judged = [(cpu, false, "CPU"), (memory, true, "memory")]
             .into_iter()
             .filter(|(amounts, _, _)| amounts.change.recommended.is_some())

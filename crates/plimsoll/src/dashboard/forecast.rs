@@ -2,8 +2,7 @@
 //! HPA reads.
 
 use crate::explain::Forecast;
-use crate::output::escape;
-use crate::report::{Line, Plot};
+use crate::plot::{Line, Plot};
 
 /// Longest distance of samples that makes a plot, in seconds.
 const MAX_STEP: i64 = 86_400;
@@ -32,20 +31,10 @@ fn plot(forecast: &Forecast) -> Option<String> {
         let name = "largest value of the window: the HPA reads it";
         lines.push(Line::new(name, "request", vec![maximum; slots]));
     }
-    let plot = Plot {
-        start,
-        step,
-        lines,
-        kills: Vec::new(),
-    };
+    let plot = Plot::new(start, step, lines);
     let name = &forecast.name;
     let description = format!("Forecast of {name} for {} samples", forecast.samples.len());
-    Some(format!(
-        "<h3>{}</h3>\n<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">{}</div>\n",
-        escape(name),
-        escape(&description),
-        plot.svg(&description)
-    ))
+    Some(plot.figure(name, &description))
 }
 
 #[cfg(test)]

@@ -2,31 +2,29 @@
 
 use api::ehpa::EffectiveHorizontalPodAutoscaler;
 use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, MetricSpec, MetricStatus};
-use kube::api::{ApiResource, DynamicObject, ListParams};
-use kube::{Api, ResourceExt as _};
+use kube::ResourceExt as _;
+use kube::api::{DynamicObject, ListParams};
 use serde_json::Value;
 
-use crate::cluster::{Cluster, request_failure};
+use crate::cluster::Cluster;
+use crate::explain::metric_field;
 use crate::failure::Failure;
-use crate::output::{Document, Row, Table};
+use crate::output::{Document, Row, Table, or_absent};
 
 /// Maximum number of objects of each kind.
 const MAX_OBJECTS: u32 = 500;
 
 /// Reads both kinds. Without EHPAs, a note says why.
 pub(super) async fn read(cluster: &Cluster) -> Result<Document, Failure> {
-    let client = || cluster.client.clone();
     let params = ListParams::default().limit(MAX_OBJECTS);
-    let hpas: Api<HorizontalPodAutoscaler> = Api::all(client());
-    let hpas = hpas.list(&params).await;
-    let hpas = hpas.map_err(|error| request_failure("HPAs", &cluster.server, error))?;
-    let resource = ApiResource::erase::<EffectiveHorizontalPodAutoscaler>(&());
-    let ehpas: Api<DynamicObject> = Api::all_with(client(), &resource);
+    let hpas = cluster.all::<HorizontalPodAutoscaler>().list(&params).await;
+    let hpas = hpas.map_err(cluster.failed("HPAs"))?;
+    let ehpas = cluster.untyped::<EffectiveHorizontalPodAutoscaler>(None);
     let mut notes = Vec::new();
     let (ehpas, more) = match ehpas.list(&params).await {
         Ok(list) => (list.items, list.metadata.continue_),
         Err(error) => {
-            let failure = request_failure("EHPAs", &cluster.server, error);
+            let failure = cluster.failed("EHPAs")(error);
             notes.push(format!("EHPAs are not shown: {failure}."));
             (Vec::new(), None)
         }
@@ -43,32 +41,16 @@ pub(super) async fn read(cluster: &Cluster) -> Result<Document, Failure> {
     Ok(Document {
         title: "Horizontal".to_owned(),
         tables: vec![
-            Table {
-                title: "EHPAs".to_owned(),
-                columns: vec![
-                    "object",
-                    "target",
-                    "strategy",
-                    " current",
-                    " desired",
-                    "conditions that are not true",
-                ],
-                rows: ehpas.iter().map(ehpa_row).collect(),
-            },
-            Table {
-                title: "HPAs".to_owned(),
-                columns: vec![
-                    "object",
-                    "target",
-                    " min",
-                    " max",
-                    " current",
-                    " desired",
-                    "metrics",
-                    "conditions that are not true",
-                ],
-                rows: hpas.items.iter().map(hpa_row).collect(),
-            },
+            Table::new(
+                "EHPAs",
+                "object|target|strategy| current| desired|conditions that are not true",
+                ehpas.iter().map(ehpa_row),
+            ),
+            Table::new(
+                "HPAs",
+                "object|target| min| max| current| desired|metrics|conditions that are not true",
+                hpas.items.iter().map(hpa_row),
+            ),
         ],
         notes,
         data: Value::Null,
@@ -84,16 +66,6 @@ fn ehpa_row(ehpa: &DynamicObject) -> Row {
     };
     let (spec, status) = (&ehpa.data["spec"], &ehpa.data["status"]);
     let target = &spec["scaleTargetRef"];
-    let conditions = status["conditions"].as_array().into_iter().flatten();
-    let failed = conditions
-        .filter(|condition| condition["status"] == "False")
-        .map(|condition| {
-            format!(
-                "{} ({})",
-                text(&condition["type"]),
-                text(&condition["reason"])
-            )
-        });
     Row {
         cells: vec![
             format!("{namespace}/{}", ehpa.name_any()),
@@ -105,7 +77,7 @@ fn ehpa_row(ehpa: &DynamicObject) -> Row {
             text(&spec["scaleStrategy"]),
             text(&status["currentReplicas"]),
             text(&status["expectReplicas"]),
-            failed.collect::<Vec<_>>().join(", "),
+            failed(&status["conditions"]),
         ],
         severity: None,
         link: Some(format!("ehpa/{namespace}/{}", ehpa.name_any())),
@@ -119,52 +91,47 @@ fn hpa_row(hpa: &HorizontalPodAutoscaler) -> Row {
     let current = status.current_metrics.unwrap_or_default();
     let metrics = spec.metrics.iter().flatten().enumerate();
     let metrics = metrics.map(|(index, metric)| metric_text(metric, current.get(index)));
-    let conditions = status.conditions.unwrap_or_default();
-    let failed = conditions
-        .iter()
-        .filter(|condition| condition.status == "False" && condition.type_ != "ScalingLimited")
-        .map(|condition| {
-            let reason = condition.reason.as_deref().unwrap_or_default();
-            format!("{} ({reason})", condition.type_)
-        });
-    let number = |number: Option<i32>| number.map_or_else(|| "-".to_owned(), |it| it.to_string());
+    let conditions = serde_json::to_value(status.conditions).unwrap_or_default();
     Row::plain([
         format!("{}/{}", hpa.namespace().unwrap_or_default(), hpa.name_any()),
         format!("{}/{}", target.kind.to_lowercase(), target.name),
-        number(spec.min_replicas),
+        or_absent(spec.min_replicas),
         spec.max_replicas.to_string(),
-        number(status.current_replicas),
+        or_absent(status.current_replicas),
         status.desired_replicas.to_string(),
         metrics.collect::<Vec<_>>().join(", "),
-        failed.collect::<Vec<_>>().join(", "),
+        failed(&conditions),
     ])
+}
+
+/// The conditions that are not true. `ScalingLimited` is no fault.
+fn failed(conditions: &Value) -> String {
+    let conditions = conditions.as_array().into_iter().flatten();
+    let failed = conditions.filter(|it| it["status"] == "False" && it["type"] != "ScalingLimited");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let failed = failed.map(|it| format!("{} ({})", text(&it["type"]), text(&it["reason"])));
+    failed.collect::<Vec<_>>().join(", ")
 }
 
 /// Name, current value and target, such as `cpu 63% of 70%`.
 fn metric_text(metric: &MetricSpec, current: Option<&MetricStatus>) -> String {
     let json = serde_json::to_value(metric).unwrap_or_default();
     let current = serde_json::to_value(current).unwrap_or_default();
-    let field = match metric.type_.as_str() {
-        "Resource" => "resource",
-        "ContainerResource" => "containerResource",
-        "Pods" => "pods",
-        "Object" => "object",
-        _ => "external",
-    };
+    let field = metric_field(&metric.type_);
     let value = |value: &Value| {
         let percent = value["averageUtilization"].as_i64();
-        percent.map(|percent| format!("{percent}%")).or_else(|| {
-            let text = value["averageValue"].as_str().or(value["value"].as_str());
-            text.map(str::to_owned)
-        })
+        let percent = percent.map(|percent| format!("{percent}%"));
+        let text = value["averageValue"].as_str().or(value["value"].as_str());
+        let text = percent.or(text.map(str::to_owned));
+        text.unwrap_or_else(|| "unknown".to_owned())
     };
     let of = &json[field];
     let name = of["name"].as_str().or(of["metric"]["name"].as_str());
     format!(
         "{} {} of {}",
         name.unwrap_or_default(),
-        value(&current[field]["current"]).unwrap_or_else(|| "unknown".to_owned()),
-        value(&of["target"]).unwrap_or_else(|| "unknown".to_owned())
+        value(&current[field]["current"]),
+        value(&of["target"])
     )
 }
 

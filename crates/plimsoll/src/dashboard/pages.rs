@@ -33,11 +33,9 @@ const FRESH_FOR: Duration = Duration::from_secs(3);
 const USAGE_FRESH_FOR: [Duration; 2] = [Duration::from_mins(5), Duration::from_secs(30)];
 /// Time limit of reading it. The page is shown without it then.
 const USAGE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Pages that are kept for this time.
 const MAX_KEPT: usize = 16;
 /// Time limit of reading a page.
 const READ_TIMEOUT: Duration = Duration::from_mins(1);
-/// Links of all pages.
 const LINKS: [(&str, &str); 3] = [
     ("/", "Vertical"),
     ("/horizontal", "Horizontal"),
@@ -57,7 +55,6 @@ pub(super) struct FleetQuery {
     pub(super) after: String,
 }
 
-/// A page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Page {
     Fleet(FleetQuery),
@@ -70,12 +67,10 @@ enum Page {
 /// Usage of the containers of a workload, or the reason for its absence.
 type Usage = Result<Arc<[ContainerUsage]>, String>;
 
-/// Source of the pages.
 pub(super) struct Pages {
     cluster: Cluster,
     args: DashboardArgs,
     prices: Prices,
-    /// Folder of all pages.
     folder: String,
     /// Usage of the workload that was shown last, or the reason for its absence.
     recorded: Mutex<Option<(Instant, [String; 2], Usage)>>,
@@ -100,7 +95,6 @@ impl Pages {
         }
     }
 
-    /// The routes.
     pub(super) fn router(self) -> Router {
         let fleet = async |State(pages): State<Arc<Self>>, Query(query): Query<FleetQuery>| {
             pages.respond(Page::Fleet(query)).await
@@ -234,7 +228,7 @@ impl Pages {
             return usage.clone();
         }
         let [namespace, workload] = id;
-        let args = (&self.args.prometheus, &self.args.cluster);
+        let args = (&self.args.prometheus, &self.args.installation.cluster);
         let days = recorded::HISTORY_DAYS;
         let read = read_workload(args, &self.cluster, (namespace, workload), days);
         let usage: Usage = match tokio::time::timeout(USAGE_TIMEOUT, read).await {
@@ -271,30 +265,24 @@ impl Pages {
 
 /// Errors and warnings first, without the checks that passed.
 fn findings_table(findings: &[check::Finding]) -> Table {
-    let mut rows = Vec::new();
-    for (status, severity) in [
-        (check::Status::Error, Severity::Critical),
-        (check::Status::Warning, Severity::Warning),
-    ] {
-        let of_status = findings.iter().filter(|finding| finding.status == status);
-        rows.extend(of_status.map(|finding| Row {
-            cells: vec![
+    let of_status = |status| findings.iter().filter(move |it| it.status == status);
+    let of_severity = |status, severity: Severity| {
+        of_status(status).map(move |finding| Row {
+            severity: Some(severity),
+            ..Row::plain([
                 finding.title.clone(),
                 finding.message.clone(),
                 finding.hint.clone(),
                 severity.as_str().to_owned(),
-            ],
-            severity: Some(severity),
-            link: None,
-        }));
-    }
-    let passed = findings
-        .iter()
-        .filter(|finding| finding.status == check::Status::Ok);
-    let title = format!("Checks ({} of {} passed)", passed.count(), findings.len());
-    Table {
-        title,
-        columns: vec!["expected", "found", "what to do", "severity"],
-        rows,
-    }
+            ])
+        })
+    };
+    let errors = of_severity(check::Status::Error, Severity::Critical);
+    let warnings = of_severity(check::Status::Warning, Severity::Warning);
+    let passed = of_status(check::Status::Ok).count();
+    Table::new(
+        format!("Checks ({passed} of {} passed)", findings.len()),
+        "expected|found|what to do|severity",
+        errors.chain(warnings),
+    )
 }

@@ -3,13 +3,13 @@
 
 use forecast::{ForecastConfig, ForecastError, Forecaster};
 use jiff::Timestamp;
-use model::{Quantity, Series};
+use model::Series;
 use replay::Resource;
 
 use crate::explain::Recommended;
 use crate::output::escape;
-use crate::report::{Line, PerSlot, Plot, requested};
-use crate::usage::{ContainerUsage, MIB};
+use crate::plot::{Line, PerSlot, Plot};
+use crate::usage::{ContainerUsage, amount};
 use crate::workload::{Total, workloads};
 
 /// Days that are read; the forecast learns from them.
@@ -27,36 +27,34 @@ const AHEAD: u32 = 72;
 pub(super) fn vertical(usage: &[ContainerUsage], recommendations: &[Recommended]) -> String {
     let mut html = String::new();
     for container in usage {
-        for (resource, name, word, unit, pods) in [
-            (
-                Resource::Cpu,
-                "cpu",
-                "CPU",
-                "millicores",
-                container.cpu_series(),
-            ),
-            (
-                Resource::Memory,
-                "memory",
-                "Memory",
-                "MiB",
-                container.memory_series(),
-            ),
+        for (resource, name, word, unit) in [
+            (Resource::Cpu, "cpu", "CPU", "millicores"),
+            (Resource::Memory, "memory", "Memory", "MiB"),
         ] {
-            if pods.is_empty() {
-                continue;
-            }
-            let per_slot = PerSlot::of(&pods);
+            let per_slot = PerSlot::of(&container.series(resource));
             if per_slot.highest.len() < LEAST_SLOTS {
                 continue;
             }
             let of = &container.id.container;
             let is_of = |it: &&Recommended| it.container == *of && it.resource == name;
             let recommended = recommendations.iter().find(is_of);
-            let request = requested(container, resource);
-            let plot = usage_plot(&per_slot, request, recommended, resource);
+            let amount = |of: fn(&Recommended) -> Option<&String>| {
+                recommended
+                    .and_then(of)
+                    .and_then(|text| amount(text, resource))
+            };
+            let constants = [
+                (
+                    "present request",
+                    "request",
+                    container.requests.amount(resource),
+                ),
+                ("target", "advice", amount(|it| Some(&it.target))),
+                ("lower bound", "limit", amount(|it| it.lower_bound.as_ref())),
+            ];
             let description = format!("{word} of container {of} in {unit}");
-            html += &figure(&description, &plot);
+            let plot = per_slot.plot(true, &constants);
+            html += &plot.figure(&description, &description);
         }
     }
     section("Usage of the last days", html)
@@ -64,16 +62,16 @@ pub(super) fn vertical(usage: &[ContainerUsage], recommendations: &[Recommended]
 
 /// CPU usage of all pods with the quantiles of a forecast, and the number of pods.
 pub(super) fn horizontal(usage: &[ContainerUsage]) -> String {
-    let Some(workload) = workloads(usage).into_iter().next() else {
+    let workloads = workloads(usage);
+    let workload = workloads.first();
+    let total = workload.and_then(|it| Some((it, it.total(Resource::Cpu)?)));
+    let slots_of = |(workload, total)| {
+        let observed = slots(&total);
+        (observed.len() >= LEAST_SLOTS).then_some((workload, total, observed))
+    };
+    let Some((workload, total, observed)) = total.and_then(slots_of) else {
         return section("Usage and forecast", String::new());
     };
-    let Some(total) = workload.cpu() else {
-        return section("Usage and forecast", String::new());
-    };
-    let observed = slots(&total);
-    if observed.len() < LEAST_SLOTS {
-        return section("Usage and forecast", String::new());
-    }
     let from = observed.len().saturating_sub(SHOWN);
     let shown = &observed[from..];
     let start = total.start + i64::from(STEP) * from as i64;
@@ -91,34 +89,18 @@ pub(super) fn horizontal(usage: &[ContainerUsage]) -> String {
             note = format!("<p class=\"note\">No quantiles are shown: {error}.</p>\n");
         }
     }
-    let plot = |lines| Plot {
-        start,
-        step: i64::from(STEP),
-        lines,
-        kills: Vec::new(),
-    };
-    let mut html = figure("CPU of the workload in millicores", &plot(lines)) + &note;
-    let series: Vec<_> = workload
+    let title = "CPU of the workload in millicores";
+    let mut html = Plot::new(start, i64::from(STEP), lines).figure(title, title) + &note;
+    let series = workload
         .containers
         .iter()
-        .map(|it| it.cpu_series())
-        .collect();
-    let largest = series.iter().max_by_key(|pods| pods.len());
-    if let Some(pods) = largest.filter(|pods| !pods.is_empty()) {
-        let per_slot = PerSlot::of(pods);
-        let counts = per_slot
-            .counts
-            .iter()
-            .map(|count| f64::from(*count))
-            .collect();
-        let line = Line::new("pods with usage", "request", counts);
-        let plot = Plot {
-            start: per_slot.start,
-            step: per_slot.step,
-            lines: vec![line],
-            kills: Vec::new(),
-        };
-        html += &figure("Pods of the workload", &plot);
+        .map(|it| it.series(Resource::Cpu));
+    if let Some(pods) = series.max_by_key(Vec::len).filter(|pods| !pods.is_empty()) {
+        let per_slot = PerSlot::of(&pods);
+        let counts = per_slot.counts.iter().map(|count| f64::from(*count));
+        let line = Line::new("pods with usage", "request", counts.collect());
+        let (title, lines) = ("Pods of the workload", vec![line]);
+        html += &Plot::new(per_slot.start, per_slot.step, lines).figure(title, title);
     }
     html += "<p class=\"note\">The quantiles are computed here, from the usage in Prometheus; the forecast \
              that the HPA reads is the one above.</p>\n";
@@ -132,60 +114,6 @@ fn section(title: &str, html: String) -> String {
         html
     };
     format!("<h2>{title}</h2>\n{html}")
-}
-
-fn figure(description: &str, plot: &Plot) -> String {
-    format!(
-        "<h3>{0}</h3>\n<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\">{1}</div>\n",
-        escape(description),
-        plot.svg(description)
-    )
-}
-
-fn usage_plot(
-    usage: &PerSlot,
-    request: Option<f64>,
-    recommended: Option<&Recommended>,
-    resource: Resource,
-) -> Plot {
-    let count = usage.highest.len();
-    let amount = |text: &String| {
-        let quantity: Quantity = text.parse().ok()?;
-        let unit = match resource {
-            Resource::Cpu => 1.0,
-            Resource::Memory => 1000.0 * MIB,
-        };
-        Some(quantity.milli_value() as f64 / unit)
-    };
-    let constant =
-        |name, class, amount: Option<f64>| Some(Line::new(name, class, vec![amount?; count]));
-    let recommended_amount =
-        |text: fn(&Recommended) -> Option<&String>| recommended.and_then(text).and_then(amount);
-    let lines = [
-        Some(Line::new(
-            "highest usage of a pod",
-            "usage",
-            usage.highest.clone(),
-        )),
-        Some(Line::new("mean usage", "mean", usage.means())),
-        constant("present request", "request", request),
-        constant(
-            "target",
-            "advice",
-            recommended_amount(|it| Some(&it.target)),
-        ),
-        constant(
-            "lower bound",
-            "limit",
-            recommended_amount(|it| it.lower_bound.as_ref()),
-        ),
-    ];
-    Plot {
-        start: usage.start,
-        step: usage.step,
-        lines: lines.into_iter().flatten().collect(),
-        kills: Vec::new(),
-    }
 }
 
 /// Means of slots of [`STEP`] seconds.
@@ -292,7 +220,7 @@ mod tests {
         let usage = usage(8);
         let container = [usage];
         let workload = workloads(&container).remove(0);
-        let total = workload.cpu().expect("usage");
+        let total = workload.total(Resource::Cpu).expect("usage");
         let [(_, _, expected), (_, _, p90), (_, _, p99)] =
             forecast(&total, &slots(&total)).expect("eight days");
         // The next six hours lead from the least usage to the mean.

@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::Event;
 
 pub(super) use document::document;
 pub(super) use judge::explain;
-pub(crate) use metrics::Forecast;
+pub(crate) use metrics::{Forecast, metric_field};
 pub(super) use reader::{of_workload, read};
 
 /// The forecasts of the predicted metrics.
@@ -27,15 +27,12 @@ pub(super) fn forecasts(facts: &EhpaFacts) -> Vec<Forecast> {
 /// Objects that explain the replicas of an EHPA's workload.
 #[derive(Clone, Debug)]
 pub(super) struct EhpaFacts {
-    /// The EHPA.
     pub(super) ehpa: Ehpa,
     /// Names of further EHPAs with the same target.
     pub(super) others: Vec<String>,
     /// The HPA that it created or adopted.
     pub(super) hpa: Option<Hpa>,
-    /// Whether the HPAs could be read.
     pub(super) hpa_is_read: bool,
-    /// Its prediction.
     pub(super) prediction: Option<Prediction>,
     /// Events about the EHPA and its HPA.
     pub(super) events: Vec<Event>,

@@ -12,15 +12,12 @@ use super::policy::PolicyFacts;
 /// Objects that explain a recommendation.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
-    /// The VPA.
     pub(super) vpa: VerticalPodAutoscaler,
     /// Names of further VPAs with the same target.
     pub(super) others: Vec<String>,
     /// Name of the EHPA that scales its target.
     pub(super) ehpa: Option<String>,
-    /// The policy that manages it.
     pub(super) policy: Option<PolicyFacts>,
-    /// Checkpoints of its containers.
     pub(super) checkpoints: Vec<VerticalPodAutoscalerCheckpoint>,
     /// Settings of the recommender.
     pub(super) sizing: Config,
@@ -28,7 +25,6 @@ pub(super) struct Facts {
     pub(super) sizing_note: Option<String>,
     /// Pods that match the selector of its target, or the pod to explain.
     pub(super) pods: Vec<Pod>,
-    /// Budgets of its namespace.
     pub(super) budgets: Vec<PodDisruptionBudget>,
     /// Events about the VPA and the pods.
     pub(super) events: Vec<Event>,

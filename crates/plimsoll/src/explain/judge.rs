@@ -20,7 +20,6 @@ use super::policy::{self, PolicyLine};
 use super::refuted::refuted;
 use super::steps::{IN_STATUS, StepLine, steps};
 
-/// Explanation of a recommendation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Explanation {
@@ -45,11 +44,9 @@ pub(super) struct Explanation {
     pub(super) notes: Vec<String>,
 }
 
-/// Recommended request.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Recommended {
-    /// Container.
     pub(crate) container: String,
     /// `cpu`, `memory` or another resource.
     pub(crate) resource: String,
@@ -70,7 +67,6 @@ pub(crate) struct Recommended {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Samples {
     pub(super) container: String,
-    /// CPU samples.
     pub(super) count: i64,
     pub(super) cpu_weight: f64,
     pub(super) memory_weight: f64,
@@ -93,7 +89,6 @@ pub(super) struct Pods {
     pub(super) list: Vec<PodLine>,
 }
 
-/// Requests of a pod.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PodLine {
@@ -106,7 +101,6 @@ pub(super) struct PodLine {
     pub(super) updates: Option<String>,
 }
 
-/// Explains a recommendation.
 pub(super) fn explain(facts: &Facts) -> Explanation {
     let vpa = &facts.vpa;
     let default = VerticalPodAutoscalerStatus::default();

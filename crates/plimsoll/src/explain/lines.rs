@@ -1,9 +1,6 @@
 //! Texts, conditions and events of objects, bounded and without control characters.
 
-use api::condition::Condition as OurCondition;
-use api::vpa::VerticalPodAutoscalerCondition;
 use jiff::Timestamp;
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscalerCondition;
 use k8s_openapi::api::core::v1::Event;
 use serde::Serialize;
 
@@ -25,30 +22,6 @@ pub(super) struct Condition {
     pub(super) since: Option<Timestamp>,
 }
 
-impl From<&VerticalPodAutoscalerCondition> for Condition {
-    fn from(condition: &VerticalPodAutoscalerCondition) -> Self {
-        Self {
-            kind: plain(&condition.kind),
-            status: plain(&condition.status),
-            reason: plain(&condition.reason),
-            message: plain(&condition.message),
-            since: condition.last_transition_time.as_ref().map(|time| time.0),
-        }
-    }
-}
-
-impl From<&OurCondition> for Condition {
-    fn from(condition: &OurCondition) -> Self {
-        Self {
-            kind: plain(&condition.kind),
-            status: condition.status.as_str().to_owned(),
-            reason: plain(&condition.reason),
-            message: plain(&condition.message),
-            since: Some(condition.last_transition_time.0),
-        }
-    }
-}
-
 /// Reason why a change is missing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Wait {
@@ -56,26 +29,22 @@ pub(super) struct Wait {
     pub(super) message: String,
 }
 
-impl From<&HorizontalPodAutoscalerCondition> for Condition {
-    fn from(condition: &HorizontalPodAutoscalerCondition) -> Self {
-        let text = |text: &Option<String>| plain(text.as_deref().unwrap_or_default());
-        Self {
-            kind: plain(&condition.type_),
-            status: plain(&condition.status),
-            reason: text(&condition.reason),
-            message: text(&condition.message),
-            since: condition.last_transition_time.as_ref().map(|time| time.0),
-        }
-    }
-}
-
-/// The first conditions of an object.
-pub(super) fn conditions<'a, C>(conditions: &'a [C]) -> Vec<Condition>
-where
-    Condition: From<&'a C>,
-{
+/// The first conditions of an object. Those of all kinds have the same fields.
+pub(super) fn conditions(conditions: &[impl Serialize]) -> Vec<Condition> {
     let conditions = conditions.iter().take(MAX_CONDITIONS);
-    conditions.map(Condition::from).collect()
+    let conditions = conditions.filter_map(|condition| serde_json::to_value(condition).ok());
+    conditions
+        .map(|condition| {
+            let text = |field: &str| condition[field].as_str().unwrap_or_default();
+            Condition {
+                kind: plain(text("type")),
+                status: plain(text("status")),
+                reason: plain(text("reason")),
+                message: plain(text("message")),
+                since: text("lastTransitionTime").parse().ok(),
+            }
+        })
+        .collect()
 }
 
 /// Event about the explained object or an object of it.
@@ -110,13 +79,10 @@ pub(super) fn plain(text: &str) -> String {
 /// An event, or the last change of a condition.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Mark {
-    /// Time.
     pub(crate) time: Timestamp,
     /// Reason of the event, or the condition and its status.
     pub(crate) label: String,
-    /// Message.
     pub(crate) text: String,
-    /// Whether it is a warning.
     pub(crate) is_warning: bool,
 }
 

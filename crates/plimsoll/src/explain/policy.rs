@@ -14,12 +14,10 @@ use super::lines::{Condition, conditions, plain};
 /// Prefix of the `apiVersion` of policies.
 const GROUP: &str = "plimsoll.dev/";
 
-/// A policy as read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PolicyFacts {
     /// `SizingPolicy` or `ClusterSizingPolicy`.
     pub(super) kind: String,
-    /// Name.
     pub(super) name: String,
     /// Status; `None` if it has no status or could not be read.
     pub(super) status: Option<SizingPolicyStatus>,
@@ -38,7 +36,6 @@ pub(super) struct PolicyLine {
     pub(super) conflicts_with: Vec<String>,
 }
 
-/// The owner reference of the policy that manages the VPA.
 pub(super) fn owner(vpa: &Vpa) -> Option<&OwnerReference> {
     vpa.owner_references().iter().find(|owner| {
         owner.controller == Some(true)
@@ -47,7 +44,6 @@ pub(super) fn owner(vpa: &Vpa) -> Option<&OwnerReference> {
     })
 }
 
-/// Describes the policy of a VPA.
 pub(super) fn describe(policy: &PolicyFacts, vpa: &Vpa) -> PolicyLine {
     let settings = vpa.annotations().iter().filter_map(|(key, value)| {
         let key = key.strip_prefix(SIZING_PREFIX)?;

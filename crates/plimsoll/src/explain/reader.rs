@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
-use kube::api::{ApiResource, ListParams};
+use kube::api::ListParams;
 use kube::core::{DynamicObject, GroupVersionKind, Selector};
 use kube::{Api, ResourceExt as _, discovery};
 use serde::de::DeserializeOwned;
@@ -23,13 +23,9 @@ use super::facts::Facts;
 use super::policy::{self, PolicyFacts};
 use super::steps;
 use super::subject::{Subject, is_name};
-use crate::cluster::{Cluster, request_failure};
+use crate::cluster::{Cluster, list};
 use crate::failure::Failure;
 
-/// Objects per page.
-const PAGE: u32 = 500;
-/// Maximum number of pages of a list.
-const MAX_PAGES: usize = 10;
 /// Maximum number of checkpoints, one per container.
 const MAX_CHECKPOINTS: usize = 50;
 /// Maximum number of owners above a pod.
@@ -40,9 +36,7 @@ const UPDATER: &str = "vpa-updater";
 /// Objects that explain a subject.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// Those of a VPA.
     Vpa(Box<Facts>),
-    /// Those of an EHPA.
     Ehpa(Box<EhpaFacts>),
 }
 
@@ -87,7 +81,7 @@ pub(super) async fn read(
         }
         Subject::Workload { .. } => (vec![subject.clone()], None),
         Subject::Pod(name) => {
-            let pod: Pod = reader.get("pod", name).await?;
+            let pod: Pod = reader.get(reader.api(), "pod", name).await?;
             (reader.owners(&pod).await, Some(pod))
         }
     };
@@ -147,31 +141,27 @@ impl Reader<'_> {
     where
         K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
     {
-        Api::namespaced(self.cluster.client.clone(), self.namespace)
+        self.cluster.within(self.namespace)
     }
 
     /// The objects, or none and a sentence: the other parts of the explanation stay.
-    pub(super) fn or_missing<T>(
+    pub(super) fn or_missing<T: Default>(
         &mut self,
         subject: &str,
-        result: Result<Vec<T>, Failure>,
-    ) -> Vec<T> {
+        result: Result<T, Failure>,
+    ) -> T {
         result.unwrap_or_else(|failure| {
             self.missing.push(format!("Without {subject}: {failure}."));
-            Vec::new()
+            T::default()
         })
     }
 
-    async fn get<K>(&self, kind: &str, name: &str) -> Result<K, Failure>
+    async fn get<K>(&self, api: Api<K>, kind: &str, name: &str) -> Result<K, Failure>
     where
-        K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
-            + Clone
-            + DeserializeOwned
-            + Debug,
+        K: Clone + DeserializeOwned + Debug,
     {
-        let found = self.api::<K>().get(name).await;
         let subject = format!("{kind}/{name} in namespace {}", self.namespace);
-        found.map_err(|error| request_failure(&subject, &self.cluster.server, error))
+        api.get(name).await.map_err(self.cluster.failed(&subject))
     }
 
     /// All objects of a kind that the parameters select.
@@ -186,20 +176,8 @@ impl Reader<'_> {
             + DeserializeOwned
             + Debug,
     {
-        let api = self.api::<K>();
-        let mut params = params.clone().limit(PAGE);
-        let mut objects = Vec::new();
-        for _ in 0..MAX_PAGES {
-            let page = api.list(&params).await;
-            let page =
-                page.map_err(|error| request_failure(subject, &self.cluster.server, error))?;
-            objects.extend(page.items);
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params = params.continue_token(&token),
-                None => return Ok(objects),
-            }
-        }
-        Err(self.too_many(objects.len(), subject))
+        let found = list(&self.api(), params).await;
+        found.map_err(self.cluster.failed(subject))
     }
 
     /// All objects of a kind as JSON: one that cannot be parsed does not matter to the others. None
@@ -208,42 +186,27 @@ impl Reader<'_> {
     where
         K: kube::Resource<DynamicType = ()>,
     {
-        let api = self.untyped_api::<K>();
-        let mut params = ListParams::default().limit(PAGE);
-        let mut objects = Vec::new();
-        for _ in 0..MAX_PAGES {
-            let page = match api.list(&params).await {
-                Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Vec::new()),
-                page => {
-                    page.map_err(|error| request_failure(subject, &self.cluster.server, error))?
-                }
-            };
-            for object in page.items {
-                objects.push(json(&object)?);
-            }
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params = params.continue_token(&token),
-                None => return Ok(objects),
+        match list(&self.untyped_api::<K>(), &ListParams::default()).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+            found => {
+                let found = found.map_err(self.cluster.failed(subject))?;
+                found.iter().map(json).collect()
             }
         }
-        Err(self.too_many(objects.len(), subject))
     }
 
     fn untyped_api<K>(&self) -> Api<DynamicObject>
     where
         K: kube::Resource<DynamicType = ()>,
     {
-        let kind = ApiResource::erase::<K>(&());
-        Api::namespaced_with(self.cluster.client.clone(), self.namespace, &kind)
+        self.cluster.untyped::<K>(Some(self.namespace))
     }
 
     async fn untyped_object<K>(&self, kind: &str, name: &str) -> Result<Value, Failure>
     where
         K: kube::Resource<DynamicType = ()>,
     {
-        let found = self.untyped_api::<K>().get(name).await;
-        let subject = format!("{kind}/{name} in namespace {}", self.namespace);
-        json(&found.map_err(|error| request_failure(&subject, &self.cluster.server, error))?)
+        json(&self.get(self.untyped_api::<K>(), kind, name).await?)
     }
 
     /// An object as JSON, if it exists.
@@ -256,15 +219,8 @@ impl Reader<'_> {
         K: kube::Resource<DynamicType = ()>,
     {
         let found = self.untyped_api::<K>().get_opt(name).await;
-        let found = found.map_err(|error| request_failure(subject, &self.cluster.server, error))?;
+        let found = found.map_err(self.cluster.failed(subject))?;
         found.as_ref().map(json).transpose()
-    }
-
-    fn too_many(&self, count: usize, subject: &str) -> Failure {
-        Failure::Other(anyhow!(
-            "there are more than {count} {subject} in namespace {}",
-            self.namespace
-        ))
     }
 
     /// The parts that could not be read, one sentence each.
@@ -280,14 +236,14 @@ impl Reader<'_> {
         Some(PolicyFacts {
             kind: owner.kind.clone(),
             name: owner.name.clone(),
-            status: status.into_iter().next(),
+            status,
         })
     }
 
     async fn policy_status(
         &self,
         owner: &OwnerReference,
-    ) -> Result<Vec<SizingPolicyStatus>, Failure> {
+    ) -> Result<Option<SizingPolicyStatus>, Failure> {
         let OwnerReference { kind, name, .. } = owner;
         if !is_name(name) {
             return Err(Failure::Other(anyhow!("the owner's name is invalid")));
@@ -295,17 +251,15 @@ impl Reader<'_> {
         let found = if kind == "SizingPolicy" {
             self.untyped_api::<SizingPolicy>().get(name).await
         } else {
-            let kind = ApiResource::erase::<ClusterSizingPolicy>(&());
-            let client = self.cluster.client.clone();
-            Api::all_with(client, &kind).get(name).await
+            let policies = self.cluster.untyped::<ClusterSizingPolicy>(None);
+            policies.get(name).await
         };
         let subject = format!("{kind}/{name}");
-        let found =
-            found.map_err(|error| request_failure(&subject, &self.cluster.server, error))?;
+        let found = found.map_err(self.cluster.failed(&subject))?;
         let status = found.data.get("status").cloned();
         let status = status.map(serde_json::from_value).transpose();
         let status = status.map_err(|error| anyhow!("invalid status of {subject}: {error}"))?;
-        Ok(status.into_iter().collect())
+        Ok(status)
     }
 
     /// Reads the objects around a VPA. `ehpa` is the name of the EHPA of its target.
@@ -328,7 +282,7 @@ impl Reader<'_> {
         let (sizing, sizing_note) = if checkpoints.is_empty() {
             (Config::default(), None)
         } else {
-            steps::settings(&self.cluster.client, self.system_namespace).await
+            steps::settings(self.cluster, self.system_namespace).await
         };
         let all = ListParams::default();
         let budgets: Result<Vec<PodDisruptionBudget>, _> =
@@ -386,10 +340,8 @@ impl Reader<'_> {
         }
         let kind_of = GroupVersionKind::gvk(group, version, kind);
         let resource = discovery::pinned_kind(&self.cluster.client, &kind_of).await;
-        let (resource, _) =
-            resource.map_err(|error| request_failure(kind, &self.cluster.server, error))?;
-        let client = self.cluster.client.clone();
-        Ok(Api::namespaced_with(client, self.namespace, &resource))
+        let (resource, _) = resource.map_err(self.cluster.failed(kind))?;
+        Ok(self.cluster.dynamic(&resource, Some(self.namespace)))
     }
 
     async fn object(
@@ -399,8 +351,7 @@ impl Reader<'_> {
         name: &str,
     ) -> Result<DynamicObject, Failure> {
         let api = self.object_api(api_version, kind).await?;
-        let found = api.get(name).await;
-        found.map_err(|error| request_failure(kind, &self.cluster.server, error))
+        api.get(name).await.map_err(self.cluster.failed(kind))
     }
 
     /// The pods that match the selector of the target.
@@ -422,9 +373,7 @@ impl Reader<'_> {
             _ => {
                 let api = self.object_api(api_version, &target.kind).await?;
                 let scale = api.get_scale(&target.name).await;
-                let scale = scale.map_err(|error| {
-                    request_failure("the selector of the target", &self.cluster.server, error)
-                })?;
+                let scale = scale.map_err(self.cluster.failed("the selector of the target"))?;
                 let selector = scale.status.and_then(|status| status.selector);
                 selector.unwrap_or_default()
             }
@@ -450,8 +399,7 @@ impl Reader<'_> {
                 continue;
             }
             let found = self.api::<Checkpoint>().get_opt(&key).await;
-            let found = found
-                .map_err(|error| request_failure("checkpoints", &self.cluster.server, error))?;
+            let found = found.map_err(self.cluster.failed("checkpoints"))?;
             // Two pairs of names can share the name of the checkpoint.
             checkpoints.extend(found.filter(|it| {
                 it.spec.vpa_object_name == name && it.spec.container_name == *container
@@ -481,7 +429,6 @@ impl Reader<'_> {
     }
 }
 
-/// The object as JSON.
 fn json(object: &DynamicObject) -> Result<Value, Failure> {
     let object = serde_json::to_value(object).map_err(anyhow::Error::from)?;
     Ok(object)

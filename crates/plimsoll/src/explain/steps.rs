@@ -3,7 +3,7 @@
 
 use api::vpa::DEFAULT_RECOMMENDER;
 use jiff::Timestamp;
-use kube::{Client, ResourceExt as _};
+use kube::ResourceExt as _;
 use model::{Cap, Explanation, Quantity};
 use runtime::GoDuration;
 use serde::Serialize;
@@ -16,6 +16,7 @@ use super::facts::Facts;
 use super::lines::plain;
 use crate::check::Unread;
 use crate::check::reader::deployments;
+use crate::cluster::Cluster;
 use crate::installation::{Program, programs};
 
 /// Interval at which the recommender reads usage.
@@ -28,11 +29,9 @@ pub(super) const IN_STATUS: &str = "in the status, with samples that are not sto
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct StepLine {
-    /// Container.
     pub(super) container: String,
     /// `cpu` or `memory`.
     pub(super) resource: String,
-    /// Name of the step.
     pub(super) step: String,
     /// Its result, as a quantity or in words.
     pub(super) value: String,
@@ -83,7 +82,6 @@ pub(super) fn steps(facts: &Facts, now: Timestamp) -> Vec<StepLine> {
     lines
 }
 
-/// The target in the status.
 fn target<'a>(facts: &'a Facts, container: &str, number: &Explanation) -> Option<&'a Quantity> {
     let recommendation = facts.vpa.status.as_ref()?.recommendation.as_ref()?;
     let mut containers = recommendation.container_recommendations.iter();
@@ -146,8 +144,11 @@ fn add(lines: &mut Vec<StepLine>, container: &str, number: &Explanation, config:
 }
 
 /// The settings of the installed recommender; the defaults, with the reason, if it cannot be read.
-pub(super) async fn settings(client: &Client, system_namespace: &str) -> (Config, Option<String>) {
-    let found = deployments(client, system_namespace).await;
+pub(super) async fn settings(
+    cluster: &Cluster,
+    system_namespace: &str,
+) -> (Config, Option<String>) {
+    let found = deployments(cluster, system_namespace).await;
     let programs = programs(found.as_deref().unwrap_or_default());
     if let Some(recommender) = programs.iter().find(|it| it.name == "recommender") {
         return (config(*recommender), None);

@@ -15,20 +15,14 @@ const ALIASES: &[(&str, &str)] = &[
     ("ehpa", "effectivehorizontalpodautoscaler"),
 ];
 
-/// The object to explain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// A VPA.
     Vpa(String),
-    /// An EHPA.
     Ehpa(String),
-    /// A pod.
     Pod(String),
-    /// A workload.
     Workload {
         /// Kind in lower case.
         kind: String,
-        /// Name.
         name: String,
     },
 }

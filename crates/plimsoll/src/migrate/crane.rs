@@ -8,83 +8,51 @@ use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use metric_routes::api_service::API_SERVICES;
 
-use super::facts::{API_SERVICE, Facts, Kind, Source, installer, name_of};
+use super::facts::{API_SERVICE, Facts, Kind, Source, installer, kind};
 use super::plan::{Migration, Verdict, install, uninstall, verify, without_api_services};
 
-const EHPA: Kind = Kind {
-    group: "autoscaling.crane.io",
-    version: "v1alpha1",
-    name: "EffectiveHorizontalPodAutoscaler",
-    plural: "effectivehorizontalpodautoscalers",
-};
-const EVPA: Kind = Kind {
-    group: "autoscaling.crane.io",
-    version: "v1alpha1",
-    name: "EffectiveVerticalPodAutoscaler",
-    plural: "effectiveverticalpodautoscalers",
-};
-const MUTATING: Kind = Kind {
-    group: "admissionregistration.k8s.io",
-    version: "v1",
-    name: "MutatingWebhookConfiguration",
-    plural: "mutatingwebhookconfigurations",
-};
-const VALIDATING: Kind = Kind {
-    group: "admissionregistration.k8s.io",
-    version: "v1",
-    name: "ValidatingWebhookConfiguration",
-    plural: "validatingwebhookconfigurations",
-};
+const EHPA: Kind = kind(
+    "EffectiveHorizontalPodAutoscaler",
+    "effectivehorizontalpodautoscalers.autoscaling.crane.io/v1alpha1",
+);
+const EVPA: Kind = kind(
+    "EffectiveVerticalPodAutoscaler",
+    "effectiveverticalpodautoscalers.autoscaling.crane.io/v1alpha1",
+);
+const MUTATING: Kind = kind(
+    "MutatingWebhookConfiguration",
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io/v1",
+);
+const VALIDATING: Kind = kind(
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations.admissionregistration.k8s.io/v1",
+);
+const RULE: Kind = kind(
+    "RecommendationRule",
+    "recommendationrules.analysis.crane.io/v1alpha1",
+);
+const ANALYTICS: Kind = kind("Analytics", "analytics.analysis.crane.io/v1alpha1");
+const NODE_QOS: Kind = kind("NodeQOS", "nodeqoss.ensurance.crane.io/v1alpha1");
+const POD_QOS: Kind = kind("PodQOS", "podqoss.ensurance.crane.io/v1alpha1");
+const RECOMMENDATIONS: &str = "`plimsoll scan --replicas` gives the same recommendations";
+const AGENT: &str = "Crane's agent on the nodes has no counterpart";
 /// Kinds without a counterpart, and the replacement.
 const LEFT: [(Kind, &str); 4] = [
-    (
-        Kind {
-            group: "analysis.crane.io",
-            version: "v1alpha1",
-            name: "RecommendationRule",
-            plural: "recommendationrules",
-        },
-        "`plimsoll scan --replicas` gives the same recommendations",
-    ),
-    (
-        Kind {
-            group: "analysis.crane.io",
-            version: "v1alpha1",
-            name: "Analytics",
-            plural: "analytics",
-        },
-        "`plimsoll scan --replicas` gives the same recommendations",
-    ),
-    (
-        Kind {
-            group: "ensurance.crane.io",
-            version: "v1alpha1",
-            name: "NodeQOS",
-            plural: "nodeqoss",
-        },
-        "Crane's agent on the nodes has no counterpart",
-    ),
-    (
-        Kind {
-            group: "ensurance.crane.io",
-            version: "v1alpha1",
-            name: "PodQOS",
-            plural: "podqoss",
-        },
-        "Crane's agent on the nodes has no counterpart",
-    ),
+    (RULE, RECOMMENDATIONS),
+    (ANALYTICS, RECOMMENDATIONS),
+    (NODE_QOS, AGENT),
+    (POD_QOS, AGENT),
 ];
-/// Crane.
 pub(crate) const SOURCE: Source = Source {
     product: "Crane",
     images: &["craned", "metric-adapter"],
     kinds: &[
         EHPA,
         EVPA,
-        LEFT[0].0,
-        LEFT[1].0,
-        LEFT[2].0,
-        LEFT[3].0,
+        RULE,
+        ANALYTICS,
+        NODE_QOS,
+        POD_QOS,
         MUTATING,
         VALIDATING,
         API_SERVICE,
@@ -181,10 +149,7 @@ fn is_cranes(configuration: &DynamicObject, facts: &Facts) -> bool {
         let service = &webhook["clientConfig"]["service"];
         Some((service["namespace"].as_str()?, service["name"].as_str()?))
     });
-    services.any(|(namespace, name)| {
-        let in_namespace = |deployment: &DynamicObject| name_of(deployment).namespace == namespace;
-        name.contains("crane") && facts.deployments.iter().any(in_namespace)
-    })
+    services.any(|(namespace, name)| name.contains("crane") && facts.is_in(namespace))
 }
 
 fn steps(facts: &Facts, migration: &mut Migration) {
@@ -192,7 +157,7 @@ fn steps(facts: &Facts, migration: &mut Migration) {
         .into_iter()
         .chain(LEFT.iter().map(|(kind, _)| kind))
         .filter(|kind| facts.objects.contains_key(kind.name))
-        .map(|kind| format!("{}.{}", kind.plural, kind.group))
+        .map(|kind| kind.resource().to_owned())
         .chain(facts.definitions.iter().map(kube::ResourceExt::name_any));
     let installed: BTreeSet<String> = installed.collect();
     if !installed.is_empty() {
@@ -233,11 +198,8 @@ fn steps(facts: &Facts, migration: &mut Migration) {
     let services: Vec<String> = API_SERVICES
         .into_iter()
         .filter(|name| {
-            facts.owner(name).is_some_and(|owner| {
-                let in_namespace =
-                    |deployment: &DynamicObject| name_of(deployment).namespace == owner.namespace;
-                facts.deployments.iter().any(in_namespace)
-            })
+            let owner = facts.owner(name);
+            owner.is_some_and(|owner| facts.is_in(&owner.namespace))
         })
         .map(str::to_owned)
         .collect();

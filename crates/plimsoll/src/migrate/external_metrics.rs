@@ -25,7 +25,7 @@ use serde_json::json;
 use serving::own_service::OwnService;
 use tokio::time::Instant;
 
-use crate::cluster::{ClusterArgs, block_on, request_failure};
+use crate::cluster::block_on;
 use crate::failure::{Failure, Outcome};
 use crate::installation::InstallationArgs;
 pub(super) use conflicts::conflicts;
@@ -45,10 +45,6 @@ const POLL: Duration = Duration::from_secs(1);
 /// The adapter in the cluster.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TargetArgs {
-    /// Cluster.
-    #[command(flatten)]
-    pub(crate) cluster: ClusterArgs,
-    /// Installation.
     #[command(flatten)]
     pub(crate) installation: InstallationArgs,
     /// Service of the adapter.
@@ -59,10 +55,8 @@ pub(crate) struct TargetArgs {
     pub(crate) force: bool,
 }
 
-/// Flags of `adopt`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AdoptArgs {
-    /// The adapter in the cluster.
     #[command(flatten)]
     pub(crate) target: TargetArgs,
     /// `ConfigMap` with the routes file, in the adapter's namespace.
@@ -76,28 +70,23 @@ pub(crate) struct AdoptArgs {
     pub(crate) dry_run: bool,
 }
 
-/// Flags of `release`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReleaseArgs {
-    /// The adapter in the cluster.
     #[command(flatten)]
     pub(crate) target: TargetArgs,
 }
 
 impl TargetArgs {
-    /// The adapter's Service.
     fn service(&self) -> OwnService {
         let namespace = &*self.installation.system_namespace;
         OwnService::new(namespace, &*self.service_name)
     }
 
-    /// Connects, and reads the `APIService` of external metrics.
     async fn connect(&self) -> Result<(Client, Option<APIService>), Failure> {
-        let cluster = self.cluster.connect().await?;
-        let services: Api<APIService> = Api::all(cluster.client.clone());
-        let present = services.get_opt(EXTERNAL).await;
+        let cluster = self.installation.connect().await?;
+        let present = cluster.all().get_opt(EXTERNAL).await;
         let subject = format!("the APIService {EXTERNAL}");
-        let present = present.map_err(|error| request_failure(&subject, &cluster.server, error))?;
+        let present = present.map_err(cluster.failed(&subject))?;
         Ok((cluster.client, present))
     }
 }
@@ -275,7 +264,6 @@ async fn read(services: &Api<APIService>, name: &str) -> anyhow::Result<Option<A
 
 /// The route to the previous provider.
 struct Route {
-    /// Name of the upstream.
     upstream: String,
     /// Hash of the routes file.
     hash: i64,

@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 
 use kube::ResourceExt as _;
-use kube::api::DynamicObject;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use serde_json::Value;
 use view::installations;
 
 use crate::installation::{ObjectName, image_name};
 
-/// A product to migrate from.
 pub(crate) struct Source {
-    /// Name.
     pub(crate) product: &'static str,
     /// Last parts of the names of its images.
     pub(crate) images: &'static [&'static str],
@@ -26,30 +24,39 @@ pub(crate) struct Source {
 /// A kind of objects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
-    /// Group; empty for the core group.
-    pub(crate) group: &'static str,
-    /// Version.
-    pub(crate) version: &'static str,
-    /// Name of the kind.
     pub(crate) name: &'static str,
-    /// Plural.
-    pub(crate) plural: &'static str,
+    /// Plural, group and version, such as `deployments.apps/v1`.
+    resource: &'static str,
 }
 
-/// VPA objects.
-pub(crate) const VPA: Kind = Kind {
-    group: "autoscaling.k8s.io",
-    version: "v1",
-    name: "VerticalPodAutoscaler",
-    plural: "verticalpodautoscalers",
-};
-/// `APIService` objects.
-pub(crate) const API_SERVICE: Kind = Kind {
-    group: "apiregistration.k8s.io",
-    version: "v1",
-    name: "APIService",
-    plural: "apiservices",
-};
+pub(crate) const fn kind(name: &'static str, resource: &'static str) -> Kind {
+    Kind { name, resource }
+}
+
+impl Kind {
+    /// Plural and group, such as `deployments.apps`.
+    pub(crate) fn resource(&self) -> &'static str {
+        self.resource
+            .rsplit_once('/')
+            .map_or("", |(resource, _)| resource)
+    }
+
+    pub(crate) fn api_resource(&self) -> ApiResource {
+        let (plural, group) = self
+            .resource()
+            .split_once('.')
+            .unwrap_or((self.resource(), ""));
+        let version = self.resource.rsplit('/').next().unwrap_or_default();
+        let gvk = GroupVersionKind::gvk(group, version, self.name);
+        ApiResource::from_gvk_with_plural(&gvk, plural)
+    }
+}
+
+pub(crate) const VPA: Kind = kind(
+    "VerticalPodAutoscaler",
+    "verticalpodautoscalers.autoscaling.k8s.io/v1",
+);
+pub(crate) const API_SERVICE: Kind = kind("APIService", "apiservices.apiregistration.k8s.io/v1");
 
 /// Facts about a product in a cluster. Objects are kept as JSON, because types of ours may not
 /// accept each object that the API server accepts.
@@ -57,9 +64,7 @@ pub(crate) const API_SERVICE: Kind = Kind {
 pub(crate) struct Facts {
     /// Namespace of the suite.
     pub(crate) system_namespace: String,
-    /// Deployments of the product.
     pub(crate) deployments: Vec<DynamicObject>,
-    /// Deployments of the suite.
     pub(crate) suite: Vec<DynamicObject>,
     /// Objects by kind; a kind is missing if it is not installed, or was not read.
     pub(crate) objects: BTreeMap<&'static str, Vec<DynamicObject>>,
@@ -72,7 +77,6 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// The objects of a kind.
     pub(crate) fn of(&self, kind: &Kind) -> &[DynamicObject] {
         self.objects.get(kind.name).map_or(&[], Vec::as_slice)
     }
@@ -97,6 +101,12 @@ impl Facts {
         })
     }
 
+    /// Whether a Deployment of the product is in the namespace.
+    pub(crate) fn is_in(&self, namespace: &str) -> bool {
+        let mut deployments = self.deployments.iter();
+        deployments.any(|deployment| name_of(deployment).namespace == namespace)
+    }
+
     /// The Service of an `APIService`.
     pub(crate) fn owner(&self, api: &str) -> Option<ObjectName> {
         let mut objects = self.of(&API_SERVICE).iter();
@@ -119,7 +129,6 @@ pub(crate) fn image_of(deployment: &DynamicObject) -> Option<&str> {
         .next()
 }
 
-/// Arguments of the containers of a Deployment.
 pub(crate) fn arguments(deployment: &DynamicObject) -> Vec<&str> {
     let containers = &deployment.data["spec"]["template"]["spec"]["containers"];
     let containers = containers.as_array().into_iter().flatten();
@@ -131,12 +140,10 @@ pub(crate) fn arguments(deployment: &DynamicObject) -> Vec<&str> {
         .collect()
 }
 
-/// Desired replicas of a Deployment.
 pub(crate) fn replicas(deployment: &DynamicObject) -> i64 {
     deployment.data["spec"]["replicas"].as_i64().unwrap_or(1)
 }
 
-/// Namespace and name of an object.
 pub(crate) fn name_of(object: &DynamicObject) -> ObjectName {
     ObjectName {
         namespace: object.namespace().unwrap_or_default(),
@@ -144,12 +151,9 @@ pub(crate) fn name_of(object: &DynamicObject) -> ObjectName {
     }
 }
 
-/// A release of Helm.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct HelmRelease {
-    /// Namespace.
     pub(crate) namespace: String,
-    /// Name.
     pub(crate) name: String,
 }
 

@@ -20,7 +20,6 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 pub(crate) struct Fields(Value);
 
 impl Fields {
-    /// All fields of an object.
     pub(crate) fn of(object: &DynamicObject) -> Self {
         let mut annotations = object.annotations().clone();
         annotations.remove(LAST_APPLIED);
@@ -36,7 +35,6 @@ impl Fields {
         field.map(Value::take).unwrap_or_default()
     }
 
-    /// Uses a text.
     pub(crate) fn text(&mut self, pointer: &str) -> Option<String> {
         match self.take(pointer) {
             Value::String(text) => Some(text),
@@ -44,7 +42,6 @@ impl Fields {
         }
     }
 
-    /// Uses a field if it has this value.
     pub(crate) fn take_if(&mut self, pointer: &str, expected: &Value) {
         if self.0.pointer(pointer).unwrap_or(&Value::Null) == expected {
             self.take(pointer);

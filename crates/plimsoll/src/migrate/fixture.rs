@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::facts::{Facts, Kind};
 
-/// An object from JSON.
 pub(super) fn object(value: Value) -> DynamicObject {
     serde_json::from_value(value).expect("an object")
 }

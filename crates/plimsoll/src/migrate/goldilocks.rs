@@ -6,18 +6,12 @@ use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-use super::facts::{Facts, Kind, Source, VPA, name_of};
+use super::facts::{Facts, Kind, Source, VPA, kind, name_of};
 use super::fields::Fields;
 use super::plan::{Migration, Verdict, apply, install, uninstall};
 use super::vpa::GOLDILOCKS;
 
-const NAMESPACE: Kind = Kind {
-    group: "",
-    version: "v1",
-    name: "Namespace",
-    plural: "namespaces",
-};
-/// Goldilocks.
+const NAMESPACE: Kind = kind("Namespace", "namespaces/v1");
 pub(crate) const SOURCE: Source = Source {
     product: "Goldilocks",
     images: &["goldilocks"],
@@ -35,7 +29,6 @@ const MIN_REPLICAS: &str = "vpa-min-replicas";
 const SETTINGS: [&str; 4] = [ENABLED, UPDATE_MODE, RESOURCE_POLICY, MIN_REPLICAS];
 /// Values of labels that mean yes to Goldilocks, those of Go's `strconv.ParseBool`.
 const TRUE: [&str; 6] = ["1", "t", "T", "true", "TRUE", "True"];
-/// Name of the policies.
 const POLICY: &str = "from-goldilocks";
 
 /// Objects and steps.
@@ -64,7 +57,6 @@ pub(crate) fn migration(facts: &Facts) -> Migration {
     migration
 }
 
-/// The settings of a namespace.
 #[derive(Debug)]
 struct Namespace {
     /// Number of VPA objects by Goldilocks.

@@ -11,26 +11,15 @@ use metric_routes::api_service::{API_SERVICES, EXTERNAL};
 use serde::de::DeserializeOwned;
 
 use super::external_metrics::conflicts;
-use super::facts::{API_SERVICE, Facts, Kind, Source, name_of};
+use super::facts::{API_SERVICE, Facts, Kind, Source, kind, name_of};
 use super::plan::{Migration, Verdict, apply, install, save_api_services, uninstall, verify};
 use crate::installation::ObjectName;
 use scaled_object::Counterpart;
 
-const SCALED_OBJECT: Kind = Kind {
-    group: "keda.sh",
-    version: "v1alpha1",
-    name: "ScaledObject",
-    plural: "scaledobjects",
-};
-const SCALED_JOB: Kind = Kind {
-    group: "keda.sh",
-    version: "v1alpha1",
-    name: "ScaledJob",
-    plural: "scaledjobs",
-};
+const SCALED_OBJECT: Kind = kind("ScaledObject", "scaledobjects.keda.sh/v1alpha1");
+const SCALED_JOB: Kind = kind("ScaledJob", "scaledjobs.keda.sh/v1alpha1");
 /// `ConfigMap` with KEDA's CA, in the namespace of the suite.
 const CA: &str = "keda-ca";
-/// KEDA.
 pub(crate) const SOURCE: Source = Source {
     product: "KEDA",
     images: &["keda", "keda-metrics-apiserver", "keda-admission-webhooks"],
@@ -96,16 +85,12 @@ fn external(facts: &Facts, migration: &mut Migration) -> bool {
         );
         migration.item(API_SERVICE.name, object, Verdict::Manual, reason);
     }
-    let is_kedas = facts
-        .deployments
-        .iter()
-        .any(|deployment| name_of(deployment).namespace == service.namespace);
     if service.namespace == facts.system_namespace {
         let reason = format!("points at {service}, the adapter");
         migration.item(API_SERVICE.name, present, Verdict::Kept, reason);
         return false;
     }
-    let (verdict, reason) = if is_kedas {
+    let (verdict, reason) = if facts.is_in(&service.namespace) {
         (Verdict::Changed, "to be moved to the adapter")
     } else {
         (

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::json;
 
 use super::plan::{Migration, Verdict};
-use crate::output::{Document, Row, Table, printable};
+use crate::output::{Document, Table, printable};
 use crate::severity::Severity;
 
 /// Longest line of a comment, in characters.
@@ -15,29 +15,24 @@ const WIDTH: usize = 100;
 pub(crate) fn check(product: &str, migration: &Migration, unread: &[String]) -> Document {
     let mut items: Vec<_> = migration.items.iter().collect();
     items.sort_by_key(|item| std::cmp::Reverse(item.verdict));
-    let row = |item: &&super::plan::Item| Row {
-        cells: vec![
-            item.object.clone(),
-            item.verdict.as_str().to_owned(),
-            item.reason.clone(),
-        ],
-        severity: Some(match item.verdict {
+    let mut table = Table::of(
+        format!("Objects of {product}"),
+        "object|verdict|reason",
+        &items,
+    );
+    for (row, item) in table.rows.iter_mut().zip(&items) {
+        row.severity = Some(match item.verdict {
             Verdict::Kept | Verdict::Changed => Severity::Ok,
             Verdict::Manual => Severity::Warning,
             Verdict::Blocked => Severity::Critical,
-        }),
-        link: None,
-    };
+        });
+    }
     let mut notes = migration.notes.clone();
     notes.extend(unread.iter().map(|reason| format!("Not shown: {reason}.")));
     notes.push("--plan prints the steps.".to_owned());
     Document {
         title: format!("From {product}"),
-        tables: vec![Table {
-            title: format!("Objects of {product}"),
-            columns: vec!["object", "verdict", "reason"],
-            rows: items.iter().map(row).collect(),
-        }],
+        tables: vec![table],
         data: json!({"product": product, "objects": items, "notes": notes}),
         notes,
     }

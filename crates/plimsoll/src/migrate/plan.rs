@@ -30,44 +30,26 @@ pub(crate) enum Verdict {
     Blocked,
 }
 
-impl Verdict {
-    /// Name.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Kept => "kept",
-            Self::Changed => "changed",
-            Self::Manual => "manual",
-            Self::Blocked => "blocked",
-        }
-    }
-}
-
 /// An object of the product.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Item {
     /// Kind, namespace and name.
     pub(crate) object: String,
-    /// Verdict.
     pub(crate) verdict: Verdict,
-    /// Reason, or the change.
     pub(crate) reason: String,
 }
 
-/// A step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Step {
-    /// Title.
     pub(crate) title: String,
     /// Reason for the step and its place in the order.
     pub(crate) reason: String,
-    /// Commands of a shell.
     pub(crate) commands: Vec<String>,
     /// Commands that revert the step.
     pub(crate) undo: Vec<String>,
 }
 
-/// A migration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Migration {
     /// Objects, in the order of output.
@@ -100,7 +82,6 @@ impl Migration {
         });
     }
 
-    /// Adds a step.
     pub(crate) fn step(
         &mut self,
         title: impl Into<String>,
@@ -260,7 +241,6 @@ fn scale(deployment: &DynamicObject, replicas: i64) -> String {
     )
 }
 
-/// A command that applies a manifest.
 pub(crate) fn apply(manifest: &serde_json::Value) -> String {
     // JSON escapes line breaks, so no text of a manifest ends the input, and keeps `Off` a text.
     format!("kubectl apply --server-side -f - <<'EOF'\n{manifest:#}\nEOF")

@@ -9,7 +9,6 @@ use super::facts::{API_SERVICE, Facts, Source, name_of};
 use super::plan::{Migration, Verdict, install, uninstall, verify, without_api_services};
 use crate::installation::ObjectName;
 
-/// prometheus-adapter.
 pub(crate) const SOURCE: Source = Source {
     product: "prometheus-adapter",
     images: &[
@@ -81,11 +80,6 @@ fn rules(map: &DynamicObject, entry: &str, text: &str, migration: &mut Migration
 
 /// The `APIService` objects that point at prometheus-adapter.
 fn api_services(facts: &Facts, migration: &mut Migration) -> Vec<String> {
-    let namespaces: Vec<String> = facts
-        .deployments
-        .iter()
-        .map(|deployment| name_of(deployment).namespace)
-        .collect();
     let mut moved = Vec::new();
     for object in facts.of(&API_SERVICE) {
         let name = object.name_any();
@@ -93,7 +87,7 @@ fn api_services(facts: &Facts, migration: &mut Migration) -> Vec<String> {
             continue;
         };
         let ObjectName { namespace, .. } = &owner;
-        let is_theirs = namespaces.contains(namespace) && *namespace != facts.system_namespace;
+        let is_theirs = facts.is_in(namespace) && *namespace != facts.system_namespace;
         if name == RESOURCE_METRICS && is_theirs && owner.name.contains("prometheus") {
             let reason = format!(
                 "points at {owner}: install metrics-server first, because the adapter does not serve metrics.k8s.io"

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
-use kube::{Api, Client};
+use kube::ResourceExt as _;
+use kube::api::{DynamicObject, ListParams};
 
 use super::facts::{Facts, Kind, Source, image_of, name_of};
 use crate::check::Unread;
-use crate::check::reader::{each_page, unread};
-use crate::cluster::{Cluster, request_failure};
+use crate::check::reader::unread;
+use crate::cluster::{Cluster, each, list};
 use crate::failure::Failure;
 use crate::installation::ObjectName;
 
@@ -24,18 +24,14 @@ pub(crate) async fn read(
     source: &Source,
     system_namespace: &str,
 ) -> Result<Facts, Failure> {
-    let client = &cluster.client;
-    let version = client.apiserver_version().await;
-    version.map_err(|error| {
-        request_failure("the version of the API server", &cluster.server, error)
-    })?;
+    cluster.version().await?;
     let mut facts = Facts {
         system_namespace: system_namespace.to_owned(),
         ..Facts::default()
     };
-    read_deployments(client, source, &mut facts).await;
+    read_deployments(cluster, source, &mut facts).await;
     for kind in source.kinds {
-        match list(client, kind).await {
+        match objects(cluster, kind).await {
             Ok(Some(objects)) => {
                 facts.objects.insert(kind.name, objects);
             }
@@ -43,7 +39,7 @@ pub(crate) async fn read(
             Err(Unread(reason)) => facts.unread.push(reason),
         }
     }
-    let definitions: Api<DynamicObject> = dynamic::<CustomResourceDefinition>(client, None);
+    let definitions = cluster.untyped::<CustomResourceDefinition>(None);
     for name in source.definitions {
         match definitions.get_opt(name).await {
             Ok(found) => facts.definitions.extend(found),
@@ -54,31 +50,30 @@ pub(crate) async fn read(
         }
     }
     if source.reads_config_maps {
-        read_config_maps(client, &mut facts).await;
+        read_config_maps(cluster, &mut facts).await;
     }
     facts.unread.sort();
     facts.unread.dedup();
     Ok(facts)
 }
 
-async fn read_deployments(client: &Client, source: &Source, facts: &mut Facts) {
-    let all = dynamic::<Deployment>(client, None);
+async fn read_deployments(cluster: &Cluster, source: &Source, facts: &mut Facts) {
     let (mut deployments, mut suite) = (Vec::new(), Vec::new());
-    let visit = |page: Vec<DynamicObject>| {
-        for deployment in page {
-            let is_own = deployment.metadata.labels.as_ref().is_some_and(|labels| {
-                labels.get("app.kubernetes.io/part-of").map(String::as_str) == Some("plimsoll")
-            });
-            let image = image_of(&deployment);
-            if is_own {
-                suite.push(deployment);
-            } else if image.is_some_and(|image| source.images.contains(&image)) {
-                deployments.push(deployment);
-            }
+    let visit = |deployment: DynamicObject| {
+        let is_own = deployment
+            .labels()
+            .get("app.kubernetes.io/part-of")
+            .is_some_and(|part| part == "plimsoll");
+        let image = image_of(&deployment);
+        if is_own {
+            suite.push(deployment);
+        } else if image.is_some_and(|image| source.images.contains(&image)) {
+            deployments.push(deployment);
         }
     };
-    let list = async |params: &ListParams| all.list(params).await;
-    if let Err(Unread(reason)) = each_page("deployments", list, visit).await {
+    let all = cluster.untyped::<Deployment>(None);
+    let read = each(&all, &ListParams::default(), visit).await;
+    if let Err(Unread(reason)) = read.map_err(unread("deployments")) {
         facts.unread.push(reason);
     }
     facts.deployments = deployments;
@@ -86,23 +81,15 @@ async fn read_deployments(client: &Client, source: &Source, facts: &mut Facts) {
 }
 
 /// The objects of a kind; `None` if it is not installed.
-async fn list(client: &Client, kind: &Kind) -> Result<Option<Vec<DynamicObject>>, Unread> {
-    let gvk = GroupVersionKind::gvk(kind.group, kind.version, kind.name);
-    let resource = ApiResource::from_gvk_with_plural(&gvk, kind.plural);
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-    let first = api.list_metadata(&ListParams::default().limit(1)).await;
-    if let Err(kube::Error::Api(status)) = &first
-        && status.code == 404
-    {
-        return Ok(None);
+async fn objects(cluster: &Cluster, kind: &Kind) -> Result<Option<Vec<DynamicObject>>, Unread> {
+    let resource = kind.api_resource();
+    match list(&cluster.dynamic(&resource, None), &ListParams::default()).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        found => found.map(Some).map_err(unread(&resource.plural)),
     }
-    let mut objects = Vec::new();
-    let list = async |params: &ListParams| api.list(params).await;
-    each_page(kind.plural, list, |page| objects.extend(page)).await?;
-    Ok(Some(objects))
 }
 
-async fn read_config_maps(client: &Client, facts: &mut Facts) {
+async fn read_config_maps(cluster: &Cluster, facts: &mut Facts) {
     let mut names = BTreeSet::new();
     for deployment in &facts.deployments {
         let namespace = name_of(deployment).namespace;
@@ -115,7 +102,7 @@ async fn read_config_maps(client: &Client, facts: &mut Facts) {
         }));
     }
     for name in names.into_iter().take(MAX_CONFIG_MAPS) {
-        let api = dynamic::<ConfigMap>(client, Some(&name.namespace));
+        let api = cluster.untyped::<ConfigMap>(Some(&name.namespace));
         match api.get_opt(&name.name).await {
             Ok(found) => facts.config_maps.extend(found),
             Err(error) => {
@@ -123,17 +110,5 @@ async fn read_config_maps(client: &Client, facts: &mut Facts) {
                 facts.unread.push(reason);
             }
         }
-    }
-}
-
-/// The API of a kind without its type.
-fn dynamic<K: kube::Resource<DynamicType = ()>>(
-    client: &Client,
-    namespace: Option<&str>,
-) -> Api<DynamicObject> {
-    let resource = ApiResource::erase::<K>(&());
-    match namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
     }
 }

@@ -13,7 +13,6 @@ const DEFINITIONS: [&str; 2] = [
     "verticalpodautoscalers.autoscaling.k8s.io",
     "verticalpodautoscalercheckpoints.autoscaling.k8s.io",
 ];
-/// Upstream's VPA.
 pub(crate) const SOURCE: Source = Source {
     product: "upstream's VPA",
     images: &[RECOMMENDER, UPDATER, WEBHOOK],

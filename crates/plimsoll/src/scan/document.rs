@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::ScannedContainer;
-use crate::output::{Document, Row, Table};
+use crate::output::{Document, Table};
 use crate::prices::Prices;
 use crate::severity::{Change, Severity};
 
@@ -43,20 +43,6 @@ impl Totals {
         self.recommended_memory_gib += recommended;
         self.savings_per_month += container.savings_per_month;
     }
-
-    fn row(&self, name: &str) -> Row {
-        Row::plain([
-            name.to_owned(),
-            self.containers.to_string(),
-            self.critical.to_string(),
-            self.warnings.to_string(),
-            format!("{:.2}", self.requested_cpu_cores),
-            format!("{:.2}", self.recommended_cpu_cores),
-            format!("{:.2}", self.requested_memory_gib),
-            format!("{:.2}", self.recommended_memory_gib),
-            format!("{:.2}", self.savings_per_month),
-        ])
-    }
 }
 
 /// Tables and JSON of the results.
@@ -76,43 +62,20 @@ pub(crate) fn document(scanned: &[ScannedContainer], prices: &Prices) -> Documen
         "namespaces": namespaces,
         "total": total,
     });
-    let mut sums: Vec<Row> = namespaces.iter().map(|(name, sum)| sum.row(name)).collect();
-    sums.push(total.row("total"));
+    let mut sums: Vec<(&str, &Totals)> = namespaces.iter().map(|(name, it)| (*name, it)).collect();
+    sums.push(("total", &total));
     Document {
         title: "Plimsoll scan".to_owned(),
         tables: vec![
-            Table {
-                title: "Containers".to_owned(),
-                columns: vec![
-                    "Namespace",
-                    "Workload",
-                    "Container",
-                    " Pods",
-                    " CPU",
-                    " CPU recommended",
-                    " Memory",
-                    " Memory recommended",
-                    " Savings per month",
-                    "Severity",
-                    "Finding",
-                ],
-                rows: scanned.iter().map(row).collect(),
-            },
-            Table {
-                title: "Namespaces".to_owned(),
-                columns: vec![
-                    "Namespace",
-                    " Containers",
-                    " Critical",
-                    " Warnings",
-                    " CPU cores",
-                    " Recommended cores",
-                    " Memory GiB",
-                    " Recommended GiB",
-                    " Savings per month",
-                ],
-                rows: sums,
-            },
+            containers(scanned),
+            Table::of(
+                "Namespaces",
+                "Namespace=0| Containers=1/containers| Critical=1/critical| Warnings=1/warnings\
+                 | CPU cores=1/requestedCpuCores:2| Recommended cores=1/recommendedCpuCores:2\
+                 | Memory GiB=1/requestedMemoryGib:2| Recommended GiB=1/recommendedMemoryGib:2\
+                 | Savings per month=1/savingsPerMonth:2",
+                sums,
+            ),
         ],
         notes: vec![format!(
             "Savings in {} per month at {} per core and hour and {} per GiB and hour, for the pods of the last hour.",
@@ -122,37 +85,24 @@ pub(crate) fn document(scanned: &[ScannedContainer], prices: &Prices) -> Documen
     }
 }
 
-fn row(container: &ScannedContainer) -> Row {
-    let ScannedContainer {
-        id,
-        pods,
-        cpu,
-        memory,
-        severity,
-        savings_per_month,
-        ..
-    } = container;
-    let text = |quantity: &Option<String>| quantity.clone().unwrap_or_else(|| "-".to_owned());
-    let worse = if memory.severity > cpu.severity {
-        format!("memory: {}", memory.reason)
-    } else {
-        format!("cpu: {}", cpu.reason)
-    };
-    Row {
-        cells: vec![
-            id.namespace.clone(),
-            id.workload.clone(),
-            id.container.clone(),
-            pods.to_string(),
-            text(&cpu.request),
-            text(&cpu.recommended),
-            text(&memory.request),
-            text(&memory.recommended),
-            format!("{savings_per_month:.2}"),
-            severity.as_str().to_owned(),
-            worse,
-        ],
-        severity: Some(*severity),
-        link: None,
+fn containers(scanned: &[ScannedContainer]) -> Table {
+    let mut table = Table::of(
+        "Containers",
+        "Namespace=namespace|Workload=workload|Container=container| Pods=pods| CPU=cpu/request\
+         | CPU recommended=cpu/recommended| Memory=memory/request\
+         | Memory recommended=memory/recommended| Savings per month=savingsPerMonth:2\
+         |Severity=severity|Finding",
+        scanned,
+    );
+    for (row, container) in table.rows.iter_mut().zip(scanned) {
+        let ScannedContainer { cpu, memory, .. } = container;
+        row.severity = Some(container.severity);
+        row.cells.pop();
+        row.cells.push(if memory.severity > cpu.severity {
+            format!("memory: {}", memory.reason)
+        } else {
+            format!("cpu: {}", cpu.reason)
+        });
     }
+    table
 }

@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use clap::Args;
 use k8s_openapi::api::core::v1::{Container, Node, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
+use kube::ResourceExt as _;
 use kube::api::ListParams;
-use kube::{Api, ResourceExt as _};
 use model::Quantity;
 use serde::Serialize;
 
-use crate::cluster::{ClusterArgs, block_on};
+use crate::cluster::{ClusterArgs, block_on, each, list};
 use crate::failure::Failure;
-use crate::output::{Row, Table};
+use crate::output::Table;
 
 /// Limits of the requests on an idle node, Crane's; 0 is no limit.
 #[derive(Clone, Copy, Debug, Default, Args)]
@@ -32,7 +32,6 @@ pub(crate) struct IdleNodeArgs {
 }
 
 impl IdleNodeArgs {
-    /// Whether a limit is set.
     pub(super) fn is_set(self) -> bool {
         self.idle_node_cpu_requests > 0 || self.idle_node_memory_requests > 0
     }
@@ -55,13 +54,10 @@ struct NodeLoad {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ScannedNodes {
-    /// Number of nodes.
     pub(super) total: usize,
-    /// Idle nodes, by name.
     pub(super) idle: Vec<IdleNode>,
 }
 
-/// Idle node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct IdleNode {
@@ -81,17 +77,12 @@ pub(super) struct IdleNode {
 pub(super) fn read(args: &ClusterArgs, limits: IdleNodeArgs) -> Result<ScannedNodes, Failure> {
     block_on(async {
         let cluster = args.connect().await?;
-        let mut nodes = Vec::new();
-        let api: Api<Node> = Api::all(cluster.client.clone());
-        let list = async |params: &_| api.list(params).await;
         let all = ListParams::default();
-        let visit = |node| nodes.push(node);
-        cluster.each("nodes", all.clone(), list, visit).await?;
+        let nodes = list(&cluster.all(), &all).await;
+        let nodes: Vec<Node> = nodes.map_err(cluster.failed("nodes"))?;
         let mut loads = BTreeMap::new();
-        let api: Api<Pod> = Api::all(cluster.client.clone());
-        let list = async |params: &_| api.list(params).await;
-        let visit = |pod| add(&mut loads, &pod);
-        cluster.each("pods", all, list, visit).await?;
+        let read = each(&cluster.all(), &all, |pod| add(&mut loads, &pod)).await;
+        read.map_err(cluster.failed("pods"))?;
         Ok(idle_nodes(&nodes, &loads, limits))
     })
 }
@@ -155,7 +146,6 @@ fn amount(text: &Text) -> f64 {
     quantity.map_or(0.0, |quantity| quantity.to_f64())
 }
 
-/// The idle nodes, by name.
 fn idle_nodes(
     nodes: &[Node],
     loads: &BTreeMap<String, NodeLoad>,
@@ -218,31 +208,13 @@ fn rounded(percent: f64) -> f64 {
     (percent * 10.0).round() / 10.0
 }
 
-/// Table of the idle nodes.
 pub(super) fn table(nodes: &ScannedNodes) -> Table {
-    let share = |percent: Option<f64>| percent.map_or("-".to_owned(), |it| format!("{it:.1}%"));
-    let row = |it: &IdleNode| {
-        Row::plain([
-            it.node.clone(),
-            it.pods.to_string(),
-            it.daemon_pods.to_string(),
-            share(it.cpu_requests_percent),
-            share(it.memory_requests_percent),
-            it.reason.clone(),
-        ])
-    };
-    Table {
-        title: format!("Idle nodes ({} of {})", nodes.idle.len(), nodes.total),
-        columns: vec![
-            "Node",
-            " Pods",
-            " DaemonSet pods",
-            " CPU requested",
-            " Memory requested",
-            "Reason",
-        ],
-        rows: nodes.idle.iter().map(row).collect(),
-    }
+    Table::of(
+        format!("Idle nodes ({} of {})", nodes.idle.len(), nodes.total),
+        "Node=node| Pods=pods| DaemonSet pods=daemonPods| CPU requested=cpuRequestsPercent:1%\
+         | Memory requested=memoryRequestsPercent:1%|Reason=reason",
+        &nodes.idle,
+    )
 }
 
 #[cfg(test)]

@@ -5,10 +5,11 @@
 //! Crane, no forecast is added.
 
 use rayon::prelude::*;
+use replay::Resource;
 use scaling::{ContainerRequests, ReplicasConfig};
 use serde::Serialize;
 
-use crate::output::{Row, Table};
+use crate::output::{Row, Table, or_absent};
 use crate::usage::{ContainerId, ContainerUsage, MIB};
 use crate::workload::{Workload, workloads};
 
@@ -17,7 +18,6 @@ const IDLE_MILLICORES: f64 = 2.0;
 /// Least length of a recording that shows that a workload is idle, in minutes.
 const IDLE_MINUTES: usize = 24 * 60;
 
-/// Replicas of a workload.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ScannedReplicas {
@@ -33,7 +33,6 @@ pub(super) struct ScannedReplicas {
     is_idle: bool,
 }
 
-/// Kinds that have replicas.
 fn has_replicas(workload: &str) -> bool {
     let kind = workload
         .split('/')
@@ -54,8 +53,14 @@ fn of_workload(workload: &Workload<'_>) -> ScannedReplicas {
     let known = |minutes: Vec<Option<f64>>, unit: f64| -> Vec<f64> {
         minutes.into_iter().flatten().map(|it| it * unit).collect()
     };
-    let cpu = workload.cpu().map(|it| it.minutes).unwrap_or_default();
-    let memory = workload.memory().map(|it| it.minutes).unwrap_or_default();
+    let cpu = workload
+        .total(Resource::Cpu)
+        .map(|it| it.minutes)
+        .unwrap_or_default();
+    let memory = workload
+        .total(Resource::Memory)
+        .map(|it| it.minutes)
+        .unwrap_or_default();
     let pods = workload.present_pods();
     let samples = workload.containers.iter().flat_map(|usage| &usage.pods);
     let highest = samples.flat_map(|pod| &pod.cpu).map(|(_, amount)| *amount);
@@ -82,7 +87,6 @@ fn of_workload(workload: &Workload<'_>) -> ScannedReplicas {
     }
 }
 
-/// Table of the replicas.
 pub(super) fn table(replicas: &[ScannedReplicas]) -> Table {
     let row = |it: &ScannedReplicas| {
         let note = match (&it.reason, it.is_idle) {
@@ -94,16 +98,12 @@ pub(super) fn table(replicas: &[ScannedReplicas]) -> Table {
             it.namespace.clone(),
             it.workload.clone(),
             it.pods.to_string(),
-            it.recommended
-                .map_or_else(|| "-".to_owned(), |count| count.to_string()),
+            or_absent(it.recommended),
             note.to_owned(),
         ])
     };
-    Table {
-        title: "Replicas".to_owned(),
-        columns: vec!["Namespace", "Workload", " Pods", " Recommended", "Note"],
-        rows: replicas.iter().map(row).collect(),
-    }
+    let columns = "Namespace|Workload| Pods| Recommended|Note";
+    Table::new("Replicas", columns, replicas.iter().map(row))
 }
 
 #[cfg(test)]

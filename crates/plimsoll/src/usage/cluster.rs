@@ -6,7 +6,6 @@
 mod discovery;
 mod hpas;
 mod inventory;
-mod owners;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -34,7 +33,6 @@ const MAX_HISTORY: i64 = 366 * 86_400;
 /// Minimum distance of samples in seconds.
 const MIN_STEP: i64 = 60;
 
-/// Connection to Prometheus.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ConnectionArgs {
     /// Address of Prometheus, or of a store with its API. Reads the usage of the workloads in the
@@ -92,10 +90,8 @@ pub(crate) struct ConnectionArgs {
     pub(crate) prometheus_query_timeout: u16,
 }
 
-/// Prometheus and the cluster.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PrometheusArgs {
-    /// Connection to Prometheus.
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
     /// Length of the history, such as 8d; at most 366d.
@@ -117,7 +113,6 @@ pub(crate) struct PrometheusArgs {
     /// Only pods with these labels.
     #[arg(short = 'l', long, value_name = "SELECTOR", help_heading = "Cluster")]
     pub(crate) selector: Option<String>,
-    /// The cluster.
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
 }
@@ -145,7 +140,6 @@ impl ConnectionArgs {
 }
 
 impl PrometheusArgs {
-    /// The cluster of the kubeconfig.
     async fn connect_cluster(&self) -> Result<Cluster, Failure> {
         let connected = self.cluster.connect().await;
         let ConnectionArgs {
@@ -377,33 +371,25 @@ impl Store {
 /// The failure for an error of Prometheus. `service` is its Service, behind the API server.
 fn failure(error: &PrometheusError, service: Option<&str>) -> Failure {
     let text = with_causes(error);
-    let is_denied = matches!(
-        error,
-        PrometheusError::Refused {
-            code: 401 | 403,
-            ..
+    let text = match service {
+        Some(it) => format!("cannot read Prometheus through the Service {it}: {text}"),
+        None => text,
+    };
+    let hint = match (error, service) {
+        (PrometheusError::Unreachable(_) | PrometheusError::Timeout(_), _) => {
+            return Failure::Unreachable(anyhow!(text));
         }
-    );
-    match (error, service) {
-        (PrometheusError::Unreachable(_) | PrometheusError::Timeout(_), None) => {
-            Failure::Unreachable(anyhow!("{text}"))
+        (PrometheusError::Refused { code, .. }, service) if matches!(code, 401 | 403) => {
+            match service {
+                Some(_) => {
+                    ": you need the right get of services/proxy in its namespace, or set \
+                     --prometheus-address"
+                }
+                None => ": set --prometheus-bearer-token-file, or --username and --password-file",
+            }
         }
-        (PrometheusError::Unreachable(_) | PrometheusError::Timeout(_), Some(service)) => {
-            Failure::Unreachable(anyhow!(
-                "cannot read Prometheus through the Service {service}: {text}"
-            ))
-        }
-        (_, None) if is_denied => Failure::Other(anyhow!(
-            "{text}: set --prometheus-bearer-token-file, or --username and --password-file"
-        )),
-        (_, Some(service)) if is_denied => Failure::Other(anyhow!(
-            "cannot read Prometheus through the Service {service}: {text}: you need the right get of \
-             services/proxy in its namespace, or set --prometheus-address"
-        )),
-        (_, Some(service)) => Failure::Other(anyhow!(
-            "cannot read Prometheus through the Service {service}: {text}: set --prometheus-address \
-             for another one"
-        )),
-        (_, None) => Failure::Other(anyhow!("{text}")),
-    }
+        (_, Some(_)) => ": set --prometheus-address for another one",
+        (_, None) => "",
+    };
+    Failure::Other(anyhow!("{text}{hint}"))
 }

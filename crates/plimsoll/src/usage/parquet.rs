@@ -23,7 +23,6 @@ thread_local! {
     static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Adds the rows of a file.
 pub(super) fn read(file: File, rows: &mut Rows) -> anyhow::Result<()> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

@@ -28,7 +28,6 @@ use super::{
 /// Seconds without a sample before the end of the recording after which a pod has ended.
 const SILENCE: i64 = 600;
 
-/// Names of the columns.
 pub(super) const COLUMNS: [&str; 11] = [
     "time",
     "namespace",
@@ -58,7 +57,6 @@ struct Container {
     pods: BTreeMap<String, PodUsage>,
 }
 
-/// Places of the columns.
 pub(super) struct Columns(HashMap<String, usize>);
 
 impl Columns {
@@ -114,7 +112,6 @@ impl Columns {
 }
 
 impl Rows {
-    /// Adds the rows of a file.
     pub(super) fn read_file(&mut self, path: &Path) -> anyhow::Result<()> {
         let unreadable = || format!("cannot read {}", path.display());
         let mut file = File::open(path).with_context(unreadable)?;
@@ -129,7 +126,6 @@ impl Rows {
         read.with_context(|| path.display().to_string())
     }
 
-    /// Adds the rows of a CSV text.
     pub(super) fn read_csv(&mut self, text: impl Read) -> anyhow::Result<()> {
         let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text);
         let header = reader.headers().context("line 1")?;
@@ -143,7 +139,6 @@ impl Rows {
         Ok(())
     }
 
-    /// Adds a row.
     pub(super) fn add(&mut self, columns: &Columns, row: &StringRecord) -> anyhow::Result<()> {
         let text = |name| columns.text(row, name).to_owned();
         let quantity = |name| columns.quantity(row, name);

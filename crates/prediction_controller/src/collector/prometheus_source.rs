@@ -108,7 +108,6 @@ impl PrometheusSource {
         }
     }
 
-    /// Reads one chunk.
     pub(super) async fn ask(self, request: ReadRequest) -> Result<Samples, ReadFailure> {
         let answer = self.read(&request).await;
         self.metrics.read(answer.is_ok());

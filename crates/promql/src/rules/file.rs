@@ -33,7 +33,6 @@ impl RuleError {
     }
 }
 
-/// Content of a file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(super) struct File {
@@ -45,11 +44,9 @@ pub(super) struct File {
     pub(super) resource_rules: Option<IgnoredAny>,
 }
 
-/// One rule.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(super) struct RuleText {
-    /// Selector of the series.
     #[serde(deserialize_with = "or_default")]
     pub(super) series_query: String,
     /// Filters on their names.
@@ -57,10 +54,8 @@ pub(super) struct RuleText {
     /// Labels of objects.
     #[serde(deserialize_with = "or_default")]
     pub(super) resources: ResourcesText,
-    /// Name of the metric.
     #[serde(deserialize_with = "or_default")]
     pub(super) name: NameText,
-    /// Query for the values.
     #[serde(deserialize_with = "or_default")]
     pub(super) metrics_query: String,
 }
@@ -99,7 +94,6 @@ pub(super) struct ResourceText {
     pub(super) resource: String,
 }
 
-/// Name of the metric.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct NameText {
@@ -111,7 +105,6 @@ pub(super) struct NameText {
     pub(super) becomes: String,
 }
 
-/// Parses a file.
 pub(super) fn parse(text: &str) -> Result<File, RuleError> {
     if text.len() > MAX_BYTES {
         return Err(RuleError::new(

@@ -17,7 +17,6 @@ use model::{Requirement, Selector};
 use super::QueryError;
 use crate::{is_label_name, literal, matcher};
 
-/// Label matchers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Matchers {
     expressions: Vec<String>,
@@ -27,7 +26,6 @@ pub(super) struct Matchers {
 }
 
 impl Matchers {
-    /// The matchers of a selector.
     pub(super) fn of(selector: &Selector) -> Result<Self, QueryError> {
         if selector.is_nothing() {
             return Err(QueryError::Nothing);

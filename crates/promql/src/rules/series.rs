@@ -9,7 +9,6 @@ use crate::{is_label_name, matcher};
 const MAX_REGEX_BYTES: usize = 1 << 20;
 const NAME: &str = "__name__";
 
-/// Series of a query.
 #[derive(Debug, Default)]
 pub(super) struct SeriesQuery {
     exact: Option<String>,
@@ -62,7 +61,6 @@ impl SeriesQuery {
         self.exact.as_deref()
     }
 
-    /// Whether series of this name match.
     pub(super) fn includes(&self, name: &str) -> bool {
         let holds = |condition: &NameIs| match condition {
             NameIs::Exactly(other) => other == name,

@@ -30,7 +30,6 @@ use parse::Node;
 /// Maximum size of a template's output.
 const MAX_OUTPUT_BYTES: usize = 1 << 20;
 
-/// Error in a template or its evaluation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct TemplateError(String);
@@ -58,12 +57,10 @@ impl Template {
         })
     }
 
-    /// Evaluates the template.
     pub(super) fn fill(&self, fields: &Fields) -> Result<String, TemplateError> {
         evaluate::evaluate(&self.nodes, fields, MAX_OUTPUT_BYTES)
     }
 
-    /// Whether the template uses a field.
     pub(super) fn uses(&self, field: &str) -> bool {
         parse::uses(&self.nodes, field)
     }

@@ -26,7 +26,6 @@ impl Pods {
         self.ready
     }
 
-    /// Number of all pods.
     pub(super) fn count(&self) -> i32 {
         self.ready + self.starting.iter().map(|(_, count)| count).sum::<i32>()
     }

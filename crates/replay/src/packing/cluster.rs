@@ -50,9 +50,7 @@ pub struct Replay<'a> {
 struct Pod {
     is_present: bool,
     node: Option<usize>,
-    /// Request in force.
     request: Amounts,
-    /// Recommended request.
     recommended: Amounts,
     /// Slot since which the node has no room for the recommended request.
     deferred_since: Option<usize>,

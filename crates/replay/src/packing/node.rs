@@ -24,7 +24,6 @@ pub(super) struct Node {
     pub(super) name: String,
     /// Sum of the requests of the pods.
     pub(super) requests: Amounts,
-    /// Number of pods.
     pub(super) pods: usize,
     pub(super) heat: NodeHeat,
     /// Load of the last slots.

@@ -11,7 +11,6 @@ use jiff::Timestamp;
 use crate::policy::{Policy, Resource};
 
 const HOUR: i64 = 3600;
-/// Hours of history.
 const HOURS: i64 = 14 * 24;
 const GROWTH: f64 = 1.02;
 

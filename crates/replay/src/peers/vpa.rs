@@ -103,7 +103,6 @@ impl Vpa {
     }
 }
 
-/// The state of a pod's container.
 fn state(containers: &mut Vec<ContainerState>, pod: usize) -> &mut ContainerState {
     if containers.len() <= pod {
         containers.resize_with(pod + 1, ContainerState::default);

@@ -13,7 +13,6 @@ pub(super) struct Field {
     pub(super) is_any: bool,
 }
 
-/// Range of a field's values.
 pub(super) struct Range {
     name: &'static str,
     first: u8,

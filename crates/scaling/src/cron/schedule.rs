@@ -121,7 +121,6 @@ impl Schedule {
         }
     }
 
-    /// The schedule's time zone, or else this one.
     pub(super) fn zone_or<'a>(&'a self, zone: &'a TimeZone) -> &'a TimeZone {
         self.zone.as_ref().unwrap_or(zone)
     }

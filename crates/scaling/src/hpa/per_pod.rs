@@ -42,7 +42,6 @@ pub enum Value {
     },
 }
 
-/// Target of one calculation.
 #[derive(Clone, Copy)]
 pub(super) enum Target<'a> {
     /// Percent of the requests of the pods, or of one container of each.

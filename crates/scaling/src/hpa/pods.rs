@@ -96,7 +96,6 @@ impl Default for ReadinessDelays {
     }
 }
 
-/// Class of a pod for a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PodClass {
     Ignored,
@@ -139,7 +138,6 @@ impl Pod {
         }
     }
 
-    /// Whether the pod is ready.
     pub(super) fn is_ready(&self) -> bool {
         self.phase == Phase::Running
             && self

@@ -57,7 +57,6 @@ impl Recommendations {
     }
 }
 
-/// Stabilisation window of each direction.
 #[derive(Clone, Copy)]
 pub(super) struct Windows {
     pub(super) up: SignedDuration,

@@ -19,7 +19,6 @@ impl Handshakes {
         }
     }
 
-    /// Starts a handshake.
     pub(super) fn begin(&mut self, handshake: impl Future<Output = ()> + Send + 'static) {
         if self.under_way.len() >= self.most {
             self.under_way.retain(|handshake| !handshake.is_finished());

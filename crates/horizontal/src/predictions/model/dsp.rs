@@ -73,7 +73,6 @@ impl Dsp {
         }
     }
 
-    /// Whether a fit is due.
     pub(super) fn awaits_fit(&self) -> bool {
         matches!(self.next, Next::Wanted(_))
     }

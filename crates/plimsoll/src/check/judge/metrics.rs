@@ -7,33 +7,26 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{
 use super::{Extent, Other};
 use crate::check::facts::Facts;
 use crate::check::finding::{Finding, Findings};
-use crate::installation::programs;
 
 const METRICS_SERVER: &str = "v1beta1.metrics.k8s.io";
-/// APIs of the adapter, with the identifier and the title of their check.
-const ADAPTER_APIS: [(&str, &str, &str); 3] = [
+/// APIs of the adapter, with the identifier of their check.
+const ADAPTER_APIS: [(&str, &str); 3] = [
+    ("custom.metrics.k8s.io/v1beta1", "custom-metrics-v1beta1"),
+    ("custom.metrics.k8s.io/v1beta2", "custom-metrics-v1beta2"),
     (
-        "v1beta1.custom.metrics.k8s.io",
-        "custom-metrics-v1beta1",
-        "custom.metrics.k8s.io/v1beta1 has the expected owner",
-    ),
-    (
-        "v1beta2.custom.metrics.k8s.io",
-        "custom-metrics-v1beta2",
-        "custom.metrics.k8s.io/v1beta2 has the expected owner",
-    ),
-    (
-        "v1beta1.external.metrics.k8s.io",
+        "external.metrics.k8s.io/v1beta1",
         "external-metrics-v1beta1",
-        "external.metrics.k8s.io/v1beta1 has the expected owner",
     ),
 ];
 
 pub(super) fn findings(facts: &Facts, extent: Extent) -> Vec<Finding> {
     let mut findings = Findings::new("metrics");
     metrics_server(facts, &mut findings);
-    for (name, id, title) in ADAPTER_APIS {
-        let check = (id, title);
+    for (api, id) in ADAPTER_APIS {
+        let (group, version) = api.split_once('/').unwrap_or_default();
+        let name = &format!("{version}.{group}");
+        let title = format!("{api} has the expected owner");
+        let check = (id, title.as_str());
         if let Some(services) = findings.read(check, &facts.api_services) {
             let service = find(services, name);
             match extent {
@@ -180,9 +173,7 @@ fn owner(
     check: (&str, &str),
     findings: &mut Findings,
 ) {
-    let empty = Vec::new();
-    let suite = programs(facts.deployments.as_ref().unwrap_or(&empty));
-    let has_adapter = suite.iter().any(|program| program.name == "adapter");
+    let has_adapter = facts.programs().iter().any(|it| it.name == "adapter");
     let Some(service) = service else {
         if has_adapter {
             findings.error(

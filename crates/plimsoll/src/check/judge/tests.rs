@@ -431,7 +431,8 @@ fn missing_rights_are_named_with_their_commands() {
                 "True",
             ),
         );
-        facts.rights = INSTALL.iter().map(|right| (*right, Ok(true))).collect();
+        let rights = INSTALL.of_cluster.iter().chain(INSTALL.own);
+        facts.rights = rights.map(|right| (*right, Ok(true))).collect();
         facts.rights[0].1 = Ok(false);
     };
     check_in(Extent::Before, plant, &[(Status::Error, id, right)]);

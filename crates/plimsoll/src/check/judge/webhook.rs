@@ -10,7 +10,6 @@ use super::CONFIGURATION;
 use super::suite::now;
 use crate::check::facts::{Facts, StoredChain};
 use crate::check::finding::{Finding, Findings};
-use crate::installation::programs;
 
 const REGISTERED: (&str, &str) = ("webhook-registered", "the webhook is registered");
 const POLICY: (&str, &str) = ("webhook-failure-policy", "a failure never refuses a pod");
@@ -41,9 +40,7 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
 }
 
 fn missing(facts: &Facts, findings: &mut Findings) {
-    let empty = Vec::new();
-    let programs = programs(facts.deployments.as_ref().unwrap_or(&empty));
-    if programs.iter().any(|program| program.name == "webhook") {
+    if facts.programs().iter().any(|it| it.name == "webhook") {
         findings.error(
             REGISTERED,
             format!(

@@ -22,7 +22,6 @@ pub(in crate::explain) struct EhpaExplanation {
     pub(in crate::explain) target: String,
     /// `Auto` or `Preview`.
     pub(super) strategy: String,
-    /// Name of its HPA.
     pub(super) hpa: Option<String>,
     pub(super) replicas: Replicas,
     pub(super) last_scale_time: Option<Timestamp>,
@@ -39,7 +38,6 @@ pub(in crate::explain) struct EhpaExplanation {
     pub(super) notes: Vec<String>,
 }
 
-/// Numbers of replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) struct Replicas {
     pub(super) current: Option<i32>,
@@ -70,7 +68,6 @@ pub(super) struct ScalePointLine {
     pub(super) average_value: String,
 }
 
-/// Explains the replicas.
 pub(in crate::explain) fn explain(facts: &EhpaFacts) -> EhpaExplanation {
     let EhpaFacts { ehpa, hpa, .. } = facts;
     let default = EffectiveHorizontalPodAutoscalerStatus::default();

@@ -19,7 +19,6 @@ const CRON: &str = "crane_autoscaling_cron";
 /// Number of metrics that are shown.
 const MAX_METRICS: usize = 200;
 
-/// Metric of an HPA.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Metric {
@@ -78,19 +77,21 @@ pub(super) fn metrics(
     metrics
 }
 
-/// The part of a metric that its type names.
-fn source(metric: &Value) -> &Value {
-    let field = match metric["type"].as_str().unwrap_or_default() {
+/// The field of a metric that its type names.
+pub(crate) fn metric_field(kind: &str) -> &'static str {
+    match kind {
         "Resource" => "resource",
         "ContainerResource" => "containerResource",
         "Pods" => "pods",
         "Object" => "object",
         _ => "external",
-    };
-    &metric[field]
+    }
 }
 
-/// Whether the status of a metric is that of a specification.
+fn source(metric: &Value) -> &Value {
+    &metric[metric_field(metric["type"].as_str().unwrap_or_default())]
+}
+
 fn is_same(status: &Value, spec: &Value) -> bool {
     let identity = |metric| {
         let source: &Value = source(metric);
@@ -131,11 +132,9 @@ fn amount(value: &Value) -> Option<String> {
 /// The forecast of a predicted metric, for the whole workload.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Forecast {
-    /// Identifier of the metric.
     pub(crate) name: String,
     /// Times in seconds since 1970, and amounts, from now on; the sum over the series of the metric.
     pub(crate) samples: Vec<(i64, f64)>,
-    /// Length of the window in seconds.
     pub(crate) window_seconds: i32,
     /// The largest value of the window, which the adapter serves.
     pub(crate) maximum: Option<f64>,

@@ -15,7 +15,6 @@ use crate::explain::reader::{Reader, oldest};
 use crate::explain::subject::{Subject, is_name};
 use crate::failure::Failure;
 
-/// Reads the objects of an EHPA.
 pub(in crate::explain) async fn read(
     reader: &mut Reader<'_>,
     object: Value,
@@ -37,7 +36,7 @@ pub(in crate::explain) async fn read(
         others,
         hpa,
         hpa_is_read,
-        prediction: prediction.into_iter().next(),
+        prediction,
         events,
         now: Timestamp::now(),
         missing: reader.take_missing(),
@@ -67,14 +66,14 @@ fn is_of(hpa: &Hpa, ehpa: &Ehpa) -> bool {
 }
 
 /// The prediction that the EHPA owns, if there is one.
-async fn prediction(reader: &Reader<'_>, ehpa: &Ehpa) -> Result<Vec<Prediction>, Failure> {
+async fn prediction(reader: &Reader<'_>, ehpa: &Ehpa) -> Result<Option<Prediction>, Failure> {
     let name = format!("ehpa-{}", ehpa.name_any());
     if ehpa.spec.prediction.is_none() || !is_name(&name) {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     let found = reader.untyped_opt::<Prediction>("the prediction", &name);
     let Some(object) = found.await? else {
-        return Ok(Vec::new());
+        return Ok(None);
     };
     let prediction = api::prediction::parse(object);
     let prediction = prediction.map_err(|error| anyhow!("invalid object: {error}"))?;
@@ -82,7 +81,7 @@ async fn prediction(reader: &Reader<'_>, ehpa: &Ehpa) -> Result<Vec<Prediction>,
     let is_of = owners
         .iter()
         .any(|owner| owner.uid == ehpa.uid().unwrap_or_default());
-    Ok(Some(prediction).filter(|_| is_of).into_iter().collect())
+    Ok(Some(prediction).filter(|_| is_of))
 }
 
 /// Events about the EHPA and its HPA.

@@ -30,7 +30,6 @@ pub(super) enum AdoptionError {
         "no APIService of custom.metrics.k8s.io points at {service} and is available, so its caBundle is unknown: {found}; migrate the provider of that API first"
     )]
     Unproven {
-        /// The adapter's Service.
         service: String,
         /// The `APIService` objects of the adapter's other API.
         found: String,
@@ -51,9 +50,7 @@ pub(super) enum AdoptionError {
 pub(super) struct AdoptionPlan {
     /// The Service of the previous provider.
     pub(super) from: OwnService,
-    /// The port of that Service.
     pub(super) port: i32,
-    /// Annotations to add.
     pub(super) annotations: BTreeMap<String, String>,
     /// The CA bundle of the adapter.
     pub(super) bundle: String,

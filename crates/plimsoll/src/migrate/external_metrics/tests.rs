@@ -7,6 +7,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::cluster::ClusterArgs;
 
 /// The CA of the previous provider's certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,8 +90,8 @@ fn api_server(authority: Authority) -> (Client, Arc<Mutex<Value>>) {
 async fn given_back(authority: Authority) -> Result<(), String> {
     let (client, object) = api_server(authority);
     let target = TargetArgs {
-        cluster: ClusterArgs::default(),
         installation: InstallationArgs {
+            cluster: ClusterArgs::default(),
             system_namespace: "plimsoll-system".to_owned(),
         },
         service_name: "plimsoll-adapter".to_owned(),

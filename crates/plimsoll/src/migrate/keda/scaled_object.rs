@@ -6,14 +6,11 @@ use serde_json::{Map, Value, json};
 use super::super::facts::name_of;
 use super::super::fields::Fields;
 
-/// The counterpart of a `ScaledObject`.
 #[derive(Debug, PartialEq)]
 pub(super) enum Counterpart {
     /// It has none, for this reason.
     Kept(String),
-    /// The EHPA.
     Ehpa {
-        /// The manifest.
         manifest: Value,
         /// Paths of the fields that have no counterpart in it.
         left_out: Vec<String>,
@@ -101,7 +98,6 @@ fn ehpa(object: &DynamicObject, fields: &mut Fields) -> Result<Value, String> {
     Ok(ehpa)
 }
 
-/// The fields of a trigger.
 struct Trigger<'a> {
     index: usize,
     fields: &'a mut Fields,

@@ -11,10 +11,10 @@ use std::str::FromStr;
 
 use anyhow::anyhow;
 use k8s_openapi::api::core::v1::{Service, ServicePort};
+use kube::ResourceExt as _;
 use kube::api::ListParams;
-use kube::{Api, ResourceExt as _};
 
-use crate::cluster::{Cluster, request_failure};
+use crate::cluster::{Cluster, each};
 use crate::failure::Failure;
 use crate::installation::ObjectName;
 use crate::output::first_names;
@@ -36,74 +36,54 @@ const NAMESPACES: &[&str] = &[
     "victoria-metrics",
 ];
 
-/// Labels of a Service of a store.
-struct Store {
-    /// All of these labels, as `key=value`, separated by commas.
-    labels: &'static str,
-    /// Numbers of the port, the most likely one first.
-    ports: &'static [i32],
-    /// Path of the API of Prometheus.
-    folder: &'static str,
-}
-
-const fn store(labels: &'static str, ports: &'static [i32], folder: &'static str) -> Store {
-    Store {
-        labels,
-        ports,
-        folder,
-    }
-}
-
-/// Ports of Prometheus.
 const PROMETHEUS: &[i32] = &[9090, 80, 443];
-/// Ports of a Thanos querier.
-const THANOS: &[i32] = &[9090, 10902, 80];
-/// Ports of a `VictoriaMetrics` server of one process.
-const VMSINGLE: &[i32] = &[8429, 8428, 80];
 
-/// The usual labels. The first match of a Service counts.
-const STORES: &[Store] = &[
-    store("app=kube-prometheus-stack-prometheus", PROMETHEUS, ""),
-    store("app=rancher-monitoring-prometheus", PROMETHEUS, ""),
-    store("app=prometheus-operator-prometheus", PROMETHEUS, ""),
-    store("app=prometheus-prometheus", PROMETHEUS, ""),
-    store("app=prometheus-server", PROMETHEUS, ""),
-    store("app=prometheus,component=server", PROMETHEUS, ""),
-    store(
-        "app.kubernetes.io/name=prometheus,app.kubernetes.io/component=server",
+/// Stores with the labels of their Services, the first match of which counts: numbers of the port, the
+/// most likely one first; path of the API of Prometheus; the labels, of which a Service has all of one
+/// text.
+const STORES: &[(&[i32], &str, &[&str])] = &[
+    (
         PROMETHEUS,
         "",
+        &[
+            "app=kube-prometheus-stack-prometheus",
+            "app=rancher-monitoring-prometheus",
+            "app=prometheus-operator-prometheus",
+            "app=prometheus-prometheus",
+            "app=prometheus-server",
+            "app=prometheus,component=server",
+            "app.kubernetes.io/name=prometheus,app.kubernetes.io/component=server",
+            "app.kubernetes.io/name=prometheus,app.kubernetes.io/component=prometheus",
+        ],
     ),
-    store(
-        "app.kubernetes.io/name=prometheus,app.kubernetes.io/component=prometheus",
-        PROMETHEUS,
+    (
+        &[9090, 10902, 80],
         "",
+        &[
+            "app.kubernetes.io/name=thanos,app.kubernetes.io/component=query",
+            "app.kubernetes.io/name=thanos-query",
+            "app=thanos-query",
+            "app=thanos-querier",
+        ],
     ),
-    store(
-        "app.kubernetes.io/name=thanos,app.kubernetes.io/component=query",
-        THANOS,
-        "",
-    ),
-    store("app.kubernetes.io/name=thanos-query", THANOS, ""),
-    store("app=thanos-query", THANOS, ""),
-    store("app=thanos-querier", THANOS, ""),
-    store(
-        "app.kubernetes.io/name=mimir,app.kubernetes.io/component=query-frontend",
+    (
         &[8080, 80],
         "/prometheus",
+        &["app.kubernetes.io/name=mimir,app.kubernetes.io/component=query-frontend"],
     ),
-    store("app.kubernetes.io/name=vmsingle", VMSINGLE, ""),
-    store(
-        "app.kubernetes.io/name=victoria-metrics-single",
-        VMSINGLE,
+    (
+        &[8429, 8428, 80],
         "",
+        &[
+            "app.kubernetes.io/name=vmsingle",
+            "app.kubernetes.io/name=victoria-metrics-single",
+        ],
     ),
-    store(
-        "app.kubernetes.io/name=vmselect",
+    (
         &[8481, 80],
         "/select/0/prometheus",
+        &["app.kubernetes.io/name=vmselect", "app=vmselect"],
     ),
-    store("app=vmselect", &[8481, 80], "/select/0/prometheus"),
 ];
 /// Labels of Prometheus that other Services of it have too, such as that of a Thanos sidecar. They
 /// count without the label `app.kubernetes.io/component`, and with a port of Prometheus.
@@ -138,7 +118,6 @@ impl FromStr for NamedService {
     }
 }
 
-/// A Service of a store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FoundStore {
     namespace: String,
@@ -177,9 +156,9 @@ impl FoundStore {
 pub(super) async fn named(cluster: &Cluster, wanted: &NamedService) -> Result<FoundStore, Failure> {
     let NamedService { service, port } = wanted;
     let subject = format!("the Service {service}");
-    let api: Api<Service> = Api::namespaced(cluster.client.clone(), &service.namespace);
+    let api = cluster.within::<Service>(&service.namespace);
     let read = api.get(&service.name).await;
-    let read = read.map_err(|error| request_failure(&subject, &cluster.server, error))?;
+    let read = read.map_err(cluster.failed(&subject))?;
     let found = store_at(&read, *port);
     found.ok_or_else(|| anyhow!("{subject} has no such port").into())
 }
@@ -198,12 +177,10 @@ fn store_at(service: &Service, number: Option<i32>) -> Option<FoundStore> {
 
 /// The only Service of a store in the cluster.
 pub(super) async fn discover(cluster: &Cluster) -> Result<FoundStore, Failure> {
-    let api: Api<Service> = Api::all(cluster.client.clone());
     let mut found = Vec::new();
-    let list = async |params: &_| api.list(params).await;
     let visit = |service| found.extend(store_of(&service));
-    let all = ListParams::default();
-    let read = cluster.each("Services", all, list, visit).await;
+    let read = each(&cluster.all(), &ListParams::default(), visit).await;
+    let read = read.map_err(cluster.failed("Services"));
     read.map_err(|failure| match failure {
         Failure::Other(error) => anyhow!("{error:#}: set --prometheus-address").into(),
         failure => failure,
@@ -224,9 +201,11 @@ fn store_of(service: &Service) -> Option<FoundStore> {
         pair.is_some_and(|(key, value)| labels.get(key).is_some_and(|found| found == value))
     };
     let ports = spec.ports.as_deref().unwrap_or_default();
-    let known = STORES.iter().find(|it| it.labels.split(',').all(has));
-    let (port, folder) = if let Some(store) = known {
-        (port(ports, store.ports)?, store.folder)
+    let is_known = |labels: &&str| labels.split(',').all(has);
+    let mut stores = STORES.iter();
+    let known = stores.find(|(_, _, labels)| labels.iter().any(|one| is_known(&one)));
+    let (port, folder) = if let Some((numbers, folder, _)) = known {
+        (port(ports, numbers)?, *folder)
     } else {
         let (key, value) = PLAIN;
         let is_plain = labels.get(key).is_some_and(|found| found == value);

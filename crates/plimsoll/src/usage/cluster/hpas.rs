@@ -21,7 +21,6 @@ struct Utilization {
 }
 
 impl Hpas {
-    /// Adds an HPA.
     pub(super) fn add(&mut self, hpa: &HorizontalPodAutoscaler) {
         let target = &hpa.spec.scale_target_ref;
         let workload = format!("{}/{}", target.kind.to_lowercase(), target.name);

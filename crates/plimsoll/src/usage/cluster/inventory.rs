@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -13,8 +12,7 @@ use model::{Cpu, Memory, Quantity};
 use serde::de::DeserializeOwned;
 
 use super::hpas::Hpas;
-use super::owners::candidates;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, each, each_metadata};
 use crate::failure::Failure;
 use crate::usage::{ContainerId, ContainerUsage, Resources};
 
@@ -59,20 +57,15 @@ impl Inventory {
             let owners = &mut inventory.owners;
             add_owners::<ReplicaSet>(cluster, place, "replicasets", owners).await?;
             add_owners::<Job>(cluster, place, "jobs", owners).await?;
-            let hpas: Api<HorizontalPodAutoscaler> = api(cluster, place);
             let add = |hpa| inventory.hpas.add(&hpa);
-            let all = ListParams::default();
-            let list = async |params: &_| hpas.list(params).await;
-            let plural = "horizontalpodautoscalers";
-            cluster.each(plural, all, list, add).await?;
+            let read = each(&api(cluster, place), &ListParams::default(), add).await;
+            read.map_err(cluster.failed("horizontalpodautoscalers"))?;
             let selected = ListParams {
                 label_selector: selector.map(str::to_owned),
                 ..ListParams::default()
             };
-            let pods: Api<Pod> = api(cluster, place);
-            let list = async |params: &_| pods.list(params).await;
-            let add = |pod| inventory.add(pod);
-            cluster.each("pods", selected, list, add).await?;
+            let read = each(&api(cluster, place), &selected, |pod| inventory.add(pod)).await;
+            read.map_err(cluster.failed("pods"))?;
         }
         Ok(inventory)
     }
@@ -122,13 +115,11 @@ impl Inventory {
         self.workloads.is_empty()
     }
 
-    /// Namespaces with workloads.
     pub(super) fn namespaces(&self) -> BTreeSet<&str> {
         let names = self.workloads.keys();
         names.map(|(namespace, _)| namespace.as_str()).collect()
     }
 
-    /// Containers of a namespace without usage.
     pub(crate) fn containers(&self, namespace: &str) -> impl Iterator<Item = ContainerUsage> {
         let first = (namespace.to_owned(), String::new());
         let workloads = self.workloads.range(first..);
@@ -177,16 +168,11 @@ impl Inventory {
     }
 }
 
-/// Objects in a namespace or in all.
 fn api<K>(cluster: &Cluster, namespace: Option<&str>) -> Api<K>
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
 {
-    let client = cluster.client.clone();
-    match namespace {
-        Some(namespace) => Api::namespaced(client, namespace),
-        None => Api::all(client),
-    }
+    namespace.map_or_else(|| cluster.all(), |namespace| cluster.within(namespace))
 }
 
 /// Adds the owners of all objects of a kind.
@@ -202,15 +188,14 @@ where
         + DeserializeOwned
         + std::fmt::Debug,
 {
-    let objects: Api<K> = api(cluster, namespace);
-    let list = async |params: &_| objects.list_metadata(params).await;
     let add = |object: PartialObjectMeta<K>| {
         if let Some((kind, name)) = owner(&object.metadata) {
             let key = (object.namespace().unwrap_or_default(), object.name_any());
             owners.insert(key, format!("{}/{name}", kind.to_lowercase()));
         }
     };
-    cluster.each(plural, ListParams::default(), list, add).await
+    let read = each_metadata(&api::<K>(cluster, namespace), add).await;
+    read.map_err(cluster.failed(plural))
 }
 
 /// Kind and name of the controlling owner.
@@ -233,6 +218,41 @@ fn resources(resources: Option<ResourceRequirements>) -> [Resources; 2] {
             memory: quantity("memory").map(|it| Memory::from(&it)),
         }
     })
+}
+
+/// The letters and digits of generated suffixes (`k8s.io/apimachinery/pkg/util/rand`).
+const ALPHABET: &str = "bcdfghjklmnpqrstvwxz2456789";
+/// Length of the suffix of a pod.
+const SUFFIX: usize = 5;
+
+fn is_generated(text: &str) -> bool {
+    text.chars().all(|letter| ALPHABET.contains(letter))
+}
+
+/// Workloads that may have had a pod of this name, such as `deployment/web`, the most likely one
+/// first. `replica_set` returns the owner of a `ReplicaSet` or Job.
+fn candidates(pod: &str, owner: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    let Some((base, suffix)) = pod.rsplit_once('-') else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    if !suffix.is_empty() && suffix.bytes().all(|byte| byte.is_ascii_digit()) {
+        found.push(format!("statefulset/{base}"));
+    }
+    if suffix.len() != SUFFIX || !is_generated(suffix) {
+        return found;
+    }
+    found.extend(owner(base));
+    if let Some((name, hash)) = base.rsplit_once('-') {
+        if (6..=10).contains(&hash.len()) && is_generated(hash) {
+            found.push(format!("deployment/{name}"));
+        }
+        if hash.bytes().all(|byte| byte.is_ascii_digit()) {
+            found.push(format!("cronjob/{name}"));
+        }
+    }
+    found.extend(["daemonset", "job", "replicaset"].map(|kind| format!("{kind}/{base}")));
+    found
 }
 
 #[cfg(test)]
@@ -301,6 +321,24 @@ mod tests {
                 workload,
                 "{pod}"
             );
+        }
+    }
+
+    #[test]
+    fn names_point_to_workloads() {
+        let owner = |name: &str| (name == "api-1").then(|| "rollout/api".to_owned());
+        for (pod, expected) in [
+            ("web-7d9f5c6b8-x2vq4", "deployment/web"),
+            ("queue-12", "statefulset/queue"),
+            ("agent-x2vq4", "daemonset/agent"),
+            ("backup-29384756-x2vq4", "cronjob/backup"),
+            ("api-1-x2vq4", "rollout/api"),
+        ] {
+            let found = candidates(pod, owner);
+            assert!(found.iter().any(|it| it == expected), "{pod}: {found:?}");
+        }
+        for pod in ["web", "web-", "web-aeiou", ""] {
+            assert_eq!(candidates(pod, owner), Vec::<String>::new(), "{pod}");
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use super::TemplateError;
 
-/// A piece of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Piece {
     /// Literal text.
@@ -11,7 +10,6 @@ pub(super) enum Piece {
     Action(Vec<Word>, String),
 }
 
-/// A word of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Word {
     /// `.`

@@ -6,7 +6,6 @@ use super::lex::{Piece, Word, pieces};
 /// Maximum nesting depth.
 const MAX_DEPTH: usize = 32;
 
-/// A part of a template.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Node {
     /// Literal text.
@@ -40,7 +39,6 @@ pub(super) struct Names {
     pub(super) element: Option<String>,
 }
 
-/// Expression with a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expression {
     Dot,
@@ -54,7 +52,6 @@ pub(super) enum Expression {
     Call(Function, Vec<Expression>),
 }
 
-/// Supported function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Function {
     Index,
@@ -122,7 +119,6 @@ pub(super) fn parse(text: &str, fields: &[&'static str]) -> Result<Vec<Node>, Te
     }
 }
 
-/// Whether a field is used.
 pub(super) fn uses(nodes: &[Node], field: &str) -> bool {
     nodes.iter().any(|node| match node {
         Node::Text(_) => false,
@@ -322,7 +318,6 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// An expression of all the words.
     fn whole(&self, words: &[Word]) -> Result<Expression, TemplateError> {
         let (expression, rest) = self.pipeline(words, 0)?;
         match rest {

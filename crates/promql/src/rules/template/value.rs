@@ -6,15 +6,10 @@ use std::fmt;
 /// Value, formatted as in Go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::rules) enum Value {
-    /// A string.
     Text(String),
-    /// A number.
     Number(i64),
-    /// A boolean.
     Bool(bool),
-    /// A list of strings.
     List(Vec<String>),
-    /// Strings by name.
     Map(BTreeMap<String, String>),
     /// Missing value of a map.
     Nothing,

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use super::super::Demand;
 use super::Predictor;
 
-/// Minutes of a slot.
 const SLOT: usize = 5;
 const PER_DAY: usize = 24 * 60 / SLOT;
 const PER_HOUR: usize = 60 / SLOT;

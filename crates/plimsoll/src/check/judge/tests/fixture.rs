@@ -150,7 +150,9 @@ pub(super) fn healthy() -> Facts {
         services: vec![(name("suite", "vpa-webhook"), Ok(Some(2)))],
         certificates: vec![certificate_fact(&pem)],
         stop: (name("suite", "plimsoll-stop"), Ok(None)),
-        rights: USE.iter().map(|right| (*right, Ok(true))).collect(),
+        rights: (USE.of_cluster.iter().chain(USE.own))
+            .map(|right| (*right, Ok(true)))
+            .collect(),
         prometheus: Some(PrometheusFact {
             address: "http://prometheus.monitoring.svc:9090".to_owned(),
             series: Ok(vec![10, 10, 10]),

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use replay::Series;
 use replay::plot::round_step;
 
 use crate::output::escape;
@@ -26,13 +27,11 @@ pub(crate) struct Plot {
     pub(crate) start: i64,
     /// Length of a slot in seconds.
     pub(crate) step: i64,
-    /// Lines.
     pub(crate) lines: Vec<Line>,
     /// Slots that are marked as OOM kills.
     pub(crate) kills: Vec<usize>,
 }
 
-/// A line.
 pub(crate) struct Line {
     name: &'static str,
     class: &'static str,
@@ -58,6 +57,25 @@ impl Line {
 }
 
 impl Plot {
+    pub(crate) fn new(start: i64, step: i64, lines: Vec<Line>) -> Self {
+        Self {
+            start,
+            step,
+            lines,
+            kills: Vec::new(),
+        }
+    }
+
+    /// The plot below a title.
+    pub(crate) fn figure(&self, title: &str, description: &str) -> String {
+        format!(
+            "<h3>{}</h3>\n<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">{}</div>\n",
+            escape(title),
+            escape(description),
+            self.svg(description)
+        )
+    }
+
     fn slots(&self) -> usize {
         self.lines
             .iter()
@@ -165,6 +183,65 @@ fn amounts_top(plot: &Plot, step: f64) -> f64 {
     let amounts = plot.lines.iter().flat_map(|line| &line.amounts);
     let highest = amounts.copied().fold(0.0, f64::max);
     (highest / step).ceil().max(1.0) * step
+}
+
+/// Usage of the pods of a container.
+pub(crate) struct PerSlot {
+    /// Start in seconds since 1970.
+    pub(crate) start: i64,
+    /// Length of a slot in seconds.
+    pub(crate) step: i64,
+    /// Highest usage of a pod.
+    pub(crate) highest: Vec<f64>,
+    /// Sum of the usage of all pods.
+    pub(crate) sums: Vec<f64>,
+    /// Number of pods.
+    pub(crate) counts: Vec<u32>,
+}
+
+impl PerSlot {
+    /// Usage of pods with the same length of slots.
+    pub(crate) fn of(pods: &[Series]) -> Self {
+        let start = pods.iter().map(|pod| pod.start).min().unwrap_or_default();
+        let step = pods.first().map_or(1, |pod| pod.step);
+        let first = |pod: &Series| usize::try_from((pod.start - start) / step).unwrap_or(0);
+        let ends = pods.iter().map(|pod| first(pod) + pod.usage.len());
+        let slots = ends.max().unwrap_or(0);
+        let mut per_slot = Self {
+            start,
+            step,
+            highest: vec![0.0; slots],
+            sums: vec![0.0; slots],
+            counts: vec![0; slots],
+        };
+        for pod in pods {
+            for (slot, amount) in (first(pod)..).zip(&pod.usage) {
+                per_slot.highest[slot] = per_slot.highest[slot].max(*amount);
+                per_slot.sums[slot] += amount;
+                per_slot.counts[slot] += 1;
+            }
+        }
+        per_slot
+    }
+
+    /// The highest usage of a pod, the mean one if wanted, and constant amounts by name and class.
+    pub(crate) fn plot(
+        self,
+        with_mean: bool,
+        constants: &[(&'static str, &'static str, Option<f64>)],
+    ) -> Plot {
+        let slots = self.highest.len();
+        let mut lines = vec![Line::new("highest usage of a pod", "usage", self.highest)];
+        if with_mean {
+            let sums = self.sums.iter().zip(&self.counts);
+            let means = sums.map(|(sum, count)| sum / f64::from((*count).max(1)));
+            lines.push(Line::new("mean usage", "mean", means.collect()));
+        }
+        for &(name, class, amount) in constants {
+            lines.extend(amount.map(|amount| Line::new(name, class, vec![amount; slots])));
+        }
+        Plot::new(self.start, self.step, lines)
+    }
 }
 
 #[cfg(test)]
