@@ -46,7 +46,6 @@ pub(super) const RIGHTS: &[(&str, &[&str])] = &[
             "create /secrets [plimsoll-recommender-feed-tls]",
             "create /secrets [plimsoll-updater-feed-tls]",
             "create /secrets [plimsoll-webhook-feed-tls]",
-            "create authorization.k8s.io/subjectaccessreviews",
             "create autoscaling.k8s.io/verticalpodautoscalercheckpoints",
             "create coordination.k8s.io/leases",
             "create events.k8s.io/events",
@@ -101,7 +100,6 @@ pub(super) const RIGHTS: &[(&str, &[&str])] = &[
         "updater",
         &[
             "create /pods/eviction",
-            "create authorization.k8s.io/subjectaccessreviews",
             "create coordination.k8s.io/leases",
             "create events.k8s.io/events",
             "get */*/scale",

@@ -235,7 +235,7 @@ async fn definitions(client: &Client) -> Read<Vec<CustomResourceDefinition>> {
     Ok(found)
 }
 
-/// Signs of other autoscalers: those that the programs look for, and Events.
+/// Signs of other autoscalers, as the programs look for them.
 async fn signs(client: &Client, suite: &[Program<'_>]) -> Read<Vec<OtherAutoscaler>> {
     let own = suite.iter().filter_map(|program| program.lease());
     let own: Vec<ObjectKey> = own
@@ -247,13 +247,7 @@ async fn signs(client: &Client, suite: &[Program<'_>]) -> Read<Vec<OtherAutoscal
         AutoscalerRole::EhpaController,
     ];
     let others = OtherAutoscalers::new(client.clone(), roles, own);
-    let FoundAutoscalers {
-        mut found,
-        mut errors,
-    } = others.read(Timestamp::now).await;
-    let events = others.read_events(Timestamp::now).await;
-    found.extend(events.found);
-    errors.extend(events.errors);
+    let FoundAutoscalers { found, errors } = others.read(Timestamp::now).await;
     if found.is_empty() && !errors.is_empty() {
         let errors = errors.join("; ");
         return Err(Unread(format!(
