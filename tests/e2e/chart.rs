@@ -456,11 +456,9 @@ async fn rights_in_one_namespace_are_those_of_all_namespaces_and_no_more() -> Re
     assert_eq!(
         missing,
         [
-            r#""recommender" "create" "subjectaccessreviews""#,
             r#""recommender" "list" "clustersizingpolicies""#,
             r#""recommender" "patch" "clustersizingpolicies/status""#,
             r#""recommender" "watch" "clustersizingpolicies""#,
-            r#""updater" "create" "subjectaccessreviews""#,
         ]
     );
     Ok(())

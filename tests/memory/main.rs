@@ -65,7 +65,6 @@ fn start(program: &Program, watched: &[&str], only: Option<&'static str>) -> usi
     let patience = Duration::from_mins(5)
         + Duration::from_millis(100) * u32::try_from(objects).expect("fewer");
     let deadline = started + patience;
-    // Kinds that are only listed are signs of other autoscalers.
     while !(api.has_watches_of(watched) && only.is_none_or(|plural| api.has_listed(plural))) {
         assert!(process.lives(), "{} ended", program.name);
         let (open, peak) = (api.watches().join(" "), memory.peak_bytes() >> 20);
@@ -144,7 +143,7 @@ fn the_updater_starts_among_large_objects() {
         "leases",
     ];
     let watched = [&CONTROLLERS[..], &others].concat();
-    check(&program, &watched, &["leases", "poddisruptionbudgets"]);
+    check(&program, &watched, &["poddisruptionbudgets"]);
 }
 
 #[test]
@@ -176,7 +175,6 @@ fn the_recommender_starts_among_large_objects() {
         "effectivehorizontalpodautoscalers",
         "events",
         "horizontalpodautoscalers",
-        "leases",
         "limitranges",
         "pods",
         "replicasets",

@@ -107,8 +107,9 @@ fn programs(metric: &Metric, crate_name: &str) -> &'static str {
     match (crate_name, metric.name.as_str()) {
         (_, name) if name.starts_with("vpa_admission_controller") => "Webhook",
         (_, name) if name.starts_with("plimsoll_extender") => "Extender",
-        (_, "leader_election_master_status") => "Recommender and updater",
-        (_, "plimsoll_other_autoscaler_running") => "Recommender, updater and webhook",
+        (_, "leader_election_master_status" | "plimsoll_other_autoscaler_running") => {
+            "Recommender, updater and webhook"
+        }
         (_, "vpa_recommender_shard_conflict") => "Recommender",
         ("adapter" | "delegated_auth" | "serving", _) => "Adapter",
         ("extender" | "placement", _) => "Extender",

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::flow_limiter::{Flow, PriorityLevel};
 use crate::predictions::Predictions;
 use crate::request::{CustomMetricRequest, ExternalMetricRequest, ObjectSelector};
-use crate::routes::{MatchedRoute, Routes, Via};
+use crate::routes::{Routes, Via};
 use crate::rules::Rules;
 use crate::status_error::StatusError;
 use crate::value::{ExternalValue, MetricNames, MetricValue};
@@ -83,7 +83,7 @@ impl Providers {
     ) -> Result<Vec<ExternalValue>, StatusError> {
         let routes = self.routes.as_ref();
         if let Some(route) = routes.and_then(|routes| routes.route_for(request)) {
-            return caller.forward(request, &route).await;
+            return route.forward(request, &caller.via).await;
         }
         let (predictions, flow) = (&self.predictions, &caller.flow);
         if let Some(values) = predictions.external(request, flow, now).await? {
@@ -95,7 +95,7 @@ impl Providers {
             return Ok(values);
         }
         if let Some(route) = routes.and_then(Routes::default_route) {
-            return caller.forward(request, &route).await;
+            return route.forward(request, &caller.via).await;
         }
         Err(StatusError::NotFound(format!(
             "the server could not find the metric {} in the namespace {}",
@@ -115,18 +115,5 @@ impl Caller<'_> {
             .authorize_at_cluster_scope(self.user, self.attributes)
             .await?;
         Ok(())
-    }
-
-    /// Forwards a request after an access review: the other provider sees the adapter's identity
-    /// only.
-    async fn forward(
-        &self,
-        request: &ExternalMetricRequest,
-        route: &MatchedRoute,
-    ) -> Result<Vec<ExternalValue>, StatusError> {
-        self.auth
-            .ensure_reviewed(self.user, self.attributes)
-            .await?;
-        route.forward(request, &self.via).await
     }
 }

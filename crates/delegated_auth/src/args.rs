@@ -4,8 +4,6 @@
 use runtime::GoDuration;
 
 use crate::always_allowed::AlwaysAllowedPath;
-use crate::authorizer::AuthorizationMode;
-use crate::overrides::OverrideArgs;
 
 /// Flags of authentication and authorization.
 #[derive(Debug, Clone, clap::Args)]
@@ -17,10 +15,6 @@ pub struct AuthArgs {
     /// Time for which the result of a `TokenReview` is cached.
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     pub authentication_token_webhook_cache_ttl: GoDuration,
-    /// Access reviews per user: one for each request (`sar`), first one for all metrics
-    /// (`sar-wildcard`), or none for users that the API server names (`trust-front-proxy`).
-    #[arg(long, value_name = "MODE", value_enum, default_value_t)]
-    pub authorization_mode: AuthorizationMode,
     /// Paths that need no authorization, separated by commas. A path that ends with `*` is a prefix.
     #[arg(
         long,
@@ -35,7 +29,4 @@ pub struct AuthArgs {
     /// Time for which an access review that denies is cached.
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     pub authorization_webhook_cache_unauthorized_ttl: GoDuration,
-    /// Flags that override the authentication configuration of the cluster.
-    #[command(flatten)]
-    pub overrides: OverrideArgs,
 }

@@ -20,24 +20,10 @@ use crate::user::{AuthMethod, User};
 
 const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
-/// The access reviews that a request needs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum AuthorizationMode {
-    /// One review of the request.
-    Sar,
-    /// A review of access to all metrics; if it denies, one of the request.
-    #[default]
-    SarWildcard,
-    /// No review for users that the API server names: it has authorized the request before it
-    /// proxied it.
-    TrustFrontProxy,
-}
-
 /// Authorizes users.
 #[derive(Clone)]
 pub(crate) struct Authorizer {
     pub(crate) client: Client,
-    pub(crate) mode: AuthorizationMode,
     /// The time for which a review that allows is cached.
     pub(crate) allowed_ttl: Duration,
     /// The time for which a review that denies is cached.
@@ -60,24 +46,18 @@ pub(crate) enum Decision {
 }
 
 impl Authorizer {
-    /// Authorizes a request and returns the scope of the review that allowed it. `always_reviews`
-    /// also reviews users that mode `trust-front-proxy` trusts.
+    /// Authorizes a request and returns the scope of the review that allowed it: of access to all
+    /// metrics, or, if that one denies, of the request.
     pub(crate) async fn authorize(
         &self,
         user: &User,
         attributes: &Attributes,
-        always_reviews: bool,
     ) -> Result<AuthorizedScope, Rejection> {
         if user.is_master() {
             return Ok(AuthorizedScope::Cluster);
         }
-        let is_trusted = self.mode == AuthorizationMode::TrustFrontProxy
-            && user.method == AuthMethod::FrontProxy;
-        if is_trusted && !always_reviews {
-            return Ok(AuthorizedScope::Request);
-        }
         let mut decision = Decision::Denied(String::new());
-        if let Some(wildcard) = self.wildcard_spec(user, attributes) {
+        if let Some(wildcard) = wildcard_spec(user, attributes) {
             decision = self.decide(user, wildcard, &user.name).await?;
             if decision == Decision::Allowed {
                 return Ok(AuthorizedScope::Cluster);
@@ -99,24 +79,6 @@ impl Authorizer {
             reason: &reason,
         };
         Err(Rejection::Forbidden(message.to_string()))
-    }
-
-    /// Returns the review of access to all metrics with this verb, if the mode has one. The
-    /// anonymous user has no such access.
-    fn wildcard_spec(
-        &self,
-        user: &User,
-        attributes: &Attributes,
-    ) -> Option<SubjectAccessReviewSpec> {
-        match attributes {
-            Attributes::Resource(attributes)
-                if self.mode != AuthorizationMode::Sar && user.method != AuthMethod::Anonymous =>
-            {
-                let wildcard = Attributes::Resource(wildcard(attributes).into());
-                Some(spec(user, &wildcard))
-            }
-            _ => None,
-        }
     }
 
     /// `flow`: the namespace of the request, or the user at the cluster scope.
@@ -161,6 +123,18 @@ impl Authorizer {
                 (Decision::Unknown(error.to_string()), Duration::ZERO)
             }
         }
+    }
+}
+
+/// Returns the review of access to all metrics with this verb. The anonymous user has no such
+/// access.
+fn wildcard_spec(user: &User, attributes: &Attributes) -> Option<SubjectAccessReviewSpec> {
+    match attributes {
+        Attributes::Resource(attributes) if user.method != AuthMethod::Anonymous => {
+            let wildcard = Attributes::Resource(wildcard(attributes).into());
+            Some(spec(user, &wildcard))
+        }
+        _ => None,
     }
 }
 

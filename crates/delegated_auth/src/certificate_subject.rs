@@ -7,15 +7,6 @@ use std::time::Duration;
 use rustls_pki_types::{CertificateDer, UnixTime};
 use serving::tls::PeerCertificates;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
-use x509_parser::x509::AttributeTypeAndValue;
-
-/// The subject of a client certificate.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Subject {
-    /// The common name; may be empty.
-    pub(crate) common_name: String,
-    pub(crate) organizations: Vec<String>,
-}
 
 /// The reason that a certificate has no readable subject.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,20 +19,14 @@ pub(crate) enum SubjectError {
     Name,
 }
 
-/// Returns the subject of the first certificate of the chain, the client's.
-pub(crate) fn subject(chain: &PeerCertificates) -> Result<Subject, SubjectError> {
+/// Returns the common name of the first certificate of the chain, the client's; may be empty.
+pub(crate) fn common_name(chain: &PeerCertificates) -> Result<String, SubjectError> {
     let certificate = parse(chain.0.first().ok_or(SubjectError::Unreadable)?)?;
-    let name = certificate.subject();
-    let text = |attribute: &AttributeTypeAndValue<'_>| {
-        let text = attribute.as_str().map_err(|_| SubjectError::Name)?;
-        Ok(text.to_owned())
+    let Some(name) = certificate.subject().iter_common_name().last() else {
+        return Ok(String::new());
     };
-    let common_name = name.iter_common_name().last().map(text).transpose()?;
-    let organizations = name.iter_organization().map(text);
-    Ok(Subject {
-        common_name: common_name.unwrap_or_default(),
-        organizations: organizations.collect::<Result<_, _>>()?,
-    })
+    let name = name.as_str().map_err(|_| SubjectError::Name)?;
+    Ok(name.to_owned())
 }
 
 /// Returns the validity of a certificate; both ends are included.
@@ -75,34 +60,32 @@ mod tests {
 
     use super::*;
 
-    fn check(names: &[(DnType, &str)], common_name: &str, organizations: &[&str]) {
+    fn check(names: &[(DnType, &str)], expected: &str) {
         let mut params = CertificateParams::new([]).unwrap();
         params.distinguished_name = rcgen::DistinguishedName::new();
         for (kind, text) in names {
             params.distinguished_name.push(kind.clone(), *text);
         }
         let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
-        let found = subject(&PeerCertificates([certificate.der().clone()].into())).unwrap();
-        assert_eq!(found.common_name, common_name);
-        assert_eq!(found.organizations, organizations);
+        let found = common_name(&PeerCertificates([certificate.der().clone()].into()));
+        assert_eq!(found.as_deref(), Ok(expected));
     }
 
     #[test]
-    fn name_and_groups_are_read_from_a_certificate() {
-        check(&[(DnType::CommonName, "jane")], "jane", &[]);
+    fn the_common_name_is_read_from_a_certificate() {
         let both = [
             (DnType::OrganizationName, "system:masters"),
             (DnType::CommonName, "jané"),
         ];
-        check(&both, "jané", &["system:masters"]);
-        check(&[(DnType::OrganizationName, "a")], "", &["a"]);
+        check(&both, "jané");
+        check(&both[..1], "");
     }
 
     #[test]
-    fn bytes_that_are_not_a_certificate_have_no_subject() {
+    fn bytes_that_are_not_a_certificate_have_no_name() {
         let bytes = CertificateDer::from(vec![0x30, 0x03, 0x02, 0x01, 0x01]);
         let chain = PeerCertificates([bytes].into());
-        assert_eq!(subject(&chain), Err(SubjectError::Unreadable));
+        assert_eq!(common_name(&chain), Err(SubjectError::Unreadable));
         assert_eq!(first_expiry(&chain), Err(SubjectError::Unreadable));
     }
 }

@@ -1,5 +1,4 @@
-//! The configuration of authentication: CA bundles of front proxies and clients, and the request
-//! headers of front proxies.
+//! The configuration of authentication: CA bundle and request headers of front proxies.
 //!
 //! The entries are those of the `ConfigMap` `extension-apiserver-authentication`, which the API
 //! server writes; lists are JSON arrays. Source of the keys:
@@ -16,8 +15,6 @@ use crate::ca_bundle::{BundleError, CaBundle};
 pub(crate) struct AuthenticationConfig {
     /// `None` without a front proxy CA: no request headers are accepted.
     pub(crate) front_proxy: Option<RequestHeaderConfig>,
-    /// The CA bundle of client certificates.
-    pub(crate) client_ca: Option<CaBundle>,
     /// A number that changes with the configuration.
     pub(crate) generation: u64,
     /// The entries that it was parsed from.
@@ -61,7 +58,8 @@ pub(crate) enum ConfigError {
 /// The entries of the `ConfigMap`.
 pub(crate) type Entries = BTreeMap<String, String>;
 
-pub(crate) const CLIENT_CA: &str = "client-ca-file";
+/// Read for a warning only.
+const CLIENT_CA: &str = "client-ca-file";
 pub(crate) const FRONT_PROXY_CA: &str = "requestheader-client-ca-file";
 const ALLOWED_NAMES: &str = "requestheader-allowed-names";
 const USERNAME_HEADERS: &str = "requestheader-username-headers";
@@ -73,7 +71,6 @@ impl AuthenticationConfig {
     pub(crate) fn parse(entries: Entries, generation: u64) -> Result<Self, ConfigError> {
         Ok(Self {
             front_proxy: front_proxy(&entries)?,
-            client_ca: bundle(&entries, CLIENT_CA)?,
             generation,
             entries,
         })
@@ -81,33 +78,38 @@ impl AuthenticationConfig {
 
     /// Returns warnings for operators.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        let front_proxy_ca = self.front_proxy.as_ref().map(|proxy| &proxy.ca);
-        let bundles = [
-            (FRONT_PROXY_CA, front_proxy_ca),
-            (CLIENT_CA, self.client_ca.as_ref()),
-        ];
-        let mut warnings = Vec::new();
-        for (key, bundle) in bundles {
-            for error in bundle.into_iter().flat_map(CaBundle::skipped) {
-                warnings.push(format!("{key}: skipped a certificate: {error}"));
-            }
-        }
-        match (&self.front_proxy, &self.client_ca) {
-            (None, _) => warnings.push(format!(
+        let Some(proxy) = &self.front_proxy else {
+            return vec![format!(
                 "no {FRONT_PROXY_CA}: requests through API aggregation are anonymous"
-            )),
-            (Some(proxy), Some(client_ca))
-                if proxy.allowed_names.is_empty()
-                    && proxy.ca.shares_certificate_with(client_ca) =>
-            {
-                warnings.push(format!(
-                    "{FRONT_PROXY_CA} and {CLIENT_CA} share a CA and {ALLOWED_NAMES} is empty: \
-                     any client with a certificate can claim to be any user"
-                ));
-            }
-            _ => {}
+            )];
+        };
+        let skipped = proxy.ca.skipped().iter();
+        let mut warnings: Vec<String> = skipped
+            .map(|error| format!("{FRONT_PROXY_CA}: skipped a certificate: {error}"))
+            .collect();
+        let clients = bundle(&self.entries, CLIENT_CA).ok().flatten();
+        if proxy.allowed_names.is_empty()
+            && clients.is_some_and(|clients| proxy.ca.shares_certificate_with(&clients))
+        {
+            warnings.push(format!(
+                "{FRONT_PROXY_CA} and {CLIENT_CA} share a CA and {ALLOWED_NAMES} is empty: \
+                 any client with a certificate can claim to be any user"
+            ));
         }
         warnings
+    }
+
+    /// Returns these entries, or, if they have lost the CA bundle of front proxies, the previous
+    /// ones: a partial write must not lock out the HPA controller. Its other entries stay with the
+    /// bundle that they were written for.
+    ///
+    /// Source: `loadCABundle` of
+    /// `k8s.io/apiserver/pkg/server/dynamiccertificates/configmap_cafile_content.go`.
+    pub(crate) fn retained(previous: &Entries, current: Entries) -> (Entries, bool) {
+        let is_lost =
+            entry(&current, FRONT_PROXY_CA).is_none() && entry(previous, FRONT_PROXY_CA).is_some();
+        let entries = if is_lost { previous.clone() } else { current };
+        (entries, is_lost)
     }
 }
 
@@ -212,7 +214,6 @@ pub(crate) mod tests {
         assert_eq!(proxy.username_headers, ["x-remote-user"]);
         assert_eq!(proxy.uid_headers, Vec::<HeaderName>::new());
         assert_eq!(proxy.extra_prefixes, ["x-remote-extra-"]);
-        assert!(config.client_ca.is_some());
         assert_eq!((config.warnings(), config.generation), (Vec::new(), 7));
     }
 
@@ -249,6 +250,25 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_lost_bundle_stays_with_the_entries_that_belong_to_it() {
+        let (names, others) = ((ALLOWED_NAMES, "names"), (ALLOWED_NAMES, "others"));
+        let (old, new) = ((FRONT_PROXY_CA, "old"), (FRONT_PROXY_CA, "new"));
+        let previous = entries(&[old, names]);
+        for (current, expected, is_lost) in [
+            (&[new, others][..], &[new, others][..], false),
+            (&[new], &[new], false),
+            (&[others], &[old, names], true),
+            (&[(FRONT_PROXY_CA, " "), others], &[old, names], true),
+            (&[], &[old, names], true),
+        ] {
+            let found = AuthenticationConfig::retained(&previous, entries(current));
+            assert_eq!(found, (entries(expected), is_lost), "{current:?}");
+            let found = AuthenticationConfig::retained(&Entries::new(), entries(current));
+            assert_eq!(found, (entries(current), false), "{current:?}");
+        }
+    }
+
+    #[test]
     fn an_empty_name_in_the_list_allows_no_certificate() {
         let proxy = ca();
         for (list, allowed, refused) in [
@@ -278,7 +298,7 @@ pub(crate) mod tests {
         // The second entry replaces the first one.
         for (key, text, expected) in [
             (FRONT_PROXY_CA, damaged, ": "),
-            (CLIENT_CA, "nothing", ": no usable certificate"),
+            (FRONT_PROXY_CA, "nothing", ": no usable certificate"),
             (ALLOWED_NAMES, "a,b", ": expected a JSON array"),
             (GROUP_HEADERS, r#"["a b"]"#, ": \"a b\" is not"),
         ] {

@@ -1,7 +1,6 @@
 //! Keeps the configuration of authentication current: watches the `ConfigMap` that the API server
-//! writes, and reads the files that override it.
+//! writes.
 
-use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +14,8 @@ use kube::runtime::watcher::watch_object;
 use parking_lot::Mutex;
 use runtime::{Condition, LogOnce};
 
-use crate::config::{AuthenticationConfig, Entries};
-use crate::last_known::retain_last_known;
+use crate::config::{AuthenticationConfig, Entries, FRONT_PROXY_CA};
 use crate::metrics::Metrics;
-use crate::overrides::{OverrideArgs, OverridesError};
 
 /// The `ConfigMap` and its namespace.
 pub(crate) const NAMESPACE: &str = "kube-system";
@@ -31,52 +28,40 @@ const RETRY: Duration = Duration::from_secs(1);
 /// moment to become effective.
 const MAX_DENIALS: u32 = 3;
 
-/// The interval at which the files are read.
-const POLL: Duration = Duration::from_secs(1);
-
-/// The reason that the configuration cannot be loaded.
+/// The API server denies access to the `ConfigMap`.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum LoadError {
-    /// The API server denies access to the `ConfigMap`.
-    #[error(
-        "cannot read the authentication settings in ConfigMap {NAMESPACE}/{NAME}: bind the service account to the Role \
-         extension-apiserver-authentication-reader with a RoleBinding in the namespace {NAMESPACE}: {0}"
-    )]
-    Denied(kube::Error),
-    /// A flag names a file that cannot be used.
-    #[error(transparent)]
-    Overrides(#[from] OverridesError),
-}
+#[error(
+    "cannot read the authentication settings in ConfigMap {NAMESPACE}/{NAME}: bind the service account to the Role \
+     extension-apiserver-authentication-reader with a RoleBinding in the namespace {NAMESPACE}: {0}"
+)]
+pub(crate) struct LookupDenied(kube::Error);
 
 /// The current configuration. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct ConfigWatcher {
     current: Arc<ArcSwap<AuthenticationConfig>>,
-    sources: Arc<Mutex<Sources>>,
-    overrides: Arc<OverrideArgs>,
+    state: Arc<Mutex<State>>,
     /// True once the configuration is loaded.
     is_loaded: Arc<Condition>,
     metrics: Metrics,
 }
 
-/// The last entries of each source that could be used.
-#[derive(Debug, Clone, Default)]
-struct Sources {
-    cluster: Entries,
-    files: Entries,
-    /// Keys of CA bundles that the `ConfigMap` has lost.
-    missing: Vec<&'static str>,
+/// The last entries that could be used.
+#[derive(Debug, Default)]
+struct State {
+    entries: Entries,
+    /// Whether the `ConfigMap` has lost the CA bundle.
+    is_lost: bool,
     /// The number of updates so far.
     updates: u64,
 }
 
 impl ConfigWatcher {
     /// Creates a watcher with an empty configuration.
-    pub(crate) fn new(overrides: OverrideArgs, is_loaded: Condition, metrics: Metrics) -> Self {
+    pub(crate) fn new(is_loaded: Condition, metrics: Metrics) -> Self {
         Self {
             current: Arc::default(),
-            sources: Arc::default(),
-            overrides: Arc::new(overrides),
+            state: Arc::default(),
             is_loaded: Arc::new(is_loaded),
             metrics,
         }
@@ -88,30 +73,14 @@ impl ConfigWatcher {
     }
 
     /// Loads the configuration; retries until the API server answers. Without a `ConfigMap`, no
-    /// front proxy is trusted. Files must be valid.
-    pub(crate) async fn load(&self, config_maps: &Api<ConfigMap>) -> Result<(), LoadError> {
-        let files = self.overrides.load().await?;
-        let cluster = if self.overrides.needs_lookup() {
-            self.look_up(config_maps).await?
-        } else {
-            Entries::new()
-        };
-        if self.overrides.has_files() {
-            // These apply even if the entries of the cluster cannot be used.
-            self.update(|sources| sources.files = files);
-        }
-        self.update_cluster(&cluster);
+    /// front proxy is trusted.
+    pub(crate) async fn load(&self, config_maps: &Api<ConfigMap>) -> Result<(), LookupDenied> {
+        let entries = self.look_up(config_maps).await?;
+        self.update(entries);
         Ok(())
     }
 
-    fn update_cluster(&self, entries: &Entries) {
-        let entries = self.overrides.merge(entries, &Entries::new());
-        self.update(|sources| {
-            (sources.cluster, sources.missing) = retain_last_known(&sources.cluster, entries);
-        });
-    }
-
-    async fn look_up(&self, config_maps: &Api<ConfigMap>) -> Result<Entries, LoadError> {
+    async fn look_up(&self, config_maps: &Api<ConfigMap>) -> Result<Entries, LookupDenied> {
         let (mut logged, mut denials) = (LogOnce::default(), 0);
         loop {
             let error = match config_maps.get_opt(NAME).await {
@@ -119,12 +88,8 @@ impl ConfigWatcher {
                 Err(error) => error,
             };
             denials += u32::from(matches!(&error, kube::Error::Api(status) if status.code == 403));
-            if self.overrides.authentication_tolerate_lookup_failure {
-                tracing::warn!(%error, "cannot read authentication settings; starting without them");
-                return Ok(Entries::new());
-            }
             if denials == MAX_DENIALS {
-                return Err(LoadError::Denied(error));
+                return Err(LookupDenied(error));
             }
             if logged.is_new(()) {
                 tracing::warn!(%error, "cannot read authentication settings; retrying");
@@ -133,24 +98,18 @@ impl ConfigWatcher {
         }
     }
 
-    /// Follows all sources. Never returns.
-    pub(crate) async fn follow(self, config_maps: Api<ConfigMap>) {
-        tokio::join!(self.follow_cluster(config_maps), self.follow_files());
-    }
-
+    /// Follows changes. Never returns.
+    ///
     /// While the `ConfigMap` is missing or unreadable, the last configuration stays: its CA bundles
     /// are still valid, and the API server restores the object.
-    async fn follow_cluster(&self, config_maps: Api<ConfigMap>) {
-        if !self.overrides.needs_lookup() {
-            return pending().await;
-        }
+    pub(crate) async fn follow(self, config_maps: Api<ConfigMap>) {
         let mut states = pin!(watch_object(config_maps, NAME).default_backoff());
         let mut logged = LogOnce::default();
         while let Some(state) = states.next().await {
             match state {
                 Ok(Some(found)) => {
                     logged.clear();
-                    self.update_cluster(&found.data.unwrap_or_default());
+                    self.update(found.data.unwrap_or_default());
                 }
                 Ok(None) => tracing::debug!("ConfigMap {NAMESPACE}/{NAME} does not exist"),
                 Err(error) if logged.is_new(()) => {
@@ -161,42 +120,12 @@ impl ConfigWatcher {
         }
     }
 
-    /// While a file is missing, unreadable or not valid, its last contents stay.
-    async fn follow_files(&self) {
-        if !self.overrides.has_files() {
-            return pending().await;
-        }
-        let (mut last, mut logged) = (None, LogOnce::default());
-        loop {
-            tokio::time::sleep(POLL).await;
-            let read = self.overrides.read().await;
-            match read.map_err(|error| error.to_string()) {
-                Ok(files) if last.as_ref() != Some(&files) => {
-                    self.update(|sources| sources.files.clone_from(&files));
-                    last = Some(files);
-                    logged.clear();
-                }
-                Ok(_) => {}
-                Err(error) => {
-                    if let Some(error) = logged.update(Some(error)) {
-                        tracing::error!(
-                            error,
-                            "cannot load a CA file; keeping the last valid configuration"
-                        );
-                    }
-                }
-            }
-        }
-    }
-
-    /// Changes a source. Keeps the last configuration if the new one is not valid.
-    fn update(&self, change: impl FnOnce(&mut Sources)) {
-        let mut sources = self.sources.lock();
-        sources.updates += 1;
-        let mut next = sources.clone();
-        change(&mut next);
-        let entries = self.overrides.merge(&next.cluster, &next.files);
-        let config = match AuthenticationConfig::parse(entries, next.updates) {
+    /// Keeps the last configuration if the new one is not valid.
+    fn update(&self, entries: Entries) {
+        let mut state = self.state.lock();
+        state.updates += 1;
+        let (entries, is_lost) = AuthenticationConfig::retained(&state.entries, entries);
+        let config = match AuthenticationConfig::parse(entries, state.updates) {
             Ok(config) => config,
             Err(error) => {
                 tracing::error!(%error, "authentication settings are not valid; keeping the last valid configuration");
@@ -205,14 +134,16 @@ impl ConfigWatcher {
                 ));
             }
         };
-        let is_changed = next.updates == 1
-            || next.missing != sources.missing
-            || config.entries != self.current.load().entries;
-        *sources = next;
+        let is_changed =
+            state.updates == 1 || is_lost != state.is_lost || config.entries != state.entries;
+        state.entries.clone_from(&config.entries);
+        state.is_lost = is_lost;
         let mut warnings = config.warnings();
-        warnings.extend(sources.missing.iter().map(|key| {
-            format!("ConfigMap {NAMESPACE}/{NAME} has no {key} any more: keeping the last known")
-        }));
+        if is_lost {
+            warnings.push(format!(
+                "ConfigMap {NAMESPACE}/{NAME} has no {FRONT_PROXY_CA} any more: keeping the last known"
+            ));
+        }
         if warnings.is_empty() {
             self.is_loaded.ready();
         } else {
@@ -224,8 +155,8 @@ impl ConfigWatcher {
         for warning in warnings {
             tracing::warn!(warning, "authentication settings");
         }
-        let (front_proxy, client_ca) = (config.front_proxy.is_some(), config.client_ca.is_some());
-        tracing::info!(front_proxy, client_ca, "loaded authentication settings");
+        let front_proxy = config.front_proxy.is_some();
+        tracing::info!(front_proxy, "loaded authentication settings");
         self.metrics.set_front_proxy_configured(front_proxy);
         self.current.store(Arc::new(config));
     }

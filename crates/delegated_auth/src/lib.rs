@@ -2,10 +2,10 @@
 //! server.
 //!
 //! Callers are authenticated in the order of `k8s.io/apiserver`'s delegated authentication: request
-//! headers of a front proxy (the API server itself), a client certificate, a bearer token, else
-//! anonymous. The API server then authorizes them by a `SubjectAccessReview`. Request headers are
-//! accepted only on a front proxy's connection, and headers that name a user are removed from every
-//! request.
+//! headers of a front proxy (the API server itself), a bearer token, else anonymous. Certificates of
+//! other clients are refused. The API server then authorizes callers by a `SubjectAccessReview`.
+//! Request headers are accepted only on a front proxy's connection, and headers that name a user are
+//! removed from every request.
 
 mod always_allowed;
 mod args;
@@ -17,9 +17,7 @@ mod certificate_subject;
 pub mod coalescing_cache;
 mod config;
 mod config_watcher;
-mod last_known;
 mod metrics;
-mod overrides;
 mod rejection;
 mod request_headers;
 mod review;
@@ -52,8 +50,6 @@ use token_authenticator::{TokenAuthenticator, bearer_token};
 pub use always_allowed::AlwaysAllowedPath;
 pub use args::AuthArgs;
 pub use attributes::Attributes;
-pub use authorizer::AuthorizationMode;
-pub use overrides::OverrideArgs;
 pub use rejection::{AuthorizedScope, Rejection};
 pub use user::{AuthMethod, User};
 
@@ -88,8 +84,8 @@ struct Credentials<'a> {
 }
 
 impl DelegatedAuth {
-    /// Creates an instance that posts reviews through `client`. It trusts no front proxy and no
-    /// client certificate before [`DelegatedAuth::load`]. Names of metrics begin with
+    /// Creates an instance that posts reviews through `client`. It trusts no front proxy before
+    /// [`DelegatedAuth::load`]. Names of metrics begin with
     /// `metrics_prefix`.
     pub fn new(
         args: AuthArgs,
@@ -100,11 +96,7 @@ impl DelegatedAuth {
     ) -> Result<Self, prometheus::Error> {
         let metrics = Metrics::register(registry, metrics_prefix)?;
         Ok(Self {
-            config: ConfigWatcher::new(
-                args.overrides,
-                readiness.condition("authentication"),
-                metrics.clone(),
-            ),
+            config: ConfigWatcher::new(readiness.condition("authentication"), metrics.clone()),
             config_maps: Api::namespaced(client.clone(), NAMESPACE),
             certificates: Arc::default(),
             tokens: TokenAuthenticator {
@@ -115,7 +107,6 @@ impl DelegatedAuth {
             },
             authorizer: Authorizer {
                 client,
-                mode: args.authorization_mode,
                 allowed_ttl: args.authorization_webhook_cache_authorized_ttl.into(),
                 denied_ttl: args.authorization_webhook_cache_unauthorized_ttl.into(),
                 proxied: CoalescingCache::default(),
@@ -197,29 +188,16 @@ impl DelegatedAuth {
         let user = self.authenticate(credentials).await;
         self.metrics.attempted(user.is_some());
         let user = user.ok_or(Rejection::Unauthorized)?;
-        let scope = self.authorizer.authorize(&user, attributes, false).await?;
+        let scope = self.authorizer.authorize(&user, attributes).await?;
         Ok((user, scope))
     }
 
     /// Whether the connection is a front proxy's.
     pub fn is_front_proxy(&self, peer: &PeerCertificates) -> bool {
-        let verification = self
+        let verified = self
             .certificates
             .verify(&self.config.get(), peer, self.now());
-        matches!(verification.front_proxy, Some(Ok(())))
-    }
-
-    /// Reviews the access of an authorized user that mode `trust-front-proxy` has not reviewed:
-    /// another provider sees the adapter's own identity, not the caller's.
-    pub async fn ensure_reviewed(
-        &self,
-        user: &User,
-        attributes: &Attributes,
-    ) -> Result<(), Rejection> {
-        if self.authorizer.mode == AuthorizationMode::TrustFrontProxy {
-            self.authorizer.authorize(user, attributes, true).await?;
-        }
-        Ok(())
+        matches!(verified, Some(Ok(())))
     }
 
     /// Authorizes a user for the same request at the cluster scope.
@@ -229,7 +207,7 @@ impl DelegatedAuth {
         attributes: &Attributes,
     ) -> Result<(), Rejection> {
         self.authorizer
-            .authorize(user, &attributes.at_cluster_scope(), true)
+            .authorize(user, &attributes.at_cluster_scope())
             .await?;
         Ok(())
     }
@@ -257,15 +235,19 @@ impl DelegatedAuth {
     /// Returns the user of a request; the anonymous one only if no credential is invalid.
     async fn authenticate(&self, credentials: Credentials<'_>) -> Option<User> {
         let mut is_invalid = false;
-        if let Some(peer) = credentials.peer {
-            let verification = self
-                .certificates
-                .verify(&credentials.config, peer, self.now());
-            match verification.user(credentials.headers) {
-                Ok(Some(user)) => return Some(user.authenticated()),
-                Ok(None) => {}
-                Err(errors) => {
-                    tracing::debug!(errors, "rejecting a client certificate");
+        let now = self.now();
+        let verified = credentials
+            .peer
+            .and_then(|peer| self.certificates.verify(&credentials.config, peer, now));
+        if let Some(verified) = verified {
+            let named = verified
+                .map_err(|error| error.to_string())
+                .and_then(|()| credentials.headers.map_err(|error| error.to_string()))
+                .and_then(|user| user.ok_or("a front proxy names no user".to_owned()));
+            match named {
+                Ok(user) => return Some(user.authenticated()),
+                Err(error) => {
+                    tracing::debug!(error, "rejecting a client certificate");
                     is_invalid = true;
                 }
             }

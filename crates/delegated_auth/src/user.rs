@@ -34,8 +34,6 @@ pub enum AuthMethod {
     Anonymous,
     /// Request headers of a front proxy, which is the API server.
     FrontProxy,
-    /// A client certificate.
-    Certificate,
     /// A bearer token.
     Token,
 }

@@ -17,7 +17,7 @@ use sources::metrics_api::MetricsApi;
 use sources::prometheus::HistorySettings;
 use tokio::sync::watch;
 use vertical::recommender_state::{RecommenderConfig, RecommenderState};
-use view::{PROGRAM_ANNOTATION, Scope};
+use view::Scope;
 
 use self::controllers::Controllers;
 use self::holds::RecommenderHolds;
@@ -110,12 +110,8 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     }
     let address = feed.map(|feed| feed.address);
     let index_and_count = (args.shard.index(), args.shard.count());
-    let (election, mut announcement) =
+    let (election, announcement) =
         sharding::election_config(index_and_count, args.election, address, &manager)?;
-    announcement.annotations.insert(
-        PROGRAM_ANNOTATION.to_owned(),
-        manager.program.name.to_owned(),
-    );
     manager
         .lead(&election, &announcement, |leading| leader.run(&leading))
         .await

@@ -76,7 +76,7 @@ pub mod upstream_flags;
 
 pub use address::ListenAddress;
 pub use api_server_clock::ApiServerClock;
-pub use args::{CommonArgs, LeaderElectionArgs};
+pub use args::{CommonArgs, LeaderElectionArgs, ResourceLock};
 pub use controller::{Controller, Reconcile};
 pub use duration::GoDuration;
 pub use feature_gates::{FeatureGates, Gate, Stage};

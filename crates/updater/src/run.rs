@@ -14,7 +14,7 @@ use runtime::{Announcement, Leading, Manager, Namespaces};
 use serving::{FeedReaderArgs, FeedSource};
 use tokio::sync::watch::{Receiver, Sender};
 use tokio_util::sync::CancellationToken;
-use view::{PROGRAM_ANNOTATION, Scope, Shard};
+use view::{Scope, Shard};
 use watch::{MissingRights, Watches};
 
 use crate::another_updater::AnotherUpdater;
@@ -125,16 +125,7 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         }
     };
     manager.readiness.condition("started").ready();
-    Box::pin(manager.lead(&election, &announcement(&manager), lead)).await
-}
-
-/// The annotation of the Lease by which other installations recognize the suite.
-fn announcement(manager: &Manager) -> Announcement {
-    let program = manager.program.name.to_owned();
-    Announcement {
-        address: None,
-        annotations: [(PROGRAM_ANNOTATION.to_owned(), program)].into(),
-    }
+    Box::pin(manager.lead(&election, &Announcement::default(), lead)).await
 }
 
 /// Subscribes to the feed of recommendations, and reports to its servers, if it is configured.

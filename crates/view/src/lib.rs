@@ -78,9 +78,7 @@ pub use node_group::{NODE_GROUP_LABELS, node_group};
 pub use node_pool::{AutoscaledGroup, AutoscaledGroups, NodeClaim, NodePool};
 pub use oldest_wins::{Contender, OldestWins};
 pub use oom_kill::OomKill;
-pub use other_autoscaler::{
-    AutoscalerRole, EVENT_SELECTOR, LEASE_NAMES, OtherAutoscaler, POD_SELECTORS, PROGRAM_ANNOTATION,
-};
+pub use other_autoscaler::{AUTOSCALER_NAMESPACES, AutoscalerRole, OtherAutoscaler, POD_SELECTORS};
 pub use owner::Owner;
 pub use pod::{Container, ContainerState, ContainerStatus, Phase, Pod, Sidecar, Termination};
 pub use pod_placement::PodPlacement;

@@ -4,7 +4,7 @@
 //! A field that is missing here is read and counts towards the weight of an object, so an
 //! incomplete list costs memory but never changes a decision.
 
-use view::{ANNOTATION_PREFIXES, PROGRAM_ANNOTATION};
+use view::ANNOTATION_PREFIXES;
 
 use crate::splitter::ExcludedField;
 
@@ -258,21 +258,6 @@ pub(crate) const BOUND_PODS: &[ExcludedField] = &[
     ExcludedField::at(&["status", "conditions", "message"]),
 ];
 
-/// Of pods that may be other autoscalers: all but names, labels, owners and `ServiceAccount`.
-pub(crate) const AUTOSCALER_PODS: &[ExcludedField] = &[
-    MANAGED_FIELDS,
-    ANNOTATIONS,
-    ExcludedField::all_but(&["spec"], &["serviceAccountName"]),
-    ExcludedField::at(&["status"]),
-];
-
-/// Of Leases: all but names and holder.
-pub(crate) const LEASES: &[ExcludedField] = &[
-    MANAGED_FIELDS,
-    ExcludedField::all_but(&["metadata", "annotations"], &[PROGRAM_ANNOTATION]),
-    ExcludedField::at(&["metadata", "labels"]),
-];
-
 /// Of predictions reduced to their samples: annotations and conditions.
 pub(crate) const PREDICTED_METRICS: &[ExcludedField] = &[
     MANAGED_FIELDS,
@@ -311,8 +296,6 @@ mod tests {
             PODS,
             BOUND_PODS,
             PREDICTED_METRICS,
-            AUTOSCALER_PODS,
-            LEASES,
         ];
         for excluded in
             all.into_iter()

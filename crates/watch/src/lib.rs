@@ -25,7 +25,6 @@
 //! The number of objects of usual weight is not limited here; quotas such as `count/cronjobs.batch`
 //! limit it in the API server.
 
-mod cluster_rights;
 mod excluded_fields;
 mod memory_limits;
 mod missing_rights;

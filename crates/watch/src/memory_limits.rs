@@ -35,12 +35,6 @@ impl Limits {
         object: 2 << 20,
         namespace: 16 << 20,
     };
-    /// Limits of signs of other autoscalers.
-    pub(crate) const SIGNS: Self = Self {
-        usual: 16 << 10,
-        object: 16 << 10,
-        namespace: 0,
-    };
     /// Limits of workload controllers, of which little more than the selector is read.
     pub(crate) const CONTROLLERS: Self = Self {
         usual: 8 << 10,

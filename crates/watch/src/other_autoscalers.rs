@@ -1,33 +1,23 @@
-//! Reads of the signs of other autoscalers.
-//!
-//! Objects of tenants are read one by one and without the fields that no sign has. Large objects are
-//! left out, and of one namespace only two pods of a role count.
+//! Reads of the signs of other autoscalers, in the namespaces of administrators alone: objects of
+//! tenants are not read, so none of them can hide a sign or fill the memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::time::Duration;
 
+use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Event, Pod};
-use kube::core::ObjectMeta;
-use kube::{Client, Resource};
-use serde::de::DeserializeOwned;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
+use kube::core::{ObjectList, ObjectMeta};
+use kube::{Api, Client};
 use tokio::time::timeout;
-use view::{
-    AutoscalerRole, EVENT_SELECTOR, LEASE_NAMES, ObjectKey, OtherAutoscaler, POD_SELECTORS,
-};
-
-use crate::cluster_rights::ClusterRights;
-use crate::excluded_fields;
-use crate::memory_limits::Limits;
-use crate::reflector::{Source, list_once};
-use crate::watch_error::WatchError;
+use view::{AUTOSCALER_NAMESPACES, AutoscalerRole, ObjectKey, OtherAutoscaler, POD_SELECTORS};
 
 /// Maximum number of objects that are read of one list.
-const MOST_OBJECTS: usize = 500;
-/// Number of pods of a role that count in one namespace.
-const PODS_PER_NAMESPACE: usize = 2;
-/// Time limit of one kind of sign.
+const MOST_OBJECTS: u32 = 500;
+/// Time limit of one list.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reader of the signs.
@@ -86,142 +76,96 @@ impl OtherAutoscalers {
         }
     }
 
-    /// Reads the signs for which programs hold. What may not be read, and kinds that are not
-    /// installed, give none. A kind of sign that cannot be read does not hide the others.
+    /// Reads the signs. What may not be read, and namespaces that do not exist, show none. A list that
+    /// cannot be read does not hide the others.
     pub async fn read(&self, now: impl Fn() -> Timestamp) -> FoundAutoscalers {
-        let mut errors = Vec::new();
-        let (pods, leases) = tokio::join!(within_limit(self.pods()), within_limit(self.leases()));
-        let pods = pods.unwrap_or_else(|error| {
-            errors.push(format!("Pods: {error}"));
-            Vec::new()
+        let of_suite = self.own_leases.iter().chain(&self.own_pod);
+        let of_suite = of_suite.map(|key| key.namespace.as_str());
+        let namespaces: BTreeSet<&str> = of_suite.chain(AUTOSCALER_NAMESPACES).collect();
+        let lists = namespaces.iter().map(async |namespace| {
+            let pods = join_all(POD_SELECTORS.map(|labels| self.pods(namespace, labels)));
+            tokio::join!(pods, self.leases(namespace))
         });
-        let leases = leases.unwrap_or_else(|error| {
-            errors.push(format!("Leases: {error}"));
-            Vec::new()
-        });
-        let mut rights = ClusterRights::new(self.client.clone());
-        let mut found = Vec::new();
-        let mut count = |other: OtherAutoscaler, may: Result<bool, WatchError>| match may {
-            Ok(true) => found.push(other),
-            Ok(false) => {}
-            Err(error) => errors.push(format!("the rights of {}: {error}", other.sign)),
-        };
-        let own = replicas(&pods, self.own_pod.as_ref());
-        let mut counted: BTreeMap<_, usize> = BTreeMap::new();
-        for pod in &pods {
-            let of_pod = OtherAutoscaler::of_pod(&pod.metadata);
-            let Some((key, other)) = of_pod.filter(|(_, other)| self.roles.contains(&other.role))
-            else {
-                continue;
+        let (mut pods, mut leases, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+        for (namespace, (pods_of, leases_of)) in namespaces.iter().zip(join_all(lists).await) {
+            let mut failed = |kind: &str, error| {
+                errors.push(format!("{kind} in {namespace}: {error}"));
             };
-            if own.contains(&key) {
-                continue;
+            for list in pods_of {
+                list.map_or_else(|error| failed("Pods", error), |list| pods.extend(list));
             }
-            let of_namespace = counted.entry((key.namespace, other.role)).or_default();
-            *of_namespace += 1;
-            if *of_namespace <= PODS_PER_NAMESPACE {
-                let may = within_limit(rights.of_pod(other.role, pod)).await;
-                count(other, may);
-            }
+            leases_of.map_or_else(|error| failed("Leases", error), |list| leases.extend(list));
         }
+        let own = replicas(&pods, self.own_pod.as_ref());
+        let others = pods
+            .iter()
+            .filter(|pod| !own.contains(&ObjectKey::from(*pod)));
+        let of_pods = others.filter_map(OtherAutoscaler::of_pod);
         // The time of the API server is known after its first response.
-        for (holder, other) in OtherAutoscaler::of_leases(&leases, &self.own_leases, now()) {
-            if self.roles.contains(&other.role) {
-                let may = within_limit(rights.of_holder(other.role, &holder)).await;
-                count(other, may);
-            }
-        }
+        let now = now();
+        let others = leases
+            .iter()
+            .filter(|lease| !self.own_leases.contains(&ObjectKey::from(&lease.metadata)));
+        let of_leases = others.filter_map(|lease| OtherAutoscaler::of_lease(lease, now));
+        let mut found: Vec<_> = of_pods.chain(of_leases).collect();
+        found.retain(|other| self.roles.contains(&other.role));
         found.sort();
         found.dedup();
         FoundAutoscalers { found, errors }
     }
 
-    /// Reads the Events of other updaters. Each who may write Events in one namespace could forge
-    /// them, so no program holds for them.
-    pub async fn read_events(&self, now: impl Fn() -> Timestamp) -> FoundAutoscalers {
-        let source = self
-            .source::<Event>(excluded_fields::WHOLE)
-            .with_fields(EVENT_SELECTOR);
-        let events = within_limit(list_readable::<Event>(source)).await;
-        let now = now();
-        let mut all = FoundAutoscalers::default();
-        match events {
-            Ok(events) => {
-                let found = events.iter();
-                all.found = found
-                    .filter_map(|event| OtherAutoscaler::of_event(event, now))
-                    .collect();
-                all.found.dedup();
-            }
-            Err(error) => all.errors.push(format!("Events: {error}")),
-        }
-        all
+    /// The metadata of the running pods with these labels.
+    async fn pods(&self, namespace: &str, labels: &str) -> Result<Vec<ObjectMeta>, String> {
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        let params = ListParams::default()
+            .labels(labels)
+            .fields("status.phase=Running")
+            .limit(MOST_OBJECTS);
+        let pods = list_readable(api.list_metadata(&params)).await?;
+        let pods = pods.into_iter().map(|pod| pod.metadata);
+        Ok(pods
+            .filter(|pod| pod.deletion_timestamp.is_none())
+            .collect())
     }
 
-    async fn pods(&self) -> Result<Vec<Pod>, WatchError> {
-        let mut found = Vec::new();
-        for selector in POD_SELECTORS {
-            let source = self
-                .source::<Pod>(excluded_fields::AUTOSCALER_PODS)
-                .with_fields("status.phase=Running")
-                .with_labels(selector);
-            let pods = list_readable::<Pod>(source).await?;
-            let running = |pod: &Pod| pod.metadata.deletion_timestamp.is_none();
-            found.extend(pods.into_iter().filter(running));
-        }
-        Ok(found)
-    }
-
-    async fn leases(&self) -> Result<Vec<Lease>, WatchError> {
-        let mut found = Vec::new();
-        for name in LEASE_NAMES {
-            let source = self
-                .source::<Lease>(excluded_fields::LEASES)
-                .with_fields(format!("metadata.name={name}"));
-            found.extend(list_readable::<Lease>(source).await?);
-        }
-        Ok(found)
-    }
-
-    fn source<K: Resource<DynamicType = ()>>(
-        &self,
-        excluded: &'static [crate::splitter::ExcludedField],
-    ) -> Source {
-        Source::new::<K>(self.client.clone(), None, excluded).with_limits(Limits::SIGNS)
+    async fn leases(&self, namespace: &str) -> Result<Vec<Lease>, String> {
+        let api: Api<Lease> = Api::namespaced(self.client.clone(), namespace);
+        let params = ListParams::default().limit(MOST_OBJECTS);
+        list_readable(api.list(&params)).await
     }
 }
 
-/// The objects of a list; none if it may not be read, or the kind is not installed.
-async fn list_readable<K>(source: Source) -> Result<Vec<K>, WatchError>
-where
-    K: Resource<DynamicType = ()> + DeserializeOwned + Send,
-{
-    match list_once(&source, MOST_OBJECTS).await {
-        Err(WatchError::Request(kube::Error::Api(status))) if [403, 404].contains(&status.code) => {
+/// The objects of a list; none if it may not be read.
+async fn list_readable<K: Clone>(
+    list: impl Future<Output = kube::Result<ObjectList<K>>>,
+) -> Result<Vec<K>, String> {
+    match timeout(READ_TIMEOUT, list).await.map_err(text)? {
+        Ok(list) => Ok(list.items),
+        Err(kube::Error::Api(status)) if [403, 404].contains(&status.code) => {
             tracing::debug!(status.message, "not looking for other autoscalers there");
             Ok(Vec::new())
         }
-        list => list,
+        Err(error) => Err(text(error)),
     }
 }
 
-async fn within_limit<T>(
-    read: impl Future<Output = Result<T, WatchError>>,
-) -> Result<T, WatchError> {
-    timeout(READ_TIMEOUT, read).await?
+fn text(error: impl Display) -> String {
+    error.to_string()
 }
 
 /// A pod, and those with the same controller: other revisions of a Deployment, which may run another
 /// program, have another `ReplicaSet`.
-fn replicas(pods: &[Pod], pod: Option<&ObjectKey>) -> Vec<ObjectKey> {
-    let pods = pods.iter().map(|pod| &pod.metadata);
+fn replicas(pods: &[ObjectMeta], pod: Option<&ObjectKey>) -> Vec<ObjectKey> {
     let is_pod = |other: &ObjectMeta| Some(&ObjectKey::from(other)) == pod;
-    let own = pods.clone().find(|other| is_pod(other));
+    let own = pods.iter().find(|other| is_pod(other));
     let controller = own.and_then(controller_uid);
     let is_replica = |other: &&ObjectMeta| {
         is_pod(other) || (controller.is_some() && controller_uid(other) == controller)
     };
-    pods.filter(is_replica).map(ObjectKey::from).collect()
+    pods.iter()
+        .filter(is_replica)
+        .map(ObjectKey::from)
+        .collect()
 }
 
 fn controller_uid(pod: &ObjectMeta) -> Option<&str> {
@@ -237,13 +181,13 @@ mod tests {
     use super::*;
 
     /// A pod of a `ReplicaSet` with this uid.
-    fn pod(namespace: &str, name: &str, replica_set: &str) -> Pod {
+    fn pod(namespace: &str, name: &str, replica_set: &str) -> ObjectMeta {
         let owner = json!({
             "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": replica_set, "uid": replica_set,
             "controller": true,
         });
         let metadata = json!({"namespace": namespace, "name": name, "ownerReferences": [owner]});
-        serde_json::from_value(json!({"metadata": metadata})).expect("a pod")
+        serde_json::from_value(metadata).expect("metadata")
     }
 
     #[test]
@@ -252,7 +196,7 @@ mod tests {
             pod("kube-system", "vpa-updater-b-1", "b"),
             pod("kube-system", "vpa-updater-b-2", "b"),
             pod("kube-system", "vpa-updater-a-1", "a"),
-            Pod::default(),
+            ObjectMeta::default(),
         ];
         let keys = |names: &[&str]| -> Vec<ObjectKey> {
             let key = |name: &&str| ObjectKey::new("kube-system", *name);
@@ -273,7 +217,7 @@ mod tests {
         // A pod without a controller has no replicas.
         let alone = |name: &str| {
             let mut pod = pod("shop", name, "b");
-            pod.metadata.owner_references = None;
+            pod.owner_references = None;
             pod
         };
         let own = ObjectKey::new("shop", "a");
@@ -290,12 +234,11 @@ mod tests {
             let body = kube::client::Body::from(body.into_bytes());
             std::future::ready(response.body(body).map_err(std::io::Error::other))
         });
-        let others = OtherAutoscalers::new(
-            Client::new(service, "suite"),
-            [AutoscalerRole::Updater],
-            Vec::new(),
-        );
-        others.read(|| Timestamp::UNIX_EPOCH).await
+        let own = [ObjectKey::new("suite", "vpa-updater")];
+        let client = Client::new(service, "suite");
+        let others = OtherAutoscalers::new(client, [AutoscalerRole::Updater], own);
+        let now = "2026-01-01T12:00:00Z".parse().expect("a time");
+        others.read(|| now).await
     }
 
     fn list(items: &[serde_json::Value]) -> (u16, String) {
@@ -303,58 +246,55 @@ mod tests {
         (200, list.to_string())
     }
 
-    fn updater(namespace: &str, name: &str) -> serde_json::Value {
+    fn updater(namespace: &str) -> serde_json::Value {
+        let labels = json!({"app": "vpa-updater"});
+        json!({"metadata": {"namespace": namespace, "name": "real", "labels": labels}})
+    }
+
+    fn lease(namespace: &str) -> serde_json::Value {
         json!({
-            "metadata": {"namespace": namespace, "name": name, "resourceVersion": "1",
-                         "labels": {"app": "vpa-updater"}},
-            "spec": {"serviceAccountName": namespace},
+            "metadata": {"namespace": namespace, "name": "vpa-updater"},
+            "spec": {"holderIdentity": "a_1", "renewTime": "2026-01-01T11:59:50.000000Z"},
         })
     }
 
+    fn signs(found: &FoundAutoscalers) -> Vec<&str> {
+        found.found.iter().map(|other| &*other.sign).collect()
+    }
+
     #[tokio::test]
-    async fn a_tenant_hides_no_other_updater() {
-        let mut pods: Vec<_> = (0..30)
-            .map(|number| updater("aaa", &number.to_string()))
-            .collect();
-        pods.push(updater("kube-system", "real"));
-        let found = found(move |path| match path {
-            "/api/v1/pods" => list(&pods),
-            path if path.ends_with("leases") => list(&[]),
-            // Of the `ServiceAccount` of the tenant.
-            _ => (
-                201,
-                json!({"spec": {}, "status": {"allowed": false}}).to_string(),
-            ),
+    async fn signs_count_in_the_namespaces_of_administrators() {
+        // Each namespace has a pod and a Lease, and a list of all has those of tenants.
+        let found = found(|path| match path.split('/').collect::<Vec<_>>()[..] {
+            [.., "namespaces", namespace, "pods"] => list(&[updater(namespace)]),
+            [.., "namespaces", namespace, "leases"] => list(&[lease(namespace)]),
+            _ => list(&[updater("tenant"), lease("tenant")]),
         });
         let found = found.await;
-        let signs: Vec<_> = found.found.iter().map(|other| &*other.sign).collect();
-        assert_eq!(
-            (signs, found.errors),
-            (vec!["the Pod kube-system/real"], vec![])
-        );
+        let expected = [
+            "the Lease crane-system/vpa-updater of a_1",
+            "the Lease kube-system/vpa-updater of a_1",
+            "the Lease vpa/vpa-updater of a_1",
+            "the Pod crane-system/real",
+            "the Pod kube-system/real",
+            "the Pod suite/real",
+            "the Pod vpa/real",
+        ];
+        assert_eq!((signs(&found), found.errors.len()), (expected.into(), 0));
     }
 
     #[tokio::test]
     async fn what_cannot_be_read_hides_nothing_else() {
-        let found = found(|path| match path {
-            "/api/v1/pods" => list(&[updater("kube-system", "real")]),
-            _ => (
-                500,
-                json!({"kind": "Status", "code": 500, "message": "no"}).to_string(),
-            ),
+        let failure =
+            |code, message| json!({"kind": "Status", "code": code, "message": message}).to_string();
+        let found = found(move |path| match path {
+            "/api/v1/namespaces/vpa/pods" => list(&[updater("vpa")]),
+            "/api/v1/namespaces/suite/pods" => (500, failure(500, "no")),
+            _ => (403, failure(403, "no right")),
         });
         let found = found.await;
-        assert_eq!((found.found.len(), found.errors.len()), (1, 1), "{found:?}");
-    }
-
-    #[tokio::test]
-    async fn large_objects_are_left_out() {
-        let mut large = updater("kube-system", "large");
-        large["metadata"]["labels"]["x"] = json!("x".repeat(1_400_000));
-        let found = found(move |path| match path {
-            "/api/v1/pods" => list(&[large.clone(), updater("kube-system", "real")]),
-            _ => list(&[]),
-        });
-        assert_eq!(found.await.found.len(), 1);
+        assert_eq!(signs(&found), ["the Pod vpa/real"]);
+        // By each selector.
+        assert_eq!(found.errors.len(), 2, "{found:?}");
     }
 }

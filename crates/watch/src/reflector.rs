@@ -25,7 +25,6 @@ use crate::memory_limits::{Limits, MemoryLimits};
 use crate::splitter::{ExcludedField, Framing, Item, Splitter};
 use crate::table_writer::{Reading, TableWriter};
 use list::list;
-pub(crate) use list::list_once;
 use watch::watch;
 
 /// Objects per page of a list, unless they are large.
@@ -66,7 +65,6 @@ pub(crate) struct Source {
     client: Client,
     path: String,
     fields: Option<String>,
-    labels: Option<String>,
     excluded: &'static [ExcludedField],
     limits: Limits,
 }
@@ -82,7 +80,6 @@ impl Source {
             client,
             path: K::url_path(&(), namespace),
             fields: None,
-            labels: None,
             excluded,
             limits: Limits::OTHERS,
         }
@@ -92,14 +89,6 @@ impl Source {
     pub(crate) fn with_fields(self, fields: impl Into<String>) -> Self {
         Self {
             fields: Some(fields.into()),
-            ..self
-        }
-    }
-
-    /// Sets a label selector, for [`list_once`].
-    pub(crate) fn with_labels(self, labels: impl Into<String>) -> Self {
-        Self {
-            labels: Some(labels.into()),
             ..self
         }
     }

@@ -1,12 +1,11 @@
 //! The registration of the webhook: a `MutatingWebhookConfiguration` as upstream writes it, with
-//! all defaults, so that it can be compared with the one in the API server.
+//! all defaults, so that it can be compared with the one in the API server. The replica that holds
+//! a Lease writes it: during a rollout, replicas with different flags would change it in turns.
 
-mod deployment_rollout;
 mod namespace_scope;
 mod other_webhook;
 mod owner;
 mod registrar;
-mod revision;
 mod selection;
 mod write;
 
@@ -23,14 +22,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReferen
 use kube::core::ObjectMeta;
 use serving::ca_bundles::CERT_MANAGER_INJECT;
 
-pub use deployment_rollout::Replica;
 pub use namespace_scope::NamespaceScope;
 use namespace_scope::with_requirement;
 pub use other_webhook::OtherWebhooks;
 pub use owner::Owner;
 pub use registrar::Registrar;
-pub use revision::Revision;
-pub(crate) use revision::{ANNOTATION as REVISION_ANNOTATION, REPLICA_SET_ANNOTATION};
 pub(crate) use selection::ANNOTATION as SELECTION_ANNOTATION;
 pub use selection::{Selection, check_conditions, check_selector, from_json};
 pub use write::Writer;

@@ -9,7 +9,7 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
 use runtime::hold::OtherAutoscalers;
 use runtime::own_pod::{hostname, own_namespace};
-use runtime::{Holds, Manager, Namespaces};
+use runtime::{Announcement, Holds, LeaderElectionArgs, Leading, Manager, Namespaces};
 use serving::FeedReaderArgs;
 use serving::ca_bundles::Controller;
 use serving::certificates::{CertificateMonitor, Certificates};
@@ -23,9 +23,7 @@ use crate::cut_off;
 use crate::heartbeat::Heartbeat;
 use crate::metrics::{self, Metrics};
 use crate::overload::Overload;
-use crate::registration::{
-    FailurePolicy, OtherWebhooks, Owner, Registrar, Registration, Replica, Writer,
-};
+use crate::registration::{FailurePolicy, OtherWebhooks, Owner, Registrar, Writer};
 use crate::serve::{LIMITS, ReviewHandler};
 
 /// Time after the shutdown during which requests are still accepted, because Services take a while
@@ -38,10 +36,8 @@ const REGISTRATION_DELAY: Duration = Duration::from_secs(10);
 const MAX_PASS_INTERVAL: Duration = Duration::from_mins(3);
 /// Interval between two comparisons of the registration while nothing changes.
 const RESYNC: Duration = Duration::from_secs(15);
-/// Time without a ready replica of the newer revision of the Deployment that registered, after
-/// which an older replica takes the registration over. Longer than a start, and shorter than the
-/// pauses between the restarts of a container that keeps failing.
-const TAKEOVER_DELAY: Duration = Duration::from_mins(2);
+/// Time for which the first registration waits for the Lease.
+const FIRST_TERM: Duration = Duration::from_secs(2);
 
 /// Runs the webhook until its shutdown.
 pub fn run(args: Args, manager: Manager) -> impl Future<Output = anyhow::Result<()>> {
@@ -85,7 +81,11 @@ pub async fn run_on(
     };
     let hostname = hostname()?;
     let (client, clock) = (|| manager.client.clone(), manager.clock());
-    let replica = Replica::from_pod_name(client(), &own_namespace, &hostname);
+    let writer = Writer {
+        owner,
+        pod: hostname.clone(),
+    };
+    let election = heartbeat.election(&own_namespace);
     let heartbeat = heartbeat.heartbeat(client(), clock.clone(), &own_namespace, hostname);
     let source = serving.source(client(), &own_namespace, registration.as_ref())?;
 
@@ -120,44 +120,68 @@ pub async fn run_on(
     let server = port.serve(handler.router(), tls, manager.shutdown.clone(), DRAIN_DELAY);
     manager.readiness.condition("serving").ready();
 
-    let writer = Writer { owner, replica };
     let others = match holds.other_autoscalers {
         OtherAutoscalers::Hold => Some(Holds::register(&manager)?),
         OtherAutoscalers::Ignore => None,
     };
     let others = others.map(|holds| OtherWebhooks::new(manager.client.clone(), holds));
-    let registrar = (registration, writer, others);
-    keep_registered(&manager, certificates, registrar, heartbeat)?;
+    let (terms, term) = watch::channel(None);
+    if registration.is_some() {
+        elect(manager.clone(), election, terms);
+    }
+    let configurations: Api<MutatingWebhookConfiguration> = Api::all(manager.client.clone());
+    let policy = registration.as_ref().map(|it| it.failure_policy);
+    let registration = registration.map(|registration| (configurations, registration));
+    let registrar = Registrar::new(registration, writer, others, term.clone());
+    keep_registered(&manager, certificates, (policy, registrar, term), heartbeat)?;
 
     server.await;
     Ok(())
+}
+
+/// Elects the replica that writes the registration, and passes on its terms.
+fn elect(manager: Manager, election: LeaderElectionArgs, terms: watch::Sender<Option<Leading>>) {
+    let tasks = manager.tasks.clone();
+    tasks.spawn("election", async move {
+        let lead = |leading| {
+            terms.send_replace(Some(leading));
+            let shutdown = manager.shutdown.clone();
+            async move {
+                shutdown.cancelled().await;
+                Ok(())
+            }
+        };
+        let announcement = Announcement::default();
+        manager.lead(&election, &announcement, lead).await
+    });
 }
 
 /// Starts the controller of the registration and its CA bundle, and the heartbeat.
 fn keep_registered(
     manager: &Manager,
     certificates: Certificates,
-    (registration, writer, others): (Option<Registration>, Writer, Option<OtherWebhooks>),
+    (policy, registrar, mut term): (
+        Option<FailurePolicy>,
+        Registrar,
+        watch::Receiver<Option<Leading>>,
+    ),
     heartbeat: Heartbeat,
 ) -> anyhow::Result<()> {
     let activity = manager.activity.clone();
     activity.expect_every(MAX_PASS_INTERVAL, Instant::now());
-    let policy = registration
-        .as_ref()
-        .map(|registration| registration.failure_policy);
     let delay = match policy {
         Some(FailurePolicy::Fail) => REGISTRATION_DELAY,
         _ => Duration::ZERO,
     };
-    let configurations: Api<MutatingWebhookConfiguration> = Api::all(manager.client.clone());
-    let registration = registration.map(|registration| (configurations, registration));
-    let registrar = Registrar::new(registration, writer, others, TAKEOVER_DELAY);
     let monitor = CertificateMonitor::of(manager, metrics::PREFIX)?;
     let ca_bundles = Controller::new(certificates, registrar, monitor, manager.clock(), RESYNC);
     let heartbeat = heartbeat.run(ca_bundles.in_effect());
     manager.tasks.spawn_until_shutdown("heartbeat", heartbeat);
     let certificates = async move {
         tokio::time::sleep(delay).await;
+        let first_term = term.wait_for(Option::is_some);
+        // Another replica may have the Lease.
+        drop(tokio::time::timeout(FIRST_TERM, first_term).await);
         ca_bundles.run(activity).await;
     };
     manager

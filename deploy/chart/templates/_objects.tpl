@@ -112,7 +112,7 @@ no namespace. A ClusterRoleBinding is nothing: both are bound here. Takes the ro
 {{- /* Another webhook and its Service can be in any namespace. */ -}}
 {{- $ofCluster = concat $ofCluster (list "mutatingwebhookconfigurations" "endpointslices") -}}
 {{- /* No other autoscaler is looked for, and no policy of the cluster read. */ -}}
-{{- $unused := list "leases" "subjectaccessreviews" "clustersizingpolicies" -}}
+{{- $unused := list "leases" "clustersizingpolicies" -}}
 {{- $unused = append $unused "clustersizingpolicies/status" -}}
 {{- $rules := dict "Role" list "ClusterRole" list -}}
 {{- range $rule := $role.rules -}}

@@ -120,24 +120,15 @@ async fn direct_clients_are_authenticated() -> Result<()> {
 
     let user = format!("ordinary-{namespace}");
     let ordinary = Direct::to(&fixture, certificate_of_the_cluster(&fixture, &user).await?).await?;
-    let (code, message) = ordinary.get(&path, &CLAIM).await?;
-    ensure!(
-        code == 403 && message.contains(&format!("User {user:?} cannot list")),
-        "{code} {message}"
-    );
+    let unauthorized = (401, "Unauthorized".to_owned());
+    assert_eq!(ordinary.get(&path, &CLAIM).await?, unauthorized);
 
     let key = KeyPair::generate()?;
     let own = CertificateParams::new(["front-proxy-client".to_owned()])?.self_signed(&key)?;
     let untrusted = Direct::to(&fixture, showing(&own.pem(), &key)?).await?;
-    assert_eq!(
-        untrusted.get(&path, &CLAIM).await?,
-        (401, "Unauthorized".to_owned())
-    );
+    assert_eq!(untrusted.get(&path, &CLAIM).await?, unauthorized);
     let bearer = ("Authorization", "Bearer made.up.token");
-    assert_eq!(
-        anonymous.get(&path, &[bearer]).await?,
-        (401, "Unauthorized".to_owned())
-    );
+    assert_eq!(anonymous.get(&path, &[bearer]).await?, unauthorized);
 
     // With a token of its own a service account is itself, and may what its role says.
     fixture

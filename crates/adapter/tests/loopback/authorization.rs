@@ -1,6 +1,5 @@
 //! Access reviews: their attributes and their number.
 
-use delegated_auth::{Attributes, AuthMethod, User};
 use serde_json::{Value, json};
 
 use crate::fixture::{Fixture, QUEUE};
@@ -44,38 +43,6 @@ async fn other_users_are_reviewed_for_each_metric() {
     assert_eq!(read(&fixture, "reader", 5).await, [404]);
     assert_eq!(fixture.api.reviews().len(), 0, "all are cached");
     assert_eq!(read(&fixture, "jane", 1).await, [403]);
-}
-
-#[tokio::test]
-async fn mode_sar_reviews_each_metric() {
-    let fixture = Fixture::new(&["--authorization-mode=sar"]).await;
-    assert_eq!(read(&fixture, "hpa", 20).await, [404]);
-    assert_eq!(fixture.api.reviews().len(), 20);
-}
-
-#[tokio::test]
-async fn mode_trust_front_proxy_reviews_only_forwarded_requests() {
-    let fixture = Fixture::new(&["--authorization-mode=trust-front-proxy"]).await;
-    assert_eq!(read(&fixture, "jane", 5).await, [404]);
-    assert_eq!(fixture.api.reviews(), Vec::<Value>::new());
-    let mut direct = fixture.connect(Some(&fixture.clients.client("jane"))).await;
-    assert_eq!(direct.queue(&[]).await, 403, "trust is for the proxy only");
-    let user = User {
-        name: "jane".to_owned(),
-        method: AuthMethod::FrontProxy,
-        ..User::default()
-    };
-    let attributes = json!({
-        "namespace": "shop", "verb": "list", "group": "external.metrics.k8s.io",
-        "version": "v1beta1", "resource": "queue",
-    });
-    let attributes = Attributes::Resource(serde_json::from_value(attributes).unwrap());
-    let reviewed = fixture.auth.ensure_reviewed(&user, &attributes).await;
-    let refusal = reviewed.unwrap_err().to_string();
-    assert!(
-        refusal.starts_with("queue.external.metrics.k8s.io is forbidden: User \"jane\""),
-        "{refusal}"
-    );
 }
 
 #[tokio::test]

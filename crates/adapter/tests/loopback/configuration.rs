@@ -1,11 +1,13 @@
 //! Changed, missing and invalid authentication settings.
 
 use anyhow::ensure;
+use prometheus::Registry;
+use runtime::Readiness;
 use testing::{Pace, eventually};
 
+use crate::api_server::ApiServer;
 use crate::ca::Ca;
-use crate::ca_files::begins;
-use crate::fixture::{Connection, Fixture, NAMES, configuration};
+use crate::fixture::{Connection, Fixture, authentication, configuration};
 
 const JOE: [&str; 1] = ["X-Remote-User: joe"];
 
@@ -53,44 +55,40 @@ async fn changes_of_allowed_names_apply_to_open_connections() {
     becomes(&mut proxy, &JOE, 401).await;
 }
 
+/// Waits until the last change is reported.
+async fn is_reported(fixture: &Fixture, text: &str) {
+    let reported = eventually(format!("{text} is reported"), Pace::WITHIN, async || {
+        let (code, report) = fixture.get("/readyz?verbose").await;
+        ensure!(code == 200 && report.contains(text), "{code} {report}");
+        Ok(())
+    });
+    reported.await.unwrap();
+}
+
 #[tokio::test]
 async fn invalid_settings_keep_the_last_valid_ones() {
     let fixture = Fixture::new(&[]).await;
     let mut proxy = fixture.proxy().await;
+    assert_eq!(proxy.queue(&JOE).await, 403);
     fixture.configure("nonsense", &fixture.clients.pem());
-    // A later change shows that the invalid one has been read.
-    let next = Ca::new("next clients");
-    let mut client = fixture.connect(Some(&next.client("jane"))).await;
-    let codes = (proxy.queue(&JOE).await, client.queue(&[]).await);
-    assert_eq!(codes, (403, 401));
-    fixture.configure(&fixture.proxies.pem(), &next.pem());
-    becomes(&mut client, &[], 403).await;
+    is_reported(&fixture, "the last authentication settings are not valid").await;
     assert_eq!(proxy.queue(&JOE).await, 403);
 }
 
 #[tokio::test]
 async fn a_missing_ca_bundle_keeps_the_last_known_and_is_reported() {
     let fixture = Fixture::new(&[]).await;
-    let next = Ca::new("next clients");
-    let (mut proxy, mut client) = (
-        fixture.proxy().await,
-        fixture.connect(Some(&next.client("jane"))).await,
-    );
-    let codes = (proxy.queue(&JOE).await, client.queue(&[]).await);
-    assert_eq!(codes, (403, 401));
-    let mut configured = configuration(&fixture.proxies.pem(), &next.pem(), NAMES);
+    let mut proxy = fixture.proxy().await;
+    assert_eq!(proxy.queue(&JOE).await, 403);
+    let (proxies, clients) = (fixture.proxies.pem(), fixture.clients.pem());
+    let mut configured = configuration(&proxies, &clients, r#"["other-proxy"]"#);
     configured.remove("requestheader-client-ca-file");
     fixture.api.configure(configured);
-    becomes(&mut client, &[], 403).await;
+    is_reported(&fixture, "has no requestheader-client-ca-file any more").await;
     assert_eq!(proxy.queue(&JOE).await, 403);
     let other = fixture.proxies.client("other-proxy");
     let code = fixture.connect(Some(&other)).await.queue(&JOE).await;
     assert_eq!(code, 401, "nor are the names");
-    let (code, report) = fixture.get("/readyz?verbose").await;
-    assert!(
-        code == 200 && report.contains("has no requestheader-client-ca-file any more"),
-        "{code} {report}"
-    );
 }
 
 #[tokio::test]
@@ -113,7 +111,10 @@ async fn without_settings_no_front_proxy_is_trusted_and_it_is_reported() {
 
 #[tokio::test]
 async fn the_error_of_a_denied_lookup_names_the_role() {
-    let error = begins(&[]).await.unwrap_err();
+    let api = ApiServer::start(None).await;
+    api.known.forbids.send_replace(true);
+    let auth = authentication(&[], &api, &Registry::new(), &Readiness::default());
+    let error = format!("{:#}", auth.load().await.unwrap_err());
     assert!(
         error.contains("extension-apiserver-authentication-reader")
             && error.contains("RoleBinding"),

@@ -38,7 +38,6 @@ pub(crate) const QUEUE: &str = "/apis/external.metrics.k8s.io/v1beta1/namespaces
 /// The fixture. It ends when dropped.
 pub(crate) struct Fixture {
     pub(crate) api: ApiServer,
-    pub(crate) auth: DelegatedAuth,
     /// The API server's time as authentication knows it; initially the machine's.
     pub(crate) clock: ApiServerClock,
     pub(crate) registry: Registry,
@@ -98,7 +97,7 @@ pub(crate) fn configuration(proxies: &str, clients: &str, allowed_names: &str) -
 }
 
 /// The usual names of front proxies.
-pub(crate) const NAMES: &str = r#"["front-proxy-client"]"#;
+const NAMES: &str = r#"["front-proxy-client"]"#;
 
 /// Returns the usual entries.
 pub(crate) fn usual(proxies: &Ca, clients: &Ca) -> Data {
@@ -174,7 +173,7 @@ impl Fixture {
         let tls = tls(&folder, &servers.server("localhost"), None).await;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let app = router(auth.clone(), routes.clone(), &registry, readiness);
+        let app = router(auth, routes.clone(), &registry, readiness);
         let server = tokio::spawn(serving::http_server::serve(
             listener,
             app,
@@ -185,7 +184,6 @@ impl Fixture {
         let tasks = vec![following.abort_handle(), server.abort_handle()];
         Self {
             api,
-            auth,
             clock,
             registry,
             proxies,

@@ -4,7 +4,6 @@ mod api_server;
 mod authentication;
 mod authorization;
 mod ca;
-mod ca_files;
 mod configuration;
 mod connection_limits;
 mod fixture;

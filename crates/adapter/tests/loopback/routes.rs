@@ -119,15 +119,13 @@ async fn a_request_is_forwarded_with_the_adapters_identity() {
 
 #[tokio::test]
 async fn an_unauthorized_caller_gets_no_metric_of_another_provider() {
-    for mode in ["sar", "sar-wildcard", "trust-front-proxy"] {
-        let fixture = Fixture::new(&[&format!("--authorization-mode={mode}")]).await;
-        let provider = Provider::start(Behaviour::Returns(42)).await;
-        forward_all(&fixture, &provider, "").await;
-        let code = fixture.proxy().await.queue(&["X-Remote-User: jane"]).await;
-        assert_eq!(code, 403, "{mode}");
-        assert_eq!(provider.take_requests().len(), 0, "{mode}");
-        assert_eq!(ask(&fixture, QUEUE).await, (200, "42".to_owned()), "{mode}");
-    }
+    let fixture = Fixture::new(&[]).await;
+    let provider = Provider::start(Behaviour::Returns(42)).await;
+    forward_all(&fixture, &provider, "").await;
+    let code = fixture.proxy().await.queue(&["X-Remote-User: jane"]).await;
+    assert_eq!(code, 403);
+    assert_eq!(provider.take_requests().len(), 0);
+    assert_eq!(ask(&fixture, QUEUE).await, (200, "42".to_owned()));
 }
 
 #[tokio::test]

@@ -196,7 +196,7 @@ async fn definitions(cluster: &Cluster) -> Read<Vec<CustomResourceDefinition>> {
     Ok(found)
 }
 
-/// Signs of other autoscalers: those that the programs look for, and Events.
+/// Signs of other autoscalers, as the programs look for them.
 async fn signs(cluster: &Cluster, suite: &[Program<'_>]) -> Read<Vec<OtherAutoscaler>> {
     let own = suite.iter().filter_map(|program| program.lease());
     let own: Vec<ObjectKey> = own
@@ -208,13 +208,7 @@ async fn signs(cluster: &Cluster, suite: &[Program<'_>]) -> Read<Vec<OtherAutosc
         AutoscalerRole::EhpaController,
     ];
     let others = OtherAutoscalers::new(cluster.client.clone(), roles, own);
-    let FoundAutoscalers {
-        mut found,
-        mut errors,
-    } = others.read(Timestamp::now).await;
-    let events = others.read_events(Timestamp::now).await;
-    found.extend(events.found);
-    errors.extend(events.errors);
+    let FoundAutoscalers { found, errors } = others.read(Timestamp::now).await;
     if found.is_empty() && !errors.is_empty() {
         let errors = errors.join("; ");
         return Err(Unread(format!(

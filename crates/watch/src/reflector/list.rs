@@ -3,11 +3,9 @@
 use std::pin::pin;
 
 use futures::AsyncBufReadExt as _;
-use kube::Resource;
 use kube::api::ListParams;
 use kube::core::Request;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use view::Entry;
 
@@ -85,44 +83,6 @@ where
                 readings,
                 allowance,
             });
-        }
-    }
-}
-
-/// Reads the first objects, `most` of them, without a watch. Those above the limit of the source, and
-/// those that cannot be parsed, are left out.
-pub(crate) async fn list_once<K>(source: &Source, most: usize) -> Result<Vec<K>, WatchError>
-where
-    K: Resource<DynamicType = ()> + DeserializeOwned + Send,
-{
-    let mut objects = Vec::new();
-    let mut params = ListParams {
-        field_selector: source.fields.clone(),
-        label_selector: source.labels.clone(),
-        ..ListParams::default()
-    }
-    .limit(PAGE);
-    loop {
-        let length = objects.len();
-        let found = |item: &Item<'_>| {
-            if objects.len() < most
-                && let Ok(object) = item.parse::<K>()
-            {
-                objects.push(object);
-            }
-        };
-        match timeout(CALL_TIMEOUT, page(source, &params, found)).await?? {
-            Ok(Page { metadata, .. }) => {
-                params.continue_token = metadata.continue_token.filter(|token| !token.is_empty());
-            }
-            Err(TooLarge { objects: read }) => {
-                objects.truncate(length);
-                params.limit = Some((read / 2).max(1));
-                continue;
-            }
-        }
-        if params.continue_token.is_none() || objects.len() >= most {
-            return Ok(objects);
         }
     }
 }

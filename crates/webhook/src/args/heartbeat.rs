@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use runtime::duration::at_least;
-use runtime::{ApiServerClock, GoDuration};
+use runtime::{ApiServerClock, GoDuration, LeaderElectionArgs, ResourceLock};
 
 use crate::heartbeat::Heartbeat;
 
@@ -25,31 +25,45 @@ pub struct HeartbeatArgs {
 }
 
 impl HeartbeatArgs {
+    /// The namespace of the Leases.
+    fn namespace<'a>(&'a self, own_namespace: &'a str) -> &'a str {
+        if self.status_lease_namespace.is_empty() {
+            own_namespace
+        } else {
+            &self.status_lease_namespace
+        }
+    }
+
     /// The heartbeat of the replica `holder`.
     pub fn heartbeat(
-        self,
+        &self,
         client: kube::Client,
         clock: ApiServerClock,
         own_namespace: &str,
         holder: String,
     ) -> Heartbeat {
-        let Self {
-            status_lease_name,
-            status_lease_namespace,
-            status_lease_update_interval,
-        } = self;
-        let namespace = if status_lease_namespace.is_empty() {
-            own_namespace
-        } else {
-            &status_lease_namespace
-        };
-        let leases: Api<Lease> = Api::namespaced(client, namespace);
+        let leases: Api<Lease> = Api::namespaced(client, self.namespace(own_namespace));
         Heartbeat {
             leases,
             clock,
-            name: status_lease_name,
+            name: self.status_lease_name.clone(),
             holder,
-            interval: status_lease_update_interval.0,
+            interval: self.status_lease_update_interval.0,
+        }
+    }
+
+    /// The election of the replica that writes the registration, by a Lease next to the heartbeat:
+    /// that one is renewed by all replicas.
+    pub fn election(&self, own_namespace: &str) -> LeaderElectionArgs {
+        let seconds = |seconds| GoDuration(Duration::from_secs(seconds));
+        LeaderElectionArgs {
+            leader_elect: true,
+            leader_elect_lease_duration: seconds(15),
+            leader_elect_renew_deadline: seconds(10),
+            leader_elect_retry_period: seconds(2),
+            leader_elect_resource_lock: ResourceLock::Leases,
+            leader_elect_resource_name: format!("{}-registration", self.status_lease_name),
+            leader_elect_resource_namespace: self.namespace(own_namespace).to_owned(),
         }
     }
 }

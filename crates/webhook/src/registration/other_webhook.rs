@@ -12,7 +12,8 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use runtime::Holds;
 
-use super::{Address, CONFIGURATION, REVISION_ANNOTATION, WEBHOOK};
+use super::write::REGISTERED_BY;
+use super::{Address, CONFIGURATION, WEBHOOK};
 
 /// Part of the program that holds, in messages and metrics.
 const PART: &str = "webhook";
@@ -81,9 +82,7 @@ impl OtherWebhooks {
             }));
         }
         // Whether a URL is served cannot be seen from here; an earlier one of this webhook is no other.
-        let is_own = configuration
-            .annotations()
-            .contains_key(REVISION_ANNOTATION)
+        let is_own = configuration.annotations().contains_key(REGISTERED_BY)
             || matches!(own, Address::Url(_));
         let url = client.url.as_ref().filter(|_| !is_own);
         Ok(url.map(|url| format!("the URL {url} of the MutatingWebhookConfiguration {name}")))

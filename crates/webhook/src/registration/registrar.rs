@@ -1,14 +1,15 @@
 //! The webhook's `MutatingWebhookConfiguration` and its CA bundle.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
+use runtime::Leading;
 use serving::ca_bundles::CaBundleObjects;
 use serving::certificates::ObservedCaBundle;
+use tokio::sync::watch;
 
-use super::deployment_rollout::NewerRevision;
 use super::write::{Writer, register};
 use super::{Address, CONFIGURATION, OtherWebhooks, Registration};
 
@@ -16,20 +17,15 @@ use super::{Address, CONFIGURATION, OtherWebhooks, Registration};
 pub struct Registrar {
     /// The configuration; `None` where another program registers the webhook.
     registration: Option<(Api<MutatingWebhookConfiguration>, Registration)>,
-    /// Owner of the configuration and this replica.
     writer: Writer,
     /// Search for webhooks that must end before this one registers; `None` to ignore them.
     others: Option<OtherWebhooks>,
-    /// Time without a ready replica of the newer revision of the Deployment, after which this
-    /// replica takes the registration over.
-    takeover_delay: Duration,
+    /// The last term of this replica. Others only read the configuration.
+    term: watch::Receiver<Option<Leading>>,
     /// The bundle in the configuration, by the last read or write.
     trusted: Option<String>,
     /// The bundle of the last registration.
     registered: Option<String>,
-    /// Whether the configuration was last seen to be that of a newer revision.
-    is_newer: bool,
-    newer: NewerRevision,
 }
 
 impl Registrar {
@@ -38,17 +34,15 @@ impl Registrar {
         registration: Option<(Api<MutatingWebhookConfiguration>, Registration)>,
         writer: Writer,
         others: Option<OtherWebhooks>,
-        takeover_delay: Duration,
+        term: watch::Receiver<Option<Leading>>,
     ) -> Self {
         Self {
             registration,
             writer,
             others,
-            takeover_delay,
+            term,
             trusted: None,
             registered: None,
-            is_newer: false,
-            newer: NewerRevision::default(),
         }
     }
 }
@@ -67,28 +61,22 @@ impl CaBundleObjects for Registrar {
                 other.unwrap_or_default()
             );
         }
+        let term = self.term.borrow().clone();
+        let leads = term.is_some_and(|term| term.holds(Instant::now()));
         let is_change = self.registered.is_some() && self.registered.as_deref() != bundle;
         if is_change {
             tracing::info!("New client CA found, reloading and patching webhook");
         }
-        let takes_over = self
-            .newer
-            .is_unready_for(self.takeover_delay, Instant::now());
-        let writer = &self.writer;
-        let registered = register(configurations, registration, bundle, writer, takes_over).await;
-        let registered = registered.context("cannot register the webhook")?;
-        self.newer
-            .observe(registered.is_newer_ready, Instant::now());
-        if registered.is_newer {
-            if !self.is_newer {
-                tracing::info!("keeping the registration of a newer revision of the Deployment");
-            }
-        } else if is_change {
+        let writer = leads.then_some(&self.writer);
+        let registered = register(configurations, registration, bundle, writer).await;
+        let registered = registered
+            .context("cannot register the webhook")?
+            .context("the replica that holds the Lease has not registered the webhook")?;
+        if is_change && leads {
             tracing::info!("Successfully patched webhook with new client CA");
         } else if registered.changed {
             tracing::info!("registered the webhook");
         }
-        self.is_newer = registered.is_newer;
         self.trusted = Some(registered.bundle);
         self.registered = bundle.map(str::to_owned);
         Ok(())

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use admission::AdmissionConfig;
 use anyhow::Result;
+use jiff::Timestamp;
 use kube::Api;
 use kube::runtime::events::Recorder;
 use prometheus::Registry;
-use runtime::{Activity, ApiServerClock, Readiness};
+use runtime::{Activity, ApiServerClock, Leading, Readiness};
 use serving::ca_bundles::Controller;
 use serving::certificates::{CertificateMetrics, CertificateMonitor, Source};
 use serving::http_server::{Limits, serve};
@@ -47,16 +48,17 @@ impl Replica {
         api_server: &ApiServer,
         limits: Limits,
     ) -> Result<Self> {
-        Self::start_as(source, api_server, limits, registration(), "").await
+        let (_, term) = watch::channel(Some(Leading::alone(Timestamp::UNIX_EPOCH)));
+        Self::start_as(source, api_server, limits, registration(), term).await
     }
 
-    /// Starts the replica in the pod with this name, with its own registration.
+    /// Starts a replica with a registration and terms of its own.
     pub(crate) async fn start_as(
         source: Source,
         api_server: &ApiServer,
         limits: Limits,
         registration: Registration,
-        pod: &str,
+        term: watch::Receiver<Option<Leading>>,
     ) -> Result<Self> {
         let clock = ApiServerClock::default();
         let certificates = source.get(&clock).await?;
@@ -87,13 +89,11 @@ impl Replica {
             Recorder::new(api_server.client(), "webhook".into()),
             ("suite", "webhook-0"),
         );
-        let client = api_server.client();
-        let replica = webhook::registration::Replica::from_pod_name(client, "suite", pod);
         let writer = webhook::registration::Writer {
             owner: None,
-            replica,
+            pod: "webhook-0".to_owned(),
         };
-        let registrar = Registrar::new(registration, writer, None, Duration::from_millis(100));
+        let registrar = Registrar::new(registration, writer, None, term);
         let resync = Duration::from_secs(15);
         let ca_bundles = Controller::new(certificates, registrar, monitor, clock, resync);
         let in_effect = ca_bundles.in_effect();
