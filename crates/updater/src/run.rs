@@ -94,8 +94,7 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         if let Some((key, _)) = &config.policy.webhook_lease {
             webhook = webhook.webhook_lease(key);
         }
-        let (node_load, reading) =
-            node_load::follow(load_watcher.clone(), outputs.metrics.rebalancing.clone());
+        let (node_load, reading) = node_load::follow(load_watcher.clone(), outputs.metrics.clone());
         let watched = Watched {
             view: workloads.view(),
             control: control.view(),
