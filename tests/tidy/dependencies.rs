@@ -55,7 +55,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("watch", &["view", "model", "api", "runtime"]),
     ("promql", &["model"]),
-    ("sources", &["placement", "promql", "model", "api"]),
+    (
+        "sources",
+        &["placement", "promql", "model", "api", "runtime"],
+    ),
     ("runtime", &[]),
     ("metric_routes", &["model", "runtime", "serving"]),
     ("serving", &["runtime"]),

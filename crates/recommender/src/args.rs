@@ -36,6 +36,7 @@ pub const PROGRAM: Program = Program {
     defaults: &[
         ("address", ":8942"),
         ("leader-elect-resource-name", "vpa-recommender-lease"),
+        ("prometheus-query-timeout", "5m0s"),
     ],
 };
 

@@ -163,9 +163,10 @@ impl Program {
             listener,
             router: endpoints.router(),
             certificate: args
-                .tls_cert_file
-                .clone()
-                .zip(args.tls_private_key_file.clone()),
+                .metrics_cert_dir
+                .as_deref()
+                .map(|folder| ["tls.crt", "tls.key"].map(|file| folder.join(file)))
+                .map(|[certificate, key]| (certificate, key)),
             tasks: tasks.clone(),
             shutdown: serving.clone(),
         })

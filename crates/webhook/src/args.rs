@@ -24,17 +24,7 @@ pub const PROGRAM: Program = Program {
     defaults: &[("address", ":8944")],
 };
 /// Sizes pods when they are created, and validates VPA objects.
-// `--tls-cert-file` is the certificate of the webhook, as upstream, which never serves metrics over
-// TLS.
 #[derive(Debug, Clone, clap::Parser)]
-#[command(
-    mut_arg("tls_cert_file", |arg| arg.long("metrics-tls-cert-file").help(
-        "Certificate chain (PEM) with which --address is served over TLS. Needs --metrics-tls-private-key-file"
-    )),
-    mut_arg("tls_private_key_file", |arg| arg.long("metrics-tls-private-key-file").help(
-        "Private key (PEM) of --metrics-tls-cert-file"
-    ))
-)]
 pub struct Args {
     /// Flags of every program.
     #[command(flatten)]
@@ -117,14 +107,13 @@ mod tests {
     #[test]
     fn the_certificates_of_webhook_and_metrics_have_separate_flags() {
         let args = parse("--tls-cert-file=a --tls-private-key=b").expect("valid flags");
-        assert_eq!(args.serving.serving_cert_file, PathBuf::from("a"));
-        assert_eq!(args.serving.serving_private_key, PathBuf::from("b"));
-        assert_eq!(args.common.tls_cert_file, None);
-        let args = parse("--metrics-tls-cert-file=a --metrics-tls-private-key-file=b")
-            .expect("valid flags");
-        assert_eq!(args.common.tls_cert_file, Some("a".into()));
+        assert_eq!(args.serving.tls_cert_file, PathBuf::from("a"));
+        assert_eq!(args.serving.tls_private_key, PathBuf::from("b"));
+        assert_eq!(args.common.metrics_cert_dir, None);
+        let args = parse("--metrics-cert-dir=a").expect("valid flags");
+        assert_eq!(args.common.metrics_cert_dir, Some("a".into()));
         let own = PathBuf::from("/etc/tls-certs/serverCert.pem");
-        assert_eq!(args.serving.serving_cert_file, own);
+        assert_eq!(args.serving.tls_cert_file, own);
         let args = parse("--client-ca-file= --reload-cert").expect("as with cert-manager");
         assert_eq!(args.serving.client_ca_file, PathBuf::new());
     }
