@@ -65,13 +65,12 @@ impl Metrics {
         })
     }
 
-    /// Adds the recommendations to the registry, with at most `limit` series.
+    /// Adds the recommendations to the registry.
     pub(crate) fn with_recommendations(
         mut self,
         registry: &Registry,
-        limit: usize,
     ) -> Result<Self, prometheus::Error> {
-        let recommendations = Recommendations::register(registry, limit)?;
+        let recommendations = Recommendations::register(registry, recommendations::LIMIT)?;
         self.publish.show(recommendations);
         Ok(self)
     }

@@ -8,7 +8,7 @@ mod webhook_labels;
 use ::serving::FeedReaderArgs;
 use anyhow::Context as _;
 use model::Quantity;
-use runtime::feature_gates::{CPU_STARTUP_BOOST, IN_PLACE, PER_VPA_CONFIG, SUITE};
+use runtime::feature_gates::{CPU_STARTUP_BOOST, IN_PLACE, NATIVE_SIDECAR, PER_VPA_CONFIG, SUITE};
 use runtime::{CommonArgs, FeatureGates, HoldArgs, NamespaceArgs, Program};
 
 use admission::{AdmissionConfig, Gates};
@@ -59,15 +59,12 @@ pub struct ReviewArgs {
     /// Maximum CPU request of a startup boost. 0 means no maximum.
     #[arg(long, default_value = "0", value_name = "QUANTITY")]
     pub max_allowed_cpu_boost: Quantity,
-    /// Size native sidecars too: init containers with restartPolicy Always. Upstream does not.
-    #[arg(long)]
-    pub native_sidecars: bool,
     /// Watch nodes, and label new pods of a `DaemonSet` for VPA objects with the annotation
     /// plimsoll.dev/node-group. Upstream does not.
     #[arg(long)]
     pub node_groups: bool,
-    /// Feature gates as Name=true, separated by commas: `CPUStartupBoost`, `InPlace` and
-    /// `PerVPAConfig`.
+    /// Feature gates as Name=true, separated by commas: `CPUStartupBoost`, `InPlace`,
+    /// `PerVPAConfig` and `NativeSidecar`.
     #[arg(long, default_value = "", value_name = "GATES")]
     pub feature_gates: String,
 }
@@ -83,7 +80,7 @@ impl ReviewArgs {
                 per_vpa_config: gates.enabled(PER_VPA_CONFIG),
             },
             max_cpu_boost: Some(self.max_allowed_cpu_boost).filter(|max| !max.is_zero()),
-            native_sidecars: self.native_sidecars,
+            native_sidecars: gates.enabled(NATIVE_SIDECAR),
             node_groups: self.node_groups,
         })
     }
@@ -144,7 +141,7 @@ mod tests {
     fn gates_and_maximum_boost_are_parsed() {
         let config = |line: &str| parse(line).expect(line).review.config();
         assert_eq!(config("").expect("defaults"), AdmissionConfig::default());
-        let line = "--feature-gates=InPlace=true --max-allowed-cpu-boost=2 --native-sidecars --node-groups";
+        let line = "--feature-gates=InPlace=true,NativeSidecar=true --max-allowed-cpu-boost=2 --node-groups";
         let found = config(line).expect("valid flags");
         assert!(found.gates.in_place && found.native_sidecars && found.node_groups);
         assert!(!found.gates.cpu_startup_boost && !found.gates.per_vpa_config);

@@ -33,7 +33,7 @@ runtime::metrics! {
             = "crane_prediction_tsp",
             "The next predicted value, at its own time.";
         omitted: IntGauge = "plimsoll_crane_series_omitted",
-            "Series of Crane's metrics beyond --crane-metrics-limit.";
+            "Series of Crane's metrics beyond 20,000.";
     }
 }
 

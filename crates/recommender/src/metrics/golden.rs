@@ -130,7 +130,7 @@ fn shown() -> Vec<MetricFamily> {
     changes.observe(&metrics.publish.quality, [&decision]);
     changes.observe(&metrics.publish.quality, [&decision]);
     let metrics = metrics
-        .with_recommendations(&registry, 100)
+        .with_recommendations(&registry)
         .expect("valid names");
     metrics.publish.decided([&decision]);
     registry.gather()
