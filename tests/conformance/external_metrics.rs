@@ -40,7 +40,7 @@ const DEVIATIONS: [f64; 3] = [-1.0, 0.0, 1.0];
 /// Deploys our adapter, with the rules in upstream's manifest of prometheus-adapter.
 pub(crate) async fn deploy_adapter(sandbox: &Sandbox, manifest: &Path) -> Result<()> {
     let variables = [
-        "PLIMSOLL_ADAPTER_PROMETHEUS_URL",
+        "PLIMSOLL_ADAPTER_PROMETHEUS_ADDRESS",
         "PLIMSOLL_ADAPTER_PROMETHEUS_CA_FILE",
     ];
     prometheus_variables(sandbox, &[variables]).await?;

@@ -27,7 +27,7 @@ pub(crate) async fn forward_metrics(sandbox: &Sandbox, client: &Client) -> Resul
     let secrets: Api<Secret> = system(client).typed();
     create(&secrets, certificate.secret("other-adapter-tls")).await?;
     let variables = [
-        "PLIMSOLL_ADAPTER_PROMETHEUS_URL",
+        "PLIMSOLL_ADAPTER_PROMETHEUS_ADDRESS",
         "PLIMSOLL_ADAPTER_PROMETHEUS_CA_FILE",
     ];
     prometheus_variables(sandbox, &[variables]).await?;

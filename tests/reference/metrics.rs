@@ -1,4 +1,4 @@
-//! Metrics: name, type, labels and HELP text, from the calls that create them.
+//! Metrics: name, type, labels and HELP text, from the rows that declare them.
 //! `served_metrics` compares the page with the running programs.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,43 +11,15 @@ const PAGE: &str = "docs/reference/metrics.md";
 
 const INTRODUCTION: &str = "# Metrics
 
-Generated from the calls that create the metrics, and compared with what the running programs serve at
+Generated from the rows that declare the metrics, and compared with what the running programs serve at
 `/metrics` of [`--address`](../operations.md#endpoints-of-the-programs). A metric with labels is absent until
 its first value. [Metrics by topic](../metrics.md) explains the values of labels.
 
 Each program also serves the `process_*` metrics of Prometheus' client libraries.
 ";
 
-/// Functions and macros with the name and the HELP text of a metric as their first two literals.
-const CONSTRUCTORS: [&str; 20] = [
-    "register_gauge_with_registry!",
-    "register_gauge_vec_with_registry!",
-    "register_int_gauge_with_registry!",
-    "register_int_gauge_vec_with_registry!",
-    "register_int_counter_with_registry!",
-    "register_int_counter_vec_with_registry!",
-    "register_histogram_with_registry!",
-    "register_histogram_vec_with_registry!",
-    "IntGauge::new",
-    "IntCounter::new",
-    "Opts::new",
-    "HistogramOpts::new",
-    "computed::register",
-    "StepLatency::register",
-    "families.number",
-    "families.count",
-    "families.gauge",
-    "families.counter",
-    // A pair of a `GaugeTable`, and an entry of Crane's metrics.
-    "",
-    "Family",
-];
-
-/// Local functions that call one of these.
-const LOCAL: [&str; 4] = ["gauge", "counter", "counters", "histogram"];
-
 /// Parts of names that are parameters: crate, parameter, values.
-const PARAMETERS: [(&str, &str, &[&str]); 6] = [
+const PARAMETERS: [(&str, &str, &[&str]); 3] = [
     (
         "serving",
         "{prefix}",
@@ -59,17 +31,6 @@ const PARAMETERS: [(&str, &str, &[&str]); 6] = [
     ),
     ("delegated_auth", "{prefix}", &["plimsoll_adapter"]),
     ("delegated_auth", "{kind}", &["authn", "authz"]),
-    (
-        "recommender",
-        "{PREFIX}",
-        &["kube_verticalpodautoscaler_status_recommendation_containerrecommendations_"],
-    ),
-    (
-        "recommender",
-        "{name}",
-        &["target", "lowerbound", "upperbound", "uncappedtarget"],
-    ),
-    ("updater", "{name}", &[]),
 ];
 
 /// First parts of the names of metrics, which are arguments.
@@ -90,9 +51,6 @@ const FOREIGN_PREFIXES: [&str; 4] = [
     "apiserver_",
     "metrics_apiserver_",
 ];
-
-/// The HELP text of all histograms of steps.
-const STEP_HELP: &str = "Duration of the steps of the main loop, in seconds.";
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Metric {
@@ -119,194 +77,59 @@ fn programs(metric: &Metric, crate_name: &str) -> &'static str {
     }
 }
 
-/// A call: its function, its arguments, and the code after it.
-fn calls(code: &str) -> impl Iterator<Item = (&str, Vec<&str>, &str)> {
-    code.match_indices(['(', '{']).filter_map(|(at, _)| {
-        let before = code[..at].trim_end_matches(' ');
-        let is_name = |letter: char| letter.is_alphanumeric() || "_:!.".contains(letter);
-        let start = before
-            .rfind(|letter| !is_name(letter))
-            .map_or(0, |at| at + 1);
-        let (arguments, length) = arguments(&code[at + 1..])?;
-        Some((&before[start..], arguments, &code[at + 1 + length..]))
-    })
+/// The rows of all calls of `metrics!`.
+fn rows(code: &str) -> Vec<Metric> {
+    let tables = code.split("metrics! {").skip(1);
+    tables
+        .flat_map(|rest| {
+            let table = until(rest, '}').0;
+            let mut body = table.split_once('{').map_or("", |(_, body)| body);
+            let mut found = Vec::new();
+            while let Some(row) = body.contains(';').then(|| until(body, ';')) {
+                found.extend(metric(row.0));
+                body = row.1;
+            }
+            found
+        })
+        .collect()
 }
 
-/// Splits at the commas up to the closing bracket.
-fn arguments(code: &str) -> Option<(Vec<&str>, usize)> {
-    let (mut depth, mut start, mut found) = (0, 0, Vec::new());
-    let (mut is_text, mut is_escaped) = (false, false);
-    for (at, letter) in code.char_indices().take(4000) {
+/// Splits at the first such sign outside of brackets and texts.
+fn until(code: &str, sign: char) -> (&str, &str) {
+    let (mut depth, mut is_text, mut is_escaped) = (0, false, false);
+    for (at, letter) in code.char_indices() {
         match letter {
             _ if is_escaped => is_escaped = false,
             '\\' if is_text => is_escaped = true,
             '"' => is_text = !is_text,
             _ if is_text => {}
+            _ if letter == sign && depth == 0 => return (&code[..at], &code[at + 1..]),
             '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' if depth == 0 => {
-                found.push(code[start..at].trim());
-                return Some((found, at));
-            }
             ')' | ']' | '}' => depth -= 1,
-            ',' if depth == 0 => {
-                found.push(code[start..at].trim());
-                start = at + 1;
-            }
             _ => {}
         }
     }
-    None
+    (code, "")
 }
 
-/// The literal of an argument, alone or formatted, or of the field of a struct.
-fn literal(argument: &str) -> Option<String> {
-    let text = argument
-        .trim_start_matches("name: ")
-        .trim_start_matches("help: ");
-    let text = text
-        .strip_prefix("format!(")
-        .map_or(text, |text| text.trim_end_matches(')'));
-    let text = text.strip_prefix('"')?.strip_suffix('"')?;
-    Some(text.to_owned())
-}
-
-/// The code of a file and of its crate.
-struct Scope<'a> {
-    file: &'a str,
-    crate_code: &'a str,
-}
-
-impl<'a> Scope<'a> {
-    /// The definition of a variable of the file, or of a constant of the crate.
-    fn definition(&self, name: &str) -> Option<&'a str> {
-        let name = name.rsplit("::").next().unwrap_or_default();
-        definition(self.file, name).or_else(|| definition(self.crate_code, name))
-    }
-}
-
-/// The value of a constant or variable: its definition in the code, up to the semicolon after it.
-fn definition<'a>(code: &'a str, name: &str) -> Option<&'a str> {
-    let starts = ["let ", "const "].into_iter().flat_map(|word| {
-        let [typed, plain] = [":", " ="].map(|after| format!("{word}{name}{after}"));
-        [code.find(&typed), code.find(&plain)]
-    });
-    let rest = &code[starts.flatten().next()?..];
-    let value = &rest[rest.find(" =")?..];
-    let mut depth = 0;
-    let end = value.find(|letter| {
-        depth += match letter {
-            '{' => 1,
-            '}' => -1,
-            _ => 0,
-        };
-        letter == ';' && depth == 0
-    })?;
-    Some(&value[..end])
-}
-
-fn names_of_labels(text: &str) -> Vec<String> {
-    let is_label =
-        |text: &String| consists_of(text, |letter| letter.is_alphanumeric() || letter == '_');
-    literals(text).into_iter().filter(is_label).collect()
-}
-
-fn labels(function: &str, rest: &[&str], after: &str, scope: &Scope) -> Vec<String> {
-    for argument in rest {
-        let argument = argument.trim_start_matches("labels: ");
-        let is_list = argument.starts_with("&[") || argument.starts_with('"');
-        let name = argument.trim_start_matches('&');
-        let value = if is_list {
-            Some(argument)
-        } else if name == "registry"
-            || !consists_of(name, |letter| {
-                letter.is_alphabetic() || "_:".contains(letter)
-            })
-        {
-            None
-        } else {
-            scope.definition(name)
-        };
-        let found = value.map(names_of_labels).unwrap_or_default();
-        if !found.is_empty() {
-            return found;
+/// `field: Kind { label: values, ... } [buckets] = name, help`
+fn metric(row: &str) -> Option<Metric> {
+    let (declared, described) = until(row, '=');
+    let [name, help] = literals(described).try_into().ok()?;
+    let kind = declared.split_once(": ")?.1;
+    let mut labels = Vec::new();
+    if let Some((_, mut rest)) = kind.split_once('{') {
+        rest = until(rest, '}').0;
+        while !rest.trim().is_empty() {
+            let (label, others) = until(rest, ',');
+            labels.push(label.split(':').next()?.trim().to_owned());
+            rest = others;
         }
     }
-    if function == "Opts::new" {
-        // Names after the options, or names with values.
-        let names = after
-            .strip_prefix("), &")
-            .and_then(|rest| rest.split(')').next());
-        if let Some(names) = names {
-            return scope
-                .definition(names)
-                .map(names_of_labels)
-                .unwrap_or_default();
-        }
-        let statement = after.split(';').take(2).collect::<String>();
-        let constants = statement.split(".const_label(").skip(1);
-        return constants
-            .filter_map(|text| literals(text).into_iter().next())
-            .collect();
-    }
-    if LOCAL.contains(&function) {
-        let body = scope.definition(function).unwrap_or_default();
-        if let Some(list) = body.split("&[").skip(1).find(|list| list.starts_with('"')) {
-            return names_of_labels(list.split(']').next().unwrap_or_default());
-        }
-        if body.contains("labels") && !body.contains("labels:") {
-            return scope
-                .definition("labels")
-                .map(names_of_labels)
-                .unwrap_or_default();
-        }
-    }
-    Vec::new()
-}
-
-/// The metric of a call, if it has one.
-fn metric(function: &str, arguments: &[&str], after: &str, scope: &Scope) -> Option<Metric> {
-    let at = arguments
-        .iter()
-        .position(|argument| literal(argument).is_some())?;
-    let rest = &arguments[at + 1..];
-    let mut name = literal(arguments[at])?;
-    let is_pair = function.is_empty();
-    if is_pair && (arguments.len() < 2 || !name.starts_with("plimsoll_")) {
-        return None;
-    }
-    if function.starts_with("families.") {
-        name = format!("vpa_updater_{name}");
-    } else if LOCAL.contains(&function) {
-        let body = scope.definition(function).unwrap_or_default();
-        let template = body.split("format!(\"").nth(1);
-        if let Some(template) = template.and_then(|text| text.split('"').next()) {
-            name = template.replace("{name}", &name);
-        }
-    }
-    let is_template = |letter: char| letter.is_ascii_alphanumeric() || "_{}".contains(letter);
-    if !consists_of(&name, is_template) || !name.contains(['_', '{']) {
-        return None;
-    }
-    let help = if function == "StepLatency::register" {
-        STEP_HELP.to_owned()
-    } else {
-        let help = rest.first()?;
-        literal(help).or_else(|| {
-            let value = scope.definition(help)?;
-            literals(value).into_iter().next()
-        })?
-    };
-    let kind = match function {
-        name if name.to_lowercase().contains("histogram") || name.starts_with("StepLatency") => {
-            "histogram"
-        }
-        name if name.to_lowercase().contains("count") => "counter",
+    let kind = match kind.split([' ', '\n']).next()? {
+        name if name.starts_with("Histogram") || name == "StepLatency" => "histogram",
+        name if name.contains("Counter") => "counter",
         _ => "gauge",
-    };
-    let labels = match function {
-        "StepLatency::register" => vec!["step".to_owned()],
-        "" => vec!["group".to_owned()],
-        _ => labels(function, rest.get(1..).unwrap_or_default(), after, scope),
     };
     Some(Metric {
         name,
@@ -340,33 +163,12 @@ fn expand(metric: Metric, crate_name: &str) -> Vec<Metric> {
 /// The metrics by the programs that serve them.
 fn metrics() -> BTreeMap<&'static str, BTreeSet<Metric>> {
     let mut found: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
-    let sources = sources();
-    let mut crates: BTreeMap<&str, String> = BTreeMap::new();
-    for source in &sources {
-        crates
-            .entry(source.crate_name())
-            .or_default()
-            .push_str(&source.code);
-    }
-    for source in &sources {
+    for source in sources() {
         let crate_name = source.crate_name();
-        let scope = Scope {
-            file: &source.code,
-            crate_code: &crates[crate_name],
-        };
-        for (function, arguments, after) in calls(&source.code) {
-            if !CONSTRUCTORS.contains(&function) && !LOCAL.contains(&function) {
-                continue;
-            }
-            let metric = metric(function, &arguments, after, &scope);
-            for metric in metric
-                .into_iter()
-                .flat_map(|metric| expand(metric, crate_name))
-            {
-                found
-                    .entry(programs(&metric, crate_name))
-                    .or_default()
-                    .insert(metric);
+        for metric in rows(&source.code) {
+            for metric in expand(metric, crate_name) {
+                let programs = programs(&metric, crate_name);
+                found.entry(programs).or_default().insert(metric);
             }
         }
     }

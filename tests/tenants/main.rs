@@ -124,7 +124,7 @@ async fn deploy(sandbox: &Sandbox) -> Result<()> {
             "PLIMSOLL_RECOMMENDER_PROMETHEUS_CA_FILE",
         ],
         [
-            "PLIMSOLL_ADAPTER_PROMETHEUS_URL",
+            "PLIMSOLL_ADAPTER_PROMETHEUS_ADDRESS",
             "PLIMSOLL_ADAPTER_PROMETHEUS_CA_FILE",
         ],
     ];

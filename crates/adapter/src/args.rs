@@ -15,20 +15,15 @@ pub use predictions::PredictionArgs;
 pub const PROGRAM: Program = Program {
     name: "adapter",
     version: env!("CARGO_PKG_VERSION"),
-    defaults: &[("address", ":8945")],
+    defaults: &[
+        ("address", ":8945"),
+        ("secure-port", "6443"),
+        ("service-name", "plimsoll-adapter"),
+    ],
 };
 
 /// Serves the custom and external metrics that the horizontal pod autoscaler reads.
-// `--tls-cert-file` is the certificate of the two APIs, as in other adapters.
 #[derive(Debug, Clone, clap::Parser)]
-#[command(
-    mut_arg("tls_cert_file", |arg| arg.long("metrics-tls-cert-file").help(
-        "Certificate chain (PEM) with which --address is served over TLS. Needs --metrics-tls-private-key-file"
-    )),
-    mut_arg("tls_private_key_file", |arg| arg.long("metrics-tls-private-key-file").help(
-        "Private key (PEM) of --metrics-tls-cert-file"
-    ))
-)]
 pub struct Args {
     /// Flags of every program.
     #[command(flatten)]
@@ -65,20 +60,16 @@ mod tests {
 
     #[test]
     fn the_certificates_of_the_apis_and_of_metrics_have_separate_flags() {
-        let args =
-            parse("--tls-cert-file=a --tls-private-key-file=b --secure-port=1").expect("they fit");
-        let serving = args.serving;
-        assert_eq!(serving.certificate.serving_cert_file.to_str(), Some("a"));
-        assert_eq!(
-            serving.certificate.serving_private_key_file.to_str(),
-            Some("b")
-        );
-        assert_eq!(serving.secure_port, 1);
-        assert_eq!(args.common.tls_cert_file, None);
-        let args =
-            parse("--metrics-tls-cert-file=a --metrics-tls-private-key-file=b").expect("they fit");
-        assert_eq!(args.common.tls_cert_file, Some("a".into()));
+        let line = "--tls-cert-file=a --tls-private-key-file=b --secure-port=1";
+        let args = parse(line).expect("they fit");
+        let secure = args.serving.secure;
+        assert_eq!(secure.tls_cert_file.to_str(), Some("a"));
+        assert_eq!(secure.tls_private_key_file.to_str(), Some("b"));
+        assert_eq!(secure.secure_port, 1);
+        assert_eq!(args.common.metrics_cert_dir, None);
+        let args = parse("--metrics-cert-dir=c").expect("it fits");
+        assert_eq!(args.common.metrics_cert_dir, Some("c".into()));
         assert_eq!(args.common.address.to_string(), ":8945");
-        assert!(parse("--min-tls-version=tls1_1").is_err());
+        assert_eq!(args.serving.secure.secure_port, 6443);
     }
 }

@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use jiff::Timestamp;
-use prometheus::{
-    HistogramVec, IntCounterVec, IntGaugeVec, Registry, register_histogram_vec_with_registry,
-    register_int_counter_vec_with_registry, register_int_gauge_vec_with_registry,
-};
+use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec};
 
 use crate::api_version::ApiVersion;
 
@@ -44,55 +41,25 @@ impl Api {
     }
 }
 
-/// All metrics of the adapter. Clones share them.
-#[derive(Debug, Clone)]
-pub struct Metrics {
-    requests: IntCounterVec,
-    latency: HistogramVec,
-    freshness: HistogramVec,
-    leads_here: IntGaugeVec,
-    foreign_changes: IntCounterVec,
+runtime::metrics! {
+    /// All metrics of the adapter. Clones share them.
+    pub struct Metrics {
+        requests: IntCounterVec { api, code } = "plimsoll_adapter_requests_total",
+            "Requests by API and status code.";
+        latency: HistogramVec { api } [LATENCY_BUCKETS] = "plimsoll_adapter_request_duration_seconds",
+            "Latency of requests in seconds, from the end of the headers to the response, by API.";
+        freshness: HistogramVec { group } [FRESHNESS_BUCKETS]
+            = "metrics_apiserver_metric_freshness_seconds",
+            "Age of served values in seconds by API group.";
+        leads_here: IntGaugeVec { name } = "plimsoll_adapter_apiservice_owned",
+            "1 if the APIService points at the adapter's Service.";
+        foreign_changes: IntCounterVec { name }
+            = "plimsoll_adapter_apiservice_external_changes_total",
+            "Changes by others of an APIService that points, or pointed, at the adapter's Service.";
+    }
 }
 
 impl Metrics {
-    /// Registers the metrics.
-    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        Ok(Self {
-            requests: register_int_counter_vec_with_registry!(
-                "plimsoll_adapter_requests_total",
-                "Requests by API and status code.",
-                &["api", "code"],
-                registry
-            )?,
-            latency: register_histogram_vec_with_registry!(
-                "plimsoll_adapter_request_duration_seconds",
-                "Latency of requests in seconds, from the end of the headers to the response, by API.",
-                &["api"],
-                LATENCY_BUCKETS.to_vec(),
-                registry
-            )?,
-            freshness: register_histogram_vec_with_registry!(
-                "metrics_apiserver_metric_freshness_seconds",
-                "Age of served values in seconds by API group.",
-                &["group"],
-                FRESHNESS_BUCKETS.to_vec(),
-                registry
-            )?,
-            leads_here: register_int_gauge_vec_with_registry!(
-                "plimsoll_adapter_apiservice_owned",
-                "1 if the APIService points at the adapter's Service.",
-                &["name"],
-                registry
-            )?,
-            foreign_changes: register_int_counter_vec_with_registry!(
-                "plimsoll_adapter_apiservice_external_changes_total",
-                "Changes by others of an APIService that points, or pointed, at the adapter's Service.",
-                &["name"],
-                registry
-            )?,
-        })
-    }
-
     /// Records a response and its latency.
     pub fn answered(&self, api: Api, code: StatusCode, took: Duration) {
         self.requests

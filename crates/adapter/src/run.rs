@@ -33,7 +33,7 @@ const UNMAINTAINED_RESYNC: Duration = Duration::from_secs(10);
 /// Runs the adapter until shutdown.
 pub fn run(args: Args, manager: Manager) -> impl Future<Output = anyhow::Result<()>> {
     run_on(
-        Port::open("secure-port", args.serving.secure_port, LIMITS),
+        Port::open("secure-port", args.serving.secure.secure_port, LIMITS),
         args,
         manager,
     )

@@ -3,52 +3,46 @@
 
 use std::time::Duration;
 
-use prometheus::{
-    HistogramVec, IntCounterVec, IntGauge, Registry, register_histogram_vec_with_registry,
-    register_int_counter_vec_with_registry, register_int_gauge_with_registry,
-};
+use prometheus::{HistogramVec, IntCounterVec, IntGauge, Registry};
 
 use crate::coalescing_cache::Source;
 
 const BUCKETS: [f64; 8] = [0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0];
 
+runtime::metrics! {
+    struct Rows(prefix: &str) {
+        attempts: IntCounterVec { result } = "authentication_attempts",
+            "Authentication attempts by result.";
+        reviews: IntCounterVec { review, source } = format!("{prefix}_reviews_total"),
+            "Token and access reviews by source of their result: cache, a coalesced request, the API server, or none because of a limit.";
+        front_proxy_configured: IntGauge = format!("{prefix}_front_proxy_configured"),
+            "1 if the CA of front proxies is configured, so that requests through API aggregation can be authenticated.";
+    }
+}
+
+runtime::metrics! {
+    /// Metrics of one kind of request to the API server.
+    pub(crate) struct RequestMetrics(kind: &str) {
+        requests: IntCounterVec { code } = format!("apiserver_delegated_{kind}_request_total"),
+            "Requests to the API server by status code.";
+        durations: HistogramVec { code } [BUCKETS]
+            = format!("apiserver_delegated_{kind}_request_duration_seconds"),
+            "Latency of requests to the API server in seconds, by status code.";
+    }
+}
+
 /// All metrics of the crate. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
-    attempts: IntCounterVec,
-    reviews: IntCounterVec,
-    front_proxy_configured: IntGauge,
+    rows: Rows,
     pub(crate) token_reviews: RequestMetrics,
     pub(crate) access_reviews: RequestMetrics,
-}
-
-/// Metrics of one kind of request to the API server.
-#[derive(Debug, Clone)]
-pub(crate) struct RequestMetrics {
-    requests: IntCounterVec,
-    durations: HistogramVec,
 }
 
 impl Metrics {
     pub(crate) fn register(registry: &Registry, prefix: &str) -> Result<Self, prometheus::Error> {
         Ok(Self {
-            attempts: register_int_counter_vec_with_registry!(
-                "authentication_attempts",
-                "Authentication attempts by result.",
-                &["result"],
-                registry
-            )?,
-            reviews: register_int_counter_vec_with_registry!(
-                format!("{prefix}_reviews_total"),
-                "Token and access reviews by source of their result: cache, a coalesced request, the API server, or none because of a limit.",
-                &["review", "source"],
-                registry
-            )?,
-            front_proxy_configured: register_int_gauge_with_registry!(
-                format!("{prefix}_front_proxy_configured"),
-                "1 if the CA of front proxies is configured, so that requests through API aggregation can be authenticated.",
-                registry
-            )?,
+            rows: Rows::register(registry, prefix)?,
             token_reviews: RequestMetrics::register(registry, "authn")?,
             access_reviews: RequestMetrics::register(registry, "authz")?,
         })
@@ -60,7 +54,7 @@ impl Metrics {
         } else {
             "failure"
         };
-        self.attempts.with_label_values(&[result]).inc();
+        self.rows.attempts.with_label_values(&[result]).inc();
     }
 
     /// Counts a review by the source of its result; `None` if a limit rejected it.
@@ -71,33 +65,16 @@ impl Metrics {
             Some(Source::Fetched) => "api_server",
             None => "rejected",
         };
-        self.reviews.with_label_values(&[review, source]).inc();
+        let reviews = &self.rows.reviews;
+        reviews.with_label_values(&[review, source]).inc();
     }
 
     pub(crate) fn set_front_proxy_configured(&self, is_configured: bool) {
-        self.front_proxy_configured.set(is_configured.into());
+        self.rows.front_proxy_configured.set(is_configured.into());
     }
 }
 
 impl RequestMetrics {
-    fn register(registry: &Registry, kind: &str) -> Result<Self, prometheus::Error> {
-        Ok(Self {
-            requests: register_int_counter_vec_with_registry!(
-                format!("apiserver_delegated_{kind}_request_total"),
-                "Requests to the API server by status code.",
-                &["code"],
-                registry
-            )?,
-            durations: register_histogram_vec_with_registry!(
-                format!("apiserver_delegated_{kind}_request_duration_seconds"),
-                "Latency of requests to the API server in seconds, by status code.",
-                &["code"],
-                BUCKETS.to_vec(),
-                registry
-            )?,
-        })
-    }
-
     /// Records an attempt; `None` without a status code.
     pub(crate) fn observe(&self, code: Option<u16>, duration: Duration) {
         let code = code.map_or("<error>".to_owned(), |code| code.to_string());

@@ -7,14 +7,10 @@ use sources::rules::read_matchers;
 
 use crate::rule_file::{RuleFileSettings, RuleLocation};
 
-/// Flags of Crane's metrics, of the labels and annotations of an EHPA that are copied to the
+/// Flags of the labels and annotations of an EHPA that are copied to the
 /// objects that it owns, and of rules for the history of custom and external metrics.
 #[derive(Debug, Clone, Args)]
 pub struct EhpaArgs {
-    /// Maximum number of series of Crane's metrics (`crane_autoscaling_*`, `crane_prediction_tsp`);
-    /// 0 disables them. One metric counts the omitted series.
-    #[arg(long, default_value_t = 20_000, value_name = "SERIES")]
-    pub crane_metrics_limit: u32,
     /// Copy labels of an `EffectiveHorizontalPodAutoscaler` whose keys begin with one of these
     /// prefixes to the objects that it owns.
     #[arg(long, value_delimiter = ',', value_name = "PREFIXES")]
@@ -107,14 +103,6 @@ mod tests {
     fn parse(line: &str) -> Result<EhpaArgs, clap::Error> {
         let words = std::iter::once("recommender").chain(line.split_whitespace());
         Line::try_parse_from(words).map(|line| line.args)
-    }
-
-    #[test]
-    fn there_is_always_a_limit() {
-        let limit = |line| parse(line).map(|args| args.crane_metrics_limit).ok();
-        assert_eq!(limit(""), Some(20_000));
-        assert_eq!(limit("--crane-metrics-limit=0"), Some(0));
-        assert_eq!(limit("--crane-metrics-limit=-1"), None);
     }
 
     #[test]

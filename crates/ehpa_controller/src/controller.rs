@@ -107,7 +107,7 @@ impl EhpaController {
             manager.tasks.spawn_until_shutdown("rules", task);
             rules
         });
-        let crane_metrics = CraneMetricsTask::register(args, &inputs, &manager.registry)?;
+        let crane_metrics = CraneMetricsTask::register(&inputs, &manager.registry)?;
         let controller = Self {
             inputs,
             writer: Writer::new(manager.object_writer()),

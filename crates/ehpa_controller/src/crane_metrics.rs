@@ -14,12 +14,14 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use view::View;
 
-use crate::args::EhpaArgs;
 use crate::inputs::EhpaInputs;
 use collector::CraneMetrics;
 
 /// Interval of updates. The HPA controller works every 15 s.
 const PERIOD: Duration = Duration::from_secs(10);
+
+/// Maximum number of series, so that users cannot make a scrape arbitrarily large.
+const LIMIT: usize = 20_000;
 
 /// Task that updates Crane's metrics.
 #[derive(Clone)]
@@ -41,11 +43,10 @@ impl Drop for ClearOnDrop {
 
 impl CraneMetricsTask {
     pub(crate) fn register(
-        args: &EhpaArgs,
         inputs: &EhpaInputs,
         registry: &Registry,
     ) -> Result<Self, prometheus::Error> {
-        let metrics = CraneMetrics::new(args.crane_metrics_limit as usize)?;
+        let metrics = CraneMetrics::new(LIMIT)?;
         registry.register(Box::new(metrics.clone()))?;
         Ok(Self {
             horizontal: inputs.horizontal.clone(),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use horizontal::ehpa::Rules;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client, Error};
-use prometheus::{IntGauge, Registry, register_int_gauge_with_registry};
+use prometheus::{IntGauge, Registry};
 use runtime::LogOnce;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -39,13 +39,16 @@ pub(crate) struct RuleFileSettings {
 /// Rules in effect; `None` before the first response.
 pub type RulesReceiver = watch::Receiver<Option<Arc<Rules>>>;
 
+runtime::metrics! {
+    struct Row {
+        config_valid: IntGauge = "plimsoll_forecast_rules_config_last_reload_successful",
+            "1 if the last reload of the prometheus-adapter rules succeeded; if 0, the previous rules are still in use.";
+    }
+}
+
 /// Whether the rules are valid, as a metric: 1 without rules and before they are read.
 pub(crate) fn register(registry: &Registry) -> Result<IntGauge, prometheus::Error> {
-    let config_valid = register_int_gauge_with_registry!(
-        "plimsoll_forecast_rules_config_last_reload_successful",
-        "1 if the last reload of the prometheus-adapter rules succeeded; if 0, the previous rules are still in use.",
-        registry,
-    )?;
+    let config_valid = Row::register(registry)?.config_valid;
     config_valid.set(1);
     Ok(config_valid)
 }

@@ -93,8 +93,6 @@ fn config(policy: Policy) -> SchedulerConfig {
             body_bytes: 16 << 20,
             requests: 8,
         },
-        use_recommendations: true,
-        use_forecasts: true,
     }
 }
 

@@ -14,20 +14,16 @@ pub use self::serving::ServingArgs;
 pub const PROGRAM: Program = Program {
     name: "extender",
     version: env!("CARGO_PKG_VERSION"),
-    defaults: &[("address", ":8946")],
+    defaults: &[
+        ("address", ":8946"),
+        ("secure-port", "8443"),
+        ("service-name", "plimsoll-extender"),
+        ("prometheus-query-timeout", "10s"),
+    ],
 };
 
 /// Measures the load of nodes, and scores nodes by it for kube-scheduler.
-// `--tls-cert-file` is the certificate of the extender protocol, as in the webhook.
 #[derive(Debug, Clone, clap::Parser)]
-#[command(
-    mut_arg("tls_cert_file", |arg| arg.long("metrics-tls-cert-file").help(
-        "Certificate chain (PEM) with which --address is served over TLS. Needs --metrics-tls-private-key-file"
-    )),
-    mut_arg("tls_private_key_file", |arg| arg.long("metrics-tls-private-key-file").help(
-        "Private key (PEM) of --metrics-tls-cert-file"
-    ))
-)]
 pub struct Args {
     /// Flags of every program.
     #[command(flatten)]
@@ -59,19 +55,14 @@ mod tests {
     #[test]
     fn the_certificates_of_kube_scheduler_and_of_metrics_have_separate_flags() {
         let args = parse("--tls-cert-file=a --tls-private-key-file=b").expect("valid flags");
-        assert_eq!(
-            args.serving.certificate.serving_cert_file.to_str(),
-            Some("a")
-        );
-        assert_eq!(
-            args.serving.certificate.serving_private_key_file.to_str(),
-            Some("b")
-        );
-        assert_eq!(args.common.tls_cert_file, None);
+        let secure = args.serving.secure;
+        assert_eq!(secure.tls_cert_file.to_str(), Some("a"));
+        assert_eq!(secure.tls_private_key_file.to_str(), Some("b"));
+        assert_eq!(secure.secure_port, 8443);
+        assert_eq!(args.common.metrics_cert_dir, None);
         assert_eq!(args.common.address.to_string(), ":8946");
-        let args = parse("--metrics-tls-cert-file=a --metrics-tls-private-key-file=b");
-        let args = args.expect("valid flags");
-        assert_eq!(args.common.tls_cert_file, Some("a".into()));
+        let args = parse("--metrics-cert-dir=a").expect("valid flags");
+        assert_eq!(args.common.metrics_cert_dir, Some("a".into()));
     }
 
     #[test]

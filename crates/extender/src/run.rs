@@ -54,13 +54,13 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
 
 /// Serves `router` over HTTPS until the end of the shutdown.
 async fn serve(args: ServingArgs, router: Router, manager: Manager) -> anyhow::Result<()> {
-    if args.secure_port == 0 {
+    if args.secure.secure_port == 0 {
         manager.shutdown.cancelled().await;
         return Ok(());
     }
     let serving = manager.readiness.condition("serving");
-    let port = Port::open("secure-port", args.secure_port, LIMITS).await?;
-    let own = OwnService::new(own_namespace(), &*args.service_name);
+    let port = Port::open("secure-port", args.secure.secure_port, LIMITS).await?;
+    let own = OwnService::new(own_namespace(), &*args.secure.service_name);
     let source = args.source(manager.client.clone(), &own);
     let clock = manager.clock();
     let certificates = source.get(&clock);

@@ -66,10 +66,6 @@ pub struct SchedulerConfig {
     pub max_score: i64,
     /// Limits of requests.
     pub limits: Limits,
-    /// Whether recommendations of VPAs predict the load of pods.
-    pub use_recommendations: bool,
-    /// Whether forecasts predict the load of pods.
-    pub use_forecasts: bool,
 }
 
 /// Limits of requests.
@@ -132,16 +128,10 @@ impl Scheduler {
         cluster: Watches,
         manager: &Manager,
     ) -> anyhow::Result<Self> {
-        let mut workloads = Watches::new(manager.client.clone(), Scope::default());
-        if config.use_recommendations || config.use_forecasts {
-            workloads = workloads.controllers();
-        }
-        if config.use_recommendations {
-            workloads = workloads.vpas();
-        }
-        if config.use_forecasts {
-            workloads = workloads.predictions();
-        }
+        let mut workloads = Watches::new(manager.client.clone(), Scope::default())
+            .controllers()
+            .vpas()
+            .predictions();
         let clock = manager.clock();
         let clock: Clock = Arc::new(move || clock.timestamp());
         let view = workloads.view();

@@ -2,23 +2,28 @@
 
 use std::time::Duration;
 
-use prometheus::core::Collector;
-use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
 
 /// Delay from a change to its message, in seconds.
 const LAG_BUCKETS: [f64; 12] = [
     0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0,
 ];
 
-/// All metrics of a server. Clones share them.
-#[derive(Debug, Clone)]
-pub struct Metrics {
-    pub(crate) readers: IntGauge,
-    pub(crate) messages: IntCounterVec,
-    pub(crate) coalesced: IntCounter,
-    pub(crate) refused: IntCounterVec,
-    pub(crate) lag: Histogram,
-    pub(crate) oversized: IntCounter,
+runtime::metrics! {
+    /// All metrics of a server. Clones share them.
+    pub struct Metrics {
+        pub(crate) readers: IntGauge = "plimsoll_feed_readers", "Open streams.";
+        pub(crate) messages: IntCounterVec { kind: ["reset", "apply", "delete"] }
+            = "plimsoll_feed_messages_total", "Messages to readers by kind.";
+        pub(crate) coalesced: IntCounter = "plimsoll_feed_coalesced_total",
+            "Changes replaced by later ones before a slow reader received them.";
+        pub(crate) refused: IntCounterVec { reason: Refusal::ALL.map(Refusal::name) }
+            = "plimsoll_feed_refused_total", "Refused connections and calls by reason.";
+        pub(crate) lag: Histogram [LAG_BUCKETS] = "plimsoll_feed_lag_seconds",
+            "Delay from a change to its message in seconds.";
+        pub(crate) oversized: IntCounter = "plimsoll_feed_oversized_values_total",
+            "Values left out because they are larger than 1 MiB; readers use the status of the object.";
+    }
 }
 
 /// Reasons for refusing a client.
@@ -53,54 +58,6 @@ impl Refusal {
 }
 
 impl Metrics {
-    /// Creates and registers the metrics.
-    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let counter = |name, help, label| IntCounterVec::new(Opts::new(name, help), &[label]);
-        let lag = HistogramOpts::new(
-            "plimsoll_feed_lag_seconds",
-            "Delay from a change to its message in seconds.",
-        );
-        let metrics = Self {
-            readers: IntGauge::new("plimsoll_feed_readers", "Open streams.")?,
-            messages: counter(
-                "plimsoll_feed_messages_total",
-                "Messages to readers by kind.",
-                "kind",
-            )?,
-            coalesced: IntCounter::new(
-                "plimsoll_feed_coalesced_total",
-                "Changes replaced by later ones before a slow reader received them.",
-            )?,
-            refused: counter(
-                "plimsoll_feed_refused_total",
-                "Refused connections and calls by reason.",
-                "reason",
-            )?,
-            lag: Histogram::with_opts(lag.buckets(LAG_BUCKETS.to_vec()))?,
-            oversized: IntCounter::new(
-                "plimsoll_feed_oversized_values_total",
-                "Values left out because they are larger than 1 MiB; readers use the status of the object.",
-            )?,
-        };
-        for kind in ["reset", "apply", "delete"] {
-            metrics.messages.with_label_values(&[kind]);
-        }
-        for refusal in Refusal::ALL {
-            metrics.refused.with_label_values(&[refusal.name()]);
-        }
-        let all: [Box<dyn Collector>; 6] = [
-            Box::new(metrics.readers.clone()),
-            Box::new(metrics.messages.clone()),
-            Box::new(metrics.coalesced.clone()),
-            Box::new(metrics.refused.clone()),
-            Box::new(metrics.lag.clone()),
-            Box::new(metrics.oversized.clone()),
-        ];
-        all.into_iter()
-            .try_for_each(|collector| registry.register(collector))?;
-        Ok(metrics)
-    }
-
     pub(crate) fn sent(&self, kind: &str, coalesced: u64, waited: Option<Duration>) {
         self.messages.with_label_values(&[kind]).inc();
         self.coalesced.inc_by(coalesced);

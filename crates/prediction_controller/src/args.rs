@@ -31,12 +31,10 @@ pub struct PredictionArgs {
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..), value_name = "COUNT")]
     pub prometheus_query_concurrency: u16,
     /// Maximum memory for histories and forecasts of all namespaces. When it is reached, the
-    /// namespaces that use the most get less.
+    /// namespaces that use the most get less. One namespace has at most a quarter of it. A series
+    /// takes about 100 KiB.
     #[arg(long, default_value = "256Mi", value_name = "QUANTITY")]
     pub prediction_memory_limit: Quantity,
-    /// Maximum memory for histories and forecasts of one namespace. A series takes about 100 KiB.
-    #[arg(long, default_value = "64Mi", value_name = "QUANTITY")]
-    pub prediction_namespace_memory_limit: Quantity,
     /// Series that queries of predictions may read: namespace (those of the namespace of the
     /// object) or cluster (all, and those of nodes). The namespace label
     /// plimsoll.dev/prediction-query-scope overrides this flag.
@@ -114,10 +112,11 @@ impl PredictionArgs {
     }
 
     pub(crate) fn limits(&self) -> MemoryLimits {
-        let bytes = |quantity: &Quantity| usize::try_from(quantity.value()).unwrap_or_default();
+        let total = self.prediction_memory_limit.value();
+        let total_bytes = usize::try_from(total).unwrap_or_default();
         MemoryLimits {
-            namespace_bytes: bytes(&self.prediction_namespace_memory_limit),
-            total_bytes: bytes(&self.prediction_memory_limit),
+            namespace_bytes: total_bytes / 4,
+            total_bytes,
         }
     }
 }
@@ -173,11 +172,10 @@ mod tests {
             total_bytes: 256 << 20,
         };
         assert_eq!(limits(""), usual);
-        let line = "--prediction-memory-limit=1Gi --prediction-namespace-memory-limit=1M";
         assert_eq!(
-            limits(line),
+            limits("--prediction-memory-limit=1Gi"),
             MemoryLimits {
-                namespace_bytes: 1_000_000,
+                namespace_bytes: 256 << 20,
                 total_bytes: 1 << 30
             }
         );

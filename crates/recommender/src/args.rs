@@ -3,7 +3,6 @@
 mod backfill;
 mod external_metrics;
 mod feed;
-mod recommendation_metrics;
 mod schedulable;
 mod sizing;
 mod storage;
@@ -26,7 +25,6 @@ pub use self::sizing::SizingArgs;
 pub use self::storage::Storage;
 pub use backfill::HistoryArgs;
 pub use external_metrics::ExternalMetricsArgs;
-pub use recommendation_metrics::RecommendationMetricsArgs;
 pub use schedulable::SchedulableArgs;
 
 /// Name and defaults of this program's command line.
@@ -36,6 +34,7 @@ pub const PROGRAM: Program = Program {
     defaults: &[
         ("address", ":8942"),
         ("leader-elect-resource-name", "vpa-recommender-lease"),
+        ("prometheus-query-timeout", "5m0s"),
     ],
 };
 
@@ -66,9 +65,10 @@ pub struct Args {
     /// Flags of caps to what can be scheduled.
     #[command(flatten)]
     pub schedulable: SchedulableArgs,
-    /// Flags of recommendations as metrics.
-    #[command(flatten)]
-    pub recommendation_metrics: RecommendationMetricsArgs,
+    /// Export recommendations as metrics, under the former names of kube-state-metrics: at most
+    /// 20,000 series, of which a container has eight. One metric counts the omitted ones.
+    #[arg(long)]
+    pub recommendation_metrics: bool,
     /// Flags of EHPAs.
     #[command(flatten)]
     pub ehpa: EhpaArgs,
@@ -87,10 +87,6 @@ pub struct Args {
     /// Keep no history of pods that no VPA object selects.
     #[arg(long)]
     pub memory_saver: bool,
-    /// Size native sidecars too: init containers with `restartPolicy: Always`. Set the same flag of
-    /// the webhook. Upstream never sizes them.
-    #[arg(long)]
-    pub native_sidecars: bool,
     /// Number of concurrent writes of objects.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..), value_name = "COUNT")]
     pub update_worker_count: u16,
@@ -124,7 +120,8 @@ pub struct Args {
     #[arg(long, default_value = "0/1", value_name = "INDEX/COUNT")]
     pub shard: Shard,
     /// Feature gates as Name=true, separated by commas. `PerVPAConfig` enables memory rules of VPA
-    /// objects.
+    /// objects, `NativeSidecar` sizes init containers with `restartPolicy: Always`. Set the same value
+    /// of updater and webhook.
     #[arg(long, default_value = "", value_name = "GATES")]
     pub feature_gates: String,
 }

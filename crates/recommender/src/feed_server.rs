@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use feed::server::{CurrentTls, ReportSink};
 use feed::{Forecast, Publisher, Recommendation, Server, ServerLimits};
 use jiff::Timestamp;
@@ -29,6 +29,9 @@ pub(crate) struct FeedServer {
     pub(crate) address: String,
 }
 
+/// Client that may report what it did: no other program acts on recommendations.
+const REPORTING_CLIENT: &str = "plimsoll-updater";
+
 impl FeedServer {
     /// Starts the feed, unless it is disabled. It serves once its certificates exist, which may be
     /// later than the start of the program.
@@ -40,26 +43,14 @@ impl FeedServer {
         let FeedArgs {
             feed_address,
             feed_advertised_host,
-            feed_tls_cert_file,
-            feed_tls_private_key_file,
-            feed_client_ca_file,
+            feed_cert_dir,
             manage_feed_certificates: _,
             feed_allowed_clients,
-            feed_reporting_clients,
         } = args;
-        let Some((certificate, private_key)) = feed_tls_cert_file.zip(feed_tls_private_key_file)
-        else {
+        let Some(folder) = feed_cert_dir else {
             return Ok(None);
         };
-        let files = TlsFiles {
-            certificate,
-            private_key,
-            authorities: feed_client_ca_file,
-        };
-        ensure!(
-            files.authorities.is_some(),
-            "--feed-client-ca-file is needed with --feed-tls-cert-file"
-        );
+        let files = TlsFiles::in_folder(&folder);
         let listen = feed_address.or_host(listen_ip_from_environment()?);
         let address = advertised_address(&feed_advertised_host, listen)?;
         let metrics = feed::Metrics::register(&manager.registry)?;
@@ -71,6 +62,7 @@ impl FeedServer {
             address,
         };
         let (publisher, forecasts) = (feed.publisher.clone(), feed.forecasts.clone());
+        let reporting = REPORTING_CLIENT.parse()?;
         let reports = report_sink(shared.clone());
         let server = |tls| Server {
             publisher,
@@ -78,7 +70,7 @@ impl FeedServer {
             reports,
             tls,
             allowed: feed_allowed_clients,
-            reporting: feed_reporting_clients,
+            reporting,
             limits: ServerLimits::default(),
             metrics,
         };

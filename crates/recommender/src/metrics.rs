@@ -2,12 +2,11 @@
 //! it has the same metric (`pkg/utils/metrics/recommender/recommender.go`).
 
 mod backfill;
-mod caps;
 mod checkpoints;
-mod computed;
 #[cfg(test)]
 mod golden;
 mod ingest;
+mod node_groups;
 mod objects;
 mod publish;
 mod quality;
@@ -28,7 +27,13 @@ pub(crate) use quality::RecommendationChanges;
 use quality::Quality;
 use recommendations::Recommendations;
 use runtime::StepLatency;
-use watch_freshness::WatchFreshness;
+
+runtime::metrics! {
+    struct StepMetrics {
+        steps: StepLatency { step } = "vpa_recommender_execution_latency_seconds",
+            "Duration of the steps of the main loop, in seconds.";
+    }
+}
 
 /// The metrics of every task. Clones share them.
 #[derive(Debug, Clone)]
@@ -49,9 +54,9 @@ impl Metrics {
         registry: &Registry,
         views: Vec<watch::Receiver<View>>,
     ) -> Result<Self, prometheus::Error> {
-        let steps = StepLatency::register(registry, "vpa_recommender_execution_latency_seconds")?;
+        let steps = StepMetrics::register(registry)?.steps;
         let quality = Quality::register(registry)?;
-        registry.register(Box::new(WatchFreshness::new(views)?))?;
+        watch_freshness::register(registry, views)?;
         Ok(Self {
             ingest: IngestMetrics::register(registry, steps.clone(), quality.clone())?,
             publish: PublishMetrics::register(registry, steps.clone(), quality)?,
@@ -60,14 +65,12 @@ impl Metrics {
         })
     }
 
-    /// Adds the recommendations to the registry, with at most `limit` series.
+    /// Adds the recommendations to the registry.
     pub(crate) fn with_recommendations(
         mut self,
         registry: &Registry,
-        limit: usize,
     ) -> Result<Self, prometheus::Error> {
-        let recommendations = Recommendations::new(limit)?;
-        registry.register(Box::new(recommendations.clone()))?;
+        let recommendations = Recommendations::register(registry, recommendations::LIMIT)?;
         self.publish.show(recommendations);
         Ok(self)
     }

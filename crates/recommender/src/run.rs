@@ -4,13 +4,14 @@ mod controllers;
 mod holds;
 mod watches;
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use futures::FutureExt as _;
 use jiff::Timestamp;
 use kube::Api;
 use prediction_controller::{DataSource, Source};
+use runtime::feature_gates::{NATIVE_SIDECAR, SUITE};
 use runtime::own_pod::own_namespace;
-use runtime::{LeaderTasks, Manager, sharding};
+use runtime::{FeatureGates, LeaderTasks, Manager, sharding};
 use serving::certificates::FeedCertificates;
 use sources::external_metrics::ExternalMetrics;
 use sources::metrics_api::MetricsApi;
@@ -54,8 +55,8 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     let sees_namespaces = predicted_from.is_some() && scope.namespace.is_none();
     let watches = AllWatches::new(&scope, schedulable.as_ref(), &manager)?;
     let mut metrics = Metrics::register(&manager.registry, watches.views())?;
-    if let Some(limit) = args.recommendation_metrics.limit() {
-        metrics = metrics.with_recommendations(&manager.registry, limit)?;
+    if args.recommendation_metrics {
+        metrics = metrics.with_recommendations(&manager.registry)?;
     }
     let feed = FeedServer::start(args.feed.clone(), &shared, &manager)?;
     let (rounds, received) = watch::channel(None);
@@ -122,10 +123,11 @@ fn state(
     awaits_history: bool,
     schedulable: Option<vertical::schedulable::Settings>,
 ) -> anyhow::Result<RecommenderState> {
+    let gates = FeatureGates::parse(&SUITE, &args.feature_gates).context("--feature-gates")?;
     let recommender = RecommenderConfig {
         recommender_name: args.recommender_name.clone(),
         memory_saver: args.memory_saver,
-        native_sidecars: args.native_sidecars,
+        native_sidecars: gates.enabled(NATIVE_SIDECAR),
         usage_interval: args.recommender_interval.0,
     };
     let config = args.sizing.clone().config(&args.feature_gates)?;

@@ -31,7 +31,7 @@ pub struct Settings {
     pub in_place_skip_disruption_budget: bool,
     /// Whether the number of restarts in a minute is limited (`--eviction-pace`). Upstream has no limit.
     pub paces_restarts: bool,
-    /// Whether native sidecars are sized (`--native-sidecars`).
+    /// Whether native sidecars are sized (gate `NativeSidecar`).
     pub native_sidecars: bool,
     /// Preemption for deferred resizes (`--make-room`).
     pub preemption: PreemptionMode,

@@ -18,7 +18,7 @@ use http::header::DATE;
 use http::{Request, Response};
 use k8s_openapi::jiff::Timestamp;
 use k8s_openapi::jiff::fmt::rfc2822::DateTimeParser;
-use prometheus::{Gauge, Registry, register_gauge_with_registry};
+use prometheus::Gauge;
 use tower::layer::layer_fn;
 use tower::{Layer, Service};
 
@@ -50,16 +50,11 @@ struct Reading {
 
 impl ApiServerClock {
     /// A clock that exports the offset of the local clock as a metric.
-    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let offset = register_gauge_with_registry!(
-            "plimsoll_clock_offset_seconds",
-            "Local time minus the API server's time, at its last response.",
-            registry
-        )?;
-        Ok(Self(Arc::new(Mutex::new(ClockState {
+    pub fn with_metric(offset: Gauge) -> Self {
+        Self(Arc::new(Mutex::new(ClockState {
             offset: Some(offset),
             ..ClockState::default()
-        }))))
+        })))
     }
 
     /// The current time.
@@ -215,11 +210,11 @@ mod tests {
 
     #[test]
     fn the_offset_of_the_local_clock_is_exported() {
-        let registry = Registry::new();
-        let clock = ApiServerClock::register(&registry).unwrap();
+        let offset = Gauge::new("offset", "Offset.").unwrap();
+        let clock = ApiServerClock::with_metric(offset.clone());
         for (local, expected) in [(1000, 0.0), (4600, 3600.0), (400, -600.0)] {
             clock.observe(at(1000), at(local), Instant::now());
-            let exported = registry.gather()[0].get_metric()[0].get_gauge().get_value();
+            let exported = offset.get();
             assert!((exported - expected).abs() < 1e-9, "{exported}");
         }
     }

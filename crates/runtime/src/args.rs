@@ -26,13 +26,10 @@ pub struct CommonArgs {
     /// host, all interfaces.
     #[arg(long, value_name = "ADDRESS")]
     pub address: ListenAddress,
-    /// Certificate chain (PEM) for --address. Without it, plain HTTP is served. Reloaded when it
-    /// changes. Needs --tls-private-key-file.
-    #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
-    pub tls_cert_file: Option<PathBuf>,
-    /// Private key (PEM) of --tls-cert-file.
-    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
-    pub tls_private_key_file: Option<PathBuf>,
+    /// Folder with tls.crt and tls.key (PEM), with which --address is served over TLS. Reloaded when
+    /// they change. Without it, plain HTTP is served.
+    #[arg(long, value_name = "FOLDER")]
+    pub metrics_cert_dir: Option<PathBuf>,
     /// Flags of the log.
     #[command(flatten)]
     pub log: LogArgs,
@@ -161,7 +158,6 @@ pub(crate) mod tests {
             "--stderrthreshold=loud",
             "--address=8942",
             "--leader-elect-resource-lock=endpoints",
-            "--tls-cert-file=a.pem",
             "--log-format=xml",
             "--v=-1",
         ] {

@@ -23,10 +23,7 @@ use http::{HeaderValue, Request, Response};
 use kube::Config;
 use kube::client::{Body as KubeBody, ClientBuilder};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
-use prometheus::{
-    HistogramOpts, HistogramVec, IntCounterVec, Registry, register_histogram_vec_with_registry,
-    register_int_counter_vec_with_registry,
-};
+use prometheus::{Gauge, HistogramVec, IntCounterVec, Registry};
 use rustls::crypto::aws_lc_rs;
 use tower::layer::layer_fn;
 use tower::{BoxError, Service};
@@ -127,40 +124,33 @@ pub fn connect(
 #[derive(Debug, Clone, Copy)]
 pub struct Urgent;
 
-/// client-go's request metrics.
+/// client-go's request metrics, and the API server's clock.
 #[derive(Debug, Clone)]
 pub struct RestMetrics {
-    requests: IntCounterVec,
-    durations: HistogramVec,
-    waits: HistogramVec,
+    rows: RestMetricRows,
     /// The API server's clock, set by each response.
     pub(crate) clock: ApiServerClock,
+}
+
+crate::metrics! {
+    struct RestMetricRows {
+        requests: IntCounterVec { code, method, host } = "rest_client_requests_total",
+            "Requests to the API server by code, method and host.";
+        durations: HistogramVec { verb, host } [BUCKETS] = "rest_client_request_duration_seconds",
+            "Latency of requests to the API server.";
+        waits: HistogramVec { verb, host } [BUCKETS] = "rest_client_rate_limiter_duration_seconds",
+            "Time that requests waited for the client-side rate limit (--kube-api-qps, --kube-api-burst).";
+        clock_offset: Gauge = "plimsoll_clock_offset_seconds",
+            "Local time minus the API server's time, at its last response.";
+    }
 }
 
 impl RestMetrics {
     /// Registers the metrics.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let histogram = |name, help| {
-            let options = HistogramOpts::new(name, help).buckets(BUCKETS.to_vec());
-            register_histogram_vec_with_registry!(options, &["verb", "host"], registry)
-        };
-        Ok(Self {
-            requests: register_int_counter_vec_with_registry!(
-                "rest_client_requests_total",
-                "Requests to the API server by code, method and host.",
-                &["code", "method", "host"],
-                registry
-            )?,
-            durations: histogram(
-                "rest_client_request_duration_seconds",
-                "Latency of requests to the API server.",
-            )?,
-            waits: histogram(
-                "rest_client_rate_limiter_duration_seconds",
-                "Time that requests waited for the client-side rate limit (--kube-api-qps, --kube-api-burst).",
-            )?,
-            clock: ApiServerClock::register(registry)?,
-        })
+        let rows = RestMetricRows::register(registry)?;
+        let clock = ApiServerClock::with_metric(rows.clock_offset.clone());
+        Ok(Self { rows, clock })
     }
 }
 
@@ -215,6 +205,7 @@ where
             let labels: &[&str] = &[&method, &shared.host];
             shared
                 .metrics
+                .rows
                 .waits
                 .with_label_values(labels)
                 .observe(wait.as_secs_f64());
@@ -227,6 +218,7 @@ where
             };
             shared
                 .metrics
+                .rows
                 .durations
                 .with_label_values(labels)
                 .observe(started.elapsed().as_secs_f64());
@@ -235,6 +227,7 @@ where
             });
             shared
                 .metrics
+                .rows
                 .requests
                 .with_label_values(&[&code, &method, &*shared.host])
                 .inc();

@@ -1,8 +1,7 @@
 //! Feature gates: `--feature-gates=InPlace=true,AllAlpha=false`.
 //!
 //! Source of the rules: Kubernetes component-base `featuregate`. A named gate overrides `AllAlpha`
-//! and `AllBeta` in any order. A stable gate can only be set to its locked value. A gate that upstream
-//! plans is accepted without effect, so that a value for a later version starts the programs.
+//! and `AllBeta` in any order. A stable gate can only be set to its locked value.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +10,8 @@ use anyhow::{Context as _, anyhow, bail, ensure};
 /// The maturity of a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
+    /// Off by default, and not in `AllAlpha`: upstream plans the gate, and does not have it yet.
+    Planned,
     /// Off by default.
     Alpha,
     /// On by default.
@@ -34,21 +35,21 @@ pub const CPU_STARTUP_BOOST: &str = "CPUStartupBoost";
 pub const IN_PLACE: &str = "InPlace";
 /// Settings of a single VPA; used by recommender, updater and webhook.
 pub const PER_VPA_CONFIG: &str = "PerVPAConfig";
+/// Sizes of native sidecars: init containers with `restartPolicy: Always`; used by recommender,
+/// updater and webhook. Upstream's proposals (`enhancements` of its source) name it.
+pub const NATIVE_SIDECAR: &str = "NativeSidecar";
 
 /// The gates that every program of the suite accepts, as upstream's programs do: one
 /// `--feature-gates` value fits all of them.
-pub const SUITE: [Gate; 3] = [
+pub const SUITE: [Gate; 4] = [
     Gate::new(CPU_STARTUP_BOOST, Stage::Alpha),
     Gate::new(IN_PLACE, Stage::Alpha),
     Gate::new(PER_VPA_CONFIG, Stage::Alpha),
+    Gate::new(NATIVE_SIDECAR, Stage::Planned),
 ];
 
-/// Gates that upstream's proposals (`enhancements` of its source) name and no program has yet, with the
-/// flag that does the same here.
-const PLANNED: [(&str, &str); 1] = [("NativeSidecar", "--native-sidecars")];
-
 impl Gate {
-    /// A gate that is on by default unless it is alpha.
+    /// A gate that is on by default unless it is alpha or planned.
     pub const fn new(name: &'static str, stage: Stage) -> Self {
         Self { name, stage }
     }
@@ -77,10 +78,6 @@ impl FeatureGates {
             let on = crate::pflag::go_bool(value).map_err(|error| {
                 anyhow!("invalid value {value:?} of feature gate {gate}, {error}")
             })?;
-            if let Some((_, flag)) = PLANNED.iter().find(|(planned, _)| *planned == gate) {
-                tracing::warn!("feature gate {gate}={on} has no effect: use {flag}");
-                continue;
-            }
             ensure!(
                 is_group(gate) || known.iter().any(|candidate| candidate.name == gate),
                 "unrecognized feature gate {gate}, known are {}",
@@ -120,24 +117,25 @@ fn value(gate: &Gate, named: &BTreeMap<&str, bool>) -> anyhow::Result<bool> {
                 gate.name
             );
         }
-        Stage::Stable => None,
+        Stage::Stable | Stage::Planned => None,
     };
     Ok(named
         .get(gate.name)
         .or(group)
         .copied()
-        .unwrap_or(gate.stage != Stage::Alpha))
+        .unwrap_or(matches!(gate.stage, Stage::Beta | Stage::Stable)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const KNOWN: [Gate; 4] = [
+    const KNOWN: [Gate; 5] = [
         Gate::new("Boost", Stage::Alpha),
         Gate::new("InPlace", Stage::Alpha),
         Gate::new("Feed", Stage::Beta),
         Gate::new("Old", Stage::Stable),
+        Gate::new("Sidecar", Stage::Planned),
     ];
 
     fn check(text: &str, expected: Result<&[&str], &str>) {
@@ -166,20 +164,9 @@ mod tests {
     }
 
     #[test]
-    fn gates_that_upstream_plans_are_accepted_without_effect() {
-        let default = Ok(["Feed", "Old"].as_slice());
-        check("NativeSidecar=true", default);
-        check("NativeSidecar=false,AllAlpha=false", default);
-        check(
-            "NativeSidecar=yes",
-            Err("invalid value \"yes\" of feature gate NativeSidecar, expected true or false"),
-        );
-        check(
-            "NativeSidecars=true",
-            Err(
-                "unrecognized feature gate NativeSidecars, known are AllAlpha, AllBeta, Boost, InPlace, Feed, Old",
-            ),
-        );
+    fn gates_that_upstream_plans_are_set_by_name_only() {
+        check("Sidecar=true", Ok(&["Feed", "Old", "Sidecar"]));
+        check("Sidecar=false,AllAlpha=false", Ok(&["Feed", "Old"]));
     }
 
     #[test]
@@ -195,7 +182,7 @@ mod tests {
         check(
             "InPlaceOrRecreate=true",
             Err(
-                "unrecognized feature gate InPlaceOrRecreate, known are AllAlpha, AllBeta, Boost, InPlace, Feed, Old",
+                "unrecognized feature gate InPlaceOrRecreate, known are AllAlpha, AllBeta, Boost, InPlace, Feed, Old, Sidecar",
             ),
         );
         check(

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::runtime::events::EventType;
 use parking_lot::Mutex;
-use prometheus::{IntGaugeVec, register_int_gauge_vec_with_registry};
+use prometheus::IntGaugeVec;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, timeout};
 use tokio_util::sync::CancellationToken;
@@ -66,19 +66,22 @@ pub struct Holds {
     about: ObjectReference,
 }
 
+crate::metrics! {
+    struct HoldMetrics {
+        running: IntGaugeVec { part } = "plimsoll_other_autoscaler_running",
+            "1 while another autoscaler runs that writes the same objects, and this part writes nothing; -1 until it is known whether one runs.";
+    }
+}
+
 impl Holds {
     /// Holds everything until the first [`Holds::set`].
     pub fn register(manager: &Manager) -> anyhow::Result<Self> {
         Ok(Self {
             reasons: Arc::default(),
             parts: Arc::default(),
-            running: register_int_gauge_vec_with_registry!(
-                "plimsoll_other_autoscaler_running",
-                "1 while another autoscaler runs that writes the same objects, and this part writes nothing; -1 until it is known whether one runs.",
-                &["part"],
-                manager.registry
-            )
-            .context("register the metric of holds")?,
+            running: HoldMetrics::register(&manager.registry)
+                .context("register the metric of holds")?
+                .running,
             writer: manager.object_writer(),
             about: reference::<Pod>(&own_namespace(), &hostname()?, ""),
         })
@@ -298,7 +301,6 @@ mod tests {
     }
 
     fn holds() -> Holds {
-        let gauge = prometheus::opts!("running", "help");
         let service = tower::service_fn(|_: http::Request<kube::client::Body>| async {
             Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("away"))
         });
@@ -306,7 +308,7 @@ mod tests {
         Holds {
             reasons: Arc::default(),
             parts: Arc::default(),
-            running: IntGaugeVec::new(gauge, &["part"]).expect("valid names"),
+            running: HoldMetrics::new().expect("valid names").running,
             writer: ObjectWriter::new(client, "suite"),
             about: ObjectReference::default(),
         }

@@ -19,7 +19,7 @@ pub struct IgnoredFlag {
 const LOG_FILE: &str = "all log lines go to standard error";
 const HEADER: &str = "the format of log lines is set by --log-format";
 const SOURCE_FILE: &str =
-    "it names source files of upstream; use --log-filter for levels per module";
+    "it names source files of upstream; the environment variable RUST_LOG sets levels per module";
 
 /// All ignored flags. Those with the default `true` or `false` are booleans.
 pub const FLAGS: [IgnoredFlag; 13] = [

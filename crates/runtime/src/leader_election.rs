@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use http::HeaderValue;
 use http::header::USER_AGENT;
 use kube::Api;
-use prometheus::{Opts, register_int_gauge_with_registry};
+use prometheus::IntGaugeVec;
 
 use crate::args::{LeaderElectionArgs, ResourceLock};
 use crate::candidate::Candidate;
@@ -48,12 +48,8 @@ impl Manager {
         }
         let ResourceLock::Leases = args.leader_elect_resource_lock;
         let timings = Timings::try_from(args)?;
-        let status = Opts::new(
-            "leader_election_master_status",
-            "1 if this process holds the Lease, 0 if not.",
-        )
-        .const_label("name", &args.leader_elect_resource_name);
-        let status = register_int_gauge_with_registry!(status, self.registry)?;
+        let status = ElectionMetrics::register(&self.registry)?.master_status;
+        let status = status.with_label_values(&[&args.leader_elect_resource_name]);
         let api = Api::namespaced(self.lease_client()?, &args.leader_elect_resource_namespace);
         let Announcement {
             address,
@@ -81,5 +77,12 @@ impl Manager {
             HeaderValue::from_str(&agent).context("invalid user agent")?,
         ));
         client::connect(config, Throttle::new(10.0, 20), self.rest_metrics.clone())
+    }
+}
+
+crate::metrics! {
+    struct ElectionMetrics {
+        master_status: IntGaugeVec { name } = "leader_election_master_status",
+            "1 if this process holds the Lease, 0 if not.";
     }
 }

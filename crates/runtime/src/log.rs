@@ -23,17 +23,15 @@ pub enum Format {
 #[derive(Debug, Clone, PartialEq, clap::Args)]
 pub struct LogArgs {
     /// Log verbosity as in klog: 0-1 warnings and errors, 2-4 information, 5-7 debug, 8 and more
-    /// everything.
+    /// everything. The environment variable `RUST_LOG`, such as `info,recommender=debug`, sets levels
+    /// per module instead.
     #[arg(long = "v", short = 'v', default_value_t = 4, value_name = "LEVEL")]
     pub v: u8,
-    /// Levels per module, such as `info,recommender=debug`. Overrides --v and --stderrthreshold.
-    #[arg(long, default_value = "", value_name = "DIRECTIVES")]
-    pub log_filter: String,
     /// Format of the log lines on standard error.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub log_format: Format,
     /// Minimum severity of log lines with --legacy-stderr-threshold-behavior=false: info, warning,
-    /// error or fatal, or 0 to 3. --log-filter overrides it.
+    /// error or fatal, or 0 to 3. `RUST_LOG` overrides it.
     #[arg(long, default_value_t = Severity::Info, value_name = "SEVERITY")]
     pub stderrthreshold: Severity,
     /// Ignore --stderrthreshold.
@@ -84,8 +82,9 @@ const NOISY_LIBRARIES: [&str; 7] = [
 
 /// Starts logging to standard error, including panics.
 pub fn init(args: &LogArgs) -> anyhow::Result<()> {
-    let filter = filter(args.v, threshold(args), &args.log_filter)
-        .map_err(|error| anyhow!("invalid --log-filter: {error}"))?;
+    let directives = std::env::var("RUST_LOG").unwrap_or_default();
+    let filter = filter(args.v, threshold(args), &directives)
+        .map_err(|error| anyhow!("invalid RUST_LOG: {error}"))?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_span_events(FmtSpan::NONE)
@@ -177,7 +176,7 @@ mod tests {
 
     fn check(line: &str, expected: &str) {
         let args = PROGRAM.parse_line::<Args>(line).expect(line).log;
-        let filter = filter(args.v, threshold(&args), &args.log_filter).expect(line);
+        let filter = filter(args.v, threshold(&args), "").expect(line);
         assert_eq!(filter.to_string(), expected, "{line}");
     }
 
@@ -186,8 +185,8 @@ mod tests {
         check("--v=0", "kube_client::client=error,warn");
         check("--v=4", "kube_client::client=error,info");
         check("--v=9", "trace");
-        let directives = "recommender=debug,warn";
-        check("--v=4 --log-filter=warn,recommender=debug", directives);
+        let directives = filter(4, Severity::Info, "warn,recommender=debug").unwrap();
+        assert_eq!(directives.to_string(), "recommender=debug,warn");
         let debug = filter(5, Severity::Info, "").unwrap().to_string();
         assert!(debug.contains("hyper=info"), "{debug}");
     }
@@ -206,7 +205,8 @@ mod tests {
             "kube_client::client=error,warn",
         );
         check("--stderrthreshold=2", "error");
-        check("--stderrthreshold=error --log-filter=debug", "debug");
+        let directives = filter(4, Severity::Error, "debug").unwrap();
+        assert_eq!(directives.to_string(), "debug");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use futures::FutureExt as _;
-use prometheus::{Opts, Registry, register_int_gauge_with_registry};
+use prometheus::{IntGaugeVec, Registry};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -163,9 +163,10 @@ impl Program {
             listener,
             router: endpoints.router(),
             certificate: args
-                .tls_cert_file
-                .clone()
-                .zip(args.tls_private_key_file.clone()),
+                .metrics_cert_dir
+                .as_deref()
+                .map(|folder| ["tls.crt", "tls.key"].map(|file| folder.join(file)))
+                .map(|[certificate, key]| (certificate, key)),
             tasks: tasks.clone(),
             shutdown: serving.clone(),
         })
@@ -252,12 +253,15 @@ fn registry(program: &Program) -> Result<Registry, prometheus::Error> {
     registry.register(Box::new(
         prometheus::process_collector::ProcessCollector::for_self(),
     ))?;
-    let build = Opts::new(
-        "plimsoll_build_info",
-        "Always 1. The labels are the program and its version.",
-    )
-    .const_label("program", program.name)
-    .const_label("version", program.version);
-    register_int_gauge_with_registry!(build, registry)?.set(1);
+    let build_info = BuildMetrics::register(&registry)?.build_info;
+    let labels = [program.name, program.version];
+    build_info.with_label_values(&labels).set(1);
     Ok(registry)
+}
+
+crate::metrics! {
+    struct BuildMetrics {
+        build_info: IntGaugeVec { program, version } = "plimsoll_build_info",
+            "Always 1. The labels are the program and its version.";
+    }
 }

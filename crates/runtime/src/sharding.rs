@@ -11,7 +11,7 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::jiff::Timestamp;
 use kube::Api;
-use prometheus::{IntGauge, Opts};
+use prometheus::{IntGauge, IntGaugeVec};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::args::LeaderElectionArgs;
@@ -47,15 +47,8 @@ pub fn election_config(
             manager.client.clone(),
             &election.leader_elect_resource_namespace,
         );
-        let conflict = Opts::new(
-            "vpa_recommender_shard_conflict",
-            "1 if another recommender runs with another number of shards, 0 if not.",
-        );
-        let conflict = conflict
-            .const_label("shard", index.to_string())
-            .const_label("shards", count.to_string());
-        let conflict = IntGauge::with_opts(conflict)?;
-        manager.registry.register(Box::new(conflict.clone()))?;
+        let conflict = ShardMetrics::register(&manager.registry)?.conflict;
+        let conflict = conflict.with_label_values(&[index.to_string(), count.to_string()]);
         let monitor = ShardConflictMonitor {
             leases,
             names: [undivided.clone(), lease(0)],
@@ -152,6 +145,13 @@ impl ShardConflictMonitor {
                 );
             }
         }
+    }
+}
+
+crate::metrics! {
+    struct ShardMetrics {
+        conflict: IntGaugeVec { shard, shards } = "vpa_recommender_shard_conflict",
+            "1 if another recommender runs with another number of shards, 0 if not.";
     }
 }
 

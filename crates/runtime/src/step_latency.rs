@@ -2,7 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use prometheus::{HistogramVec, Registry, register_histogram_vec_with_registry};
+use prometheus::HistogramVec;
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+
+use crate::metrics::{Family, Metric};
 
 /// Upstream's exponential buckets, in seconds.
 const BUCKETS: [f64; 23] = [
@@ -15,18 +19,6 @@ const BUCKETS: [f64; 23] = [
 pub struct StepLatency(HistogramVec);
 
 impl StepLatency {
-    /// Adds the histogram with this name to a registry.
-    pub fn register(registry: &Registry, name: &str) -> Result<Self, prometheus::Error> {
-        register_histogram_vec_with_registry!(
-            name,
-            "Duration of the steps of the main loop, in seconds.",
-            &["step"],
-            BUCKETS.to_vec(),
-            registry,
-        )
-        .map(Self)
-    }
-
     /// Records the duration of a step outside a round.
     pub fn observe(&self, step: &str, duration: Duration) {
         self.0
@@ -42,6 +34,27 @@ impl StepLatency {
             started: now,
             last: now,
         }
+    }
+}
+
+impl Metric for StepLatency {
+    fn of(family: &Family) -> Result<Self, prometheus::Error> {
+        HistogramVec::of(&Family {
+            name: family.name.clone(),
+            buckets: &[&BUCKETS],
+            ..*family
+        })
+        .map(Self)
+    }
+}
+
+impl Collector for StepLatency {
+    fn desc(&self) -> Vec<&Desc> {
+        self.0.desc()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        self.0.collect()
     }
 }
 

@@ -45,7 +45,7 @@ use certificate_set::CertificateSet;
 use runtime::api_server_clock::ApiServerClock;
 use secret::StoredSecret;
 
-pub use args::{CertificateArgs, TlsArgs};
+pub use args::{SecurePortArgs, TlsArgs};
 pub use feed::FeedCertificates;
 pub use metrics::CertificateMetrics;
 pub use monitor::{CertificateMonitor, ObservedCaBundle};

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use anyhow::Context as _;
 use kube::Api;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
@@ -13,23 +12,17 @@ use crate::tls::{ClientTls, RELOAD_PERIOD, TlsFiles};
 use runtime::leader_address::follow_shards;
 use runtime::manager::Manager;
 
-/// Flags of a feed client. The feed is off unless the three files are given.
+/// DNS name in the feed's certificate, which is verified regardless of the address.
+const SERVER_NAME: &str = "plimsoll-recommender";
+
+/// Flags of a feed client.
 #[derive(Debug, Clone, clap::Args)]
 pub struct FeedReaderArgs {
-    /// Client certificate chain (PEM) for the recommendation feed. Reloaded when it changes. While
-    /// it is missing, recommendations are read from the status of VPA objects. Needs
-    /// --feed-tls-private-key-file and --feed-ca-file.
-    #[arg(long, value_name = "FILE", requires_all = ["feed_tls_private_key_file", "feed_ca_file"])]
-    pub feed_tls_cert_file: Option<PathBuf>,
-    /// Private key (PEM) of --feed-tls-cert-file.
-    #[arg(long, value_name = "FILE", requires = "feed_tls_cert_file")]
-    pub feed_tls_private_key_file: Option<PathBuf>,
-    /// CA bundle (PEM) that verifies the feed's certificate.
-    #[arg(long, value_name = "FILE", requires = "feed_tls_cert_file")]
-    pub feed_ca_file: Option<PathBuf>,
-    /// Server name that is verified in the feed's certificate, regardless of its address.
-    #[arg(long, default_value = "plimsoll-recommender", value_name = "NAME")]
-    pub feed_server_name: String,
+    /// Folder with tls.crt, tls.key and ca.crt (PEM): the client certificate for the recommendation
+    /// feed, and the CAs of the feed's certificate. Reloaded when they change. Without them,
+    /// recommendations are read from the status of VPA objects.
+    #[arg(long, value_name = "FOLDER")]
+    pub feed_cert_dir: Option<PathBuf>,
     /// Name of the Lease whose holder serves the feed. With several shards the names end in -INDEX.
     #[arg(long, default_value = "vpa-recommender-lease", value_name = "NAME")]
     pub feed_lease_name: String,
@@ -65,24 +58,16 @@ impl FeedReaderArgs {
     /// off.
     pub fn source(self, manager: &Manager) -> anyhow::Result<Option<FeedSource>> {
         let Self {
-            feed_tls_cert_file,
-            feed_tls_private_key_file,
-            feed_ca_file,
-            feed_server_name,
+            feed_cert_dir,
             feed_lease_name,
             feed_lease_namespace,
             feed_shards,
         } = self;
-        let Some((certificate, private_key)) = feed_tls_cert_file.zip(feed_tls_private_key_file)
-        else {
+        let Some(folder) = feed_cert_dir else {
             return Ok(None);
         };
-        let server_name = ServerName::try_from(feed_server_name).context("--feed-server-name")?;
-        let files = TlsFiles {
-            certificate,
-            private_key,
-            authorities: feed_ca_file,
-        };
+        let server_name = ServerName::try_from(SERVER_NAME)?;
+        let files = TlsFiles::in_folder(&folder);
         let leases = Api::namespaced(manager.client.clone(), &feed_lease_namespace);
         let (leaders, following) = follow_shards(&leases, &feed_lease_name, feed_shards);
         let current: Arc<OnceLock<ClientTls>> = Arc::default();

@@ -44,6 +44,17 @@ pub struct TlsFiles {
     pub authorities: Option<PathBuf>,
 }
 
+impl TlsFiles {
+    /// The files of a mounted Secret: tls.crt, tls.key and ca.crt.
+    pub fn in_folder(folder: &Path) -> Self {
+        Self {
+            certificate: folder.join("tls.crt"),
+            private_key: folder.join("tls.key"),
+            authorities: Some(folder.join("ca.crt")),
+        }
+    }
+}
+
 /// The reason why a set of files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {

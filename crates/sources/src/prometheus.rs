@@ -13,6 +13,7 @@
 //! | responses | `answer.rs`, `instant.rs` |
 //! | query texts, possible series and labels | crate `promql` |
 
+mod args;
 mod connection;
 mod error;
 mod header;
@@ -25,6 +26,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use model::{ContainerRef, Series};
 
+pub use args::PrometheusArgs;
 pub use connection::{Connection, Credentials, Secret};
 pub use error::{Detail, Excess, PrometheusError};
 pub use header::{HeaderError, headers};

@@ -7,14 +7,12 @@ mod upstream;
 use anyhow::Context as _;
 use rollout::{PausePolicy, PreemptionMode, Settings};
 use runtime::duration::positive_duration;
-use runtime::feature_gates::{CPU_STARTUP_BOOST, IN_PLACE, PER_VPA_CONFIG, SUITE};
+use runtime::feature_gates::{CPU_STARTUP_BOOST, IN_PLACE, NATIVE_SIDECAR, PER_VPA_CONFIG, SUITE};
 use runtime::{
     CommonArgs, FeatureGates, GoDuration, HoldArgs, LeaderElectionArgs, NamespaceArgs, Program,
 };
 use serving::FeedReaderArgs;
 use view::ObjectKey;
-
-use crate::rate_limit::RateLimits;
 
 pub use rebalancing::RebalancingArgs;
 
@@ -27,6 +25,9 @@ pub const PROGRAM: Program = Program {
         ("leader-elect-resource-name", "vpa-updater"),
     ],
 };
+/// While a `ConfigMap` of this name exists in the updater's namespace, all evictions and resizes are
+/// paused. `plimsoll stop` creates it.
+const STOP_CONFIG_MAP: &str = "plimsoll-stop";
 /// Default of `--concurrent-cpu-startup-boost-syncs`.
 const DEFAULT_BOOST_SYNCS: i64 = 1;
 
@@ -97,10 +98,6 @@ pub struct RolloutArgs {
     /// container.
     #[arg(long)]
     pub in_place_skip_disruption_budget: bool,
-    /// Size native sidecars too (init containers with `restartPolicy` Always). Set the same flag on the
-    /// webhook.
-    #[arg(long)]
-    pub native_sidecars: bool,
     /// Preemption for resizes that the kubelet deferred: evict less important pods of the node, or the
     /// pod itself.
     #[arg(long, value_enum, default_value_t = MakeRoomArg::Off)]
@@ -109,7 +106,8 @@ pub struct RolloutArgs {
     /// `plimsoll.dev/replacement: RollingUpdate`. Needs the permissions to get and patch Deployments.
     #[arg(long)]
     pub rolling_updates: bool,
-    /// Feature gates as Name=true|false, separated by commas: `CPUStartupBoost`, `InPlace`, `PerVPAConfig`.
+    /// Feature gates as Name=true|false, separated by commas: `CPUStartupBoost`, `InPlace`,
+    /// `PerVPAConfig`, `NativeSidecar`.
     #[arg(long, default_value = "", value_name = "GATES")]
     pub feature_gates: String,
 }
@@ -151,16 +149,7 @@ pub struct RateLimitArgs {
     /// Burst of --eviction-rate-limit.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "EVICTIONS")]
     pub eviction_rate_burst: u32,
-    /// Evictions per second in each namespace. 0 or less means no limit.
-    #[arg(long, default_value_t = -1.0, value_name = "EVICTIONS")]
-    pub namespace_eviction_rate_limit: f64,
-    /// Burst of --namespace-eviction-rate-limit.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), value_name = "EVICTIONS")]
-    pub namespace_eviction_rate_burst: u32,
-    /// Concurrent evictions and resizes. The API server takes about 100 ms for an eviction.
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1000), value_name = "COUNT")]
-    pub eviction_concurrency: u16,
-    /// --eviction-concurrency limits the ends of startup boosts too, so this has no effect.
+    /// One limit of concurrent actions has the ends of startup boosts too, so this has no effect.
     #[arg(long, default_value_t = DEFAULT_BOOST_SYNCS, value_name = "COUNT")]
     pub concurrent_cpu_startup_boost_syncs: i64,
 }
@@ -182,14 +171,6 @@ pub struct PauseArgs {
     /// Time after the last renewal at which the webhook's Lease expires.
     #[arg(long, default_value = "1m0s", value_name = "DURATION", value_parser = positive_duration)]
     pub admission_controller_status_lease_timeout: GoDuration,
-    /// Name of the stop switch: while a `ConfigMap` of this name exists, all evictions and resizes are
-    /// paused. Its content does not matter. Empty means no stop switch.
-    #[arg(long, default_value = "plimsoll-stop", value_name = "NAME")]
-    pub stop_config_map_name: String,
-    /// Namespace of the stop switch. Empty means the environment variable NAMESPACE, and without that
-    /// kube-system.
-    #[arg(long, default_value = "", value_name = "NAMESPACE")]
-    pub stop_config_map_namespace: String,
 }
 
 impl RolloutArgs {
@@ -203,7 +184,6 @@ impl RolloutArgs {
             evict_after_oom_threshold,
             settling_time,
             in_place_skip_disruption_budget,
-            native_sidecars,
             make_room,
             rolling_updates,
             feature_gates,
@@ -217,7 +197,7 @@ impl RolloutArgs {
             quick_oom_threshold: evict_after_oom_threshold.0,
             settling_time: settling_time.0,
             in_place_skip_disruption_budget,
-            native_sidecars,
+            native_sidecars: gates.enabled(NATIVE_SIDECAR),
             preemption: make_room.into(),
             rolling_updates,
             in_place: gates.enabled(IN_PLACE),
@@ -229,32 +209,20 @@ impl RolloutArgs {
 }
 
 impl RateLimitArgs {
-    /// The rate limits and the number of concurrent actions.
-    pub fn limits(&self) -> (RateLimits, usize) {
+    /// The rate limit of evictions.
+    pub fn limit(&self) -> Option<(f64, u32)> {
         let Self {
             eviction_rate_limit,
             eviction_rate_burst,
-            namespace_eviction_rate_limit,
-            namespace_eviction_rate_burst,
-            eviction_concurrency,
             eviction_pace: _,
             concurrent_cpu_startup_boost_syncs,
         } = *self;
         if concurrent_cpu_startup_boost_syncs != DEFAULT_BOOST_SYNCS {
-            tracing::warn!(
-                "--concurrent-cpu-startup-boost-syncs has no effect: use --eviction-concurrency"
-            );
+            tracing::warn!("--concurrent-cpu-startup-boost-syncs has no effect");
         }
-        let limits = RateLimits {
-            overall: limit(eviction_rate_limit, eviction_rate_burst),
-            namespace: limit(namespace_eviction_rate_limit, namespace_eviction_rate_burst),
-        };
-        (limits, usize::from(eviction_concurrency))
+        let is_limited = eviction_rate_limit.is_finite() && eviction_rate_limit > 0.0;
+        is_limited.then_some((eviction_rate_limit, eviction_rate_burst))
     }
-}
-
-fn limit(per_second: f64, burst: u32) -> Option<(f64, u32)> {
-    (per_second.is_finite() && per_second > 0.0).then_some((per_second, burst))
 }
 
 impl PauseArgs {
@@ -265,22 +233,16 @@ impl PauseArgs {
             admission_controller_status_lease_name,
             admission_controller_status_lease_namespace,
             admission_controller_status_lease_timeout,
-            stop_config_map_name,
-            stop_config_map_namespace,
         } = self;
-        let key = |namespace: String, name| match namespace.as_str() {
-            "" => ObjectKey::new(own_namespace, name),
-            namespace => ObjectKey::new(namespace, name),
+        let namespace = match admission_controller_status_lease_namespace.as_str() {
+            "" => own_namespace,
+            namespace => namespace,
         };
-        let lease = key(
-            admission_controller_status_lease_namespace,
-            admission_controller_status_lease_name,
-        );
+        let lease = ObjectKey::new(namespace, admission_controller_status_lease_name);
         PausePolicy {
             webhook_lease: use_admission_controller_status
                 .then_some((lease, admission_controller_status_lease_timeout.0)),
-            stop_config_map: (!stop_config_map_name.is_empty())
-                .then(|| key(stop_config_map_namespace, stop_config_map_name)),
+            stop_config_map: Some(ObjectKey::new(own_namespace, STOP_CONFIG_MAP)),
         }
     }
 }
@@ -343,7 +305,7 @@ mod tests {
         check("--rolling-updates", |settings| {
             settings.rolling_updates = true;
         });
-        check("--native-sidecars", |settings| {
+        check("--feature-gates=NativeSidecar=true", |settings| {
             settings.native_sidecars = true;
         });
         check("--feature-gates=InPlace=true", |settings| {
@@ -359,55 +321,34 @@ mod tests {
 
     #[test]
     fn rates_of_zero_or_less_mean_no_limit() {
-        let limits = |line: &str| parse(line).expect(line).rate_limits.limits();
-        assert_eq!(limits(""), (RateLimits::default(), 64));
-        assert_eq!(limits("--eviction-rate-limit 0"), limits(""));
-        let some = limits(
-            "--eviction-rate-limit=2.5 --eviction-rate-burst=3 --namespace-eviction-rate-limit=1 --eviction-concurrency=8",
-        );
-        let expected = RateLimits {
-            overall: Some((2.5, 3)),
-            namespace: Some((1.0, 1)),
-        };
-        assert_eq!(some, (expected, 8));
+        let limit = |line: &str| parse(line).expect(line).rate_limits.limit();
+        assert_eq!(limit(""), None);
+        assert_eq!(limit("--eviction-rate-limit 0"), None);
+        let some = limit("--eviction-rate-limit=2.5 --eviction-rate-burst=3");
+        assert_eq!(some, Some((2.5, 3)));
     }
 
     #[test]
     fn lease_and_stop_switch_are_in_the_namespace_of_the_updater() {
         let policy = |line: &str, own: &str| parse(line).expect(line).pause.policy(own);
-        let minute = Duration::from_mins(1);
-        let expected = |namespace: &str| PausePolicy {
-            webhook_lease: Some((
-                ObjectKey::new(namespace, "vpa-admission-controller"),
-                minute,
-            )),
-            stop_config_map: Some(ObjectKey::new(namespace, "plimsoll-stop")),
+        let stop = |namespace: &str| Some(ObjectKey::new(namespace, "plimsoll-stop"));
+        let lease = |namespace: &str, name: &str, seconds| {
+            let timeout = Duration::from_secs(seconds);
+            Some((ObjectKey::new(namespace, name), timeout))
         };
-        assert_eq!(policy("", "plimsoll-system"), expected("plimsoll-system"));
-        let own = policy(
+        let found = policy("", "plimsoll-system");
+        let expected = lease("plimsoll-system", "vpa-admission-controller", 60);
+        assert_eq!(found.webhook_lease, expected);
+        assert_eq!(found.stop_config_map, stop("plimsoll-system"));
+        let found = policy(
             "--admission-controller-status-lease-namespace=a --admission-controller-status-lease-name=b \
-             --admission-controller-status-lease-timeout=5s --stop-config-map-namespace=c --stop-config-map-name=d",
+             --admission-controller-status-lease-timeout=5s",
             "x",
         );
-        let webhook_lease = Some((ObjectKey::new("a", "b"), Duration::from_secs(5)));
-        assert_eq!(
-            own,
-            PausePolicy {
-                webhook_lease,
-                stop_config_map: Some(ObjectKey::new("c", "d"))
-            }
-        );
-        let none = policy(
-            "--use-admission-controller-status=false --stop-config-map-name=",
-            "x",
-        );
-        assert_eq!(
-            none,
-            PausePolicy {
-                webhook_lease: None,
-                stop_config_map: None
-            }
-        );
+        assert_eq!(found.webhook_lease, lease("a", "b", 5));
+        assert_eq!(found.stop_config_map, stop("x"));
+        let none = policy("--use-admission-controller-status=false", "x");
+        assert_eq!(none.webhook_lease, None);
     }
 
     #[test]
@@ -416,7 +357,6 @@ mod tests {
             "--updater-interval=0s",
             "--eviction-tolerance=1.5",
             "--eviction-tolerance=NaN",
-            "--eviction-concurrency=0",
             "--eviction-rate-burst=0",
             "--admission-controller-status-lease-timeout=0s",
         ] {

@@ -24,7 +24,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::pod_writer::PodWriter;
-use crate::rate_limit::RateLimits;
 
 use executor::{Executor, Finished};
 pub(crate) use inputs::{Inputs, Watched};
@@ -39,14 +38,16 @@ const MIN_PAUSE: Duration = Duration::from_millis(100);
 /// of pods come and go.
 const PAUSE_FACTOR: u32 = 5;
 
+/// Evictions and resizes at a time. The API server takes about 100 ms for an eviction.
+const CONCURRENCY: usize = 64;
+
 /// Settings from the command line.
 #[derive(Debug, Clone)]
 pub(crate) struct LoopConfig {
     pub(crate) settings: Settings,
     pub(crate) policy: PausePolicy,
-    pub(crate) limits: RateLimits,
-    /// Actions that are in flight at the same time.
-    pub(crate) concurrency: usize,
+    /// Evictions per second and burst, and the same for resizes; `None` means no limit.
+    pub(crate) limit: Option<(f64, u32)>,
     /// Time between full passes.
     pub(crate) interval: Duration,
     /// Limit of requests to the API server.
@@ -76,8 +77,7 @@ impl ControlLoop {
         let LoopConfig {
             settings,
             policy,
-            limits,
-            concurrency,
+            limit,
             interval,
             requests,
         } = config;
@@ -95,7 +95,7 @@ impl ControlLoop {
             policy,
             state: RolloutState::default(),
             schedule,
-            executor: Executor::new(writer, Pacing::new(limits, requests), concurrency),
+            executor: Executor::new(writer, Pacing::new(limit, requests), CONCURRENCY),
             reporter: Reporter::new(outputs, interval, started),
             webhook_alive_until: None,
         }

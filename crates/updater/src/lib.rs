@@ -5,7 +5,6 @@
 //! * [`run`] wires everything
 //! * `control_loop` makes passes and carries out their actions while this replica leads
 //! * `feed_overlay` has the recommendations of the feed that take precedence over the status
-//! * [`rate_limit`] limits the rates of evictions and resizes
 //! * `node_load` reads the load of nodes from a load-watcher
 //! * `pod_writer` sends evictions and resizes
 //! * `deployment_writer` begins rolling updates of Deployments
@@ -27,7 +26,6 @@ mod fixture;
 pub mod metrics;
 mod node_load;
 mod pod_writer;
-pub mod rate_limit;
 mod run;
 
 pub use args::{Args, PROGRAM};

@@ -5,184 +5,116 @@
 //! removed with it.
 
 mod classes;
-mod families;
 mod reasons;
 mod rebalancing;
-mod refuted_acts;
-mod rolling_updates;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use prometheus::{IntCounterVec, IntGauge, IntGaugeVec, Registry};
+use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 use rollout::{
-    Action, ActionKind, ActionOutcome, PauseReason, Plan, PodCounts, RecentPods, SkipReason,
+    Action, ActionKind, ActionOutcome, ActionReason, PauseReason, Plan, PodCounts, RecentPods,
+    Refutation, RefutationCause, RefutedAct, SkipReason,
 };
 use runtime::StepLatency;
+use runtime::metrics::count;
 use view::{ObjectKey, View};
 
-use classes::{Class, LARGEST, mode, size_class};
-use families::{CLASS, Families, MODE_VPA, REASON_MODE_VPA, REASON_VPA, SIZE, VPA};
+use classes::{Class, SIZES, mode, size_class};
 use reasons::{
-    EVICTION_ERROR, RESIZE_ERROR, RESIZE_INFEASIBLE, UNBOOST_ERROR, paused_vpa, resize_failure,
-    skipped,
+    EVICTION_ERROR, RESIZE_ERROR, RESIZE_INFEASIBLE, UNBOOST_ERROR, paused_vpa, refused_reasons,
+    resize_failure, skipped,
 };
 
 pub(crate) use classes::SizeClasses;
-pub(crate) use rebalancing::RebalancingMetrics;
-use refuted_acts::RefutedActs;
-use rolling_updates::RollingUpdateMetrics;
 
-/// All metrics of the updater. Clones share them.
-#[derive(Debug, Clone)]
-pub struct Metrics {
-    controlled: IntGaugeVec,
-    evictable: IntGaugeVec,
-    with_evictable: IntGaugeVec,
-    with_evicted: IntGaugeVec,
-    evicted: IntCounterVec,
-    failed_evictions: IntCounterVec,
-    resizable: IntGaugeVec,
-    with_resizable: IntGaugeVec,
-    with_resized: IntGaugeVec,
-    resized: IntCounterVec,
-    failed_resizes: IntCounterVec,
-    infeasible: IntCounterVec,
-    skipped: IntGaugeVec,
-    recent: IntGaugeVec,
-    paused: IntGaugeVec,
-    webhook_invalid: IntCounterVec,
-    paused_vpas: IntGaugeVec,
-    in_flight: IntGauge,
-    waiting: IntGauge,
-    steps: StepLatency,
-    pub(crate) rebalancing: RebalancingMetrics,
-    rolling_updates: RollingUpdateMetrics,
-    pub(crate) refuted_acts: RefutedActs,
-}
+/// The reasons for which a pass pauses all actions.
+const PAUSES: [PauseReason; 4] = [
+    PauseReason::Stopped,
+    PauseReason::AnotherUpdater,
+    PauseReason::WebhookLeaseExpired,
+    PauseReason::ViewStale,
+];
+const MOVES: [ActionReason; 2] = [ActionReason::HotNode, ActionReason::FragmentedNode];
 
-fn webhook_invalid(families: &Families<'_>) -> Result<IntCounterVec, prometheus::Error> {
-    families.counter(
-        "admission_controller_status_invalid_total",
-        "Passes without evictions since the webhook's Lease was missing (error) or expired (invalid).",
-        &["reason"],
-    )
+runtime::metrics! {
+    /// All metrics of the updater. Clones share them.
+    pub struct Metrics {
+        controlled: IntGaugeVec { vpa_size_log2, update_mode } = "vpa_updater_controlled_pods_total",
+            "Pods controlled by VPA objects.";
+        evictable: IntGaugeVec { vpa_size_log2, update_mode } = "vpa_updater_evictable_pods_total",
+            "Pods that match the eviction criteria.";
+        with_evictable: IntGaugeVec { vpa_size_log2, update_mode }
+            = "vpa_updater_vpas_with_evictable_pods_total",
+            "VPA objects with at least one evictable pod.";
+        with_evicted: IntGaugeVec { vpa_size_log2, update_mode }
+            = "vpa_updater_vpas_with_evicted_pods_total",
+            "VPA objects with at least one pod evicted in this round.";
+        evicted: IntCounterVec { vpa_size_log2, update_mode, vpa_name, vpa_namespace }
+            = "vpa_updater_evicted_pods_total",
+            "Pods evicted to apply a recommendation.";
+        failed_evictions: IntCounterVec { vpa_size_log2, update_mode, reason, vpa_name, vpa_namespace }
+            = "vpa_updater_failed_eviction_attempts_total",
+            "Evictions that the API server refused or did not answer.";
+        resizable: IntGaugeVec { vpa_size_log2: SIZES } = "vpa_updater_in_place_updatable_pods_total",
+            "Pods that match the criteria of in-place resizes.";
+        with_resizable: IntGaugeVec { vpa_size_log2: SIZES }
+            = "vpa_updater_vpas_with_in_place_updatable_pods_total",
+            "VPA objects with at least one pod that may be resized in place.";
+        with_resized: IntGaugeVec { vpa_size_log2: SIZES }
+            = "vpa_updater_vpas_with_in_place_updated_pods_total",
+            "VPA objects with at least one pod resized in place in this round.";
+        resized: IntCounterVec { vpa_size_log2, vpa_name, vpa_namespace }
+            = "vpa_updater_in_place_updated_pods_total",
+            "Pods resized in place to apply a recommendation.";
+        failed_resizes: IntCounterVec { vpa_size_log2, reason, vpa_name, vpa_namespace }
+            = "vpa_updater_failed_in_place_update_attempts_total",
+            "In-place resizes that the API server refused or did not answer.";
+        infeasible: IntCounterVec { vpa_size_log2, vpa_name, vpa_namespace }
+            = "vpa_updater_in_place_infeasible_skip_pods_total",
+            "Resizes skipped because the same or a smaller one was infeasible on the node.";
+        skipped: IntGaugeVec { reason } = "vpa_updater_skipped_pods",
+            "Pods whose update is delayed or blocked, by reason.";
+        recent: IntGaugeVec { reviewed: ["true", "false"] } = "vpa_updater_recent_pods",
+            "Pods of VPA objects created within ten minutes, by whether the webhook reviewed them.";
+        paused_vpas: IntGaugeVec { reason } = "vpa_updater_paused_vpas",
+            "VPA objects whose pods are not updated for now, by reason.";
+        paused: IntGaugeVec { reason: PAUSES.map(PauseReason::as_str) } = "vpa_updater_paused",
+            "1 while all evictions and resizes are paused, by reason.";
+        webhook_invalid: IntCounterVec { reason: ["error", "invalid"] }
+            = "vpa_updater_admission_controller_status_invalid_total",
+            "Passes without evictions since the webhook's Lease was missing (error) or expired (invalid).";
+        in_flight: IntGauge = "vpa_updater_actions_in_flight",
+            "Evictions and resizes sent to the API server, without an answer yet.";
+        waiting: IntGauge = "vpa_updater_actions_waiting",
+            "Evictions and resizes that wait for a rate limit.";
+        steps: StepLatency { step } = "vpa_updater_execution_latency_seconds",
+            "Duration of the steps of the main loop, in seconds.";
+        moved: IntCounterVec { reason: MOVES.map(ActionReason::as_str) }
+            = "vpa_updater_rebalanced_pods_total",
+            "Pods evicted to move them to another node, by reason.";
+        failed_moves: IntCounterVec { reason: MOVES.map(ActionReason::as_str) }
+            = "vpa_updater_failed_rebalancing_attempts_total",
+            "Evictions for moves that the API server refused or did not answer, by reason.";
+        hot_nodes: IntGauge = "vpa_updater_hot_nodes", "Nodes that are hot.";
+        load_reads: IntCounterVec { result: ["success", "error"] } = "vpa_updater_node_load_reads_total",
+            "Reads of the node load from the load-watcher, by result.";
+        rolling_updates: IntCounter = "vpa_updater_rolling_updates_total",
+            "Rolling updates of Deployments begun to apply a recommendation.";
+        refused_rolling_updates: IntCounterVec { reason: refused_reasons() }
+            = "vpa_updater_refused_rolling_updates_total",
+            "Rolling updates that the state of the Deployment did not allow, or the API server refused, by reason.";
+        refuted_acts: IntCounterVec {
+            act: RefutedAct::ALL.map(RefutedAct::as_str),
+            cause: RefutationCause::ALL.map(RefutationCause::as_str),
+        } = "plimsoll_updater_refuted_acts_total",
+            "Resizes and evictions after which a container was OOM killed again, or whose limit is not in effect, by act and cause.";
+    }
 }
 
 impl Metrics {
-    /// Registers the metrics.
-    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let families = Families(registry);
-        let metrics = Self {
-            controlled: families.gauge(
-                "controlled_pods_total",
-                "Pods controlled by VPA objects.",
-                &CLASS,
-            )?,
-            evictable: families.gauge(
-                "evictable_pods_total",
-                "Pods that match the eviction criteria.",
-                &CLASS,
-            )?,
-            with_evictable: families.gauge(
-                "vpas_with_evictable_pods_total",
-                "VPA objects with at least one evictable pod.",
-                &CLASS,
-            )?,
-            with_evicted: families.gauge(
-                "vpas_with_evicted_pods_total",
-                "VPA objects with at least one pod evicted in this round.",
-                &CLASS,
-            )?,
-            evicted: families.counter(
-                "evicted_pods_total",
-                "Pods evicted to apply a recommendation.",
-                &MODE_VPA,
-            )?,
-            failed_evictions: families.counter(
-                "failed_eviction_attempts_total",
-                "Evictions that the API server refused or did not answer.",
-                &REASON_MODE_VPA,
-            )?,
-            resizable: families.gauge(
-                "in_place_updatable_pods_total",
-                "Pods that match the criteria of in-place resizes.",
-                &SIZE,
-            )?,
-            with_resizable: families.gauge(
-                "vpas_with_in_place_updatable_pods_total",
-                "VPA objects with at least one pod that may be resized in place.",
-                &SIZE,
-            )?,
-            with_resized: families.gauge(
-                "vpas_with_in_place_updated_pods_total",
-                "VPA objects with at least one pod resized in place in this round.",
-                &SIZE,
-            )?,
-            resized: families.counter(
-                "in_place_updated_pods_total",
-                "Pods resized in place to apply a recommendation.",
-                &VPA,
-            )?,
-            failed_resizes: families.counter(
-                "failed_in_place_update_attempts_total",
-                "In-place resizes that the API server refused or did not answer.",
-                &REASON_VPA,
-            )?,
-            infeasible: families.counter(
-                "in_place_infeasible_skip_pods_total",
-                "Resizes skipped because the same or a smaller one was infeasible on the node.",
-                &VPA,
-            )?,
-            skipped: families.gauge(
-                "skipped_pods",
-                "Pods whose update is delayed or blocked, by reason.",
-                &["reason"],
-            )?,
-            recent: families.gauge(
-                "recent_pods",
-                "Pods of VPA objects created within ten minutes, by whether the webhook reviewed them.",
-                &["reviewed"],
-            )?,
-            paused_vpas: families.gauge(
-                "paused_vpas",
-                "VPA objects whose pods are not updated for now, by reason.",
-                &["reason"],
-            )?,
-            paused: families.gauge(
-                "paused",
-                "1 while all evictions and resizes are paused, by reason.",
-                &["reason"],
-            )?,
-            webhook_invalid: webhook_invalid(&families)?,
-            in_flight: families.number(
-                "actions_in_flight",
-                "Evictions and resizes sent to the API server, without an answer yet.",
-            )?,
-            waiting: families.number(
-                "actions_waiting",
-                "Evictions and resizes that wait for a rate limit.",
-            )?,
-            steps: StepLatency::register(registry, "vpa_updater_execution_latency_seconds")?,
-            rebalancing: RebalancingMetrics::register(&families)?,
-            rolling_updates: RollingUpdateMetrics::register(&families)?,
-            refuted_acts: RefutedActs::register(registry)?,
-        };
-        metrics.start_at_zero();
-        Ok(metrics)
-    }
-
-    /// Creates the series of reasons and size classes: a rate needs a first value.
-    fn start_at_zero(&self) {
-        self.paused(None);
-        self.recent(RecentPods::default());
-        for gauge in [&self.resizable, &self.with_resizable, &self.with_resized] {
-            zero(gauge);
-        }
-    }
-
     fn recent(&self, pods: RecentPods) {
         for (reviewed, pods) in [("true", pods.reviewed), ("false", pods.unreviewed)] {
             self.recent.with_label_values(&[reviewed]).set(count(pods));
@@ -191,12 +123,7 @@ impl Metrics {
 
     /// Sets the reason for which a pass pauses all actions, if any, and counts it.
     pub(crate) fn paused(&self, pause: Option<PauseReason>) {
-        for reason in [
-            PauseReason::Stopped,
-            PauseReason::AnotherUpdater,
-            PauseReason::WebhookLeaseExpired,
-            PauseReason::ViewStale,
-        ] {
+        for reason in PAUSES {
             let is_paused = pause.is_some_and(|pause| pause.as_str() == reason.as_str());
             self.paused
                 .with_label_values(&[reason.as_str()])
@@ -367,10 +294,10 @@ impl Metrics {
         classes: &mut SizeClasses,
     ) {
         if action.relocation.is_some() {
-            return self.rebalancing.finished(action, outcome);
+            return self.finished_move(action, outcome);
         }
         if matches!(action.kind, ActionKind::RollingUpdate(_)) {
-            return self.rolling_updates.finished(outcome);
+            return self.finished_rolling_update(outcome);
         }
         let Some(Class { size, mode }) = classes.of.get(&action.vpa).copied() else {
             return;
@@ -404,38 +331,16 @@ impl Metrics {
         }
     }
 
+    /// Counts a refuted act.
+    pub(crate) fn refuted(&self, refutation: &Refutation) {
+        let labels = [refutation.act.as_str(), refutation.cause.as_str()];
+        self.refuted_acts.with_label_values(&labels).inc();
+    }
+
     /// Resets all metrics when this replica stops leading: it counts from zero when it leads again,
     /// as after a restart.
     pub(crate) fn stand_down(&self) {
-        self.webhook_invalid.reset();
-        self.paused(None);
-        self.recent(RecentPods::default());
-        self.queue(0, 0);
-        self.rebalancing.stand_down();
-        self.rolling_updates.stand_down();
-        self.refuted_acts.stand_down();
-        for gauge in [
-            &self.controlled,
-            &self.evictable,
-            &self.with_evictable,
-            &self.with_evicted,
-            &self.skipped,
-            &self.paused_vpas,
-        ] {
-            gauge.reset();
-        }
-        for gauge in [&self.resizable, &self.with_resizable, &self.with_resized] {
-            zero(gauge);
-        }
-        for counter in [
-            &self.evicted,
-            &self.failed_evictions,
-            &self.resized,
-            &self.failed_resizes,
-            &self.infeasible,
-        ] {
-            counter.reset();
-        }
+        self.reset();
     }
 
     /// Begins a round.
@@ -454,12 +359,8 @@ fn counts(labels: impl Iterator<Item = &'static str>) -> BTreeMap<&'static str, 
     counts
 }
 
-fn count(count: usize) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
-}
-
 fn zero(gauge: &IntGaugeVec) {
-    for power in 0..LARGEST {
-        gauge.with_label_values(&[&power.to_string()]).set(0);
+    for size in SIZES {
+        gauge.with_label_values(&[size]).set(0);
     }
 }

@@ -11,7 +11,7 @@ use sources::prometheus::Connection;
 use tokio::sync::watch;
 use tokio::sync::watch::error::RecvError;
 
-use crate::metrics::RebalancingMetrics;
+use crate::metrics::Metrics;
 
 /// Time between two reads, that of upstream's collector.
 const INTERVAL: Duration = Duration::from_secs(30);
@@ -26,7 +26,7 @@ pub(crate) struct NodeLoad {
 /// The load as it is read, and the future that reads it.
 pub(crate) fn follow(
     connection: Option<Connection>,
-    metrics: RebalancingMetrics,
+    metrics: Metrics,
 ) -> (NodeLoad, impl Future<Output = ()> + Send) {
     let (sender, receiver) = watch::channel(None);
     let node_load = NodeLoad {

@@ -49,7 +49,6 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         ignored,
         shard: Shard::default(),
     };
-    let (limits, concurrency) = rate_limits.limits();
     let requests = Throttle::new(common.kube_api_qps, common.kube_api_burst);
     let (load_watcher, rebalancing) = rebalancing.settings()?.unzip();
     let config = LoopConfig {
@@ -59,8 +58,7 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
             ..rollout.settings()?
         },
         policy: pause.policy(&own_namespace()),
-        limits,
-        concurrency,
+        limit: rate_limits.limit(),
         interval: updater_interval.0,
         requests: requests.reserving(common.kube_api_burst / URGENT_SHARE),
     };
@@ -94,8 +92,7 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         if let Some((key, _)) = &config.policy.webhook_lease {
             webhook = webhook.webhook_lease(key);
         }
-        let (node_load, reading) =
-            node_load::follow(load_watcher.clone(), outputs.metrics.rebalancing.clone());
+        let (node_load, reading) = node_load::follow(load_watcher.clone(), outputs.metrics.clone());
         let watched = Watched {
             view: workloads.view(),
             control: control.view(),

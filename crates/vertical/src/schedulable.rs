@@ -29,7 +29,6 @@ use crate::resource_policy::container_policies;
 pub use cap_sources::CapSources;
 pub use condition::{apply_cap, cap_change, clear_cap, count_capped};
 pub use node_group_shape::NodeGroupShape;
-pub use node_group_totals::NODE_GROUP_METRICS;
 use node_group_totals::{NodeGroupTotals, PodsByGroup};
 use node_inputs::{NodeInputs, pod_shape};
 use pods_by_object::PodsByObject;

@@ -8,7 +8,7 @@ mod webhook_labels;
 use ::serving::FeedReaderArgs;
 use anyhow::Context as _;
 use model::Quantity;
-use runtime::feature_gates::{CPU_STARTUP_BOOST, IN_PLACE, PER_VPA_CONFIG, SUITE};
+use runtime::feature_gates::{CPU_STARTUP_BOOST, IN_PLACE, NATIVE_SIDECAR, PER_VPA_CONFIG, SUITE};
 use runtime::{CommonArgs, FeatureGates, HoldArgs, NamespaceArgs, Program};
 
 use admission::{AdmissionConfig, Gates};
@@ -24,17 +24,7 @@ pub const PROGRAM: Program = Program {
     defaults: &[("address", ":8944")],
 };
 /// Sizes pods when they are created, and validates VPA objects.
-// `--tls-cert-file` is the certificate of the webhook, as upstream, which never serves metrics over
-// TLS.
 #[derive(Debug, Clone, clap::Parser)]
-#[command(
-    mut_arg("tls_cert_file", |arg| arg.long("metrics-tls-cert-file").help(
-        "Certificate chain (PEM) with which --address is served over TLS. Needs --metrics-tls-private-key-file"
-    )),
-    mut_arg("tls_private_key_file", |arg| arg.long("metrics-tls-private-key-file").help(
-        "Private key (PEM) of --metrics-tls-cert-file"
-    ))
-)]
 pub struct Args {
     /// Flags of every program.
     #[command(flatten)]
@@ -69,15 +59,12 @@ pub struct ReviewArgs {
     /// Maximum CPU request of a startup boost. 0 means no maximum.
     #[arg(long, default_value = "0", value_name = "QUANTITY")]
     pub max_allowed_cpu_boost: Quantity,
-    /// Size native sidecars too: init containers with restartPolicy Always. Upstream does not.
-    #[arg(long)]
-    pub native_sidecars: bool,
     /// Watch nodes, and label new pods of a `DaemonSet` for VPA objects with the annotation
     /// plimsoll.dev/node-group. Upstream does not.
     #[arg(long)]
     pub node_groups: bool,
-    /// Feature gates as Name=true, separated by commas: `CPUStartupBoost`, `InPlace` and
-    /// `PerVPAConfig`.
+    /// Feature gates as Name=true, separated by commas: `CPUStartupBoost`, `InPlace`,
+    /// `PerVPAConfig` and `NativeSidecar`.
     #[arg(long, default_value = "", value_name = "GATES")]
     pub feature_gates: String,
 }
@@ -93,7 +80,7 @@ impl ReviewArgs {
                 per_vpa_config: gates.enabled(PER_VPA_CONFIG),
             },
             max_cpu_boost: Some(self.max_allowed_cpu_boost).filter(|max| !max.is_zero()),
-            native_sidecars: self.native_sidecars,
+            native_sidecars: gates.enabled(NATIVE_SIDECAR),
             node_groups: self.node_groups,
         })
     }
@@ -117,14 +104,13 @@ mod tests {
     #[test]
     fn the_certificates_of_webhook_and_metrics_have_separate_flags() {
         let args = parse("--tls-cert-file=a --tls-private-key=b").expect("valid flags");
-        assert_eq!(args.serving.serving_cert_file, PathBuf::from("a"));
-        assert_eq!(args.serving.serving_private_key, PathBuf::from("b"));
-        assert_eq!(args.common.tls_cert_file, None);
-        let args = parse("--metrics-tls-cert-file=a --metrics-tls-private-key-file=b")
-            .expect("valid flags");
-        assert_eq!(args.common.tls_cert_file, Some("a".into()));
+        assert_eq!(args.serving.tls_cert_file, PathBuf::from("a"));
+        assert_eq!(args.serving.tls_private_key, PathBuf::from("b"));
+        assert_eq!(args.common.metrics_cert_dir, None);
+        let args = parse("--metrics-cert-dir=a").expect("valid flags");
+        assert_eq!(args.common.metrics_cert_dir, Some("a".into()));
         let own = PathBuf::from("/etc/tls-certs/serverCert.pem");
-        assert_eq!(args.serving.serving_cert_file, own);
+        assert_eq!(args.serving.tls_cert_file, own);
         let args = parse("--client-ca-file= --reload-cert").expect("as with cert-manager");
         assert_eq!(args.serving.client_ca_file, PathBuf::new());
     }
@@ -155,7 +141,7 @@ mod tests {
     fn gates_and_maximum_boost_are_parsed() {
         let config = |line: &str| parse(line).expect(line).review.config();
         assert_eq!(config("").expect("defaults"), AdmissionConfig::default());
-        let line = "--feature-gates=InPlace=true --max-allowed-cpu-boost=2 --native-sidecars --node-groups";
+        let line = "--feature-gates=InPlace=true,NativeSidecar=true --max-allowed-cpu-boost=2 --node-groups";
         let found = config(line).expect("valid flags");
         assert!(found.gates.in_place && found.native_sidecars && found.node_groups);
         assert!(!found.gates.cpu_startup_boost && !found.gates.per_vpa_config);

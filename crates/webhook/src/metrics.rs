@@ -4,10 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use prometheus::{
-    Histogram, IntCounter, Registry, register_histogram_vec_with_registry,
-    register_int_counter_vec_with_registry, register_int_counter_with_registry,
-};
+use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, Registry};
 
 use admission::{AdmissionResource, AdmissionStatus, Decision};
 
@@ -29,6 +26,24 @@ const RESOURCES: [&str; 3] = ["unknown", "Pod", "VPA"];
 
 /// The prefix of names.
 pub(crate) const PREFIX: &str = "vpa_admission_controller";
+
+runtime::metrics! {
+    struct Rows {
+        pods: IntCounterVec { applied } = "vpa_admission_controller_admission_pods_total",
+            "Reviewed pods, by whether they were patched.";
+        latency: HistogramVec { status, resource } [LATENCY_BUCKETS]
+            = "vpa_admission_controller_admission_latency_seconds",
+            "Time spent on a review, by status and resource.";
+        reviews: HistogramVec { resource } [REVIEW_BUCKETS]
+            = "plimsoll_webhook_review_duration_seconds",
+            "Time from the headers of a review to its response, by resource.";
+        steps: HistogramVec { step } [STEP_BUCKETS]
+            = "vpa_admission_controller_execution_latency_seconds",
+            "Time spent in each step of a review.";
+        shed: IntCounter = "vpa_admission_controller_shed_reviews_total",
+            "Objects admitted without review during overload.";
+    }
+}
 
 /// The metrics of reviews, with each child looked up once. Clones share them.
 #[derive(Debug, Clone)]
@@ -55,38 +70,13 @@ struct Steps {
 impl Metrics {
     /// Registers the metrics.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let pods = register_int_counter_vec_with_registry!(
-            "vpa_admission_controller_admission_pods_total",
-            "Reviewed pods, by whether they were patched.",
-            &["applied"],
-            registry
-        )?;
-        let latency = register_histogram_vec_with_registry!(
-            "vpa_admission_controller_admission_latency_seconds",
-            "Time spent on a review, by status and resource.",
-            &["status", "resource"],
-            LATENCY_BUCKETS.to_vec(),
-            registry
-        )?;
-        let reviews = register_histogram_vec_with_registry!(
-            "plimsoll_webhook_review_duration_seconds",
-            "Time from the headers of a review to its response, by resource.",
-            &["resource"],
-            REVIEW_BUCKETS.to_vec(),
-            registry
-        )?;
-        let steps = register_histogram_vec_with_registry!(
-            "vpa_admission_controller_execution_latency_seconds",
-            "Time spent in each step of a review.",
-            &["step"],
-            STEP_BUCKETS.to_vec(),
-            registry
-        )?;
-        let shed = register_int_counter_with_registry!(
-            "vpa_admission_controller_shed_reviews_total",
-            "Objects admitted without review during overload.",
-            registry
-        )?;
+        let Rows {
+            pods,
+            latency,
+            reviews,
+            steps,
+            shed,
+        } = Rows::register(registry)?;
         let step = |name: &str| steps.with_label_values(&[name]);
         Ok(Self {
             pods: ["false", "true"].map(|applied| pods.with_label_values(&[applied])),

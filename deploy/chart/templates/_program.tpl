@@ -95,28 +95,28 @@ args, and optionally env, volumes, volumeMounts, withoutArgs and shard. */}}
 {{- end }}
 {{- end }}
 
-{{/* Environment of a program that reads Prometheus. Takes the root, the prefix of its variables,
-and the names of its variables by value. */}}
+{{/* Environment of a program that reads Prometheus. Takes the root and the prefix of its variables. */}}
 {{- define "plimsoll.prometheusVariables" -}}
 {{- $root := index . 0 -}}
 {{- $prefix := index . 1 -}}
-{{- $names := index . 2 -}}
 {{- $prometheus := $root.Values.prometheus -}}
 {{- if ne (empty $prometheus.username) (empty $prometheus.passwordKey) -}}
 {{- fail "prometheus.username and prometheus.passwordKey need each other" -}}
 {{- end -}}
-- name: {{ $prefix }}_{{ $names.address }}
+- name: {{ $prefix }}_PROMETHEUS_ADDRESS
   value: {{ $prometheus.address | quote }}
 {{- with $prometheus.username }}
-- name: {{ $prefix }}_{{ $names.username }}
+- name: {{ $prefix }}_USERNAME
   value: {{ . | quote }}
 {{- end }}
-{{- range $value := list "caKey" "tokenKey" "passwordKey" "certificateKey" "privateKeyKey" }}
+{{- range $value, $variable := dict "caKey" "PROMETHEUS_CA_FILE" "tokenKey" "PROMETHEUS_BEARER_TOKEN_FILE"
+      "passwordKey" "PASSWORD_FILE" "certificateKey" "PROMETHEUS_CLIENT_CERT_FILE"
+      "privateKeyKey" "PROMETHEUS_CLIENT_KEY_FILE" }}
 {{- with index $prometheus $value }}
 {{- if not $prometheus.secretName }}
 {{- fail (printf "prometheus.%s needs prometheus.secretName" $value) }}
 {{- end }}
-- name: {{ $prefix }}_{{ index $names $value }}
+- name: {{ $prefix }}_{{ $variable }}
   value: /etc/plimsoll/prometheus/{{ . }}
 {{- end }}
 {{- end }}

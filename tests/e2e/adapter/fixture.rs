@@ -77,7 +77,7 @@ impl Fixture {
 pub(crate) async fn make(purpose: &str) -> Result<Sandbox> {
     let sandbox = another_with_prometheus(purpose).await?;
     let variables = [
-        "PLIMSOLL_ADAPTER_PROMETHEUS_URL",
+        "PLIMSOLL_ADAPTER_PROMETHEUS_ADDRESS",
         "PLIMSOLL_ADAPTER_PROMETHEUS_CA_FILE",
     ];
     prometheus_variables(&sandbox, &[variables]).await?;

@@ -57,7 +57,7 @@ impl Cluster {
                 "PLIMSOLL_RECOMMENDER_PROMETHEUS_CA_FILE",
             ],
             [
-                "PLIMSOLL_ADAPTER_PROMETHEUS_URL",
+                "PLIMSOLL_ADAPTER_PROMETHEUS_ADDRESS",
                 "PLIMSOLL_ADAPTER_PROMETHEUS_CA_FILE",
             ],
         ];

@@ -85,8 +85,6 @@ const CASES: &[Case] = &[
     ("updater.evictionPace", "false", &[]),
     ("updater.evictionRateLimit", "1", &[]),
     ("updater.evictionRateBurst", "5", &[]),
-    ("updater.namespaceEvictionRateLimit", "0.5", &[]),
-    ("updater.namespaceEvictionRateBurst", "5", &[]),
     ("updater.podUpdateThreshold", "0.2", &[]),
     ("updater.settlingTime", "1m", &[]),
     ("updater.inPlaceSkipDisruptionBudget", "true", &[]),

@@ -2,24 +2,29 @@
 
 use std::time::Duration;
 
-use prometheus::{
-    HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry,
-    register_histogram_vec_with_registry, register_int_counter_vec_with_registry,
-    register_int_gauge_vec_with_registry, register_int_gauge_with_registry,
-};
+use prometheus::{HistogramVec, IntCounterVec, IntGauge, IntGaugeVec};
 
 /// Latency buckets in seconds; a request waits at most 1.8 s.
 const BUCKETS: [f64; 9] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0];
 
-/// Metrics of routes. Clones share them.
-#[derive(Debug, Clone)]
-pub(super) struct Metrics {
-    requests: IntCounterVec,
-    durations: HistogramVec,
-    circuit_open: IntGaugeVec,
-    certificates_read: IntGaugeVec,
-    config_valid: IntGauge,
-    config_hash: IntGauge,
+runtime::metrics! {
+    /// Metrics of routes. Clones share them.
+    pub(super) struct Metrics {
+        requests: IntCounterVec { route, upstream, outcome } = "plimsoll_adapter_route_requests_total",
+            "Requests forwarded to upstream providers by outcome: answered, stale, not_found, failed or loop.";
+        durations: HistogramVec { route } [BUCKETS]
+            = "plimsoll_adapter_route_request_duration_seconds",
+            "Latency of requests to upstream providers in seconds.";
+        circuit_open: IntGaugeVec { upstream } = "plimsoll_adapter_upstream_circuit_open",
+            "1 while the circuit of an upstream provider is open after repeated failures.";
+        certificates_read: IntGaugeVec { upstream }
+            = "plimsoll_adapter_upstream_certificates_last_read_successful",
+            "1 if the Secret or ConfigMap with the certificates of an upstream provider could be read; if 0, the last valid ones are still in use.";
+        config_valid: IntGauge = "plimsoll_adapter_routes_config_last_reload_successful",
+            "1 if the last reload of the routes file succeeded; if 0, the previous routes are still in use.";
+        config_hash: IntGauge = "plimsoll_adapter_routes_config_hash",
+            "Hash of the routes file in use. Replicas with the same routes have the same.";
+    }
 }
 
 /// The outcome of a forwarded request.
@@ -38,46 +43,6 @@ pub(super) enum Outcome {
 }
 
 impl Metrics {
-    pub(super) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        Ok(Self {
-            requests: register_int_counter_vec_with_registry!(
-                "plimsoll_adapter_route_requests_total",
-                "Requests forwarded to upstream providers by outcome: answered, stale, not_found, failed or loop.",
-                &["route", "upstream", "outcome"],
-                registry
-            )?,
-            durations: register_histogram_vec_with_registry!(
-                "plimsoll_adapter_route_request_duration_seconds",
-                "Latency of requests to upstream providers in seconds.",
-                &["route"],
-                BUCKETS.to_vec(),
-                registry
-            )?,
-            circuit_open: register_int_gauge_vec_with_registry!(
-                "plimsoll_adapter_upstream_circuit_open",
-                "1 while the circuit of an upstream provider is open after repeated failures.",
-                &["upstream"],
-                registry
-            )?,
-            certificates_read: register_int_gauge_vec_with_registry!(
-                "plimsoll_adapter_upstream_certificates_last_read_successful",
-                "1 if the Secret or ConfigMap with the certificates of an upstream provider could be read; if 0, the last valid ones are still in use.",
-                &["upstream"],
-                registry
-            )?,
-            config_valid: register_int_gauge_with_registry!(
-                "plimsoll_adapter_routes_config_last_reload_successful",
-                "1 if the last reload of the routes file succeeded; if 0, the previous routes are still in use.",
-                registry
-            )?,
-            config_hash: register_int_gauge_with_registry!(
-                "plimsoll_adapter_routes_config_hash",
-                "Hash of the routes file in use. Replicas with the same routes have the same.",
-                registry
-            )?,
-        })
-    }
-
     /// Records a forwarded request.
     pub(super) fn forwarded(&self, route: &str, upstream: &str, outcome: Outcome, took: Duration) {
         let outcome = match outcome {

@@ -1,11 +1,10 @@
 //! Flags of rules. Names and defaults are those of prometheus-adapter where it has them.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use runtime::GoDuration;
-use sources::prometheus::{Connection, Credentials, Secret, headers};
+use sources::prometheus::PrometheusArgs;
 
 use super::RulesConfig;
 
@@ -25,54 +24,17 @@ pub struct RulesArgs {
     /// Time for which the last good result of a query is served if Prometheus fails.
     #[arg(long, default_value = "1m0s", value_name = "DURATION")]
     pub metrics_last_good_for: GoDuration,
-    /// URL of Prometheus, or of another store with the same API.
-    #[arg(
-        long,
-        default_value = "http://prometheus.monitoring.svc",
-        value_name = "URL"
-    )]
-    pub prometheus_url: String,
-    /// CA bundle (PEM) of Prometheus' certificate.
-    #[arg(long, value_name = "FILE")]
-    pub prometheus_ca_file: Option<PathBuf>,
-    /// Client certificate (PEM) for Prometheus. Needs --prometheus-client-tls-key-file.
-    #[arg(long, value_name = "FILE", requires = "prometheus_client_tls_key_file")]
-    pub prometheus_client_tls_cert_file: Option<PathBuf>,
-    /// Private key (PEM) of --prometheus-client-tls-cert-file.
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "prometheus_client_tls_cert_file"
-    )]
-    pub prometheus_client_tls_key_file: Option<PathBuf>,
-    /// File with the bearer token for Prometheus. Read each time series are listed.
-    #[arg(long, value_name = "FILE")]
-    pub prometheus_token_file: Option<PathBuf>,
+    /// Flags of the connection to Prometheus. Their query timeout is that of listing series; queries
+    /// of values have one of 15 s.
+    #[command(flatten)]
+    pub prometheus: PrometheusArgs,
     /// Use the service account's token for Prometheus, and the cluster's CA unless
     /// --prometheus-ca-file is set.
-    #[arg(long, conflicts_with = "prometheus_token_file")]
+    #[arg(long, conflicts_with = "prometheus_bearer_token_file")]
     pub prometheus_auth_incluster: bool,
-    /// User name for Prometheus. Needs --prometheus-password-file.
-    #[arg(
-        long,
-        value_name = "NAME",
-        requires = "prometheus_password_file",
-        conflicts_with_all = ["prometheus_token_file", "prometheus_auth_incluster"]
-    )]
-    pub prometheus_username: Option<String>,
-    /// File with the password of --prometheus-username. Read each time series are listed.
-    #[arg(long, value_name = "FILE", requires = "prometheus_username")]
-    pub prometheus_password_file: Option<PathBuf>,
-    /// Header of requests to Prometheus, as NAME=VALUE, such as the tenant. Repeatable.
-    #[arg(long, value_name = "NAME=VALUE", hide_env_values = true)]
-    pub prometheus_header: Vec<String>,
     /// HTTP method of queries. With GET, queries that are too long for a URL are posted.
     #[arg(long, default_value = "GET", value_parser = ["GET", "POST"], value_name = "VERB")]
     pub prometheus_verb: String,
-    /// Timeout of listing series. Queries of values have a timeout of 15 s; a request waits 1.8 s
-    /// for it, and the next one gets the value.
-    #[arg(long, default_value = "30s", value_name = "DURATION")]
-    pub prometheus_list_timeout: GoDuration,
 }
 
 /// The folder of the service account's credentials.
@@ -86,17 +48,9 @@ impl RulesArgs {
             metrics_relist_interval,
             metrics_max_age,
             metrics_last_good_for,
-            prometheus_url,
-            prometheus_ca_file,
-            prometheus_client_tls_cert_file,
-            prometheus_client_tls_key_file,
-            prometheus_token_file,
+            mut prometheus,
             prometheus_auth_incluster,
-            prometheus_username,
-            prometheus_password_file,
-            prometheus_header,
             prometheus_verb,
-            prometheus_list_timeout,
         } = self;
         let interval = metrics_relist_interval.0;
         ensure!(
@@ -112,33 +66,14 @@ impl RulesArgs {
             max_age >= interval,
             "--metrics-max-age must not be less than --metrics-relist-interval"
         );
-        ensure!(
-            prometheus_list_timeout.0 >= Duration::from_secs(1),
-            "--prometheus-list-timeout must be at least 1s"
-        );
-        let in_cluster = |file: &str| {
-            prometheus_auth_incluster.then(|| format!("{SERVICE_ACCOUNT}/{file}").into())
-        };
-        let token = prometheus_token_file.or_else(|| in_cluster("token"));
-        let token = token.map(|file| Credentials::Bearer(Secret::File(file)));
-        let basic = prometheus_username.zip(prometheus_password_file);
-        let basic = basic.map(|(username, file)| Credentials::Basic {
-            username,
-            password: Secret::File(file),
-        });
-        let credentials = token.or(basic).unwrap_or_default();
-        let headers = headers(&prometheus_header, &credentials);
-        let connection = Connection {
-            address: prometheus_url,
-            credentials,
-            ca_file: prometheus_ca_file.or_else(|| in_cluster("ca.crt")),
-            client_certificate: prometheus_client_tls_cert_file.zip(prometheus_client_tls_key_file),
-            insecure: false,
-            query_timeout: prometheus_list_timeout.0,
-            headers: headers.context("--prometheus-header")?,
-            always_post: prometheus_verb == "POST",
-        };
-        connection.check().context("--prometheus-url")?;
+        if prometheus_auth_incluster {
+            prometheus.prometheus_bearer_token_file = format!("{SERVICE_ACCOUNT}/token");
+            prometheus
+                .prometheus_ca_file
+                .get_or_insert_with(|| format!("{SERVICE_ACCOUNT}/ca.crt").into());
+        }
+        let mut connection = prometheus.connection(None, None)?;
+        connection.always_post = prometheus_verb == "POST";
         let last_good_for = metrics_last_good_for.0;
         let settings = |file| RulesConfig {
             file,
@@ -194,7 +129,10 @@ mod tests {
         let both = format!("{relist} --metrics-max-age=5m");
         check(&both, "relist_interval: 60s, max_age: 300s");
         check("--metrics-last-good-for=0s", "last_good_for: 0ns");
-        check("--prometheus-url=https://p:1", r#"address: "https://p:1""#);
+        for flag in ["url", "address"] {
+            let line = format!("--prometheus-{flag}=https://p:1");
+            check(&line, r#"address: "https://p:1""#);
+        }
         check("--prometheus-ca-file=/ca", r#"ca_file: Some("/ca")"#);
         let pair = "--prometheus-client-tls-cert-file=/c --prometheus-client-tls-key-file=/k";
         check(pair, r#"Some(("/c", "/k"))"#);
@@ -207,34 +145,29 @@ mod tests {
         check(flag, &format!("Some(\"{folder}/ca.crt\")"));
         let header = "--prometheus-header=X-Scope-OrgID=a=b";
         check(header, r#"headers: [("x-scope-orgid", Sensitive)]"#);
-        let basic = "--prometheus-username=u --prometheus-password-file=/p";
+        let basic = "--username=u --password-file=/p";
         check(basic, r#"Basic { username: "u", password: /p }"#);
         check("--prometheus-verb=POST", "always_post: true");
-        check("--prometheus-list-timeout=5s", "query_timeout: 5s");
+        check("--prometheus-query-timeout=5s", "query_timeout: 5s");
     }
 
     #[test]
     fn invalid_flags_are_rejected() {
         let both_tokens = "prometheus-token-file=/t --prometheus-auth-incluster";
-        let basic = "prometheus-username=u --prometheus-password-file=/p";
-        let token_and_user = format!("{basic} --prometheus-token-file=/t");
-        let user_and_header = format!("{basic} --prometheus-header=Authorization=x");
+        let user_and_header = "username=u --prometheus-header=Authorization=x";
         for (flags, part) in [
             ("metrics-max-age=30s", "--metrics-max-age must not be less"),
             ("metrics-relist-interval=1ms", "--metrics-relist-interval"),
-            ("prometheus-url=prometheus:9090", "--prometheus-url"),
+            ("prometheus-url=prometheus:9090", "--prometheus-address"),
             ("prometheus-verb=PUT", "--prometheus-verb"),
             (
                 "prometheus-header=x",
                 "--prometheus-header: expected NAME=VALUE",
             ),
-            ("prometheus-username=u", "--prometheus-password-file"),
-            ("prometheus-password-file=/p", "--prometheus-username"),
-            (&token_and_user, "--prometheus-token-file"),
-            (&user_and_header, "--prometheus-header: authorization and"),
-            ("prometheus-client-tls-cert-file=/c", "client-tls-key-file"),
-            (both_tokens, "--prometheus-token-file"),
-            ("prometheus-list-timeout=0s", "--prometheus-list-timeout"),
+            (user_and_header, "--prometheus-header: authorization and"),
+            ("prometheus-client-tls-cert-file=/c", "client-key-file"),
+            (both_tokens, "--prometheus-bearer-token-file"),
+            ("prometheus-query-timeout=0s", "--prometheus-query-timeout"),
         ] {
             let error = parse(&format!("--{flags}")).expect_err(flags);
             assert!(error.contains(part), "{flags}: {error}");

@@ -15,7 +15,7 @@ struct Case {
     /// Merged into an ordinary VPA object.
     #[serde(default)]
     vpa: Value,
-    /// The flag `--native-sidecars`.
+    /// The gate `NativeSidecar`.
     #[serde(default)]
     sidecars: bool,
     #[serde(default)]

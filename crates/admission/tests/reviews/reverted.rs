@@ -19,7 +19,7 @@ struct Case {
     /// Merged into an ordinary VPA object.
     #[serde(default)]
     autoscaler: Value,
-    /// The flag `--native-sidecars`.
+    /// The gate `NativeSidecar`.
     #[serde(default)]
     sidecars: bool,
     /// The containers in the annotation `vpaUpdates`.

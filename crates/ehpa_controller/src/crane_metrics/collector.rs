@@ -5,107 +5,51 @@
 //! update, so they end with their objects and with the Lease. Source: gocrane/crane
 //! `pkg/metrics/autoscaling.go`, `pkg/metrics/metric_collector.go`.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use horizontal::crane_metrics::CraneSample;
 use parking_lot::Mutex;
-use prometheus::IntGauge;
 use prometheus::core::{Collector, Desc};
-use prometheus::proto::{Gauge, LabelPair, Metric, MetricFamily, MetricType};
+use prometheus::proto::{Gauge, LabelPair, Metric, MetricFamily};
+use prometheus::{GaugeVec, IntGauge};
+use runtime::metrics::count;
 
-/// Metric with its labels, in the order of the label values of a sample.
-struct Family {
-    name: &'static str,
-    help: &'static str,
-    labels: &'static [&'static str],
+runtime::metrics! {
+    /// Labels in the order of the label values of a sample.
+    struct Rows {
+        ehpa_replicas: GaugeVec { namespace, name } = "crane_autoscaling_effective_hpa_replicas",
+            "Desired replicas of the HorizontalPodAutoscaler of an EffectiveHorizontalPodAutoscaler.";
+        hpa_replicas: GaugeVec { namespace, name } = "crane_autoscaling_hpa_replicas",
+            "Desired replicas of a HorizontalPodAutoscaler.";
+        scale_count: GaugeVec { namespace, name, type } = "crane_autoscaling_hpa_scale_count",
+            "Number of times that a HorizontalPodAutoscaler was observed to scale; type is ehpa if an EffectiveHorizontalPodAutoscaler owns it, else hpa.";
+        cron: GaugeVec { targetKind, targetName, targetNamespace, resourceIdentifier }
+            = "crane_autoscaling_cron",
+            "Current replicas of the crons of an EffectiveHorizontalPodAutoscaler.";
+        prediction: GaugeVec { targetKind, targetName, targetNamespace, resourceIdentifier, algorithm }
+            = "crane_autoscaling_prediction",
+            "The largest predicted value of the window that begins now.";
+        time_series: GaugeVec { targetKind, targetName, targetNamespace, resourceIdentifier, algorithm }
+            = "crane_prediction_tsp",
+            "The next predicted value, at its own time.";
+        omitted: IntGauge = "plimsoll_crane_series_omitted",
+            "Series of Crane's metrics beyond 20,000.";
+    }
 }
-
-const AUTOSCALER: &[&str] = &["namespace", "name"];
-const TARGET: &[&str] = &[
-    "targetKind",
-    "targetName",
-    "targetNamespace",
-    "resourceIdentifier",
-];
-const PREDICTED: &[&str] = &[
-    "targetKind",
-    "targetName",
-    "targetNamespace",
-    "resourceIdentifier",
-    "algorithm",
-];
-
-/// In the order of [`horizontal::crane_metrics::CraneMetric`].
-const FAMILIES: [Family; 6] = [
-    Family {
-        name: "crane_autoscaling_effective_hpa_replicas",
-        help: "Desired replicas of the HorizontalPodAutoscaler of an EffectiveHorizontalPodAutoscaler.",
-        labels: AUTOSCALER,
-    },
-    Family {
-        name: "crane_autoscaling_hpa_replicas",
-        help: "Desired replicas of a HorizontalPodAutoscaler.",
-        labels: AUTOSCALER,
-    },
-    Family {
-        name: "crane_autoscaling_hpa_scale_count",
-        help: "Number of times that a HorizontalPodAutoscaler was observed to scale; type is ehpa if an EffectiveHorizontalPodAutoscaler owns it, else hpa.",
-        labels: &["namespace", "name", "type"],
-    },
-    Family {
-        name: "crane_autoscaling_cron",
-        help: "Current replicas of the crons of an EffectiveHorizontalPodAutoscaler.",
-        labels: TARGET,
-    },
-    Family {
-        name: "crane_autoscaling_prediction",
-        help: "The largest predicted value of the window that begins now.",
-        labels: PREDICTED,
-    },
-    Family {
-        name: "crane_prediction_tsp",
-        help: "The next predicted value, at its own time.",
-        labels: PREDICTED,
-    },
-];
 
 /// Crane's metrics. Clones share them.
 #[derive(Debug, Clone)]
 pub(super) struct CraneMetrics {
     limit: usize,
     shown: Arc<Mutex<Vec<CraneSample>>>,
-    descriptions: Arc<[Desc]>,
-    omitted: IntGauge,
+    rows: Rows,
 }
 
 impl CraneMetrics {
     /// Creates the metrics with at most `limit` series.
     pub(super) fn new(limit: usize) -> Result<Self, prometheus::Error> {
-        let describe = |Family { name, help, labels }: &Family| {
-            let labels = labels.iter().map(|label| (*label).to_owned()).collect();
-            Desc::new(
-                (*name).to_owned(),
-                (*help).to_owned(),
-                labels,
-                HashMap::new(),
-            )
-        };
-        let omitted = IntGauge::new(
-            "plimsoll_crane_series_omitted",
-            "Series of Crane's metrics beyond --crane-metrics-limit.",
-        )?;
-        let descriptions = FAMILIES
-            .iter()
-            .map(describe)
-            .collect::<Result<Vec<_>, _>>()?
-            .into();
-        Ok(Self {
-            limit,
-            shown: Arc::default(),
-            descriptions,
-            omitted,
-        })
+        let (shown, rows) = (Arc::default(), Rows::new()?);
+        Ok(Self { limit, shown, rows })
     }
 
     /// Replaces all series, in their order up to the limit.
@@ -113,47 +57,52 @@ impl CraneMetrics {
         let omitted = samples.len().saturating_sub(self.limit);
         samples.truncate(self.limit);
         *self.shown.lock() = samples;
-        self.omitted.set(i64::try_from(omitted).unwrap_or(i64::MAX));
+        self.rows.omitted.set(count(omitted));
     }
 }
 
+impl Rows {
+    /// In the order of [`horizontal::crane_metrics::CraneMetric`].
+    fn gauges(&self) -> [&GaugeVec; 6] {
+        [
+            &self.ehpa_replicas,
+            &self.hpa_replicas,
+            &self.scale_count,
+            &self.cron,
+            &self.prediction,
+            &self.time_series,
+        ]
+    }
+}
+
+/// The gauges have no series of their own: those of a `GaugeVec` have no timestamps.
 impl Collector for CraneMetrics {
     fn desc(&self) -> Vec<&Desc> {
-        self.descriptions
-            .iter()
-            .chain(self.omitted.desc())
+        let gauges = self.rows.gauges().into_iter();
+        gauges
+            .flat_map(Collector::desc)
+            .chain(self.rows.omitted.desc())
             .collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let mut families: Vec<MetricFamily> = FAMILIES.iter().map(Family::empty).collect();
+        let gauges = self.rows.gauges();
+        let mut families: Vec<_> = gauges.iter().flat_map(|gauge| gauge.collect()).collect();
         for sample in &*self.shown.lock() {
             let place = sample.metric as usize;
-            if let (Some(family), Some(Family { labels, .. })) =
-                (families.get_mut(place), FAMILIES.get(place))
-            {
-                family.mut_metric().push(metric(labels, sample));
-            }
+            let labels = &gauges[place].desc()[0].variable_labels;
+            families[place].mut_metric().push(metric(labels, sample));
         }
         families.retain(|family| !family.get_metric().is_empty());
-        families.into_iter().chain(self.omitted.collect()).collect()
+        let omitted = self.rows.omitted.collect();
+        families.into_iter().chain(omitted).collect()
     }
 }
 
-impl Family {
-    fn empty(&self) -> MetricFamily {
-        let mut family = MetricFamily::default();
-        family.set_name(self.name.to_owned());
-        family.set_help(self.help.to_owned());
-        family.set_field_type(MetricType::GAUGE);
-        family
-    }
-}
-
-fn metric(names: &[&str], sample: &CraneSample) -> Metric {
-    let pair = |(name, value): (&&str, &String)| {
+fn metric(names: &[String], sample: &CraneSample) -> Metric {
+    let pair = |(name, value): (&String, &String)| {
         let mut pair = LabelPair::default();
-        pair.set_name((*name).to_owned());
+        pair.set_name(name.clone());
         pair.set_value(value.clone());
         pair
     };

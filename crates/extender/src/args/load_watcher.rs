@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
-use runtime::duration::{at_least, positive_duration};
+use anyhow::ensure;
+use runtime::duration::at_least;
 use runtime::{GoDuration, ListenAddress};
-use sources::prometheus::{Connection, Credentials, Secret, is_label_name};
+use sources::prometheus::{PrometheusArgs, is_label_name};
 
 use crate::load_watcher::{LoadQueries, LoadWatcherConfig, PrometheusConfig, Provider};
 
@@ -41,31 +41,9 @@ pub struct LoadWatcherArgs {
     #[arg(long, default_value = "", value_name = "FOLDER")]
     pub load_cache_folder: String,
 
-    /// Address of Prometheus or of another store with its API.
-    #[arg(
-        long,
-        default_value = "http://prometheus.monitoring.svc",
-        value_name = "URL"
-    )]
-    pub prometheus_address: String,
-    /// Skip the verification of Prometheus's certificate.
-    #[arg(long)]
-    pub prometheus_insecure: bool,
-    /// CA certificate (PEM) of Prometheus. Without it the system's CAs are trusted.
-    #[arg(long, value_name = "FILE")]
-    pub prometheus_ca_file: Option<PathBuf>,
-    /// Client certificate (PEM) for Prometheus. Needs --prometheus-client-key-file.
-    #[arg(long, value_name = "FILE", requires = "prometheus_client_key_file")]
-    pub prometheus_client_cert_file: Option<PathBuf>,
-    /// Private key (PEM) of --prometheus-client-cert-file.
-    #[arg(long, value_name = "FILE", requires = "prometheus_client_cert_file")]
-    pub prometheus_client_key_file: Option<PathBuf>,
-    /// File with the bearer token for Prometheus, read for each collection.
-    #[arg(long, value_name = "FILE")]
-    pub prometheus_bearer_token_file: Option<PathBuf>,
-    /// Timeout of one query.
-    #[arg(long, default_value = "10s", value_name = "DURATION", value_parser = positive_duration)]
-    pub prometheus_query_timeout: GoDuration,
+    /// Flags of the connection to Prometheus.
+    #[command(flatten)]
+    pub prometheus: PrometheusArgs,
     /// Labels that identify the node of a series, in order of preference, separated by commas. The
     /// value is the name or an address of the node, with or without a port.
     #[arg(
@@ -141,24 +119,8 @@ impl LoadWatcherArgs {
             !args.prometheus_cpu_query.is_empty(),
             "--prometheus-cpu-query must not be empty"
         );
-        let token = args.prometheus_bearer_token_file;
-        let connection = Connection {
-            address: args.prometheus_address,
-            credentials: token.map_or(Credentials::None, |file| {
-                Credentials::Bearer(Secret::File(file))
-            }),
-            ca_file: args.prometheus_ca_file,
-            client_certificate: args
-                .prometheus_client_cert_file
-                .zip(args.prometheus_client_key_file),
-            insecure: args.prometheus_insecure,
-            query_timeout: args.prometheus_query_timeout.0,
-            headers: Vec::new(),
-            always_post: false,
-        };
-        connection.check().context("--prometheus-address")?;
         Ok(PrometheusConfig {
-            connection,
+            connection: args.prometheus.connection(None, None)?,
             queries: LoadQueries {
                 cpu: args.prometheus_cpu_query,
                 memory: args.prometheus_memory_query,

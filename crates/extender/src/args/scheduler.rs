@@ -17,6 +17,15 @@ use crate::scheduler::{Limits, SchedulerConfig};
 const MAX_PROFILES: usize = 64;
 /// Longest name of a profile, in bytes.
 const MAX_PROFILE_BYTES: usize = 63;
+/// Below this share of nodes with metrics, in percent, most of the scores would not be by load.
+const MIN_COVERAGE_PERCENT: usize = 50;
+/// Score of the best node that kube-scheduler documents.
+const MAX_SCORE: i64 = 10;
+/// Requests with full nodes (nodeCacheCapable false) have about 10 KiB per node.
+const MAX_BODY_BYTES: usize = 16 << 20;
+/// Requests at a time; others wait until the deadline. kube-scheduler sends one at a time for each
+/// profile.
+const MAX_REQUESTS: usize = 8;
 
 /// Flags of the extender protocol of kube-scheduler.
 #[derive(Debug, Clone, clap::Args)]
@@ -49,37 +58,12 @@ pub struct SchedulerArgs {
     /// node. 0 is off.
     #[arg(long, default_value_t = 0, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub filter_memory_percent: u8,
-    /// Largest share of the offered nodes that /filter removes, in percent. When more are above a
-    /// threshold, it removes none. With 100, pods can stay Pending because of load.
-    #[arg(long, default_value_t = 90, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
-    pub filter_max_removed_percent: u8,
     /// Age of the newest node metrics above which scores are by allocation and no node is removed.
     #[arg(long, default_value = "5m0s", value_name = "DURATION", value_parser = at_least_a_second)]
     pub load_max_age: GoDuration,
-    /// Share of the offered nodes in percent that must have metrics. Below it, scores are by
-    /// allocation and no node is removed.
-    #[arg(long, default_value_t = 50, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
-    pub load_min_coverage_percent: u8,
-    /// Score of the best node. kube-scheduler documents 10. Up to 100 works too, since it does not
-    /// check the range, and then a weight of 1 counts ten times as much.
-    #[arg(long, default_value_t = 10, value_name = "SCORE", value_parser = clap::value_parser!(u8).range(10..=100))]
-    pub max_score: u8,
     /// Time after which all nodes get equal scores. Less than httpTimeout of kube-scheduler.
     #[arg(long, default_value = "50ms", value_name = "DURATION", value_parser = at_least_a_millisecond)]
     pub scheduler_deadline: GoDuration,
-    /// Largest request body in bytes. Requests with full nodes (nodeCacheCapable false) have about
-    /// 10 KiB per node.
-    #[arg(long, default_value_t = 16 << 20, value_name = "BYTES")]
-    pub scheduler_max_body_bytes: usize,
-    /// Largest number of requests at a time. Others wait until the deadline.
-    #[arg(long, default_value_t = 8, value_name = "COUNT", value_parser = at_least_one)]
-    pub scheduler_max_requests: usize,
-    /// Predict the load of a pod by the recommendation of its VPA.
-    #[arg(long, default_value_t = true)]
-    pub use_recommendations: bool,
-    /// Predict the load of a pod by the `TimeSeriesPrediction` of its workload.
-    #[arg(long, default_value_t = true)]
-    pub use_forecasts: bool,
 }
 
 fn at_least_a_second(text: &str) -> Result<GoDuration, String> {
@@ -88,15 +72,6 @@ fn at_least_a_second(text: &str) -> Result<GoDuration, String> {
 
 fn at_least_a_millisecond(text: &str) -> Result<GoDuration, String> {
     at_least(Duration::from_millis(1), text)
-}
-
-fn at_least_one(text: &str) -> Result<usize, String> {
-    let count: usize = text.parse().map_err(|_| "is not a number".to_owned())?;
-    if (1..=1024).contains(&count) {
-        Ok(count)
-    } else {
-        Err("must be 1 to 1024".to_owned())
-    }
 }
 
 impl SchedulerArgs {
@@ -111,15 +86,8 @@ impl SchedulerArgs {
             disk_target_percent,
             filter_cpu_percent,
             filter_memory_percent,
-            filter_max_removed_percent,
             load_max_age,
-            load_min_coverage_percent,
-            max_score,
             scheduler_deadline,
-            scheduler_max_body_bytes,
-            scheduler_max_requests,
-            use_recommendations,
-            use_forecasts,
         } = self;
         let target = |percent: u8| (percent > 0).then_some(i64::from(percent));
         let threshold = |percent: u8| (percent > 0).then_some(f64::from(percent));
@@ -138,18 +106,16 @@ impl SchedulerArgs {
             filter: LoadFilter {
                 cpu_percent: threshold(filter_cpu_percent),
                 memory_percent: threshold(filter_memory_percent),
-                max_removed_percent: filter_max_removed_percent.into(),
+                ..LoadFilter::default()
             },
             max_age: SignedDuration::try_from(load_max_age.0).context("--load-max-age")?,
-            min_coverage_percent: load_min_coverage_percent.into(),
-            max_score: max_score.into(),
+            min_coverage_percent: MIN_COVERAGE_PERCENT,
+            max_score: MAX_SCORE,
             limits: Limits {
                 deadline: scheduler_deadline.into(),
-                body_bytes: scheduler_max_body_bytes,
-                requests: scheduler_max_requests,
+                body_bytes: MAX_BODY_BYTES,
+                requests: MAX_REQUESTS,
             },
-            use_recommendations,
-            use_forecasts,
         })
     }
 }
@@ -226,14 +192,12 @@ mod tests {
         assert!(config.filter.is_off() && config.profiles.is_empty());
         assert_eq!(config.limits.deadline, Duration::from_millis(50));
         assert_eq!(config.prioritizer.policy.name(), "TargetLoadPacking");
-        assert!(config.use_recommendations && config.use_forecasts);
     }
 
     #[test]
     fn policies_are_read_by_profile() {
         let line = "--policy=Peaks --profile=web=TargetLoadPacking(targetUtilization=60) \
-            --profile batch=LowRiskOverCommitment --filter-cpu-percent=80 --memory-target-percent=70 \
-            --use-forecasts=false";
+            --profile batch=LowRiskOverCommitment --filter-cpu-percent=80 --memory-target-percent=70";
         let config = config(line).expect("valid flags");
         let names: Vec<_> = config
             .profiles
@@ -246,7 +210,6 @@ mod tests {
         ];
         assert_eq!(names, expected);
         assert_eq!(config.filter.cpu_percent, Some(80.0));
-        assert!(!config.use_forecasts);
         assert_eq!(config.prioritizer.targets.memory_percent, Some(70));
     }
 
@@ -259,9 +222,7 @@ mod tests {
             ("--profile=a=Peaks --profile=a=Peaks", "a is given twice"),
             ("--profile=a=Least", "\"Least\" is not TargetLoadPacking"),
             ("--filter-cpu-percent=101", "--filter-cpu-percent"),
-            ("--max-score=9", "--max-score"),
             ("--scheduler-deadline=0s", "must be at least 1ms"),
-            ("--scheduler-max-requests=0", "must be 1 to 1024"),
             (
                 "--power-models-file=/nothing",
                 "--power-models-file /nothing",

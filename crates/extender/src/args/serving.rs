@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serving::certificates::{CertificateArgs, ManagedConfig, Source, TlsArgs};
+use serving::certificates::{SecurePortArgs, Source};
 use serving::own_service::OwnService;
 use serving::tls::ServingProfile;
 
@@ -13,30 +13,13 @@ const AUTHORITY_VALIDITY: Duration = Duration::from_hours(10 * 365 * 24);
 /// Flags of the HTTPS endpoint.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ServingArgs {
-    /// Port of the extender protocol of kube-scheduler. 0: no port, for a load watcher only.
-    #[arg(long, default_value_t = 8443, value_name = "PORT")]
-    pub secure_port: u16,
-    /// Service of the extender, in the extender's own namespace.
-    #[arg(long, default_value = "plimsoll-extender", value_name = "NAME")]
-    pub service_name: String,
-    /// Flags of the certificate.
+    /// Flags of the port and its certificate. kube-scheduler needs caCert.pem of its Secret.
     #[command(flatten)]
-    pub certificate: CertificateArgs,
-    /// Secret of --manage-certificates, in the extender's own namespace. kube-scheduler needs its
-    /// caCert.pem.
-    #[arg(
-        long,
-        default_value = "plimsoll-extender-certificates",
-        value_name = "NAME"
-    )]
-    pub certificate_secret_name: String,
+    pub secure: SecurePortArgs,
     /// CAs (PEM) of kube-scheduler's client certificate. With this flag, connections without a
     /// certificate of one of them are refused.
     #[arg(long, value_name = "FILE")]
     pub scheduler_client_ca_file: Option<PathBuf>,
-    /// Flags of the TLS protocol.
-    #[command(flatten)]
-    pub tls: TlsArgs,
 }
 
 impl ServingArgs {
@@ -44,18 +27,11 @@ impl ServingArgs {
     pub fn source(self, client: kube::Client, own: &OwnService) -> Source {
         let serving = ServingProfile {
             client_authorities: self.scheduler_client_ca_file,
-            ..self.tls.profile()
+            ..ServingProfile::default()
         };
-        let mut managed = ManagedConfig::new(
-            client,
-            &own.namespace,
-            self.certificate_secret_name,
-            "extender",
-            own.names(),
-            serving,
-        );
+        let mut managed = self.secure.managed(client, own, "extender", serving);
         managed.profile.authority_validity = AUTHORITY_VALIDITY;
         managed.profile.authority_age = AUTHORITY_VALIDITY / 2;
-        self.certificate.source(managed, None)
+        self.secure.source(managed, None)
     }
 }

@@ -3,11 +3,7 @@
 use std::time::Duration;
 
 use placement::{FallbackReason, LoadSource};
-use prometheus::{
-    HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry,
-    register_histogram_vec_with_registry, register_int_counter_vec_with_registry,
-    register_int_counter_with_registry, register_int_gauge_with_registry,
-};
+use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge};
 
 /// Limits of the buckets in seconds: from a tenth of the goal for 5,000 nodes to the timeout.
 const BUCKETS: [f64; 11] = [
@@ -51,19 +47,30 @@ pub(super) enum Refusal {
     UnknownProfile,
 }
 
-/// Metrics of the extender protocol. Clones share them.
-#[derive(Debug, Clone)]
-pub(super) struct Metrics {
-    answers: IntCounterVec,
-    refusals: IntCounterVec,
-    duration: HistogramVec,
-    predictions: IntCounterVec,
-    pub(super) removed_nodes: IntCounter,
-    pub(super) suspended_filters: IntCounter,
-    pub(super) unknown_nodes: IntCounter,
-    pub(super) invalid_policies: IntCounter,
-    pub(super) reservations: IntGauge,
-    pub(super) evicted_reservations: IntCounter,
+runtime::metrics! {
+    /// Metrics of the extender protocol. Clones share them.
+    pub(super) struct Metrics {
+        answers: IntCounterVec { verb, basis, reason } = "plimsoll_extender_answers_total",
+            "Answers to kube-scheduler by verb, basis (load, allocation, neutral) and reason.";
+        refusals: IntCounterVec { verb, reason } = "plimsoll_extender_refused_requests_total",
+            "Requests that were refused, by verb and reason.";
+        duration: HistogramVec { verb } [BUCKETS] = "plimsoll_extender_request_duration_seconds",
+            "Time from the headers of a request to its answer, by verb.";
+        predictions: IntCounterVec { source } = "plimsoll_extender_predictions_total",
+            "Pods to place by the source of their predicted CPU load.";
+        pub(super) removed_nodes: IntCounter = "plimsoll_extender_removed_nodes_total",
+            "Nodes that were removed because of their load.";
+        pub(super) suspended_filters: IntCounter = "plimsoll_extender_suspended_filters_total",
+            "Requests without removals since too many nodes were above a threshold.";
+        pub(super) unknown_nodes: IntCounter = "plimsoll_extender_unknown_nodes_total",
+            "Offered nodes that the extender does not know.";
+        pub(super) invalid_policies: IntCounter = "plimsoll_extender_invalid_policies_total",
+            "Pods to place whose annotation plimsoll.dev/placement-policy is invalid.";
+        pub(super) reservations: IntGauge = "plimsoll_extender_reservations",
+            "Pods whose load is reserved on a node, and pods that ended lately.";
+        pub(super) evicted_reservations: IntCounter = "plimsoll_extender_evicted_reservations_total",
+            "Reservations that made room for others at the limit.";
+    }
 }
 
 impl Verb {
@@ -110,66 +117,6 @@ impl Refusal {
 }
 
 impl Metrics {
-    pub(super) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        Ok(Self {
-            answers: register_int_counter_vec_with_registry!(
-                "plimsoll_extender_answers_total",
-                "Answers to kube-scheduler by verb, basis (load, allocation, neutral) and reason.",
-                &["verb", "basis", "reason"],
-                registry
-            )?,
-            refusals: register_int_counter_vec_with_registry!(
-                "plimsoll_extender_refused_requests_total",
-                "Requests that were refused, by verb and reason.",
-                &["verb", "reason"],
-                registry
-            )?,
-            duration: register_histogram_vec_with_registry!(
-                "plimsoll_extender_request_duration_seconds",
-                "Time from the headers of a request to its answer, by verb.",
-                &["verb"],
-                BUCKETS.to_vec(),
-                registry
-            )?,
-            predictions: register_int_counter_vec_with_registry!(
-                "plimsoll_extender_predictions_total",
-                "Pods to place by the source of their predicted CPU load.",
-                &["source"],
-                registry
-            )?,
-            removed_nodes: register_int_counter_with_registry!(
-                "plimsoll_extender_removed_nodes_total",
-                "Nodes that were removed because of their load.",
-                registry
-            )?,
-            suspended_filters: register_int_counter_with_registry!(
-                "plimsoll_extender_suspended_filters_total",
-                "Requests without removals since too many nodes were above a threshold.",
-                registry
-            )?,
-            unknown_nodes: register_int_counter_with_registry!(
-                "plimsoll_extender_unknown_nodes_total",
-                "Offered nodes that the extender does not know.",
-                registry
-            )?,
-            invalid_policies: register_int_counter_with_registry!(
-                "plimsoll_extender_invalid_policies_total",
-                "Pods to place whose annotation plimsoll.dev/placement-policy is invalid.",
-                registry
-            )?,
-            reservations: register_int_gauge_with_registry!(
-                "plimsoll_extender_reservations",
-                "Pods whose load is reserved on a node, and pods that ended lately.",
-                registry
-            )?,
-            evicted_reservations: register_int_counter_with_registry!(
-                "plimsoll_extender_evicted_reservations_total",
-                "Reservations that made room for others at the limit.",
-                registry
-            )?,
-        })
-    }
-
     pub(super) fn record(&self, verb: Verb, basis: Basis, took: Duration) {
         let labels = [verb.name(), basis.name(), basis.reason()];
         self.answers.with_label_values(&labels).inc();

@@ -6,10 +6,8 @@ use std::sync::Arc;
 
 use horizontal::predictions::{PeakAccuracy, truncate};
 use parking_lot::Mutex;
-use prometheus::{
-    GaugeVec, IntGauge, Registry, register_gauge_vec_with_registry,
-    register_int_gauge_with_registry,
-};
+use prometheus::{GaugeVec, IntGauge, Registry};
+use runtime::metrics::count;
 use view::ObjectKey;
 
 /// Maximum number of metrics with their own series. Those that are set aside come first.
@@ -20,45 +18,30 @@ const MAX_IDENTIFIER: usize = 253;
 /// Namespace, prediction and metric.
 type MetricLabels = [String; 3];
 
+runtime::metrics! {
+    struct Rows {
+        wape: GaugeVec { namespace, prediction, metric } = "plimsoll_forecast_wape",
+            "Absolute errors of the forecast of a metric over the last day, divided by its values. At most 1000 metrics.";
+        simple_wape: GaugeVec { namespace, prediction, metric } = "plimsoll_forecast_simple_wape",
+            "The same of the simple method that was best on that day.";
+        coverage: GaugeVec { namespace, prediction, metric } = "plimsoll_forecast_coverage",
+            "Share of the windows of the last day whose peak was at most the published value.";
+        set_aside: IntGauge = "plimsoll_forecast_set_aside_metrics",
+            "Predicted metrics whose forecast is replaced by a simple method, since it was worse for a day.";
+    }
+}
+
 /// Gauges of the accuracy. Clones share them.
 #[derive(Debug, Clone)]
 pub(super) struct AccuracyMetrics {
-    wape: GaugeVec,
-    simple_wape: GaugeVec,
-    coverage: GaugeVec,
-    set_aside: IntGauge,
+    rows: Rows,
     present: Arc<Mutex<BTreeSet<MetricLabels>>>,
 }
 
 impl AccuracyMetrics {
     pub(super) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let labels = &["namespace", "prediction", "metric"];
-        Ok(Self {
-            wape: register_gauge_vec_with_registry!(
-                "plimsoll_forecast_wape",
-                "Absolute errors of the forecast of a metric over the last day, divided by its values. At most 1000 metrics.",
-                labels,
-                registry,
-            )?,
-            simple_wape: register_gauge_vec_with_registry!(
-                "plimsoll_forecast_simple_wape",
-                "The same of the simple method that was best on that day.",
-                labels,
-                registry,
-            )?,
-            coverage: register_gauge_vec_with_registry!(
-                "plimsoll_forecast_coverage",
-                "Share of the windows of the last day whose peak was at most the published value.",
-                labels,
-                registry,
-            )?,
-            set_aside: register_int_gauge_with_registry!(
-                "plimsoll_forecast_set_aside_metrics",
-                "Predicted metrics whose forecast is replaced by a simple method, since it was worse for a day.",
-                registry,
-            )?,
-            present: Arc::default(),
-        })
+        let (rows, present) = (Rows::register(registry)?, Arc::default());
+        Ok(Self { rows, present })
     }
 
     /// Sets the accuracy of all metrics, and removes that of others.
@@ -68,8 +51,8 @@ impl AccuracyMetrics {
     ) {
         let mut known: Vec<_> = accuracies.collect();
         let replaced = |accuracy: &PeakAccuracy| accuracy.set_aside.is_some();
-        let count = known.iter().filter(|(.., it)| replaced(it)).count();
-        self.set_aside.set(i64::try_from(count).unwrap_or(i64::MAX));
+        let set_aside = known.iter().filter(|(.., it)| replaced(it)).count();
+        self.rows.set_aside.set(count(set_aside));
         known.sort_by_key(|(key, identifier, accuracy)| (!replaced(accuracy), *key, *identifier));
         let mut present = BTreeSet::new();
         for (key, identifier, accuracy) in known.into_iter().take(MAX_METRICS) {
@@ -97,7 +80,7 @@ impl AccuracyMetrics {
     }
 
     fn gauges(&self) -> [&GaugeVec; 3] {
-        [&self.wape, &self.simple_wape, &self.coverage]
+        [&self.rows.wape, &self.rows.simple_wape, &self.rows.coverage]
     }
 }
 

@@ -1,52 +1,23 @@
 //! Flags of the Prometheus history: upstream's names and defaults, with additions for TLS and for
 //! secrets in files.
 
-use std::path::PathBuf;
-
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use clap::Args;
-use runtime::GoDuration;
-use runtime::duration::positive_duration;
 use sources::prometheus::{
-    Connection, Credentials, HistorySettings, PodLabelSettings, Secret, Step, UsageSettings,
-    headers,
+    HistorySettings, PodLabelSettings, PrometheusArgs, Secret, Step, UsageSettings,
 };
 
 /// Prometheus for `--storage=prometheus`.
 #[derive(Debug, Clone, Args)]
 pub struct HistoryArgs {
-    /// Address of Prometheus or of another store with its API.
-    #[arg(
-        long,
-        default_value = "http://prometheus.monitoring.svc",
-        value_name = "URL"
-    )]
-    pub prometheus_address: String,
-    /// Skip the verification of Prometheus's certificate.
-    #[arg(long)]
-    pub prometheus_insecure: bool,
-    /// CA certificate (PEM) of Prometheus. Without it the system's CAs are trusted.
-    #[arg(long, value_name = "FILE")]
-    pub prometheus_ca_file: Option<PathBuf>,
-    /// Client certificate (PEM) for Prometheus. Needs --prometheus-client-key-file.
-    #[arg(long, value_name = "FILE", requires = "prometheus_client_key_file")]
-    pub prometheus_client_cert_file: Option<PathBuf>,
-    /// Private key (PEM) of --prometheus-client-cert-file.
-    #[arg(long, value_name = "FILE", requires = "prometheus_client_cert_file")]
-    pub prometheus_client_key_file: Option<PathBuf>,
-    /// Timeout of one query.
-    #[arg(long, default_value = "5m0s", value_name = "DURATION", value_parser = positive_duration)]
-    pub prometheus_query_timeout: GoDuration,
+    /// Flags of the connection.
+    #[command(flatten)]
+    pub prometheus: PrometheusArgs,
     /// Bearer token for Prometheus. Takes precedence over a user name.
     #[arg(long, default_value = "", value_name = "TOKEN", hide_env_values = true)]
     pub prometheus_bearer_token: String,
-    /// File with the bearer token, read for each attempt.
-    #[arg(long, default_value = "", value_name = "FILE")]
-    pub prometheus_bearer_token_file: String,
-    /// User name for Prometheus. Also read from `PROMETHEUS_USERNAME`.
-    #[arg(long, default_value = "", value_name = "NAME")]
-    pub username: String,
-    /// Password for Prometheus. Also read from `PROMETHEUS_PASSWORD`.
+    /// Password for Prometheus. Also read from `PROMETHEUS_PASSWORD`, and the user name from
+    /// `PROMETHEUS_USERNAME`.
     #[arg(
         long,
         default_value = "",
@@ -54,12 +25,6 @@ pub struct HistoryArgs {
         hide_env_values = true
     )]
     pub password: String,
-    /// File with the password, read for each attempt.
-    #[arg(long, default_value = "", value_name = "FILE")]
-    pub password_file: String,
-    /// Header of requests to Prometheus, as NAME=VALUE, such as the tenant. Repeatable.
-    #[arg(long, value_name = "NAME=VALUE", hide_env_values = true)]
-    pub prometheus_header: Vec<String>,
 
     /// Length of the history to fetch.
     #[arg(long, default_value = "8d", value_name = "DURATION")]
@@ -121,10 +86,11 @@ impl HistoryArgs {
         self,
         environment: impl Fn(&str) -> Option<String>,
     ) -> anyhow::Result<HistorySettings> {
+        let mut prometheus = self.prometheus;
         ensure!(
             self.prometheus_bearer_token.is_empty()
-                || self.prometheus_bearer_token_file.is_empty()
-                || self.username.is_empty(),
+                || prometheus.prometheus_bearer_token_file.is_empty()
+                || prometheus.username.is_empty(),
             "--prometheus-bearer-token, --prometheus-bearer-token-file and --username exclude each other"
         );
         ensure!(
@@ -133,30 +99,17 @@ impl HistoryArgs {
             self.history_resolution,
             self.history_length
         );
-        let token = secret(
-            self.prometheus_bearer_token,
-            self.prometheus_bearer_token_file,
-        );
-        let basic = basic(
-            self.username,
-            secret(self.password, self.password_file),
-            environment,
-        );
-        let credentials = token.map(Credentials::Bearer).or(basic).unwrap_or_default();
-        let headers = headers(&self.prometheus_header, &credentials);
-        let connection = Connection {
-            address: self.prometheus_address,
-            credentials,
-            ca_file: self.prometheus_ca_file,
-            client_certificate: self
-                .prometheus_client_cert_file
-                .zip(self.prometheus_client_key_file),
-            insecure: self.prometheus_insecure,
-            query_timeout: self.prometheus_query_timeout.0,
-            headers: headers.context("--prometheus-header")?,
-            always_post: false,
-        };
-        connection.check().context("--prometheus-address")?;
+        // The flags take precedence over the environment.
+        if prometheus.username.is_empty() {
+            prometheus.username = environment("PROMETHEUS_USERNAME").unwrap_or_default();
+        }
+        let mut password = self.password;
+        if password.is_empty() && prometheus.password_file.is_empty() {
+            password = environment("PROMETHEUS_PASSWORD").unwrap_or_default();
+        }
+        let secret = |text: String| (!text.is_empty()).then_some(Secret::Text(text));
+        let connection =
+            prometheus.connection(secret(self.prometheus_bearer_token), secret(password))?;
         Ok(HistorySettings {
             connection,
             usage: UsageSettings {
@@ -179,34 +132,10 @@ impl HistoryArgs {
     }
 }
 
-/// The text takes precedence over the file.
-fn secret(text: String, file: String) -> Option<Secret> {
-    match (text.is_empty(), file.is_empty()) {
-        (false, _) => Some(Secret::Text(text)),
-        (true, false) => Some(Secret::File(file.into())),
-        (true, true) => None,
-    }
-}
-
-/// The flags take precedence over the environment.
-fn basic(
-    username: String,
-    password: Option<Secret>,
-    environment: impl Fn(&str) -> Option<String>,
-) -> Option<Credentials> {
-    let variable = |name| environment(name).filter(|value| !value.is_empty());
-    let username = Some(username)
-        .filter(|name| !name.is_empty())
-        .or_else(|| variable("PROMETHEUS_USERNAME"))?;
-    let password = password.or_else(|| variable("PROMETHEUS_PASSWORD").map(Secret::Text));
-    Some(Credentials::Basic {
-        username,
-        password: password.unwrap_or(Secret::Text(String::new())),
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use sources::prometheus::Credentials;
+
     use super::*;
     use crate::args::tests::parse;
 

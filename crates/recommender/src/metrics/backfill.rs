@@ -2,11 +2,8 @@
 
 use std::sync::Arc;
 
-use prometheus::{
-    HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry,
-    register_histogram_vec_with_registry, register_int_counter_vec_with_registry,
-    register_int_counter_with_registry, register_int_gauge_with_registry,
-};
+use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge};
+use runtime::metrics::count;
 use sources::prometheus::{Exchange, Observer};
 
 const BUCKETS: [f64; 21] = [
@@ -15,55 +12,26 @@ const BUCKETS: [f64; 21] = [
 ];
 const METHOD: &str = "get";
 
-/// Metrics of the backfill. Clones share them.
-#[derive(Debug, Clone)]
-pub(crate) struct HistoryMetrics {
-    requests: IntCounterVec,
-    durations: HistogramVec,
-    pending: IntGauge,
-    fetches: IntCounterVec,
-    samples: IntCounter,
+runtime::metrics! {
+    /// Metrics of the backfill. Clones share them.
+    pub(crate) struct HistoryMetrics {
+        requests: IntCounterVec { code, method }
+            = "vpa_recommender_prometheus_client_api_requests_count",
+            "Requests to Prometheus by code and method.";
+        durations: HistogramVec { code, method } [BUCKETS]
+            = "vpa_recommender_prometheus_client_api_requests_duration_seconds",
+            "Duration of requests to Prometheus, in seconds.";
+        pending: IntGauge = "vpa_recommender_history_pending",
+            "Namespaces (selectors with --memory-saver) whose history is not fetched yet.";
+        fetches: IntCounterVec { result: ["succeeded", "failed"] }
+            = "vpa_recommender_history_fetches_total",
+            "Attempts to fetch the history of a namespace.";
+        samples: IntCounter = "vpa_recommender_history_samples_total",
+            "Samples of fetched history that were added.";
+    }
 }
 
 impl HistoryMetrics {
-    pub(super) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let metrics = Self {
-            requests: register_int_counter_vec_with_registry!(
-                "vpa_recommender_prometheus_client_api_requests_count",
-                "Requests to Prometheus by code and method.",
-                &["code", "method"],
-                registry,
-            )?,
-            durations: register_histogram_vec_with_registry!(
-                "vpa_recommender_prometheus_client_api_requests_duration_seconds",
-                "Duration of requests to Prometheus, in seconds.",
-                &["code", "method"],
-                BUCKETS.to_vec(),
-                registry,
-            )?,
-            pending: register_int_gauge_with_registry!(
-                "vpa_recommender_history_pending",
-                "Namespaces (selectors with --memory-saver) whose history is not fetched yet.",
-                registry,
-            )?,
-            fetches: register_int_counter_vec_with_registry!(
-                "vpa_recommender_history_fetches_total",
-                "Attempts to fetch the history of a namespace.",
-                &["result"],
-                registry,
-            )?,
-            samples: register_int_counter_with_registry!(
-                "vpa_recommender_history_samples_total",
-                "Samples of fetched history that were added.",
-                registry,
-            )?,
-        };
-        for result in ["succeeded", "failed"] {
-            metrics.fetches.with_label_values(&[result]);
-        }
-        Ok(metrics)
-    }
-
     /// Records every request to Prometheus.
     pub(crate) fn observer(&self) -> Observer {
         let metrics = self.clone();
@@ -80,8 +48,8 @@ impl HistoryMetrics {
     }
 
     /// Sets the number of gaps.
-    pub(crate) fn pending(&self, count: usize) {
-        self.pending.set(i64::try_from(count).unwrap_or(i64::MAX));
+    pub(crate) fn pending(&self, gaps: usize) {
+        self.pending.set(count(gaps));
     }
 
     /// Counts an attempt to fetch a gap.

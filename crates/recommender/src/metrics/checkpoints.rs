@@ -5,19 +5,36 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use prometheus::{IntCounterVec, Registry, register_int_counter_vec_with_registry};
+use prometheus::{Gauge, IntCounterVec, Registry};
+use runtime::StepLatency;
+use runtime::metrics::register_on_scrape;
 use vertical::checkpoint::garbage::UnusedReason;
 
-use super::computed;
 use crate::checkpoint_writer::CheckpointOutcome;
-use runtime::StepLatency;
+
+runtime::metrics! {
+    struct Rows {
+        writes: IntCounterVec { result: CheckpointOutcome::ALL.map(CheckpointOutcome::name) }
+            = "vpa_recommender_checkpoint_writes_total",
+            "Checkpoints that were due, by result.";
+        collected: IntCounterVec { reason: UnusedReason::ALL.map(UnusedReason::name) }
+            = "vpa_recommender_checkpoints_collected_total",
+            "Checkpoints that were deleted because they are unused, by reason.";
+    }
+}
+
+runtime::metrics! {
+    struct Age {
+        oldest: Gauge = "vpa_recommender_checkpoint_oldest_seconds",
+            "Seconds since the least recently stored VPA object was stored; 0 on a standby.";
+    }
+}
 
 /// Counters of checkpoints that were written and deleted, and the age of the last stored one.
 #[derive(Debug, Clone)]
 pub(crate) struct CheckpointMetrics {
     steps: StepLatency,
-    writes: IntCounterVec,
-    collected: IntCounterVec,
+    rows: Rows,
     /// Time until which everything is stored; `None` on a standby.
     oldest: Arc<Mutex<Option<Timestamp>>>,
 }
@@ -29,34 +46,13 @@ impl CheckpointMetrics {
     ) -> Result<Self, prometheus::Error> {
         let metrics = Self {
             steps,
-            writes: register_int_counter_vec_with_registry!(
-                "vpa_recommender_checkpoint_writes_total",
-                "Checkpoints that were due, by result.",
-                &["result"],
-                registry,
-            )?,
-            collected: register_int_counter_vec_with_registry!(
-                "vpa_recommender_checkpoints_collected_total",
-                "Checkpoints that were deleted because they are unused, by reason.",
-                &["reason"],
-                registry,
-            )?,
+            rows: Rows::register(registry)?,
             oldest: Arc::default(),
         };
-        let shown = metrics.clone();
-        computed::register(
-            registry,
-            "vpa_recommender_checkpoint_oldest_seconds",
-            "Seconds since the least recently stored VPA object was stored; 0 on a standby.",
-            move || shown.age_seconds(Timestamp::now()),
-        )?;
-        // A rate needs a first value, also for outcomes that never happen.
-        for outcome in CheckpointOutcome::ALL {
-            metrics.writes.with_label_values(&[outcome.name()]);
-        }
-        for reason in UnusedReason::ALL {
-            metrics.collected.with_label_values(&[reason.name()]);
-        }
+        let (age, shown) = (Age::new()?, metrics.clone());
+        register_on_scrape(registry, age.collectors(), move || {
+            age.oldest.set(shown.age_seconds(Timestamp::now()));
+        })?;
         Ok(metrics)
     }
 
@@ -67,12 +63,13 @@ impl CheckpointMetrics {
 
     /// Counts a checkpoint that was due.
     pub(crate) fn written(&self, outcome: CheckpointOutcome) {
-        self.writes.with_label_values(&[outcome.name()]).inc();
+        self.rows.writes.with_label_values(&[outcome.name()]).inc();
     }
 
     /// Counts a deleted checkpoint.
     pub(crate) fn collected(&self, reason: UnusedReason) {
-        self.collected.with_label_values(&[reason.name()]).inc();
+        let collected = &self.rows.collected;
+        collected.with_label_values(&[reason.name()]).inc();
     }
 
     /// Sets the time until which everything is stored; `None` on a standby.
@@ -96,7 +93,7 @@ mod tests {
     fn age_counts_from_what_was_stored_last_and_a_stand_by_has_none() {
         let second = |second| Timestamp::from_second(second).expect("in range");
         let registry = Registry::new();
-        let steps = StepLatency::register(&registry, "steps").expect("valid names");
+        let steps = super::super::StepMetrics::new().expect("valid names").steps;
         let checkpoints = CheckpointMetrics::register(&registry, steps).expect("valid names");
         for (stored, expected) in [(None, 0.0), (Some(40), 60.0), (None, 0.0)] {
             checkpoints.stored_until(stored.map(second));

@@ -2,28 +2,37 @@
 
 use std::time::Instant;
 
-use prometheus::{
-    IntCounterVec, IntGauge, Registry, register_int_counter_vec_with_registry,
-    register_int_gauge_with_registry,
-};
+use prometheus::{IntCounterVec, IntGauge, Registry};
+use runtime::{StepLatency, Steps, metrics};
 use vertical::recommender_state::{Ingested, OomKillCounts};
 
 use super::quality::Quality;
 use super::source_freshness::SourceFreshness;
-use runtime::{StepLatency, Steps};
 
 /// The label that upstream gives responses of the metrics API.
 const CLIENT_NAME: &str = "default-metrics-client";
+
+metrics! {
+    struct Rows {
+        histories: IntGauge = "vpa_recommender_aggregate_container_states_count",
+            "Number of container histories: one per container name and set of pod labels.";
+        responses: IntCounterVec { is_error: ["true", "false"], client_name: [CLIENT_NAME] }
+            = "vpa_recommender_metric_server_responses", "Responses of the metrics API.";
+        samples: IntCounterVec { result: ["accepted", "repeated", "unknown_container", "future"] }
+            = "vpa_recommender_usage_samples_total", "Usage samples by result.";
+        oom_kills: IntCounterVec { result: ["accepted", "refused", "stored", "dropped"] }
+            = "vpa_recommender_oom_kills_total", "OOM kills by result.";
+        checkpoints: IntCounterVec { result: ["loaded", "refused"] }
+            = "vpa_recommender_checkpoints_loaded_total",
+            "Checkpoints by result of loading them.";
+    }
+}
 
 /// Metrics of the ingestion. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct IngestMetrics {
     steps: StepLatency,
-    histories: IntGauge,
-    responses: IntCounterVec,
-    samples: IntCounterVec,
-    oom_kills: IntCounterVec,
-    checkpoints: IntCounterVec,
+    rows: Rows,
     source: SourceFreshness,
     /// Samples and OOM kills compared with what was recommended.
     pub(crate) quality: Quality,
@@ -35,50 +44,12 @@ impl IngestMetrics {
         steps: StepLatency,
         quality: Quality,
     ) -> Result<Self, prometheus::Error> {
-        let metrics = Self {
+        Ok(Self {
             steps,
-            histories: register_int_gauge_with_registry!(
-                "vpa_recommender_aggregate_container_states_count",
-                "Number of container histories: one per container name and set of pod labels.",
-                registry,
-            )?,
-            responses: register_int_counter_vec_with_registry!(
-                "vpa_recommender_metric_server_responses",
-                "Responses of the metrics API.",
-                &["is_error", "client_name"],
-                registry,
-            )?,
-            samples: register_int_counter_vec_with_registry!(
-                "vpa_recommender_usage_samples_total",
-                "Usage samples by result.",
-                &["result"],
-                registry,
-            )?,
-            oom_kills: register_int_counter_vec_with_registry!(
-                "vpa_recommender_oom_kills_total",
-                "OOM kills by result.",
-                &["result"],
-                registry,
-            )?,
-            checkpoints: register_int_counter_vec_with_registry!(
-                "vpa_recommender_checkpoints_loaded_total",
-                "Checkpoints by result of loading them.",
-                &["result"],
-                registry,
-            )?,
+            rows: Rows::register(registry)?,
             source: SourceFreshness::register(registry)?,
             quality,
-        };
-        // A rate needs a first value, also for outcomes that never happen.
-        for is_error in ["true", "false"] {
-            let labels = &[is_error, CLIENT_NAME];
-            metrics.responses.with_label_values(labels);
-        }
-        metrics.ingested(Ingested::default());
-        metrics.oom_kills(OomKillCounts::default());
-        count(&metrics.oom_kills, [("dropped", 0)]);
-        metrics.checkpoints_loaded(0, 0);
-        Ok(metrics)
+        })
     }
 
     /// Starts measuring the steps of one round.
@@ -88,7 +59,8 @@ impl IngestMetrics {
 
     /// Records whether the source of usage answered.
     pub(crate) fn source_read(&self, succeeded: bool) {
-        self.responses
+        self.rows
+            .responses
             .with_label_values(&[if succeeded { "false" } else { "true" }, CLIENT_NAME])
             .inc();
         self.source.read(succeeded, Instant::now());
@@ -103,7 +75,7 @@ impl IngestMetrics {
             ("future", ingested.future),
         ];
         count(
-            &self.samples,
+            &self.rows.samples,
             counts.map(|(name, count)| (name, count as u64)),
         );
     }
@@ -115,23 +87,23 @@ impl IngestMetrics {
             ("refused", kills.refused),
             ("stored", kills.stored),
         ];
-        count(&self.oom_kills, counts);
+        count(&self.rows.oom_kills, counts);
     }
 
     /// Counts an OOM kill that was dropped because the queue is full.
     pub(crate) fn oom_kill_dropped(&self) {
-        count(&self.oom_kills, [("dropped", 1)]);
+        count(&self.rows.oom_kills, [("dropped", 1)]);
     }
 
     /// Counts checkpoints that were loaded or refused.
     pub(crate) fn checkpoints_loaded(&self, accepted: usize, refused: usize) {
         let counts = [("loaded", accepted as u64), ("refused", refused as u64)];
-        count(&self.checkpoints, counts);
+        count(&self.rows.checkpoints, counts);
     }
 
     /// Sets the number of histories.
-    pub(crate) fn histories(&self, count: usize) {
-        self.histories.set(i64::try_from(count).unwrap_or(i64::MAX));
+    pub(crate) fn histories(&self, histories: usize) {
+        self.rows.histories.set(metrics::count(histories));
     }
 }
 

@@ -2,17 +2,10 @@
 
 use api::vpa::{RecommendedContainerResources, UpdateMode};
 use prometheus::IntGaugeVec;
+use runtime::metrics::start;
 
 use vertical::recommender_state::Decision;
 use vertical::status::has_recommendation;
-
-pub(super) const LABELS: [&str; 5] = [
-    "update_mode",
-    "has_recommendation",
-    "api",
-    "matches_pods",
-    "unsupported_config",
-];
 
 const MODES: [&str; 6] = [
     "Off",
@@ -28,19 +21,9 @@ const BOOLEANS: [&str; 2] = ["false", "true"];
 
 /// Sets every combination, also those without objects.
 pub(super) fn count<'a>(objects: &IntGaugeVec, decisions: impl IntoIterator<Item = &'a Decision>) {
-    for mode in MODES {
-        for version in VERSIONS {
-            for recommendation in BOOLEANS {
-                for pods in BOOLEANS {
-                    for unsupported in BOOLEANS {
-                        objects
-                            .with_label_values(&[mode, recommendation, version, pods, unsupported])
-                            .set(0);
-                    }
-                }
-            }
-        }
-    }
+    objects.reset();
+    let labels: [&[&str]; 5] = [&MODES, &BOOLEANS, &VERSIONS, &BOOLEANS, &BOOLEANS];
+    start(objects, &labels.each_ref().map(std::slice::from_ref));
     for decision in decisions {
         objects
             .with_label_values(&[

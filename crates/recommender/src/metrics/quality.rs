@@ -8,10 +8,7 @@ use std::collections::BTreeMap;
 
 use api::vpa::UpdateMode;
 use model::{Cpu, Memory, ResourceList, Sample};
-use prometheus::{
-    HistogramVec, IntCounterVec, Registry, exponential_buckets,
-    register_histogram_vec_with_registry, register_int_counter_vec_with_registry,
-};
+use prometheus::{HistogramVec, IntCounterVec, exponential_buckets};
 use vertical::Accepted;
 use vertical::recommender_state::{Decision, Recommended};
 use view::ObjectKey;
@@ -27,18 +24,45 @@ const RELATIVE_BUCKETS: [f64; 29] = [
 /// Logarithm of upstream's maximum number of pods, 2^20.
 const MAX_SIZE_LOG2: u32 = 20;
 
-/// All of `vpa_quality_*`. Clones share them.
-#[derive(Debug, Clone)]
-pub(crate) struct Quality {
-    relative_difference: HistogramVec,
-    missing: IntCounterVec,
-    cpu_over: HistogramVec,
-    memory_over: HistogramVec,
-    cpu_under: HistogramVec,
-    memory_under: HistogramVec,
-    cpu: HistogramVec,
-    memory: HistogramVec,
-    change: HistogramVec,
+runtime::metrics! {
+    /// All of `vpa_quality_*`. Clones share them.
+    pub(crate) struct Quality {
+        relative_difference: HistogramVec { update_mode, resource, is_oom } [RELATIVE_BUCKETS]
+            = "vpa_quality_usage_recommendation_relative_diffs",
+            "Usage less recommendation, as a share of the recommendation.";
+        missing: IntCounterVec { update_mode, resource, is_oom }
+            = "vpa_quality_usage_sample_missing_recommendation_count",
+            "Usage samples of sized containers without a recommendation.";
+        cpu_over: HistogramVec { update_mode, recommendation_missing } [cpu_buckets()?]
+            = "vpa_quality_cpu_recommendation_over_usage_diffs_cores",
+            "Recommendation less usage where the recommendation is above.";
+        memory_over: HistogramVec { update_mode, recommendation_missing, is_oom } [memory_buckets()?]
+            = "vpa_quality_mem_recommendation_over_usage_diffs_bytes",
+            "Recommendation less usage where the recommendation is above.";
+        cpu_under: HistogramVec { update_mode, recommendation_missing } [cpu_buckets()?]
+            = "vpa_quality_cpu_recommendation_lower_equal_usage_diffs_cores",
+            "Usage less recommendation where the recommendation is not above.";
+        memory_under: HistogramVec { update_mode, recommendation_missing, is_oom } [memory_buckets()?]
+            = "vpa_quality_mem_recommendation_lower_equal_usage_diffs_bytes",
+            "Usage less recommendation where the recommendation is not above.";
+        cpu: HistogramVec { update_mode } [cpu_buckets()?]
+            = "vpa_quality_cpu_recommendations_cores",
+            "Recommendation at the time of each usage sample.";
+        memory: HistogramVec { update_mode, is_oom } [memory_buckets()?]
+            = "vpa_quality_mem_recommendations_bytes",
+            "Recommendation at the time of each usage sample.";
+        change: HistogramVec { update_mode, resource, vpa_size_log2 } [RELATIVE_BUCKETS]
+            = "vpa_quality_relative_recommendation_changes",
+            "Change of a recommendation from one round to the next, as a share of the old one.";
+    }
+}
+
+fn cpu_buckets() -> Result<Vec<f64>, prometheus::Error> {
+    exponential_buckets(0.01, 2.0, 17)
+}
+
+fn memory_buckets() -> Result<Vec<f64>, prometheus::Error> {
+    exponential_buckets(1e6, 2.0, 17)
 }
 
 /// One resource of one sample.
@@ -52,72 +76,6 @@ struct Seen<'a> {
 }
 
 impl Quality {
-    pub(super) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let histogram = |name: &str, help: &str, buckets: &[f64], labels: &[&str]| {
-            let name = format!("vpa_quality_{name}");
-            register_histogram_vec_with_registry!(name, help, labels, buckets.to_vec(), registry)
-        };
-        let cpu = exponential_buckets(0.01, 2.0, 17)?;
-        let memory = exponential_buckets(1e6, 2.0, 17)?;
-        let of_sample: &[&str] = &["update_mode", "resource", "is_oom"];
-        let of_cpu: &[&str] = &["update_mode", "recommendation_missing"];
-        let of_memory: &[&str] = &["update_mode", "recommendation_missing", "is_oom"];
-        let over = "Recommendation less usage where the recommendation is above.";
-        let under = "Usage less recommendation where the recommendation is not above.";
-        let all = "Recommendation at the time of each usage sample.";
-        Ok(Self {
-            relative_difference: histogram(
-                "usage_recommendation_relative_diffs",
-                "Usage less recommendation, as a share of the recommendation.",
-                &RELATIVE_BUCKETS,
-                of_sample,
-            )?,
-            missing: register_int_counter_vec_with_registry!(
-                "vpa_quality_usage_sample_missing_recommendation_count",
-                "Usage samples of sized containers without a recommendation.",
-                of_sample,
-                registry,
-            )?,
-            cpu_over: histogram(
-                "cpu_recommendation_over_usage_diffs_cores",
-                over,
-                &cpu,
-                of_cpu,
-            )?,
-            memory_over: histogram(
-                "mem_recommendation_over_usage_diffs_bytes",
-                over,
-                &memory,
-                of_memory,
-            )?,
-            cpu_under: histogram(
-                "cpu_recommendation_lower_equal_usage_diffs_cores",
-                under,
-                &cpu,
-                of_cpu,
-            )?,
-            memory_under: histogram(
-                "mem_recommendation_lower_equal_usage_diffs_bytes",
-                under,
-                &memory,
-                of_memory,
-            )?,
-            cpu: histogram("cpu_recommendations_cores", all, &cpu, &["update_mode"])?,
-            memory: histogram(
-                "mem_recommendations_bytes",
-                all,
-                &memory,
-                &["update_mode", "is_oom"],
-            )?,
-            change: histogram(
-                "relative_recommendation_changes",
-                "Change of a recommendation from one round to the next, as a share of the old one.",
-                &RELATIVE_BUCKETS,
-                &["update_mode", "resource", "vpa_size_log2"],
-            )?,
-        })
-    }
-
     /// Records a sample that entered a history.
     pub(crate) fn sample(&self, recommended: Recommended, sample: &Sample, accepted: Accepted) {
         let mode = name(recommended.update_mode);

@@ -7,74 +7,62 @@
 use std::sync::Arc;
 
 use api::vpa::RecommendedContainerResources;
-use model::{Cpu, ResourceList};
+use model::Cpu;
 use parking_lot::Mutex;
-use prometheus::core::{Collector, Desc};
-use prometheus::{GaugeVec, IntGauge, Opts, proto::MetricFamily};
+use prometheus::{GaugeVec, IntGauge, Registry};
+use runtime::metrics::{count, register_on_scrape};
 use view::Vpa;
 
 use vertical::recommender_state::Decision;
 
 use super::objects;
 
-const PREFIX: &str = "kube_verticalpodautoscaler_status_recommendation_containerrecommendations_";
-const LABELS: [&str; 8] = [
-    "namespace",
-    "verticalpodautoscaler",
-    "target_api_version",
-    "target_kind",
-    "target_name",
-    "container",
-    "resource",
-    "unit",
-];
+runtime::metrics! {
+    struct Rows {
+        target: GaugeVec { namespace, verticalpodautoscaler, target_api_version, target_kind, target_name, container, resource, unit }
+            = "kube_verticalpodautoscaler_status_recommendation_containerrecommendations_target",
+            "Recommendation of a VerticalPodAutoscaler for a container.";
+        lower_bound: GaugeVec { namespace, verticalpodautoscaler, target_api_version, target_kind, target_name, container, resource, unit }
+            = "kube_verticalpodautoscaler_status_recommendation_containerrecommendations_lowerbound",
+            "Recommendation of a VerticalPodAutoscaler for a container.";
+        upper_bound: GaugeVec { namespace, verticalpodautoscaler, target_api_version, target_kind, target_name, container, resource, unit }
+            = "kube_verticalpodautoscaler_status_recommendation_containerrecommendations_upperbound",
+            "Recommendation of a VerticalPodAutoscaler for a container.";
+        uncapped_target: GaugeVec { namespace, verticalpodautoscaler, target_api_version, target_kind, target_name, container, resource, unit }
+            = "kube_verticalpodautoscaler_status_recommendation_containerrecommendations_uncappedtarget",
+            "Recommendation of a VerticalPodAutoscaler for a container.";
+        omitted: IntGauge = "vpa_recommender_recommendation_series_omitted",
+            "Series of recommendations omitted because there are more than 20,000.";
+    }
+}
 
-/// Suffix of a metric's name, and the accessor of its value.
-type Bound = (
-    &'static str,
-    fn(&RecommendedContainerResources) -> &ResourceList,
-);
-
-const BOUNDS: [Bound; 4] = [
-    ("target", |container| &container.target),
-    ("lowerbound", |container| &container.lower_bound),
-    ("upperbound", |container| &container.upper_bound),
-    ("uncappedtarget", |container| &container.uncapped_target),
-];
+/// Maximum number of series: those of 2,500 containers, about 10 MB of a scrape.
+pub(super) const LIMIT: usize = 20_000;
 
 /// The metrics. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Recommendations {
     limit: usize,
-    shown: Arc<Mutex<Vec<Shown>>>,
-    bounds: Arc<[GaugeVec]>,
-    omitted: IntGauge,
+    shown: Arc<Mutex<Shown>>,
 }
+
+/// Objects with shown recommendations, and the number of omitted series.
+type Shown = (Vec<ShownObject>, usize);
 
 /// One object with a shown recommendation.
 #[derive(Debug)]
-struct Shown {
+struct ShownObject {
     vpa: Arc<Vpa>,
     containers: Vec<RecommendedContainerResources>,
 }
 
 impl Recommendations {
-    /// At most `limit` series.
-    pub(super) fn new(limit: usize) -> Result<Self, prometheus::Error> {
-        let bound = |(name, _): Bound| {
-            let help = "Recommendation of a VerticalPodAutoscaler for a container.";
-            GaugeVec::new(Opts::new(format!("{PREFIX}{name}"), help), &LABELS)
-        };
-        let omitted = IntGauge::new(
-            "vpa_recommender_recommendation_series_omitted",
-            "Series of recommendations omitted due to --recommendation-metrics-limit.",
-        )?;
-        Ok(Self {
-            limit,
-            shown: Arc::default(),
-            bounds: BOUNDS.into_iter().map(bound).collect::<Result<_, _>>()?,
-            omitted,
-        })
+    /// Registers metrics with at most `limit` series.
+    pub(super) fn register(registry: &Registry, limit: usize) -> Result<Self, prometheus::Error> {
+        let (rows, shown) = (Rows::new()?, Arc::<Mutex<Shown>>::default());
+        let state = Arc::clone(&shown);
+        register_on_scrape(registry, rows.collectors(), move || rows.set(&state.lock()))?;
+        Ok(Self { limit, shown })
     }
 
     /// Replaces the shown recommendations, in their order. A container is shown with all its values
@@ -97,51 +85,27 @@ impl Recommendations {
                 }
             }
             if !containers.is_empty() {
-                shown.push(Shown {
+                shown.push(ShownObject {
                     vpa: Arc::clone(&decision.vpa),
                     containers,
                 });
             }
         }
-        let mut current = self.shown.lock();
-        *current = shown;
-        self.omitted.set(i64::try_from(omitted).unwrap_or(i64::MAX));
+        *self.shown.lock() = (shown, omitted);
     }
 }
 
-/// The index of the bound, resource, unit and value of every series of a container.
-fn series(
-    container: &RecommendedContainerResources,
-) -> impl Iterator<Item = (usize, &'static str, &'static str, f64)> + '_ {
-    BOUNDS
-        .iter()
-        .enumerate()
-        .flat_map(move |(bound, (_, list))| {
-            let list = list(container);
-            let cpu = list
-                .cpu()
-                .map(|cpu| (bound, "cpu", "core", Cpu::cores(cpu)));
-            let memory = list
-                .memory()
-                .map(|memory| (bound, "memory", "byte", memory.bytes() as f64));
-            cpu.into_iter().chain(memory)
-        })
-}
-
-impl Collector for Recommendations {
-    fn desc(&self) -> Vec<&Desc> {
-        self.bounds
-            .iter()
-            .flat_map(Collector::desc)
-            .chain(self.omitted.desc())
-            .collect()
-    }
-
-    fn collect(&self) -> Vec<MetricFamily> {
-        // Held to the end, so that two readers do not mix.
-        let shown = self.shown.lock();
-        self.bounds.iter().for_each(GaugeVec::reset);
-        for Shown { vpa, containers } in &*shown {
+impl Rows {
+    fn set(&self, (objects, omitted): &Shown) {
+        self.reset();
+        self.omitted.set(count(*omitted));
+        let gauges = [
+            &self.target,
+            &self.lower_bound,
+            &self.upper_bound,
+            &self.uncapped_target,
+        ];
+        for ShownObject { vpa, containers } in objects {
             let target = vpa.target();
             for container in containers {
                 for (bound, resource, unit, value) in series(container) {
@@ -155,25 +119,43 @@ impl Collector for Recommendations {
                         resource,
                         unit,
                     ];
-                    self.bounds[bound].with_label_values(&labels).set(value);
+                    gauges[bound].with_label_values(&labels).set(value);
                 }
             }
         }
-        self.bounds
-            .iter()
-            .flat_map(Collector::collect)
-            .chain(self.omitted.collect())
-            .collect()
     }
+}
+
+/// The index of the bound, resource, unit and value of every series of a container.
+fn series(
+    container: &RecommendedContainerResources,
+) -> impl Iterator<Item = (usize, &'static str, &'static str, f64)> + '_ {
+    let bounds = [
+        &container.target,
+        &container.lower_bound,
+        &container.upper_bound,
+        &container.uncapped_target,
+    ];
+    bounds.into_iter().enumerate().flat_map(|(bound, list)| {
+        let cpu = list
+            .cpu()
+            .map(|cpu| (bound, "cpu", "core", Cpu::cores(cpu)));
+        let memory = list
+            .memory()
+            .map(|memory| (bound, "memory", "byte", memory.bytes() as f64));
+        cpu.into_iter().chain(memory)
+    })
 }
 
 #[cfg(test)]
 pub(super) mod tests {
-    use prometheus::Registry;
     use serde_json::json;
 
     use super::*;
     use crate::fixture;
+
+    const PREFIX: &str =
+        "kube_verticalpodautoscaler_status_recommendation_containerrecommendations_";
 
     pub(crate) fn decision(name: &str, containers: &[&str]) -> Decision {
         let containers = containers.iter().map(|container| {
@@ -191,11 +173,8 @@ pub(super) mod tests {
 
     impl Read {
         fn new(limit: usize) -> Self {
-            let recommendations = Recommendations::new(limit).expect("valid names");
             let registry = Registry::new();
-            registry
-                .register(Box::new(recommendations.clone()))
-                .expect("once");
+            let recommendations = Recommendations::register(&registry, limit).expect("valid names");
             Self {
                 recommendations,
                 registry,

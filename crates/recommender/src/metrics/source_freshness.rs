@@ -4,9 +4,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use prometheus::Registry;
+use prometheus::{Gauge, Registry};
+use runtime::metrics::register_on_scrape;
 
-use super::computed;
+runtime::metrics! {
+    struct Row {
+        stale: Gauge = "vpa_recommender_metrics_source_stale_seconds",
+            "Seconds since the source of usage last responded; 0 while it responds. Recommendations are frozen meanwhile.";
+    }
+}
 
 /// Seconds since the last successful answer; 0 while the last answer was successful. Before the
 /// first answer it counts from the start.
@@ -29,13 +35,10 @@ impl SourceFreshness {
 
     pub(super) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let source = Self::new();
-        let state = source.clone();
-        computed::register(
-            registry,
-            "vpa_recommender_metrics_source_stale_seconds",
-            "Seconds since the source of usage last responded; 0 while it responds. Recommendations are frozen meanwhile.",
-            move || state.stale_seconds(Instant::now()),
-        )?;
+        let (row, state) = (Row::new()?, source.clone());
+        register_on_scrape(registry, row.collectors(), move || {
+            row.stale.set(state.stale_seconds(Instant::now()));
+        })?;
         Ok(source)
     }
 

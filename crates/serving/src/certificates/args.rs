@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::{Files, ManagedConfig, Source};
+use crate::own_service::OwnService;
 use crate::tls::{CipherSuites, MinTlsVersion, ServingProfile, TlsFiles};
 
 /// Flags of the TLS protocol.
@@ -31,30 +32,40 @@ impl TlsArgs {
     }
 }
 
-/// Flags of the certificate of `--secure-port`.
+/// Flags of the HTTPS endpoint of `--secure-port`.
 #[derive(Debug, Clone, clap::Args)]
-pub struct CertificateArgs {
-    /// Create and rotate certificates in the Secret of --certificate-secret-name, which all replicas
-    /// share. The flags of certificate files are then ignored.
+pub struct SecurePortArgs {
+    /// Port of the HTTPS endpoint. The extender has none with 0.
+    #[arg(long, value_name = "PORT")]
+    pub secure_port: u16,
+    /// Service of the program, in its own namespace.
+    #[arg(long, value_name = "NAME")]
+    pub service_name: String,
+    /// Create and rotate certificates in the Secret SERVICE-certificates of the own namespace, which
+    /// all replicas share. The flags of certificate files are then ignored.
     #[arg(long)]
     pub manage_certificates: bool,
     /// Certificate chain (PEM) of --secure-port. Reloaded when it changes.
-    #[arg(
-        long = "tls-cert-file",
-        default_value = "/etc/tls-certs/tls.crt",
-        value_name = "FILE"
-    )]
-    pub serving_cert_file: PathBuf,
+    #[arg(long, default_value = "/etc/tls-certs/tls.crt", value_name = "FILE")]
+    pub tls_cert_file: PathBuf,
     /// Private key (PEM) of --tls-cert-file.
-    #[arg(
-        long = "tls-private-key-file",
-        default_value = "/etc/tls-certs/tls.key",
-        value_name = "FILE"
-    )]
-    pub serving_private_key_file: PathBuf,
+    #[arg(long, default_value = "/etc/tls-certs/tls.key", value_name = "FILE")]
+    pub tls_private_key_file: PathBuf,
 }
 
-impl CertificateArgs {
+impl SecurePortArgs {
+    /// The settings of certificates that the program `owner` manages for its Service.
+    pub fn managed(
+        &self,
+        client: kube::Client,
+        own: &OwnService,
+        owner: &str,
+        serving: ServingProfile,
+    ) -> ManagedConfig {
+        let secret = format!("{}-certificates", self.service_name);
+        ManagedConfig::new(client, &own.namespace, secret, owner, own.names(), serving)
+    }
+
     /// The source of certificates: `managed`, or the files. `authorities` is the file of the CA
     /// bundle that goes with the files.
     pub fn source(self, managed: ManagedConfig, authorities: Option<PathBuf>) -> Source {
@@ -62,8 +73,8 @@ impl CertificateArgs {
             return Source::Managed(Box::new(managed));
         }
         let files = TlsFiles {
-            certificate: self.serving_cert_file,
-            private_key: self.serving_private_key_file,
+            certificate: self.tls_cert_file,
+            private_key: self.tls_private_key_file,
             authorities: None,
         };
         Source::Files(Files {

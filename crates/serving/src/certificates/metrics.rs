@@ -1,6 +1,6 @@
 //! Metrics of the served certificate.
 
-use prometheus::{IntGaugeVec, Registry, register_int_gauge_vec_with_registry};
+use prometheus::IntGaugeVec;
 
 use super::source::Expiry;
 use super::verification::Verification;
@@ -9,32 +9,17 @@ use super::verification::Verification;
 const SERVER: &str = "server";
 const AUTHORITY: &str = "authority";
 
-/// Metrics of the expiry and the verification of certificates. Clones share them.
-#[derive(Debug, Clone)]
-pub struct CertificateMetrics {
-    ends: IntGaugeVec,
-    trusted: IntGaugeVec,
+runtime::metrics! {
+    /// Metrics of the expiry and the verification of certificates. Clones share them.
+    pub struct CertificateMetrics(prefix: &str) {
+        ends: IntGaugeVec { certificate } = format!("{prefix}_certificate_end_timestamp_seconds"),
+            "Expiry of the certificates in use, in seconds since 1970.";
+        trusted: IntGaugeVec { certificate } = format!("{prefix}_certificate_trusted"),
+            "1 if the CA bundle of the clients verifies the serving certificate, 0 if not. Absent while the bundle is not known.";
+    }
 }
 
 impl CertificateMetrics {
-    /// Registers the metrics. Names begin with `prefix`.
-    pub fn register(registry: &Registry, prefix: &str) -> Result<Self, prometheus::Error> {
-        let gauge = |name: &str, help: &str| {
-            let name = format!("{prefix}_{name}");
-            register_int_gauge_vec_with_registry!(name, help, &["certificate"], registry)
-        };
-        Ok(Self {
-            ends: gauge(
-                "certificate_end_timestamp_seconds",
-                "Expiry of the certificates in use, in seconds since 1970.",
-            )?,
-            trusted: gauge(
-                "certificate_trusted",
-                "1 if the CA bundle of the clients verifies the serving certificate, 0 if not. Absent while the bundle is not known.",
-            )?,
-        })
-    }
-
     pub(super) fn set(&self, Expiry { server, authority }: Expiry, verification: Verification) {
         for (certificate, end) in [(SERVER, server), (AUTHORITY, authority)] {
             if let Some(end) = end {

@@ -9,6 +9,12 @@ use runtime::GoDuration;
 use runtime::duration::positive_duration;
 use sources::prometheus::Connection;
 
+/// A hot node stays hot down to so much less utilization, in percent, and a move leaves its target
+/// below that: else pods would be moved back and forth.
+const COOL_BELOW_HOT: f64 = 15.0;
+/// Most moves in a minute. The rate limits of evictions apply too.
+const MOVES_PER_MINUTE: usize = 5;
+
 /// Flags of rebalancing.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RebalancingArgs {
@@ -23,9 +29,6 @@ pub struct RebalancingArgs {
     /// A node is hot above this utilization of CPU or memory, in percent.
     #[arg(long, default_value_t = 80.0, value_parser = percent, value_name = "PERCENT")]
     pub rebalance_hot_percent: f64,
-    /// A hot node stays hot down to this utilization, in percent. A move leaves its target below it.
-    #[arg(long, default_value_t = 65.0, value_parser = percent, value_name = "PERCENT")]
-    pub rebalance_cool_percent: f64,
     /// Time above --rebalance-hot-percent after which a node is hot.
     #[arg(long, default_value = "5m0s", value_name = "DURATION", value_parser = positive_duration)]
     pub rebalance_hot_for: GoDuration,
@@ -33,9 +36,6 @@ pub struct RebalancingArgs {
     /// fit elsewhere, while no node is hot. 0 empties no node.
     #[arg(long, default_value_t = 0.0, value_parser = percent, value_name = "PERCENT")]
     pub rebalance_fragmented_percent: f64,
-    /// Most pods that are moved in a minute. The rate limits of evictions apply too.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000), value_name = "COUNT")]
-    pub rebalance_moves_per_minute: u16,
 }
 
 impl RebalancingArgs {
@@ -46,18 +46,13 @@ impl RebalancingArgs {
             load_watcher_address,
             load_watcher_ca_file,
             rebalance_hot_percent,
-            rebalance_cool_percent,
             rebalance_hot_for,
             rebalance_fragmented_percent,
-            rebalance_moves_per_minute,
         } = self;
+        let cool_percent = (rebalance_hot_percent - COOL_BELOW_HOT).max(0.0);
         ensure!(
-            rebalance_cool_percent <= rebalance_hot_percent,
-            "--rebalance-cool-percent must not be above --rebalance-hot-percent"
-        );
-        ensure!(
-            rebalance_fragmented_percent < rebalance_cool_percent,
-            "--rebalance-fragmented-percent must be below --rebalance-cool-percent"
+            rebalance_fragmented_percent < cool_percent,
+            "--rebalance-fragmented-percent must be more than {COOL_BELOW_HOT} below --rebalance-hot-percent"
         );
         if load_watcher_address.is_empty() {
             return Ok(None);
@@ -74,14 +69,14 @@ impl RebalancingArgs {
         let settings = RebalancingSettings {
             hot_nodes: HotNodeConfig {
                 hot_percent: rebalance_hot_percent,
-                cool_percent: rebalance_cool_percent,
+                cool_percent,
                 after: rebalance_hot_for
                     .0
                     .try_into()
                     .context("--rebalance-hot-for")?,
             },
             fragmented_percent: rebalance_fragmented_percent,
-            moves_per_minute: rebalance_moves_per_minute.into(),
+            moves_per_minute: MOVES_PER_MINUTE,
         };
         Ok(Some((connection, settings)))
     }
@@ -127,18 +122,13 @@ mod tests {
         check("", |_| ());
         check("--rebalance-hot-percent=90", |it| {
             it.hot_nodes.hot_percent = 90.0;
-        });
-        check("--rebalance-cool-percent=50", |it| {
-            it.hot_nodes.cool_percent = 50.0;
+            it.hot_nodes.cool_percent = 75.0;
         });
         check("--rebalance-hot-for=30s", |it| {
             it.hot_nodes.after = Duration::from_secs(30).try_into().expect("short");
         });
         check("--rebalance-fragmented-percent=20", |it| {
             it.fragmented_percent = 20.0;
-        });
-        check("--rebalance-moves-per-minute=7", |it| {
-            it.moves_per_minute = 7;
         });
         let found = settings(&format!("{ADDRESS} --load-watcher-ca-file=/ca")).expect("valid");
         let ca_file = found.expect("an address").0.ca_file;
@@ -152,10 +142,9 @@ mod tests {
             "--load-watcher-address=load-watcher:2020",
             "--rebalance-hot-percent=101",
             "--rebalance-hot-percent=NaN",
-            "--rebalance-hot-percent=60",
+            "--rebalance-hot-percent=10",
             "--rebalance-hot-for=0s",
             "--rebalance-fragmented-percent=65",
-            "--rebalance-moves-per-minute=0",
         ] {
             assert!(settings(line).is_err(), "{line}");
         }

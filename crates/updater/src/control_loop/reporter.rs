@@ -112,7 +112,7 @@ impl Reporter {
         let Outputs {
             metrics, events, ..
         } = &self.outputs;
-        metrics.rebalancing.hot_nodes(report.hot_nodes);
+        metrics.hot_nodes(report.hot_nodes);
         let invalid = report.invalid_annotations.iter();
         for (pod, uid) in invalid.filter(|(_, uid)| !self.invalid_annotations.contains(uid)) {
             events.push(EventRecord::invalid_annotation(pod, uid));
@@ -246,7 +246,7 @@ impl Reporter {
             next = next.as_str(),
             "act had no effect"
         );
-        self.outputs.metrics.refuted_acts.add(refutation);
+        self.outputs.metrics.refuted(refutation);
         for record in EventRecord::act_refuted(refutation, vpa) {
             self.outputs.events.push(record);
         }

@@ -8,7 +8,12 @@ use api::vpa::UpdateMode;
 use view::ObjectKey;
 
 /// The largest power of two in the label `vpa_size_log2`.
-pub(super) const LARGEST: u32 = 20;
+const LARGEST: u32 = 20;
+/// Values of the label whose series upstream creates at the start.
+pub(super) const SIZES: [&str; LARGEST as usize] = [
+    "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16",
+    "17", "18", "19",
+];
 
 /// The labels of a VPA object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,11 +1,21 @@
 //! Values of the label `reason`.
 
-use rollout::{Action, ActionOutcome, ActionReason, Refusal, SkipReason, VpaPauseReason};
+use rollout::{
+    Action, ActionOutcome, ActionReason, Refusal, RollingUpdateRefusal, SkipReason, VpaPauseReason,
+};
 
 pub(super) const EVICTION_ERROR: &str = "EvictionError";
 pub(super) const RESIZE_ERROR: &str = "InPlaceUpdateError";
 pub(super) const RESIZE_INFEASIBLE: &str = "InPlaceUpdateInfeasible";
 pub(super) const UNBOOST_ERROR: &str = "UnboostError";
+
+/// Rolling updates, moves and reads that the API server or the load-watcher refused or did not answer.
+pub(super) const ERROR: &str = "error";
+
+pub(super) fn refused_reasons() -> Vec<&'static str> {
+    let refusals = RollingUpdateRefusal::ALL.map(RollingUpdateRefusal::as_str);
+    refusals.into_iter().chain([ERROR]).collect()
+}
 
 pub(super) fn resize_failure(action: &Action, outcome: &ActionOutcome) -> &'static str {
     match outcome {

@@ -1,83 +1,41 @@
-//! Metrics of rebalancing.
+//! Outcomes of moves to other nodes and of rolling updates.
 
-use prometheus::{Error, IntCounterVec, IntGauge};
-use rollout::{Action, ActionOutcome, ActionReason};
+use rollout::{Action, ActionOutcome};
+use runtime::metrics::count;
 
-use super::families::Families;
+use super::Metrics;
+use super::reasons::ERROR;
 
-/// The metrics of rebalancing. Clones share them.
-#[derive(Debug, Clone)]
-pub(crate) struct RebalancingMetrics {
-    moved: IntCounterVec,
-    failed: IntCounterVec,
-    hot_nodes: IntGauge,
-    load_reads: IntCounterVec,
-}
-
-impl RebalancingMetrics {
-    pub(super) fn register(families: &Families) -> Result<Self, Error> {
-        let metrics = Self {
-            moved: families.counter(
-                "rebalanced_pods_total",
-                "Pods evicted to move them to another node, by reason.",
-                &["reason"],
-            )?,
-            failed: families.counter(
-                "failed_rebalancing_attempts_total",
-                "Evictions for moves that the API server refused or did not answer, by reason.",
-                &["reason"],
-            )?,
-            hot_nodes: families.number("hot_nodes", "Nodes that are hot.")?,
-            load_reads: families.counter(
-                "node_load_reads_total",
-                "Reads of the node load from the load-watcher, by result.",
-                &["result"],
-            )?,
-        };
-        metrics.start_at_zero();
-        Ok(metrics)
-    }
-
-    /// Creates the series at zero: a rate needs a first value.
-    fn start_at_zero(&self) {
-        for reason in [ActionReason::HotNode, ActionReason::FragmentedNode] {
-            self.moved.with_label_values(&[reason.as_str()]);
-            self.failed.with_label_values(&[reason.as_str()]);
-        }
-        for is_read in [true, false] {
-            self.load_reads.with_label_values(&[result(is_read)]);
-        }
-    }
-
+impl Metrics {
     /// Counts a read of the node load.
     pub(crate) fn load_read(&self, is_read: bool) {
-        self.load_reads.with_label_values(&[result(is_read)]).inc();
+        let result = if is_read { "success" } else { ERROR };
+        self.load_reads.with_label_values(&[result]).inc();
     }
 
     /// Sets the number of hot nodes.
-    pub(crate) fn hot_nodes(&self, count: usize) {
-        self.hot_nodes.set(super::count(count));
+    pub(crate) fn hot_nodes(&self, nodes: usize) {
+        self.hot_nodes.set(count(nodes));
     }
 
-    /// Counts the outcome of a move.
-    pub(super) fn finished(&self, action: &Action, outcome: &ActionOutcome) {
+    pub(super) fn finished_move(&self, action: &Action, outcome: &ActionOutcome) {
         let counter = match outcome {
             ActionOutcome::PodGone => return,
             ActionOutcome::Accepted { .. } => &self.moved,
-            _ => &self.failed,
+            _ => &self.failed_moves,
         };
         counter.with_label_values(&[action.reason.as_str()]).inc();
     }
 
-    pub(super) fn stand_down(&self) {
-        self.hot_nodes.set(0);
-        for counter in [&self.moved, &self.failed, &self.load_reads] {
-            counter.reset();
-        }
-        self.start_at_zero();
+    pub(super) fn finished_rolling_update(&self, outcome: &ActionOutcome) {
+        let reason = match outcome {
+            ActionOutcome::Accepted { .. } => return self.rolling_updates.inc(),
+            ActionOutcome::PodGone => return,
+            ActionOutcome::RollingUpdateRefused(refusal) => refusal.as_str(),
+            _ => ERROR,
+        };
+        self.refused_rolling_updates
+            .with_label_values(&[reason])
+            .inc();
     }
-}
-
-fn result(is_read: bool) -> &'static str {
-    if is_read { "success" } else { "error" }
 }

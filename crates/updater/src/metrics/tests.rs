@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use prometheus::Registry;
 use prometheus::core::Collector as _;
 use prometheus::proto::MetricFamily;
 use serde_json::json;
@@ -145,7 +146,7 @@ fn a_replica_that_stops_leading_resets_its_metrics() {
     );
     metrics.paused(Some(PauseReason::WebhookLeaseExpired));
     metrics.queue(1, 1);
-    metrics.refuted_acts.add(&fixture::refutation());
+    metrics.refuted(&fixture::refutation());
     assert_ne!(shown(), before);
     metrics.stand_down();
     assert_eq!(shown(), before);

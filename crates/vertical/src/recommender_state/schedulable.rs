@@ -29,9 +29,8 @@ impl RecommenderState {
         schedulable.load(view, known);
     }
 
-    /// Values of the metrics of each node group, in the order of
-    /// [`NODE_GROUP_METRICS`](crate::schedulable::NODE_GROUP_METRICS), with the recommendations of
-    /// these decisions; none unless recommendations are capped to nodes.
+    /// Recommended, requested and allocatable cores and bytes of each node group, with the
+    /// recommendations of these decisions; none unless recommendations are capped to nodes.
     pub fn node_group_totals<'a>(
         &self,
         decisions: impl IntoIterator<Item = &'a Decision>,

@@ -18,34 +18,6 @@ const NO_NODE: &str = "";
 /// Group of pods on nodes without a group; no value of a label.
 const NO_GROUP: &str = "-";
 
-/// Names and HELP texts of the metrics, in the order of [`NodeGroupTotals::values`].
-pub const NODE_GROUP_METRICS: [(&str, &str); 6] = [
-    (
-        "plimsoll_node_group_recommended_cpu_cores",
-        "Sum of the recommended CPU requests of the pods of a node group; present requests where nothing is recommended.",
-    ),
-    (
-        "plimsoll_node_group_recommended_memory_bytes",
-        "Sum of the recommended memory requests of the pods of a node group; present requests where nothing is recommended.",
-    ),
-    (
-        "plimsoll_node_group_requested_cpu_cores",
-        "Sum of the present CPU requests of the pods of a node group.",
-    ),
-    (
-        "plimsoll_node_group_requested_memory_bytes",
-        "Sum of the present memory requests of the pods of a node group.",
-    ),
-    (
-        "plimsoll_node_group_allocatable_cpu_cores",
-        "Allocatable CPU of the nodes of a node group.",
-    ),
-    (
-        "plimsoll_node_group_allocatable_memory_bytes",
-        "Allocatable memory of the nodes of a node group.",
-    ),
-];
-
 /// Sums over the pods and nodes of one node group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct NodeGroupTotals {
@@ -74,7 +46,7 @@ struct GroupedPod {
 }
 
 impl NodeGroupTotals {
-    /// Cores and bytes, in the order of [`NODE_GROUP_METRICS`].
+    /// Recommended, requested and allocatable cores and bytes.
     pub(crate) fn values(&self) -> [f64; 6] {
         let cores = |it: Amounts| it.cpu.cores();
         let bytes = |it: Amounts| it.memory.bytes() as f64;

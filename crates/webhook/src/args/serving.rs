@@ -9,33 +9,33 @@ use serving::tls::{ServingProfile, TlsFiles};
 
 use crate::registration::Registration;
 
+/// Secret of managed certificates, upstream's.
+const SECRET: &str = "vpa-tls-certs";
+
 /// Flags of the HTTPS endpoint.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ServingArgs {
     /// Port of the webhook.
     #[arg(long, default_value_t = 8000, value_name = "PORT")]
     pub port: u16,
-    /// Issue and rotate the certificates, in a Secret that all replicas share, and write their CA
-    /// bundle to the registration. The flags of certificate files are ignored then.
+    /// Issue and rotate the certificates, in the Secret vpa-tls-certs that all replicas share, and
+    /// write their CA bundle to the registration. The flags of certificate files are ignored then.
     #[arg(long)]
     pub manage_certificates: bool,
-    /// Name of the Secret of --manage-certificates, in the webhook's namespace.
-    #[arg(long, default_value = "vpa-tls-certs", value_name = "NAME")]
-    pub certificate_secret_name: String,
     /// Certificate chain (PEM) of the webhook.
     #[arg(
-        long = "tls-cert-file",
+        long,
         default_value = "/etc/tls-certs/serverCert.pem",
         value_name = "FILE"
     )]
-    pub serving_cert_file: PathBuf,
+    pub tls_cert_file: PathBuf,
     /// Private key (PEM) of --tls-cert-file.
     #[arg(
-        long = "tls-private-key",
+        long,
         default_value = "/etc/tls-certs/serverKey.pem",
         value_name = "FILE"
     )]
-    pub serving_private_key: PathBuf,
+    pub tls_private_key: PathBuf,
     /// CA bundle (PEM) of the registration. Empty if another program writes it, such as
     /// cert-manager.
     // By default clap refuses empty paths.
@@ -71,8 +71,8 @@ impl ServingArgs {
         };
         if !self.manage_certificates {
             let files = TlsFiles {
-                certificate: self.serving_cert_file,
-                private_key: self.serving_private_key,
+                certificate: self.tls_cert_file,
+                private_key: self.tls_private_key,
                 authorities: None,
             };
             // Without a registration no CA bundle is written, and the file may be missing.
@@ -91,7 +91,7 @@ impl ServingArgs {
         let managed = ManagedConfig::new(
             client,
             own_namespace,
-            self.certificate_secret_name,
+            SECRET.to_owned(),
             "webhook",
             registration.address.names(),
             serving,

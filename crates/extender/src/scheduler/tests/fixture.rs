@@ -67,8 +67,6 @@ pub(super) fn config() -> SchedulerConfig {
             body_bytes: 16 << 20,
             requests: 8,
         },
-        use_recommendations: true,
-        use_forecasts: true,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Metrics after one sample, one OOM kill and two rounds.
 
 use jiff::Timestamp;
+use prometheus::Registry;
 use serde_json::json;
 
 use super::*;
