@@ -87,22 +87,11 @@ pub(crate) fn select<'a>(
         }
     };
     // All candidates target the same workload, so its selector is evaluated once per API version.
-    let mut known: Option<(&str, bool)> = None;
+    let mut known: BTreeMap<&str, bool> = BTreeMap::new();
     let mut selects = |vpa: &'a Vpa| {
         let target = vpa.points_at();
-        let known = known.get_or_insert_with(|| {
-            (
-                target.api_version,
-                selects(view, target, |key| labels.get(key)),
-            )
-        });
-        if known.0 != target.api_version {
-            *known = (
-                target.api_version,
-                selects(view, target, |key| labels.get(key)),
-            );
-        }
-        known.1
+        let selects = || selects(view, target, |key| labels.get(key));
+        *known.entry(target.api_version).or_insert_with(selects)
     };
     let mut added = BTreeMap::new();
     let mut awaits = None;
@@ -155,15 +144,9 @@ fn patches_pods(object: &VerticalPodAutoscaler) -> bool {
 
 /// The sort key: objects of node groups first, then the creation time and the name. An object without
 /// creation time comes first, as upstream.
-fn precedence(vpa: &Vpa) -> (bool, Option<i64>, &str) {
+fn precedence(vpa: &Vpa) -> impl Ord {
     let is_plain = NodeGroup::annotation(&vpa.object).is_none();
-    let created_at = vpa
-        .object
-        .metadata
-        .creation_timestamp
-        .as_ref()
-        .map(|time| time.0.as_second());
-    (is_plain, created_at, &vpa.key.name)
+    (is_plain, vpa.created_at(), &vpa.key.name)
 }
 
 /// The topmost controller above a pod, or the one that the view lacks.

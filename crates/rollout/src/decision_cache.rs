@@ -5,20 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use view::{Matched, VpaOrder};
 
 use super::Plan;
 use super::action::Action;
 use super::clock::ClockReading;
-use super::index::{Index, VpaOrder};
 
 /// The drift between the two clocks that counts as a jump of the wall clock, after which all
 /// decisions are made anew.
 const CLOCK_JUMP: SignedDuration = SignedDuration::from_secs(1);
 
-/// The decisions about all VPA objects with pods, and the index that they were made from.
+/// The decisions about all VPA objects with pods, and the objects that they were made from.
 #[derive(Debug, Clone)]
 pub(super) struct DecisionCache {
-    pub(super) index: Index,
+    pub(super) matched: Matched,
     by_vpa: BTreeMap<VpaOrder, VpaDecision>,
     began: ClockReading,
 }
@@ -27,6 +27,8 @@ pub(super) struct DecisionCache {
 #[derive(Debug, Clone)]
 pub(super) struct VpaDecision {
     plan: Plan,
+    /// Unique identifiers of the owners of the pods, or of their shares.
+    owners: Vec<String>,
     /// The time at which another decision is due although nothing changes, by the monotonic clock.
     due: Option<Duration>,
     /// Whether another decision is due in each pass.
@@ -35,12 +37,18 @@ pub(super) struct VpaDecision {
 
 impl VpaDecision {
     /// A decision. `is_time_dependent` says whether time alone may change it at any moment.
-    pub(super) fn new(plan: Plan, is_time_dependent: bool, now: ClockReading) -> Self {
+    pub(super) fn new(
+        plan: Plan,
+        owners: Vec<String>,
+        is_time_dependent: bool,
+        now: ClockReading,
+    ) -> Self {
         let due = plan
             .wake_in
             .map(|wake_in| now.monotonic.saturating_add(wake_in));
         Self {
             plan,
+            owners,
             due,
             is_time_dependent,
         }
@@ -54,9 +62,9 @@ impl VpaDecision {
 
 impl DecisionCache {
     /// An empty cache.
-    pub(super) fn new(index: Index, now: ClockReading) -> Self {
+    pub(super) fn new(matched: Matched, now: ClockReading) -> Self {
         Self {
-            index,
+            matched,
             by_vpa: BTreeMap::new(),
             began: now,
         }
@@ -76,32 +84,26 @@ impl DecisionCache {
 
     /// Marks the VPA objects for which another decision is due.
     pub(super) fn mark_due(&mut self, now: ClockReading) {
-        for (
-            (_, name, namespace),
-            VpaDecision {
-                due,
-                is_time_dependent,
-                ..
-            },
-        ) in &self.by_vpa
-        {
-            if *is_time_dependent || due.is_some_and(|due| due <= now.monotonic) {
-                self.index.mark_vpa(namespace, name);
+        for ((_, name, namespace), decision) in &self.by_vpa {
+            let is_due = decision.due.is_some_and(|due| due <= now.monotonic);
+            if is_due || decision.is_time_dependent {
+                self.matched.mark_vpa(namespace, name);
             }
         }
     }
 
-    /// Replaces the decision about one VPA object; `None` for one without pods.
-    pub(super) fn replace(&mut self, vpa: VpaOrder, decision: Option<VpaDecision>) {
-        match decision {
-            Some(decision) => drop(self.by_vpa.insert(vpa, decision)),
-            None => drop(self.by_vpa.remove(&vpa)),
-        }
+    /// Adds the decision about one VPA object.
+    pub(super) fn insert(&mut self, vpa: VpaOrder, decision: VpaDecision) {
+        self.by_vpa.insert(vpa, decision);
     }
 
-    /// Removes the decision about a VPA object.
-    pub(super) fn remove(&mut self, vpa: &VpaOrder) {
-        self.by_vpa.remove(vpa);
+    /// Removes the decisions about removed and marked VPA objects. Returns the owners of their pods.
+    pub(super) fn take_outdated(&mut self) -> Vec<String> {
+        let marked = self.matched.marked().into_iter();
+        let mut outdated: Vec<_> = marked.map(|vpa_pods| vpa_pods.order.clone()).collect();
+        outdated.extend(self.matched.take_removed());
+        let outdated = outdated.iter().filter_map(|vpa| self.by_vpa.remove(vpa));
+        outdated.flat_map(|decision| decision.owners).collect()
     }
 
     /// The plan of all decisions.

@@ -8,22 +8,21 @@
 
 use std::collections::HashMap;
 
-use view::{Phase, Pod, Running};
+use view::{BudgetPods, Matched, ObjectKey, Phase, Pod, Running};
 
 use super::action::SkipReason;
 use super::clock::ClockReading;
 use super::disruption_limit::{Disruption, PodAvailability};
-use super::index::{BudgetId, BudgetPods, Index};
 use super::state::RolloutState;
 use super::vpa_pods::availability;
 
 /// The disruption budgets, and their use in this pass.
 pub(super) struct Budgets<'a> {
-    index: &'a Index,
+    matched: &'a Matched,
     state: &'a RolloutState,
     now: ClockReading,
     /// The use of budgets that were looked up.
-    usages: HashMap<BudgetId<'a>, BudgetUsage>,
+    usages: HashMap<&'a ObjectKey, BudgetUsage>,
 }
 
 /// The use of one budget.
@@ -37,18 +36,18 @@ struct BudgetUsage {
 
 impl<'a> Budgets<'a> {
     /// Budgets with the actions in flight counted.
-    pub(super) fn of(index: &'a Index, state: &'a RolloutState, now: ClockReading) -> Self {
+    pub(super) fn of(matched: &'a Matched, state: &'a RolloutState, now: ClockReading) -> Self {
         Self {
-            index,
+            matched,
             state,
             now,
             usages: HashMap::new(),
         }
     }
 
-    /// The budgets that cover a pod. One with an invalid selector may cover any pod.
-    pub(super) fn covering(&self, pod: &Pod) -> Vec<BudgetId<'a>> {
-        self.index.covering(&pod.key).collect()
+    /// The budgets that cover a pod.
+    pub(super) fn covering(&self, pod: &Pod) -> Vec<&'a BudgetPods> {
+        self.matched.budgets_of(&pod.key).collect()
     }
 
     /// The reason for which a disruption of a pod is not allowed now.
@@ -68,7 +67,9 @@ impl<'a> Budgets<'a> {
         if covering.is_empty() {
             return None;
         }
-        let is_allowed = covering.iter().all(|id| self.allows(*id, pod, running));
+        let is_allowed = covering
+            .into_iter()
+            .all(|found| self.allows(found, pod, running));
         (!is_allowed).then_some(SkipReason::DisruptionBudget)
     }
 
@@ -78,13 +79,10 @@ impl<'a> Budgets<'a> {
         if pod.phase == Phase::Pending || !is_ready(running) {
             return None;
         }
-        let is_allowed = self.covering(pod).into_iter().all(|id| {
-            let desired = self
-                .index
-                .budget(id)
-                .map(|budget_pods| i64::from(budget_pods.budget.desired_healthy));
-            desired.is_some_and(|desired| self.usage(id).available >= desired)
-        });
+        let is_allowed = self
+            .covering(pod)
+            .into_iter()
+            .all(|found| self.usage(found).available >= i64::from(found.budget.desired_healthy));
         (!is_allowed).then_some(SkipReason::DisruptionBudget)
     }
 
@@ -92,35 +90,25 @@ impl<'a> Budgets<'a> {
     ///
     /// A pod that waits for a restart by a resize is ready, but counts as unavailable already: its
     /// eviction leaves as many available pods.
-    fn allows(&mut self, id: BudgetId<'a>, pod: &Pod, running: &Running) -> bool {
-        let Some(BudgetPods { budget, .. }) = self.index.budget(id) else {
-            return false;
-        };
+    fn allows(&mut self, found: &'a BudgetPods, pod: &Pod, running: &Running) -> bool {
+        let budget = &found.budget;
         if !is_ready(running) {
             return budget.allows(false);
         }
         let BudgetUsage {
             unobserved,
             available,
-        } = *self.usage(id);
+        } = *self.usage(found);
         let left = available - i64::from(self.is_available(pod, running));
         let is_enough = left >= i64::from(budget.desired_healthy);
         budget.is_current() && i64::from(budget.disruptions_allowed) > unobserved && is_enough
     }
 
     /// The use of one budget, with the actions in flight.
-    fn usage(&mut self, id: BudgetId<'a>) -> &mut BudgetUsage {
-        let Self {
-            index,
-            state,
-            now,
-            usages,
-        } = self;
-        usages.entry(id).or_insert_with(|| {
+    fn usage(&mut self, BudgetPods { budget, pods }: &'a BudgetPods) -> &mut BudgetUsage {
+        let (state, now) = (self.state, self.now);
+        self.usages.entry(&budget.key).or_insert_with(|| {
             let mut usage = BudgetUsage::default();
-            let Some(BudgetPods { budget, pods }) = index.budget(id) else {
-                return usage;
-            };
             for pod in pods.values() {
                 let Some(running) = pod.running.as_deref() else {
                     continue;
@@ -149,11 +137,9 @@ impl<'a> Budgets<'a> {
             return;
         }
         let is_available = self.is_available(pod, running);
-        for id in self.covering(pod) {
-            let budget = self.index.budget(id).map(|budget_pods| &budget_pods.budget);
-            let shows =
-                budget.is_some_and(|budget| budget.is_disrupting(&pod.key.name, self.now.wall));
-            let usage = self.usage(id);
+        for found in self.covering(pod) {
+            let shows = found.budget.is_disrupting(&pod.key.name, self.now.wall);
+            let usage = self.usage(found);
             usage.available -= i64::from(is_available);
             usage.unobserved += i64::from(!shows);
         }

@@ -8,11 +8,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use model::Workload;
-use view::{ObjectName, Owner, PodSet, Scale, ScaleKey, View, WellKnown};
+use view::{ObjectName, Owner, PodSet, Scale, ScaleKey, View, VpaPods, WellKnown};
 
 use super::clock::ClockReading;
 use super::disruption_limit::{GroupSize, OwnerName};
-use super::index::VpaPods;
 use super::vpa_input::VpaInput;
 
 /// The time that a controller has to delete pods once no more live than configured. Built-in

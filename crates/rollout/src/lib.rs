@@ -7,7 +7,7 @@
 //!
 //! One pass, from the cluster to the plan:
 //!
-//! 1. `changes`, `index`: the VPA objects that a change concerns, with their pods and budgets
+//! 1. [`view::Matched`]: the VPA objects that a change concerns, with their pods and budgets
 //! 2. `pass`, `vpa_input`, `vpa_pass`: decisions about these; `decision_cache`: the others
 //! 3. `global_pause`, `vpa_pause`, `maintenance_window`, `settling`: what pauses updates
 //! 4. `priority`, `oom_kill`, `observed_containers`, `eviction_requirements`: pods that want
@@ -27,7 +27,6 @@
 
 mod action;
 mod application;
-mod changes;
 mod clock;
 mod decision_cache;
 mod disruption_budgets;
@@ -35,7 +34,6 @@ mod disruption_limit;
 mod eviction_requirements;
 mod global_pause;
 mod group_size;
-mod index;
 mod maintenance_window;
 mod memory_restore;
 mod observed_containers;
@@ -81,7 +79,6 @@ pub use action::{
     SkipReason,
 };
 pub use application::{APPLIED, AllowedUpdates, Application, Applications};
-pub use changes::ChangeTracker;
 pub use clock::ClockReading;
 pub use disruption_limit::Disruption;
 pub use global_pause::{

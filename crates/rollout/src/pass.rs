@@ -1,28 +1,30 @@
 //! One pass: upstream's `RunOnce` without its I/O, over the VPA objects that changes concern.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use view::ObjectKey;
+use api::vpa::EffectiveUpdateMode;
+use view::{Matched, MatchedScope, ObjectKey, Pod, Vpa, VpaOrder};
 
 use super::action::ResizeAttempt;
 use super::clock::ClockReading;
 use super::decision_cache::{DecisionCache, VpaDecision};
 use super::disruption_budgets::Budgets;
-use super::index::{Index, VpaOrder};
 use super::plan_builder::PlanBuilder;
 use super::preemption::plan_preemptions;
+use super::rebalance_annotation::opts_in;
 use super::rebalancing::plan_moves;
 use super::settings::{PreemptionMode, Settings};
 use super::state::RolloutState;
 use super::vpa_input::VpaInput;
 use super::vpa_pass::{PassContext, VpaPass};
 use super::vpa_pause::check_pause;
-use super::{Plan, Snapshot};
+use super::{Plan, Recommendations, Snapshot, startup_boost};
 
 /// The results of a pass.
 struct Decided {
-    /// The decisions, each with the owners of the VPA object's pods; `None` without pods.
-    decisions: Vec<(VpaOrder, Vec<String>, Option<VpaDecision>)>,
+    /// The decisions; `None` for VPA objects without pods.
+    decisions: Vec<(VpaOrder, Option<VpaDecision>)>,
     /// Preemptions and moves, with their evictions.
     preemptions: Plan,
     /// Resizes that the kubelet found infeasible: VPA object, pod UID and attempt.
@@ -45,7 +47,8 @@ pub(super) fn pass(
     {
         state.forget_decisions();
     }
-    let changes = state.change_tracker.changes(view, snapshot.recommendations);
+    let changes = state.change_tracker.changes(view);
+    let earlier = replaced(&mut state.recommendations, snapshot.recommendations);
     state.observe(&changes.pods, view, now);
     state
         .settling
@@ -65,45 +68,77 @@ pub(super) fn pass(
         .take()
         .filter(|known| known.clocks_agree(now));
     let is_full = known.is_none();
-    let mut cache = known.unwrap_or_else(|| DecisionCache::new(Index::build(view, settings), now));
+    let counts_vpa = |vpa: &Vpa| updates_pods(vpa, settings);
+    let counts_pod = |pod: &Pod| settings.rebalancing.is_some() && opts_in(pod, view);
+    let scope = MatchedScope {
+        vpa: &counts_vpa,
+        pod: &counts_pod,
+    };
+    let mut cache = known.unwrap_or_else(|| DecisionCache::new(Matched::build(view, scope), now));
     if is_full {
         state.forget_missing_vpas(view);
         state.windows = std::mem::take(&mut state.windows).next();
     } else {
-        cache.index.update(view, &changes, settings);
+        cache.matched.update(view, &changes, scope);
+        if let Some(earlier) = earlier {
+            let now = snapshot.recommendations;
+            cache.matched.mark_if(|vpa_pods| {
+                let uid = vpa_pods.vpa.uid();
+                earlier.get(uid).map(Arc::as_ptr) != now.get(uid).map(Arc::as_ptr)
+            });
+        }
         cache.mark_due(now);
     }
-    cache.index.expand_marks();
-    let (removed, removed_owners) = cache.index.take_removed();
-    let removed_owners = (!is_full).then_some(removed_owners);
-    let decided = decide_marked(&cache.index, removed_owners, snapshot, state, settings, now);
-    for vpa in &removed {
-        cache.remove(vpa);
-    }
+    cache.matched.expand_marks();
+    let outdated_owners = cache.take_outdated();
+    let outdated_owners = (!is_full).then_some(outdated_owners);
+    let decided = decide_marked(
+        &cache.matched,
+        outdated_owners,
+        snapshot,
+        state,
+        settings,
+        now,
+    );
     store(decided, cache, state, settings, now)
 }
 
-/// Decides about the marked VPA objects. `removed_owners` are the owners of pods that no VPA object
-/// controls any more; `None` in a full pass.
+/// Whether a VPA object may update running pods.
+fn updates_pods(vpa: &Vpa, settings: &Settings) -> bool {
+    let spec = &vpa.object.spec;
+    let is_passive = matches!(
+        spec.effective_update_mode(),
+        EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial
+    );
+    !is_passive || (settings.startup_boost && startup_boost::is_configured(spec))
+}
+
+/// Replaces recommendations, and returns the earlier ones if any was added, changed or removed.
+fn replaced(known: &mut Recommendations, now: &Recommendations) -> Option<Recommendations> {
+    let mut pairs = known.iter().zip(now);
+    let is_same = known.len() == now.len()
+        && pairs.all(|(old, new)| old.0 == new.0 && Arc::ptr_eq(old.1, new.1));
+    (!is_same).then(|| std::mem::replace(known, now.clone()))
+}
+
+/// Decides about the marked VPA objects. `outdated_owners` are the owners of the pods of these and of
+/// removed ones at the last decision; `None` in a full pass.
 fn decide_marked(
-    index: &Index,
-    removed_owners: Option<Vec<String>>,
+    matched: &Matched,
+    outdated_owners: Option<Vec<String>>,
     snapshot: &Snapshot<'_>,
     state: &mut RolloutState,
     settings: &Settings,
     now: ClockReading,
 ) -> Decided {
     let view = snapshot.view;
-    let marked = index.marked().into_iter();
+    let marked = matched.marked().into_iter();
     let mut inputs: Vec<VpaInput> = marked
-        .map(|vpa_pods| VpaInput::new(vpa_pods, index))
+        .map(|vpa_pods| VpaInput::new(vpa_pods, matched))
         .collect();
-    let earlier_owners = inputs.iter().flat_map(|input| &input.vpa_pods.owners);
-    let removed_owners =
-        removed_owners.map(|removed| removed.into_iter().chain(earlier_owners.cloned()).collect());
     state
         .group_sizes
-        .update(&mut inputs, removed_owners, view, now);
+        .update(&mut inputs, outdated_owners, view, now);
     // Also for VPA objects without pods, so that the cache of windows keeps theirs.
     let windows = &mut state.windows;
     let pauses: Vec<_> = inputs
@@ -117,7 +152,7 @@ fn decide_marked(
         settings,
         now,
     };
-    let mut builder = PlanBuilder::new(Budgets::of(index, state, now));
+    let mut builder = PlanBuilder::new(Budgets::of(matched, state, now));
     let mut decisions = Vec::with_capacity(inputs.len());
     for (input, pause) in inputs.iter().zip(pauses) {
         let decision = (!input.vpa_pods.pods.is_empty()).then(|| {
@@ -126,13 +161,13 @@ fn decide_marked(
                 builder.wake_within(settles_in);
             }
             let plan = std::mem::take(&mut builder.plan);
-            VpaDecision::new(plan, input.is_time_dependent, now)
+            VpaDecision::new(plan, input.owners.clone(), input.is_time_dependent, now)
         });
-        decisions.push((input.vpa_pods.order.clone(), input.owners.clone(), decision));
+        decisions.push((input.vpa_pods.order.clone(), decision));
     }
     let actions = decisions
         .iter()
-        .filter_map(|(_, _, decision)| decision.as_ref())
+        .filter_map(|(_, decision)| decision.as_ref())
         .flat_map(VpaDecision::actions);
     let mut taken: BTreeSet<String> = actions.map(|action| action.pod_uid.clone()).collect();
     let moves = snapshot.pause.is_none();
@@ -177,14 +212,15 @@ fn store(
         infeasible,
     } = decided;
     let count = decisions.len();
-    for (vpa, owners, decision) in decisions {
-        cache.index.mark_decided(&vpa, owners);
-        cache.replace(vpa, decision);
+    for (vpa, decision) in decisions {
+        if let Some(decision) = decision {
+            cache.insert(vpa, decision);
+        }
     }
-    cache.index.clear_budgets();
+    cache.matched.clear_marks();
     for (vpa, uid, attempt) in infeasible {
         if state.record_infeasible(&vpa, &uid, &attempt) {
-            cache.index.mark_vpa(&vpa.namespace, &vpa.name);
+            cache.matched.mark_vpa(&vpa.namespace, &vpa.name);
         }
     }
     let mut plan = cache.plan(now);

@@ -98,7 +98,7 @@ pub(super) fn uncalled_for<'a>(
 fn reviewed(vpa: &Vpa, pod: &Pod) -> Option<(Timestamp, bool)> {
     let running = pod.running.as_deref()?;
     let created = running.created_at?;
-    let vpa_created = vpa.object.metadata.creation_timestamp.as_ref()?.0;
+    let vpa_created = vpa.created_at()?;
     let is_sent = pod.labels.get(OPT_OUT_LABEL) != Some("true");
     let is_known = created.duration_since(vpa_created) > WATCH_DELAY.try_into().ok()?;
     let is_reviewed = running.annotations.contains_key(OBSERVED_CONTAINERS);

@@ -8,11 +8,12 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use view::{Change, Entry, LimitRange, ObjectKey, Quota, View, Vpa};
+use view::{
+    ClusterChanges, LimitRange, ObjectKey, Quota, View, Vpa, changed_keys, same_budget,
+    same_selection,
+};
 
-use super::changes::ClusterChanges;
 use super::clock::ClockReading;
-use super::index::{same_budget, same_selection};
 
 /// The longest delay by consecutive changes, in settling times.
 const MAX_EXTENSION: u32 = 6;
@@ -68,10 +69,7 @@ impl Settling {
             return;
         }
 
-        let same_spec = |before: &Vpa, after: &Vpa| {
-            before.uid() == after.uid() && same_selection(before, after)
-        };
-        for key in changed(&changes.vpas, same_spec) {
+        for key in changed_keys(&changes.vpas, same_selection) {
             record(
                 &mut self.changed_vpas,
                 key.clone(),
@@ -82,9 +80,9 @@ impl Settling {
         }
 
         // The status of a budget changes with each of its pods.
-        let namespaces: BTreeSet<&str> = changed(&changes.limit_ranges, LimitRange::eq)
-            .chain(changed(&changes.quotas, Quota::eq))
-            .chain(changed(&changes.budgets, same_budget))
+        let namespaces: BTreeSet<&str> = changed_keys(&changes.limit_ranges, LimitRange::eq)
+            .chain(changed_keys(&changes.quotas, Quota::eq))
+            .chain(changed_keys(&changes.budgets, same_budget))
             .map(|key| key.namespace.as_str())
             .collect();
         for namespace in namespaces {
@@ -111,8 +109,8 @@ impl Settling {
 
 /// The age of a VPA object; the maximum without a creation time.
 fn age(vpa: &Vpa, now: ClockReading) -> Duration {
-    let created = vpa.object.metadata.creation_timestamp.as_ref();
-    created.map_or(Duration::MAX, |created| now.since(created.0))
+    vpa.created_at()
+        .map_or(Duration::MAX, |created| now.since(created))
 }
 
 fn record<K: std::hash::Hash + Eq>(
@@ -134,17 +132,4 @@ fn record<K: std::hash::Hash + Eq>(
         ends_at,
     });
     changes.settled_at = now.monotonic.saturating_add(time_left);
-}
-
-/// The keys of objects that were created, deleted or changed.
-fn changed<T: Entry<Key = ObjectKey>>(
-    changes: &[Change<T>],
-    is_same: impl Fn(&T, &T) -> bool,
-) -> impl Iterator<Item = &ObjectKey> {
-    changes
-        .iter()
-        .filter_map(move |Change { old, new }| match (old, new) {
-            (Some(old), Some(new)) => (!is_same(old, new)).then(|| new.key()),
-            (old, new) => new.as_ref().or(old.as_ref()).map(|object| object.key()),
-        })
 }

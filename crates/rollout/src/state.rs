@@ -17,10 +17,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use json_patch::Patch;
 use model::{Memory, Recommendation};
-use view::{Change, ObjectKey, Pod, Running, View, Vpa};
+use view::{Change, ClusterChangeTracker, ObjectKey, Pod, Running, View, Vpa};
 
+use super::Recommendations;
 use super::action::{Action, ActionKind, ActionOutcome, NodeCapacity, ResizeAttempt, SkipReason};
-use super::changes::ClusterChangeTracker;
 use super::clock::ClockReading;
 use super::decision_cache::DecisionCache;
 use super::disruption_limit::Disruption;
@@ -100,6 +100,8 @@ pub struct RolloutState {
     pub(super) rebalancing: RebalancingHistory,
     /// The objects at the last pass.
     pub(super) change_tracker: ClusterChangeTracker,
+    /// The recommendations at the last pass.
+    pub(super) recommendations: Recommendations,
     /// The decisions that are still valid; `None` before a full pass.
     pub(super) decisions: Option<DecisionCache>,
 }
@@ -358,7 +360,7 @@ impl RolloutState {
         self.in_flight.retain(|uid, in_flight| {
             // While it lasts, time alone may change the decision.
             if let Some(decisions) = decisions {
-                decisions.index.mark_pod(&in_flight.pod);
+                decisions.matched.mark_pod(&in_flight.pod);
             }
             let pod = view.pods.get(&in_flight.pod).filter(|pod| pod.uid == *uid);
             pod.and_then(|pod| live(pod))
@@ -443,9 +445,9 @@ impl RolloutState {
     /// budget with its pod.
     fn mark(&mut self, action: &Action) {
         if let Some(decisions) = &mut self.decisions {
-            let index = &mut decisions.index;
-            index.mark_pod(&action.pod);
-            index.mark_vpa(&action.vpa.namespace, &action.vpa.name);
+            let matched = &mut decisions.matched;
+            matched.mark_pod(&action.pod);
+            matched.mark_vpa(&action.vpa.namespace, &action.vpa.name);
         }
     }
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use view::{Matched, VpaPods};
+
 use super::disruption_limit::{GroupSize, OwnerName};
-use super::index::{Index, VpaPods};
 
 /// A VPA object to decide about.
 pub(super) struct VpaInput<'a> {
@@ -22,24 +23,16 @@ pub(super) struct VpaInput<'a> {
 
 impl<'a> VpaInput<'a> {
     /// An input without groups and owners, see `GroupSizes::update`.
-    pub(super) fn new(vpa_pods: &'a VpaPods, index: &Index) -> Self {
-        let covering = vpa_pods
-            .pods
-            .values()
-            .flat_map(|pod| index.covering(&pod.key));
-        // The status of such a budget says until when evictions count.
-        let is_disrupted = |id| {
-            index
-                .budget(id)
-                .is_some_and(|budget_pods| !budget_pods.budget.disrupted.is_empty())
-        };
-        let is_time_dependent = covering.into_iter().any(is_disrupted);
+    pub(super) fn new(vpa_pods: &'a VpaPods, matched: &Matched) -> Self {
+        let pods = vpa_pods.pods.values();
+        let mut covering = pods.flat_map(|pod| matched.budgets_of(&pod.key));
         Self {
             vpa_pods,
             group_sizes: BTreeMap::new(),
             owners: Vec::new(),
             settles_in: None,
-            is_time_dependent,
+            // The status of such a budget says until when evictions count.
+            is_time_dependent: covering.any(|found| !found.budget.disrupted.is_empty()),
         }
     }
 }

@@ -15,13 +15,12 @@ use std::time::Duration;
 use api::limit_mode::limit_modes;
 use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerSpec};
 use model::{LimitModes, NamespaceLimits, Recommendation};
-use view::Vpa;
+use view::{Vpa, VpaPods};
 
 use super::action::{Action, ActionKind, ActionReason, Skip, SkipReason};
 use super::application::AllowedUpdates;
 use super::clock::ClockReading;
 use super::disruption_limit::{Disruption, Group, PodAvailability};
-use super::index::VpaPods;
 use super::oom_kill::{self, QuickOomKill};
 use super::plan_builder::PlanBuilder;
 use super::pod_size::PodToSize;

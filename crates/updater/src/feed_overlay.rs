@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use feed::Subscription;
-use rollout::{ChangeTracker, Recommendations};
+use rollout::Recommendations;
 use tokio::sync::watch;
-use view::{Change, View, Vpa};
+use view::{Change, ChangeTracker, View, Vpa};
 
 /// The overlay: the feed, and the recommendations in it that take precedence.
 #[derive(Debug)]

@@ -81,7 +81,7 @@ fn cluster() -> ClusterState {
             labels: labels.into_iter().collect(),
             phase: Phase::Running,
             containers: vec!["app".to_owned()],
-            init_containers: Vec::new(),
+            ..PodSpec::default()
         };
         cluster.apply_pod(pod, start());
     }

@@ -13,7 +13,6 @@ mod backfill;
 mod garbage;
 mod group;
 mod ingest;
-mod label_index;
 mod limits;
 mod links;
 mod method_history;
@@ -35,12 +34,11 @@ use model::Labels;
 use sizing::{Config, ConfigError, HistogramConfigs, Instant};
 use view::ObjectKey;
 
-pub(crate) use label_index::SelectorIndex;
-
 pub use ingest::{Accepted, SampleError};
 pub use limits::MAX_IDLE_HISTORIES;
 pub use method_history::MAX_CONTAINERS;
-pub use pod::{Phase, PodSpec};
+pub use pod::PodSpec;
+pub use view::Phase;
 pub use vpa::VpaSpec;
 
 use namespace::Namespace;
@@ -146,11 +144,8 @@ impl ClusterState {
     /// The VPAs, in no particular order.
     fn vpa_ids(&self) -> impl Iterator<Item = ObjectKey> + '_ {
         self.namespaces.iter().flat_map(|(namespace, content)| {
-            let id = |name: &str| ObjectKey {
-                namespace: namespace.to_string(),
-                name: name.to_owned(),
-            };
-            content.vpa_names().map(id)
+            let names = content.vpas.keys();
+            names.map(|name| ObjectKey::new(&**namespace, &**name))
         })
     }
 
@@ -160,19 +155,39 @@ impl ClusterState {
         Some(namespace.selection(vpa).map_or(0, |all| all.pods))
     }
 
-    /// The names of the pods that a VPA selects.
-    pub fn pods_of<'a>(&'a self, id: &ObjectKey) -> impl Iterator<Item = &'a str> {
-        let pods = self.vpa(id).into_iter().flat_map(|(namespace, vpa)| {
+    /// The objects of the pods that a VPA selects.
+    pub fn pods_of(&self, id: &ObjectKey) -> impl Iterator<Item = &Arc<view::Pod>> {
+        let vpa = self.vpa(id).into_iter();
+        let pods = vpa.flat_map(|(namespace, vpa)| {
             let groups = namespace.groups_of(vpa);
             groups.flat_map(|group| namespace.pods_of(group))
         });
-        pods.map(|pod| &*pod.name)
+        pods.filter_map(|pod| pod.object.as_ref())
+    }
+
+    /// The objects of all pods, in no particular order.
+    pub fn pods(&self) -> impl Iterator<Item = &Arc<view::Pod>> {
+        let pods = self.namespaces.values();
+        let pods = pods.flat_map(|namespace| namespace.pods.values());
+        pods.filter_map(|pod| pod.object.as_ref())
+    }
+
+    /// The object of a pod.
+    pub fn pod(&self, id: &ObjectKey) -> Option<&Arc<view::Pod>> {
+        let namespace = self.namespaces.get(id.namespace.as_str())?;
+        namespace.pods.get(&*id.name)?.object.as_ref()
     }
 
     /// The labels of a pod; `None` if it does not exist.
     pub fn labels_of(&self, id: &ObjectKey) -> Option<&Arc<Labels>> {
         let namespace = self.namespaces.get(id.namespace.as_str())?;
-        namespace.labels(namespace.pod(&id.name)?)
+        namespace.labels(namespace.pods.get(&*id.name)?)
+    }
+
+    /// Whether a VPA of this namespace selects pods with these labels.
+    pub fn selects(&self, namespace: &str, labels: &Labels) -> bool {
+        let namespace = self.namespaces.get(namespace);
+        namespace.is_some_and(|namespace| namespace.selects(labels))
     }
 
     /// The VPAs that select a pod; empty if the pod does not exist.
@@ -180,10 +195,7 @@ impl ClusterState {
         let content = self.namespaces.get(namespace).into_iter();
         let names = content.flat_map(|content| content.vpas_of(pod));
         names
-            .map(|name| ObjectKey {
-                namespace: namespace.to_owned(),
-                name: name.to_owned(),
-            })
+            .map(|name| ObjectKey::new(namespace, &**name))
             .collect()
     }
 
@@ -208,7 +220,7 @@ impl ClusterState {
 
     fn vpa(&self, id: &ObjectKey) -> Option<(&Namespace, &Vpa)> {
         let namespace = self.namespaces.get(id.namespace.as_str())?;
-        Some((namespace, namespace.vpa(&id.name)?))
+        Some((namespace, namespace.vpas.get(&*id.name)?))
     }
 
     fn namespace_mut(&mut self, name: &str) -> &mut Namespace {

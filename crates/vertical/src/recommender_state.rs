@@ -7,13 +7,10 @@ mod checkpoints;
 mod clock;
 pub(crate) mod conversion;
 mod decision;
-mod measurable_pods;
-mod memory_saver;
 mod oom_kills;
 mod quality;
 mod samples;
 mod schedulable;
-mod target;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +23,7 @@ use crate::applied::{LastReport, Report};
 use api::limit_mode::limit_modes;
 use api::vpa::NodeGroup;
 use jiff::Timestamp;
+use model::Selector;
 use sizing::{Config, ConfigError, SizingAnnotations};
 use view::target::resolve_vpa;
 use view::{HpaTargets, ObjectKey, Pod, View, Vpa};
@@ -36,17 +34,14 @@ use crate::hpa_conflict;
 use crate::resource_policy::sizing_policy;
 use crate::schedulable::{SchedulableCaps, refused_cap};
 use clock::ClockCheck;
-use conversion::{pod_spec, spec};
-use memory_saver::Selections;
+use conversion::{Target, pod_spec, spec, target, with_controller};
 use oom_kills::FoundOomKills;
-use target::{Target, selectors, target};
 
 pub use checkpoints::LoadedCheckpoints;
 pub use decision::{Batch, Decision};
-pub use measurable_pods::JudgedUsage;
 pub use oom_kills::{OomKillCounts, OomKillResult};
 pub use quality::Recommended;
-pub use samples::Ingested;
+pub use samples::{Ingested, JudgedUsage};
 
 /// Configuration of a recommender.
 #[derive(Debug, Clone)]
@@ -72,7 +67,6 @@ pub struct RecommenderState {
     config: RecommenderConfig,
     cluster: ClusterState,
     vpas: BTreeMap<ObjectKey, Tracked>,
-    pods: BTreeMap<ObjectKey, Arc<Pod>>,
     /// Deleted pods, whose last OOM kills may still arrive.
     gone: BTreeSet<ObjectKey>,
     /// OOM kills found in the status of pods when they were loaded.
@@ -111,6 +105,16 @@ struct Tracked {
     last_report: Option<LastReport>,
 }
 
+impl Tracked {
+    /// The selector of its pods; `None` before its target is resolved.
+    fn selector(&self) -> Option<&Selector> {
+        match &self.target {
+            Target::Known { selector, .. } => Some(selector),
+            Target::Unknown => None,
+        }
+    }
+}
+
 impl RecommenderState {
     /// Creates an empty state.
     pub fn new(config: RecommenderConfig, sizing: Config) -> Result<Self, ConfigError> {
@@ -118,7 +122,6 @@ impl RecommenderState {
             config,
             cluster: ClusterState::new(sizing)?,
             vpas: BTreeMap::new(),
-            pods: BTreeMap::new(),
             gone: BTreeSet::new(),
             found_oom_kills: FoundOomKills::default(),
             stored_history: StoredHistory::default(),
@@ -250,27 +253,18 @@ impl RecommenderState {
 
     /// Loads new and changed pods, and marks deleted ones. Returns the OOM kills found in new pods.
     pub fn load_pods(&mut self, view: &View, now: Timestamp) -> OomKillCounts {
-        let selections = self
-            .config
-            .memory_saver
-            .then(|| Selections::of(selectors(&self.vpas)));
-        let is_news = |pod: &&Arc<Pod>| match self.pods.get(&pod.key) {
+        let is_news = |pod: &&Arc<Pod>| match self.cluster.pod(&pod.key) {
             Some(known) => !Arc::ptr_eq(known, pod),
-            None => selections
-                .as_ref()
-                .is_none_or(|selections| selections.include(pod)),
+            None => self.is_wanted(pod),
         };
         let news: Vec<_> = view.pods.iter().filter(is_news).collect();
         let kills = news
             .into_iter()
             .map(|pod| self.load_pod(pod, view, now))
             .sum();
-        let gone = self
-            .pods
-            .keys()
-            .filter(|key| view.pods.get(*key).is_none())
-            .cloned();
-        self.gone.extend(gone);
+        let known = self.cluster.pods().map(|pod| &pod.key);
+        let gone = known.filter(|key| view.pods.get(*key).is_none());
+        self.gone.extend(gone.cloned());
         for (key, tracked) in &mut self.vpas {
             let has_pods = self.cluster.pod_count(key).is_some_and(|pods| pods > 0);
             // A clock that was ahead must not make new pods wait for it.
@@ -283,14 +277,22 @@ impl RecommenderState {
 
     fn load_pod(&mut self, pod: &Arc<Pod>, view: &View, now: Timestamp) -> OomKillCounts {
         self.gone.remove(&pod.key);
+        let before = self.cluster.pod(&pod.key);
+        let is_known = before.is_some_and(|before| before.uid == pod.uid);
         self.cluster
             .apply_pod(pod_spec(pod, view, self.config.native_sidecars), now);
-        let before = self.pods.insert(pod.key.clone(), Arc::clone(pod));
-        if before.is_some_and(|before| before.uid == pod.uid) {
+        if is_known {
             OomKillCounts::default()
         } else {
             self.find_oom_kills(pod, now)
         }
+    }
+
+    /// Whether a pod is recorded: with the memory saver, only if an object may select it.
+    fn is_wanted(&self, pod: &Pod) -> bool {
+        let namespace = pod.key.namespace.as_str();
+        let labels = || with_controller(&pod.labels, "");
+        !self.config.memory_saver || self.cluster.selects(namespace, &labels())
     }
 
     /// Takes in reports of the updater. Returns whether they change a condition. Reports about
@@ -325,7 +327,6 @@ impl RecommenderState {
     pub fn delete_removed_pods(&mut self) {
         for key in std::mem::take(&mut self.gone) {
             self.cluster.delete_pod(&key.namespace, &key.name);
-            self.pods.remove(&key);
             self.found_oom_kills.forget(&key);
         }
         self.cluster.end_runs();

@@ -22,7 +22,7 @@ use model::{LimitType, NodeConstraints, Recommendation, ResourceList, Selector};
 use sizing::{
     CandidateNodes, Ceiling, Fit, FitInput, LimitScope, NodeHeadrooms, limit_range_ceilings,
 };
-use view::{LimitRange, ObjectKey, Pod, Resources, View, Vpa, WellKnown};
+use view::{ObjectKey, Pod, Resources, View, Vpa, WellKnown};
 
 use crate::resource_policy::container_policies;
 
@@ -263,14 +263,10 @@ fn replicas(view: &View, vpa: &Vpa) -> u32 {
         .unwrap_or(0)
 }
 
-fn ranges_in<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = &'a Arc<LimitRange>> {
-    let ranges = view.limit_ranges.starting_at(ObjectKey::new(namespace, ""));
-    ranges.take_while(move |range| range.key.namespace == namespace)
-}
-
 /// The default limits of containers. The last of several limit ranges counts, as upstream.
 fn default_limits(view: &View, namespace: &str) -> Resources {
-    let items = ranges_in(view, namespace).flat_map(|range| &range.items);
+    let ranges = view.limit_ranges.in_namespace(namespace);
+    let items = ranges.flat_map(|range| &range.items);
     let defaults = items
         .filter(|item| item.kind == LimitType::Container)
         .filter_map(|item| item.default.as_ref());
@@ -282,7 +278,7 @@ fn default_limits(view: &View, namespace: &str) -> Resources {
 }
 
 fn limit_ranges<'a>(view: &'a View, namespace: &'a str) -> impl Iterator<Item = Ceiling> + use<'a> {
-    ranges_in(view, namespace).flat_map(|range| {
+    view.limit_ranges.in_namespace(namespace).flat_map(|range| {
         range.items.iter().flat_map(move |item| {
             let per = match item.kind {
                 LimitType::Container => LimitScope::Container,

@@ -19,6 +19,7 @@
 //! | shard of a namespace | `shard.rs` |
 
 mod bound_pod;
+mod changes;
 mod checkpoint;
 mod cron_schedule;
 mod daemon_set;
@@ -30,6 +31,7 @@ mod installer;
 mod interleave;
 mod labelled_pod;
 mod limit_range;
+mod matched;
 mod memory_cgroup;
 mod memory_pressure_eviction;
 mod namespace_scope;
@@ -48,6 +50,7 @@ mod policy;
 mod prediction;
 mod quota;
 mod scale;
+mod selector_index;
 mod shard;
 mod stop_switch;
 mod stripped;
@@ -59,6 +62,7 @@ mod webhook_lease;
 mod workload_controller;
 
 pub use bound_pod::{BoundContainer, BoundPod, ContainerKind};
+pub use changes::{ChangeTracker, ClusterChangeTracker, ClusterChanges};
 pub use checkpoint::Checkpoint;
 pub use cron_schedule::CronSchedule;
 pub use daemon_set::DaemonSetShare;
@@ -70,6 +74,9 @@ pub use installer::{installations, installing_writer, is_reverted};
 pub use interleave::interleave_namespaces;
 pub use labelled_pod::LabelledPod;
 pub use limit_range::LimitRange;
+pub use matched::{
+    BudgetPods, Matched, MatchedScope, VpaOrder, VpaPods, same_budget, same_selection,
+};
 pub use memory_cgroup::{MemoryCgroup, MemoryInEffect};
 pub use memory_pressure_eviction::Eviction;
 pub use namespace_scope::Scope;
@@ -88,10 +95,11 @@ pub use policy::{Policy, PolicyScope};
 pub use prediction::{MANAGED_BY, PredictedMetric, Prediction};
 pub use quota::{Quota, QuotaScope};
 pub use scale::{PodSet, ReadScale, Scale, ScaleKey};
+pub use selector_index::SelectorIndex;
 pub use shard::{Shard, ShardError};
 pub use stop_switch::StopSwitch;
 pub use stripped::Stripped;
-pub use table::{Change, Entry, ObjectKey, ObjectName, Table};
+pub use table::{Change, Entry, ObjectKey, ObjectName, Table, changed_keys};
 pub use view::{Namespace, View};
 pub use vpa::Vpa;
 pub use webhook_lease::WebhookLease;

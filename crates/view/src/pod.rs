@@ -227,6 +227,11 @@ fn ready_at(conditions: Option<&[v1::PodCondition]>) -> Option<Timestamp> {
 }
 
 impl Phase {
+    /// Whether the pod will never run again.
+    pub fn is_finished(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+
     pub(crate) fn of(text: Option<&str>) -> Self {
         match text {
             Some("Pending") => Self::Pending,

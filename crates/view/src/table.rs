@@ -66,7 +66,7 @@ impl std::fmt::Display for ObjectKey {
 
 /// A borrowed [`WorkloadRef`] for lookups; both have the same hash.
 #[derive(Hash)]
-struct Named<'a>(Workload<'a>);
+pub(crate) struct Named<'a>(pub(crate) Workload<'a>);
 
 impl Equivalent<WorkloadRef> for Named<'_> {
     fn equivalent(&self, workload: &WorkloadRef) -> bool {
@@ -140,6 +140,26 @@ pub struct Change<T> {
     pub new: Option<Arc<T>>,
 }
 
+impl<T> Change<T> {
+    /// The object before and after, as far as there is one.
+    pub fn sides(&self) -> impl Iterator<Item = &Arc<T>> {
+        self.old.iter().chain(&self.new)
+    }
+}
+
+/// The keys of objects that were created or deleted, or whose states are not the same.
+pub fn changed_keys<'a, T: Entry + 'a>(
+    changes: impl IntoIterator<Item = &'a Change<T>>,
+    is_same: impl Fn(&T, &T) -> bool,
+) -> impl Iterator<Item = &'a T::Key> {
+    changes
+        .into_iter()
+        .filter_map(move |change| match (&change.old, &change.new) {
+            (Some(old), Some(new)) => (!is_same(old, new)).then(|| new.key()),
+            (old, new) => new.as_ref().or(old.as_ref()).map(|object| object.key()),
+        })
+}
+
 /// Objects of one kind.
 #[derive(Debug, Clone)]
 pub struct Table<T: Entry> {
@@ -160,6 +180,17 @@ impl<T: Entry> Default for Table<T> {
             by_workload: HashMap::with_hasher(hasher.clone()),
             hasher,
         }
+    }
+}
+
+impl<T: Entry<Key = ObjectKey>> Table<T> {
+    /// Iterates over the objects of one namespace, by name.
+    pub fn in_namespace<'a>(
+        &'a self,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<T>> + use<'a, T> {
+        let objects = self.starting_at(ObjectKey::new(namespace, ""));
+        objects.take_while(move |object| object.key().namespace == namespace)
     }
 }
 

@@ -22,7 +22,7 @@ use crate::vpa::Vpa;
 use crate::workload_controller::{Controller, WellKnown};
 use topmost::MAX_OWNERS;
 
-pub use topmost::topmost;
+pub use topmost::{topmost, topmost_of};
 
 /// Result of resolving a target.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -200,9 +200,7 @@ impl View {
 
     /// The pods of one namespace.
     pub fn pods_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Arc<Pod>> {
-        self.pods
-            .starting_at(ObjectKey::new(namespace, ""))
-            .take_while(move |pod| pod.key.namespace == namespace)
+        self.pods.in_namespace(namespace)
     }
 
     /// The unfinished pods of one namespace, reduced to labels.
@@ -210,16 +208,12 @@ impl View {
         &'a self,
         namespace: &'a str,
     ) -> impl Iterator<Item = &'a Arc<LabelledPod>> {
-        let pods = self
-            .labelled_pods
-            .starting_at(ObjectKey::new(namespace, ""));
-        pods.take_while(move |pod| pod.key.namespace == namespace)
+        self.labelled_pods.in_namespace(namespace)
     }
 
     /// Whether a namespace has VPA objects.
     pub fn has_vpas_in(&self, namespace: &str) -> bool {
-        let first = self.vpas.starting_at(ObjectKey::new(namespace, "")).next();
-        first.is_some_and(|vpa| &*vpa.key.namespace == namespace)
+        self.vpas.in_namespace(namespace).next().is_some()
     }
 
     /// The VPAs that target a workload, whatever API group and version they or the workload name.
@@ -243,8 +237,7 @@ impl View {
         if self.limit_ranges.is_empty() {
             return NamespaceLimits::default();
         }
-        let ranges = self.limit_ranges.starting_at(ObjectKey::new(namespace, ""));
-        let ranges = ranges.take_while(|range| range.key.namespace == namespace);
+        let ranges = self.limit_ranges.in_namespace(namespace);
         NamespaceLimits::of(ranges.flat_map(|range| range.items.clone()).collect())
     }
 

@@ -1,6 +1,7 @@
 //! A `VerticalPodAutoscaler` object without the metadata that no decision reads.
 
 use api::vpa::{CrossVersionObjectReference, VerticalPodAutoscaler};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource as _;
 use kube::core::ObjectMeta;
@@ -58,6 +59,12 @@ impl Vpa {
             uid: Some(self.uid().to_owned()),
             ..ObjectReference::default()
         }
+    }
+
+    /// Creation time, in whole seconds.
+    pub fn created_at(&self) -> Option<Timestamp> {
+        let created = self.object.metadata.creation_timestamp.as_ref();
+        created.map(|time| time.0)
     }
 
     /// Unique identifier (`metadata.uid`); empty if absent.

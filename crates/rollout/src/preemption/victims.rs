@@ -47,7 +47,8 @@ pub(super) fn select_victims(
         if !may_go {
             continue;
         }
-        let covering = builder.budgets.covering(victim.pod);
+        let covering = builder.budgets.covering(victim.pod).into_iter();
+        let covering: Vec<_> = covering.map(|found| &found.budget.key).collect();
         if covering.iter().any(|budget| budgets.contains(budget)) {
             continue;
         }

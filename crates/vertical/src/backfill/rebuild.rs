@@ -11,10 +11,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::{ClusterState, Phase, PodSpec, VpaSpec};
+use crate::{ClusterState, PodSpec, VpaSpec};
 use jiff::Timestamp;
 use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector, Series};
-use view::{ObjectKey, Pod};
+use view::{ObjectKey, Phase, Pod};
 
 use super::label_names::KnownKeys;
 use super::ordered_samples::OrderedSamples;

@@ -65,7 +65,7 @@ impl ClusterState {
 impl Namespace {
     fn forget_container(&mut self, vpa: &str, container: &str, now: Timestamp) {
         let rules = self.default_rules;
-        let Some(vpa) = self.vpa_mut(vpa) else {
+        let Some(vpa) = self.vpas.get_mut(vpa) else {
             return;
         };
         vpa.stored.remove(container);
@@ -97,7 +97,7 @@ impl Namespace {
     }
 
     pub(super) fn pods_of<'a>(&'a self, group: &'a Group) -> impl Iterator<Item = &'a Pod> {
-        group.pods.iter().filter_map(|pod| self.pods.get(*pod))
+        group.pods.iter().filter_map(|pod| self.pods.get(pod))
     }
 }
 

@@ -34,11 +34,10 @@ impl Namespace {
         for group in earlier.groups.iter() {
             self.merge_histories(group, shapes, now);
         }
-        for name in earlier.pod_names() {
-            if let Some(pod) = earlier
-                .pod(name)
-                .filter(|pod| self.has_labels(name, earlier.labels(pod)))
-            {
+        for (name, pod) in &earlier.pods {
+            let labels = earlier.labels(pod);
+            let known = self.pods.get(name).and_then(|pod| self.labels(pod));
+            if labels.is_some() && labels == known {
                 self.resume(name, pod, shapes, now);
             }
         }
@@ -80,9 +79,5 @@ impl Namespace {
 
     pub(super) fn labels(&self, pod: &Pod) -> Option<&Arc<Labels>> {
         self.groups.get(pod.group).map(|group| &group.labels)
-    }
-
-    fn has_labels(&self, name: &str, labels: Option<&Arc<Labels>>) -> bool {
-        labels.is_some() && self.pod(name).and_then(|pod| self.labels(pod)) == labels
     }
 }

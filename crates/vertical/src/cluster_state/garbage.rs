@@ -58,11 +58,8 @@ impl Namespace {
             let Some(group) = touched(&mut self.groups, &mut self.selections, id) else {
                 continue;
             };
-            let pods: Vec<&Pod> = group
-                .pods
-                .iter()
-                .filter_map(|pod| self.pods.get(*pod))
-                .collect();
+            let pods = group.pods.iter().filter_map(|pod| self.pods.get(pod));
+            let pods: Vec<&Pod> = pods.collect();
             let exists = |container: &str| pods.iter().any(|pod| pod.has_container(container));
             let contributes = |container: &str| {
                 let counts = |pod: &&Pod| has_target || !pod.phase.is_finished();
@@ -76,11 +73,8 @@ impl Namespace {
         if !expires {
             return dropped;
         }
-        for histories in self
-            .vpas
-            .iter_mut()
-            .filter_map(|vpa| vpa.own.as_deref_mut())
-        {
+        let vpas = self.vpas.values_mut();
+        for histories in vpas.filter_map(|vpa| vpa.own.as_deref_mut()) {
             histories.collect_garbage(now.into());
         }
         dropped

@@ -17,8 +17,8 @@ pub(super) type ByContainer = BTreeMap<Box<str>, ContainerHistory>;
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) labels: Arc<Labels>,
-    /// Ids of the existing pods.
-    pub(super) pods: Vec<u32>,
+    /// Names of the existing pods.
+    pub(super) pods: Vec<Arc<str>>,
     /// Ids of the selections that match these labels.
     pub(super) selections: Vec<u32>,
     /// Histories by container name; pods have few containers.

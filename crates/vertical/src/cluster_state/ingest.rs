@@ -139,7 +139,7 @@ impl ClusterState {
     /// The peak of an OOM kill of a container; `None` for an unknown container.
     pub fn oom_peak(&self, container: &ContainerRef, requested: Memory) -> Option<Memory> {
         let namespace = self.namespaces.get(container.namespace.as_str())?;
-        let pod = namespace.pod(&container.pod)?;
+        let pod = namespace.pods.get(&*container.pod)?;
         let (_, state) = pod
             .containers()
             .find(|(name, _)| *name == container.container)?;
@@ -151,8 +151,11 @@ impl ClusterState {
     /// Memory rules of a container: those of its VPAs, or else the default.
     pub fn memory_rules(&self, container: &ContainerRef) -> MemoryRules {
         let namespace = self.namespaces.get(container.namespace.as_str());
-        let group = namespace
-            .and_then(|namespace| namespace.groups.get(namespace.pod(&container.pod)?.group));
+        let group = namespace.and_then(|namespace| {
+            namespace
+                .groups
+                .get(namespace.pods.get(&*container.pod)?.group)
+        });
         let mut histories = group.into_iter().flat_map(|group| &group.histories);
         let history = histories.find(|(name, _)| **name == *container.container);
         history
@@ -252,7 +255,7 @@ impl ClusterState {
         let pod = self
             .namespaces
             .get(container.namespace.as_str())
-            .and_then(|namespace| namespace.pod(&container.pod));
+            .and_then(|namespace| namespace.pods.get(&*container.pod));
         if pod.is_some_and(|pod| pod.has_init_container(&container.container)) {
             return Ok(());
         }

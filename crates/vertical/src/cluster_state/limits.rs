@@ -135,25 +135,22 @@ impl Namespace {
     /// Sets the checkpoint of a VPA's container. Returns false if the VPA does not
     /// exist.
     pub(super) fn store(&mut self, vpa: &str, container: &str, history: ContainerHistory) -> bool {
-        let Some(id) = self.vpa_id(vpa) else {
+        let Some(found) = self.vpas.get_mut(vpa) else {
             return false;
         };
-        let Some(vpa) = self.vpas.get_mut(id) else {
-            return false;
-        };
-        vpa.stored.insert(container.into(), history);
-        self.bound_stored(id);
+        found.stored.insert(container.into(), history);
+        self.bound_stored(vpa);
         true
     }
 
     /// Drops the least useful checkpoints of a VPA above [`MAX_KEPT`].
-    pub(super) fn bound_stored(&mut self, id: u32) {
-        let Some(vpa) = self.vpas.get(id) else {
+    pub(super) fn bound_stored(&mut self, vpa: &str) {
+        let Some(found) = self.vpas.get(vpa) else {
             return;
         };
-        let names = self.least_useful(self.selection(vpa), &vpa.stored);
-        if let Some(vpa) = self.vpas.get_mut(id) {
-            vpa.stored.retain(|name, _| !names.contains(name));
+        let names = self.least_useful(self.selection(found), &found.stored);
+        if let Some(found) = self.vpas.get_mut(vpa) {
+            found.stored.retain(|name, _| !names.contains(name));
         }
     }
 

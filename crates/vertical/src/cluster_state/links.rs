@@ -7,7 +7,7 @@ use model::{Labels, Selector};
 use sizing::{MemoryRules, policy_for};
 
 use super::group::Group;
-use super::namespace::Namespace;
+use super::namespace::{Namespace, Vpas};
 use super::selection::Selection;
 use super::slab::Slab;
 use super::vpa::Vpa;
@@ -22,7 +22,6 @@ impl Namespace {
             return;
         };
         self.group_ids.remove(&group.labels);
-        self.group_index.remove(&group.labels, id);
         for selection in &group.selections {
             if let Some(selection) = self.selections.get_mut(*selection) {
                 selection.groups.remove(&id);
@@ -38,7 +37,6 @@ impl Namespace {
         }
         let labels = Arc::new(labels);
         let id = self.groups.insert(Group::new(Arc::clone(&labels)));
-        self.group_index.insert(&labels, id);
         for candidate in self.selector_index.candidates(&labels) {
             self.link_if_selected(candidate, id);
         }
@@ -48,8 +46,8 @@ impl Namespace {
 
     /// Links a VPA to the groups that it selects. Returns those linked before or now. History of
     /// deleted pods goes with the VPA.
-    pub(super) fn relink(&mut self, id: u32) -> BTreeSet<u32> {
-        let Some(vpa) = self.vpas.get_mut(id) else {
+    pub(super) fn relink(&mut self, name: &str) -> BTreeSet<u32> {
+        let Some(vpa) = self.vpas.get_mut(name) else {
             return BTreeSet::new();
         };
         if let Some(before) = vpa.selection.and_then(|id| self.selections.get(id)) {
@@ -59,30 +57,27 @@ impl Namespace {
             }
         }
         let selector = vpa.spec.selector.clone();
-        let mut groups = self.unlink(id);
-        self.bound_stored(id);
+        let mut groups = self.unlink(name);
+        self.bound_stored(name);
         let selection_id = match self.selection_ids.get(&selector) {
             Some(known) => *known,
             None => self.add_selection(selector),
         };
-        if let Some(vpa) = self.vpas.get_mut(id) {
+        if let Some(vpa) = self.vpas.get_mut(name) {
             vpa.selection = Some(selection_id);
         }
         if let Some(selection) = self.selections.get_mut(selection_id) {
-            selection.vpas.push(id);
+            selection.vpas.push(name.into());
             groups.extend(&selection.groups);
         }
         groups
     }
 
     fn add_selection(&mut self, selector: Selector) -> u32 {
-        let candidates = self.group_index.candidates(&selector);
         let id = self.selections.insert(Selection::new(selector.clone()));
-        if let Some(selection) = self.selections.get_mut(id) {
-            selection.entry = self.selector_index.insert(&selector, id);
-        }
+        self.selector_index.insert(&selector, id);
         self.selection_ids.insert(selector, id);
-        for group in candidates.unwrap_or_else(|| self.groups.ids().collect()) {
+        for group in self.groups.ids().collect::<Vec<_>>() {
             self.link_if_selected(id, group);
         }
         id
@@ -102,22 +97,24 @@ impl Namespace {
     }
 
     /// Unlinks a VPA, and drops a selection without VPAs. Returns the groups linked before.
-    pub(super) fn unlink(&mut self, id: u32) -> BTreeSet<u32> {
-        let selection_id = self.vpas.get_mut(id).and_then(|vpa| vpa.selection.take());
+    pub(super) fn unlink(&mut self, name: &str) -> BTreeSet<u32> {
+        let vpa = self.vpas.get_mut(name);
+        let selection_id = vpa.and_then(|vpa| vpa.selection.take());
         let Some(selection_id) = selection_id else {
             return BTreeSet::new();
         };
         let Some(selection) = self.selections.get_mut(selection_id) else {
             return BTreeSet::new();
         };
-        selection.vpas.retain(|other| *other != id);
+        selection.vpas.retain(|other| **other != *name);
         if !selection.vpas.is_empty() {
             return selection.groups.clone();
         }
         let Some(selection) = self.selections.remove(selection_id) else {
             return BTreeSet::new();
         };
-        self.selector_index.remove(&selection.entry, selection_id);
+        self.selector_index
+            .remove(&selection.selector, selection_id);
         self.selection_ids.remove(&selection.selector);
         for group in &selection.groups {
             if let Some(group) = self.groups.get_mut(*group) {
@@ -164,19 +161,19 @@ pub(super) fn touched<'a>(
 /// The VPAs of these selections.
 fn linked<'a>(
     selections: &'a Slab<Selection>,
-    vpas: &'a Slab<Vpa>,
+    vpas: &'a Vpas,
     ids: &'a [u32],
 ) -> impl Iterator<Item = &'a Vpa> {
     let selections = ids.iter().filter_map(|id| selections.get(*id));
-    let ids = selections.flat_map(|selection| &selection.vpas);
-    ids.filter_map(|id| vpas.get(*id))
+    let names = selections.flat_map(|selection| &selection.vpas);
+    names.filter_map(|name| vpas.get(name))
 }
 
 /// The rules of the VPAs of these selections for a container, if they differ from the default. The last
 /// changed VPA wins.
 pub(super) fn own_rules(
     default: &MemoryRules,
-    (selections, vpas): (&Slab<Selection>, &Slab<Vpa>),
+    (selections, vpas): (&Slab<Selection>, &Vpas),
     ids: &[u32],
     container: &str,
 ) -> Option<Box<MemoryRules>> {

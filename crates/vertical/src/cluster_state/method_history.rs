@@ -301,7 +301,7 @@ impl ClusterState {
 
     fn vpa_mut(&mut self, id: &ObjectKey) -> Option<&mut Vpa> {
         let namespace = self.namespaces.get_mut(id.namespace.as_str())?;
-        namespace.vpa_mut(&id.name)
+        namespace.vpas.get_mut(&*id.name)
     }
 }
 

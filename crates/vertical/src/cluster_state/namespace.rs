@@ -7,28 +7,29 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use model::{Labels, Selector};
 use sizing::{ContainerState, HistogramConfigs, MemoryRules};
+use view::SelectorIndex;
 
 use super::ClusterStateSize;
 use super::group::{Group, History};
-use super::label_index::{LabelIndex, SelectorIndex};
 use super::links::{own_rules, touched};
 use super::pod::{Pod, PodSpec};
 use super::selection::Selection;
 use super::slab::Slab;
 use super::vpa::{Vpa, VpaSpec};
 
+/// VPAs by name.
+pub(super) type Vpas = HashMap<Arc<str>, Vpa>;
+
 /// State of one namespace.
 #[derive(Clone, Debug)]
 pub(super) struct Namespace {
     /// Rules of containers without per-VPA rules.
     pub(super) default_rules: MemoryRules,
-    pod_ids: HashMap<Arc<str>, u32>,
-    pub(super) pods: Slab<Pod>,
+    /// Pods by name.
+    pub(super) pods: HashMap<Arc<str>, Pod>,
     pub(super) group_ids: HashMap<Arc<Labels>, u32>,
     pub(super) groups: Slab<Group>,
-    pub(super) group_index: LabelIndex,
-    vpa_ids: HashMap<Box<str>, u32>,
-    pub(super) vpas: Slab<Vpa>,
+    pub(super) vpas: Vpas,
     pub(super) selection_ids: HashMap<Selector, u32>,
     pub(super) selections: Slab<Selection>,
     pub(super) selector_index: SelectorIndex,
@@ -46,13 +47,10 @@ impl Namespace {
     pub(super) fn new(default_rules: MemoryRules, shapes: HistogramConfigs) -> Self {
         Self {
             default_rules,
-            pod_ids: HashMap::new(),
-            pods: Slab::default(),
+            pods: HashMap::new(),
             group_ids: HashMap::new(),
             groups: Slab::default(),
-            group_index: LabelIndex::default(),
-            vpa_ids: HashMap::new(),
-            vpas: Slab::default(),
+            vpas: Vpas::new(),
             selection_ids: HashMap::new(),
             selections: Slab::default(),
             selector_index: SelectorIndex::default(),
@@ -73,69 +71,48 @@ impl Namespace {
             label_sets: self.groups.len(),
             histories: self.groups.iter().map(|group| group.histories.len()).sum(),
             vpas: self.vpas.len(),
-            index_entries: self.group_index.len() + self.selector_index.len(),
+            index_entries: self.selector_index.len(),
         }
     }
 
     pub(super) fn slots(&self) -> usize {
-        self.pods.slots() + self.groups.slots() + self.vpas.slots() + self.selections.slots()
-    }
-
-    pub(super) fn pod_names(&self) -> impl Iterator<Item = &str> {
-        self.pod_ids.keys().map(|name| &**name)
-    }
-
-    pub(super) fn vpa_names(&self) -> impl Iterator<Item = &str> {
-        self.vpa_ids.keys().map(|name| &**name)
-    }
-
-    pub(super) fn vpa(&self, name: &str) -> Option<&Vpa> {
-        self.vpas.get(*self.vpa_ids.get(name)?)
-    }
-
-    pub(super) fn vpa_mut(&mut self, name: &str) -> Option<&mut Vpa> {
-        self.vpas.get_mut(*self.vpa_ids.get(name)?)
-    }
-
-    pub(super) fn vpa_id(&self, name: &str) -> Option<u32> {
-        self.vpa_ids.get(name).copied()
-    }
-
-    pub(super) fn pod(&self, name: &str) -> Option<&Pod> {
-        self.pods.get(*self.pod_ids.get(name)?)
-    }
-
-    /// The ids of a pod and its group.
-    pub(super) fn pod_and_group(&self, name: &str) -> Option<(u32, u32)> {
-        let id = *self.pod_ids.get(name)?;
-        Some((id, self.pods.get(id)?.group))
+        self.pods.len() + self.groups.slots() + self.vpas.len() + self.selections.slots()
     }
 
     /// The names of the VPAs that select a pod.
-    pub(super) fn vpas_of(&self, pod: &str) -> impl Iterator<Item = &str> {
-        let group = self.pod(pod).and_then(|pod| self.groups.get(pod.group));
-        let vpas = group
-            .into_iter()
-            .flat_map(|group| self.vpas_of_group(group));
-        vpas.map(|vpa| &*vpa.name)
+    pub(super) fn vpas_of(&self, pod: &str) -> impl Iterator<Item = &Arc<str>> {
+        let group = self.pods.get(pod);
+        let group = group.and_then(|pod| self.groups.get(pod.group));
+        let selections = group.into_iter().flat_map(|group| &group.selections);
+        let selections = selections.filter_map(|id| self.selections.get(*id));
+        selections.flat_map(|selection| &selection.vpas)
+    }
+
+    /// Whether a VPA selects pods with these labels.
+    pub(super) fn selects(&self, labels: &Labels) -> bool {
+        let candidates = self.selector_index.candidates(labels).into_iter();
+        let mut candidates = candidates.filter_map(|id| self.selections.get(id));
+        candidates.any(|selection| selection.selector.matches(labels))
     }
 
     /// Adds or updates a pod.
     pub(super) fn apply_pod(&mut self, spec: PodSpec, now: Timestamp) {
         let group = self.group_of(spec.labels);
-        let id = match self.pod_ids.get(&*spec.name) {
-            Some(id) => *id,
-            None => self.add_pod(spec.name.into(), group),
-        };
-        let Some(pod) = self.pods.get_mut(id) else {
-            return;
-        };
-        let old = std::mem::replace(&mut pod.group, group);
+        let known = self.pods.get_key_value(&*spec.name);
+        let before = known.map(|(_, pod)| pod.group);
+        let name = known.map_or_else(|| spec.name.into(), |(name, _)| Arc::clone(name));
+        let pod = self.pods.entry(Arc::clone(&name)).or_default();
+        pod.group = group;
+        pod.object = spec.object;
         pod.update(spec.phase, &spec.containers, spec.init_containers);
-        if old != group {
-            self.leave_group(id, old);
-            self.join_group(id, group);
-            self.may_be_idle(spec.containers.len());
+        if before != Some(group) {
+            if let Some(before) = before {
+                self.leave_group(&name, before);
+            }
+            self.change_pods(group, |pods| pods.push(name));
+            if before.is_some() {
+                self.may_be_idle(spec.containers.len());
+            }
         }
         if let Some(group) = touched(&mut self.groups, &mut self.selections, group) {
             for container in &spec.containers {
@@ -148,11 +125,8 @@ impl Namespace {
     }
 
     pub(super) fn delete_pod(&mut self, name: &str) {
-        let Some(id) = self.pod_ids.remove(name) else {
-            return;
-        };
-        if let Some(pod) = self.pods.remove(id) {
-            self.leave_group(id, pod.group);
+        if let Some((name, pod)) = self.pods.remove_entry(name) {
+            self.leave_group(&name, pod.group);
             self.may_be_idle(pod.containers().count());
         }
     }
@@ -164,7 +138,7 @@ impl Namespace {
         container: &str,
         now: Timestamp,
     ) -> Option<(&mut ContainerState, &mut History)> {
-        let pod = self.pods.get_mut(*self.pod_ids.get(pod)?)?;
+        let pod = self.pods.get_mut(pod)?;
         let group = touched(&mut self.groups, &mut self.selections, pod.group)?;
         let state = pod.container_mut(container)?;
         let vpas = (&self.selections, &self.vpas);
@@ -187,18 +161,11 @@ impl Namespace {
     /// whether a new history of its own sizing policy awaits earlier history.
     pub(super) fn apply_vpa(&mut self, name: &str, spec: VpaSpec, awaits_earlier: bool) {
         self.changes += 1;
-        let id = match self.vpa_ids.get(name) {
-            Some(id) => *id,
-            None => self.add_vpa(name.into()),
-        };
-        let changes = self.changes;
-        let Some(vpa) = self.vpas.get_mut(id) else {
-            return;
-        };
+        let vpa = self.vpas.entry(name.into()).or_default();
         if vpa.spec == spec {
             return;
         }
-        vpa.changed = changes;
+        vpa.changed = self.changes;
         let relink = vpa.spec.selector != spec.selector;
         let before = std::mem::replace(&mut vpa.spec, spec);
         self.per_vpa_policies += usize::from(vpa.spec.sizing.is_some());
@@ -206,7 +173,7 @@ impl Namespace {
         vpa.reset_policy_history(before.sizing.as_deref(), awaits_earlier);
         let has_rules = before.has_rules() || vpa.spec.has_rules();
         let groups = if relink {
-            self.relink(id)
+            self.relink(name)
         } else {
             let selection = vpa.selection.and_then(|id| self.selections.get(id));
             selection
@@ -219,11 +186,8 @@ impl Namespace {
     }
 
     pub(super) fn delete_vpa(&mut self, name: &str) {
-        let Some(id) = self.vpa_ids.remove(name) else {
-            return;
-        };
-        let groups = self.unlink(id);
-        let Some(removed) = self.vpas.remove(id) else {
+        let groups = self.unlink(name);
+        let Some(removed) = self.vpas.remove(name) else {
             return;
         };
         self.per_vpa_policies -= usize::from(removed.spec.sizing.is_some());
@@ -232,24 +196,12 @@ impl Namespace {
         }
     }
 
-    fn add_pod(&mut self, name: Box<str>, group: u32) -> u32 {
-        let name: Arc<str> = name.into();
-        let id = self.pods.insert(Pod::new(Arc::clone(&name), group));
-        self.pod_ids.insert(name, id);
-        self.join_group(id, group);
-        id
-    }
-
-    fn join_group(&mut self, pod: u32, group: u32) {
-        self.change_pods(group, |pods| pods.push(pod));
-    }
-
-    fn leave_group(&mut self, pod: u32, group: u32) {
-        self.change_pods(group, |pods| pods.retain(|other| *other != pod));
+    fn leave_group(&mut self, pod: &Arc<str>, group: u32) {
+        self.change_pods(group, |pods| pods.retain(|other| !Arc::ptr_eq(other, pod)));
         self.drop_if_idle(group);
     }
 
-    fn change_pods(&mut self, group: u32, change: impl FnOnce(&mut Vec<u32>)) {
+    fn change_pods(&mut self, group: u32, change: impl FnOnce(&mut Vec<Arc<str>>)) {
         let Some(group) = self.groups.get_mut(group) else {
             return;
         };
@@ -260,14 +212,5 @@ impl Namespace {
                 selection.pods = (selection.pods + group.pods.len()).saturating_sub(before);
             }
         }
-    }
-
-    fn add_vpa(&mut self, name: Box<str>) -> u32 {
-        let id = self.vpas.insert(Vpa {
-            name: name.clone(),
-            ..Vpa::default()
-        });
-        self.vpa_ids.insert(name, id);
-        id
     }
 }

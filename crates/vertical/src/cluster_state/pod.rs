@@ -4,32 +4,10 @@ use std::sync::Arc;
 
 use model::Labels;
 use sizing::ContainerState;
-
-/// The phase of a pod.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Phase {
-    /// Not started.
-    Pending,
-    /// At least one container runs.
-    #[default]
-    Running,
-    /// All containers terminated successfully.
-    Succeeded,
-    /// All containers terminated, at least one with a failure.
-    Failed,
-    /// Its node is unreachable.
-    Unknown,
-}
-
-impl Phase {
-    /// Whether the pod will never run again.
-    pub fn is_finished(self) -> bool {
-        matches!(self, Self::Succeeded | Self::Failed)
-    }
-}
+use view::Phase;
 
 /// Pod as passed to [`ClusterState::apply_pod`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodSpec {
     /// Its namespace.
     pub namespace: String,
@@ -43,29 +21,21 @@ pub struct PodSpec {
     pub containers: Vec<String>,
     /// The names of its init containers, whose samples are ignored.
     pub init_containers: Vec<String>,
+    /// Its object; `None` in a replay of history.
+    pub object: Option<Arc<view::Pod>>,
 }
 
 /// Stored pod.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Pod {
-    pub(super) name: Arc<str>,
     pub(super) group: u32,
     pub(super) phase: Phase,
+    pub(super) object: Option<Arc<view::Pod>>,
     containers: Vec<(Box<str>, ContainerState)>,
     init_containers: Vec<String>,
 }
 
 impl Pod {
-    pub(super) fn new(name: Arc<str>, group: u32) -> Self {
-        Self {
-            name,
-            group,
-            phase: Phase::default(),
-            containers: Vec::new(),
-            init_containers: Vec::new(),
-        }
-    }
-
     /// Updates phase and containers. Containers that remain keep their state.
     pub(super) fn update(
         &mut self,

@@ -21,16 +21,13 @@ impl ClusterState {
 impl Namespace {
     fn end_runs(&mut self) {
         let counts_runs = |vpa: &Vpa| vpa.own.iter().any(|own| own.counts_runs());
-        if self.per_vpa_policies == 0 || !self.vpas.iter().any(counts_runs) {
+        if self.per_vpa_policies == 0 || !self.vpas.values().any(counts_runs) {
             return;
         }
-        let is_running = |name: &&str| self.pod(name).is_some_and(|pod| !pod.phase.is_finished());
-        let running: HashSet<u64> = self
-            .pod_names()
-            .filter(is_running)
-            .map(|name| fnv1a(name.as_bytes()))
-            .collect();
-        let vpas = self.vpas.iter_mut();
+        let running = self.pods.iter().filter(|(_, pod)| !pod.phase.is_finished());
+        let running = running.map(|(name, _)| fnv1a(name.as_bytes()));
+        let running: HashSet<u64> = running.collect();
+        let vpas = self.vpas.values_mut();
         for histories in vpas.filter_map(|vpa| vpa.own.as_deref_mut()) {
             histories.end_runs(|pod| running.contains(&pod));
         }

@@ -4,23 +4,20 @@
 //! of many VPAs for one workload would have a link, and a merge in each decision, per VPA and group.
 
 use std::collections::BTreeSet;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use model::Selector;
 use sizing::{ContainerHistory, HistogramConfigs};
 
 use super::group::{ByContainer, Group};
-use super::label_index::Entry;
 use super::slab::Slab;
 
 /// Stored selector.
 #[derive(Clone, Debug)]
 pub(super) struct Selection {
     pub(super) selector: Selector,
-    /// Position of the selector in the index.
-    pub(super) entry: Entry,
-    /// Ids of its VPAs.
-    pub(super) vpas: Vec<u32>,
+    /// Names of its VPAs.
+    pub(super) vpas: Vec<Arc<str>>,
     /// Ids of the groups of pods that it matches.
     pub(super) groups: BTreeSet<u32>,
     /// Number of the pods of these groups.
@@ -35,7 +32,6 @@ impl Selection {
     pub(super) fn new(selector: Selector) -> Self {
         Self {
             selector,
-            entry: Entry::Nowhere,
             vpas: Vec::new(),
             groups: BTreeSet::new(),
             pods: 0,
@@ -143,7 +139,7 @@ mod tests {
             .iter()
             .map(|selection| selection.groups.len());
         assert_eq!(links.sum::<usize>(), 500);
-        for vpa in namespace.vpas.iter() {
+        for vpa in namespace.vpas.values() {
             let histories: Vec<_> = known(namespace, vpa).collect();
             assert_eq!(histories.len(), 1, "each is merged in a decision");
             assert_eq!(histories[0].1.samples(), 500);

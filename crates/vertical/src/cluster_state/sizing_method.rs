@@ -77,18 +77,16 @@ impl Namespace {
         if self.per_vpa_policies == 0 {
             return;
         }
-        let Some((_, group)) = self.pod_and_group(pod) else {
-            return;
-        };
         // The name identifies the pod also after a restart.
         let id = fnv1a(pod.as_bytes());
-        let Some(group) = self.groups.get(group) else {
+        let pod = self.pods.get(pod);
+        let Some(group) = pod.and_then(|pod| self.groups.get(pod.group)) else {
             return;
         };
         let selections = group.selections.iter();
         let selections = selections.filter_map(|id| self.selections.get(*id));
         for vpa in selections.flat_map(|selection| &selection.vpas) {
-            if let Some(vpa) = self.vpas.get_mut(*vpa) {
+            if let Some(vpa) = self.vpas.get_mut(vpa) {
                 vpa.observe(id, container, seen, at);
             }
         }

@@ -49,8 +49,6 @@ impl VpaSpec {
 /// Stored VPA.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Vpa {
-    /// Unique within its namespace.
-    pub(super) name: Box<str>,
     pub(super) spec: VpaSpec,
     /// Number of its last change within the namespace.
     pub(super) changed: u64,

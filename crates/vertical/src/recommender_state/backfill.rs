@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use model::Selector;
 use view::{ObjectKey, Pod};
 
-use super::{RecommenderState, Tracked, selectors, spec};
+use super::{RecommenderState, Tracked, spec};
 use crate::backfill::{BackfillProgress, HistoryGap, RebuildInput};
 use crate::status::HistoryState;
 
@@ -25,10 +25,11 @@ impl RecommenderState {
         let Some(history) = &mut self.history else {
             return Vec::new();
         };
-        let known = selectors(&self.vpas).filter(|(_, selector)| !selector.is_nothing());
-        let mut gaps: HashSet<HistoryGap> = known
-            .filter_map(|(namespace, selector)| history.gap(namespace, selector, now))
-            .collect();
+        let gap = |(key, tracked): (&ObjectKey, &Tracked)| {
+            let selector = tracked.selector().filter(|known| !known.is_nothing())?;
+            history.gap(&key.namespace, selector, now)
+        };
+        let mut gaps: HashSet<HistoryGap> = self.vpas.iter().filter_map(gap).collect();
         let methods = self
             .vpas
             .keys()
@@ -41,7 +42,7 @@ impl RecommenderState {
     pub fn rebuild_input(&self, gap: &HistoryGap) -> RebuildInput {
         let own = |key: &ObjectKey| key.namespace == gap.namespace;
         let vpas = self.vpas.iter().filter(|(key, _)| own(key));
-        let pods = self.pods.iter().filter(|(key, _)| own(key));
+        let pods = self.cluster.pods().filter(|pod| own(&pod.key));
         let spec_of = |(key, tracked): (&ObjectKey, &Tracked)| {
             let spec = if gap.methods {
                 awaited_spec(&self.cluster, key)?.clone()
@@ -50,8 +51,9 @@ impl RecommenderState {
             };
             Some((key.clone(), spec))
         };
-        let with_labels = |(key, pod): (&ObjectKey, &Arc<Pod>)| {
-            Some((Arc::clone(pod), Arc::clone(self.cluster.labels_of(key)?)))
+        let with_labels = |pod: &Arc<Pod>| {
+            let labels = self.cluster.labels_of(&pod.key)?;
+            Some((Arc::clone(pod), Arc::clone(labels)))
         };
         RebuildInput {
             cluster: self.cluster.empty_copy(),

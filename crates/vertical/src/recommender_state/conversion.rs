@@ -1,15 +1,47 @@
-//! Conversion of VPA objects and pods to the inputs of the cluster state.
+//! Conversion of pods and of VPA objects with their targets to the inputs of the cluster state.
 
 use std::sync::Arc;
 
-use crate::{PodSpec, VpaSpec};
 use model::{Labels, Requirement, Selector, Workload};
 use sizing::MethodSettings;
-use view::target::topmost;
-use view::{Phase, Pod, View, Vpa, WellKnown};
+use view::target::{Resolution, topmost_of};
+use view::{Pod, View, Vpa, WellKnown};
 
-use super::Target;
 use crate::resource_policy::{container_policies, integer_cpu, vpa_method};
+use crate::{PodSpec, VpaSpec};
+
+/// Resolved target.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Target {
+    /// The selector of the pods, and the problem of the target, if any.
+    Known {
+        selector: Selector,
+        unsupported: Option<String>,
+    },
+    /// Not resolved yet; nothing is decided.
+    Unknown,
+}
+
+/// Resolves a target. After a transient failure the pods stay as before.
+pub(super) fn target(resolution: Resolution, before: Option<Target>) -> Target {
+    match resolution {
+        Resolution::Pods(selector) => Target::Known {
+            selector,
+            unsupported: None,
+        },
+        Resolution::Waiting(_) => before.unwrap_or(Target::Unknown),
+        Resolution::Unsupported { message, transient } => {
+            let kept = match before {
+                Some(Target::Known { selector, .. }) if transient => selector,
+                _ => Selector::nothing(),
+            };
+            Target::Known {
+                selector: kept,
+                unsupported: Some(message),
+            }
+        }
+    }
+}
 
 /// Label of pods in the cluster state alone, with the topmost controller: pods of others may have all
 /// labels that a target selects. No label of Kubernetes has an empty key.
@@ -20,10 +52,7 @@ fn controller(Workload { kind, name, .. }: Workload<'_>) -> String {
 }
 
 fn labels(pod: &Pod, view: &View) -> Labels {
-    let top = pod.owner.as_ref().and_then(|owner| {
-        let owner = owner.workload(&pod.key.namespace);
-        topmost(view, owner).ok().flatten()
-    });
+    let top = topmost_of(view, pod);
     with_controller(&pod.labels, &top.map(controller).unwrap_or_default())
 }
 
@@ -72,20 +101,15 @@ pub(crate) fn container_names(pod: &Pod, native_sidecars: bool) -> (Vec<String>,
     (containers.chain(sidecars).collect(), init_containers)
 }
 
-pub(super) fn pod_spec(pod: &Pod, view: &View, native_sidecars: bool) -> PodSpec {
+pub(super) fn pod_spec(pod: &Arc<Pod>, view: &View, native_sidecars: bool) -> PodSpec {
     let (containers, init_containers) = container_names(pod, native_sidecars);
     PodSpec {
         namespace: pod.key.namespace.clone(),
         name: pod.key.name.clone(),
         labels: labels(pod, view),
-        phase: match pod.phase {
-            Phase::Pending => crate::Phase::Pending,
-            Phase::Running => crate::Phase::Running,
-            Phase::Succeeded => crate::Phase::Succeeded,
-            Phase::Failed => crate::Phase::Failed,
-            Phase::Unknown => crate::Phase::Unknown,
-        },
+        phase: pod.phase,
         containers,
         init_containers,
+        object: Some(Arc::clone(pod)),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerStatus};
 use jiff::Timestamp;
 use model::{Explanation, Recommendation};
-use view::{ObjectKey, Pod, Vpa};
+use view::{ObjectKey, Vpa};
 
 use super::{RecommenderState, Target, Tracked};
 use crate::applied::apply_report;
@@ -156,7 +156,7 @@ impl RecommenderState {
         let change = status_change(
             tracked.vpa.object.status.as_ref(),
             &status,
-            self.pods_of(key),
+            self.cluster.pods_of(key),
         );
         Some(Decision {
             vpa: Arc::clone(&tracked.vpa),
@@ -165,12 +165,6 @@ impl RecommenderState {
             unsupported: unsupported.is_some(),
             change,
         })
-    }
-
-    /// The pods that an object selects.
-    fn pods_of<'a>(&'a self, key: &'a ObjectKey) -> impl Iterator<Item = &'a Arc<Pod>> {
-        let names = self.cluster.pods_of(key);
-        names.filter_map(|name| self.pods.get(&ObjectKey::new(&*key.namespace, name)))
     }
 
     /// Whether the source of usage is stale. `None` in the first rounds without an answer, and in a

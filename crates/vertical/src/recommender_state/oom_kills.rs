@@ -15,12 +15,12 @@ use std::iter::Sum;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use model::{ContainerRef, Selector};
+use model::ContainerRef;
 use sizing::MemoryRules;
 use view::oom_kill::oom_kills;
 use view::{ObjectKey, OomKill, Pod, View};
 
-use super::{RecommenderState, selectors};
+use super::RecommenderState;
 
 /// The killed container.
 pub(super) fn container(kill: &OomKill) -> ContainerRef {
@@ -150,17 +150,13 @@ impl RecommenderState {
 
     /// Loads the pod of a kill: pods are loaded in batches, which a kill does not wait for.
     fn load_pod_of(&mut self, kill: &OomKill, view: &View, now: Timestamp) -> OomKillCounts {
-        if self.pods.contains_key(&kill.pod) {
+        if self.cluster.pod(&kill.pod).is_some() {
             return OomKillCounts::default();
         }
         let Some(pod) = view.pods.get(&kill.pod).or(kill.seen_in.as_ref()) else {
             return OomKillCounts::default();
         };
-        let selects = |(namespace, selector): (&str, &Selector)| {
-            namespace == pod.key.namespace && selector.matches(&pod.labels)
-        };
-        let is_wanted = !self.config.memory_saver || selectors(&self.vpas).any(selects);
-        if is_wanted {
+        if self.is_wanted(pod) {
             self.load_pod(pod, view, now)
         } else {
             OomKillCounts::default()

@@ -6,7 +6,7 @@ use api::vpa::VerticalPodAutoscalerStatus;
 use jiff::Timestamp;
 use view::{ObjectKey, View};
 
-use super::{Decision, RecommenderState, Target, Tracked};
+use super::{Decision, RecommenderState, Tracked};
 use crate::schedulable::{SchedulableCaps, Settings, apply_cap, clear_cap};
 
 impl RecommenderState {
@@ -19,13 +19,8 @@ impl RecommenderState {
         let Some(schedulable) = &mut self.schedulable else {
             return;
         };
-        let known = self
-            .vpas
-            .values()
-            .filter_map(|tracked| match &tracked.target {
-                Target::Known { selector, .. } => Some((&tracked.vpa, selector)),
-                Target::Unknown => None,
-            });
+        let tracked = self.vpas.values();
+        let known = tracked.filter_map(|tracked| Some((&tracked.vpa, tracked.selector()?)));
         schedulable.load(view, known);
     }
 

@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use model::Selector;
-use view::{ObjectKey, Pod, View, Vpa};
-
-use crate::cluster_state::SelectorIndex;
+use view::{ObjectKey, Pod, SelectorIndex, View, Vpa};
 
 /// The pods of each object.
 pub(super) struct PodsByObject<'a>(BTreeMap<&'a ObjectKey, Vec<&'a Arc<Pod>>>);

@@ -15,10 +15,7 @@ pub(super) struct Quotas<'a>(BTreeMap<&'a ObjectKey, (&'a Quota, (Amounts, Amoun
 impl<'a> Quotas<'a> {
     pub(super) fn of(view: &'a View) -> Self {
         let quotas = view.quotas.iter().map(|quota| {
-            let pending = view
-                .pending_pods
-                .starting_at(ObjectKey::new(&quota.key.namespace, ""));
-            let pending = pending.take_while(|pod| pod.key.namespace == quota.key.namespace);
+            let pending = view.pending_pods.in_namespace(&quota.key.namespace);
             let pods = view.pods_in(&quota.key.namespace).chain(pending);
             (&quota.key, (&**quota, sum(counted(quota, pods))))
         });

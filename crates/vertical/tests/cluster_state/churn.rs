@@ -38,7 +38,7 @@ fn pod(round: i64, number: i64) -> PodSpec {
         name,
         phase: Phase::Running,
         containers: vec!["main".to_owned()],
-        init_containers: Vec::new(),
+        ..PodSpec::default()
     }
 }
 

@@ -50,6 +50,7 @@ pub(crate) fn pod_of(name: &str, labels: &[(&str, &str)], containers: &[&str]) -
         phase: Phase::Running,
         containers: containers.iter().map(|name| (*name).to_owned()).collect(),
         init_containers: vec!["setup".to_owned()],
+        ..PodSpec::default()
     }
 }
 

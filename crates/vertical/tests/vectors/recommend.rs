@@ -127,7 +127,7 @@ impl Run {
                 .iter()
                 .map(|container| container.name.clone())
                 .collect(),
-            init_containers: Vec::new(),
+            ..PodSpec::default()
         };
         self.cluster.apply_pod(pod, self.start);
     }

@@ -9,6 +9,7 @@ use model::{Workload, WorkloadRef};
 
 use super::TargetError;
 use crate::owner::Owner;
+use crate::pod::Pod;
 use crate::scale::{Scale, ScaleKey};
 use crate::view::View;
 use crate::workload_controller::WellKnown;
@@ -41,6 +42,12 @@ pub fn topmost<'a>(
         current = owner;
     }
     Err(TargetError::EndlessOwners)
+}
+
+/// Returns the topmost well-known or scalable controller above a pod, as far as the view has it.
+pub fn topmost_of<'a>(view: &'a View, pod: &'a Pod) -> Option<Workload<'a>> {
+    let owner = pod.owner.as_ref()?.workload(&pod.key.namespace);
+    topmost(view, owner).ok().flatten()
 }
 
 /// `start` and its owners, as far as the view has them, ten at most.

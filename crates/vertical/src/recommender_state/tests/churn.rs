@@ -24,7 +24,7 @@ fn run(round: i64) -> Pod {
 /// Everything that the state holds by the piece.
 fn entries(state: &RecommenderState) -> [usize; 7] {
     let size = state.cluster.size();
-    let pods = state.pods.len() + state.gone.len();
+    let pods = state.cluster.pods().count() + state.gone.len();
     [
         pods,
         state.vpas.len(),

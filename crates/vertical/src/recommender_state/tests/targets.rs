@@ -11,7 +11,7 @@ use view::{Controller, HpaTargets, ObjectKey, Owner, Pod, WellKnown};
 use super::fixture::{Cluster, MI, check, pod, usage, vpa, web_key};
 use crate::fixture::deployment;
 use crate::recommender_state::Target;
-use crate::recommender_state::target::target;
+use crate::recommender_state::conversion::target;
 
 #[test]
 fn each_object_is_handled_by_the_recommender_that_it_names() {
@@ -170,7 +170,9 @@ fn pods_of_another_controller_with_the_same_labels_do_not_count() {
         });
     }
     cluster.load(0);
-    let pods: BTreeSet<_> = cluster.state.cluster.pods_of(&web_key()).collect();
+    let web = web_key();
+    let pods = cluster.state.cluster.pods_of(&web);
+    let pods: BTreeSet<_> = pods.map(|pod| pod.key.name.as_str()).collect();
     assert_eq!(pods, ["other-1", "web-1"].into());
     cluster.add_usage(&usage("web-1", 60, 50, 200 * MI), 60);
     cluster.add_usage(&usage("migrate-1", 60, 2000, 4096 * MI), 60);

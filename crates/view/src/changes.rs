@@ -1,13 +1,18 @@
 //! Difference of the view between two passes, by object.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::Recommendation;
-use view::{
-    Change, Controller, DisruptionBudget, Entry, LimitRange, Namespace, Node, Pod, Quota,
-    ReadScale, View, Vpa, WellKnown,
-};
+use crate::disruption_budget::DisruptionBudget;
+use crate::limit_range::LimitRange;
+use crate::node::Node;
+use crate::pod::Pod;
+use crate::quota::Quota;
+use crate::scale::ReadScale;
+use crate::table::{Change, Entry};
+use crate::view::{Namespace, View};
+use crate::vpa::Vpa;
+use crate::workload_controller::{Controller, WellKnown};
 
 /// Finds changes in a table: the objects of one kind at the last call, in the order of their keys.
 #[derive(Debug, Clone)]
@@ -26,41 +31,35 @@ impl<T: Entry> ChangeTracker<T> {
     where
         T: 'a,
     {
+        let deleted = |old| Change {
+            old: Some(old),
+            new: None,
+        };
         let mut changes = Vec::new();
         let before = std::mem::take(&mut self.0);
         self.0.reserve(before.len());
         let mut before = before.into_iter().peekable();
         for new in now {
-            while let Some(gone) =
+            while let Some(old) =
                 before.next_if(|old| !Arc::ptr_eq(old, new) && old.key() < new.key())
             {
-                changes.push(Change {
-                    old: Some(gone),
-                    new: None,
-                });
+                changes.push(deleted(old));
             }
-            match before.next_if(|old| Arc::ptr_eq(old, new) || old.key() == new.key()) {
-                Some(same) if Arc::ptr_eq(&same, new) => self.0.push(same),
-                old => {
-                    changes.push(Change {
-                        old,
-                        new: Some(Arc::clone(new)),
-                    });
-                    self.0.push(Arc::clone(new));
-                }
+            self.0.push(Arc::clone(new));
+            let old = before.next_if(|old| Arc::ptr_eq(old, new) || old.key() == new.key());
+            if !old.as_ref().is_some_and(|old| Arc::ptr_eq(old, new)) {
+                let new = Some(Arc::clone(new));
+                changes.push(Change { old, new });
             }
         }
-        changes.extend(before.map(|gone| Change {
-            old: Some(gone),
-            new: None,
-        }));
+        changes.extend(before.map(deleted));
         changes
     }
 }
 
-/// Finds changes in all tables that decisions are made from.
+/// Finds changes in the tables that [`crate::Matched`] follows, and in those of limits.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ClusterChangeTracker {
+pub struct ClusterChangeTracker {
     pods: ChangeTracker<Pod>,
     vpas: ChangeTracker<Vpa>,
     controllers: BTreeMap<WellKnown, ChangeTracker<Controller>>,
@@ -70,41 +69,39 @@ pub(super) struct ClusterChangeTracker {
     budgets: ChangeTracker<DisruptionBudget>,
     namespaces: ChangeTracker<Namespace>,
     nodes: ChangeTracker<Node>,
-    recommendations: BTreeMap<String, Arc<Recommendation>>,
 }
 
 /// The changes between two passes.
 #[derive(Debug)]
-pub(super) struct ClusterChanges {
-    pub(super) pods: Vec<Change<Pod>>,
-    pub(super) vpas: Vec<Change<Vpa>>,
-    pub(super) controllers: Vec<(WellKnown, Change<Controller>)>,
-    pub(super) scales: Vec<Change<ReadScale>>,
-    pub(super) limit_ranges: Vec<Change<LimitRange>>,
-    pub(super) quotas: Vec<Change<Quota>>,
-    pub(super) budgets: Vec<Change<DisruptionBudget>>,
-    pub(super) namespaces: Vec<Change<Namespace>>,
-    pub(super) nodes: Vec<Change<Node>>,
-    /// Unique identifiers of the VPA objects whose recommendation in the feed was added, changed or
-    /// removed.
-    pub(super) recommendations: BTreeSet<String>,
+pub struct ClusterChanges {
+    /// Pods.
+    pub pods: Vec<Change<Pod>>,
+    /// VPA objects.
+    pub vpas: Vec<Change<Vpa>>,
+    /// Built-in controllers, with their kinds.
+    pub controllers: Vec<(WellKnown, Change<Controller>)>,
+    /// Scale subresources of custom kinds.
+    pub scales: Vec<Change<ReadScale>>,
+    /// `LimitRange` objects.
+    pub limit_ranges: Vec<Change<LimitRange>>,
+    /// `ResourceQuota` objects.
+    pub quotas: Vec<Change<Quota>>,
+    /// `PodDisruptionBudget` objects.
+    pub budgets: Vec<Change<DisruptionBudget>>,
+    /// Namespaces.
+    pub namespaces: Vec<Change<Namespace>>,
+    /// Nodes.
+    pub nodes: Vec<Change<Node>>,
 }
 
 impl ClusterChangeTracker {
     /// The changes since the last call.
-    pub(super) fn changes(
-        &mut self,
-        view: &View,
-        recommendations: &BTreeMap<String, Arc<Recommendation>>,
-    ) -> ClusterChanges {
+    pub fn changes(&mut self, view: &View) -> ClusterChanges {
         let mut controllers = Vec::new();
         for kind in WellKnown::ALL {
-            let seen = self.controllers.entry(kind).or_default();
-            controllers.extend(
-                seen.changes(view.controllers(kind))
-                    .into_iter()
-                    .map(|change| (kind, change)),
-            );
+            let tracker = self.controllers.entry(kind).or_default();
+            let changes = tracker.changes(view.controllers(kind)).into_iter();
+            controllers.extend(changes.map(|change| (kind, change)));
         }
         ClusterChanges {
             pods: self.pods.changes(view.pods.iter()),
@@ -116,31 +113,7 @@ impl ClusterChangeTracker {
             budgets: self.budgets.changes(view.disruption_budgets.iter()),
             namespaces: self.namespaces.changes(view.namespaces.iter()),
             nodes: self.nodes.changes(view.nodes.iter()),
-            recommendations: self.recommendations(recommendations),
         }
-    }
-
-    fn recommendations(&mut self, now: &BTreeMap<String, Arc<Recommendation>>) -> BTreeSet<String> {
-        let is_same = self.recommendations.len() == now.len()
-            && self
-                .recommendations
-                .iter()
-                .zip(now)
-                .all(|(old, new)| old.0 == new.0 && Arc::ptr_eq(old.1, new.1));
-        if is_same {
-            return BTreeSet::new();
-        }
-        let before = std::mem::replace(&mut self.recommendations, now.clone());
-        let differs = |uid: &&String| match (before.get(*uid), now.get(*uid)) {
-            (Some(old), Some(new)) => !Arc::ptr_eq(old, new),
-            _ => true,
-        };
-        before
-            .keys()
-            .chain(now.keys())
-            .filter(differs)
-            .cloned()
-            .collect()
     }
 }
 
@@ -165,7 +138,7 @@ mod tests {
         fn every_difference_is_found(
             contents in proptest::collection::vec(proptest::collection::btree_map(0u8..8, 0u8..3, 0..8), 1..6),
         ) {
-            let (mut table, mut seen) = (view::Table::default(), ChangeTracker::default());
+            let (mut table, mut seen) = (crate::Table::default(), ChangeTracker::default());
             let mut replay = BTreeMap::new();
             for content in contents {
                 table.reset(content.iter().map(|(key, value)| Arc::new(Thing(*key, *value))).collect());
