@@ -60,11 +60,11 @@ static GROUPS: [Group; 4] = [
         processes: 6,
         own_external_metrics: false,
     },
-    // The others need five pods of half a core each.
+    // Up to ten pods of a spec request a fifth of a core each. Those of the others need half a core.
     Group {
         name: "kubernetes-autoscaling",
         focus: r"\[Feature:HPA\].*(external metric|non-default behavior|CRD targetRef|light|idle application \[|tolerance)",
-        processes: 2,
+        processes: 1,
         own_external_metrics: true,
     },
     Group {
