@@ -1,4 +1,5 @@
-//! The Lease that the webhook renews while it serves.
+//! Objects that the updater acts by: the Lease that the webhook renews while it serves, and the stop
+//! switch.
 //!
 //! Source: upstream `pkg/utils/status/status_object.go` (`isStatusValid`).
 
@@ -7,7 +8,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 
 use crate::table::ObjectKey;
 
-/// The Lease.
+/// The Lease of the webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookLease {
     /// Namespace and name.
@@ -31,4 +32,12 @@ impl WebhookLease {
                 .map(|time| time.0),
         }
     }
+}
+
+/// The stop switch while it is on: a `ConfigMap` that an operator creates to stop all evictions and
+/// resizes, and deletes to resume them. Its content does not matter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StopSwitch {
+    /// Namespace and name.
+    pub key: ObjectKey,
 }
