@@ -3,7 +3,6 @@
 //! Source: upstream `pkg/admission-controller/resource/pod` (`handler.go`, `patch/`).
 
 mod annotation;
-mod containers;
 mod labels;
 mod node_affinity;
 mod object;
@@ -23,9 +22,9 @@ use crate::patch::Patch;
 use crate::startup_boost::{self, BoostError};
 
 use annotation::UpdatesText;
-use containers::{TargetContainer, target_containers};
 pub(crate) use labels::Labels;
 pub(crate) use object::{Container, Pod};
+use object::{TargetContainer, target_containers};
 
 /// Note of a container without its boost.
 const BOOST_REFUSED: &str = "cpu: no startup boost since the API server would refuse the pod";

@@ -5,7 +5,6 @@
 
 mod object;
 mod policy;
-mod startup_boost;
 mod units;
 
 use std::collections::BTreeSet;
@@ -79,7 +78,7 @@ pub(crate) fn validate(spec: &Spec, old: Option<&Spec>, gates: Gates) -> Verdict
         policy::validate(policy, &path, &accepted, &mut verdict);
     }
     if let Some(boost) = &spec.startup_boost {
-        let errors = startup_boost::validate(boost, "spec.startupBoost", &accepted);
+        let errors = policy::validate_boost(boost, "spec.startupBoost", &accepted);
         verdict.errors.extend(errors);
     }
     let recommenders = spec.recommenders.iter().flatten().count();

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use api::vpa::{EffectiveUpdateMode, NodeGroup, VerticalPodAutoscaler};
 use model::{Workload, WorkloadRef};
 use view::target::{TargetError, selects, topmost};
-use view::{ObjectName, View, Vpa, WellKnown};
+use view::{View, Vpa, WellKnown};
 
 use crate::pod::Labels;
 
@@ -46,12 +46,7 @@ impl Awaited {
     pub fn is_in(&self, view: &View) -> bool {
         match self {
             Self::Node { name, .. } => view.nodes.get(&**name).is_some(),
-            Self::Controller(controller) => {
-                let (namespace, name) = (&*controller.namespace, &*controller.name);
-                let key = ObjectName { namespace, name };
-                let kind = WellKnown::of(&controller.api_version, &controller.kind);
-                kind.is_some_and(|kind| view.controller(kind, &key).is_some())
-            }
+            Self::Controller(controller) => view.controller_of(controller.into()).is_some(),
         }
     }
 }
@@ -181,21 +176,11 @@ fn deployment_of<'a>(
         .name
         .strip_suffix(labels.get(TEMPLATE_HASH)?)?
         .strip_suffix('-')?;
-    view.controller(
-        WellKnown::Deployment,
-        &ObjectName {
-            namespace: owner.namespace,
-            name,
-        },
-    )?;
-    let (api_version, kind) = (
-        WellKnown::Deployment.api_version(),
-        WellKnown::Deployment.kind(),
-    );
-    Some(Workload {
-        api_version,
-        kind,
+    let deployment = Workload {
+        api_version: WellKnown::Deployment.api_version(),
+        kind: WellKnown::Deployment.kind(),
         name,
         ..owner
-    })
+    };
+    view.controller_of(deployment).map(|_| deployment)
 }

@@ -9,11 +9,11 @@ use placement::Amounts;
 use sizing::Refusal;
 use view::ObjectKey;
 
-use super::disruption_limit::Disruption;
-use super::oom_kill::QuickOomKill;
-use super::resize_patch::AnnotationChanges;
-use super::rolling_update::{RollingUpdate, RollingUpdateRefusal};
-use super::size_change::SizeChange;
+use crate::limits::disruption_limit::Disruption;
+use crate::resize::oom_kill::QuickOomKill;
+use crate::resize::resize_patch::AnnotationChanges;
+use crate::resize::rolling_update::{RollingUpdate, RollingUpdateRefusal};
+use crate::resize::size_change::SizeChange;
 
 /// An eviction or a resize of one pod, or a rolling update of its Deployment.
 #[derive(Debug, Clone, PartialEq)]

@@ -10,22 +10,12 @@ use jiff::Timestamp;
 use sizing::Refusal;
 use view::ObjectKey;
 
-use super::action::{Action, ActionReason, SkipReason};
-use super::{PauseReason, Plan, VpaPauseReason};
+use crate::action::{Action, ActionReason, SkipReason};
+use crate::limits::global_pause::PauseReason;
+use crate::limits::vpa_pause::VpaPauseReason;
+use crate::plan::{AllowedUpdates, Plan};
 
 pub use reasons::APPLIED;
-
-/// The updates that a VPA object allows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum AllowedUpdates {
-    /// Its mode updates pods.
-    #[default]
-    All,
-    /// It has no recommendation.
-    NoRecommendation,
-    /// Its mode is `InPlace`, and in-place resizes are disabled.
-    InPlaceDisabled,
-}
 
 /// The state of one VPA object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -349,8 +339,10 @@ fn refused(refusal: Refusal) -> (&'static str, &'static str) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{PausedVpa, PodCounts, Skip};
     use super::*;
+    use crate::action::Skip;
+    use crate::limits::vpa_pause::PausedVpa;
+    use crate::plan::PodCounts;
 
     fn key() -> ObjectKey {
         ObjectKey::new("shop", "web")

@@ -10,11 +10,11 @@ use std::collections::HashMap;
 
 use view::{BudgetPods, Matched, ObjectKey, Phase, Pod, Running};
 
-use super::action::SkipReason;
-use super::clock::ClockReading;
-use super::disruption_limit::{Disruption, PodAvailability};
-use super::state::RolloutState;
-use super::vpa_pods::availability;
+use crate::action::SkipReason;
+use crate::clock::ClockReading;
+use crate::limits::disruption_limit::{Disruption, PodAvailability};
+use crate::state::RolloutState;
+use crate::vpa_pods::availability;
 
 /// The disruption budgets, and their use in this pass.
 pub(super) struct Budgets<'a> {

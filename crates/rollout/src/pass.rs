@@ -6,20 +6,20 @@ use std::sync::Arc;
 use api::vpa::EffectiveUpdateMode;
 use view::{Matched, MatchedScope, ObjectKey, Pod, Vpa, VpaOrder};
 
-use super::action::ResizeAttempt;
-use super::clock::ClockReading;
-use super::decision_cache::{DecisionCache, VpaDecision};
-use super::disruption_budgets::Budgets;
-use super::plan_builder::PlanBuilder;
-use super::preemption::plan_preemptions;
-use super::rebalance_annotation::opts_in;
-use super::rebalancing::plan_moves;
-use super::settings::{PreemptionMode, Settings};
-use super::state::RolloutState;
-use super::vpa_input::VpaInput;
-use super::vpa_pass::{PassContext, VpaPass};
-use super::vpa_pause::check_pause;
-use super::{Plan, Recommendations, Snapshot, startup_boost};
+use crate::action::ResizeAttempt;
+use crate::clock::ClockReading;
+use crate::disruption_budgets::Budgets;
+use crate::limits::group_size::VpaInput;
+use crate::limits::vpa_pause::check_pause;
+use crate::moves::preemption::plan_preemptions;
+use crate::moves::rebalancing::{opts_in, plan_moves};
+use crate::plan::{Plan, Recommendations, Snapshot};
+use crate::plan_builder::{PassContext, PlanBuilder};
+use crate::resize::startup_boost;
+use crate::settings::{PreemptionMode, Settings};
+use crate::state::RolloutState;
+use crate::state::decision_cache::{DecisionCache, VpaDecision};
+use crate::vpa_pass::VpaPass;
 
 /// The results of a pass.
 struct Decided {

@@ -5,10 +5,12 @@
 //! cluster's own state is enough: evicted pods are missing, and resizes show in the pods.
 
 mod backoff;
+pub(crate) mod decision_cache;
 mod in_flight;
 mod ineffective_evictions;
 mod infeasible;
 mod move_history;
+pub(crate) mod restart_pace;
 mod rolling_updates;
 
 use std::collections::HashMap;
@@ -19,21 +21,20 @@ use json_patch::Patch;
 use model::{Memory, Recommendation};
 use view::{Change, ClusterChangeTracker, ObjectKey, Pod, Running, View, Vpa};
 
-use super::Recommendations;
-use super::action::{Action, ActionKind, ActionOutcome, NodeCapacity, ResizeAttempt, SkipReason};
-use super::clock::ClockReading;
-use super::decision_cache::DecisionCache;
-use super::disruption_limit::Disruption;
-use super::group_size::GroupSizes;
-use super::oom_kill::{self, QuickOomKill};
-use super::proven_acts::{Refutation, RefutedAct};
-use super::resize_status::ResizeStatus;
-use super::restart_pace::RestartPaces;
-use super::settling::Settling;
-use super::size_change::SizeChange;
-use super::vpa_pause::WindowCache;
+use crate::action::{Action, ActionKind, ActionOutcome, ResizeAttempt, SkipReason};
+use crate::clock::ClockReading;
+use crate::limits::disruption_limit::Disruption;
+use crate::limits::group_size::GroupSizes;
+use crate::limits::settling::Settling;
+use crate::limits::vpa_pause::WindowCache;
+use crate::plan::Recommendations;
+use crate::resize::oom_kill::{self, QuickOomKill};
+use crate::resize::proven_acts::{Refutation, RefutedAct};
+use crate::resize::resize_status::ResizeStatus;
+use crate::resize::size_change::SizeChange;
 
 use backoff::Backoffs;
+use decision_cache::DecisionCache;
 pub(super) use in_flight::PendingAction;
 use in_flight::{InFlight, Stage};
 use ineffective_evictions::IneffectiveEvictions;
@@ -41,6 +42,7 @@ use infeasible::InfeasibleResizes;
 #[cfg(test)]
 pub(super) use infeasible::is_any_lower;
 pub(super) use move_history::{COOLDOWN, RebalancingHistory, is_stale, part_before, timestamp};
+use restart_pace::RestartPaces;
 use rolling_updates::RollingUpdates;
 
 /// The time for which an OOM kill must have been seen before its pod is evicted: clients that poll
@@ -73,10 +75,10 @@ struct RejectedResize {
 #[derive(Debug, Clone, Default)]
 pub struct RolloutState {
     in_flight: HashMap<String, InFlight>,
-    backoffs: Backoffs,
+    pub(crate) backoffs: Backoffs,
     /// Start of the resize that each pod shows.
     resizing_since: HashMap<String, Duration>,
-    infeasible: InfeasibleResizes,
+    pub(crate) infeasible: InfeasibleResizes,
     /// The last resize that the API server rejected, and the time of the rejection.
     rejected_resizes: HashMap<String, RejectedResize>,
     /// The first pass that saw each live pod.
@@ -244,11 +246,6 @@ impl RolloutState {
         self.first_seen.get(uid).copied()
     }
 
-    /// The rest of the backoff of a pod.
-    pub(super) fn backoff_left(&self, uid: &str, now: ClockReading) -> Option<Duration> {
-        self.backoffs.left(uid, now)
-    }
-
     /// The rest of the pause before the eviction of a pod that needs changes, and that an eviction for
     /// the same recommendation did not change.
     pub(super) fn ineffective_pause(
@@ -287,23 +284,6 @@ impl RolloutState {
     ) -> bool {
         let uid = self.knows_pod(uid).then_some(uid);
         self.infeasible.record(vpa, uid, attempt)
-    }
-
-    /// Whether a recommendation is known to be infeasible for a pod.
-    pub(super) fn is_infeasible(&self, uid: &str, recommendation: &Recommendation) -> bool {
-        self.infeasible.contains_pod(uid, recommendation)
-    }
-
-    /// Whether a recommendation is known to be infeasible for pods of a VPA object on nodes of this
-    /// capacity.
-    pub(super) fn is_infeasible_for_capacity(
-        &self,
-        vpa: &ObjectKey,
-        capacity: NodeCapacity,
-        recommendation: &Recommendation,
-    ) -> bool {
-        self.infeasible
-            .contains_capacity(vpa, capacity, recommendation)
     }
 
     /// The time since the API server rejected this very resize.

@@ -15,7 +15,7 @@ use serde_json::Value;
 use view::{LimitRange, Pod, Running, View};
 
 use crate::clock::ClockReading;
-use crate::pod_size::PodToSize;
+use crate::resize::pod_size::PodToSize;
 
 /// The recordings have no target.
 fn vpa(mut object: Value) -> VerticalPodAutoscaler {

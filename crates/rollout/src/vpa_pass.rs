@@ -17,44 +17,24 @@ use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerSpec};
 use model::{LimitModes, NamespaceLimits, Recommendation};
 use view::{Vpa, VpaPods};
 
-use super::action::{Action, ActionKind, ActionReason, Skip, SkipReason};
-use super::application::AllowedUpdates;
-use super::clock::ClockReading;
-use super::disruption_limit::{Disruption, Group, PodAvailability};
-use super::oom_kill::{self, QuickOomKill};
-use super::plan_builder::PlanBuilder;
-use super::pod_size::PodToSize;
-use super::priority::Priority;
-use super::recent_pods::{recent_pods, uncalled_for};
-use super::resize_status::ResizeStatus;
-use super::rolling_update::Replacement;
-use super::settings::{PreemptionMode, Settings};
-use super::size_change::SizeChange;
-use super::state::RolloutState;
-use super::vpa_input::VpaInput;
-use super::vpa_pause::{PausedVpa, VpaPauseReason};
-use super::vpa_pods::{Member, MemberGroups, controller_of, members};
-use super::{PodCounts, Snapshot, startup_boost};
+use crate::action::{Action, ActionKind, ActionReason, Skip, SkipReason};
+use crate::limits::disruption_limit::{Disruption, Group, PodAvailability};
+use crate::limits::group_size::VpaInput;
+use crate::limits::vpa_pause::{PausedVpa, VpaPauseReason};
+use crate::plan::{AllowedUpdates, PodCounts, Snapshot};
+use crate::plan_builder::{PassContext, PlanBuilder};
+use crate::resize::oom_kill::{self, QuickOomKill};
+use crate::resize::pod_size::PodToSize;
+use crate::resize::resize_status::ResizeStatus;
+use crate::resize::rolling_update::Replacement;
+use crate::resize::size_change::SizeChange;
+use crate::resize::startup_boost;
+use crate::selection::priority::Priority;
+use crate::selection::recent_pods::{recent_pods, uncalled_for};
+use crate::vpa_pods::{Member, MemberGroups, controller_of, members};
 
 /// Added to a time that must be exceeded, not only reached.
 const EPSILON: Duration = Duration::from_millis(1);
-
-/// The input that all VPA objects share in a pass.
-#[derive(Clone, Copy)]
-pub(super) struct PassContext<'a> {
-    pub(super) snapshot: &'a Snapshot<'a>,
-    pub(super) state: &'a RolloutState,
-    pub(super) settings: &'a Settings,
-    pub(super) now: ClockReading,
-}
-
-impl PassContext<'_> {
-    /// Whether pods may be evicted for other reasons than their own sizes.
-    fn evicts_for_others(&self) -> bool {
-        self.settings.preemption != PreemptionMode::Off
-            || (self.settings.rebalancing.is_some() && self.snapshot.node_load.is_some())
-    }
-}
 
 /// The acts that the pauses of the VPA object, and of all, allow.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -363,11 +343,8 @@ impl<'a> VpaPass<'a> {
 
     /// An error during the pod's backoff.
     fn check_backoff(&self, member: &Member, builder: &mut PlanBuilder) -> Result<(), SkipReason> {
-        let Some(left) = self
-            .context
-            .state
-            .backoff_left(&member.pod.uid, self.context.now)
-        else {
+        let PassContext { state, now, .. } = self.context;
+        let Some(left) = state.backoffs.left(&member.pod.uid, now) else {
             return Ok(());
         };
         builder.wake_within(left);

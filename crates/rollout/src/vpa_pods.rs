@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use view::{Controller, ObjectName, Phase, Pod, Running, View, WellKnown};
+use view::{Controller, Phase, Pod, Running, View};
 
-use super::clock::ClockReading;
-use super::disruption_limit::{
+use crate::clock::ClockReading;
+use crate::limits::disruption_limit::{
     Disruption, Group, GroupSize, OwnerName, PodAvailability, required_replicas,
 };
-use super::group_size::owner_name;
-use super::pod_size::sized_containers;
-use super::settings::Settings;
-use super::state::{PendingAction, RolloutState};
-use super::vpa_input::VpaInput;
+use crate::limits::group_size::VpaInput;
+use crate::limits::group_size::owner_name;
+use crate::resize::pod_size::sized_containers;
+use crate::settings::Settings;
+use crate::state::{PendingAction, RolloutState};
 
 /// A pod of a VPA object.
 #[derive(Clone)]
@@ -150,13 +150,8 @@ fn min_ready_left(
 
 /// The direct controller of a pod, if it is of a well-known kind.
 pub(super) fn controller_of<'a>(view: &'a View, pod: &Pod) -> Option<&'a Controller> {
-    let owner = pod.owner.as_ref()?;
-    let name = ObjectName {
-        namespace: &pod.key.namespace,
-        name: &owner.name,
-    };
-    let controller = view.controller(WellKnown::of(&owner.api_version, &owner.kind)?, &name)?;
-    Some(controller)
+    let owner = pod.owner.as_ref()?.workload(&pod.key.namespace);
+    Some(view.controller_of(owner)?)
 }
 
 /// The availability of a pod. A pod with a container that restarts, or is about to by a resize, is

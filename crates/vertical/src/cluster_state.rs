@@ -19,7 +19,6 @@ mod method_history;
 mod namespace;
 mod pod;
 mod recommend;
-mod runs;
 mod selection;
 mod sizing_method;
 mod slab;

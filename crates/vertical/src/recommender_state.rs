@@ -93,6 +93,12 @@ struct Tracked {
     refused_annotation: Option<String>,
     /// The last valid sizing method, and names of valid annotations without effect.
     sizing: SizingAnnotations,
+    rounds: Rounds,
+}
+
+/// State of an object from round to round. It ends with the object.
+#[derive(Debug, Default)]
+struct Rounds {
     /// Time since which pods match.
     pods_since: Option<Timestamp>,
     /// Containers whose checkpoint was loaded or refused.
@@ -213,36 +219,19 @@ impl RecommenderState {
         let has_other_method = old
             .as_ref()
             .is_none_or(|old| old.sizing.method != sizing.method);
-        let (pods_since, loaded, mut loaded_histories, deferred, last_report) = old
-            .map(|old| {
-                (
-                    old.pods_since,
-                    old.loaded,
-                    old.loaded_histories,
-                    old.deferred,
-                    old.last_report,
-                )
-            })
-            .unwrap_or_default();
+        let mut rounds = old.map(|old| old.rounds).unwrap_or_default();
         if has_other_method {
-            loaded_histories.clear();
+            rounds.loaded_histories.clear();
         }
-        let vpa = Arc::clone(vpa);
-        self.vpas.insert(
-            key,
-            Tracked {
-                vpa,
-                target,
-                hpas,
-                refused_annotation,
-                sizing,
-                pods_since,
-                loaded,
-                loaded_histories,
-                deferred,
-                last_report,
-            },
-        );
+        let tracked = Tracked {
+            vpa: Arc::clone(vpa),
+            target,
+            hpas,
+            refused_annotation,
+            sizing,
+            rounds,
+        };
+        self.vpas.insert(key, tracked);
         has_other_method
     }
 
@@ -268,8 +257,9 @@ impl RecommenderState {
         for (key, tracked) in &mut self.vpas {
             let has_pods = self.cluster.pod_count(key).is_some_and(|pods| pods > 0);
             // A clock that was ahead must not make new pods wait for it.
-            let since = tracked.pods_since.map_or(now, |since| since.min(now));
-            tracked.pods_since = has_pods.then_some(since);
+            let since = tracked.rounds.pods_since;
+            let since = since.map_or(now, |since| since.min(now));
+            tracked.rounds.pods_since = has_pods.then_some(since);
         }
         self.load_schedulable(view);
         kills
@@ -304,8 +294,9 @@ impl RecommenderState {
             let Some(tracked) = tracked.filter(|tracked| tracked.vpa.uid() == report.uid) else {
                 continue;
             };
-            is_change |= tracked.last_report.as_ref().map(|last| &last.report) != Some(&report);
-            tracked.last_report = Some(LastReport {
+            let last = &mut tracked.rounds.last_report;
+            is_change |= last.as_ref().map(|last| &last.report) != Some(&report);
+            *last = Some(LastReport {
                 report,
                 received_at: now,
             });

@@ -8,7 +8,6 @@ mod condition;
 mod node_group_shape;
 mod node_group_totals;
 mod node_inputs;
-mod pods_by_object;
 mod quotas;
 mod settings;
 #[cfg(test)]
@@ -22,7 +21,7 @@ use model::{LimitType, NodeConstraints, Recommendation, ResourceList, Selector};
 use sizing::{
     CandidateNodes, Ceiling, Fit, FitInput, LimitScope, NodeHeadrooms, limit_range_ceilings,
 };
-use view::{ObjectKey, Pod, Resources, View, Vpa, WellKnown};
+use view::{ObjectKey, Pod, Resources, SelectorIndex, View, Vpa, WellKnown};
 
 use crate::resource_policy::container_policies;
 
@@ -31,7 +30,6 @@ pub use condition::{apply_cap, cap_change, clear_cap, count_capped};
 pub use node_group_shape::NodeGroupShape;
 use node_group_totals::{NodeGroupTotals, PodsByGroup};
 use node_inputs::{NodeInputs, pod_shape};
-use pods_by_object::PodsByObject;
 use quotas::Quotas;
 pub use settings::{CapacitySources, Settings};
 
@@ -203,6 +201,39 @@ impl SchedulableCaps {
     }
 }
 
+/// The pods of each object, including Pending ones.
+struct PodsByObject<'a>(BTreeMap<&'a ObjectKey, Vec<&'a Arc<Pod>>>);
+
+impl<'a> PodsByObject<'a> {
+    fn find(view: &'a View, objects: &[(&'a Arc<Vpa>, &'a Selector)]) -> Self {
+        let mut indices: HashMap<&str, SelectorIndex> = HashMap::new();
+        for (id, (vpa, selector)) in (0..).zip(objects) {
+            let index = indices.entry(&vpa.key.namespace).or_default();
+            index.insert(selector, id);
+        }
+        let mut found: BTreeMap<&ObjectKey, Vec<&Arc<Pod>>> = BTreeMap::new();
+        for pod in view.pods.iter().chain(view.pending_pods.iter()) {
+            let Some(index) = indices.get(pod.key.namespace.as_str()) else {
+                continue;
+            };
+            let candidates = index.candidates(&pod.labels).into_iter();
+            let candidates = candidates.filter_map(|id| objects.get(id as usize));
+            for (vpa, _) in candidates.filter(|(_, selector)| selector.matches(&pod.labels)) {
+                found.entry(&vpa.key).or_default().push(pod);
+            }
+        }
+        Self(found)
+    }
+
+    fn of(&self, key: &ObjectKey) -> impl Iterator<Item = &'a Arc<Pod>> + '_ {
+        self.0.get(key).into_iter().flatten().copied()
+    }
+
+    fn take(&mut self, key: &ObjectKey) -> Vec<&'a Arc<Pod>> {
+        self.0.remove(key).unwrap_or_default()
+    }
+}
+
 /// The newest pod, preferably an unfinished one.
 fn newest(pods: &[&Arc<Pod>]) -> Option<Arc<Pod>> {
     let made = |pod: &Pod| {
@@ -254,9 +285,7 @@ fn replicas(view: &View, vpa: &Vpa) -> u32 {
     if NodeGroup::annotation(&vpa.object).is_some() {
         return 0;
     }
-    let target = vpa.target();
-    let controller = WellKnown::of(&target.api_version, &target.kind)
-        .and_then(|kind| view.controller(kind, &ObjectKey::new(target.namespace, target.name)));
+    let controller = view.controller_of(vpa.points_at());
     let replicas = controller.and_then(|controller| controller.replicas);
     replicas
         .and_then(|replicas| u32::try_from(replicas).ok())

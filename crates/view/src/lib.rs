@@ -4,6 +4,8 @@
 //!   other objects. Each is reduced to what a decision reads, and changes only by `apply`, `delete`
 //!   and `reset`.
 //! * [`target`]: resolution of a VPA's target to its pods, as a pure function of the [`View`].
+//! * [`Matched`]: the join of pods, workloads, VPA objects and budgets, and the VPA objects that a
+//!   change concerns.
 //! * [`oom_kill`]: OOM kills, from two states of one pod. [`Eviction`]s are read from events.
 //!
 //! No I/O here: crate `watch` keeps a [`View`] current.
@@ -11,6 +13,7 @@
 //! | formula | file |
 //! |---|---|
 //! | pods that a VPA sizes | `target.rs` |
+//! | VPA object that controls a pod, budgets that cover it | `matched.rs` |
 //! | time of an OOM kill, and evictions that count as one | `oom_kill.rs`, `memory_pressure_eviction.rs` |
 //! | memory that is in effect after a resize of a stopped container | `memory_cgroup.rs` |
 //! | the EHPA that scales a workload, and the prediction that counts | `oldest_wins.rs` |
@@ -52,13 +55,12 @@ mod quota;
 mod scale;
 mod selector_index;
 mod shard;
-mod stop_switch;
 mod stripped;
 mod table;
 pub mod target;
+mod updater_preconditions;
 mod view;
 mod vpa;
-mod webhook_lease;
 mod workload_controller;
 
 pub use bound_pod::{BoundContainer, BoundPod, ContainerKind};
@@ -97,10 +99,9 @@ pub use quota::{Quota, QuotaScope};
 pub use scale::{PodSet, ReadScale, Scale, ScaleKey};
 pub use selector_index::SelectorIndex;
 pub use shard::{Shard, ShardError};
-pub use stop_switch::StopSwitch;
 pub use stripped::Stripped;
 pub use table::{Change, Entry, ObjectKey, ObjectName, Table, changed_keys};
+pub use updater_preconditions::{StopSwitch, WebhookLease};
 pub use view::{Namespace, View};
 pub use vpa::Vpa;
-pub use webhook_lease::WebhookLease;
 pub use workload_controller::{Controller, WellKnown};

@@ -16,7 +16,6 @@ use api::vpa::NodeGroup;
 use model::{ParseSelectorError, Selector, Workload, WorkloadRef};
 
 use crate::scale::{Scale, ScaleKey};
-use crate::table::ObjectName;
 use crate::view::View;
 use crate::vpa::Vpa;
 use crate::workload_controller::{Controller, WellKnown};
@@ -134,24 +133,16 @@ pub fn scales(view: &View, target: &WorkloadRef) -> Vec<ScaleKey> {
         .collect()
 }
 
-fn controller<'a>(
-    view: &'a View,
-    kind: WellKnown,
-    workload: Workload<'_>,
-) -> Result<&'a Controller, TargetError> {
-    let Workload {
-        namespace, name, ..
-    } = workload;
-    let controller = view.controller(kind, &ObjectName { namespace, name });
-    controller
+fn controller<'a>(view: &'a View, workload: Workload<'_>) -> Result<&'a Controller, TargetError> {
+    view.controller_of(workload)
         .map(|controller| &**controller)
         .ok_or_else(|| TargetError::Missing(workload.to_ref()))
 }
 
 /// Selector of a workload's pods.
 fn selector<'a>(view: &'a View, workload: Workload<'_>) -> Result<Cow<'a, Selector>, TargetError> {
-    if let Some(kind) = WellKnown::of(workload.api_version, workload.kind) {
-        let selector = controller(view, kind, workload)?.selector.as_ref();
+    if WellKnown::of(workload.api_version, workload.kind).is_some() {
+        let selector = controller(view, workload)?.selector.as_ref();
         return selector
             .map(Cow::Borrowed)
             .map_err(|error| TargetError::Malformed(error.to_string()));

@@ -30,11 +30,10 @@ use crate::policy::Policy;
 use crate::prediction::Prediction;
 use crate::quota::Quota;
 use crate::scale::{PodSet, ReadScale, Scale, ScaleKey};
-use crate::stop_switch::StopSwitch;
 use crate::stripped::Stripped;
-use crate::table::{ObjectKey, Table};
+use crate::table::{ObjectKey, ObjectName, Table};
+use crate::updater_preconditions::{StopSwitch, WebhookLease};
 use crate::vpa::Vpa;
-use crate::webhook_lease::WebhookLease;
 use crate::workload_controller::{Controller, WellKnown};
 
 /// The last observed state of the cluster. Each program fills only the tables that it watches, and
@@ -141,6 +140,18 @@ impl View {
         key: &K,
     ) -> Option<&Arc<Controller>> {
         self.controllers.get(&kind)?.get(key)
+    }
+
+    /// Returns the controller that a workload of a well-known kind names.
+    pub fn controller_of(&self, workload: Workload<'_>) -> Option<&Arc<Controller>> {
+        let Workload {
+            api_version,
+            kind,
+            namespace,
+            name,
+        } = workload;
+        let kind = WellKnown::of(api_version, kind)?;
+        self.controller(kind, &ObjectName { namespace, name })
     }
 
     /// Iterates over the controllers of a well-known kind, by namespace and name.

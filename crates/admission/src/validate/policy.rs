@@ -1,11 +1,14 @@
-//! Validation of the policy of one container.
+//! Validation of the policy of one container, and of startup boosts.
 
 use model::{Quantity, ResourceList, ResourceName};
 
-use super::object::Policy;
-use super::{Accepted, at_least_one, per_vpa_field, startup_boost};
+use super::object::{CpuBoost, Policy, StartupBoost};
+use super::{Accepted, at_least_one, per_vpa_field};
 use crate::field_error::FieldError;
 use crate::review::Verdict;
+
+/// The values of `startupBoost.cpu.type`.
+const BOOST_KINDS: [&str; 2] = ["Factor", "Quantity"];
 
 pub(super) fn validate(policy: &Policy, path: &str, accepted: &Accepted, verdict: &mut Verdict) {
     let field = |name: &str| format!("{path}.{name}");
@@ -51,8 +54,47 @@ pub(super) fn validate(policy: &Policy, path: &str, accepted: &Accepted, verdict
     ];
     verdict.errors.extend(per_vpa_fields.into_iter().flatten());
     if let Some(boost) = &policy.startup_boost {
-        let found = startup_boost::validate(boost, &field("startupBoost"), accepted);
+        let found = validate_boost(boost, &field("startupBoost"), accepted);
         verdict.errors.extend(found);
+    }
+}
+
+pub(super) fn validate_boost(
+    boost: &StartupBoost,
+    path: &str,
+    accepted: &Accepted,
+) -> Option<FieldError> {
+    if !accepted.gates.cpu_startup_boost {
+        let detail = "in order to use startupBoost, you must enable feature gate CPUStartupBoost in the admission-controller args";
+        return Some(FieldError::forbidden(path.to_owned(), detail));
+    }
+    let CpuBoost {
+        kind,
+        factor,
+        quantity,
+    } = boost.cpu.as_ref()?;
+    let field = |name: &str| format!("{path}.cpu.{name}");
+    match (kind.as_deref().unwrap_or_default(), factor, quantity) {
+        ("", _, _) => Some(FieldError::required(
+            field("type"),
+            "must be either Factor or Quantity",
+        )),
+        ("Factor", None, _) => Some(FieldError::required(
+            field("factor"),
+            "required when type is Factor",
+        )),
+        ("Factor", Some(factor), _) if *factor < 1 => Some(FieldError::invalid(
+            field("factor"),
+            factor,
+            "must be >= 1 for type Factor",
+        )),
+        ("Factor", Some(_), _) => None,
+        ("Quantity", _, None) => Some(FieldError::required(
+            field("quantity"),
+            "required when type is Quantity",
+        )),
+        ("Quantity", _, Some(quantity)) => cpu_resolution(field("quantity"), quantity),
+        (other, _, _) => Some(FieldError::unsupported(field("type"), other, &BOOST_KINDS)),
     }
 }
 

@@ -14,7 +14,7 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(10);
 
 /// The backoffs of pods.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Backoffs(HashMap<String, Backoff>);
+pub(crate) struct Backoffs(HashMap<String, Backoff>);
 
 #[derive(Debug, Clone, Copy)]
 struct Backoff {
@@ -38,7 +38,7 @@ impl Backoffs {
     }
 
     /// The rest of a pod's backoff.
-    pub(super) fn left(&self, uid: &str, now: ClockReading) -> Option<Duration> {
+    pub(crate) fn left(&self, uid: &str, now: ClockReading) -> Option<Duration> {
         let left = self.0.get(uid)?.until.checked_sub(now.monotonic)?;
         (!left.is_zero()).then_some(left)
     }

@@ -7,8 +7,8 @@ use view::{ObjectKey, Running};
 
 use crate::action::{Action, ActionKind};
 use crate::clock::ClockReading;
-use crate::disruption_limit::Disruption;
-use crate::memory_restore;
+use crate::limits::disruption_limit::Disruption;
+use crate::resize::memory_restore;
 
 /// The time after which an action of unknown outcome is taken not to have happened, if its pod
 /// still exists.

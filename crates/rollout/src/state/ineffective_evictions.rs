@@ -13,7 +13,7 @@ use view::ObjectKey;
 
 use crate::action::Action;
 use crate::clock::ClockReading;
-use crate::size_change::SizeChange;
+use crate::resize::size_change::SizeChange;
 
 /// The pause before the second try: the webhook may only be late to learn of the recommendation.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);

@@ -10,7 +10,7 @@ use crate::action::{NodeCapacity, ResizeAttempt};
 
 /// The recommendations that were infeasible, by pod UID, and by VPA object and node capacity.
 #[derive(Debug, Clone, Default)]
-pub(super) struct InfeasibleResizes {
+pub(crate) struct InfeasibleResizes {
     by_pod: HashMap<String, Arc<Recommendation>>,
     by_capacity: HashMap<(ObjectKey, NodeCapacity), Arc<Recommendation>>,
 }
@@ -45,14 +45,14 @@ impl InfeasibleResizes {
 
     /// Whether a recommendation is infeasible for a pod: no target is lower than in the infeasible
     /// one.
-    pub(super) fn contains_pod(&self, uid: &str, recommendation: &Recommendation) -> bool {
+    pub(crate) fn contains_pod(&self, uid: &str, recommendation: &Recommendation) -> bool {
         self.by_pod
             .get(uid)
             .is_some_and(|known| !is_any_lower(recommendation, known))
     }
 
     /// The same for all pods of a VPA object on nodes of this capacity.
-    pub(super) fn contains_capacity(
+    pub(crate) fn contains_capacity(
         &self,
         vpa: &ObjectKey,
         capacity: NodeCapacity,

@@ -13,7 +13,7 @@ use view::ObjectKey;
 use super::ineffective_evictions::same_targets;
 use crate::action::{Action, ActionOutcome, SkipReason};
 use crate::clock::ClockReading;
-use crate::rolling_update::ROLLING_UPDATE_INTERVAL;
+use crate::resize::rolling_update::ROLLING_UPDATE_INTERVAL;
 
 /// The longest pause after rolling updates that did not bring the size.
 const LONGEST_INTERVAL: Duration = Duration::from_hours(6);

@@ -12,11 +12,11 @@ use testing::vectors::each_case;
 use view::{Phase, Pod};
 
 use super::{Attempts, pod, recommendation, running, vpa};
-use crate::disruption_limit::{Disruption, Group, PodAvailability, required_replicas};
-use crate::resize_status::ResizeStatus;
+use crate::limits::disruption_limit::{Disruption, Group, PodAvailability, required_replicas};
+use crate::resize::resize_status::ResizeStatus;
+use crate::resize::update_method::{InPlaceDecision, InPlaceRequest, may_evict};
 use crate::settings::Settings;
 use crate::state::is_any_lower;
-use crate::update_method::{InPlaceDecision, InPlaceRequest, may_evict};
 
 #[derive(Deserialize)]
 struct Case {

@@ -8,9 +8,9 @@ use serde_json::Value;
 use testing::vectors::each_case;
 
 use super::{Attempts, at, limits, pod, recommendation, running, to_size, vpa};
-use crate::eviction_requirements;
-use crate::oom_kill::quick_oom;
-use crate::priority::Priority;
+use crate::resize::oom_kill::quick_oom;
+use crate::selection::eviction_requirements;
+use crate::selection::priority::Priority;
 use crate::settings::Settings;
 use crate::state::is_any_lower;
 

@@ -8,7 +8,7 @@ use sizing::ContainerSize;
 use testing::vectors::each_case;
 
 use super::{at, limits, pod, recommendation, running, to_size, vpa};
-use crate::resize_patch;
+use crate::resize::resize_patch;
 
 #[derive(Deserialize)]
 struct Case {

@@ -3,9 +3,9 @@
 use super::{Candidate, Disruption, Member, PassContext, VpaPass};
 use crate::action::{Action, ActionKind, SkipReason};
 use crate::plan_builder::PlanBuilder;
-use crate::rolling_update::Replacement;
-use crate::size_change::SizeChange;
-use crate::update_method;
+use crate::resize::rolling_update::Replacement;
+use crate::resize::size_change::SizeChange;
+use crate::resize::update_method;
 
 impl VpaPass<'_> {
     /// Whether the pod's group allows its eviction. An eviction of unknown outcome may be sent

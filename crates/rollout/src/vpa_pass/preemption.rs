@@ -6,13 +6,13 @@ use api::vpa::EffectiveUpdateMode;
 use model::Recommendation;
 
 use super::{Member, PassContext, VpaPass};
-use crate::eviction_requirements;
 use crate::plan_builder::PlanBuilder;
-use crate::preemption_candidates::{EvictablePod, PendingResize, Victim};
-use crate::priority::Priority;
-use crate::resize_status::ResizeStatus;
-use crate::rolling_update::Replacement;
-use crate::size_change::SizeChange;
+use crate::plan_builder::{EvictablePod, PendingResize, Victim};
+use crate::resize::resize_status::ResizeStatus;
+use crate::resize::rolling_update::Replacement;
+use crate::resize::size_change::SizeChange;
+use crate::selection::eviction_requirements;
+use crate::selection::priority::Priority;
 
 impl<'a> VpaPass<'a> {
     /// Records the candidates of preemption and rebalancing; none during the settling time.

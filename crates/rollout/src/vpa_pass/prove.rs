@@ -1,4 +1,4 @@
-//! Acts that follow a refuted one, see [`crate::proven_acts`].
+//! Acts that follow a refuted one, see [`crate::resize::proven_acts`].
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use view::{Container, Termination};
 use super::resize::Resize;
 use super::{Candidate, EPSILON, Member, PassContext, VpaPass};
 use crate::action::{Action, ActionKind, ActionReason, SkipReason};
-use crate::oom_kill::{self, QuickOomKill};
 use crate::plan_builder::PlanBuilder;
-use crate::pod_size;
-use crate::priority::Priority;
-use crate::proven_acts::{
+use crate::resize::oom_kill::{self, QuickOomKill};
+use crate::resize::pod_size;
+use crate::resize::proven_acts::{
     self, Evidence, NextAct, OOM_RESIZE, OomResize, Refutation, RefutationCause, RefutedAct,
     ResizeAct, Stopped, Verdict,
 };
-use crate::resize_patch::{self, DesiredSizes};
-use crate::size_change::SizeChange;
+use crate::resize::resize_patch::{self, DesiredSizes};
+use crate::resize::size_change::SizeChange;
+use crate::selection::priority::Priority;
 
 /// Annotation of upstream's updater, and ours: the pod was resized in place.
 const IN_PLACE_UPDATED: &str = "vpaInPlaceUpdated";

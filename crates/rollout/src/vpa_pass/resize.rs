@@ -12,11 +12,15 @@ use view::Running;
 use super::{Candidate, Disruption, EPSILON, Group, Member, PassContext, VpaPass};
 use crate::action::{Action, ActionKind, NodeCapacity, ResizeAttempt, SkipReason};
 use crate::plan_builder::PlanBuilder;
-use crate::resize_patch::{self, DesiredSizes};
-use crate::resize_status::{ResizeStatus, names_capacity};
-use crate::size_change::SizeChange;
-use crate::update_method::{InPlaceDecision, InPlaceRequest};
-use crate::{memory_restore, oom_kill, pod_size, proven_acts, qos};
+use crate::resize::memory_restore;
+use crate::resize::oom_kill;
+use crate::resize::pod_size;
+use crate::resize::proven_acts;
+use crate::resize::qos;
+use crate::resize::resize_patch::{self, DesiredSizes};
+use crate::resize::resize_status::{ResizeStatus, names_capacity};
+use crate::resize::size_change::SizeChange;
+use crate::resize::update_method::{InPlaceDecision, InPlaceRequest};
 
 /// The time after which a rejected resize is retried if the pod must not be evicted.
 pub(super) const REFUSED_PAUSE: Duration = Duration::from_mins(1);
@@ -181,10 +185,8 @@ impl VpaPass<'_> {
             availability: member.availability,
             group: self.group(member),
             has_recommendation: self.has_recommendation,
-            is_known_infeasible: self
-                .context
-                .state
-                .is_infeasible(&member.pod.uid, &self.recommendation),
+            is_known_infeasible: (self.context.state.infeasible)
+                .contains_pod(&member.pod.uid, &self.recommendation),
             resizing_for: self.resizing_for(member),
             disruption,
         }
@@ -292,8 +294,11 @@ impl VpaPass<'_> {
             }
         }
         let node_capacity = self.node_capacity(member.running)?;
-        let known =
-            state.is_infeasible_for_capacity(&self.vpa.key, node_capacity, &self.recommendation);
+        let known = (state.infeasible).contains_capacity(
+            &self.vpa.key,
+            node_capacity,
+            &self.recommendation,
+        );
         known.then_some(SkipReason::KnownInfeasible)
     }
 

@@ -8,10 +8,14 @@ use super::resize::{REFUSED_PAUSE, Resize};
 use super::{Acts, Candidate, Disruption, EPSILON, Member, VpaPass};
 use crate::action::{Action, ActionKind, ActionReason, Skip, SkipReason};
 use crate::plan_builder::PlanBuilder;
-use crate::resize_patch::DesiredSizes;
-use crate::resize_status::ResizeStatus;
-use crate::size_change::SizeChange;
-use crate::{memory_restore, proven_acts, qos, resize_patch, startup_boost};
+use crate::resize::memory_restore;
+use crate::resize::proven_acts;
+use crate::resize::qos;
+use crate::resize::resize_patch;
+use crate::resize::resize_patch::DesiredSizes;
+use crate::resize::resize_status::ResizeStatus;
+use crate::resize::size_change::SizeChange;
+use crate::resize::startup_boost;
 
 impl VpaPass<'_> {
     /// Ends the startup boost of a pod whose boost is over.

@@ -6,10 +6,10 @@ use view::ObjectKey;
 
 use super::{Candidate, Disruption, PassContext, VpaPass};
 use crate::action::{Action, ActionKind, ActionReason, SkipReason};
-use crate::disruption_limit::PodAvailability;
+use crate::limits::disruption_limit::PodAvailability;
 use crate::plan_builder::PlanBuilder;
-use crate::rolling_update::{Replacement, RollingUpdate, deployment_of};
-use crate::size_change::SizeChange;
+use crate::resize::rolling_update::{Replacement, RollingUpdate, deployment_of};
+use crate::resize::size_change::SizeChange;
 
 impl VpaPass<'_> {
     /// Whether the Deployment's rolling update replaces evictions.

@@ -2,11 +2,12 @@
 
 use super::{Candidate, EPSILON, Member, PassContext, VpaPass};
 use crate::action::{ActionReason, SkipReason};
-use crate::oom_kill::quick_oom;
 use crate::plan_builder::PlanBuilder;
-use crate::priority::Priority;
-use crate::proven_acts::NextAct;
-use crate::{eviction_requirements, oom_kill};
+use crate::resize::oom_kill;
+use crate::resize::oom_kill::quick_oom;
+use crate::resize::proven_acts::NextAct;
+use crate::selection::eviction_requirements;
+use crate::selection::priority::Priority;
 
 impl VpaPass<'_> {
     /// The pods that want another size, the most urgent first.

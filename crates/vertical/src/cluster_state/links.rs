@@ -1,6 +1,5 @@
 //! Links between groups of pods and the selectors of VPAs, updated from both sides.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::{Labels, Selector};
@@ -44,11 +43,10 @@ impl Namespace {
         id
     }
 
-    /// Links a VPA to the groups that it selects. Returns those linked before or now. History of
-    /// deleted pods goes with the VPA.
-    pub(super) fn relink(&mut self, name: &str) -> BTreeSet<u32> {
+    /// Links a VPA to the groups that it selects. History of deleted pods goes with the VPA.
+    pub(super) fn relink(&mut self, name: &str) {
         let Some(vpa) = self.vpas.get_mut(name) else {
-            return BTreeSet::new();
+            return;
         };
         if let Some(before) = vpa.selection.and_then(|id| self.selections.get(id)) {
             for (container, history) in &before.retired {
@@ -57,20 +55,18 @@ impl Namespace {
             }
         }
         let selector = vpa.spec.selector.clone();
-        let mut groups = self.unlink(name);
+        self.unlink(name);
         self.bound_stored(name);
-        let selection_id = match self.selection_ids.get(&selector) {
+        let id = match self.selection_ids.get(&selector) {
             Some(known) => *known,
             None => self.add_selection(selector),
         };
         if let Some(vpa) = self.vpas.get_mut(name) {
-            vpa.selection = Some(selection_id);
+            vpa.selection = Some(id);
         }
-        if let Some(selection) = self.selections.get_mut(selection_id) {
+        if let Some(selection) = self.selections.get_mut(id) {
             selection.vpas.push(name.into());
-            groups.extend(&selection.groups);
         }
-        groups
     }
 
     fn add_selection(&mut self, selector: Selector) -> u32 {
@@ -96,41 +92,34 @@ impl Namespace {
         }
     }
 
-    /// Unlinks a VPA, and drops a selection without VPAs. Returns the groups linked before.
-    pub(super) fn unlink(&mut self, name: &str) -> BTreeSet<u32> {
+    /// Unlinks a VPA, and drops a selection without VPAs.
+    pub(super) fn unlink(&mut self, name: &str) {
         let vpa = self.vpas.get_mut(name);
-        let selection_id = vpa.and_then(|vpa| vpa.selection.take());
-        let Some(selection_id) = selection_id else {
-            return BTreeSet::new();
+        let Some(id) = vpa.and_then(|vpa| vpa.selection.take()) else {
+            return;
         };
-        let Some(selection) = self.selections.get_mut(selection_id) else {
-            return BTreeSet::new();
-        };
-        selection.vpas.retain(|other| **other != *name);
-        if !selection.vpas.is_empty() {
-            return selection.groups.clone();
+        if let Some(selection) = self.selections.get_mut(id) {
+            selection.vpas.retain(|other| **other != *name);
+            if !selection.vpas.is_empty() {
+                return;
+            }
         }
-        let Some(selection) = self.selections.remove(selection_id) else {
-            return BTreeSet::new();
+        let Some(selection) = self.selections.remove(id) else {
+            return;
         };
-        self.selector_index
-            .remove(&selection.selector, selection_id);
+        self.selector_index.remove(&selection.selector, id);
         self.selection_ids.remove(&selection.selector);
         for group in &selection.groups {
             if let Some(group) = self.groups.get_mut(*group) {
-                group.selections.retain(|other| *other != selection_id);
+                group.selections.retain(|other| *other != id);
             }
         }
-        selection.groups
     }
 
-    /// Recomputes the per-VPA rules of these groups' containers.
-    pub(super) fn refresh_rules(&mut self, groups: BTreeSet<u32>) {
-        for id in groups {
-            let Some(group) = self.groups.get_mut(id) else {
-                continue;
-            };
-            let vpas = (&self.selections, &self.vpas);
+    /// Recomputes the per-VPA rules of all containers.
+    pub(super) fn refresh_rules(&mut self) {
+        let vpas = (&self.selections, &self.vpas);
+        for group in self.groups.iter_mut() {
             for (container, history) in &mut group.histories {
                 history.rules = own_rules(&self.default_rules, vpas, &group.selections, container);
             }

@@ -172,27 +172,22 @@ impl Namespace {
         self.per_vpa_policies -= usize::from(before.sizing.is_some());
         vpa.reset_policy_history(before.sizing.as_deref(), awaits_earlier);
         let has_rules = before.has_rules() || vpa.spec.has_rules();
-        let groups = if relink {
-            self.relink(name)
-        } else {
-            let selection = vpa.selection.and_then(|id| self.selections.get(id));
-            selection
-                .map(|selection| selection.groups.clone())
-                .unwrap_or_default()
-        };
+        if relink {
+            self.relink(name);
+        }
         if has_rules {
-            self.refresh_rules(groups);
+            self.refresh_rules();
         }
     }
 
     pub(super) fn delete_vpa(&mut self, name: &str) {
-        let groups = self.unlink(name);
+        self.unlink(name);
         let Some(removed) = self.vpas.remove(name) else {
             return;
         };
         self.per_vpa_policies -= usize::from(removed.spec.sizing.is_some());
         if removed.spec.has_rules() {
-            self.refresh_rules(groups);
+            self.refresh_rules();
         }
     }
 

@@ -12,6 +12,8 @@
 //! Until a container has the policy's minimum history, its published recommendation is kept and
 //! only raised.
 
+use std::collections::HashSet;
+
 use model::{
     ContainerRecommendation, Cpu, Memory, MethodStep, Recommendation, ResourceList, fnv1a,
 };
@@ -30,6 +32,14 @@ impl ClusterState {
     /// Whether the VPA has its own sizing policy, so that [`ClusterState::keep_published`] applies.
     pub fn has_per_vpa_policy(&self, id: &ObjectKey) -> bool {
         self.vpa(id).is_some_and(|(_, vpa)| vpa.own.is_some())
+    }
+
+    /// Ends the runs of pods that have finished or are gone. It may be called at any time: the pods
+    /// as they are now decide.
+    pub fn end_runs(&mut self) {
+        for namespace in self.namespaces.values_mut() {
+            namespace.end_runs();
+        }
     }
 
     /// Keeps the published values of containers without enough history, if they exceed the
@@ -89,6 +99,20 @@ impl Namespace {
             if let Some(vpa) = self.vpas.get_mut(vpa) {
                 vpa.observe(id, container, seen, at);
             }
+        }
+    }
+
+    fn end_runs(&mut self) {
+        let counts_runs = |vpa: &Vpa| vpa.own.iter().any(|own| own.counts_runs());
+        if self.per_vpa_policies == 0 || !self.vpas.values().any(counts_runs) {
+            return;
+        }
+        let running = self.pods.iter().filter(|(_, pod)| !pod.phase.is_finished());
+        let running = running.map(|(name, _)| fnv1a(name.as_bytes()));
+        let running: HashSet<u64> = running.collect();
+        let vpas = self.vpas.values_mut();
+        for histories in vpas.filter_map(|vpa| vpa.own.as_deref_mut()) {
+            histories.end_runs(|pod| running.contains(&pod));
         }
     }
 }

@@ -55,6 +55,10 @@ impl<T> Slab<T> {
         self.slots.iter().flatten()
     }
 
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().flatten()
+    }
+
     /// Number of allocated slots, used or free.
     pub(super) fn slots(&self) -> usize {
         self.slots.len()

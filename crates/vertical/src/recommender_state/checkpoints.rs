@@ -55,7 +55,7 @@ impl RecommenderState {
             let Some(tracked) = self.vpas.get_mut(&key) else {
                 continue;
             };
-            if tracked.loaded.contains(container) {
+            if tracked.rounds.loaded.contains(container) {
                 continue;
             }
             let stored = conversion::from_object(status);
@@ -68,15 +68,15 @@ impl RecommenderState {
             match loaded {
                 Ok(()) => result.accepted += 1,
                 Err(CheckpointError::Future { .. }) => {
-                    if tracked.deferred.insert(container.clone()) {
+                    if tracked.rounds.deferred.insert(container.clone()) {
                         result.deferred.push(checkpoint.key.clone());
                     }
                     continue;
                 }
                 Err(error) => result.refused.push((checkpoint.key.clone(), error)),
             }
-            tracked.deferred.remove(container);
-            tracked.loaded.insert(container.clone());
+            tracked.rounds.deferred.remove(container);
+            tracked.rounds.loaded.insert(container.clone());
         }
         self.load_method_histories(checkpoints, now, &mut result);
         result
@@ -96,8 +96,8 @@ impl RecommenderState {
                 continue;
             };
             let is_due = tracked.sizing.method.is_some()
-                && !tracked.deferred.contains(container)
-                && tracked.loaded_histories.insert(container.clone());
+                && !tracked.rounds.deferred.contains(container)
+                && tracked.rounds.loaded_histories.insert(container.clone());
             let Some(text) = checkpoint.sizing_history.as_deref().filter(|_| is_due) else {
                 continue;
             };
@@ -139,7 +139,7 @@ impl RecommenderState {
         };
         let mut checkpoints = self.cluster.checkpoints(key, now).unwrap_or_default();
         checkpoints.retain(|container, checkpoint| {
-            !tracked.deferred.contains(container)
+            !tracked.rounds.deferred.contains(container)
                 && !self.is_abandoned(key, container, checkpoint.last_sample_start, now)
         });
         checkpoints

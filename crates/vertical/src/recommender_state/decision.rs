@@ -138,6 +138,7 @@ impl RecommenderState {
             is_measured: self.cluster.is_measured(key),
             history: self.history_of(key, selector, now),
             may_be_measured_soon: tracked
+                .rounds
                 .pods_since
                 .is_some_and(|since| now < since + self.config.usage_interval),
             omits_containers: self.cluster.kept_containers(key).is_some(),
@@ -151,7 +152,7 @@ impl RecommenderState {
             mode,
             EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial
         );
-        let last = tracked.last_report.as_ref();
+        let last = tracked.rounds.last_report.as_ref();
         apply_report(&mut status, is_updated && pods > 0, last, now);
         let change = status_change(
             tracked.vpa.object.status.as_ref(),

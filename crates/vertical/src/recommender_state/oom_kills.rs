@@ -204,7 +204,7 @@ impl RecommenderState {
                 && self
                     .vpas
                     .get(key)
-                    .is_some_and(|own| own.loaded.contains(&kill.container))
+                    .is_some_and(|own| own.rounds.loaded.contains(&kill.container))
         });
         loaded
             .filter_map(|key| self.stored_history.stored_until(&key, &kill.container))

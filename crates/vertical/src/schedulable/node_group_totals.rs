@@ -8,8 +8,8 @@ use model::{ResourceList, Selector};
 use sizing::Amounts;
 use view::{Pod, Requirements, Resources, View, Vpa, node_group};
 
+use super::PodsByObject;
 use super::node_inputs::amounts;
-use super::pods_by_object::PodsByObject;
 
 /// Maximum number of groups by name. Those after the first ones, by name, count as [`NO_GROUP`].
 const MAX_GROUPS: usize = 200;

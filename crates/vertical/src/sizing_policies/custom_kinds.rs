@@ -14,7 +14,7 @@ use model::{Labels, Workload, WorkloadRef};
 use view::target::{TargetError, owners, selects, topmost};
 use view::{Namespace, Pod, Scale, ScaleKey, Table, View};
 
-use super::desired::{self, target};
+use super::desired;
 use super::name::custom_group;
 use super::parsed::ParsedPolicy;
 use super::select::{Selection, Selections};
@@ -79,7 +79,7 @@ pub(super) fn select<'a>(
         }
     }
     for vpa in view.vpas.iter() {
-        let workload = target(vpa);
+        let workload = vpa.points_at();
         let Some(kind) = custom_group(workload).map(|group| (workload.kind, group)) else {
             continue;
         };
@@ -134,12 +134,7 @@ fn find<'a>(
         let Some(owner) = pod.owner.as_ref().filter(|_| !pod.is_finished()) else {
             continue;
         };
-        let start = Workload {
-            api_version: &owner.api_version,
-            kind: &owner.kind,
-            namespace: &pod.key.namespace,
-            name: &owner.name,
-        };
+        let start = owner.workload(&pod.key.namespace);
         let top = tops
             .entry(start)
             .or_insert_with(|| top(view, start, named, questions));

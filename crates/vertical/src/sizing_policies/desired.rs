@@ -89,17 +89,6 @@ pub fn is_policy(reference: &OwnerReference) -> bool {
         )
 }
 
-/// The target of an autoscaler.
-pub(super) fn target(vpa: &Vpa) -> Workload<'_> {
-    let target = &vpa.object.spec.target_ref;
-    Workload {
-        api_version: &target.api_version,
-        kind: &target.kind,
-        namespace: &vpa.key.namespace,
-        name: &target.name,
-    }
-}
-
 /// The key of the object for a workload.
 pub(super) fn key(workload: Workload<'_>) -> ObjectKey {
     let name = object_name(workload.kind, custom_group(workload), workload.name);

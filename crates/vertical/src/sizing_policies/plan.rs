@@ -10,7 +10,7 @@ use json_patch::Patch;
 use model::{Workload, WorkloadRef};
 use view::{Namespace, ObjectKey, Policy, Table, View, Vpa};
 
-use super::desired::{self, target};
+use super::desired;
 use super::name::custom_group;
 use super::parsed::{InvalidPolicy, ParsedPolicy};
 use super::select::{Selection, Selections, select};
@@ -123,7 +123,6 @@ pub fn plan(input: &PlanInput) -> Result<Plan, serde_json::Error> {
     let mut selections = select(&parsed, input.namespaces, input.view);
     let mut builder = PlanBuilder {
         input,
-        by_target: by_target(input.view),
         by_uid: HashMap::new(),
         frozen: invalid.keys().copied().collect(),
         kept: HashSet::new(),
@@ -166,20 +165,6 @@ fn unavailable(policy: &Policy, selections: &Selections<'_>) -> Vec<String> {
     kinds.collect()
 }
 
-type ByTarget<'a> = HashMap<Workload<'a>, Vec<&'a Arc<Vpa>>>;
-
-/// Autoscalers by their target.
-fn by_target(view: &View) -> ByTarget<'_> {
-    let mut by_target = ByTarget::with_capacity(view.vpas.len());
-    for vpa in view.vpas.iter() {
-        by_target
-            .entry(identity(target(vpa)))
-            .or_default()
-            .push(vpa);
-    }
-    by_target
-}
-
 /// A workload without the version, and without the group of Kubernetes' own kinds, which does not
 /// count.
 fn identity(workload: Workload<'_>) -> Workload<'_> {
@@ -191,7 +176,6 @@ fn identity(workload: Workload<'_>) -> Workload<'_> {
 
 struct PlanBuilder<'a> {
     input: &'a PlanInput<'a>,
-    by_target: ByTarget<'a>,
     /// Index of the summary by the policy's UID.
     by_uid: HashMap<&'a str, usize>,
     /// UIDs of invalid policies, whose objects stay as they are.
@@ -282,8 +266,8 @@ impl<'a> PlanBuilder<'a> {
     }
 
     fn pointing_at(&self, workload: Workload<'_>) -> Vec<&'a Arc<Vpa>> {
-        let pointing = self.by_target.get(&identity(workload));
-        pointing.cloned().unwrap_or_default()
+        let same = |vpa: &&Arc<Vpa>| identity(vpa.points_at()) == identity(workload);
+        self.input.view.vpas_of(workload).filter(same).collect()
     }
 
     /// Removes objects that a policy of this recommender owns and does not select. The API server

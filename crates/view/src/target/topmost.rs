@@ -68,8 +68,8 @@ pub(super) fn is_node(workload: Workload<'_>) -> bool {
 
 fn link<'a>(view: &'a View, workload: Workload<'a>) -> Result<Link<'a>, TargetError> {
     let above = |owner: Option<&'a Owner>| Some(owner?.workload(workload.namespace));
-    if let Some(kind) = WellKnown::of(workload.api_version, workload.kind) {
-        let controller = super::controller(view, kind, workload)?;
+    if WellKnown::of(workload.api_version, workload.kind).is_some() {
+        let controller = super::controller(view, workload)?;
         return Ok(Link {
             is_eligible: true,
             owner: above(controller.owner.as_ref()),

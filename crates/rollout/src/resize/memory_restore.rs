@@ -1,0 +1,227 @@
+//! Memory restored after an OOM kill that follows a resize: the previous size, the annotations, and
+//! the time for which it is kept.
+//!
+//! An annotation of the pod keeps the previous memory, so that any replica finds it after any
+//! restart.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use model::{Recommendation, ResourceList, ResourceName};
+use serde::{Deserialize, Serialize};
+use sizing::ContainerSize;
+use view::{Pod, Running};
+
+use crate::clock::ClockReading;
+use crate::resize::oom_kill::OOM_KILLED;
+use crate::resize::pod_size::container_recommendation;
+use crate::resize::proven_acts::OOM_RESIZE;
+use crate::resize::resize_patch::{AnnotationChanges, DesiredSizes};
+
+/// Annotation that Plimsoll writes on a pod: memory before a resize, to return to after an OOM
+/// kill; see docs/updating.md#resizes-in-place.
+pub const RESIZED_FROM: &str = "plimsoll.dev/resized-from";
+/// Annotation that Plimsoll writes on a pod: time of the return to the memory before a resize.
+pub const REVERTED_AT: &str = "plimsoll.dev/reverted-at";
+/// The time for which restored memory is not reduced again.
+const PROTECTED_FOR: Duration = Duration::from_hours(12);
+
+static NOTHING: ResourceList = ResourceList::new();
+
+/// The value of the annotation [`RESIZED_FROM`].
+#[derive(Debug, Serialize, Deserialize)]
+struct ResizedFrom {
+    at: Timestamp,
+    containers: BTreeMap<String, PreviousMemory>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct PreviousMemory {
+    #[serde(default, skip_serializing_if = "ResourceList::is_empty")]
+    requests: ResourceList,
+    #[serde(default, skip_serializing_if = "ResourceList::is_empty")]
+    limits: ResourceList,
+}
+
+impl ResizedFrom {
+    /// The value on a pod, if it can be parsed.
+    fn of(running: &Running) -> Option<Self> {
+        serde_json::from_str(running.annotations.get(RESIZED_FROM)?).ok()
+    }
+
+    /// The previous memory of a container that was OOM killed since the resize.
+    fn oom_killed_since(&self, pod: &Pod, container: &str) -> Option<&PreviousMemory> {
+        let previous = self.containers.get(container)?;
+        let seen = pod.containers.iter().find(|seen| seen.name == container)?;
+        let last = seen.status.as_ref()?.last_termination.as_ref()?;
+        let killed_at = last.finished_at.filter(|_| last.reason == OOM_KILLED)?;
+        // A kubelet reports whole seconds.
+        (killed_at.as_second() >= self.at.as_second()).then_some(previous)
+    }
+}
+
+/// The annotation for a resize: the previous memory of containers whose memory it reduces; `None`
+/// if it reduces none. An existing annotation stays until an OOM kill uses it: its memory is known
+/// to be enough.
+pub(crate) fn resized_from(
+    pod: &Pod,
+    running: &Running,
+    sizes: &DesiredSizes,
+    now: ClockReading,
+) -> Option<String> {
+    let is_open = |known: ResizedFrom| {
+        known
+            .containers
+            .keys()
+            .all(|name| known.oom_killed_since(pod, name).is_none())
+    };
+    if ResizedFrom::of(running).is_some_and(is_open) {
+        return None;
+    }
+    let mut containers = BTreeMap::new();
+    for (container, size) in running.containers.iter().zip(sizes) {
+        let Some(size) = size else { continue };
+        let requests = reduced_memory(container.requests.as_ref(), &size.requests);
+        let limits = reduced_memory(container.limits.as_ref(), &size.limits);
+        if !requests.is_empty() || !limits.is_empty() {
+            // Requests and limits are restored together.
+            let memory = |list: Option<&ResourceList>| {
+                only_memory(list.and_then(|list| list.get(&ResourceName::Memory)))
+            };
+            let previous = PreviousMemory {
+                requests: memory(container.requests.as_ref()),
+                limits: memory(container.limits.as_ref()),
+            };
+            containers.insert(container.name.clone(), previous);
+        }
+    }
+    if containers.is_empty() {
+        return None;
+    }
+    serde_json::to_string(&ResizedFrom {
+        at: now.wall,
+        containers,
+    })
+    .ok()
+}
+
+/// The memory in `before`, if `after` has less.
+fn reduced_memory(before: Option<&ResourceList>, after: &ResourceList) -> ResourceList {
+    let before = before.and_then(|before| before.get(&ResourceName::Memory));
+    let after = after.get(&ResourceName::Memory);
+    only_memory(before.filter(|before| after.is_some_and(|after| after < before)))
+}
+
+fn without_memory(list: &ResourceList) -> ResourceList {
+    let others = list
+        .iter()
+        .filter(|(name, _)| **name != ResourceName::Memory);
+    others
+        .map(|(name, quantity)| (name.clone(), quantity.clone()))
+        .collect()
+}
+
+fn only_memory(quantity: Option<&model::Quantity>) -> ResourceList {
+    let memory = quantity.map(|quantity| (ResourceName::Memory, quantity.clone()));
+    memory.into_iter().collect()
+}
+
+/// The sizes that restore the memory of OOM killed containers; `None` if there are none. Nothing is
+/// restored where more is recommended meanwhile, or where the container has more already.
+pub(crate) fn sizes_to_restore(
+    pod: &Pod,
+    running: &Running,
+    recommendation: &Recommendation,
+) -> Option<DesiredSizes> {
+    let from = ResizedFrom::of(running)?;
+    let sizes: DesiredSizes = running
+        .containers
+        .iter()
+        .map(|container| {
+            let previous = from.oom_killed_since(pod, &container.name)?;
+            let gains = |previous: &ResourceList, present: Option<&ResourceList>| {
+                !reduced_memory(Some(previous), present.unwrap_or(&NOTHING)).is_empty()
+            };
+            let gains = gains(&previous.requests, container.requests.as_ref())
+                || gains(&previous.limits, container.limits.as_ref());
+            let target = container_recommendation(recommendation, &container.name)
+                .and_then(|recommended| recommended.target.get(&ResourceName::Memory));
+            let had_request = previous.requests.get(&ResourceName::Memory);
+            let is_less =
+                target.is_none_or(|target| had_request.is_none_or(|previous| target < previous));
+            (gains && is_less).then(|| ContainerSize {
+                requests: previous.requests.clone(),
+                limits: previous.limits.clone(),
+                ..ContainerSize::default()
+            })
+        })
+        .collect();
+    sizes.iter().any(Option::is_some).then_some(sizes)
+}
+
+/// The sizes that give up a resize of memory that the kubelet does not carry out, so that it carries
+/// out the rest: the memory in effect. `None` if there is nothing else to carry out.
+pub(crate) fn sizes_in_effect(running: &Running) -> Option<DesiredSizes> {
+    let mut has_others = false;
+    let sizes = running.containers.iter().map(|container| {
+        let [requests, limits] = container.reported.as_ref()?;
+        let asked = |list: &Option<ResourceList>| without_memory(list.as_ref().unwrap_or(&NOTHING));
+        has_others |= asked(&container.requests) != without_memory(requests)
+            || asked(&container.limits) != without_memory(limits);
+        Some(ContainerSize {
+            requests: only_memory(requests.get(&ResourceName::Memory)),
+            limits: only_memory(limits.get(&ResourceName::Memory)),
+            ..ContainerSize::default()
+        })
+    });
+    let sizes = sizes.collect();
+    has_others.then_some(sizes)
+}
+
+/// Takes out of a resize the memory of the containers whose memory it reduces. Returns whether there
+/// were any.
+pub(crate) fn keep_memory(running: &Running, sizes: &mut DesiredSizes) -> bool {
+    let mut is_kept = false;
+    let sizes = sizes.iter_mut().zip(&running.containers);
+    for (size, container) in sizes.filter_map(|(size, container)| Some((size.as_mut()?, container)))
+    {
+        let reduces = !reduced_memory(container.requests.as_ref(), &size.requests).is_empty()
+            || !reduced_memory(container.limits.as_ref(), &size.limits).is_empty();
+        if reduces {
+            size.requests = without_memory(&size.requests);
+            size.limits = without_memory(&size.limits);
+            is_kept = true;
+        }
+    }
+    is_kept
+}
+
+/// The changes of annotations after memory was restored.
+pub(crate) fn annotation_changes(now: ClockReading) -> AnnotationChanges {
+    [
+        (REVERTED_AT.to_owned(), Some(now.wall.to_string())),
+        (RESIZED_FROM.to_owned(), None),
+    ]
+    .into()
+}
+
+/// Those of the changes that later decisions about memory depend on.
+pub(crate) fn notes(changes: &AnnotationChanges) -> BTreeMap<String, String> {
+    let notes = changes
+        .iter()
+        .filter(|(key, _)| [RESIZED_FROM, REVERTED_AT, OOM_RESIZE].contains(&key.as_str()));
+    notes
+        .filter_map(|(key, value)| Some((key.clone(), value.clone()?)))
+        .collect()
+}
+
+/// The rest of the time for which restored memory is not reduced.
+pub(crate) fn protected_for(running: &Running, now: ClockReading) -> Option<Duration> {
+    let at = running
+        .annotations
+        .get(REVERTED_AT)?
+        .parse::<Timestamp>()
+        .ok()?;
+    now.until(at, PROTECTED_FOR)
+}

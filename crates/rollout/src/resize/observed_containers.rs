@@ -1,0 +1,84 @@
+//! The containers that the webhook saw when it sized a pod. Containers that were injected later are
+//! not sized.
+//!
+//! Source: upstream `pkg/utils/annotations/vpa_observed_containers.go`.
+
+use std::collections::BTreeSet;
+
+use api::pod_annotations::OBSERVED_CONTAINERS;
+use view::Running;
+
+/// The maximum length of a container's name.
+const MAX_NAME: usize = 63;
+
+/// The containers of a pod that count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ObservedContainers<'a> {
+    /// All, without the annotation.
+    All,
+    /// The listed ones.
+    Only(BTreeSet<&'a str>),
+}
+
+impl<'a> ObservedContainers<'a> {
+    /// The containers in the pod's annotation; all if it is missing or invalid.
+    pub(crate) fn of(running: &'a Running) -> Self {
+        running
+            .annotations
+            .get(OBSERVED_CONTAINERS)
+            .and_then(|text| parse(text))
+            .map_or(Self::All, Self::Only)
+    }
+
+    /// Whether this container counts.
+    pub(crate) fn includes(&self, container: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(names) => names.contains(container),
+        }
+    }
+}
+
+fn parse(text: &str) -> Option<BTreeSet<&str>> {
+    if text.is_empty() {
+        return Some(BTreeSet::new());
+    }
+    text.split(", ")
+        .map(|name| is_label(name).then_some(name))
+        .collect()
+}
+
+/// Whether this is a DNS label (RFC 1123), as names of containers are.
+fn is_label(name: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = name.as_bytes();
+    let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else {
+        return false;
+    };
+    bytes.len() <= MAX_NAME
+        && inner(*first)
+        && inner(*last)
+        && bytes.iter().all(|byte| inner(*byte) || *byte == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: Option<&[&str]>) {
+        let expected = expected.map(|names| names.iter().copied().collect());
+        assert_eq!(parse(text), expected, "{text:?}");
+    }
+
+    #[test]
+    fn only_a_list_of_names_counts() {
+        check("", Some(&[]));
+        check("app", Some(&["app"]));
+        check("app, side-car", Some(&["app", "side-car"]));
+        check("app,side", None);
+        check("app, ", None);
+        check("App", None);
+        check("-app", None);
+        check(&"a".repeat(64), None);
+    }
+}

@@ -1,0 +1,134 @@
+//! OOM kills of containers, in particular those soon after the start.
+
+use std::time::Duration;
+
+use api::vpa::VerticalPodAutoscalerSpec;
+use jiff::Timestamp;
+use model::{Quantity, Recommendation, ResourceList, ResourceName};
+use view::{Container, Pod, Running, Termination};
+
+use crate::clock::ClockReading;
+use crate::resize::observed_containers::ObservedContainers;
+use crate::resize::pod_size::{container_recommendation, limits, requests};
+use crate::settings::Settings;
+
+/// The kubelet's reason for an OOM kill.
+pub(crate) const OOM_KILLED: &str = "OOMKilled";
+/// The time for which an OOM kill can refute an act.
+pub(crate) const REFUTES_FOR: Duration = Duration::from_hours(12);
+
+/// An OOM kill of a container soon after its start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QuickOomKill {
+    /// The container's name.
+    pub container: String,
+    /// The time from the container's start to the kill.
+    pub ran_for: Duration,
+    /// The time of the kill.
+    pub ended_at: Timestamp,
+    /// The container's memory request.
+    pub request: Option<Quantity>,
+    /// The container's memory limit.
+    pub limit: Option<Quantity>,
+    /// The recommended memory request, capped for the pod.
+    pub target: Option<Quantity>,
+}
+
+/// The longest run of a container that a quick OOM kill ends, and the time for which the kill counts.
+pub(crate) fn quick_oom_threshold(
+    spec: &VerticalPodAutoscalerSpec,
+    settings: &Settings,
+) -> Duration {
+    let own = spec
+        .update_policy
+        .as_ref()
+        .and_then(|policy| policy.evict_after_oom_seconds);
+    let own = own
+        .filter(|_| settings.per_vpa_config)
+        .and_then(|seconds| u64::try_from(seconds).ok());
+    own.map_or(settings.quick_oom_threshold, Duration::from_secs)
+}
+
+/// A container that was OOM killed soon after its start, and not long ago: its name, the time that it
+/// ran, and the time of the kill.
+///
+/// Source: upstream `updater/priority/update_priority_calculator.go`, `AddPod`.
+pub(crate) fn quick_oom<'a>(
+    pod: &'a Pod,
+    running: &Running,
+    spec: &VerticalPodAutoscalerSpec,
+    settings: &Settings,
+    now: ClockReading,
+) -> Option<(&'a str, Duration, Timestamp)> {
+    let threshold = quick_oom_threshold(spec, settings);
+    let observed = ObservedContainers::of(running);
+    pod.containers.iter().find_map(|container| {
+        let is_off = spec.is_off(&container.name);
+        let killed =
+            last_oom_kill(container).filter(|_| !is_off && observed.includes(&container.name))?;
+        let (began, ended) = (killed.started_at?, killed.finished_at?);
+        let ran_for = Duration::try_from(ended.duration_since(began)).unwrap_or_default();
+        let is_quick = ran_for < threshold && now.since(ended) < threshold;
+        is_quick.then_some((container.name.as_str(), ran_for, ended))
+    })
+}
+
+/// A container whose last run was OOM killed within [`REFUTES_FOR`], however long it ran, with the
+/// start of that run. The latest kill counts.
+pub(crate) fn last_killed<'a>(
+    pod: &'a Pod,
+    running: &Running,
+    spec: &VerticalPodAutoscalerSpec,
+    now: ClockReading,
+) -> Option<(&'a Container, &'a Termination)> {
+    let killed = pod.containers.iter();
+    let killed = killed.filter_map(|container| Some((container, last_oom_kill(container)?)));
+    let mut killed = killed.peekable();
+    // Few pods have any.
+    killed.peek()?;
+    let observed = ObservedContainers::of(running);
+    let killed = killed.filter(|(container, last)| {
+        let is_off = spec.is_off(&container.name);
+        let counts = last
+            .finished_at
+            .is_none_or(|ended| now.since(ended) <= REFUTES_FOR);
+        counts && !is_off && observed.includes(&container.name)
+    });
+    killed.max_by_key(|(_, last)| last.finished_at)
+}
+
+/// The last termination of a container, if it was an OOM kill.
+pub(crate) fn last_oom_kill(container: &Container) -> Option<&Termination> {
+    container
+        .status
+        .as_ref()?
+        .last_termination
+        .as_ref()
+        .filter(|last| last.reason == OOM_KILLED)
+}
+
+/// The OOM kill of a container, with its memory and the new request.
+pub(crate) fn oom_kill(
+    (container, ran_for, ended_at): (&str, Duration, Timestamp),
+    running: &Running,
+    own: &Recommendation,
+) -> QuickOomKill {
+    let memory = |list: Option<&ResourceList>| {
+        list.and_then(|list| list.get(&ResourceName::Memory))
+            .cloned()
+    };
+    let specified = running
+        .containers
+        .iter()
+        .find(|specified| specified.name == container);
+    QuickOomKill {
+        container: container.to_owned(),
+        ran_for,
+        ended_at,
+        request: memory(specified.and_then(requests)),
+        limit: memory(specified.and_then(limits)),
+        target: memory(
+            container_recommendation(own, container).map(|recommended| &recommended.target),
+        ),
+    }
+}

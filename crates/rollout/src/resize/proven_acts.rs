@@ -1,0 +1,395 @@
+//! Acts after an OOM kill, and what proves or refutes them.
+//!
+//! An act is not done because the API server accepted it. Each has an effect that the pod must
+//! show, and an observation that refutes it. Then the next kind of act follows, never the same one
+//! without a change:
+//!
+//! | act | expected effect | refuted by | next act |
+//! |---|---|---|---|
+//! | resize to a larger target | the next run keeps within its new limit | an OOM kill of a run that began after the resize; an OOM kill more than 10 s after it; a limit that changed while the container was stopped | a larger target: another resize, after two refuted ones an eviction; else a step |
+//! | resize that the kubelet defers, since the node has no room | the kubelet carries it out | an OOM kill of a run that began after that | an eviction: another node may have the room |
+//! | step: one MiB more while the container runs | the kubelet writes the pod's cgroup, and the next run keeps within its limit | an OOM kill of a run that began after the step | an eviction |
+//! | eviction | the replacement keeps within the target | an OOM kill of the replacement, which was never resized | none, until the target changes |
+//!
+//! The rule reads the pod: the annotation [`OOM_RESIZE`], the annotation of upstream's updater, and
+//! the start of the run that was killed. So a new leader decides the same, at the latest after one
+//! more kill.
+
+use std::time::Duration;
+
+pub use api::pod_annotations::OOM_RESIZE;
+use api::pod_annotations::OOM_RESIZE_EFFECT_WITHIN;
+use jiff::Timestamp;
+use model::{Memory, Quantity, ResourceName};
+use serde::{Deserialize, Serialize};
+use sizing::ContainerSize;
+use view::{ContainerSpec, ContainerState, ContainerStatus, ObjectKey, Pod, Running};
+
+use crate::clock::ClockReading;
+use crate::resize::pod_size::{limits, requests, sized_containers};
+use crate::resize::resize_patch::DesiredSizes;
+
+/// The memory that a step adds, in bytes. The smallest amount that the kubelet sees as a change and
+/// that is a whole number of pages on each platform.
+const STEP: i64 = 1 << 20;
+/// Refuted resizes in a row after which an eviction replaces the next one.
+const MAX_REFUTED_RESIZES: u32 = 2;
+/// The longest time for which a resize waits for the next run of a container, where an eviction is
+/// allowed. The kubelet's first two back-offs (10 s, 20 s) are shorter than a replacement takes to
+/// be scheduled and ready; the next ones (40 s to 5 min) are longer.
+const LONGEST_WAIT_FOR_RUN: Duration = Duration::from_secs(30);
+
+/// The value of the annotation [`OOM_RESIZE`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OomResize {
+    pub(crate) at: Timestamp,
+    pub(crate) act: ResizeAct,
+    /// Resizes before this one that were refuted in a row.
+    #[serde(default)]
+    pub(crate) refuted: u32,
+}
+
+/// The kinds of resizes after an OOM kill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ResizeAct {
+    Resize,
+    Step,
+}
+
+impl OomResize {
+    /// The value on a pod, if it can be parsed.
+    pub(crate) fn of(running: &Running) -> Option<Self> {
+        serde_json::from_str(running.annotations.get(OOM_RESIZE)?).ok()
+    }
+
+    /// The text of the annotation.
+    pub(crate) fn text(self) -> Option<String> {
+        serde_json::to_string(&self).ok()
+    }
+}
+
+/// The acts that an observation can refute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RefutedAct {
+    /// A resize in place.
+    Resize,
+    /// A resize in place by one step, of a pod that has its target already.
+    Step,
+    /// An eviction.
+    Eviction,
+}
+
+/// The observations that refute an act.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RefutationCause {
+    /// A run that began after the act was OOM killed.
+    OomKill,
+    /// The container's limit changed while it was stopped, so the pod's cgroup has the old one.
+    ContainerStopped,
+}
+
+impl RefutedAct {
+    /// All acts.
+    pub const ALL: [Self; 3] = [Self::Resize, Self::Step, Self::Eviction];
+
+    /// The act as a label and as a field of log lines.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Resize => "resize",
+            Self::Step => "step",
+            Self::Eviction => "eviction",
+        }
+    }
+}
+
+impl RefutationCause {
+    /// All causes.
+    pub const ALL: [Self; 2] = [Self::OomKill, Self::ContainerStopped];
+
+    /// The cause as a label and as a field of log lines.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::OomKill => "oom_kill",
+            Self::ContainerStopped => "container_stopped",
+        }
+    }
+}
+
+/// The act that follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextAct {
+    /// None: the last act is not refuted.
+    Wait,
+    /// A resize to the target.
+    Resize,
+    /// A resize by one step.
+    Step,
+    /// An eviction.
+    Evict,
+    /// None, until the target changes: the pod was killed with the recommended memory.
+    Rest,
+}
+
+impl NextAct {
+    /// The act as words of an event.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Wait => "none yet",
+            Self::Resize => "a resize to the new target",
+            Self::Step => "a resize by 1Mi while the container runs",
+            Self::Evict => "an eviction within the budgets",
+            Self::Rest => "none until the target changes",
+        }
+    }
+}
+
+/// A refuted act on a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refutation {
+    /// The VPA object of the pod.
+    pub vpa: ObjectKey,
+    /// The pod. Of an eviction: the replacement.
+    pub pod: ObjectKey,
+    /// The pod's unique identifier.
+    pub pod_uid: String,
+    /// The container.
+    pub container: String,
+    /// The act.
+    pub act: RefutedAct,
+    /// The time of the act, or when its effect was first observed; `None` if it is not known.
+    pub acted_at: Option<Timestamp>,
+    /// The observation.
+    pub cause: RefutationCause,
+    /// The end of the last OOM kill, if there was one.
+    pub killed_at: Option<Timestamp>,
+    /// The memory limit of the container by its status.
+    pub limit: Option<Quantity>,
+    /// The act that follows.
+    pub next: NextAct,
+}
+
+/// The observations of one container, and the acts that its VPA object allows.
+// Each is one observation.
+#[allow(clippy::struct_excessive_bools)]
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Evidence {
+    /// Start and end of the run that was OOM killed last.
+    pub(crate) killed_run: Option<[Timestamp; 2]>,
+    /// The last resize after an OOM kill, by its annotation.
+    pub(crate) last: Option<OomResize>,
+    /// The time from which on the pod was observed with its present limits.
+    pub(crate) size_since: Option<Timestamp>,
+    /// Whether any updater resized the pod.
+    pub(crate) was_resized: bool,
+    /// Whether the pod's cgroup lacks the present limit, as observed.
+    pub(crate) is_outdated: bool,
+    /// Whether the pod's cgroup depends on the container's limit.
+    pub(crate) is_bounded: bool,
+    /// Whether the pod replaces one that was evicted for the present target.
+    pub(crate) is_replacement: bool,
+    /// Whether the container has the recommended memory.
+    pub(crate) has_target: bool,
+    /// Whether the mode allows resizes of the limit.
+    pub(crate) may_step: bool,
+    /// Whether the mode allows evictions.
+    pub(crate) may_evict: bool,
+}
+
+/// The judgement of the last act.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub(crate) refuted: Option<(RefutedAct, RefutationCause)>,
+    pub(crate) next: NextAct,
+    /// Refuted resizes in a row, for the annotation of the next one.
+    pub(crate) refuted_resizes: u32,
+}
+
+impl Evidence {
+    /// The time of the last act, if it was a resize.
+    pub(crate) fn acted_at(&self) -> Option<Timestamp> {
+        let observed = self.size_since.filter(|_| self.was_resized);
+        self.last.map(|last| last.at).or(observed)
+    }
+
+    /// Judges the last act. Without one, or without an OOM kill, nothing is refuted.
+    pub(crate) fn judge(&self) -> Verdict {
+        let refuted = self.refuted();
+        let refuted_resizes = match (self.last, refuted) {
+            (_, None) => 0,
+            (last, Some(_)) => last.map_or(0, |last| last.refuted).saturating_add(1),
+        };
+        let evict_or_rest = if self.may_evict {
+            NextAct::Evict
+        } else {
+            NextAct::Rest
+        };
+        let next = match refuted {
+            _ if !self.has_target => {
+                let is_last = self.is_bounded && refuted_resizes >= MAX_REFUTED_RESIZES;
+                if is_last && self.may_evict {
+                    NextAct::Evict
+                } else {
+                    NextAct::Resize
+                }
+            }
+            Some((RefutedAct::Eviction, _)) => NextAct::Rest,
+            // A cgroup outside the container's limits is not mended by a change of them.
+            Some(_) if !self.is_bounded => NextAct::Rest,
+            Some((RefutedAct::Resize, _)) if self.may_step => NextAct::Step,
+            // The step itself met a stopped container, and nothing else is allowed.
+            Some((RefutedAct::Step, RefutationCause::ContainerStopped))
+                if self.may_step && !self.may_evict =>
+            {
+                NextAct::Step
+            }
+            Some(_) => evict_or_rest,
+            // Its cgroup has the target since its start: the target is too small.
+            None if self.killed_run.is_some() && !self.was_resized => NextAct::Rest,
+            None => NextAct::Wait,
+        };
+        Verdict {
+            refuted,
+            next,
+            refuted_resizes,
+        }
+    }
+
+    fn refuted(&self) -> Option<(RefutedAct, RefutationCause)> {
+        let act = match self.last {
+            Some(OomResize {
+                act: ResizeAct::Step,
+                ..
+            }) => RefutedAct::Step,
+            Some(_) => RefutedAct::Resize,
+            None if self.was_resized => RefutedAct::Resize,
+            None => {
+                let is_refuted = self.is_replacement && self.has_target;
+                let kill = self.killed_run.filter(|_| is_refuted);
+                return kill.map(|_| (RefutedAct::Eviction, RefutationCause::OomKill));
+            }
+        };
+        if self.is_outdated {
+            return Some((act, RefutationCause::ContainerStopped));
+        }
+        let acted_at = self.acted_at()?;
+        let [began, ended] = self.killed_run?;
+        // A kubelet reports whole seconds.
+        let is_later = began.as_second() > acted_at.as_second();
+        let was_in_effect = ended.duration_since(acted_at) > OOM_RESIZE_EFFECT_WITHIN;
+        (is_later || was_in_effect).then_some((act, RefutationCause::OomKill))
+    }
+}
+
+/// The sizes of a step: one MiB more for the container's limit, and for a request that is equal to
+/// it, so that the quality-of-service class stays. `None` without a limit.
+pub(crate) fn step_sizes(running: &Running, container: &str) -> Option<DesiredSizes> {
+    let memory = |list: Option<&model::ResourceList>| {
+        list.and_then(|list| list.get(&ResourceName::Memory))
+            .map(|quantity| Memory::from(quantity).bytes())
+    };
+    let mut has_limit = false;
+    let sizes = sized_containers(running, true)
+        .map(|sized| {
+            let limit = memory(sized.limits.as_ref()).filter(|_| sized.name == container)?;
+            has_limit = true;
+            let list = |bytes: i64| {
+                let raised = Memory::from_bytes(bytes.saturating_add(STEP));
+                [(ResourceName::Memory, Quantity::from(raised))]
+                    .into_iter()
+                    .collect()
+            };
+            let is_equal = memory(sized.requests.as_ref()) == Some(limit);
+            Some(ContainerSize {
+                requests: if is_equal {
+                    list(limit)
+                } else {
+                    model::ResourceList::new()
+                },
+                limits: list(limit),
+                ..ContainerSize::default()
+            })
+        })
+        .collect();
+    has_limit.then_some(sizes)
+}
+
+/// Whether a container has the memory of a desired size, by its specification and its status.
+pub(crate) fn has_memory(container: &ContainerSpec, size: &ContainerSize) -> bool {
+    let has = |list: Option<&model::ResourceList>, desired: &model::ResourceList| {
+        let desired = desired.get(&ResourceName::Memory);
+        desired.is_none_or(|desired| {
+            list.and_then(|list| list.get(&ResourceName::Memory))
+                .is_some_and(|present| present >= desired)
+        })
+    };
+    has(container.requests.as_ref(), &size.requests)
+        && has(requests(container), &size.requests)
+        && has(container.limits.as_ref(), &size.limits)
+        && has(limits(container), &size.limits)
+}
+
+/// Whether the status of a container still has another memory limit than its specification: the
+/// kubelet waits for room, for a lower usage, or has not seen the resize.
+pub(crate) fn awaits_kubelet(container: &ContainerSpec) -> bool {
+    let memory = |list: &model::ResourceList| list.get(&ResourceName::Memory).cloned();
+    let specified = container.limits.as_ref().and_then(memory);
+    let reported = container.reported.as_ref();
+    reported.is_some_and(|[_, limits]| memory(limits) != specified)
+}
+
+/// Stopped containers, for whose next run a resize must wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stopped {
+    /// The end of the last run; `None` if there was none, or if the kubelet does not report it.
+    pub(crate) since: Option<Timestamp>,
+}
+
+/// The stopped containers for which a resize must wait: it changes memory limits, the pod's cgroup
+/// depends on them, and none of these containers runs. `None` if the resize takes effect at once.
+pub(crate) fn stopped(pod: &Pod, running: &Running, sizes: &DesiredSizes) -> Option<Stopped> {
+    if !pod.memory_cgroup.is_sum {
+        return None;
+    }
+    let limited = sized_containers(running, true)
+        .zip(sizes)
+        .filter(|(container, size)| {
+            let desired = size
+                .as_ref()
+                .and_then(|it| it.limits.get(&ResourceName::Memory));
+            let present = container.limits.as_ref();
+            desired.is_some_and(|desired| {
+                present.and_then(|list| list.get(&ResourceName::Memory)) != Some(desired)
+            })
+        });
+    let mut stopped: Option<Stopped> = None;
+    for (container, _) in limited {
+        let status = status(pod, &container.name)?;
+        let end = match &status.state {
+            ContainerState::Running => return None,
+            ContainerState::Terminated(end) => Some(end),
+            ContainerState::Waiting => status.last_termination.as_ref(),
+        };
+        let since = end.and_then(|end| end.finished_at);
+        let since = since.max(stopped.and_then(|stopped| stopped.since));
+        stopped = Some(Stopped { since });
+    }
+    stopped
+}
+
+/// The rest of the time for which a resize waits for the next run after one that ended at `since`;
+/// `None` once an eviction is the better act.
+pub(crate) fn wait_left(since: Timestamp, now: ClockReading) -> Option<Duration> {
+    now.until(since, LONGEST_WAIT_FOR_RUN)
+}
+
+fn status<'a>(pod: &'a Pod, name: &str) -> Option<&'a ContainerStatus> {
+    let sidecars = pod.sidecars.iter().filter(|it| it.name == name);
+    let own = pod.containers.iter().filter(|it| it.name == name);
+    own.map(|it| it.status.as_ref())
+        .chain(sidecars.map(|it| it.status.as_ref()))
+        .next()?
+}
+
+#[cfg(test)]
+mod tests;

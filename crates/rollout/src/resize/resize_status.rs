@@ -1,0 +1,156 @@
+//! The status of a resize in the pod's conditions, and the timeouts after which an eviction
+//! replaces it.
+//!
+//! Source: upstream `pkg/updater/utils/types.go` and
+//! `pkg/updater/restriction/pods_inplace_restriction.go`.
+
+use std::time::Duration;
+
+use view::{ResizeCondition, ResizeStage, Running};
+
+/// The longest time for which a resize may be deferred.
+const DEFERRED_TIMEOUT: Duration = Duration::from_mins(5);
+/// The longest time for which a resize may be in progress.
+const IN_PROGRESS_TIMEOUT: Duration = Duration::from_hours(1);
+
+/// Beginnings and part of the kubelet's errors about the memory that a program holds.
+const LOWERS_MEMORY: &str = "cannot decrease memory limits: ";
+const USAGE_UNREADABLE: &str = "unable to read memory usage";
+const BELOW_USAGE: &str = "below current usage";
+/// Part of its message about a node that is too small.
+const CAPACITY: &str = "enough capacity";
+
+/// The status of a resize.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ResizeStatus {
+    /// There is no resize.
+    NotResizing,
+    /// The node has no room for it now.
+    Deferred,
+    /// The node can never hold it.
+    Infeasible,
+    /// The kubelet carries it out.
+    InProgress,
+    /// The kubelet does not lower a memory limit while the program holds more than the new one. It
+    /// changes nothing else of the pod meanwhile, and tries again for ever.
+    MemoryInUse,
+    /// The kubelet reports an error.
+    Failed,
+    /// The condition has an unknown reason.
+    Other,
+}
+
+impl ResizeStatus {
+    /// The status by the pod's conditions. The first one says whether there is a resize at all.
+    pub(crate) fn of(running: &Running) -> Self {
+        if !running.resizes.first().is_some_and(|first| first.is_true) {
+            return Self::NotResizing;
+        }
+        let first_of = |stage| {
+            running
+                .resizes
+                .iter()
+                .find(|condition| condition.stage == stage)
+        };
+        match (
+            first_of(ResizeStage::Pending),
+            first_of(ResizeStage::InProgress),
+        ) {
+            (Some(ResizeCondition { reason, .. }), _) => match reason.as_str() {
+                "Deferred" => Self::Deferred,
+                "Infeasible" => Self::Infeasible,
+                _ => Self::Other,
+            },
+            (
+                None,
+                Some(ResizeCondition {
+                    reason, message, ..
+                }),
+            ) => match (reason.as_str(), message.as_str()) {
+                ("", "") => Self::InProgress,
+                ("Error", message) => Self::after_error(message),
+                _ => Self::Other,
+            },
+            (None, None) => Self::Other,
+        }
+    }
+
+    /// The status by the kubelet's error. It looks at the usage before it lowers a memory limit.
+    ///
+    /// Source: `validateMemoryResizeAction` of Kubernetes 1.36.
+    fn after_error(message: &str) -> Self {
+        let lacks_usage =
+            message.starts_with(LOWERS_MEMORY) || message.starts_with(USAGE_UNREADABLE);
+        if message.starts_with(LOWERS_MEMORY) && message.contains(BELOW_USAGE) {
+            Self::MemoryInUse
+        } else if lacks_usage {
+            Self::InProgress
+        } else {
+            Self::Failed
+        }
+    }
+
+    /// Whether an eviction replaces the resize after this time.
+    pub(crate) fn has_timed_out(self, waited: Duration) -> bool {
+        match self {
+            Self::NotResizing | Self::MemoryInUse => false,
+            Self::Deferred => waited > DEFERRED_TIMEOUT,
+            Self::InProgress => waited > IN_PROGRESS_TIMEOUT,
+            Self::Infeasible | Self::Failed | Self::Other => true,
+        }
+    }
+
+    /// The time after which an eviction replaces the resize; `None` if time does not matter.
+    pub(crate) fn timeout(self) -> Option<Duration> {
+        match self {
+            Self::Deferred => Some(DEFERRED_TIMEOUT),
+            Self::InProgress => Some(IN_PROGRESS_TIMEOUT),
+            Self::NotResizing
+            | Self::MemoryInUse
+            | Self::Infeasible
+            | Self::Failed
+            | Self::Other => None,
+        }
+    }
+}
+
+/// Whether the kubelet refuses the resize since its node is too small, as before Kubernetes 1.36. Its
+/// other reasons, such as the policy of the CPU manager, say nothing about nodes of the same capacity.
+pub(crate) fn names_capacity(running: &Running) -> bool {
+    let mut conditions = running.resizes.iter();
+    conditions.any(|condition| {
+        condition.stage == ResizeStage::Pending && condition.message.contains(CAPACITY)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(message: &str, expected: ResizeStatus) {
+        assert_eq!(ResizeStatus::after_error(message), expected, "{message}");
+    }
+
+    #[test]
+    fn errors_about_usage_are_no_failures() {
+        // As kubelet 1.36.3 writes them.
+        check(
+            "cannot decrease memory limits: [attempting to set pod memory limit (104857600) below \
+             current usage (211365888), attempting to set container \"app\" memory limit \
+             (104857600) below current usage (211365888)]",
+            ResizeStatus::MemoryInUse,
+        );
+        check(
+            "cannot decrease memory limits: missing pod memory usage",
+            ResizeStatus::InProgress,
+        );
+        check(
+            "unable to read memory usage for pod \"web-0_default(1)\"",
+            ResizeStatus::InProgress,
+        );
+        check(
+            "failed to notify runtime for UpdatePodSandboxResources",
+            ResizeStatus::Failed,
+        );
+    }
+}

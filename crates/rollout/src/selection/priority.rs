@@ -1,0 +1,128 @@
+//! The priority of a pod's update: the difference between its requests and the recommendation.
+//!
+//! Outside the bounds a pod is updated at once. Within the bounds, only if it is old enough and the
+//! difference is large enough. Source: upstream `pkg/updater/priority/priority_processor.go` and
+//! `update_priority_calculator.go`.
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use model::{Recommendation, ResourceName};
+use view::{Pod, Running};
+
+use crate::clock::ClockReading;
+use crate::resize::observed_containers::ObservedContainers;
+use crate::resize::pod_size::{container_recommendation, requests, sized_containers};
+use crate::settings::Settings;
+
+/// The priority of a pod's update.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Priority {
+    /// Whether a request is outside the recommended bounds, or missing.
+    pub(crate) outside_recommended_range: bool,
+    /// Whether a target is above the request.
+    pub(crate) scale_up: bool,
+    /// The sum over resources of the difference between target and request, relative to the
+    /// request.
+    pub(crate) resource_diff: f64,
+}
+
+impl Priority {
+    /// The priority of a pod. `recommendation` is the pod's capped one.
+    pub(crate) fn of(
+        running: &Running,
+        recommendation: &Recommendation,
+        native_sidecars: bool,
+    ) -> Self {
+        let observed = ObservedContainers::of(running);
+        let mut sums: Vec<(&ResourceName, i64, i64)> = Vec::new();
+        let mut priority = Self::default();
+        for container in sized_containers(running, native_sidecars)
+            .filter(|container| observed.includes(&container.name))
+        {
+            let Some(recommended) = container_recommendation(recommendation, &container.name)
+            else {
+                continue;
+            };
+            for (name, target) in recommended.target.iter() {
+                let request = requests(container).and_then(|requests| requests.get(name));
+                let target_milli = target.milli_value();
+                let index = sums
+                    .iter()
+                    .position(|(other, ..)| *other == name)
+                    .unwrap_or_else(|| {
+                        sums.push((name, 0, 0));
+                        sums.len() - 1
+                    });
+                let (_, requested, wanted) = &mut sums[index];
+                *wanted = wanted.saturating_add(target_milli);
+                let Some(request) = request else {
+                    priority.outside_recommended_range = true;
+                    priority.scale_up = true;
+                    continue;
+                };
+                *requested = requested.saturating_add(request.milli_value());
+                priority.scale_up |= target_milli > request.milli_value();
+                let too_low = recommended
+                    .lower_bound
+                    .get(name)
+                    .is_some_and(|lower| request < lower);
+                let too_high = recommended
+                    .upper_bound
+                    .get(name)
+                    .is_some_and(|upper| request > upper);
+                priority.outside_recommended_range |= too_low || too_high;
+            }
+        }
+        sums.sort_by_key(|(name, ..)| *name);
+        priority.resource_diff = sums
+            .iter()
+            .map(|(_, requested, wanted)| {
+                let requested = (*requested as f64).max(1.0);
+                (requested - *wanted as f64).abs() / requested
+            })
+            .sum();
+        priority
+    }
+
+    /// Whether the pod is to be updated.
+    pub(crate) fn needs_update(
+        &self,
+        pod: &Pod,
+        quick_oom: bool,
+        settings: &Settings,
+        now: ClockReading,
+    ) -> bool {
+        if self.outside_recommended_range || quick_oom {
+            return !(quick_oom && self.resource_diff == 0.0);
+        }
+        let old = pod.started_at.is_some_and(|start| {
+            now.wall >= start && now.since(start) >= settings.lifetime_threshold
+        });
+        old && self.resource_diff >= settings.update_threshold
+    }
+
+    /// The time until a pod within the bounds is old enough; `None` if it is, or if the difference
+    /// is too small.
+    pub(crate) fn needs_update_in(
+        &self,
+        pod: &Pod,
+        settings: &Settings,
+        now: ClockReading,
+    ) -> Option<Duration> {
+        let waits =
+            !self.outside_recommended_range && self.resource_diff >= settings.update_threshold;
+        now.until(
+            pod.started_at.filter(|_| waits)?,
+            settings.lifetime_threshold,
+        )
+    }
+
+    /// The order of updates: pods that grow first, then larger differences.
+    pub(crate) fn cmp_urgency(&self, other: &Self) -> Ordering {
+        other
+            .scale_up
+            .cmp(&self.scale_up)
+            .then_with(|| other.resource_diff.total_cmp(&self.resource_diff))
+    }
+}

@@ -1,0 +1,126 @@
+//! The decisions that remain valid until something changes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use view::{Matched, VpaOrder};
+
+use crate::action::Action;
+use crate::clock::ClockReading;
+use crate::plan::Plan;
+
+/// The drift between the two clocks that counts as a jump of the wall clock, after which all
+/// decisions are made anew.
+const CLOCK_JUMP: SignedDuration = SignedDuration::from_secs(1);
+
+/// The decisions about all VPA objects with pods, and the objects that they were made from.
+#[derive(Debug, Clone)]
+pub(crate) struct DecisionCache {
+    pub(crate) matched: Matched,
+    by_vpa: BTreeMap<VpaOrder, VpaDecision>,
+    began: ClockReading,
+}
+
+/// The decision about one VPA object.
+#[derive(Debug, Clone)]
+pub(crate) struct VpaDecision {
+    plan: Plan,
+    /// Unique identifiers of the owners of the pods, or of their shares.
+    owners: Vec<String>,
+    /// The time at which another decision is due although nothing changes, by the monotonic clock.
+    due: Option<Duration>,
+    /// Whether another decision is due in each pass.
+    is_time_dependent: bool,
+}
+
+impl VpaDecision {
+    /// A decision. `is_time_dependent` says whether time alone may change it at any moment.
+    pub(crate) fn new(
+        plan: Plan,
+        owners: Vec<String>,
+        is_time_dependent: bool,
+        now: ClockReading,
+    ) -> Self {
+        let due = plan
+            .wake_in
+            .map(|wake_in| now.monotonic.saturating_add(wake_in));
+        Self {
+            plan,
+            owners,
+            due,
+            is_time_dependent,
+        }
+    }
+
+    /// Its actions.
+    pub(crate) fn actions(&self) -> impl Iterator<Item = &Arc<Action>> {
+        self.plan.actions.iter()
+    }
+}
+
+impl DecisionCache {
+    /// An empty cache.
+    pub(crate) fn new(matched: Matched, now: ClockReading) -> Self {
+        Self {
+            matched,
+            by_vpa: BTreeMap::new(),
+            began: now,
+        }
+    }
+
+    /// Whether both clocks have advanced by the same since the first decision.
+    pub(crate) fn clocks_agree(&self, now: ClockReading) -> bool {
+        let monotonic =
+            SignedDuration::try_from(now.monotonic.saturating_sub(self.began.monotonic))
+                .unwrap_or(SignedDuration::MAX);
+        let apart = now
+            .wall
+            .duration_since(self.began.wall)
+            .saturating_sub(monotonic);
+        apart.abs() < CLOCK_JUMP
+    }
+
+    /// Marks the VPA objects for which another decision is due.
+    pub(crate) fn mark_due(&mut self, now: ClockReading) {
+        for ((_, name, namespace), decision) in &self.by_vpa {
+            let is_due = decision.due.is_some_and(|due| due <= now.monotonic);
+            if is_due || decision.is_time_dependent {
+                self.matched.mark_vpa(namespace, name);
+            }
+        }
+    }
+
+    /// Adds the decision about one VPA object.
+    pub(crate) fn insert(&mut self, vpa: VpaOrder, decision: VpaDecision) {
+        self.by_vpa.insert(vpa, decision);
+    }
+
+    /// Removes the decisions about removed and marked VPA objects. Returns the owners of their pods.
+    pub(crate) fn take_outdated(&mut self) -> Vec<String> {
+        let marked = self.matched.marked().into_iter();
+        let mut outdated: Vec<_> = marked.map(|vpa_pods| vpa_pods.order.clone()).collect();
+        outdated.extend(self.matched.take_removed());
+        let outdated = outdated.iter().filter_map(|vpa| self.by_vpa.remove(vpa));
+        outdated.flat_map(|decision| decision.owners).collect()
+    }
+
+    /// The plan of all decisions.
+    pub(crate) fn plan(&self, now: ClockReading) -> Plan {
+        let mut all = Plan::default();
+        for VpaDecision { plan, due, .. } in self.by_vpa.values() {
+            all.actions.extend(plan.actions.iter().cloned());
+            all.skips.extend(plan.skips.iter().cloned());
+            all.refutations.extend(plan.refutations.iter().cloned());
+            all.paused.extend(plan.paused.iter().cloned());
+            all.pod_counts.extend(plan.pod_counts.iter().cloned());
+            all.wake_in = due
+                .map(|due| due.saturating_sub(now.monotonic))
+                .into_iter()
+                .chain(all.wake_in)
+                .min();
+        }
+        all
+    }
+}
