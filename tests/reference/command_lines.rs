@@ -18,7 +18,7 @@ fn documents() -> Vec<PathBuf> {
     let files = repository::files().into_iter();
     files
         .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
-        .filter(|path| !path.to_string_lossy().starts_with("docs/decisions"))
+        .filter(|path| !path.to_string_lossy().starts_with("docs/measurements/"))
         .collect()
 }
 
