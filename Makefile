@@ -61,9 +61,10 @@ MDBOOK_VERSION = 0.5.4
 MDBOOK = target/tools/bin/mdbook
 PAGES = target/book-pages
 
-lint:
+lint: ## formatting, clippy, and links of the doc comments
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --document-private-items --locked
 
 deny: ## licences, advisories and duplicate versions, with cargo-deny (cargo install --locked cargo-deny)
 	cargo deny --locked check
