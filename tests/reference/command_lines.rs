@@ -207,7 +207,7 @@ fn each_metric_in_a_document_exists() {
             );
         }
     }
-    assert!(checked > 200, "{checked} metrics");
+    assert!(checked > 150, "{checked} metrics");
 }
 
 /// Metrics of upstream that the documents name as missing here.
@@ -341,5 +341,5 @@ fn each_object_in_a_document_has_the_fields_of_its_definition() {
             );
         }
     }
-    assert!(checked > 5, "{checked} objects");
+    assert!(checked > 3, "{checked} objects");
 }
