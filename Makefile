@@ -64,7 +64,7 @@ PAGES = target/book-pages
 lint: ## formatting, clippy, and links of the doc comments
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --document-private-items --locked
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --quiet --workspace --no-deps --document-private-items --locked
 
 deny: ## licences, advisories and duplicate versions, with cargo-deny (cargo install --locked cargo-deny)
 	cargo deny --locked check

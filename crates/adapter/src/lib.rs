@@ -2,7 +2,7 @@
 //! HPA controller reads through API aggregation.
 //!
 //! * [`args`]: the flags.
-//! * [`run`]: the wiring.
+//! * `run`: the wiring.
 //! * [`serve`]: the HTTPS endpoint. Callers are authenticated and authorized by [`delegated_auth`].
 //! * [`request`], [`value`]: requests for metrics and their values; [`status_error`]: errors.
 //! * [`api_version`]: versions of the APIs.

@@ -120,6 +120,6 @@ pub(crate) struct Right {
 pub(crate) struct PrometheusFact {
     /// Address in the flags.
     pub(crate) address: String,
-    /// Number of series of each metric, in the order of [`super::SERIES`].
+    /// Number of series of each metric, in the order of [`SERIES`](super::judge::SERIES).
     pub(crate) series: Read<Vec<u64>>,
 }

@@ -28,7 +28,7 @@ impl Phase {
     }
 }
 
-/// Pod as passed to [`ClusterState::apply_pod`].
+/// Pod as passed to [`super::ClusterState::apply_pod`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodSpec {
     /// Its namespace.
