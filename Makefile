@@ -49,16 +49,22 @@ sbom: ## an SBOM per program in target/images: CycloneDX, with the locked versio
 test-images: ## the images twice with the same digests, and each program started in its own, also with ARCHITECTURES="amd64 arm64" where qemu-user is installed
 	tests/images.sh
 
-docs: ## docs/ as a book in target/book; builds the pinned mdbook into target/tools once
+docs: ## docs/ and the reference as a book in target/book; builds the programs, and the pinned mdbook into target/tools once
 	test -x $(MDBOOK) || cargo install --locked --quiet mdbook --version $(MDBOOK_VERSION) --no-default-features --features search --root target/tools
-	$(MDBOOK) build docs
+	cargo build --locked --workspace --bins
+	rm -rf $(PAGES) && cp -R docs $(PAGES) && mkdir $(PAGES)/reference
+	PLIMSOLL_REFERENCE=$(CURDIR)/$(PAGES)/reference cargo test -q --locked -p e2e --test reference
+	cd $(PAGES) && for page in reference/*.md; do echo "  - [$$(sed -n '1s/# //p' $$page)]($$page)"; done | sed -i '/(reference.md)/r /dev/stdin' SUMMARY.md
+	$(MDBOOK) build $(PAGES)
 
 MDBOOK_VERSION = 0.5.4
 MDBOOK = target/tools/bin/mdbook
+PAGES = target/book-pages
 
-lint:
+lint: ## formatting, clippy, and links of the doc comments
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --quiet --workspace --no-deps --document-private-items --locked
 
 deny: ## licences, advisories and duplicate versions, with cargo-deny (cargo install --locked cargo-deny)
 	cargo deny --locked check

@@ -23,7 +23,7 @@ const PAGES: [(&str, &str, (u32, u32)); 2] = [
         (1200, 1600),
     ),
 ];
-const REPORT: (&str, (u32, u32)) = ("report.png", (1200, 1300));
+const REPORT: (&str, (u32, u32)) = ("report.png", (1200, 900));
 
 /// Writes them into a folder; without Chromium, nothing.
 pub(crate) async fn write(

@@ -18,7 +18,7 @@ fn documents() -> Vec<PathBuf> {
     let files = repository::files().into_iter();
     files
         .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
-        .filter(|path| !path.to_string_lossy().starts_with("docs/decisions"))
+        .filter(|path| !path.to_string_lossy().starts_with("docs/measurements/"))
         .collect()
 }
 
@@ -162,14 +162,13 @@ fn each_flag_in_a_sentence_exists() {
         };
         // Groups of flags (`--feed-*`) begin the name of one, and a flag may have a value.
         let name = name.split(['=', ' ', '[']).next().unwrap_or_default();
-        let is_crane = path.ends_with("flags-of-crane.md");
         let name = format!("--{}", name.trim_end_matches('*').replace('_', "-"));
         let exists = if code.contains('*') {
             flags.iter().any(|flag| flag.starts_with(&name))
         } else {
             flags.contains(name.as_str())
         };
-        if !exists && !is_crane {
+        if !exists {
             assert!(
                 other.contains(name.as_str()),
                 "{path}: {code} is no flag; one of another program belongs into {OTHER_FLAGS}"
@@ -208,7 +207,7 @@ fn each_metric_in_a_document_exists() {
             );
         }
     }
-    assert!(checked > 200, "{checked} metrics");
+    assert!(checked > 150, "{checked} metrics");
 }
 
 /// Metrics of upstream that the documents name as missing here.
@@ -342,5 +341,5 @@ fn each_object_in_a_document_has_the_fields_of_its_definition() {
             );
         }
     }
-    assert!(checked > 5, "{checked} objects");
+    assert!(checked > 3, "{checked} objects");
 }

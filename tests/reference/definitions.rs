@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use crate::page;
 use crate::sources::sources_with_tool;
+use crate::title;
 
 /// One name of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -134,20 +134,6 @@ fn with_links(text: &str) -> String {
         let _ = write!(linked, "[{}](../{target}){rest}", title(target));
     }
     linked
-}
-
-/// The heading of a page or a section of it, such as `sizing.md#limits`.
-fn title(target: &str) -> String {
-    let (path, section) = target.split_once('#').unwrap_or((target, ""));
-    let text = page(&format!("docs/{path}"));
-    let mut headings = text.lines().filter_map(|line| {
-        let heading = line.trim_start_matches('#');
-        (heading.len() < line.len()).then(|| heading.trim().to_owned())
-    });
-    let anchor = |heading: &String| heading.to_lowercase().replace(' ', "-");
-    headings
-        .find(|heading| section.is_empty() || anchor(heading) == section)
-        .unwrap_or_else(|| panic!("docs/{path} has no section {section}"))
 }
 
 #[test]

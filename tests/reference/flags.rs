@@ -1,19 +1,21 @@
 //! Flags of every program and every command, from their `--help`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::{SERVICES, cell, check_page, help};
-
-const PAGE: &str = "docs/reference/flags.md";
+use crate::{SERVICES, add_page, cell, check_list, help};
 
 const INTRODUCTION: &str = "# Flags
 
 Generated from `--help` of each program. In the services, `_` in the name of a flag is the same as `-`, a
 boolean flag is bare or has `=true` or `=false`, and each flag has an environment variable:
 `PLIMSOLL_RECOMMENDER_KUBE_API_QPS` is `--kube-api-qps` of the recommender. The command line has
-precedence. [Flags of VPA's programs](../flags-of-vpa.md) and [of Crane's](../flags-of-crane.md) are
-compared with these.
+precedence. [Flags of VPA's programs](flags-of-vpa.md) and [of Crane's](flags-of-crane.md) are compared with
+these.
 ";
+
+/// Beginning of the heading above flags that do nothing.
+const NO_EFFECT: &str = "Accepted without effect";
 
 /// One flag in the help text of a command.
 #[derive(Debug, Default, PartialEq)]
@@ -133,30 +135,47 @@ impl Flag {
         self.help = help.replace(" Possible values: ", ". Values: ");
     }
 
-    fn row(&self) -> String {
-        let Self {
-            name,
-            short,
-            value,
-            default,
-            help,
-            ..
-        } = self;
-        let short = short.as_ref().map(|short| format!("`{short}`, "));
+    /// Whether the program accepts and ignores it.
+    pub(crate) fn is_ignored(&self) -> bool {
+        self.heading.starts_with(NO_EFFECT) || self.help.ends_with("has no effect")
+    }
+
+    /// The short form, the value and the default, as code with this sign around each.
+    fn parts(&self, sign: &str) -> [String; 3] {
+        let short = self.short.as_ref();
+        let short = short.map(|short| format!("{sign}{short}{sign}, "));
         // A boolean flag needs no value.
-        let value = match value.as_str() {
+        let value = match self.value.as_str() {
             "" | "=BOOL" => String::new(),
-            value => format!(" {}", cell(value)),
+            value => format!(" {value}"),
         };
-        let default = match default.as_deref() {
+        let default = match self.default.as_deref() {
             None | Some("\"\"") => String::new(),
-            Some(default) => format!("`{default}`"),
+            Some(default) => format!("{sign}{default}{sign}"),
         };
-        format!(
-            "| {}`{name}`{value} | {default} | {} |\n",
-            short.unwrap_or_default(),
-            cell(help)
-        )
+        [short.unwrap_or_default(), value, default]
+    }
+
+    fn row(&self) -> String {
+        let [short, value, default] = self.parts("`");
+        let (name, value, help) = (&self.name, cell(&value), cell(&self.help));
+        let space = if value.is_empty() { "" } else { " " };
+        format!("| {short}`{name}`{space}{value} | {default} | {help} |\n")
+    }
+
+    /// All but the help text, for the list.
+    fn summary(&self) -> String {
+        let [short, value, default] = self.parts("");
+        let mut summary = format!("{short}{}{value}", self.name);
+        if !default.is_empty() {
+            let _ = write!(summary, " [{default}]");
+        }
+        summary.push_str(if self.is_ignored() {
+            " without effect"
+        } else {
+            ""
+        });
+        summary
     }
 }
 
@@ -203,14 +222,24 @@ fn section(text: &mut String, command: &CommandHelp) {
 }
 
 #[test]
-fn the_page_of_flags_has_those_of_the_programs() {
+fn the_list_of_flags_has_those_of_the_programs() {
     let mut text = INTRODUCTION.to_owned();
+    let mut commands_by_flag: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for command in all_commands() {
-        if command.subcommands.is_empty() || command.flags.iter().any(|flag| !is_standard(flag)) {
+        let words = command.words.join(" ");
+        let flags = || command.flags.iter().filter(|flag| !is_standard(flag));
+        if command.subcommands.is_empty() || flags().next().is_some() {
             section(&mut text, &command);
         }
+        for flag in flags() {
+            let commands = commands_by_flag.entry(flag.summary()).or_default();
+            commands.push(words.clone());
+        }
     }
-    check_page(PAGE, &text);
+    let lines = commands_by_flag.iter();
+    let lines = lines.map(|(flag, commands)| format!("{flag}: {}", commands.join(", ")));
+    check_list("flags.txt", &lines.collect::<Vec<_>>());
+    add_page("flags.md", &text);
 }
 
 #[test]

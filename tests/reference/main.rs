@@ -1,7 +1,8 @@
-//! The generated pages of `docs/reference`, compared with the programs, the definitions and the sources.
+//! The reference of the book, made of the programs, the definitions and the sources. Lists of its names
+//! lie here, so that none changes unseen; `make docs` writes the pages.
 //!
 //! The programs must be built before: `cargo build --workspace --bins`.
-//! `UPDATE_GOLDEN=1 cargo test -p e2e --test reference` writes the pages anew.
+//! `UPDATE_GOLDEN=1 cargo test -p e2e --test reference` writes the lists anew.
 
 mod command_lines;
 mod definitions;
@@ -13,6 +14,7 @@ mod served_metrics;
 mod sources;
 mod upstream_flags;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -22,17 +24,47 @@ use e2e::repository_files as repository;
 /// The programs of the suite, without the command-line tool.
 pub(crate) const SERVICES: [&str; 5] = ["recommender", "updater", "webhook", "adapter", "extender"];
 
-/// Compares a page with its text, or writes it.
-fn check_page(path: &str, text: &str) {
-    let path = repository::root().join(path);
+/// Compares a list of names with its lines, or writes it.
+fn check_list(name: &str, lines: &[String]) {
+    let path = repository::root().join("tests/reference").join(name);
+    let text = lines.join("\n") + "\n";
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(&path, text).expect("the folder exists");
+        fs::write(&path, &text).expect("the folder exists");
     }
+    let listed = fs::read_to_string(&path).unwrap_or_default();
+    let (listed, found): (BTreeSet<_>, BTreeSet<_>) =
+        (listed.lines().collect(), text.lines().collect());
+    let changed: Vec<_> = listed.symmetric_difference(&found).collect();
     assert!(
-        fs::read_to_string(&path).unwrap_or_default() == text,
-        "{} is old: UPDATE_GOLDEN=1 cargo test -p e2e --test reference",
+        changed.is_empty(),
+        "{} is old: UPDATE_GOLDEN=1 cargo test -p e2e --test reference: {changed:#?}",
         path.display()
     );
+}
+
+/// Checks the links of a page to other pages of the book, and writes it into the folder that `make docs`
+/// names.
+fn add_page(name: &str, text: &str) {
+    for link in text.split("](../").skip(1) {
+        title(link.split(')').next().unwrap_or_default());
+    }
+    if let Some(folder) = std::env::var_os("PLIMSOLL_REFERENCE") {
+        fs::write(Path::new(&folder).join(name), text).expect("the folder exists");
+    }
+}
+
+/// The heading of a page of the book or of a section of it, such as `sizing.md#limits`.
+fn title(target: &str) -> String {
+    let (path, section) = target.split_once('#').unwrap_or((target, ""));
+    let text = page(&format!("docs/{path}"));
+    let mut headings = text.lines().filter_map(|line| {
+        let heading = line.trim_start_matches('#');
+        (heading.len() < line.len()).then(|| heading.trim().to_owned())
+    });
+    let anchor = |heading: &String| heading.to_lowercase().replace(' ', "-");
+    headings
+        .find(|heading| section.is_empty() || anchor(heading) == section)
+        .unwrap_or_else(|| panic!("docs/{path} has no section {section}"))
 }
 
 /// The help text of a command, such as `plimsoll migrate adopt`.

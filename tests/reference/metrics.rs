@@ -1,13 +1,11 @@
 //! Metrics: name, type, labels and HELP text, from the rows that declare them.
-//! `served_metrics` compares the page with the running programs.
+//! `served_metrics` compares them with the running programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use crate::sources::{consists_of, literals, sources};
-use crate::{cell, check_page};
-
-const PAGE: &str = "docs/reference/metrics.md";
+use crate::{add_page, cell, check_list};
 
 const INTRODUCTION: &str = "# Metrics
 
@@ -184,8 +182,8 @@ pub(crate) fn names() -> BTreeSet<String> {
         .collect()
 }
 
-#[test]
-fn the_page_of_metrics_has_those_of_the_sources() {
+/// The page of all metrics.
+pub(crate) fn page() -> String {
     let mut text = INTRODUCTION.to_owned();
     for (programs, metrics) in metrics() {
         let _ = write!(
@@ -208,11 +206,24 @@ fn the_page_of_metrics_has_those_of_the_sources() {
             );
         }
     }
-    check_page(PAGE, &text);
+    text
 }
 
 #[test]
-fn each_literal_that_looks_like_a_metric_is_in_the_page() {
+fn the_list_of_metrics_has_those_of_the_sources() {
+    let by_programs = metrics().into_iter();
+    let lines = by_programs.flat_map(|(programs, metrics)| {
+        metrics.into_iter().map(move |metric| {
+            let labels = metric.labels.join(", ");
+            format!("{programs}: {} {}{{{labels}}}", metric.kind, metric.name)
+        })
+    });
+    check_list("metrics.txt", &lines.collect::<Vec<_>>());
+    add_page("metrics.md", &page());
+}
+
+#[test]
+fn each_literal_that_looks_like_a_metric_is_one() {
     let names = names();
     assert!(names.len() > 120, "{} metrics", names.len());
     let prefixes = PREFIXES.iter().chain(&FOREIGN_PREFIXES);

@@ -1,5 +1,5 @@
-//! Pages of events, conditions, annotations and labels, from the definitions in the sources. The
-//! programs contain each of them.
+//! Events, conditions, annotations and labels, from the definitions in the sources. The programs contain
+//! each of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -7,11 +7,7 @@ use std::fs;
 
 use crate::definitions::{Definition, Kind, definitions};
 use crate::sources::{consists_of, literals, sources};
-use crate::{SERVICES, check_page, page, repository};
-
-const EVENTS: &str = "docs/reference/events.md";
-const CONDITIONS: &str = "docs/reference/conditions.md";
-const ANNOTATIONS: &str = "docs/reference/annotations.md";
+use crate::{SERVICES, add_page, check_list, page, repository};
 
 /// Words in CamelCase that are neither reasons nor types of conditions.
 const OTHER_WORDS: &str = "tests/reference/other-words.txt";
@@ -95,9 +91,10 @@ impl Programs {
 }
 
 #[test]
-fn the_page_of_events_has_those_of_the_sources() {
+fn the_list_of_events_has_those_of_the_sources() {
     let programs = Programs::new(&SERVICES);
     let mut text = EVENTS_INTRODUCTION.to_owned();
+    let mut lines = Vec::new();
     for event in definitions().iter().filter(|one| one.kind == Kind::Event) {
         let Definition {
             name,
@@ -107,17 +104,20 @@ fn the_page_of_events_has_those_of_the_sources() {
         } = event;
         let objects = objects.join(", ");
         let programs = programs.with(event);
+        lines.push(format!("{name} of {objects}: {programs}"));
         let _ = writeln!(text, "| `{name}` | {objects} | {programs} | {meaning} |");
     }
-    check_page(EVENTS, &text);
+    check_list("events.txt", &lines);
+    add_page("events.md", &text);
 }
 
 #[test]
-fn the_page_of_conditions_has_those_of_the_sources() {
+fn the_list_of_conditions_has_those_of_the_sources() {
     // The updater reports the reasons of the condition `Applied`.
     let programs = Programs::new(&["recommender", "updater"]);
     let all = definitions();
     let mut text = CONDITIONS_INTRODUCTION.to_owned();
+    let mut lines = Vec::new();
     for condition in all.iter().filter(|one| one.kind == Kind::Condition) {
         programs.with(condition);
         let Definition {
@@ -126,7 +126,9 @@ fn the_page_of_conditions_has_those_of_the_sources() {
             meaning,
             ..
         } = condition;
-        let _ = writeln!(text, "| `{name}` | {} | {meaning} |", objects.join(", "));
+        let objects = objects.join(", ");
+        lines.push(format!("{name} of {objects}"));
+        let _ = writeln!(text, "| `{name}` | {objects} | {meaning} |");
     }
     let mut reasons: BTreeMap<&str, Vec<(&Definition, String)>> = BTreeMap::new();
     for reason in &all {
@@ -151,16 +153,19 @@ fn the_page_of_conditions_has_those_of_the_sources() {
             "\n## Reasons of {article} {object}\n\n| reason | type | meaning |\n|---|---|---|\n"
         );
         for (Definition { name, meaning, .. }, types) in reasons {
+            lines.push(format!("{types} of {object}: {name}").replace('`', ""));
             let _ = writeln!(text, "| `{name}` | {types} | {meaning} |");
         }
     }
-    check_page(CONDITIONS, &text);
+    check_list("conditions.txt", &lines);
+    add_page("conditions.md", &text);
 }
 
 #[test]
-fn the_page_of_annotations_has_those_of_the_sources() {
+fn the_list_of_annotations_has_those_of_the_sources() {
     let programs = Programs::new(&[&SERVICES[..], &["plimsoll"]].concat());
     let mut text = ANNOTATIONS_INTRODUCTION.to_owned();
+    let mut lines = Vec::new();
     for (title, by_users) in [("Set by users", true), ("Written by the programs", false)] {
         let _ = write!(
             text,
@@ -181,13 +186,15 @@ fn the_page_of_annotations_has_those_of_the_sources() {
             let objects = definition.objects.join(", ");
             let label = if is_label { " (label)" } else { "" };
             let programs = programs.with(definition);
+            lines.push(format!("{title}: {name} of {objects}{label}: {programs}"));
             let _ = writeln!(
                 text,
                 "| `{name}` | {objects}{label} | {programs} | {meaning} |"
             );
         }
     }
-    check_page(ANNOTATIONS, &text);
+    check_list("annotations.txt", &lines);
+    add_page("annotations.md", &text);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The metrics that the programs serve without an API server are in the page of metrics.
+//! The metrics that the programs serve without an API server are those of the sources.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::{SERVICES, cell, page};
+use crate::{SERVICES, cell, metrics};
 
 /// A kubeconfig for a port that nothing listens on.
 const KUBECONFIG: &str = "apiVersion: v1
@@ -129,7 +129,7 @@ fn labels(text: &str, name: &str) -> Vec<String> {
 
 #[test]
 fn each_served_metric_is_in_the_page_with_its_type_labels_and_help() {
-    let page = page("docs/reference/metrics.md");
+    let page = metrics::page();
     for program in SERVICES {
         let text = served(program);
         let mut checked = 0;

@@ -3,14 +3,14 @@
 use std::fmt::Write as _;
 
 use crate::flags::{CommandHelp, Flag, all_commands};
-use crate::{cell, check_page, page};
+use crate::{add_page, cell, page};
 
 const VPA_INTRODUCTION: &str = "# Flags of VPA's programs
 
 Generated from the flags of the Vertical Pod Autoscaler 1.8.1 and `--help` of the programs here. All are
 accepted, with `-` or `_`, so an existing Deployment starts unchanged. A flag without effect that has another
 value than its default is logged once, at the start. [Additional
-flags](differences-from-vpa.md#additional-flags) are those that upstream lacks.
+flags](../differences-from-vpa.md#additional-flags) are those that upstream lacks.
 ";
 
 const CRANE_INTRODUCTION: &str = "# Flags of Crane's programs
@@ -19,9 +19,6 @@ Generated from the flags of Crane's `craned` and `metric-adapter`, and `--help` 
 refused flag ends the program at its start with exit code 2 and the flag's name: remove it from the
 arguments. The environment variable `TZ` has no effect: schedules without a zone are in UTC.
 ";
-
-/// Beginning of the heading above flags that do nothing.
-const NO_EFFECT: &str = "Accepted without effect";
 
 fn rows(path: &str) -> Vec<String> {
     let text = page(path);
@@ -36,8 +33,7 @@ fn find<'a>(commands: &'a [CommandHelp], program: &str, flag: &str) -> Option<&'
 }
 
 fn state(flag: &Flag) -> &'static str {
-    let is_ignored = flag.heading.starts_with(NO_EFFECT) || flag.help.ends_with("has no effect");
-    if is_ignored {
+    if flag.is_ignored() {
         "without effect"
     } else {
         "accepted"
@@ -67,7 +63,7 @@ fn normal(default: &str) -> String {
 }
 
 #[test]
-fn each_flag_of_vpas_programs_is_accepted_and_in_the_page() {
+fn each_flag_of_vpas_programs_is_accepted() {
     let commands = all_commands();
     let mut text = VPA_INTRODUCTION.to_owned();
     let mut section = String::new();
@@ -101,7 +97,7 @@ fn each_flag_of_vpas_programs_is_accepted_and_in_the_page() {
         other_defaults, OTHER_DEFAULTS,
         "defaults that differ from upstream"
     );
-    check_page("docs/flags-of-vpa.md", &text);
+    add_page("flags-of-vpa.md", &text);
 }
 
 /// Program, flag, default upstream, default here.
@@ -111,7 +107,7 @@ const OTHER_DEFAULTS: [&str; 1] = ["webhook webhook-timeout-seconds 30 5"];
 const SEVERITIES: [&str; 4] = ["info", "warning", "error", "fatal"];
 
 #[test]
-fn each_flag_of_cranes_programs_is_in_the_page() {
+fn each_flag_of_cranes_programs_is_accepted_or_explained() {
     let commands = all_commands();
     let mut text = CRANE_INTRODUCTION.to_owned();
     let mut section = String::new();
@@ -142,5 +138,5 @@ fn each_flag_of_cranes_programs_is_in_the_page() {
         };
         let _ = writeln!(text, "| `--{name}` | {default} | {state} | {sentence} |");
     }
-    check_page("docs/flags-of-crane.md", &text);
+    add_page("flags-of-crane.md", &text);
 }

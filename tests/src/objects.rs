@@ -265,7 +265,8 @@ pub fn is_true(status: &Value, kind: &str) -> bool {
     condition(status, kind).is_some_and(|condition| condition["status"] == "True")
 }
 
-/// A value of the annotation `plimsoll.dev/maintenance-window`: a window of an hour that was yesterday, and comes again next year.
+/// A value of the annotation `plimsoll.dev/maintenance-window`: a window of an hour that was yesterday, and comes again
+/// next year.
 pub fn closed_window() -> Result<String> {
     let yesterday = Timestamp::now().to_zoned(TimeZone::UTC);
     let yesterday = yesterday.checked_sub(1.day())?;

@@ -2,9 +2,10 @@
 //! HPA controller reads through API aggregation.
 //!
 //! * [`args`]: the flags.
-//! * [`run`]: the wiring.
+//! * `run`: the wiring.
 //! * [`serve`]: the HTTPS endpoint. Callers are authenticated and authorized by [`delegated_auth`].
-//! * [`request`] and [`value`]: requests for metrics and their values; [`status_error`]: errors.
+//! * [`request`], [`value`]: requests for metrics and their values; [`status_error`]: errors.
+//! * [`api_version`]: versions of the APIs.
 //! * [`providers`]: the choice of the provider of a metric.
 //! * [`predictions`]: predictions and cron schedules of EHPAs.
 //! * [`rules`]: metrics from the rule files of prometheus-adapter.

@@ -4,7 +4,7 @@
 //! refused. A pod is never refused.
 //!
 //! Nothing here does I/O: the request body, the view of the cluster and the flags are arguments of
-//! [`review`].
+//! [`review()`].
 //!
 //! | formula | file |
 //! |---|---|

@@ -33,7 +33,8 @@ pub(crate) fn boost_of<'a>(
     policy_boost.or(spec.startup_boost.as_ref())?.cpu.as_ref()
 }
 
-/// Raises the CPU of a container, up to `max`. A recommended limit keeps its mode. `original` are the resources in the pod's manifest.
+/// Raises the CPU of a container, up to `max`. A recommended limit keeps its mode. `original` are the resources in the
+/// pod's manifest.
 pub(crate) fn apply(
     size: &mut ContainerSize,
     boost: &CpuStartupBoost,

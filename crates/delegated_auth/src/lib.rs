@@ -6,6 +6,13 @@
 //! other clients are refused. The API server then authorizes callers by a `SubjectAccessReview`.
 //! Request headers are accepted only on a front proxy's connection, and headers that name a user are
 //! removed from every request.
+//!
+//! * `request_headers` behind `certificate_authenticator`, and `token_authenticator`: the ways in; `user`: the result
+//! * `authorizer`, `attributes`, `always_allowed`: rights of the user; `rejection`: reasons to reject a caller
+//! * `review`: requests to the API server; `coalescing_cache`: their results
+//! * `config`, `config_watcher`, `last_known`: whom to trust, from the cluster
+//! * `ca_bundle`, `certificate_subject`: verification of certificates
+//! * `args`, `metrics`: flags and metrics
 
 mod always_allowed;
 mod args;

@@ -82,7 +82,8 @@ pub(crate) fn settings(caution: &str) -> Methods {
 }
 
 /// The recommendation at the end of the recording; `None` for recordings of less than an hour, but of
-/// runs, which may be short. `containers` is the number of containers of the pod, which share the least request of a pod.
+/// runs, which may be short. `containers` is the number of containers of the pod, which share the least request of a
+/// pod.
 pub(crate) fn recommend(
     usage: &ContainerUsage,
     methods: &Methods,

@@ -12,7 +12,8 @@
 //!             | aggregation [grouping] "(" arguments ")" [grouping]
 //! grouping   := ("by" | "without") labels
 //! selector   := name ["{" matchers "}"] | "{" matchers "}"
-//! suffix     := "[" duration [":" [duration]] "]" | "offset" ["-"] duration | "@" (["-"] number | ("start" | "end") "(" ")")
+//! suffix     := "[" duration [":" [duration]] "]" | "offset" ["-"] duration
+//!             | "@" (["-"] number | ("start" | "end") "(" ")")
 //! ```
 //!
 //! The store checks types and precedence. Every function in the list reads only what its arguments

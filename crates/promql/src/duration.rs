@@ -1,4 +1,5 @@
-//! Durations of Prometheus, such as the step of a range query: `8d`, `1h30m`, `90s`, `500ms`. Whole milliseconds, above zero.
+//! Durations of Prometheus, such as the step of a range query: `8d`, `1h30m`, `90s`, `500ms`. Whole milliseconds, above
+//! zero.
 //!
 //! Source: `github.com/prometheus/common/model/time.go`. A day has 24 hours, a week 7 days and a
 //! year 365 days.

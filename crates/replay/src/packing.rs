@@ -2,7 +2,7 @@
 //!
 //! In every slot, in this order:
 //!
-//! 1. Pods depart, by [`life_cycle`].
+//! 1. Pods depart, by [`mod@life_cycle`].
 //! 2. New recommendations change the requests of running pods in place, if their node has room.
 //!    A pod that waits for room since an earlier slot moves to another node that has it.
 //! 3. With rebalancing, the plan of `placement` evicts pods.

@@ -39,6 +39,16 @@
 //! The server of the endpoints is an argument (`serve_endpoints` of the crate `serving`), so that TLS
 //! and connection limits stay out of this crate. It depends on no other crate of the workspace, and
 //! nothing about sizing or scaling is in it.
+//!
+//! * `manager`: the life of a program; `shutdown`: its end; `health`, `http_endpoints`: `/readyz` and others
+//! * `args`, `pflag`, `ignored_flags`, `feature_gates`, `namespaces`: flags as upstream's; `upstream_flags`: their list
+//! * `address`, `duration`, `severity`: values of flags; `log`: log lines
+//! * `client`, `rate_limiter`, `retry`, `api_server_clock`: the client of the API server and its clock
+//! * `controller`, `schedule`: reconcile loops and the times of their passes
+//! * `leader_election`, `candidate`, `lease`, `leader_term`, `leader_tasks`: work for a term of leadership
+//! * `leader_address`: addresses of leaders; `sharding`: shards by namespace; `hold`: pauses for other autoscalers
+//! * `object_writer`, `outcome`, `own_pod`: writes and events in a program's name
+//! * `gauge_table`, `step_latency`: metrics
 
 pub mod address;
 pub mod api_server_clock;

@@ -1,4 +1,5 @@
-//! Token bucket with a reserve for urgent requests: `burst` requests at once, then `qps` per second. Further requests wait.
+//! Token bucket with a reserve for urgent requests: `burst` requests at once, then `qps` per second. Further requests
+//! wait.
 //!
 //! A part of the burst can be reserved for urgent requests, so that they do not wait behind others.
 //! Urgent requests take tokens too, so the limits apply to all requests together.

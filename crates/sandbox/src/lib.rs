@@ -4,7 +4,7 @@
 //! once from pinned Go modules, or taken from a folder that `PLIMSOLL_CONTROL_PLANE` or
 //! `KUBEBUILDER_ASSETS` names; see [`Sandbox::up`].
 //!
-//! Pods with an image `[REGISTRY/]plimsoll/PROGRAM[:TAG]` run as local processes ([`host`]). All
+//! Pods with an image `[REGISTRY/]plimsoll/PROGRAM[:TAG]` run as local processes ([`kubelet`]). All
 //! others are simulated: they are ready at once, a resize is applied at once, and annotations of
 //! the pod (or of its template) change their behaviour:
 //!
@@ -30,6 +30,16 @@
 //! | `sandbox.plimsoll.dev/keep-running`: anything | a Job's pod does not complete by itself |
 //!
 //! Durations are Go's, such as `500ms`.
+//!
+//! * `sandbox`, `args`, `commands`: the library and the command line
+//! * `toolchain`, `go_module`, `go_build`, `progress`, `prebuilt`, `programs`: programs of the control plane
+//! * `kubernetes_version`, `component`, `component_commands`, `configuration_files`, `certificates`, `kubeconfig`,
+//!   `kwok`, `prometheus`, `initial_objects`: settings of the components
+//! * `start_supervisor`, `startup_protocol`, `supervisor`, `control_socket`, `parent_pipe`: the process above all
+//! * `start_components`, `component_processes`, `component_process`, `exec_wrapper`, `process_id`: its children
+//! * `layout`, `lock`, `ports`, `state_file`, `log_tail`, `take_down`: files, ports and the end
+//! * `kubelet`: pods as local processes; `node`: pods as containers; `echo_server`: a pod to try out
+//! * `replay`, `trace`: recorded usage as that of pods
 
 mod args;
 mod certificates;

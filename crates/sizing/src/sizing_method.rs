@@ -11,8 +11,8 @@
 //!
 //! All but `vpa` have `minimum-history` (a Go duration or whole days, at most `7d`; `24h` if
 //! absent): until a container has that much history, its published recommendation is only raised,
-//! never lowered. With `history-unit: runs`, `minimum-runs` counts in its place. One invalid or unknown setting makes the whole policy invalid. A setting of
-//! another policy, or one without effect, is ignored and reported by name.
+//! never lowered. With `history-unit: runs`, `minimum-runs` counts in its place. One invalid or unknown setting makes
+//! the whole policy invalid. A setting of another policy, or one without effect, is ignored and reported by name.
 
 mod settings;
 

@@ -2,7 +2,7 @@
 //! within the disruption budgets otherwise.
 //!
 //! * [`args`] has the command-line flags
-//! * [`run`] wires everything
+//! * `run` wires everything
 //! * `control_loop` makes passes and carries out their actions while this replica leads
 //! * `feed_overlay` has the recommendations of the feed that take precedence over the status
 //! * `node_load` reads the load of nodes from a load-watcher

@@ -7,6 +7,15 @@
 //! * [`Matched`]: the join of pods, workloads, VPA objects and budgets, and the VPA objects that a
 //!   change concerns.
 //! * [`oom_kill`]: OOM kills, from two states of one pod. [`Eviction`]s are read from events.
+//! * `view`, `table`, `freshness`: the tables and their age
+//! * `pod`, `pod_placement`, `pod_runtime`, `bound_pod`, `labelled_pod`: forms of a pod, by what is read
+//! * `workload_controller`, `pod_template`, `owner`, `daemon_set`, `scale`: what creates pods
+//! * `vpa`, `policy`, `prediction`, `cron_schedule`, `hpa_targets`, `checkpoint`, `stripped`: objects of autoscalers
+//! * `limit_range`, `quota`, `disruption_budget`: constraints of a namespace
+//! * `node`, `node_group`, `node_pool`: nodes, their groups and those that could be added
+//! * `effective_resources`, `memory_cgroup`, `memory_pressure_eviction`: what the kubelet reports
+//! * `oldest_wins`, `shard`, `namespace_scope`, `interleave`: who decides, about which namespaces, in which order
+//! * `other_autoscaler`, `installer`, `stop_switch`, `webhook_lease`: other programs and operators
 //!
 //! No I/O here: crate `watch` keeps a [`View`] current.
 //!

@@ -2,8 +2,8 @@
 //!
 //! The kubelet sets it where each container has a memory limit: to their sum. It writes it when it
 //! starts the pod, and when it resizes a container that runs, also if the resize restarts it. A
-//! resize of a stopped container changes that container's own cgroup at its next start, but not the pod's: the kernel goes on
-//! killing at the old sum (kubelets before 1.37). With a memory limit for the pod as a whole, resizes of
+//! resize of a stopped container changes that container's own cgroup at its next start, but not the pod's: the kernel
+//! goes on killing at the old sum (kubelets before 1.37). With a memory limit for the pod as a whole, resizes of
 //! containers do not concern the pod's cgroup.
 
 use k8s_openapi::api::core::v1;

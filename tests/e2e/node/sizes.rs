@@ -55,7 +55,8 @@ async fn a_container_has_the_size_of_its_measured_usage() -> Result<()> {
     let Some(cluster) = Fixture::new("size").await? else {
         return Ok(());
     };
-    // Two pods, the updater's least number of replicas. Below the lower bounds of a short history, so that the updater acts on a young pod.
+    // Two pods, the updater's least number of replicas. Below the lower bounds of a short history, so that the updater
+    // acts on a young pod.
     let resources = json!({"requests": {"cpu": "10m", "memory": "10Mi"}});
     let flags = ["--memory-mib=300", "--cpu-millicores=200"];
     let pod = json!({"containers": [container("app", &flags, &resources)]});

@@ -1,9 +1,9 @@
 //! Resolved spec of a prediction: its metrics, their methods and queries, and the window.
 //!
 //! For the algorithm `dsp` a Plimsoll method is used unless an annotation requests Crane's: it is
-//! better on nearly every known series (`crates/forecast/RESULTS.md`). The prediction of an EHPA
+//! better on nearly every known series (`docs/measurements/forecasts.md`). The prediction of an EHPA
 //! gets the peak of the time until new pods are ready, unless a quantile is requested
-//! (`docs/decisions-horizontal.md`); any other prediction gets the series. For `percentile` Crane's
+//! (`docs/measurements/replicas.md`); any other prediction gets the series. For `percentile` Crane's
 //! method is used, since a constant was requested. Annotations are read from the prediction, and
 //! from the EHPA that owns it.
 

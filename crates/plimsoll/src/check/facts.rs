@@ -108,6 +108,6 @@ pub(crate) struct Rights {
 #[derive(Clone, Debug)]
 pub(crate) struct PrometheusFact {
     pub(crate) address: String,
-    /// Number of series of each metric, in the order of [`super::SERIES`].
+    /// Number of series of each metric, in the order of [`SERIES`](super::judge::SERIES).
     pub(crate) series: Read<Vec<u64>>,
 }

@@ -206,7 +206,7 @@ fn steps(facts: &Facts, migration: &mut Migration) {
     migration.save_api_services(&services);
     migration.flags(
         &facts.deployments,
-        "docs/flags-of-crane.md says for each of them whether a program here accepts it, and what takes its place otherwise.",
+        "A flag that a program here refuses ends it with the flag's name; the book of `make docs` says what takes its place.",
     );
     migration.stop(
         "Stop craned",

@@ -5,8 +5,8 @@
 //! pod's cgroup; Deployments are paused and rolled by others; the webhook is not called, or another
 //! program reverts it; quotas are full, sources of usage do not answer, and the scheduler sends pods
 //! back. No group loses more than its tolerance allows, no budget is exceeded, no pod is moved twice
-//! within an hour, and none is evicted more than twice for one recommendation by one leader. No rolling update begins during another one or soon after it, and during one no other pod
-//! stops serving.
+//! within an hour, and none is evicted more than twice for one recommendation by one leader. No rolling update begins
+//! during another one or soon after it, and during one no other pod stops serving.
 //!
 //! `PLIMSOLL_CHAOS_ROUNDS` is the number of rounds and `PLIMSOLL_CHAOS_SEED` the seed of the first;
 //! a seed without a number runs one round.

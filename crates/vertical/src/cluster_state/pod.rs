@@ -6,7 +6,7 @@ use model::Labels;
 use sizing::ContainerState;
 use view::Phase;
 
-/// Pod as passed to [`ClusterState::apply_pod`].
+/// Pod as passed to [`super::ClusterState::apply_pod`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodSpec {
     /// Its namespace.

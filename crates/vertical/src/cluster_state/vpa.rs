@@ -9,7 +9,7 @@ use sizing::{ContainerPolicy, MethodSettings, VpaMethodSettings};
 use super::group::ByContainer;
 use super::method_history::MethodHistories;
 
-/// Autoscaler as passed to [`ClusterState::apply_vpa`].
+/// Autoscaler as passed to [`super::ClusterState::apply_vpa`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct VpaSpec {
     /// Selector of the target's pods. [`Selector::nothing`] while unknown.
