@@ -4,6 +4,7 @@
 //! | formula | file |
 //! |---|---|
 //! | quantities: parsing, rounding, canonical text | `quantity.rs`, `quantity/` |
+//! | durations as Go programs read them | `go_duration.rs` |
 //! | node constraints of a pod | `constraints.rs` |
 //! | combined limit ranges of a namespace | `namespace_limits.rs` |
 
@@ -13,6 +14,7 @@ mod constraints;
 mod explanation;
 mod fnv1a;
 mod forecast;
+mod go_duration;
 mod labels;
 mod limit_mode;
 mod namespace_limits;
@@ -29,6 +31,7 @@ pub use constraints::{
 pub use explanation::{Cap, Explanation, MethodStep};
 pub use fnv1a::fnv1a;
 pub use forecast::{Forecast, ForecastSeries, MetricForecast};
+pub use go_duration::{GoDurationError, parse_go_duration};
 pub use labels::{
     Labels, ParseSelectorError, Requirement, Selector, is_label_name, is_label_value,
 };
