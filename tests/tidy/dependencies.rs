@@ -59,7 +59,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "sources",
         &["placement", "promql", "model", "api", "runtime"],
     ),
-    ("runtime", &[]),
+    ("runtime", &["model"]),
     ("metric_routes", &["model", "runtime", "serving"]),
     ("serving", &["runtime"]),
     ("delegated_auth", &["model", "runtime", "serving"]),

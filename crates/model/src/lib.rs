@@ -4,6 +4,7 @@
 //! | formula | file |
 //! |---|---|
 //! | quantities: parsing, rounding, canonical text | `quantity.rs`, `quantity/` |
+//! | durations as Go programs read them | `go_duration.rs` |
 //! | node constraints of a pod | `constraints.rs` |
 //! | combined limit ranges of a namespace | `namespace_limits.rs` |
 //! | slots and time, shared fairly among namespaces | `fair_slots.rs` |
@@ -15,6 +16,7 @@ mod explanation;
 mod fair_slots;
 mod fnv1a;
 mod forecast;
+mod go_duration;
 mod labels;
 mod limit_mode;
 mod namespace_limits;
@@ -32,6 +34,7 @@ pub use explanation::{Cap, Explanation, MethodStep};
 pub use fair_slots::FairSlots;
 pub use fnv1a::fnv1a;
 pub use forecast::{Forecast, ForecastSeries, MetricForecast};
+pub use go_duration::{GoDurationError, parse_go_duration};
 pub use labels::{
     Labels, ParseSelectorError, Requirement, Selector, is_label_name, is_label_value,
 };

@@ -8,8 +8,6 @@ mod sizing;
 mod storage;
 #[cfg(test)]
 pub(crate) mod tests;
-#[cfg(test)]
-mod upstream;
 
 use anyhow::ensure;
 use ehpa_controller::EhpaArgs;

@@ -8,11 +8,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
-
-/// The largest number of nanoseconds that Go's `time.Duration` holds.
-const MAX_NANOS: u128 = i64::MAX as u128;
-const TOO_LONG: &str = "duration is longer than 292 years";
+use anyhow::Context as _;
+use model::parse_go_duration;
 
 /// A duration that reads and prints as Go's `time.Duration` does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,78 +41,10 @@ impl FromStr for GoDuration {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
-        let magnitude = text.strip_prefix(['-', '+']).unwrap_or(text);
-        let nanos = match magnitude {
-            "" => bail!("empty duration"),
-            "0" => 0,
-            parts => sum_of_parts(parts)?,
-        };
-        ensure!(
-            nanos == 0 || !text.starts_with('-'),
-            "duration must not be negative"
-        );
+        let nanos = u64::try_from(parse_go_duration(text)?);
+        let nanos = nanos.ok().context("duration must not be negative")?;
         Ok(Self(Duration::from_nanos(nanos)))
     }
-}
-
-fn sum_of_parts(mut rest: &str) -> anyhow::Result<u64> {
-    let mut total: u128 = 0;
-    while !rest.is_empty() {
-        let (number, after) = split_while(rest, |c| c.is_ascii_digit() || c == '.');
-        let (unit, after) = split_while(after, |c| !c.is_ascii_digit() && c != '.');
-        let whole_and_fraction = decimal(number)
-            .with_context(|| format!("expected a number before {rest:?}, such as 1m30s"))?;
-        total += nanos_of(whole_and_fraction, unit_nanos(unit)?).context(TOO_LONG)?;
-        rest = after;
-    }
-    ensure!(total <= MAX_NANOS, TOO_LONG);
-    Ok(total as u64)
-}
-
-fn split_while(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
-    text.split_at(text.find(|c| !belongs(c)).unwrap_or(text.len()))
-}
-
-/// Splits `1.5` into its whole digits and the digits of its fraction; at least one digit is needed
-/// in all.
-fn decimal(number: &str) -> Option<(&str, &str)> {
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let malformed = fraction.contains('.') || number.trim_matches('.').is_empty();
-    (!malformed).then_some((whole, fraction))
-}
-
-fn unit_nanos(unit: &str) -> anyhow::Result<u128> {
-    Ok(match unit {
-        "ns" => 1,
-        "us" | "µs" | "μs" => 1_000,
-        "ms" => 1_000_000,
-        "s" => 1_000_000_000,
-        "m" => 60_000_000_000,
-        "h" => 3_600_000_000_000,
-        other => bail!("unknown unit {other:?}, expected ns, us, ms, s, m or h"),
-    })
-}
-
-/// `None` for more than Go's maximum.
-fn nanos_of((whole, fraction): (&str, &str), unit: u128) -> Option<u128> {
-    let whole: u128 = match whole {
-        "" => 0,
-        digits => digits.parse().ok()?,
-    };
-    let nanos = whole
-        .checked_mul(unit)
-        .filter(|nanos| *nanos <= MAX_NANOS)?;
-    let (mut numerator, mut scale) = (0u64, 1f64);
-    for digit in fraction.bytes() {
-        // Digits past the 19th cannot matter.
-        if numerator > i64::MAX as u64 / 10 {
-            break;
-        }
-        numerator = numerator * 10 + u64::from(digit - b'0');
-        scale *= 10.0;
-    }
-    // In floating point as Go does, so that 0.3333333333333333333h is 20 minutes here too.
-    Some(nanos + (numerator as f64 * (unit as f64 / scale)) as u128)
 }
 
 impl fmt::Display for GoDuration {
@@ -203,8 +132,14 @@ mod tests {
                 "1.2.3s",
                 "expected a number before \"1.2.3s\", such as 1m30s",
             ),
-            ("2562047h47m16.854775808s", TOO_LONG),
-            ("99999999999999999999999999999999999999999999h", TOO_LONG),
+            (
+                "2562047h47m16.854775808s",
+                "duration is longer than 292 years",
+            ),
+            (
+                "99999999999999999999999999999999999999999999h",
+                "duration is longer than 292 years",
+            ),
         ] {
             let parsed = text
                 .parse::<GoDuration>()

@@ -37,7 +37,7 @@
 //! ```
 //!
 //! The server of the endpoints is an argument (`serve_endpoints` of the crate `serving`), so that TLS
-//! and connection limits stay out of this crate. It depends on no other crate of the workspace, and
+//! and connection limits stay out of this crate. Of the workspace it depends on `model` only, and
 //! nothing about sizing or scaling is in it.
 //!
 //! * `manager`: the life of a program; `shutdown`: its end; `health`, `http_endpoints`: `/readyz` and others
@@ -82,7 +82,6 @@ pub mod severity;
 pub mod sharding;
 pub mod shutdown;
 pub mod step_latency;
-pub mod upstream_flags;
 
 pub use address::ListenAddress;
 pub use api_server_clock::ApiServerClock;

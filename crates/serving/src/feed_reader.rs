@@ -15,6 +15,9 @@ use runtime::manager::Manager;
 /// DNS name in the feed's certificate, which is verified regardless of the address.
 const SERVER_NAME: &str = "plimsoll-recommender";
 
+/// Lease whose holder serves the feed, upstream's. With several shards the names end in -INDEX.
+const LEASE: &str = "vpa-recommender-lease";
+
 /// Flags of a feed client.
 #[derive(Debug, Clone, clap::Args)]
 pub struct FeedReaderArgs {
@@ -23,10 +26,7 @@ pub struct FeedReaderArgs {
     /// recommendations are read from the status of VPA objects.
     #[arg(long, value_name = "FOLDER")]
     pub feed_cert_dir: Option<PathBuf>,
-    /// Name of the Lease whose holder serves the feed. With several shards the names end in -INDEX.
-    #[arg(long, default_value = "vpa-recommender-lease", value_name = "NAME")]
-    pub feed_lease_name: String,
-    /// Namespace of that Lease.
+    /// Namespace of the recommender's Lease, whose holder serves the feed.
     #[arg(long, default_value = "kube-system", value_name = "NAMESPACE")]
     pub feed_lease_namespace: String,
     /// Number of recommender shards.
@@ -59,7 +59,6 @@ impl FeedReaderArgs {
     pub fn source(self, manager: &Manager) -> anyhow::Result<Option<FeedSource>> {
         let Self {
             feed_cert_dir,
-            feed_lease_name,
             feed_lease_namespace,
             feed_shards,
         } = self;
@@ -69,7 +68,7 @@ impl FeedReaderArgs {
         let server_name = ServerName::try_from(SERVER_NAME)?;
         let files = TlsFiles::in_folder(&folder);
         let leases = Api::namespaced(manager.client.clone(), &feed_lease_namespace);
-        let (leaders, following) = follow_shards(&leases, &feed_lease_name, feed_shards);
+        let (leaders, following) = follow_shards(&leases, LEASE, feed_shards);
         let current: Arc<OnceLock<ClientTls>> = Arc::default();
         let loaded = Arc::clone(&current);
         manager

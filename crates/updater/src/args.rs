@@ -1,8 +1,6 @@
 //! The updater's flags: upstream's, with their names and defaults, and our own.
 
 mod rebalancing;
-#[cfg(test)]
-mod upstream;
 
 use anyhow::Context as _;
 use rollout::{PausePolicy, PreemptionMode, Settings};
@@ -372,5 +370,20 @@ mod tests {
         let both =
             parse("--vpa-object-namespace=a --ignored-vpa-object-namespaces=b").expect("two texts");
         assert!(both.namespaces.namespaces().is_err());
+    }
+
+    #[test]
+    fn the_arguments_of_upstreams_manifests_start_the_updater() {
+        for line in [
+            // deploy/updater-deployment.yaml, its variant for high availability, and the Helm chart's.
+            "--v=4 --stderrthreshold=info",
+            "--v=4 --stderrthreshold=info --leader-elect=true --use-admission-controller-status=true",
+            "--leader-elect=true --leader-elect-resource-name=vpa-updater-lease --in-place-skip-disruption-budget=true",
+            "--updater-interval=10s --min-replicas=1 --eviction-rate-limit -1 --feature-gates=InPlace=true,CPUStartupBoost=true",
+        ] {
+            let args = parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+            assert_eq!(args.common.ignored_flags.iter().count(), 0, "{line}");
+            assert!(args.rollout.settings().is_ok(), "{line}");
+        }
     }
 }

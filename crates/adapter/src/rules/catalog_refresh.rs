@@ -93,7 +93,6 @@ impl CatalogRefresher {
                     continue;
                 }
             };
-            shared.metrics.listed(listed.is_ok());
             let pause = match listed {
                 Ok(()) => self.lister.relist.interval,
                 Err(error) => {
@@ -167,7 +166,6 @@ impl Lister {
             self.warnings.log(&complaint.to_string());
         }
         let (custom, external) = catalog.len();
-        self.shared.metrics.set_metrics_defined(custom, external);
         tracing::debug!(custom, external, "metrics are listed");
         self.shared.publish(catalog);
         failed.map_or(Ok(()), Err)

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use prometheus::{Histogram, IntCounterVec, IntGauge, IntGaugeVec};
-use runtime::metrics::count;
+use prometheus::{Histogram, IntCounterVec, IntGauge};
 
 use super::query_cache::Source;
 
@@ -18,10 +17,6 @@ runtime::metrics! {
             "Latency of requests to Prometheus in seconds.";
         answers: IntCounterVec { source } = "plimsoll_adapter_rules_responses_total",
             "Responses to metric requests by source of the values: store, last_good or none.";
-        lists: IntCounterVec { outcome } = "plimsoll_adapter_rules_relists_total",
-            "Listings of the series of all rules by outcome.";
-        defined: IntGaugeVec { api } = "plimsoll_adapter_rules_metrics",
-            "Number of metrics that rules define.";
         config_valid: IntGauge = "plimsoll_adapter_rules_config_last_reload_successful",
             "1 if the last reload of the rule file succeeded; if 0, the previous rules are still in use.";
     }
@@ -41,18 +36,6 @@ impl Metrics {
             None => "none",
         };
         self.answers.with_label_values(&[source]).inc();
-    }
-
-    pub(super) fn listed(&self, is_complete: bool) {
-        self.lists
-            .with_label_values(&[if is_complete { "complete" } else { "failed" }])
-            .inc();
-    }
-
-    pub(super) fn set_metrics_defined(&self, custom: usize, external: usize) {
-        for (api, metrics) in [("custom", custom), ("external", external)] {
-            self.defined.with_label_values(&[api]).set(count(metrics));
-        }
     }
 
     pub(super) fn set_config_valid(&self, is_valid: bool) {

@@ -181,13 +181,11 @@ impl Collector {
 
     async fn collect(&mut self) {
         let nodes = nodes(&self.cluster.borrow());
-        let timer = self.metrics.collection_seconds.start_timer();
         let collecting = self.source.collect(&nodes, &self.clock);
         let windows = timeout(COLLECTION_TIMEOUT, collecting)
             .await
             .context("the collection took longer than a minute")
             .flatten();
-        timer.observe_duration();
         let result = if windows.is_ok() { "success" } else { "error" };
         self.metrics.collections.with_label_values(&[result]).inc();
         let error = match windows {

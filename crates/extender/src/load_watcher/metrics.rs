@@ -1,6 +1,6 @@
 //! Metrics of the load watcher.
 
-use prometheus::{Gauge, Histogram, IntCounterVec, IntGauge, IntGaugeVec};
+use prometheus::{Gauge, IntCounterVec, IntGauge, IntGaugeVec};
 
 runtime::metrics! {
     /// All metrics of the load watcher. Clones share them.
@@ -8,10 +8,6 @@ runtime::metrics! {
         pub(super) collections: IntCounterVec { result }
             = "plimsoll_load_watcher_collections_total",
             "Collections of the load of nodes by result: success, error.";
-        pub(super) collection_seconds: Histogram
-            [[0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0]]
-            = "plimsoll_load_watcher_collection_duration_seconds",
-            "Duration of a collection of the load of nodes in seconds.";
         pub(super) query_errors: IntCounterVec { resource }
             = "plimsoll_load_watcher_query_errors_total",
             "Failed queries to Prometheus by resource: cpu, memory, network, disk.";

@@ -184,7 +184,6 @@ impl Scheduler {
             return Ok((BTreeMap::new(), Basis::Load));
         }
         in_time(deadline)?;
-        self.metrics.removed_nodes.inc_by(overloads.len() as u64);
         let reasons = overloads
             .into_iter()
             .map(|(place, overload)| (place, overload.to_string()));
@@ -258,7 +257,6 @@ impl Scheduler {
 
     fn demand(&self, pod: &Pod, spec: &PodSpec, now: Timestamp) -> PodDemand {
         let predicted = self.predict(spec, pod.owner(), |key| pod.label(key), now);
-        self.metrics.predicted(predicted.cpu_source);
         PodDemand {
             load: predicted.load,
             commitment: Commitment {

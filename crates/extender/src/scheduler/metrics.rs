@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use placement::{FallbackReason, LoadSource};
+use placement::FallbackReason;
 use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge};
 
 /// Limits of the buckets in seconds: from a tenth of the goal for 5,000 nodes to the timeout.
@@ -56,10 +56,6 @@ runtime::metrics! {
             "Requests that were refused, by verb and reason.";
         duration: HistogramVec { verb } [BUCKETS] = "plimsoll_extender_request_duration_seconds",
             "Time from the headers of a request to its answer, by verb.";
-        predictions: IntCounterVec { source } = "plimsoll_extender_predictions_total",
-            "Pods to place by the source of their predicted CPU load.";
-        pub(super) removed_nodes: IntCounter = "plimsoll_extender_removed_nodes_total",
-            "Nodes that were removed because of their load.";
         pub(super) suspended_filters: IntCounter = "plimsoll_extender_suspended_filters_total",
             "Requests without removals since too many nodes were above a threshold.";
         pub(super) unknown_nodes: IntCounter = "plimsoll_extender_unknown_nodes_total",
@@ -127,16 +123,5 @@ impl Metrics {
     pub(super) fn refuse(&self, verb: Verb, reason: Refusal) {
         let labels = [verb.name(), reason.name()];
         self.refusals.with_label_values(&labels).inc();
-    }
-
-    pub(super) fn predicted(&self, source: LoadSource) {
-        let source = match source {
-            LoadSource::Recommendation => "recommendation",
-            LoadSource::Forecast => "forecast",
-            LoadSource::Limit => "limit",
-            LoadSource::Request => "request",
-            LoadSource::Default => "default",
-        };
-        self.predictions.with_label_values(&[source]).inc();
     }
 }

@@ -93,3 +93,22 @@ fn what_cannot_be_meant_is_refused() {
         assert!(parse(line).is_err(), "{line}");
     }
 }
+
+#[test]
+fn the_arguments_of_upstreams_manifests_start_the_recommender_without_a_word_about_flags() {
+    for line in [
+        // deploy/recommender-deployment.yaml, and its variants for high availability and external
+        // metrics.
+        "--v=4 --stderrthreshold=info",
+        "--v=4 --stderrthreshold=info --leader-elect=true",
+        "--v=4 --stderrthreshold=info --recommender-name=performance --prometheus-address=http://prometheus.default.svc.cluster.local:9090",
+        "--v=8 --stderrthreshold=info --use-external-metrics=true --external-metrics-cpu-metric=cpu --external-metrics-memory-metric=mem",
+        // The Helm chart's, and what distributions pass.
+        "--address=:8942 --leader-elect=true --leader-elect-resource-name=vpa-recommender-lease --leader-elect-resource-namespace=kube-system",
+        "--logtostderr --v=1 -v 2 --memory-saver --recommendation-margin-fraction=0.1 --oom-bump-up-ratio=1.3 --feature-gates=InPlace=true,PerVPAConfig=true",
+    ] {
+        let args = parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        assert_eq!(args.common.ignored_flags.iter().count(), 0, "{line}");
+        assert!(args.sizing.config(&args.feature_gates).is_ok(), "{line}");
+    }
+}

@@ -2,51 +2,18 @@
 //!
 //! Source: `pkg/utils/time.go` (`ParseDuration`) and Go's `time.ParseDuration`.
 
+use model::parse_go_duration;
+
 const DAY_NS: i64 = 86_400_000_000_000;
 
 /// Parses to nanoseconds; `None` if invalid or out of range.
 pub fn parse(text: &str) -> Option<i64> {
-    if let Some(days) = text.strip_suffix('d') {
-        return whole(days)?.parse::<i64>().ok()?.checked_mul(DAY_NS);
-    }
-    let (sign, mut rest) = match text.strip_prefix('-') {
-        Some(rest) => (-1, rest),
-        None => (1, text.strip_prefix('+').unwrap_or(text)),
-    };
-    if rest == "0" {
-        return Some(0);
-    }
-    let mut total = 0.0;
-    loop {
-        let digits = rest.find(|letter: char| !(letter.is_ascii_digit() || letter == '.'))?;
-        let (number, tail) = rest.split_at(digits);
-        let end = tail
-            .find(|letter: char| letter.is_ascii_digit() || letter == '.')
-            .unwrap_or(tail.len());
-        let (unit, next) = tail.split_at(end);
-        total += number.parse::<f64>().ok()? * unit_ns(unit)?;
-        if next.is_empty() {
-            break;
+    match text.strip_suffix('d') {
+        Some(days) if days.bytes().all(|byte| byte.is_ascii_digit()) => {
+            days.parse::<i64>().ok()?.checked_mul(DAY_NS)
         }
-        rest = next;
+        _ => parse_go_duration(text).ok(),
     }
-    (total < i64::MAX as f64).then_some(sign * total as i64)
-}
-
-fn whole(text: &str) -> Option<&str> {
-    (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then_some(text)
-}
-
-fn unit_ns(unit: &str) -> Option<f64> {
-    Some(match unit {
-        "ns" => 1.0,
-        "us" | "µs" | "μs" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        "m" => 60e9,
-        "h" => 3600e9,
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

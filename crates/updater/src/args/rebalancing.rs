@@ -1,7 +1,5 @@
 //! Flags of rebalancing.
 
-use std::path::PathBuf;
-
 use anyhow::{Context as _, ensure};
 use placement::HotNodeConfig;
 use rollout::RebalancingSettings;
@@ -23,9 +21,6 @@ pub struct RebalancingArgs {
     /// https://. Empty means no rebalancing.
     #[arg(long, default_value = "", value_name = "URL")]
     pub load_watcher_address: String,
-    /// CA certificates (PEM) of a load-watcher with https. Without them the system's are trusted.
-    #[arg(long, value_name = "FILE", requires = "load_watcher_address")]
-    pub load_watcher_ca_file: Option<PathBuf>,
     /// A node is hot above this utilization of CPU or memory, in percent.
     #[arg(long, default_value_t = 80.0, value_parser = percent, value_name = "PERCENT")]
     pub rebalance_hot_percent: f64,
@@ -44,7 +39,6 @@ impl RebalancingArgs {
     pub fn settings(self) -> anyhow::Result<Option<(Connection, RebalancingSettings)>> {
         let Self {
             load_watcher_address,
-            load_watcher_ca_file,
             rebalance_hot_percent,
             rebalance_hot_for,
             rebalance_fragmented_percent,
@@ -59,7 +53,6 @@ impl RebalancingArgs {
         }
         let connection = Connection {
             address: load_watcher_address,
-            ca_file: load_watcher_ca_file,
             ..Connection::default()
         };
         let checked = connection.check();
@@ -130,9 +123,6 @@ mod tests {
         check("--rebalance-fragmented-percent=20", |it| {
             it.fragmented_percent = 20.0;
         });
-        let found = settings(&format!("{ADDRESS} --load-watcher-ca-file=/ca")).expect("valid");
-        let ca_file = found.expect("an address").0.ca_file;
-        assert_eq!(ca_file.as_deref(), Some("/ca".as_ref()));
     }
 
     #[test]
