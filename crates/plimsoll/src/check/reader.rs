@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serving::certificates::ServedChain;
 use view::{AutoscalerRole, ObjectKey, OtherAutoscaler};
-use watch::{FoundAutoscalers, OtherAutoscalers};
+use watch::OtherAutoscalers;
 
 use super::facts::{
     CertificateFact, Facts, OtherDeployment, PrometheusFact, Rights, ServerVersion, StopFact,
@@ -208,20 +208,17 @@ async fn signs(cluster: &Cluster, suite: &[Program<'_>]) -> Read<Vec<OtherAutosc
         AutoscalerRole::EhpaController,
     ];
     let others = OtherAutoscalers::new(cluster.client.clone(), roles, own);
-    let FoundAutoscalers {
-        mut found,
-        mut errors,
-    } = others.read(Timestamp::now).await;
+    let mut known = others.read(Timestamp::now).await;
     let events = others.read_events(Timestamp::now).await;
-    found.extend(events.found);
-    errors.extend(events.errors);
-    if found.is_empty() && !errors.is_empty() {
-        let errors = errors.join("; ");
+    known.found.extend(events.found);
+    known.errors.extend(events.errors);
+    if known.found.is_empty() && !known.errors.is_empty() {
+        let errors = known.errors.join("; ");
         return Err(Unread(format!(
             "cannot read signs of other autoscalers: {errors}"
         )));
     }
-    Ok(found)
+    Ok(known.found)
 }
 
 async fn leases(
