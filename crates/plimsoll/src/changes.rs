@@ -169,17 +169,13 @@ fn outcome(left_out: impl Iterator<Item = String>) -> Outcome {
 fn document(changes: &[ContainerChange]) -> Document {
     let mut rows = Vec::new();
     for change in changes {
-        let ContainerId {
-            namespace,
-            workload,
-            container,
-        } = &change.id;
+        let id = &change.id;
         for (resource, change) in change.resources() {
             let mut row = |field: &str, from: Option<&String>, to: &str| {
                 rows.push(Row::plain([
-                    namespace.clone(),
-                    workload.clone(),
-                    container.clone(),
+                    id.namespace.clone(),
+                    id.workload.clone(),
+                    id.container.clone(),
                     format!("{resource} {field}"),
                     from.map_or("none", String::as_str).to_owned(),
                     to.to_owned(),

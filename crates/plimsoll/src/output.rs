@@ -101,8 +101,8 @@ impl Table {
         }
     }
 
-    /// A table of a list that has a form as JSON. A column is its name and its field, such as `type`,
-    /// ` CPU cores=cpu/cores:2` with two digits, or ` CPU=cpu/percent:1%` with a unit as well.
+    /// A table of a list that has a form as JSON. A column is its name and its field, such as
+    /// `type`, ` CPU cores=cpu/cores:2` with two digits, or ` CPU=cpu/percent:1%` with a unit too.
     pub(crate) fn of(
         title: impl Into<String>,
         columns: &'static str,

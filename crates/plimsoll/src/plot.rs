@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use replay::Series;
-use replay::plot::round_step;
+use replay::plot::{label, path, round_step};
 
 use crate::output::escape;
 
@@ -101,8 +101,7 @@ impl Plot {
         let mut tick = 0.0;
         while tick <= top {
             let at = y(tick);
-            // Without the error of the sum: 0.3, not 0.30000000000000004.
-            let label = (tick * 1e6).round() / 1e6;
+            let label = label(tick);
             let _ = writeln!(
                 svg,
                 "<path class=\"grid\" d=\"M{LEFT} {at:.1}H{RIGHT}\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
@@ -167,14 +166,12 @@ impl Plot {
 
     fn path(&self, line: &Line, y: impl Fn(f64) -> f64) -> String {
         let slots_per_point = line.amounts.len().div_ceil(POINTS).max(1);
-        let mut path = String::new();
-        for (index, slots) in line.amounts.chunks(slots_per_point).enumerate() {
+        let points = line.amounts.chunks(slots_per_point).enumerate();
+        path(points.map(|(index, slots)| {
+            let slot = line.first_slot + index * slots_per_point;
             let amount = slots.iter().copied().fold(0.0, f64::max);
-            let x = self.x((line.first_slot + index * slots_per_point) as f64);
-            let verb = if index == 0 { 'M' } else { 'L' };
-            let _ = write!(path, "{verb}{x:.1} {:.1}", y(amount));
-        }
-        path
+            (self.x(slot as f64), y(amount))
+        }))
     }
 }
 

@@ -7,7 +7,7 @@ use model::{Cpu, Memory, MethodStep};
 use sizing::price_of_failure::Caution;
 use sizing::{Amounts, Config, MethodHistory, MethodSettings, Observation, container_minimum};
 
-use crate::usage::{ContainerId, ContainerUsage, MIB, PodUsage};
+use crate::usage::{ContainerUsage, MIB, PodUsage};
 
 /// Least length of a recording in seconds.
 const LEAST_RECORDING: i64 = 3600;
@@ -183,14 +183,9 @@ fn samples_of((pod, usage): (usize, &PodUsage)) -> Vec<Sample> {
 pub(crate) fn containers_per_pod(usage: &[ContainerUsage]) -> HashMap<(&str, &str), usize> {
     let mut counts = HashMap::new();
     for ContainerUsage { id, .. } in usage {
-        *counts.entry(pod_of(id)).or_default() += 1;
+        *counts.entry(id.pod()).or_default() += 1;
     }
     counts
-}
-
-/// Namespace and workload of a container.
-pub(crate) fn pod_of(id: &ContainerId) -> (&str, &str) {
-    (&id.namespace, &id.workload)
 }
 
 #[cfg(test)]
@@ -199,7 +194,7 @@ mod tests {
     use sizing::price_of_failure::HistoryUnit;
 
     use super::*;
-    use crate::usage::{Resources, ScaledBy};
+    use crate::usage::{ContainerId, Resources, ScaledBy};
 
     fn usage(pods: Vec<PodUsage>) -> ContainerUsage {
         ContainerUsage {

@@ -16,7 +16,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{self, OutputArgs};
 use crate::prices::{PriceArgs, Prices};
 use crate::recommend::{
-    Recommendation, SizingArgs, are_runs, containers_per_pod, pod_of, recommend, settings,
+    Recommendation, SizingArgs, are_runs, containers_per_pod, recommend, settings,
 };
 use crate::severity::{Change, Severity};
 use crate::usage::{self, ContainerId, ContainerUsage, MIB, SourceArgs};
@@ -188,7 +188,7 @@ pub(crate) fn scan_all(
     let results: Vec<Result<ScannedContainer, ContainerId>> = usage
         .par_iter()
         .map(|usage| {
-            let containers = containers[&pod_of(&usage.id)];
+            let containers = containers[&usage.id.pod()];
             let recommendation = recommend(usage, &settings, containers);
             let recommendation = recommendation.ok_or_else(|| usage.id.clone())?;
             Ok(scan(usage, &recommendation, prices, seconds))

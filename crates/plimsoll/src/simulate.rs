@@ -6,8 +6,8 @@
 
 use anyhow::anyhow;
 use clap::Args;
-use forecast::PriceOfFailure;
 use forecast::crane::Dsp;
+use forecast::{PeakConfig, PriceOfFailure};
 use horizontal::ehpa::window_seconds;
 use horizontal::predictions::Method;
 use model::{Cpu, Quantity};
@@ -20,7 +20,7 @@ use serde::Serialize;
 use crate::backtest::{is_long_enough, warm_up};
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Document, OutputArgs, Row, Table};
-use crate::usage::{self, ContainerId, SourceArgs};
+use crate::usage::{self, SourceArgs};
 use crate::workload::{Workload, workloads};
 
 /// Days at the start of a recording that do not count, at most half of it.
@@ -53,17 +53,16 @@ pub(crate) struct SimulateArgs {
 }
 
 /// Ways of scaling by their names: the native HPA on measured usage, an EHPA with defaults, an EHPA
-/// with Crane's DSP forecast and window. Each with the prediction that the HPA reads beside the measured
-/// usage.
+/// with Crane's DSP forecast and window. Each with the prediction that the HPA also reads.
 fn ways(ready_seconds: u32) -> [(&'static str, Option<Program>); 3] {
     /// Default of `predictionWindowSeconds`.
     const WINDOW: u32 = 3600;
     let window_seconds = window_seconds(Some(ready_seconds), None, WINDOW);
-    let peak = Method::Peak {
+    let peak = Method::Peak(PeakConfig {
         step_seconds: 60,
         window_seconds,
         price_of_failure: PriceOfFailure::NORMAL,
-    };
+    });
     let dsp = Method::Dsp {
         dsp: Dsp::default(),
         history_seconds: 15 * 86_400,
@@ -133,13 +132,9 @@ fn simulate(workload: &Workload<'_>, args: &SimulateArgs) -> Result<Simulated, S
     for minute in total.minutes.iter_mut().flatten() {
         *minute /= pod_cpu.millicores() as f64;
     }
-    let ContainerId {
-        namespace,
-        workload,
-        container: _,
-    } = workload.id();
+    let id = workload.id();
     let demand = Demand {
-        name: workload.clone(),
+        name: id.workload.clone(),
         start: total.start,
         minutes: total.minutes,
     };
@@ -171,8 +166,8 @@ fn simulate(workload: &Workload<'_>, args: &SimulateArgs) -> Result<Simulated, S
         }
     });
     Ok(Simulated {
-        namespace,
-        workload,
+        namespace: id.namespace,
+        workload: id.workload,
         pod_cpu: Quantity::from(pod_cpu).to_string(),
         days,
         scalings: scalings.into(),

@@ -132,12 +132,11 @@ fn document(facts: StatusFacts, mut notes: Vec<String>) -> Document {
     }
     let since = stop.as_ref().and_then(|stop| stop.since);
     if let Some(stop) = &stop {
-        let since = since.map_or_else(String::new, |since| format!(" since {since}"));
-        let reason = stop.reason.as_ref();
-        let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
-        notes.push(format!(
-            "Updates are stopped by the ConfigMap {switch}{since}{reason}."
-        ));
+        let stopped = format!(
+            "Updates are stopped by the ConfigMap {switch}{}.",
+            stop.text()
+        );
+        notes.push(stopped);
     }
     let numbers = numbers(vpas.as_ref(), others);
     let [policies, cluster_policies, ehpas] = others;

@@ -5,7 +5,7 @@ mod parquet;
 mod rows;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::ensure;
 use clap::Args;
@@ -20,8 +20,8 @@ use rows::Rows;
 
 pub(crate) const MIB: f64 = 1_048_576.0;
 
-/// Bundled sample: two weeks of four machines of the Server Machine Dataset (see NOTICE), as if they
-/// were workloads.
+/// Bundled sample: two weeks of four machines of the Server Machine Dataset (see NOTICE), as if
+/// they were workloads.
 const SAMPLE: &str = include_str!("../data/sample.csv");
 /// Maximum number of samples of all containers, about 2 GiB.
 const MAX_SAMPLES: usize = 60_000_000;
@@ -58,19 +58,21 @@ pub(crate) struct ContainerId {
 
 impl fmt::Display for ContainerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            namespace,
-            workload,
-            container,
-        } = self;
-        if !namespace.is_empty() {
-            write!(f, "{namespace}/")?;
+        if !self.namespace.is_empty() {
+            write!(f, "{}/", self.namespace)?;
         }
-        write!(f, "{workload}")?;
-        if !container.is_empty() {
-            write!(f, " ({container})")?;
+        f.write_str(&self.workload)?;
+        if !self.container.is_empty() {
+            write!(f, " ({})", self.container)?;
         }
         Ok(())
+    }
+}
+
+impl ContainerId {
+    /// Namespace and workload.
+    pub(crate) fn pod(&self) -> (&str, &str) {
+        (&self.namespace, &self.workload)
     }
 }
 
@@ -223,26 +225,18 @@ impl SourceArgs {
 
 /// Reads the usage that the flags name, in the order of the containers.
 pub(crate) fn read(source: &SourceArgs) -> Result<Vec<ContainerUsage>, Failure> {
-    let SourceArgs {
-        files,
-        sample,
-        namespaces,
-        prometheus,
-    } = source;
+    let namespaces = &source.namespaces;
     if source.is_cluster() {
-        return cluster::read(prometheus, namespaces);
+        return cluster::read(&source.prometheus, namespaces);
     }
-    let mut usage = if *sample {
-        let mut rows = Rows::default();
+    let mut rows = Rows::default();
+    if source.sample {
         rows.read_csv(SAMPLE.as_bytes())?;
-        rows.finish()
-    } else {
-        let mut rows = Rows::default();
-        for file in files {
-            rows.read_file(Path::new(file))?;
-        }
-        rows.finish()
-    };
+    }
+    for file in &source.files {
+        rows.read_file(file)?;
+    }
+    let mut usage = rows.finish();
     if !namespaces.is_empty() {
         usage.retain(|usage| namespaces.contains(&usage.id.namespace));
     }

@@ -16,15 +16,7 @@ pub(crate) struct Workload<'a> {
 pub(crate) fn workloads(usage: &[ContainerUsage]) -> Vec<Workload<'_>> {
     let mut workloads: BTreeMap<_, Vec<&ContainerUsage>> = BTreeMap::new();
     for usage in usage {
-        let ContainerId {
-            namespace,
-            workload,
-            container: _,
-        } = &usage.id;
-        workloads
-            .entry((namespace, workload))
-            .or_default()
-            .push(usage);
+        workloads.entry(usage.id.pod()).or_default().push(usage);
     }
     let containers = workloads.into_values();
     containers

@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use std::path::Path;
 
-use forecast::PriceOfFailure;
 use forecast::crane::Dsp;
+use forecast::{PeakConfig, PriceOfFailure};
 use horizontal::ehpa::window_seconds;
 use horizontal::predictions::{Method, Quantile};
 use rayon::prelude::*;
@@ -95,11 +95,11 @@ fn plimsoll(window_minutes: u32) -> Box<dyn Predictor> {
 
 fn peak(ready_minutes: u32, price_of_failure: PriceOfFailure) -> Box<dyn Predictor> {
     let window_seconds = window_seconds(Some(60 * ready_minutes), None, LONGEST);
-    let method = Method::Peak {
+    let method = Method::Peak(PeakConfig {
         step_seconds: 60,
         window_seconds,
         price_of_failure,
-    };
+    });
     Box::new(Program::new(method, window_seconds))
 }
 

@@ -116,9 +116,19 @@ fn text(x: f64, y: f64, anchor: &str, text: &str) -> String {
 }
 
 /// A number of a tick, without digits that come from rounding.
-fn label(number: f64) -> String {
+pub fn label(number: f64) -> String {
     let rounded = (number * 1e6).round() / 1e6 + 0.0;
     rounded.to_string()
+}
+
+/// The path from the first place through the others.
+pub fn path(places: impl Iterator<Item = (f64, f64)>) -> String {
+    let mut path = String::new();
+    for (index, (x, y)) in places.enumerate() {
+        let verb = if index == 0 { 'M' } else { 'L' };
+        let _ = write!(path, "{verb}{x:.1} {y:.1}");
+    }
+    path
 }
 
 impl Plot {
@@ -151,12 +161,7 @@ impl Plot {
             let color = COLORS[index % COLORS.len()];
             let points = line.points.iter().filter(|point| shown(point));
             let places: Vec<(f64, f64)> = points.map(|(x, y)| (at_x(*x), at_y(*y))).collect();
-            // Move to the first place, then lines to the others.
-            let mut path = String::new();
-            for (place, (x, y)) in places.iter().enumerate() {
-                let verb = if place == 0 { 'M' } else { 'L' };
-                let _ = write!(path, "{verb}{x:.1} {y:.1}");
-            }
+            let path = path(places.iter().copied());
             let y = TOP + 12.0 + 18.0 * index as f64;
             // The line, and its sample in the legend.
             let _ = writeln!(

@@ -1,6 +1,6 @@
 //! Replays of demands whose outcome is known.
 
-use forecast::PriceOfFailure;
+use forecast::{PeakConfig, PriceOfFailure};
 use horizontal::predictions::Method;
 use rayon::prelude::*;
 use replay::horizontal::predictors::{Oracle, Program, SeasonalLevel};
@@ -74,11 +74,11 @@ fn predictions_of_a_daily_rise_are_in_time() {
     let demand = demand(9, office);
     for ready_minutes in [2, 10] {
         let window = ready_minutes + 5;
-        let method = Method::Peak {
+        let method = Method::Peak(PeakConfig {
             step_seconds: 60,
             window_seconds: 60 * window as u32,
             price_of_failure: PriceOfFailure::NORMAL,
-        };
+        });
         let predictors: [Box<dyn Predictor>; 3] = [
             Box::new(Oracle::new(&demand, window)),
             Box::new(SeasonalLevel::new(window)),
@@ -109,11 +109,11 @@ fn a_replay_gives_the_same_scores_each_time_with_any_number_of_threads() {
         .collect();
     let run = |threads: usize| -> Vec<Score> {
         let score = |demand: &Demand| {
-            let method = Method::Peak {
+            let method = Method::Peak(PeakConfig {
                 step_seconds: 60,
                 window_seconds: 420,
                 price_of_failure: PriceOfFailure::NORMAL,
-            };
+            });
             replay(demand, 2, Some(&mut Program::new(method, 3600)))
         };
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);

@@ -61,7 +61,7 @@ impl Topic for Forecast {
     }
 
     updates! {
-        Forecast, ForecastsUpdate as forecasts_update, ForecastsReset, ForecastsApply, ForecastsDelete,
-        forecasts, watch_forecasts(WatchForecastsRequest)
+        Forecast, ForecastsUpdate as forecasts_update, ForecastsReset, ForecastsApply,
+        ForecastsDelete, forecasts, watch_forecasts(WatchForecastsRequest)
     }
 }

@@ -128,7 +128,7 @@ pub(super) fn summary(observed: &Observed) -> Option<PredictionSummary> {
     let method = predictions::method(algorithm, annotations, Some(measured), &mut notes);
     let seconds = |seconds: u32| i32::try_from(seconds).unwrap_or(i32::MAX);
     let (window, pod_ready) = match method {
-        Method::Peak { window_seconds, .. } => (seconds(window_seconds), ready),
+        Method::Peak(config) => (seconds(config.window_seconds), ready),
         _ => (longest, None),
     };
     Some(PredictionSummary {

@@ -23,23 +23,19 @@ const MAX_ESTIMATORS: usize = 32;
 pub(super) type Chosen = (Method, Option<String>);
 
 pub(super) fn dsp(settings: Option<&Dsp>) -> Chosen {
-    let read = settings.map(read_dsp);
-    let (method, why) = match read {
-        Some(Ok(method)) => return (method, None),
-        Some(Err(why)) => (
-            default_dsp(),
-            Some(format!("dsp: {why}; Crane's defaults are used")),
-        ),
-        None => (default_dsp(), None),
-    };
-    (method, why)
-}
-
-fn default_dsp() -> Method {
-    Method::Dsp {
+    let default = || Method::Dsp {
         dsp: crane::Dsp::default(),
         history_seconds: 15 * DAY,
+    };
+    match settings.map(read_dsp) {
+        Some(Ok(method)) => (method, None),
+        Some(Err(why)) => (default(), Some(not_used("dsp", &why))),
+        None => (default(), None),
     }
+}
+
+fn not_used(name: &str, why: &str) -> String {
+    format!("{name}: {why}; Crane's defaults are used")
 }
 
 fn read_dsp(settings: &Dsp) -> Result<Method, String> {
@@ -123,15 +119,12 @@ fn filter(settings: &Fft) -> Result<Filter, String> {
 
 /// Crane's percentile predictor; `None` if not even its defaults are valid.
 pub(super) fn percentile(settings: Option<&Percentile>) -> Option<Chosen> {
-    let read = settings.map(read_percentile);
-    match read {
-        Some(Ok(method)) => Some((method, None)),
-        Some(Err(why)) => {
-            let why = format!("percentile: {why}; Crane's defaults are used");
-            Some((read_percentile(&default_percentile()).ok()?, Some(why)))
-        }
-        None => Some((read_percentile(&default_percentile()).ok()?, None)),
-    }
+    let default = || read_percentile(&default_percentile()).ok();
+    Some(match settings.map(read_percentile) {
+        Some(Ok(method)) => (method, None),
+        Some(Err(why)) => (default()?, Some(not_used("percentile", &why))),
+        None => (default()?, None),
+    })
 }
 
 fn default_percentile() -> Percentile {

@@ -2,7 +2,7 @@
 //! length of the history.
 
 use forecast::crane::Dsp;
-use forecast::{Forecast, PriceOfFailure};
+use forecast::{Forecast, PeakConfig};
 use sizing::PercentilePredictor;
 
 const DAY: u32 = 86_400;
@@ -20,14 +20,7 @@ pub enum Method {
         quantile: Quantile,
     },
     /// The largest sample of the coming window: `forecast::PeakForecaster`.
-    Peak {
-        /// Seconds between samples.
-        step_seconds: u32,
-        /// Seconds until new pods are ready, plus a slot.
-        window_seconds: u32,
-        /// Headroom above the expected peak.
-        price_of_failure: PriceOfFailure,
-    },
+    Peak(PeakConfig),
     /// Crane's DSP predictor.
     Dsp {
         /// Its settings.
@@ -76,9 +69,10 @@ impl Method {
     /// Seconds between samples of the history.
     pub fn step_seconds(&self) -> u32 {
         match self {
-            Self::Plimsoll { step_seconds, .. }
-            | Self::Peak { step_seconds, .. }
-            | Self::Percentile { step_seconds, .. } => *step_seconds,
+            Self::Plimsoll { step_seconds, .. } | Self::Percentile { step_seconds, .. } => {
+                *step_seconds
+            }
+            Self::Peak(config) => config.step_seconds,
             Self::Dsp { dsp, .. } => dsp.step_seconds,
         }
     }
@@ -87,7 +81,7 @@ impl Method {
     /// hours.
     pub fn history_seconds(&self) -> u32 {
         match self {
-            Self::Plimsoll { .. } | Self::Peak { .. } => PLIMSOLL_HISTORY,
+            Self::Plimsoll { .. } | Self::Peak(_) => PLIMSOLL_HISTORY,
             Self::Dsp {
                 history_seconds, ..
             } => history_seconds.saturating_add(HOUR),
@@ -100,7 +94,7 @@ impl Method {
     /// Usual memory with a complete history.
     pub(super) fn usual_bytes(&self) -> usize {
         match self {
-            Self::Plimsoll { .. } | Self::Peak { .. } => 100 << 10,
+            Self::Plimsoll { .. } | Self::Peak(_) => 100 << 10,
             Self::Dsp { .. } => {
                 let samples = self.history_seconds() / self.step_seconds().max(1);
                 samples as usize * size_of::<(i64, f64)>() * 3 / 2
@@ -113,9 +107,7 @@ impl Method {
     /// for window and price of the peak method.
     pub(super) fn continues(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Peak { step_seconds, .. }, Self::Peak { .. }) => {
-                *step_seconds == other.step_seconds()
-            }
+            (Self::Peak(one), Self::Peak(other)) => one.step_seconds == other.step_seconds,
             _ => self == other,
         }
     }
@@ -124,7 +116,7 @@ impl Method {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Plimsoll { .. } => "own",
-            Self::Peak { .. } => "peak",
+            Self::Peak(_) => "peak",
             Self::Dsp { .. } => "dsp",
             Self::Percentile { .. } => "percentile",
         }

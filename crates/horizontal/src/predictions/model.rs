@@ -7,12 +7,11 @@ mod plimsoll;
 
 use std::collections::BTreeMap;
 
-use forecast::{PeakAccuracy, PeakConfig};
+use forecast::PeakAccuracy;
 use model::ForecastSeries;
 
-use super::fit_task::FitTask;
 use super::method::Method;
-use dsp::Dsp;
+pub(super) use dsp::Dsp;
 use peak::Peak;
 use percentile::Percentile;
 pub(super) use plimsoll::FARTHEST;
@@ -50,15 +49,7 @@ impl Model {
                 *quantile,
                 window_seconds,
             )),
-            Method::Peak {
-                step_seconds,
-                window_seconds,
-                price_of_failure,
-            } => Self::Peak(Peak::new(PeakConfig {
-                step_seconds: *step_seconds,
-                window_seconds: *window_seconds,
-                price_of_failure: *price_of_failure,
-            })),
+            Method::Peak(config) => Self::Peak(Peak::new(*config)),
             Method::Dsp {
                 dsp,
                 history_seconds,
@@ -84,8 +75,8 @@ impl Model {
 
     /// Continues with the settings of another method of the same kind, from the next samples on.
     pub(super) fn continue_with(&mut self, method: &Method) {
-        if let (Self::Peak(peak), Some(config)) = (self, peak_config(method)) {
-            peak.continue_with(config);
+        if let (Self::Peak(peak), Method::Peak(config)) = (self, method) {
+            peak.continue_with(*config);
         }
     }
 
@@ -97,38 +88,18 @@ impl Model {
         }
     }
 
-    /// Returns a due fit, once.
-    pub(super) fn fit_task(&mut self) -> Option<FitTask> {
-        if let Self::Dsp(dsp) = self {
-            dsp.fit_task()
-        } else {
-            None
+    /// The model whose fits run elsewhere.
+    pub(super) fn dsp(&self) -> Option<&Dsp> {
+        match self {
+            Self::Dsp(dsp) => Some(dsp),
+            _ => None,
         }
     }
 
-    pub(super) fn awaits_fit(&self) -> bool {
-        if let Self::Dsp(dsp) = self {
-            dsp.awaits_fit()
-        } else {
-            false
-        }
-    }
-
-    /// Takes the result of a finished fit. Returns whether there was one.
-    pub(super) fn collect_fits(&mut self) -> bool {
-        if let Self::Dsp(dsp) = self {
-            dsp.collect_fits()
-        } else {
-            false
-        }
-    }
-
-    /// Whether there is no forecast only because the first fit is not finished.
-    pub(super) fn is_pending(&self) -> bool {
-        if let Self::Dsp(dsp) = self {
-            dsp.is_pending()
-        } else {
-            false
+    pub(super) fn dsp_mut(&mut self) -> Option<&mut Dsp> {
+        match self {
+            Self::Dsp(dsp) => Some(dsp),
+            _ => None,
         }
     }
 
@@ -155,21 +126,6 @@ impl Model {
             Self::Dsp(dsp) => dsp.bytes(),
             Self::Percentile(percentile) => percentile.bytes(),
         }
-    }
-}
-
-fn peak_config(method: &Method) -> Option<PeakConfig> {
-    match method {
-        Method::Peak {
-            step_seconds,
-            window_seconds,
-            price_of_failure,
-        } => Some(PeakConfig {
-            step_seconds: *step_seconds,
-            window_seconds: *window_seconds,
-            price_of_failure: *price_of_failure,
-        }),
-        _ => None,
     }
 }
 

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::fit_task::FitTask;
 use super::method::Method;
-use super::model::{ForecastRange, Labels, Model, floor};
+use super::model::{Dsp, ForecastRange, Labels, Model, floor};
 use super::notes::{farthest, no_samples, note};
 use super::published_series::{MAX_SERIES_POINTS, thin_series};
 use super::query::Query;
@@ -326,7 +326,8 @@ impl MetricPipeline {
 
     /// Whether a series has a due fit.
     pub fn awaits_fit(&self) -> bool {
-        self.is_caught_up && self.models.values().any(|series| series.model.awaits_fit())
+        let mut models = self.models.values().filter_map(|it| it.model.dsp());
+        self.is_caught_up && models.any(Dsp::awaits_fit)
     }
 
     /// Returns a due fit, once.
@@ -334,19 +335,15 @@ impl MetricPipeline {
         if !self.is_caught_up {
             return None;
         }
-        self.models
-            .values_mut()
-            .find_map(|series| series.model.fit_task())
+        let mut models = self.models.values_mut();
+        models.find_map(|series| series.model.dsp_mut()?.fit_task())
     }
 
     /// Takes the results of finished fits, and forecasts.
     pub fn collect_fits(&mut self, now: Timestamp) {
-        let fitted = self
-            .models
-            .values_mut()
-            .filter_map(|series| series.model.collect_fits().then_some(()))
-            .count();
-        if fitted > 0 && self.is_caught_up {
+        let models = self.models.values_mut().filter_map(|it| it.model.dsp_mut());
+        let fitted = models.fold(false, |fitted, model| model.collect_fits() | fitted);
+        if fitted && self.is_caught_up {
             self.forecast(now);
         }
     }
@@ -411,7 +408,7 @@ impl MetricPipeline {
         }
         let mut is_pending = false;
         for (labels, modelled) in self.models.iter().take(MAX_SERIES) {
-            if modelled.model.is_pending() {
+            if modelled.model.dsp().is_some_and(Dsp::is_pending) {
                 is_pending = true;
                 continue;
             }

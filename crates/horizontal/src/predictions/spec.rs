@@ -11,6 +11,7 @@ use api::ehpa::EffectiveHorizontalPodAutoscaler;
 use api::prediction::{
     Algorithm, AlgorithmKind, PredictionMetric, QueryKind, TimeSeriesPrediction,
 };
+use forecast::PeakConfig;
 use kube::ResourceExt as _;
 use view::ObjectKey;
 
@@ -195,11 +196,11 @@ fn own(
     let step_seconds = plimsoll_step(sample_interval(algorithm, notes));
     let quantile = quantile(annotations, notes);
     if let (Some(measured), None) = (measured_window, quantile) {
-        return Method::Peak {
+        return Method::Peak(PeakConfig {
             step_seconds,
             window_seconds: requested_window(annotations, notes).unwrap_or(measured),
             price_of_failure: price_of_failure(annotations, notes),
-        };
+        });
     }
     for key in [CAUTION, WINDOW] {
         if annotations.get(key).is_some() {
@@ -357,11 +358,11 @@ mod tests {
             let annotations = [(WINDOW, window), (CAUTION, caution)];
             let peak = ("peak", 60, 14 * DAY);
             let found = check(&annotations, &dsp(), Some(420), peak, note);
-            let expected = Method::Peak {
+            let expected = Method::Peak(PeakConfig {
                 step_seconds: 60,
                 window_seconds: expected.0,
                 price_of_failure: forecast::PriceOfFailure(expected.1),
-            };
+            });
             assert_eq!(found, expected);
         }
     }

@@ -50,35 +50,19 @@ pub fn status_update(
     let reason = if is_ready { SUCCEEDED } else { PARTIAL };
     let message = message(forecast, is_ready);
     let mut conditions = before.conditions.clone();
-    condition::set(
-        &mut conditions,
-        READY,
-        ConditionStatus::from(is_ready),
-        reason,
-        &message,
-        now,
-    );
     let (is_read, word, why) = result.history();
-    condition::set(
-        &mut conditions,
-        HISTORY_READ,
-        is_read,
-        word,
-        &bounded(&why),
-        now,
-    );
-    match result.accuracy() {
-        Some((is_accurate, word, why)) => condition::set(
-            &mut conditions,
-            PREDICTION_ACCURATE,
-            is_accurate,
-            word,
-            &bounded(&why),
-            now,
-        ),
-        // A new leader does not know it before it has read the history.
-        None if result.is_awaited() => {}
-        None => conditions.retain(|condition| condition.kind != PREDICTION_ACCURATE),
+    let accuracy = result.accuracy();
+    // A new leader does not know it before it has read the history.
+    if accuracy.is_none() && !result.is_awaited() {
+        conditions.retain(|condition| condition.kind != PREDICTION_ACCURATE);
+    }
+    let accuracy = accuracy.map(|(is, word, why)| (PREDICTION_ACCURATE, is, word, bounded(&why)));
+    let known = [
+        (READY, is_ready.into(), reason, message.clone()),
+        (HISTORY_READ, is_read, word, bounded(&why)),
+    ];
+    for (kind, status, reason, message) in known.into_iter().chain(accuracy) {
+        condition::set(&mut conditions, kind, status, reason, &message, now);
     }
     let is_same = conditions == before.conditions && old.is_some();
     let window = now.as_second()

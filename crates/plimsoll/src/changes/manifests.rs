@@ -34,13 +34,7 @@ fn resources(change: &ContainerChange) -> Value {
 fn by_workload(changes: &[ContainerChange]) -> BTreeMap<(&str, &str), Vec<&ContainerChange>> {
     let mut workloads: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for change in changes {
-        let ContainerId {
-            namespace,
-            workload,
-            container: _,
-        } = &change.id;
-        let key = (namespace.as_str(), workload.as_str());
-        workloads.entry(key).or_default().push(change);
+        workloads.entry(change.id.pod()).or_default().push(change);
     }
     workloads
 }
@@ -119,12 +113,11 @@ pub(super) fn helm_values(changes: &[ContainerChange]) -> anyhow::Result<String>
     for change in changes {
         let ContainerId {
             namespace,
-            workload,
             container,
+            ..
         } = &change.id;
-        let name = workload
-            .split_once('/')
-            .map_or(&**workload, |(_, name)| name);
+        let workload = &*change.id.workload;
+        let name = workload.split_once('/').map_or(workload, |(_, name)| name);
         let parts = [namespace.as_str(), name, container.as_str()];
         let mut place = &mut values;
         for part in parts.into_iter().filter(|part| !part.is_empty()) {

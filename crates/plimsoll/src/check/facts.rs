@@ -97,6 +97,15 @@ pub(crate) struct StopFact {
     pub(crate) reason: Option<String>,
 }
 
+impl StopFact {
+    /// The time and the reason, to follow a sentence.
+    pub(crate) fn text(&self) -> String {
+        let since = self.since.map(|since| format!(" since {since}"));
+        let reason = self.reason.as_ref().map(|reason| format!(": {reason}"));
+        since.into_iter().chain(reason).collect()
+    }
+}
+
 /// Rights that commands need, as `VERB RESOURCE.GROUP (COMMANDS)`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rights {

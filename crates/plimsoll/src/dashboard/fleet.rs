@@ -192,11 +192,8 @@ impl Fleet {
         let mut saved = 0.0;
         let rows = self.lines.iter().map(|line| {
             for (sums, amounts) in sums.iter_mut().zip(line.amounts) {
-                let Change {
-                    present,
-                    recommended,
-                } = amounts.change;
-                let amounts = [present, recommended.or(present)];
+                let present = amounts.change.present;
+                let amounts = [present, amounts.change.recommended.or(present)];
                 for (sum, amount) in sums.iter_mut().zip(amounts) {
                     *sum += line.pods as f64 * amount.unwrap_or_default();
                 }

@@ -331,12 +331,7 @@ fn waits(facts: &Facts, status: &VerticalPodAutoscalerStatus, pods: &Pods) -> Ve
             message: plain(&message),
         });
     };
-    let Pods {
-        total,
-        with_target,
-        within_bounds,
-        ..
-    } = *pods;
+    let total = pods.total;
     if status.recommendation.is_none() {
         wait(
             "NoRecommendation",
@@ -347,7 +342,7 @@ fn waits(facts: &Facts, status: &VerticalPodAutoscalerStatus, pods: &Pods) -> Ve
     for sentence in facts.pods.iter().flat_map(refuted) {
         wait("ActRefuted", sentence);
     }
-    if with_target == total {
+    if pods.with_target == total {
         return waits;
     }
     let mode = mode(&facts.vpa);
@@ -357,7 +352,7 @@ fn waits(facts: &Facts, status: &VerticalPodAutoscalerStatus, pods: &Pods) -> Ve
     ) {
         let message = format!("the update mode {mode:?} never changes running pods");
         wait("UpdateMode", message);
-    } else if within_bounds == total {
+    } else if pods.within_bounds == total {
         let message =
             format!("the requests of all {total} pods are within the bounds of the recommendation");
         wait("WithinBounds", message);

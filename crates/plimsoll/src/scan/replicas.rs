@@ -10,7 +10,7 @@ use scaling::{ContainerRequests, ReplicasConfig};
 use serde::Serialize;
 
 use crate::output::{Row, Table, or_absent};
-use crate::usage::{ContainerId, ContainerUsage, MIB};
+use crate::usage::{ContainerUsage, MIB};
 use crate::workload::{Workload, workloads};
 
 /// The largest CPU usage of an idle workload's pod, in millicores.
@@ -53,14 +53,10 @@ fn of_workload(workload: &Workload<'_>) -> ScannedReplicas {
     let known = |minutes: Vec<Option<f64>>, unit: f64| -> Vec<f64> {
         minutes.into_iter().flatten().map(|it| it * unit).collect()
     };
-    let cpu = workload
-        .total(Resource::Cpu)
-        .map(|it| it.minutes)
-        .unwrap_or_default();
-    let memory = workload
-        .total(Resource::Memory)
-        .map(|it| it.minutes)
-        .unwrap_or_default();
+    let [cpu, memory] = [Resource::Cpu, Resource::Memory].map(|resource| {
+        let total = workload.total(resource);
+        total.map_or_else(Vec::new, |it| it.minutes)
+    });
     let pods = workload.present_pods();
     let samples = workload.containers.iter().flat_map(|usage| &usage.pods);
     let highest = samples.flat_map(|pod| &pod.cpu).map(|(_, amount)| *amount);
@@ -72,14 +68,10 @@ fn of_workload(workload: &Workload<'_>) -> ScannedReplicas {
     let requests: Vec<ContainerRequests> = requests.collect();
     let config = ReplicasConfig::default();
     let found = config.recommend(&known(cpu, 0.001), &[], &known(memory, MIB), &requests);
-    let ContainerId {
-        namespace,
-        workload,
-        container: _,
-    } = workload.id();
+    let id = workload.id();
     ScannedReplicas {
-        namespace,
-        workload,
+        namespace: id.namespace,
+        workload: id.workload,
         pods,
         recommended: found.as_ref().ok().map(|replicas| replicas.count),
         reason: found.err().map(|error| error.to_string()),
@@ -111,7 +103,7 @@ mod tests {
     use model::{Cpu, Memory};
 
     use super::*;
-    use crate::usage::{PodUsage, Resources, ScaledBy};
+    use crate::usage::{ContainerId, PodUsage, Resources, ScaledBy};
 
     fn usage(workload: &str, millicores: f64, request: Option<i64>) -> ContainerUsage {
         let constant = |amount| (0..2 * 288).map(|slot| (300 * slot, amount)).collect();

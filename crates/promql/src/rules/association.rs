@@ -168,10 +168,9 @@ fn is_namespaces(resource: &ApiResource) -> bool {
 }
 
 fn read_template(at: &str, text: &str) -> Result<Template, RuleError> {
-    let template =
-        Template::parse(text, FIELDS).map_err(|error| RuleError::new(at, error.to_string()))?;
+    let template = Template::parse(text, FIELDS).map_err(|error| RuleError::new(at, error))?;
     let of = |resource: &str| {
-        fill(&template, "group", resource).map_err(|error| RuleError::new(at, error.to_string()))
+        fill(&template, "group", resource).map_err(|error| RuleError::new(at, error))
     };
     let (one, other) = (of("one")?, of("other")?);
     if one == other {
@@ -186,11 +185,7 @@ fn read_template(at: &str, text: &str) -> Result<Template, RuleError> {
     Ok(template)
 }
 
-fn fill(
-    template: &Template,
-    group: &str,
-    resource: &str,
-) -> Result<String, super::template::TemplateError> {
+fn fill(template: &Template, group: &str, resource: &str) -> Result<String, String> {
     let text = |text: &str| Value::Text(text.replace(['.', '-'], "_"));
     template.fill(&Fields::from([
         ("Group", text(group)),

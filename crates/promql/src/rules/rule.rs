@@ -71,22 +71,12 @@ pub struct Objects<'a> {
 impl RuleSet {
     /// Parses a file.
     pub fn parse(text: &str) -> Result<Self, RuleError> {
-        let File {
-            rules,
-            external_rules,
-            resource_rules,
-        } = super::file::parse(text)?;
-        let read = |field: &str, rules: Option<Vec<RuleText>>, objects: bool| {
-            let rules = rules.unwrap_or_default().into_iter().enumerate();
-            let rules = rules.map(|(index, rule)| {
-                Rule::read(&format!("{field}[{index}]"), rule, objects).map(Arc::new)
-            });
-            rules.collect::<Result<Vec<_>, _>>()
-        };
-        let custom = read("rules", rules, true)?;
-        let external = read("externalRules", external_rules, false)?;
+        let file = super::file::parse(text)?;
+        let has_resource_rules = file.resource_rules.is_some();
+        let [custom, external] = read(file).map(|rules| rules.collect::<Result<Vec<_>, _>>());
+        let (custom, external) = (custom?, external?);
         let mut warnings = Vec::new();
-        if resource_rules.is_some() {
+        if has_resource_rules {
             let why = "metrics.k8s.io is not served here: keep metrics-server, or the program that serves it now";
             warnings.push(RuleError::new("resourceRules", why));
         }
@@ -108,15 +98,22 @@ pub fn errors(text: &str) -> Vec<RuleError> {
         Ok(file) => file,
         Err(error) => return vec![error],
     };
-    let of = |field: &'static str, rules: Option<Vec<RuleText>>, is_of_objects: bool| {
+    let rules = read(file).into_iter().flatten();
+    rules.filter_map(Result::err).collect()
+}
+
+/// The custom and the external rules.
+fn read(file: File) -> [impl Iterator<Item = Result<Arc<Rule>, RuleError>>; 2] {
+    [
+        ("rules", file.rules, true),
+        ("externalRules", file.external_rules, false),
+    ]
+    .map(|(field, rules, is_of_objects)| {
         let rules = rules.unwrap_or_default().into_iter().enumerate();
-        rules.filter_map(move |(index, rule)| {
-            Rule::read(&format!("{field}[{index}]"), rule, is_of_objects).err()
+        rules.map(move |(index, rule)| {
+            Rule::read(&format!("{field}[{index}]"), rule, is_of_objects).map(Arc::new)
         })
-    };
-    let custom = of("rules", file.rules, true);
-    let external = of("externalRules", file.external_rules, false);
-    custom.chain(external).collect()
+    })
 }
 
 impl Rule {
@@ -135,7 +132,7 @@ impl Rule {
         let rule = Self {
             naming: Naming::read(at, &text.name, &text.series_filters.unwrap_or_default())?,
             association: Association::read(at, &text.resources)?,
-            query: query.map_err(|error| in_query(error.to_string()))?,
+            query: query.map_err(in_query)?,
             is_namespaced: text.resources.namespaced.unwrap_or(true),
             series: SeriesQuery::read(&text.series_query),
             series_query: text.series_query,

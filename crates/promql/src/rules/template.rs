@@ -30,16 +30,6 @@ use parse::Node;
 /// Maximum size of a template's output.
 const MAX_OUTPUT_BYTES: usize = 1 << 20;
 
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct TemplateError(String);
-
-impl TemplateError {
-    fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-}
-
 /// Values of a template by field name.
 pub(super) type Fields = BTreeMap<&'static str, Value>;
 
@@ -51,13 +41,13 @@ pub(super) struct Template {
 
 impl Template {
     /// Parses a template that may use these fields.
-    pub(super) fn parse(text: &str, fields: &[&'static str]) -> Result<Self, TemplateError> {
+    pub(super) fn parse(text: &str, fields: &[&'static str]) -> Result<Self, String> {
         Ok(Self {
             nodes: parse::parse(text, fields)?,
         })
     }
 
-    pub(super) fn fill(&self, fields: &Fields) -> Result<String, TemplateError> {
+    pub(super) fn fill(&self, fields: &Fields) -> Result<String, String> {
         evaluate::evaluate(&self.nodes, fields, MAX_OUTPUT_BYTES)
     }
 
@@ -93,7 +83,7 @@ mod tests {
         match expected {
             Ok(expected) => assert_eq!(filled.as_deref(), Ok(expected), "{text}"),
             Err(part) => {
-                let error = filled.expect_err(text).to_string();
+                let error = filled.expect_err(text);
                 assert!(error.contains(part), "{text}: {error}");
             }
         }

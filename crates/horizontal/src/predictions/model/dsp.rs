@@ -73,12 +73,12 @@ impl Dsp {
         }
     }
 
-    pub(super) fn awaits_fit(&self) -> bool {
+    pub(in crate::predictions) fn awaits_fit(&self) -> bool {
         matches!(self.next, Next::Wanted(_))
     }
 
     /// Returns a due fit, once.
-    pub(super) fn fit_task(&mut self) -> Option<FitTask> {
+    pub(in crate::predictions) fn fit_task(&mut self) -> Option<FitTask> {
         let Next::Wanted(until) = self.next else {
             return None;
         };
@@ -91,7 +91,7 @@ impl Dsp {
     }
 
     /// Takes the result of a finished fit. Returns whether there was one.
-    pub(super) fn collect_fits(&mut self) -> bool {
+    pub(in crate::predictions) fn collect_fits(&mut self) -> bool {
         let Next::Awaited(until, pending) = &mut self.next else {
             return false;
         };
@@ -106,7 +106,7 @@ impl Dsp {
     }
 
     /// Whether the first fit is due or in progress.
-    pub(super) fn is_pending(&self) -> bool {
+    pub(in crate::predictions) fn is_pending(&self) -> bool {
         self.found.is_none() && !matches!(self.next, Next::Nothing)
     }
 

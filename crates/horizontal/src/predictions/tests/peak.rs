@@ -1,16 +1,16 @@
 //! The peak method.
 
 use api::prediction::PREDICTION_ACCURATE;
-use forecast::PriceOfFailure;
+use forecast::{PeakConfig, PriceOfFailure};
 
 use super::*;
 
 fn peak(window_seconds: u32) -> Method {
-    Method::Peak {
+    Method::Peak(PeakConfig {
         step_seconds: 60,
         window_seconds,
         price_of_failure: PriceOfFailure(0.0),
-    }
+    })
 }
 
 #[test]
@@ -74,11 +74,11 @@ fn another_window_or_price_counts_from_the_next_read_on_without_the_history() {
     let before = fixture.forecast(now + 30).metrics.remove(0).series;
     for (window_seconds, price) in [(1800, 0.0), (600, 0.0), (600, 5.0), (1800, 0.0)] {
         let metric = ForecastSpec {
-            method: Method::Peak {
+            method: Method::Peak(PeakConfig {
                 step_seconds: 60,
                 window_seconds,
                 price_of_failure: PriceOfFailure(price),
-            },
+            }),
             ..fixture.metric.clone()
         };
         assert!(fixture.pipeline.is_for(&metric, WINDOW));
@@ -92,11 +92,11 @@ fn another_window_or_price_counts_from_the_next_read_on_without_the_history() {
     }
     assert_ne!(before, fixture.forecast(now + 30).metrics.remove(0).series);
     let other_step = ForecastSpec {
-        method: Method::Peak {
+        method: Method::Peak(PeakConfig {
             step_seconds: 300,
             window_seconds: 600,
             price_of_failure: PriceOfFailure(0.0),
-        },
+        }),
         ..fixture.metric.clone()
     };
     assert!(!fixture.pipeline.is_for(&other_step, WINDOW));

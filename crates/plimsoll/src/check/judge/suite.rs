@@ -177,14 +177,12 @@ fn stop(facts: &Facts, findings: &mut Findings) {
     match stop {
         None => findings.ok(check, ""),
         Some(stop) => {
-            let since = stop
-                .since
-                .map_or_else(String::new, |since| format!(" since {since}"));
-            let reason = stop.reason.as_ref();
-            let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
             findings.warn(
                 check,
-                format!("the ConfigMap {name} stops all evictions and resizes{since}{reason}"),
+                format!(
+                    "the ConfigMap {name} stops all evictions and resizes{}",
+                    stop.text()
+                ),
                 "Run plimsoll go to continue",
             );
         }

@@ -38,9 +38,9 @@ const NAMESPACES: &[&str] = &[
 
 const PROMETHEUS: &[i32] = &[9090, 80, 443];
 
-/// Stores with the labels of their Services, the first match of which counts: numbers of the port, the
-/// most likely one first; path of the API of Prometheus; the labels, of which a Service has all of one
-/// text.
+/// Stores by the labels of their Services, the first match of which counts: numbers of the port,
+/// the most likely one first; path of the API of Prometheus; the labels, of which a Service has all
+/// of one text.
 const STORES: &[(&[i32], &str, &[&str])] = &[
     (
         PROMETHEUS,
@@ -130,25 +130,15 @@ pub(super) struct FoundStore {
 impl FoundStore {
     /// The path of the API server that leads to the API of Prometheus.
     pub(super) fn proxy_path(&self) -> String {
-        let Self {
-            namespace,
-            name,
-            scheme,
-            port,
-            folder,
-        } = self;
-        format!("/api/v1/namespaces/{namespace}/services/{scheme}:{name}:{port}/proxy{folder}")
+        format!(
+            "/api/v1/namespaces/{}/services/{}:{}:{}/proxy{}",
+            self.namespace, self.scheme, self.name, self.port, self.folder
+        )
     }
 
     /// Namespace, name and port.
     pub(super) fn text(&self) -> String {
-        let Self {
-            namespace,
-            name,
-            port,
-            ..
-        } = self;
-        format!("{namespace}/{name}:{port}")
+        format!("{}/{}:{}", self.namespace, self.name, self.port)
     }
 }
 

@@ -2,16 +2,16 @@
 
 use std::cmp::Ordering;
 
-use super::parse::{Expression, Function, Node};
+use super::Fields;
+use super::parse::{Block, BlockKind, Expression, Node};
 use super::value::Value;
-use super::{Fields, TemplateError};
 
 /// Evaluates a template, with limited output.
 pub(super) fn evaluate(
     nodes: &[Node],
     fields: &Fields,
     max_bytes: usize,
-) -> Result<String, TemplateError> {
+) -> Result<String, String> {
     let mut scope = Scope {
         fields,
         variables: Vec::new(),
@@ -33,7 +33,7 @@ struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    fn run(&mut self, nodes: &'a [Node]) -> Result<(), TemplateError> {
+    fn run(&mut self, nodes: &'a [Node]) -> Result<(), String> {
         let known = self.variables.len();
         for node in nodes {
             match node {
@@ -46,141 +46,104 @@ impl<'a> Scope<'a> {
                     let value = self.value(expression)?;
                     self.variables.push((name, value));
                 }
-                Node::If(branches, otherwise) => self.choose(branches, otherwise)?,
-                Node::Range {
-                    names,
-                    over,
-                    body,
-                    otherwise,
-                } => {
-                    let elements = elements(self.value(over)?)?;
-                    if elements.is_empty() {
-                        self.run(otherwise)?;
-                    }
-                    for (key, element) in elements {
-                        let key = names.key.as_deref().map(|name| (name, key));
-                        let named = names.element.as_deref().map(|name| (name, element.clone()));
-                        self.run_with(element, key.into_iter().chain(named), body)?;
-                    }
-                }
-                Node::With {
-                    name,
-                    value,
-                    body,
-                    otherwise,
-                } => {
-                    let value = self.value(value)?;
-                    if value.holds() {
-                        let named = name.as_deref().map(|name| (name, value.clone()));
-                        self.run_with(value, named, body)?;
-                    } else {
-                        self.run(otherwise)?;
-                    }
-                }
+                Node::Block(block) => self.block(block)?,
             }
         }
         self.variables.truncate(known);
         Ok(())
     }
 
-    fn choose(
-        &mut self,
-        branches: &'a [(Expression, Vec<Node>)],
-        otherwise: &'a [Node],
-    ) -> Result<(), TemplateError> {
-        for (condition, body) in branches {
-            if self.value(condition)?.holds() {
-                return self.run(body);
-            }
+    fn block(&mut self, block: &'a Block) -> Result<(), String> {
+        let value = self.value(&block.value)?;
+        // The key and the dot of each run of the body.
+        let runs = match block.kind {
+            BlockKind::Range => elements(value)?,
+            _ if !value.holds() => Vec::new(),
+            BlockKind::If => vec![(value, self.dot.clone())],
+            BlockKind::With => vec![(Value::Nothing, value)],
+        };
+        if runs.is_empty() {
+            return self.run(&block.otherwise);
         }
-        self.run(otherwise)
+        for (key, dot) in runs {
+            let known = self.variables.len();
+            match block.names.as_slice() {
+                [name] => self.variables.push((name, dot.clone())),
+                [of_key, name] => self
+                    .variables
+                    .extend([(of_key.as_str(), key), (name.as_str(), dot.clone())]),
+                _ => {}
+            }
+            let outer = std::mem::replace(&mut self.dot, dot);
+            self.run(&block.body)?;
+            self.dot = outer;
+            self.variables.truncate(known);
+        }
+        Ok(())
     }
 
-    fn run_with(
-        &mut self,
-        dot: Value,
-        variables: impl IntoIterator<Item = (&'a str, Value)>,
-        body: &'a [Node],
-    ) -> Result<(), TemplateError> {
-        let known = self.variables.len();
-        self.variables.extend(variables);
-        let outer = std::mem::replace(&mut self.dot, dot);
-        let ran = self.run(body);
-        self.dot = outer;
-        self.variables.truncate(known);
-        ran
-    }
-
-    fn print(&mut self, text: &str) -> Result<(), TemplateError> {
+    fn print(&mut self, text: &str) -> Result<(), String> {
         if self.output.len() + text.len() > self.max_bytes {
-            return Err(TemplateError::new(format!(
-                "the text is longer than {} bytes",
-                self.max_bytes
-            )));
+            return Err(format!("the text is longer than {} bytes", self.max_bytes));
         }
         self.output.push_str(text);
         Ok(())
     }
 
-    fn value(&self, expression: &Expression) -> Result<Value, TemplateError> {
+    fn value(&self, expression: &Expression) -> Result<Value, String> {
         match expression {
             Expression::Dot => Ok(self.dot.clone()),
             Expression::Field(name) => {
                 let value = self.fields.get(name.as_str());
                 value
                     .cloned()
-                    .ok_or_else(|| TemplateError::new(format!("there is no field .{name}")))
+                    .ok_or_else(|| format!("there is no field .{name}"))
             }
             Expression::Member(name, member) => match self.fields.get(name.as_str()) {
                 Some(Value::Map(map)) => {
                     Ok(map.get(member).cloned().map_or(Value::Nothing, Value::Text))
                 }
-                _ => Err(TemplateError::new(format!(
-                    "there is no field .{member} of .{name}"
-                ))),
+                _ => Err(format!("there is no field .{member} of .{name}")),
             },
             Expression::Variable(name) => {
                 let variable = self.variables.iter().rev().find(|(known, _)| known == name);
                 let value = variable.map(|(_, value)| value.clone());
-                value.ok_or_else(|| TemplateError::new(format!("there is no variable ${name}")))
+                value.ok_or_else(|| format!("there is no variable ${name}"))
             }
             Expression::Text(text) => Ok(Value::Text(text.clone())),
             Expression::Number(number) => Ok(Value::Number(*number)),
             Expression::Bool(bool) => Ok(Value::Bool(*bool)),
-            Expression::Call(function, arguments) => self.call(*function, arguments),
+            Expression::Call(function, arguments) => self.call(function, arguments),
         }
     }
 
-    fn call(&self, function: Function, arguments: &[Expression]) -> Result<Value, TemplateError> {
-        if let Function::And | Function::Or = function {
-            return self.first_that(function == Function::Or, arguments);
+    fn call(&self, function: &str, arguments: &[Expression]) -> Result<Value, String> {
+        if let "and" | "or" = function {
+            return self.first_that(function == "or", arguments);
         }
-        let values = arguments
-            .iter()
-            .map(|argument| self.value(argument))
-            .collect::<Result<Vec<_>, _>>()?;
-        match (function, values.as_slice()) {
-            (Function::Index, [of, at]) => index(of, at),
-            (Function::Len, [value]) => length(value),
-            (Function::Not, [value]) => Ok(Value::Bool(!value.holds())),
-            (Function::Ne, [one, other]) => Ok(Value::Bool(order(one, other)?.is_ne())),
-            (Function::Lt, [one, other]) => Ok(Value::Bool(order(one, other)?.is_lt())),
-            (Function::Le, [one, other]) => Ok(Value::Bool(order(one, other)?.is_le())),
-            (Function::Gt, [one, other]) => Ok(Value::Bool(order(one, other)?.is_gt())),
-            (Function::Ge, [one, other]) => Ok(Value::Bool(order(one, other)?.is_ge())),
-            (Function::Eq, [one, others @ ..]) => {
-                let orders = others
-                    .iter()
-                    .map(|other| order(one, other))
-                    .collect::<Result<Vec<_>, _>>()?;
-                Ok(Value::Bool(orders.contains(&Ordering::Equal)))
+        let values = arguments.iter().map(|argument| self.value(argument));
+        let values = values.collect::<Result<Vec<_>, _>>()?;
+        let is = match (function, values.as_slice()) {
+            ("index", [of, at]) => return index(of, at),
+            ("len", [value]) => return length(value),
+            ("not", [value]) => !value.holds(),
+            ("eq", [one, others @ ..]) => {
+                let orders = others.iter().map(|other| order(one, other));
+                let orders = orders.collect::<Result<Vec<_>, _>>()?;
+                orders.contains(&Ordering::Equal)
             }
-            _ => Err(TemplateError::new("a function has too few values")),
-        }
+            ("ne", [one, other]) => order(one, other)?.is_ne(),
+            ("lt", [one, other]) => order(one, other)?.is_lt(),
+            ("le", [one, other]) => order(one, other)?.is_le(),
+            ("gt", [one, other]) => order(one, other)?.is_gt(),
+            ("ge", [one, other]) => order(one, other)?.is_ge(),
+            _ => return Err(format!("{function} does not take {} values", values.len())),
+        };
+        Ok(Value::Bool(is))
     }
 
     /// The first value whose truth equals `holds`, or else the last one.
-    fn first_that(&self, holds: bool, arguments: &[Expression]) -> Result<Value, TemplateError> {
+    fn first_that(&self, holds: bool, arguments: &[Expression]) -> Result<Value, String> {
         let mut last = Value::Bool(!holds);
         for argument in arguments {
             last = self.value(argument)?;
@@ -192,7 +155,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-fn elements(value: Value) -> Result<Vec<(Value, Value)>, TemplateError> {
+fn elements(value: Value) -> Result<Vec<(Value, Value)>, String> {
     match value {
         Value::List(list) => Ok(list
             .into_iter()
@@ -203,11 +166,11 @@ fn elements(value: Value) -> Result<Vec<(Value, Value)>, TemplateError> {
             .into_iter()
             .map(|(name, text)| (Value::Text(name), Value::Text(text)))
             .collect()),
-        other => Err(TemplateError::new(format!("range cannot go over {other}"))),
+        other => Err(format!("range cannot go over {other}")),
     }
 }
 
-fn index(of: &Value, at: &Value) -> Result<Value, TemplateError> {
+fn index(of: &Value, at: &Value) -> Result<Value, String> {
     match (of, at) {
         (Value::Map(map), Value::Text(name)) => {
             Ok(Value::Text(map.get(name).cloned().unwrap_or_default()))
@@ -217,37 +180,28 @@ fn index(of: &Value, at: &Value) -> Result<Value, TemplateError> {
                 .ok()
                 .and_then(|at| list.get(at))
                 .cloned();
-            let missing = || {
-                TemplateError::new(format!(
-                    "index {at} is out of range: there are only {}",
-                    list.len()
-                ))
-            };
+            let missing = || format!("index {at} is out of range: there are only {}", list.len());
             text.map(Value::Text).ok_or_else(missing)
         }
-        _ => Err(TemplateError::new(
-            "index takes a map and a name, or a list and a number",
-        )),
+        _ => Err("index takes a map and a name, or a list and a number".to_owned()),
     }
 }
 
-fn length(value: &Value) -> Result<Value, TemplateError> {
+fn length(value: &Value) -> Result<Value, String> {
     let length = match value {
         Value::Text(text) => text.len(),
         Value::List(list) => list.len(),
         Value::Map(map) => map.len(),
-        other => return Err(TemplateError::new(format!("len of {other} does not exist"))),
+        other => return Err(format!("len of {other} does not exist")),
     };
     Ok(Value::Number(i64::try_from(length).unwrap_or(i64::MAX)))
 }
 
-fn order(one: &Value, other: &Value) -> Result<Ordering, TemplateError> {
+fn order(one: &Value, other: &Value) -> Result<Ordering, String> {
     match (one, other) {
         (Value::Text(one), Value::Text(other)) => Ok(one.cmp(other)),
         (Value::Number(one), Value::Number(other)) => Ok(one.cmp(other)),
         (Value::Bool(one), Value::Bool(other)) => Ok(one.cmp(other)),
-        _ => Err(TemplateError::new(format!(
-            "{one} and {other} cannot be compared"
-        ))),
+        _ => Err(format!("{one} and {other} cannot be compared")),
     }
 }

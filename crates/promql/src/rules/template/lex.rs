@@ -1,7 +1,5 @@
 //! Lexer: splits a template into text and actions, and an action into words.
 
-use super::TemplateError;
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Piece {
     /// Literal text.
@@ -33,7 +31,7 @@ pub(super) enum Word {
 }
 
 /// The pieces of a template, with `-` applied and comments removed.
-pub(super) fn pieces(template: &str) -> Result<Vec<Piece>, TemplateError> {
+pub(super) fn pieces(template: &str) -> Result<Vec<Piece>, String> {
     let mut pieces = Vec::new();
     let mut rest = template;
     let mut trims = false;
@@ -47,9 +45,8 @@ pub(super) fn pieces(template: &str) -> Result<Vec<Piece>, TemplateError> {
             push(&mut pieces, text);
             return Ok(pieces);
         };
-        let length = end(action).ok_or_else(|| {
-            TemplateError::new(format!("<<{} is not closed by >>", excerpt(action)))
-        })?;
+        let length =
+            end(action).ok_or_else(|| format!("<<{} is not closed by >>", excerpt(action)))?;
         let (mut inner, after) = (&action[..length], &action[length + 2..]);
         if inner.starts_with('-') && inner[1..].starts_with(char::is_whitespace) {
             inner = &inner[1..];
@@ -95,7 +92,7 @@ fn end(action: &str) -> Option<usize> {
     None
 }
 
-fn words(action: &str) -> Result<Vec<Word>, TemplateError> {
+fn words(action: &str) -> Result<Vec<Word>, String> {
     let mut words = Vec::new();
     let mut rest = action.trim_start();
     let mut is_adjacent = false;
@@ -127,10 +124,7 @@ fn words(action: &str) -> Result<Vec<Word>, TemplateError> {
             _ => {
                 let name = name_at(rest);
                 if name.is_empty() {
-                    return Err(TemplateError::new(format!(
-                        "unexpected {first:?} in <<{}>>",
-                        excerpt(action)
-                    )));
+                    return Err(format!("unexpected {first:?} in <<{}>>", excerpt(action)));
                 }
                 (Word::Name(name.to_owned()), name.len())
             }
@@ -167,7 +161,7 @@ fn variable(text: &str) -> (Word, usize) {
     }
 }
 
-fn quoted(text: &str) -> Result<(Word, usize), TemplateError> {
+fn quoted(text: &str) -> Result<(Word, usize), String> {
     let mut value = String::new();
     let mut letters = text.char_indices().skip(1);
     while let Some((index, letter)) = letters.next() {
@@ -178,35 +172,27 @@ fn quoted(text: &str) -> Result<(Word, usize), TemplateError> {
                 Some('t') => value.push('\t'),
                 Some(letter @ ('"' | '\\')) => value.push(letter),
                 _ => {
-                    return Err(TemplateError::new(format!(
-                        "an escape in {} is not supported",
-                        excerpt(text)
-                    )));
+                    return Err(format!("an escape in {} is not supported", excerpt(text)));
                 }
             },
             letter => value.push(letter),
         }
     }
-    Err(TemplateError::new(format!(
-        "{} is not closed",
-        excerpt(text)
-    )))
+    Err(format!("{} is not closed", excerpt(text)))
 }
 
-fn raw(text: &str) -> Result<(Word, usize), TemplateError> {
+fn raw(text: &str) -> Result<(Word, usize), String> {
     let end = text[1..]
         .find('`')
-        .ok_or_else(|| TemplateError::new(format!("{} is not closed", excerpt(text))))?;
+        .ok_or_else(|| format!("{} is not closed", excerpt(text)))?;
     Ok((Word::Text(text[1..=end].to_owned()), end + 2))
 }
 
-fn number(text: &str) -> Result<(Word, usize), TemplateError> {
+fn number(text: &str) -> Result<(Word, usize), String> {
     let digits = text[1..]
         .find(|letter: char| !letter.is_ascii_digit())
         .map_or(text.len(), |end| end + 1);
     let number = text[..digits].parse();
-    let number = number.map_err(|_| {
-        TemplateError::new(format!("{} is not an integer", excerpt(&text[..digits])))
-    })?;
+    let number = number.map_err(|_| format!("{} is not an integer", excerpt(&text[..digits])))?;
     Ok((Word::Number(number), digits))
 }

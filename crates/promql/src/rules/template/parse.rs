@@ -1,6 +1,5 @@
 //! Parser of template actions into a tree whose fields and variables all exist.
 
-use super::TemplateError;
 use super::lex::{Piece, Word, pieces};
 
 /// Maximum nesting depth.
@@ -14,29 +13,28 @@ pub(super) enum Node {
     Print(Expression),
     /// Variable declaration.
     Declare(String, Expression),
-    /// The first branch whose condition is true, or else the rest.
-    If(Vec<(Expression, Vec<Node>)>, Vec<Node>),
-    /// Loop over elements, which are the dot and the variables, or else the rest once.
-    Range {
-        names: Names,
-        over: Expression,
-        body: Vec<Node>,
-        otherwise: Vec<Node>,
-    },
-    /// Block with the value as the dot if it is true, or else the rest.
-    With {
-        name: Option<String>,
-        value: Expression,
-        body: Vec<Node>,
-        otherwise: Vec<Node>,
-    },
+    Block(Block),
 }
 
-/// Variables of a range: of keys or indices, and of elements.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Names {
-    pub(super) key: Option<String>,
-    pub(super) element: Option<String>,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BlockKind {
+    If,
+    /// The body once per element, which is the dot.
+    Range,
+    /// The body with the value as the dot.
+    With,
+}
+
+/// What stands before `<<end>>`.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Block {
+    pub(super) kind: BlockKind,
+    /// Variables: of a range that of the element, and before it that of its key or index.
+    pub(super) names: Vec<String>,
+    pub(super) value: Expression,
+    pub(super) body: Vec<Node>,
+    /// The nodes after `<<else>>`; `<<else if ..>>` is a block among them.
+    pub(super) otherwise: Vec<Node>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -49,58 +47,26 @@ pub(super) enum Expression {
     Text(String),
     Number(i64),
     Bool(bool),
-    Call(Function, Vec<Expression>),
+    Call(&'static str, Vec<Expression>),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Function {
-    Index,
-    Len,
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
-    And,
-    Or,
-    Not,
-}
-
-impl Function {
-    fn named(name: &str) -> Result<Self, TemplateError> {
-        Ok(match name {
-            "index" => Self::Index,
-            "len" => Self::Len,
-            "eq" => Self::Eq,
-            "ne" => Self::Ne,
-            "lt" => Self::Lt,
-            "le" => Self::Le,
-            "gt" => Self::Gt,
-            "ge" => Self::Ge,
-            "and" => Self::And,
-            "or" => Self::Or,
-            "not" => Self::Not,
-            _ => {
-                return Err(TemplateError::new(format!(
-                    "function {name:?} is not supported: only index, len, eq, ne, lt, le, gt, ge, and, or, not are"
-                )));
-            }
-        })
-    }
-
-    fn takes(self, count: usize) -> bool {
-        match self {
-            Self::Index | Self::Ne | Self::Lt | Self::Le | Self::Gt | Self::Ge => count == 2,
-            Self::Len | Self::Not => count == 1,
-            Self::Eq => count >= 2,
-            Self::And | Self::Or => count >= 1,
-        }
-    }
-}
+/// Functions with the least and the largest number of their values.
+const FUNCTIONS: [(&str, usize, usize); 11] = [
+    ("index", 2, 2),
+    ("len", 1, 1),
+    ("eq", 2, usize::MAX),
+    ("ne", 2, 2),
+    ("lt", 2, 2),
+    ("le", 2, 2),
+    ("gt", 2, 2),
+    ("ge", 2, 2),
+    ("and", 1, usize::MAX),
+    ("or", 1, usize::MAX),
+    ("not", 1, 1),
+];
 
 /// Parses a template that may use these fields.
-pub(super) fn parse(text: &str, fields: &[&'static str]) -> Result<Vec<Node>, TemplateError> {
+pub(super) fn parse(text: &str, fields: &[&'static str]) -> Result<Vec<Node>, String> {
     let pieces = pieces(text)?;
     let mut parser = Parser {
         pieces: &pieces,
@@ -109,13 +75,11 @@ pub(super) fn parse(text: &str, fields: &[&'static str]) -> Result<Vec<Node>, Te
         dot_has_fields: true,
         depth: 0,
     };
-    let (nodes, end) = parser.block()?;
+    let (nodes, end) = parser.nodes()?;
     match end {
         Stop::Over => Ok(nodes),
-        Stop::Closed => Err(TemplateError::new("<<end>> without a beginning")),
-        Stop::Otherwise(_) => Err(TemplateError::new(
-            "<<else>> without <<if>>, <<range>> or <<with>>",
-        )),
+        Stop::Closed => Err("<<end>> without a beginning".to_owned()),
+        Stop::Otherwise(_) => Err("<<else>> without <<if>>, <<range>> or <<with>>".to_owned()),
     }
 }
 
@@ -123,24 +87,9 @@ pub(super) fn uses(nodes: &[Node], field: &str) -> bool {
     nodes.iter().any(|node| match node {
         Node::Text(_) => false,
         Node::Print(expression) | Node::Declare(_, expression) => reads(expression, field),
-        Node::If(branches, otherwise) => {
-            branches
-                .iter()
-                .any(|(condition, body)| reads(condition, field) || uses(body, field))
-                || uses(otherwise, field)
+        Node::Block(block) => {
+            reads(&block.value, field) || uses(&block.body, field) || uses(&block.otherwise, field)
         }
-        Node::Range {
-            over: value,
-            body,
-            otherwise,
-            ..
-        }
-        | Node::With {
-            value,
-            body,
-            otherwise,
-            ..
-        } => reads(value, field) || uses(body, field) || uses(otherwise, field),
     })
 }
 
@@ -170,11 +119,8 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    fn block(&mut self) -> Result<(Vec<Node>, Stop<'a>), TemplateError> {
-        if self.depth > MAX_DEPTH {
-            return Err(TemplateError::new("it is nested too deep"));
-        }
-        self.depth += 1;
+    fn nodes(&mut self) -> Result<(Vec<Node>, Stop<'a>), String> {
+        self.enter()?;
         let known = self.variables.len();
         let mut nodes = Vec::new();
         let end = loop {
@@ -189,9 +135,7 @@ impl<'a> Parser<'a> {
                     [Word::Name(name), rest @ ..] if name == "else" => break Stop::Otherwise(rest),
                     words => {
                         let node = self.action(words);
-                        nodes.push(node.map_err(|error| {
-                            TemplateError::new(format!("{error} in <<{text}>>"))
-                        })?);
+                        nodes.push(node.map_err(|error| format!("{error} in <<{text}>>"))?);
                     }
                 },
             }
@@ -201,12 +145,12 @@ impl<'a> Parser<'a> {
         Ok((nodes, end))
     }
 
-    fn action(&mut self, words: &'a [Word]) -> Result<Node, TemplateError> {
+    fn action(&mut self, words: &'a [Word]) -> Result<Node, String> {
         match words {
-            [] => Err(TemplateError::new("an empty action")),
-            [Word::Name(name), rest @ ..] if name == "if" => self.choice(rest),
-            [Word::Name(name), rest @ ..] if name == "range" => self.range(rest),
-            [Word::Name(name), rest @ ..] if name == "with" => self.with(rest),
+            [] => Err("an empty action".to_owned()),
+            [Word::Name(name), rest @ ..] if name == "if" => self.block(BlockKind::If, rest),
+            [Word::Name(name), rest @ ..] if name == "range" => self.block(BlockKind::Range, rest),
+            [Word::Name(name), rest @ ..] if name == "with" => self.block(BlockKind::With, rest),
             [Word::Variable(name), Word::Sign(":="), rest @ ..] if !name.is_empty() => {
                 let value = self.whole(rest)?;
                 self.variables.push(name.clone());
@@ -216,114 +160,70 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn choice(&mut self, condition: &'a [Word]) -> Result<Node, TemplateError> {
-        let mut branches = Vec::new();
-        let mut condition = condition;
-        loop {
-            let holds = self.whole(condition)?;
-            let (body, end) = self.block()?;
-            branches.push((holds, body));
-            match end {
-                Stop::Closed => return Ok(Node::If(branches, Vec::new())),
-                Stop::Otherwise([Word::Name(name), rest @ ..]) if name == "if" => condition = rest,
-                Stop::Otherwise([]) => {
-                    let otherwise = self.last_block("if")?;
-                    return Ok(Node::If(branches, otherwise));
-                }
-                Stop::Otherwise(_) => {
-                    return Err(TemplateError::new("unexpected words after else"));
-                }
-                Stop::Over => return Err(TemplateError::new("there is no <<end>> for if")),
-            }
-        }
-    }
-
-    fn range(&mut self, words: &'a [Word]) -> Result<Node, TemplateError> {
-        let (names, words) = match words {
-            [
-                Word::Variable(key),
-                Word::Sign(","),
-                Word::Variable(element),
-                Word::Sign(":="),
-                rest @ ..,
-            ] => (
-                Names {
-                    key: Some(key.clone()),
-                    element: Some(element.clone()),
-                },
-                rest,
-            ),
-            [Word::Variable(element), Word::Sign(":="), rest @ ..] => (
-                Names {
-                    key: None,
-                    element: Some(element.clone()),
-                },
-                rest,
-            ),
-            rest => (Names::default(), rest),
-        };
-        let over = self.whole(words)?;
-        let known = self.variables.len();
-        self.variables
-            .extend(names.key.iter().chain(&names.element).cloned());
-        let (body, otherwise) = self.bodies("range")?;
-        self.variables.truncate(known);
-        Ok(Node::Range {
-            names,
-            over,
-            body,
-            otherwise,
-        })
-    }
-
-    fn with(&mut self, words: &'a [Word]) -> Result<Node, TemplateError> {
-        let (name, words) = match words {
-            [Word::Variable(name), Word::Sign(":="), rest @ ..] => (Some(name.clone()), rest),
-            rest => (None, rest),
+    fn block(&mut self, kind: BlockKind, words: &'a [Word]) -> Result<Node, String> {
+        let (names, words) = match (kind, words) {
+            (
+                BlockKind::Range,
+                [
+                    Word::Variable(key),
+                    Word::Sign(","),
+                    Word::Variable(element),
+                    Word::Sign(":="),
+                    rest @ ..,
+                ],
+            ) => (vec![key.clone(), element.clone()], rest),
+            (
+                BlockKind::Range | BlockKind::With,
+                [Word::Variable(name), Word::Sign(":="), rest @ ..],
+            ) => (vec![name.clone()], rest),
+            (_, words) => (Vec::new(), words),
         };
         let value = self.whole(words)?;
         let known = self.variables.len();
-        self.variables.extend(name.clone());
-        let (body, otherwise) = self.bodies("with")?;
+        self.variables.extend(names.iter().cloned());
+        let outer = self.dot_has_fields;
+        self.dot_has_fields &= kind == BlockKind::If;
+        let (body, stop) = self.nodes()?;
+        self.dot_has_fields = outer;
+        let otherwise = match (kind, stop) {
+            (_, Stop::Closed) => Vec::new(),
+            (BlockKind::If, Stop::Otherwise([Word::Name(name), rest @ ..])) if name == "if" => {
+                self.enter()?;
+                let next = self.block(kind, rest)?;
+                self.depth -= 1;
+                vec![next]
+            }
+            (_, Stop::Otherwise([_, ..])) => return Err("unexpected words after else".to_owned()),
+            (_, Stop::Otherwise([])) => match self.nodes()? {
+                (nodes, Stop::Closed) => nodes,
+                _ => return Err("there is no <<end>> after else".to_owned()),
+            },
+            (_, Stop::Over) => return Err("there is no <<end>>".to_owned()),
+        };
         self.variables.truncate(known);
-        Ok(Node::With {
-            name,
+        Ok(Node::Block(Block {
+            kind,
+            names,
             value,
             body,
             otherwise,
-        })
+        }))
     }
 
-    /// The block with another dot, and the one after `else` with the previous dot.
-    fn bodies(&mut self, keyword: &str) -> Result<(Vec<Node>, Vec<Node>), TemplateError> {
-        let outer = std::mem::replace(&mut self.dot_has_fields, false);
-        let (body, end) = self.block()?;
-        self.dot_has_fields = outer;
-        match end {
-            Stop::Closed => Ok((body, Vec::new())),
-            Stop::Otherwise([]) => Ok((body, self.last_block(keyword)?)),
-            Stop::Otherwise(_) => Err(TemplateError::new("unexpected words after else")),
-            Stop::Over => Err(TemplateError::new(format!(
-                "there is no <<end>> for {keyword}"
-            ))),
+    fn enter(&mut self) -> Result<(), String> {
+        if self.depth > MAX_DEPTH {
+            return Err("it is nested too deep".to_owned());
         }
+        self.depth += 1;
+        Ok(())
     }
 
-    fn last_block(&mut self, keyword: &str) -> Result<Vec<Node>, TemplateError> {
-        match self.block()? {
-            (nodes, Stop::Closed) => Ok(nodes),
-            _ => Err(TemplateError::new(format!(
-                "there is no <<end>> for {keyword}"
-            ))),
-        }
-    }
-
-    fn whole(&self, words: &[Word]) -> Result<Expression, TemplateError> {
+    fn whole(&self, words: &[Word]) -> Result<Expression, String> {
         let (expression, rest) = self.pipeline(words, 0)?;
         match rest {
             [] => Ok(expression),
-            [Word::Sign(")"), ..] => Err(TemplateError::new("a ) without (")),
-            _ => Err(TemplateError::new("expected a function before these words")),
+            [Word::Sign(")"), ..] => Err("a ) without (".to_owned()),
+            _ => Err("expected a function before these words".to_owned()),
         }
     }
 
@@ -332,7 +232,7 @@ impl<'a> Parser<'a> {
         &self,
         words: &'w [Word],
         depth: usize,
-    ) -> Result<(Expression, &'w [Word]), TemplateError> {
+    ) -> Result<(Expression, &'w [Word]), String> {
         let (mut expression, mut rest) = self.command(words, None, depth)?;
         while let [Word::Sign("|"), after @ ..] = rest {
             (expression, rest) = self.command(after, Some(expression), depth)?;
@@ -345,11 +245,17 @@ impl<'a> Parser<'a> {
         words: &'w [Word],
         piped: Option<Expression>,
         depth: usize,
-    ) -> Result<(Expression, &'w [Word]), TemplateError> {
+    ) -> Result<(Expression, &'w [Word]), String> {
         if let [Word::Name(name), rest @ ..] = words
             && !matches!(name.as_str(), "true" | "false")
         {
-            let function = Function::named(name)?;
+            let mut functions = FUNCTIONS.iter();
+            let Some((function, least, most)) = functions.find(|(known, ..)| known == name) else {
+                let known = FUNCTIONS.map(|(known, ..)| known).join(", ");
+                return Err(format!(
+                    "function {name:?} is not supported: only {known} are"
+                ));
+            };
             let mut arguments = Vec::new();
             let mut rest = rest;
             while !matches!(rest, [] | [Word::Sign(")" | "|"), ..]) {
@@ -358,17 +264,14 @@ impl<'a> Parser<'a> {
                 arguments.push(argument);
             }
             arguments.extend(piped);
-            if !function.takes(arguments.len()) {
-                return Err(TemplateError::new(format!(
-                    "{name} does not take {} values",
-                    arguments.len()
-                )));
+            if !(*least..=*most).contains(&arguments.len()) {
+                return Err(format!("{name} does not take {} values", arguments.len()));
             }
             return Ok((Expression::Call(function, arguments), rest));
         }
         match piped {
             None => self.operand(words, depth),
-            Some(_) => Err(TemplateError::new("expected a function after |")),
+            Some(_) => Err("expected a function after |".to_owned()),
         }
     }
 
@@ -376,29 +279,25 @@ impl<'a> Parser<'a> {
         &self,
         words: &'w [Word],
         depth: usize,
-    ) -> Result<(Expression, &'w [Word]), TemplateError> {
+    ) -> Result<(Expression, &'w [Word]), String> {
         let Some((word, rest)) = words.split_first() else {
-            return Err(TemplateError::new("a value is missing"));
+            return Err("a value is missing".to_owned());
         };
         let expression = match word {
             Word::Dot if self.dot_has_fields => {
-                return Err(TemplateError::new(
-                    "the dot alone is supported only within range and with",
-                ));
+                return Err("the dot alone is supported only within range and with".to_owned());
             }
             Word::Dot => Expression::Dot,
             Word::Field(name) if self.dot_has_fields => return self.field(name, rest),
             Word::FieldOf(variable, name) if variable.is_empty() => return self.field(name, rest),
             Word::Field(name) | Word::FieldOf(_, name) | Word::Member(name) => {
-                return Err(TemplateError::new(format!(
-                    "there is no field .{name} here"
-                )));
+                return Err(format!("there is no field .{name} here"));
             }
             Word::Variable(name) if self.variables.contains(name) => {
                 Expression::Variable(name.clone())
             }
             Word::Variable(name) => {
-                return Err(TemplateError::new(format!("there is no variable ${name}")));
+                return Err(format!("there is no variable ${name}"));
             }
             Word::Text(text) => Expression::Text(text.clone()),
             Word::Number(number) => Expression::Number(*number),
@@ -406,42 +305,36 @@ impl<'a> Parser<'a> {
                 Expression::Bool(name == "true")
             }
             Word::Name(name) => {
-                return Err(TemplateError::new(format!(
-                    "{name:?} is not supported here"
-                )));
+                return Err(format!("{name:?} is not supported here"));
             }
             Word::Sign("(") if depth < MAX_DEPTH => {
                 let (expression, rest) = self.pipeline(rest, depth + 1)?;
                 return match rest {
                     [Word::Sign(")"), rest @ ..] => Ok((expression, rest)),
-                    _ => Err(TemplateError::new("a ( without )")),
+                    _ => Err("a ( without )".to_owned()),
                 };
             }
-            Word::Sign(sign) => return Err(TemplateError::new(format!("unexpected {sign}"))),
+            Word::Sign(sign) => return Err(format!("unexpected {sign}")),
         };
         Ok((expression, rest))
     }
 
-    fn field<'w>(
-        &self,
-        name: &str,
-        rest: &'w [Word],
-    ) -> Result<(Expression, &'w [Word]), TemplateError> {
+    fn field<'w>(&self, name: &str, rest: &'w [Word]) -> Result<(Expression, &'w [Word]), String> {
         if !self.fields.contains(&name) {
             let known: Vec<String> = self
                 .fields
                 .iter()
                 .map(|field| format!(".{field}"))
                 .collect();
-            return Err(TemplateError::new(format!(
+            return Err(format!(
                 "there is no field .{name}: only {} are",
                 known.join(", ")
-            )));
+            ));
         }
         match rest {
-            [Word::Member(_), Word::Member(member), ..] => Err(TemplateError::new(format!(
-                "there is no field .{member} here"
-            ))),
+            [Word::Member(_), Word::Member(member), ..] => {
+                Err(format!("there is no field .{member} here"))
+            }
             [Word::Member(member), rest @ ..] => {
                 Ok((Expression::Member(name.to_owned(), member.clone()), rest))
             }
