@@ -3,7 +3,7 @@
 //!
 //! | topic | file |
 //! |---|---|
-//! | objects, and the next query for a history | `prediction_set.rs`, `metric_entry.rs`, `memory_limits.rs` |
+//! | objects, and the next query for a history | `prediction_set.rs`, `metric_entry.rs`, `query_slots.rs`, `memory_limits.rs` |
 //! | metrics of an object, annotations; methods, Crane's settings | `spec.rs`, `annotations.rs`, `method.rs`, `peak_settings.rs`, `crane_settings.rs` |
 //! | query for a history, restricted to what the object may read | `query.rs`, `access.rs` |
 //! | one metric: time ranges to read, models, forecast | `pipeline.rs`, `model.rs`, `fit_task.rs` |
@@ -27,6 +27,7 @@ mod pipeline;
 mod prediction_set;
 mod published_series;
 mod query;
+mod query_slots;
 mod read_range;
 mod result;
 mod spec;
@@ -44,11 +45,9 @@ pub use method::{Method, Quantile};
 pub use model::Labels;
 pub(crate) use peak_settings::MIN_WINDOW;
 pub use pipeline::MetricPipeline;
-pub use prediction_set::{
-    HistoryChange, MetricKey, PredictionSet, QuerySlots, ReadRequest, SyncResult, query_slots,
-    release_slot,
-};
+pub use prediction_set::{HistoryChange, MetricKey, PredictionSet, ReadRequest, SyncResult};
 pub use query::{Query, Resource};
+pub use query_slots::QuerySlots;
 pub use read_range::{Excess, ReadFailure, ReadIntervals, ReadRange, Samples};
 pub use result::{MetricForecasts, MetricResult, PredictionResult};
 pub(crate) use spec::method;

@@ -127,31 +127,6 @@ impl<K: Ord> FairSlots<K> {
         let used = share.map_or(0.0, |share| share.used(self.rate, now));
         Duration::from_secs_f64((used - self.burst).max(0.0) / self.rate)
     }
-
-    /// Returns the key that gets the next slot: the one with the fewest, and among these the one
-    /// with the least time used. `None` while all have to wait. A key may occur several times in
-    /// `waiting`, which is not read while all slots are in use.
-    pub fn next<'a, Q: Ord + ?Sized>(
-        &self,
-        waiting: impl Iterator<Item = &'a Q>,
-        now: Duration,
-    ) -> Option<&'a Q>
-    where
-        K: Borrow<Q>,
-    {
-        if self.in_use >= self.slots {
-            return None;
-        }
-        let share = |key: &Q| self.keys.get(key).copied().unwrap_or_default();
-        let open = waiting
-            .map(|key| (share(key), key))
-            .map(|(share, key)| (share.in_use, share.used(self.rate, now), key))
-            .filter(|(in_use, used, _)| *in_use < self.per_key && *used <= self.burst);
-        let first = open.min_by(|(a, a_used, _), (b, b_used, _)| {
-            a.cmp(b).then_with(|| a_used.total_cmp(b_used))
-        });
-        first.map(|(.., key)| key)
-    }
 }
 
 #[cfg(test)]
@@ -164,26 +139,6 @@ mod tests {
 
     fn at(seconds: u64) -> Duration {
         START + Duration::from_secs(seconds)
-    }
-
-    /// Keys that get slots one after the other, while all of them wait.
-    fn granted(slots: &mut Slots, waiting: &[&'static str]) -> Vec<&'static str> {
-        std::iter::from_fn(|| {
-            let next = *slots.next(waiting.iter(), START)?;
-            slots.try_acquire(next).then_some(next)
-        })
-        .collect()
-    }
-
-    #[test]
-    fn a_key_gets_its_share_and_two_get_equal_numbers() {
-        assert_eq!(granted(&mut Slots::new(10, 5), &["a"]).len(), 5);
-        let mut slots = Slots::new(10, 5);
-        assert_eq!(granted(&mut slots, &["a"]).len(), 5);
-        assert_eq!(granted(&mut slots, &["a", "b"]), ["b"; 5]);
-        let mut slots = Slots::new(4, 2);
-        assert_eq!(granted(&mut slots, &["a", "b"]), ["a", "b", "a", "b"]);
-        assert_eq!(granted(&mut Slots::new(1, 1), &["a", "b"]), ["a"]);
     }
 
     #[test]
@@ -199,24 +154,6 @@ mod tests {
     }
 
     #[test]
-    fn a_key_with_slow_work_uses_its_rate() {
-        let mut slots = Slots::new(10, 5).with_time(20.0, 0.25);
-        let (took, mut used, mut now) = (5, 0, 0);
-        while now < 3600 {
-            if slots.next([&"slow"].into_iter(), at(now)).is_some() {
-                now += took;
-                slots.charge("slow", Duration::from_secs(took), at(now));
-                used += took;
-            } else {
-                let other = slots.next([&"quick"].into_iter(), at(now));
-                assert_eq!(other, Some(&"quick"));
-                now += 1;
-            }
-        }
-        assert!((900..=930).contains(&used), "{used} of 3600 s");
-    }
-
-    #[test]
     fn a_key_waits_until_its_debt_is_paid_and_others_do_not() {
         let mut slots = Slots::new(10, 5).with_time(1.0, 0.125);
         for _ in 0..4 {
@@ -227,28 +164,6 @@ mod tests {
             assert_eq!(wait, Duration::from_secs(expected), "{seconds}");
         }
         assert_eq!(slots.wait("quick", START), Duration::ZERO);
-    }
-
-    #[test]
-    fn the_key_with_less_time_used_comes_first() {
-        let mut slots = Slots::new(2, 1).with_time(20.0, 0.25);
-        slots.charge("slow", Duration::from_secs(16), START);
-        slots.charge("quick", Duration::from_secs(1), START);
-        let next = |slots: &Slots| *slots.next([&"quick", &"slow"].into_iter(), START).unwrap();
-        assert_eq!(next(&slots), "quick");
-        slots.try_acquire("quick");
-        assert_eq!(next(&slots), "slow");
-        slots.release("quick");
-        slots.charge("quick", Duration::from_secs(16), START);
-        assert_eq!(next(&slots), "slow");
-    }
-
-    #[test]
-    fn waiting_keys_are_not_read_while_all_slots_are_in_use() {
-        let mut slots = Slots::new(1, 1);
-        slots.try_acquire("a");
-        let waiting = std::iter::repeat_with(|| -> &&str { panic!("no slot is free") });
-        assert_eq!(slots.next(waiting, START), None);
     }
 
     #[test]

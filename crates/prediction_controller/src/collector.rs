@@ -20,8 +20,7 @@ use std::time::Duration;
 
 use horizontal::ehpa::Rules;
 use horizontal::predictions::{
-    MetricKey, PredictionSet, QuerySlots, ReadFailure, ReadRequest, Samples, query_slots,
-    release_slot,
+    MetricKey, PredictionSet, QuerySlots, ReadFailure, ReadRequest, Samples,
 };
 use jiff::Timestamp;
 use sources::prometheus::{HistorySettings, Observer};
@@ -92,7 +91,7 @@ impl HistoryCollector {
             ),
             horizontal: self.horizontal,
             rules: self.rules,
-            slots: query_slots(usize::from(args.prometheus_query_concurrency)),
+            slots: QuerySlots::new(usize::from(args.prometheus_query_concurrency)),
             rounds,
             fits: FitPool::new(FitPool::default_size(), metrics.clone()),
             store: self.store,
@@ -184,6 +183,7 @@ impl RunningCollector {
         }
         self.fit(now);
         self.cancel(now);
+        self.slots.forget(now.as_second());
         let results = self.predictions.take_changed();
         if changed || !results.is_empty() {
             self.metrics.kept(&mut self.predictions, refused);
@@ -209,7 +209,7 @@ impl RunningCollector {
             let is_pending = predictions.is_in_progress(&request.metric);
             if !is_pending {
                 request.task.abort();
-                release_slot(slots, &request.namespace, request.since.elapsed(), now);
+                slots.release(&request.namespace, request.since.elapsed(), now.as_second());
             }
             is_pending
         });
@@ -235,7 +235,7 @@ impl RunningCollector {
             return;
         };
         let took = since.elapsed();
-        release_slot(&mut self.slots, &namespace, took, now);
+        self.slots.release(&namespace, took, now.as_second());
         let _timer = answer.is_ok().then(|| self.metrics.update_timer());
         let Some(change) = self.predictions.record(&metric, answer, took, now) else {
             return;

@@ -7,11 +7,11 @@ use std::time::Duration;
 use forecast::PeakAccuracy;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
-use model::FairSlots;
 use view::{ObjectKey, Stripped, View};
 
 use super::memory_limits::MemoryLimits;
 use super::metric_entry::MetricEntry;
+use super::query_slots::QuerySlots;
 use crate::ehpa::Rules;
 use crate::predictions::access::{Inputs, QueryAccess};
 use crate::predictions::pipeline::MetricPipeline;
@@ -19,30 +19,6 @@ use crate::predictions::query::Query;
 use crate::predictions::read_range::{ReadFailure, ReadIntervals, ReadRange, Samples};
 use crate::predictions::result::PredictionResult;
 use crate::predictions::spec::{ForecastSpec, PredictionSpec};
-
-/// Query time in seconds that a namespace may use at once, and gets back per second: its slow queries
-/// keep a processor of the store busy for at most a quarter of the time.
-const QUERY_TIME: (f64, f64) = (20.0, 0.25);
-
-/// Slots of concurrent history reads, by namespace.
-pub type QuerySlots = FairSlots<String>;
-
-/// At least one slot. No namespace has more than half of them.
-pub fn query_slots(slots: usize) -> QuerySlots {
-    let slots = slots.max(1);
-    let (burst, rate) = QUERY_TIME;
-    FairSlots::new(slots, slots.div_ceil(2)).with_time(burst, rate)
-}
-
-/// Frees the slot of a read of this namespace, which took this long.
-pub fn release_slot(slots: &mut QuerySlots, namespace: &str, took: Duration, now: Timestamp) {
-    slots.release(namespace);
-    slots.charge(namespace.to_owned(), took, since_1970(now));
-}
-
-fn since_1970(now: Timestamp) -> Duration {
-    Duration::from_secs(now.as_second().unsigned_abs())
-}
 
 /// Predictions by UID.
 pub struct PredictionSet {
@@ -302,7 +278,7 @@ impl PredictionSet {
             .values()
             .filter(|object| object.metrics.iter().any(is_due));
         let waiting = waiting.map(|object| object.spec.key.namespace.as_str());
-        let namespace = slots.next(waiting, since_1970(now))?.to_owned();
+        let namespace = slots.next_namespace(waiting, second)?.to_owned();
         let own = self
             .known
             .values_mut()
@@ -317,7 +293,7 @@ impl PredictionSet {
         let pipeline = entry.pipeline()?;
         let (chunk, query) = (pipeline.chunk(now), pipeline.query()?.clone());
         entry.begin(chunk);
-        slots.try_acquire(namespace.clone());
+        slots.acquire(&namespace);
         let metric = MetricKey {
             uid: uid.clone(),
             number: entry.number,

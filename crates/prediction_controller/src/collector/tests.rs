@@ -151,7 +151,7 @@ impl Fixture {
                 true,
                 access(),
             ),
-            slots: query_slots(10),
+            slots: QuerySlots::new(10),
             rounds: None,
             fits: FitPool::new(FitPool::default_size(), metrics.clone()),
             store,

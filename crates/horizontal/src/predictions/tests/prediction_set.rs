@@ -10,7 +10,7 @@ use view::{Namespace, Stripped, View};
 use super::super::access::{KnownRules, QueryAccess, QueryScope};
 use super::super::memory_limits::MemoryLimits;
 use super::super::prediction_set::{HistoryChange, PredictionSet, SyncResult};
-use super::super::prediction_set::{query_slots, release_slot};
+use super::super::query_slots::QuerySlots;
 use super::super::read_range::ReadFailure;
 use super::*;
 use crate::ehpa::Rules;
@@ -107,9 +107,9 @@ fn access() -> QueryAccess {
 
 /// Reads all histories at once.
 fn read_all(predictions: &mut PredictionSet, now: Timestamp) {
-    let mut slots = query_slots(1);
+    let mut slots = QuerySlots::new(1);
     while let Some(request) = predictions.next_request(&mut slots, now) {
-        release_slot(&mut slots, &request.namespace, Duration::ZERO, now);
+        slots.release(&request.namespace, Duration::ZERO, now.as_second());
         let answer = Ok(points(request.range));
         predictions.record(&request.metric, answer, Duration::ZERO, now);
     }
@@ -123,7 +123,7 @@ fn a_failure_is_a_change_when_it_begins_when_its_reason_changes_and_when_it_ends
         .reset(shared(&[&quick("shop", "web", CREATED, 1)]));
     predictions.sync(&view);
     predictions.limit(at(START));
-    let mut slots = query_slots(1);
+    let mut slots = QuerySlots::new(1);
     let answers = [
         ("", false),
         ("away", true),
@@ -137,7 +137,7 @@ fn a_failure_is_a_change_when_it_begins_when_its_reason_changes_and_when_it_ends
         let now = at(START + 600 * number);
         let request = predictions.next_request(&mut slots, now);
         let request = request.expect("it is due");
-        release_slot(&mut slots, &request.namespace, Duration::ZERO, now);
+        slots.release(&request.namespace, Duration::ZERO, now.as_second());
         let failure = ReadFailure {
             details: "connection refused".to_owned(),
             ..ReadFailure::refused(why.to_owned())
