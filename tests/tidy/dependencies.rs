@@ -59,7 +59,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("runtime", &[]),
     ("metric_routes", &["model", "runtime", "serving"]),
     ("serving", &["runtime"]),
-    ("delegated_auth", &["runtime", "serving"]),
+    ("delegated_auth", &["model", "runtime", "serving"]),
     // sizing for Crane's percentile predictor, which sizes containers too.
     (
         "horizontal",

@@ -4,11 +4,11 @@
 //! `moka` keeps the entries and coalesces the requests. The limits on requests in flight are ours,
 //! and so is the age of an entry: it follows tokio's clock, which tests control.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::FairSlots;
 use moka::future::Cache;
 use moka::policy::EvictionPolicy;
 use parking_lot::Mutex;
@@ -46,8 +46,11 @@ pub enum Source {
 #[derive(Clone)]
 pub struct CoalescingCache<V> {
     entries: Cache<Key, Entry<V>>,
-    in_flight: Arc<Mutex<InFlight>>,
+    in_flight: InFlight,
 }
+
+/// The requests in flight of each flow.
+type InFlight = Arc<Mutex<FairSlots<Arc<str>>>>;
 
 #[derive(Debug, Clone)]
 struct Entry<V> {
@@ -69,7 +72,7 @@ impl<V: Clone + Send + Sync + 'static> Default for CoalescingCache<V> {
                 .max_capacity(CAPACITY)
                 .eviction_policy(EvictionPolicy::lru())
                 .build(),
-            in_flight: Arc::default(),
+            in_flight: Arc::new(Mutex::new(FairSlots::new(IN_FLIGHT, IN_FLIGHT_PER_FLOW))),
         }
     }
 }
@@ -94,7 +97,7 @@ impl<V: Clone + Send + Sync + 'static> CoalescingCache<V> {
         }
         let (cache, flow) = (self.clone(), Arc::from(flow));
         let fetched = tokio::spawn(async move {
-            let fetch = InFlight::run(Arc::clone(&cache.in_flight), flow, fetch);
+            let fetch = run(Arc::clone(&cache.in_flight), flow, fetch);
             let entry = cache.entries.entry(key);
             let entry = entry.or_insert_with_if(fetch, Entry::is_expired).await;
             let source = if entry.is_fresh() {
@@ -115,67 +118,40 @@ impl<V: Clone + Send + Sync + 'static> CoalescingCache<V> {
     #[cfg(test)]
     async fn sizes(&self) -> (u64, usize) {
         self.entries.run_pending_tasks().await;
-        (
-            self.entries.entry_count(),
-            self.in_flight.lock().0.values().sum(),
-        )
+        (self.entries.entry_count(), self.in_flight.lock().in_use())
     }
 }
 
-/// The number of requests in flight of each flow.
-#[derive(Debug, Default)]
-struct InFlight(HashMap<Arc<str>, usize>);
-
-impl InFlight {
-    async fn run<V>(
-        counts: Arc<Mutex<Self>>,
-        flow: Arc<str>,
-        fetch: impl Future<Output = (V, Duration)>,
-    ) -> Entry<V> {
-        let Some(permit) = Permit::acquire(counts, flow) else {
-            return Entry {
-                response: None,
-                expires: Instant::now(),
-            };
+/// Fetches a response, unless too many requests are in flight.
+async fn run<V>(
+    in_flight: InFlight,
+    flow: Arc<str>,
+    fetch: impl Future<Output = (V, Duration)>,
+) -> Entry<V> {
+    if !in_flight.lock().try_acquire(Arc::clone(&flow)) {
+        return Entry {
+            response: None,
+            expires: Instant::now(),
         };
-        let (response, ttl) = fetch.await;
-        drop(permit);
-        Entry {
-            response: Some(response),
-            expires: Instant::now() + ttl,
-        }
+    }
+    let permit = Permit { in_flight, flow };
+    let (response, ttl) = fetch.await;
+    drop(permit);
+    Entry {
+        response: Some(response),
+        expires: Instant::now() + ttl,
     }
 }
 
 /// One request in flight. Dropping it makes room for another.
 struct Permit {
-    counts: Arc<Mutex<InFlight>>,
+    in_flight: InFlight,
     flow: Arc<str>,
-}
-
-impl Permit {
-    fn acquire(counts: Arc<Mutex<InFlight>>, flow: Arc<str>) -> Option<Self> {
-        {
-            let flows = &mut counts.lock().0;
-            let of_flow = flows.get(&flow).copied().unwrap_or_default();
-            if of_flow >= IN_FLIGHT_PER_FLOW || flows.values().sum::<usize>() >= IN_FLIGHT {
-                return None;
-            }
-            flows.insert(Arc::clone(&flow), of_flow + 1);
-        }
-        Some(Self { counts, flow })
-    }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let flows = &mut self.counts.lock().0;
-        if let Some(count) = flows.get_mut(&self.flow) {
-            *count -= 1;
-            if *count == 0 {
-                flows.remove(&self.flow);
-            }
-        }
+        self.in_flight.lock().release(&self.flow);
     }
 }
 

@@ -2,10 +2,10 @@
 //! server.
 //!
 //! Callers are authenticated in the order of `k8s.io/apiserver`'s delegated authentication: request
-//! headers of a front proxy (the API server itself), a bearer token, else anonymous. Certificates of
-//! other clients are refused. The API server then authorizes callers by a `SubjectAccessReview`.
-//! Request headers are accepted only on a front proxy's connection, and headers that name a user are
-//! removed from every request.
+//! headers of a front proxy (the API server itself), a bearer token, else anonymous. Certificates
+//! of other clients are refused. The API server then authorizes callers by a `SubjectAccessReview`.
+//! Request headers are accepted only on a front proxy's connection, and headers that name a user
+//! are removed from every request.
 
 mod always_allowed;
 mod args;

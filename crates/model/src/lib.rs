@@ -6,11 +6,13 @@
 //! | quantities: parsing, rounding, canonical text | `quantity.rs`, `quantity/` |
 //! | node constraints of a pod | `constraints.rs` |
 //! | combined limit ranges of a namespace | `namespace_limits.rs` |
+//! | slots and time, shared fairly among namespaces | `fair_slots.rs` |
 
 pub mod quantity;
 
 mod constraints;
 mod explanation;
+mod fair_slots;
 mod fnv1a;
 mod forecast;
 mod labels;
@@ -27,6 +29,7 @@ pub use constraints::{
     Effect, NodeConstraints, NodeOperator, NodeRequirement, NodeTerm, NodeTraits, Taint, Toleration,
 };
 pub use explanation::{Cap, Explanation, MethodStep};
+pub use fair_slots::FairSlots;
 pub use fnv1a::fnv1a;
 pub use forecast::{Forecast, ForecastSeries, MetricForecast};
 pub use labels::{

@@ -2,16 +2,11 @@
 //!
 //! Places alone do not: a few slow queries at a time keep a small store busy for good. As in API
 //! Priority and Fairness, a query is charged for the time that it took, cancelled or not.
-//!
-//! ```text
-//! t = 0 s    four queries of 1.5 s each: 6 s used, 1 s of them free: a debt of 5 s
-//! t = 1.5 s  the debt shrinks by 1/8 s per second: the next query starts at t = 41.5 s
-//! ```
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::FairSlots;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -21,26 +16,21 @@ use crate::flow_limiter::{Flow, PriorityLevel};
 const RATE: f64 = 1.0 / 8.0;
 /// Seconds of store time that a namespace may use at once.
 const BURST: f64 = 1.0;
-/// The number of remembered namespaces above which those without a debt are forgotten.
-const MANY_NAMESPACES: usize = 1024;
 
 /// The store time that namespaces have used. Flows of the cluster-wide level are not limited.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct QueryTimeLimiter {
-    accounts: Mutex<HashMap<Arc<str>, Account>>,
+    used: Mutex<FairSlots<Arc<str>>>,
+    began: Instant,
 }
 
-/// Seconds of store time used beyond what came back since, as of `at`.
-#[derive(Debug, Clone, Copy)]
-struct Account {
-    used: f64,
-    at: Instant,
-}
-
-impl Account {
-    fn used(&self, now: Instant) -> f64 {
-        let back = now.saturating_duration_since(self.at).as_secs_f64() * RATE;
-        (self.used - back).max(0.0)
+impl Default for QueryTimeLimiter {
+    fn default() -> Self {
+        let used = FairSlots::new(usize::MAX, usize::MAX).with_time(BURST, RATE);
+        Self {
+            used: Mutex::new(used),
+            began: Instant::now(),
+        }
     }
 }
 
@@ -50,10 +40,8 @@ impl QueryTimeLimiter {
         if flow.level == PriorityLevel::ClusterWide {
             return Duration::ZERO;
         }
-        let accounts = self.accounts.lock();
-        let account = accounts.get(&flow.namespace);
-        let used = account.map_or(0.0, |account| account.used(now));
-        Duration::from_secs_f64((used - BURST).max(0.0) / RATE)
+        let now = now.saturating_duration_since(self.began);
+        self.used.lock().wait(&*flow.namespace, now)
     }
 
     /// Charges the flow from now on until the result is dropped.
@@ -66,20 +54,11 @@ impl QueryTimeLimiter {
     }
 
     pub(super) fn charge(&self, flow: &Flow, took: Duration, now: Instant) {
-        if flow.level == PriorityLevel::ClusterWide {
-            return;
+        if flow.level == PriorityLevel::Namespaced {
+            let now = now.saturating_duration_since(self.began);
+            let namespace = Arc::clone(&flow.namespace);
+            self.used.lock().charge(namespace, took, now);
         }
-        let mut accounts = self.accounts.lock();
-        if accounts.len() >= MANY_NAMESPACES && !accounts.contains_key(&flow.namespace) {
-            accounts.retain(|_, account| account.used(now) > 0.0);
-        }
-        let account = accounts
-            .entry(Arc::clone(&flow.namespace))
-            .or_insert(Account { used: 0.0, at: now });
-        *account = Account {
-            used: account.used(now) + took.as_secs_f64(),
-            at: now,
-        };
     }
 }
 
@@ -162,16 +141,5 @@ mod tests {
             .expect("the machine has run for longer");
         drop(charge);
         assert!(budget.wait(&slow, Instant::now()) > Duration::from_secs(15));
-    }
-
-    #[test]
-    fn namespaces_without_a_debt_are_forgotten() {
-        let (budget, start) = (QueryTimeLimiter::default(), Instant::now());
-        for number in 0..10_000 {
-            let flow = namespaced(&number.to_string());
-            let now = start + number * Duration::from_millis(100);
-            budget.charge(&flow, Duration::from_millis(10), now);
-        }
-        assert!(budget.accounts.lock().len() <= MANY_NAMESPACES);
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::time::Duration;
 
+use model::FairSlots;
 use tokio::time::Instant;
 use view::{PodSet, Scale, ScaleKey};
 
@@ -23,16 +24,16 @@ const RETRY: Duration = Duration::from_secs(15);
 type Lane = (String, String);
 
 /// The due, running and future reads.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ReadQueue {
     known: BTreeMap<ScaleKey, KeyState>,
     /// Due times of the keys that are neither due nor being read.
     later: BTreeSet<(Instant, ScaleKey)>,
     /// Due keys, all in `known`. Those that were read or are being read meanwhile are skipped.
     due: BTreeMap<Lane, VecDeque<ScaleKey>>,
-    /// Number of running reads per lane.
-    lanes: BTreeMap<Lane, usize>,
-    groups: BTreeMap<String, usize>,
+    /// The running reads.
+    lanes: FairSlots<Lane>,
+    groups: FairSlots<String>,
     last: Option<Lane>,
 }
 
@@ -51,6 +52,19 @@ struct KeyState {
     is_read: bool,
     /// Whether the pods changed while it was being read.
     is_outdated: bool,
+}
+
+impl Default for ReadQueue {
+    fn default() -> Self {
+        Self {
+            known: BTreeMap::new(),
+            later: BTreeSet::new(),
+            due: BTreeMap::new(),
+            lanes: FairSlots::new(MOST, MOST_OF_LANE),
+            groups: FairSlots::new(MOST, MOST_OF_GROUP),
+            last: None,
+        }
+    }
 }
 
 impl ReadQueue {
@@ -119,15 +133,11 @@ impl ReadQueue {
     }
 
     fn next(&mut self) -> Option<(ScaleKey, PodSet)> {
-        if self.lanes.values().sum::<usize>() >= MOST {
+        if self.lanes.in_use() >= MOST {
             return None;
         }
         loop {
-            let has_room = |lane: &Lane| {
-                let (of_lane, of_group) = (self.lanes.get(lane), self.groups.get(&lane.1));
-                of_lane.is_none_or(|reads| *reads < MOST_OF_LANE)
-                    && of_group.is_none_or(|reads| *reads < MOST_OF_GROUP)
-            };
+            let has_room = |lane: &Lane| self.lanes.has_room(lane) && self.groups.has_room(&lane.1);
             let start = self.last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
             let after = self.due.range::<Lane, _>((start, Bound::Unbounded));
             let lane = after
@@ -149,8 +159,8 @@ impl ReadQueue {
             }
             self.last = Some(lane.clone());
             if begun.is_some() {
-                *self.groups.entry(lane.1.clone()).or_default() += 1;
-                *self.lanes.entry(lane).or_default() += 1;
+                self.groups.try_acquire(lane.1.clone());
+                self.lanes.try_acquire(lane);
                 return begun;
             }
         }
@@ -159,8 +169,8 @@ impl ReadQueue {
     /// Ends a read; returns whether its result is still needed. `chance` is between 0 and 1.
     pub(super) fn end(&mut self, key: &ScaleKey, scale: &Scale, now: Instant, chance: f64) -> bool {
         let lane = lane(key);
-        leave(&mut self.groups, &lane.1);
-        leave(&mut self.lanes, &lane);
+        self.groups.release(&lane.1);
+        self.lanes.release(&lane);
         let Some(known) = self.known.get_mut(key) else {
             return false;
         };
@@ -207,15 +217,6 @@ fn make_due(due: &mut BTreeMap<Lane, VecDeque<ScaleKey>>, key: ScaleKey) {
 
 fn lane(key: &ScaleKey) -> Lane {
     (key.namespace.clone(), key.group.clone())
-}
-
-fn leave<K: Ord>(reads: &mut BTreeMap<K, usize>, key: &K) {
-    if let Some(count) = reads.get_mut(key) {
-        *count = count.saturating_sub(1);
-        if *count == 0 {
-            reads.remove(key);
-        }
-    }
 }
 
 #[cfg(test)]
