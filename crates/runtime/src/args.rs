@@ -68,6 +68,18 @@ pub struct LeaderElectionArgs {
     pub leader_elect_resource_namespace: String,
 }
 
+impl LeaderElectionArgs {
+    /// Namespace and names of the Leases that this installation may hold: of the program, and of
+    /// its first shard.
+    pub fn own_leases(&self) -> impl Iterator<Item = (&str, String)> {
+        let name = &self.leader_elect_resource_name;
+        let names = [name.clone(), format!("{name}-0")];
+        let namespace = self.leader_elect_resource_namespace.as_str();
+        let names = names.into_iter().filter(|_| self.leader_elect);
+        names.map(move |name| (namespace, name))
+    }
+}
+
 /// Kinds of lock objects that Kubernetes still supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum ResourceLock {

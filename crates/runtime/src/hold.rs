@@ -42,6 +42,13 @@ pub struct HoldArgs {
     pub other_autoscalers: OtherAutoscalers,
 }
 
+impl HoldArgs {
+    /// Whether to look for other autoscalers.
+    pub fn looks(self, is_clusterwide: bool) -> bool {
+        self.other_autoscalers == OtherAutoscalers::Hold && is_clusterwide
+    }
+}
+
 /// Values of `--other-autoscalers`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum OtherAutoscalers {
@@ -97,11 +104,15 @@ impl Holds {
     }
 
     /// Sets the reasons to what `look` finds, every fifteen seconds without an end. It returns the
-    /// reasons, and the errors if they are not all: then those that were known before stay.
+    /// reasons, and the errors if they are not all: then those that were known before stay. Looks
+    /// for nothing if no part can hold.
     pub async fn keep<F>(&self, look: impl Fn() -> F)
     where
         F: Future<Output = (HoldReasons, Vec<String>)>,
     {
+        if self.parts.lock().is_empty() {
+            std::future::pending::<()>().await;
+        }
         let mut ticks = tokio::time::interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut incomplete = 0;
@@ -128,55 +139,43 @@ impl Holds {
     }
 
     /// Replaces all reasons. Changes are logged, and recorded as Events.
-    pub async fn set(&self, reasons: HoldReasons) {
+    pub async fn set(&self, mut reasons: HoldReasons) {
+        let parts = self.parts.lock().clone();
+        reasons.retain(|part, _| parts.contains(part));
         let before = self.reasons.borrow().clone().unwrap_or_default();
-        for part in self.parts.lock().iter() {
-            let is_held = reasons.contains_key(part);
-            self.running.with_label_values(&[part]).set(is_held.into());
-        }
         self.reasons.send_if_modified(|known| {
             let is_new = known.as_ref() != Some(&reasons);
             *known = Some(reasons.clone());
             is_new
         });
-        for (part, signs) in &reasons {
-            if before.get(part) == Some(signs) {
+        for part in parts {
+            let signs = reasons.get(part);
+            let is_held = signs.is_some().into();
+            self.running.with_label_values(&[part]).set(is_held);
+            if signs == before.get(part) {
                 continue;
             }
-            let signs = signs.join(", ");
-            tracing::warn!(
-                part,
-                signs,
-                "another autoscaler writes the same objects: writing nothing until it ends"
-            );
-            let note = format!(
-                "Another {part} runs: {signs}. The {part} of this installation writes nothing until it ends. \
-                 To have both write, set --other-autoscalers=ignore."
-            );
-            let writer = &self.writer;
-            writer
-                .record_event(
-                    &self.about,
-                    EventType::Warning,
-                    ANOTHER_AUTOSCALER,
-                    "Hold",
-                    &note,
-                )
-                .await;
-        }
-        for part in before.keys().filter(|part| !reasons.contains_key(*part)) {
-            tracing::info!(part, "no other autoscaler writes the same objects any more");
-            let note =
-                format!("No other {part} runs any more. The {part} of this installation writes.");
-            let writer = &self.writer;
-            writer
-                .record_event(
-                    &self.about,
-                    EventType::Normal,
-                    NO_OTHER_AUTOSCALER,
-                    "Continue",
-                    &note,
-                )
+            let (kind, reason, action, note) = if let Some(signs) = signs {
+                let signs = signs.join(", ");
+                tracing::warn!(
+                    part,
+                    signs,
+                    "another autoscaler writes the same objects: writing nothing until it ends"
+                );
+                let note = format!(
+                    "Another {part} runs: {signs}. The {part} of this installation writes nothing until it ends. \
+                     To have both write, set --other-autoscalers=ignore."
+                );
+                (EventType::Warning, ANOTHER_AUTOSCALER, "Hold", note)
+            } else {
+                tracing::info!(part, "no other autoscaler writes the same objects any more");
+                let note = format!(
+                    "No other {part} runs any more. The {part} of this installation writes."
+                );
+                (EventType::Normal, NO_OTHER_AUTOSCALER, "Continue", note)
+            };
+            self.writer
+                .record_event(&self.about, kind, reason, action, &note)
                 .await;
         }
     }

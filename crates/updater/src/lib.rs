@@ -15,7 +15,6 @@
 //!
 //! Decisions are in the crate `rollout`.
 
-mod another_updater;
 mod application_reports;
 pub mod args;
 mod control_loop;

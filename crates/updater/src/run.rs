@@ -8,16 +8,17 @@ use feed::client::{ReportPace, Reports};
 use feed::{Reader, Subscription};
 use rollout::Settings;
 use runtime::client;
-use runtime::own_pod::own_namespace;
+use runtime::own_pod::{hostname, own_namespace};
 use runtime::rate_limiter::Throttle;
-use runtime::{Announcement, Leading, Manager, Namespaces};
+use runtime::{
+    Announcement, Hold, HoldArgs, Holds, LeaderElectionArgs, Leading, Manager, Namespaces,
+};
 use serving::{FeedReaderArgs, FeedSource};
 use tokio::sync::watch::{Receiver, Sender};
 use tokio_util::sync::CancellationToken;
-use view::{Scope, Shard};
-use watch::{MissingRights, Watches};
+use view::{AutoscalerRole, ObjectKey, Scope, Shard};
+use watch::{MissingRights, OtherAutoscalers, Watches};
 
-use crate::another_updater::AnotherUpdater;
 use crate::args::Args;
 use crate::control_loop::{ControlLoop, LoopConfig, Outputs, Watched};
 use crate::events::EventQueue;
@@ -43,7 +44,8 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         namespaces,
     } = args;
     let Namespaces { only, ignored } = namespaces.namespaces()?;
-    let another = AnotherUpdater::new(holds, only.is_none(), &election, &manager)?;
+    let (holds, another_updater, others) =
+        other_updaters(holds, only.is_none(), &election, &manager)?;
     let scope = Scope {
         namespace: only,
         ignored,
@@ -102,10 +104,10 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
             webhook: webhook.view(),
             feed: subscription.clone(),
             node_load,
-            another_updater: another.hold(),
+            another_updater: another_updater.clone(),
             clock: manager.clock(),
         };
-        let looking = another.look();
+        let (holds, others, clock) = (holds.clone(), others.clone(), manager.clock());
         let control_loop = ControlLoop::new(
             watched,
             config.clone(),
@@ -114,6 +116,8 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         );
         let shutdown: CancellationToken = manager.shutdown.clone();
         async move {
+            let looking =
+                holds.keep(|| async { others.read(|| clock.timestamp()).await.by_role() });
             tokio::select! {
                 ended = control_loop.run(shutdown) => ended.context("control loop"),
                 () = looking => anyhow::bail!("the look for other updaters ended"),
@@ -126,6 +130,20 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     };
     manager.readiness.condition("started").ready();
     Box::pin(manager.lead(&election, &Announcement::default(), lead)).await
+}
+
+/// The hold while another updater runs, and the reader of the signs of one.
+fn other_updaters(
+    args: HoldArgs,
+    is_clusterwide: bool,
+    election: &LeaderElectionArgs,
+    manager: &Manager,
+) -> anyhow::Result<(Holds, Hold, OtherAutoscalers)> {
+    let holds = Holds::register(manager)?;
+    let hold = holds.hold(AutoscalerRole::Updater.as_str(), args.looks(is_clusterwide));
+    let pod = ObjectKey::new(own_namespace(), hostname()?);
+    let others = OtherAutoscalers::new(manager.client.clone(), election.own_leases());
+    Ok((holds, hold, others.beside(pod)))
 }
 
 /// Subscribes to the feed of recommendations, and reports to its servers, if it is configured.

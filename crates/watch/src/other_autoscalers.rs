@@ -13,7 +13,7 @@ use kube::api::ListParams;
 use kube::core::{ObjectList, ObjectMeta};
 use kube::{Api, Client};
 use tokio::time::timeout;
-use view::{AUTOSCALER_NAMESPACES, AutoscalerRole, ObjectKey, OtherAutoscaler, POD_SELECTORS};
+use view::{AUTOSCALER_NAMESPACES, ObjectKey, OtherAutoscaler, POD_SELECTORS};
 
 /// Maximum number of objects that are read of one list.
 const MOST_OBJECTS: u32 = 500;
@@ -24,7 +24,6 @@ const READ_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub struct OtherAutoscalers {
     client: Client,
-    roles: Vec<AutoscalerRole>,
     /// Leases that this installation may hold.
     own_leases: Vec<ObjectKey>,
     /// The pod of this program.
@@ -52,16 +51,17 @@ impl FoundAutoscalers {
 }
 
 impl OtherAutoscalers {
-    /// Reads signs of these roles. `own_leases` are those that this installation may hold.
-    pub fn new(
+    /// `own_leases` are those that this installation may hold, by namespace and name.
+    pub fn new<N: Into<String>>(
         client: Client,
-        roles: impl Into<Vec<AutoscalerRole>>,
-        own_leases: impl Into<Vec<ObjectKey>>,
+        own_leases: impl IntoIterator<Item = (N, String)>,
     ) -> Self {
+        let own_leases = own_leases.into_iter();
         Self {
             client,
-            roles: roles.into(),
-            own_leases: own_leases.into(),
+            own_leases: own_leases
+                .map(|(namespace, name)| ObjectKey::new(namespace, name))
+                .collect(),
             own_pod: None,
         }
     }
@@ -76,8 +76,8 @@ impl OtherAutoscalers {
         }
     }
 
-    /// Reads the signs. What may not be read, and namespaces that do not exist, show none. A list that
-    /// cannot be read does not hide the others.
+    /// Reads the signs. What may not be read, and namespaces that do not exist, show none. A list
+    /// that cannot be read does not hide the others.
     pub async fn read(&self, now: impl Fn() -> Timestamp) -> FoundAutoscalers {
         let of_suite = self.own_leases.iter().chain(&self.own_pod);
         let of_suite = of_suite.map(|key| key.namespace.as_str());
@@ -108,7 +108,6 @@ impl OtherAutoscalers {
             .filter(|lease| !self.own_leases.contains(&ObjectKey::from(&lease.metadata)));
         let of_leases = others.filter_map(|lease| OtherAutoscaler::of_lease(lease, now));
         let mut found: Vec<_> = of_pods.chain(of_leases).collect();
-        found.retain(|other| self.roles.contains(&other.role));
         found.sort();
         found.dedup();
         FoundAutoscalers { found, errors }
@@ -234,9 +233,9 @@ mod tests {
             let body = kube::client::Body::from(body.into_bytes());
             std::future::ready(response.body(body).map_err(std::io::Error::other))
         });
-        let own = [ObjectKey::new("suite", "vpa-updater")];
+        let own = [("suite", "vpa-updater".to_owned())];
         let client = Client::new(service, "suite");
-        let others = OtherAutoscalers::new(client, [AutoscalerRole::Updater], own);
+        let others = OtherAutoscalers::new(client, own);
         let now = "2026-01-01T12:00:00Z".parse().expect("a time");
         others.read(|| now).await
     }

@@ -7,7 +7,6 @@ use ::watch::Watches;
 use feed::{Reader, Subscription};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
-use runtime::hold::OtherAutoscalers;
 use runtime::own_pod::{hostname, own_namespace};
 use runtime::{Announcement, Holds, LeaderElectionArgs, Leading, Manager, Namespaces};
 use serving::FeedReaderArgs;
@@ -120,10 +119,8 @@ pub async fn run_on(
     let server = port.serve(handler.router(), tls, manager.shutdown.clone(), DRAIN_DELAY);
     manager.readiness.condition("serving").ready();
 
-    let others = match holds.other_autoscalers {
-        OtherAutoscalers::Hold => Some(Holds::register(&manager)?),
-        OtherAutoscalers::Ignore => None,
-    };
+    let holds = holds.looks(true).then(|| Holds::register(&manager));
+    let others = holds.transpose()?;
     let others = others.map(|holds| OtherWebhooks::new(manager.client.clone(), holds));
     let (terms, term) = watch::channel(None);
     if registration.is_some() {

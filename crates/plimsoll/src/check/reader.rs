@@ -21,7 +21,7 @@ use kube::{Api, Client, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serving::certificates::ServedChain;
-use view::{AutoscalerRole, ObjectKey, OtherAutoscaler};
+use view::OtherAutoscaler;
 use watch::{FoundAutoscalers, OtherAutoscalers};
 
 use super::facts::{
@@ -238,15 +238,8 @@ async fn definitions(client: &Client) -> Read<Vec<CustomResourceDefinition>> {
 /// Signs of other autoscalers, as the programs look for them.
 async fn signs(client: &Client, suite: &[Program<'_>]) -> Read<Vec<OtherAutoscaler>> {
     let own = suite.iter().filter_map(|program| program.lease());
-    let own: Vec<ObjectKey> = own
-        .map(|lease| ObjectKey::new(lease.namespace, lease.name))
-        .collect();
-    let roles = [
-        AutoscalerRole::Recommender,
-        AutoscalerRole::Updater,
-        AutoscalerRole::EhpaController,
-    ];
-    let others = OtherAutoscalers::new(client.clone(), roles, own);
+    let own = own.map(|lease| (lease.namespace, lease.name));
+    let others = OtherAutoscalers::new(client.clone(), own);
     let FoundAutoscalers { found, errors } = others.read(Timestamp::now).await;
     if found.is_empty() && !errors.is_empty() {
         let errors = errors.join("; ");
