@@ -10,7 +10,7 @@
 //! * `request_headers` behind `certificate_authenticator`, and `token_authenticator`: the ways in; `user`: the result
 //! * `authorizer`, `attributes`, `always_allowed`: rights of the user; `rejection`: reasons to reject a caller
 //! * `review`: requests to the API server; `coalescing_cache`: their results
-//! * `config`, `config_watcher`, `last_known`: whom to trust, from the cluster
+//! * `config`, `config_watcher`: whom to trust, from the cluster
 //! * `ca_bundle`, `certificate_subject`: verification of certificates
 //! * `args`, `metrics`: flags and metrics
 

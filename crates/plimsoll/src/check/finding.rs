@@ -38,6 +38,20 @@ pub(crate) struct Findings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unread(pub(crate) String);
 
+/// The reason why something was not read.
+pub(crate) fn unread(subject: &str) -> impl Fn(kube::Error) -> Unread {
+    move |error| match error {
+        kube::Error::Api(status) if status.code == 403 => {
+            Unread(format!("you have no right to read {subject}"))
+        }
+        kube::Error::Api(status) => Unread(format!(
+            "cannot read {subject}: {}",
+            status.message.trim_end_matches('.')
+        )),
+        error => Unread(format!("cannot read {subject}: {error}")),
+    }
+}
+
 /// A value that was read, or the reason why not.
 pub(crate) type Read<T> = Result<T, Unread>;
 

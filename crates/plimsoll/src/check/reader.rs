@@ -27,7 +27,7 @@ use super::facts::{
     CertificateFact, Facts, OtherDeployment, PrometheusFact, Rights, ServerVersion, StopFact,
     StoredChain,
 };
-use super::finding::{Read, Unread};
+use super::finding::{Read, Unread, unread};
 use super::judge::{CONFIGURATION, OTHER_IMAGES, SERIES};
 use super::units;
 use crate::cluster::{Cluster, each, each_metadata, list};
@@ -93,20 +93,6 @@ pub(crate) async fn deployments(cluster: &Cluster, namespace: &str) -> Read<Vec<
     let selected = ListParams::default().labels(SELECTOR);
     let found = list(&cluster.within(namespace), &selected).await;
     found.map_err(unread("Deployments"))
-}
-
-/// The reason why something was not read.
-pub(crate) fn unread(subject: &str) -> impl Fn(kube::Error) -> Unread {
-    move |error| match error {
-        kube::Error::Api(status) if status.code == 403 => {
-            Unread(format!("you have no right to read {subject}"))
-        }
-        kube::Error::Api(status) => Unread(format!(
-            "cannot read {subject}: {}",
-            status.message.trim_end_matches('.')
-        )),
-        error => Unread(format!("cannot read {subject}: {error}")),
-    }
 }
 
 async fn version(cluster: &Cluster) -> Result<(ServerVersion, Option<Timestamp>), Failure> {

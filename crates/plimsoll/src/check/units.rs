@@ -7,8 +7,8 @@ use model::{ResourceList, unit_slip};
 use serde::Deserialize as _;
 
 use super::facts::Facts;
+use super::finding::unread;
 use super::finding::{Finding, Findings, Read};
-use super::reader::unread;
 use crate::cluster::{Cluster, each};
 use crate::output::first_names;
 

@@ -25,7 +25,7 @@ pub(super) enum BlockKind {
     With,
 }
 
-/// What stands before `<<end>>`.
+/// The block that `<<end>>` closes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Block {
     pub(super) kind: BlockKind,
