@@ -133,7 +133,7 @@ impl<K: Ord> FairSlots<K> {
 mod tests {
     use super::*;
 
-    const START: Duration = Duration::from_secs(1_767_225_600);
+    const START: Duration = Duration::from_hours(490_896);
 
     type Slots = FairSlots<&'static str>;
 

@@ -203,8 +203,11 @@ pub fn start(metric: &impl Metric, labels: &[&[&[&str]]]) {
         };
         series = series.into_iter().flat_map(with).collect();
     }
-    if !labels.is_empty() {
-        series.iter().for_each(|values| metric.touch(values));
+    if labels.is_empty() {
+        return;
+    }
+    for values in &series {
+        metric.touch(values);
     }
 }
 

@@ -73,7 +73,7 @@ impl RuleSet {
     pub fn parse(text: &str) -> Result<Self, RuleError> {
         let file = super::file::parse(text)?;
         let has_resource_rules = file.resource_rules.is_some();
-        let [custom, external] = read(file).map(|rules| rules.collect::<Result<Vec<_>, _>>());
+        let [custom, external] = read(file).map(Iterator::collect::<Result<Vec<_>, _>>);
         let (custom, external) = (custom?, external?);
         let mut warnings = Vec::new();
         if has_resource_rules {

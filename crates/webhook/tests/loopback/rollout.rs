@@ -33,8 +33,8 @@ async fn replica(api_server: &ApiServer, timeout_seconds: i32) -> Result<(Replic
     Ok((replica, terms))
 }
 
-fn term() -> Option<Leading> {
-    Some(Leading::alone(Timestamp::UNIX_EPOCH))
+fn term() -> Leading {
+    Leading::alone(Timestamp::UNIX_EPOCH)
 }
 
 async fn timeout_becomes(api_server: &ApiServer, expected: i32) -> Result<()> {
@@ -67,14 +67,14 @@ async fn the_holder_of_the_lease_alone_writes_the_registration() -> Result<()> {
     assert_eq!(api_server.get(CONFIGURATION), None, "no replica leads");
     assert!(!*new.in_effect.borrow());
 
-    old_terms.send_replace(term());
+    old_terms.send_replace(Some(term()));
     timeout_becomes(&api_server, 10).await?;
     new.in_effect.wait_for(|is| *is).await?;
     reads(&api_server, 20).await?;
     assert_eq!(api_server.versions(CONFIGURATION).len(), 1, "no change");
 
     old_terms.send_replace(None);
-    new_terms.send_replace(term());
+    new_terms.send_replace(Some(term()));
     timeout_becomes(&api_server, 7).await?;
     reads(&api_server, 20).await?;
     assert_eq!(api_server.versions(CONFIGURATION).len(), 2, "one change");
