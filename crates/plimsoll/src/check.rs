@@ -18,7 +18,9 @@ use crate::cluster::{Cluster, block_on};
 use crate::failure::{Failure, Outcome};
 use crate::installation::InstallationArgs;
 use crate::output::print_text;
+
 pub(crate) use facts::StopFact;
+pub(crate) use finding::unread;
 pub(crate) use finding::{Finding, Read, Status, Unread};
 use judge::Extent;
 

@@ -13,7 +13,8 @@ use kube::api::{DynamicObject, ListParams};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::check::reader::{count, deployments, stop_fact, unread};
+use crate::check::reader::{count, deployments, stop_fact};
+use crate::check::unread;
 use crate::check::{Read, StopFact, Unread};
 use crate::cluster::{Cluster, block_on, each};
 use crate::failure::{Failure, Outcome};

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::check;
 use crate::check::Unread;
-use crate::check::reader::unread;
+use crate::check::unread;
 use crate::cluster::{Cluster, block_on};
 use crate::failure::{Failure, Outcome};
 use crate::installation::{InstallationArgs, SELECTOR};

@@ -10,7 +10,7 @@ use kube::api::{DynamicObject, ListParams};
 
 use super::facts::{Facts, Kind, Source, image_of, name_of};
 use crate::check::Unread;
-use crate::check::finding::unread;
+use crate::check::unread;
 use crate::cluster::{Cluster, each, list};
 use crate::failure::Failure;
 use crate::installation::ObjectName;
