@@ -48,7 +48,7 @@
 //! * `leader_election`, `candidate`, `lease`, `leader_term`, `leader_tasks`: work for a term of leadership
 //! * `leader_address`: addresses of leaders; `sharding`: shards by namespace; `hold`: pauses for other autoscalers
 //! * `object_writer`, `outcome`, `own_pod`: writes and events in a program's name
-//! * `gauge_table`, `step_latency`: metrics
+//! * `metrics`, `step_latency`: metrics
 
 pub mod address;
 pub mod api_server_clock;

@@ -15,7 +15,7 @@
 //! * `node`, `node_group`, `node_pool`: nodes, their groups and those that could be added
 //! * `effective_resources`, `memory_cgroup`, `memory_pressure_eviction`: what the kubelet reports
 //! * `oldest_wins`, `shard`, `namespace_scope`, `interleave`: who decides, about which namespaces, in which order
-//! * `other_autoscaler`, `installer`, `stop_switch`, `webhook_lease`: other programs and operators
+//! * `other_autoscaler`, `installer`, `updater_preconditions`: other programs and operators
 //!
 //! No I/O here: crate `watch` keeps a [`View`] current.
 //!

@@ -6,7 +6,7 @@
 //! * `watches`, `reflector`, `table_writer`, `watch_error`: from the API server into the view, and failures
 //! * `splitter`, `parse`, `excluded_fields`, `memory_limits`: one object at a time, and its bounds
 //! * `scale`: scale subresources of custom kinds; `missing_rights`: kinds that a program does without
-//! * `other_autoscalers`, `cluster_rights`: signs of other autoscalers, and whether they count
+//! * `other_autoscalers`: signs of other autoscalers
 //!
 //! The memory that a tenant's objects take is bounded. Objects are read one by one, without the
 //! fields that no decision reads (`excluded_fields.rs`). The weight of an object estimates the
