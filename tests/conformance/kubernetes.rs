@@ -143,12 +143,7 @@ pub(crate) async fn run(suite: &str, focus: Option<&str>) -> Result<()> {
         sandbox
             .import(images::of_kubernetes_specs(&programs)?)
             .await?;
-        apply(sandbox, "tests/conformance/coredns/coredns.yaml").await?;
-        kubectl_in(
-            sandbox,
-            "-n kube-system rollout status deployment/coredns --timeout=4m",
-        )
-        .await?;
+        serve_names(sandbox).await?;
         if with_suite {
             sandbox.import(images_of_suite()?).await?;
             install_suite(sandbox, &VALUES).await?;
@@ -260,6 +255,13 @@ fn section(kubernetes: &str, table: &[Row]) -> String {
          |---|---|---|---|---|\n{}",
         rows.collect::<String>()
     )
+}
+
+/// Lets pods find each other by the names of Services.
+async fn serve_names(sandbox: &Sandbox) -> Result<()> {
+    apply(sandbox, "tests/conformance/coredns/coredns.yaml").await?;
+    let status = "-n kube-system rollout status deployment/coredns --timeout=4m";
+    kubectl_in(sandbox, status).await.map(drop)
 }
 
 /// Lets the suite size all workloads of all namespaces, by resizes and evictions, and scale one.
