@@ -1,5 +1,7 @@
 //! Evictions of pods that want another size.
 
+use std::time::Duration;
+
 use super::{Candidate, Disruption, Member, PassContext, VpaPass};
 use crate::action::{Action, ActionKind, SkipReason};
 use crate::plan_builder::PlanBuilder;
@@ -62,6 +64,18 @@ impl VpaPass<'_> {
         }
     }
 
+    /// The rest of the pause before the eviction of a pod that needs changes, if an earlier eviction
+    /// did not bring them about.
+    pub(super) fn ineffective_pause(
+        &self,
+        member: &Member,
+        changes: &[SizeChange],
+    ) -> Option<Duration> {
+        let PassContext { state, now, .. } = self.context;
+        let (vpa, uid) = (&self.vpa.key, &member.pod.uid);
+        state.ineffective_pause(vpa, uid, changes, &self.recommendation, now)
+    }
+
     /// Evicts the pod.
     pub(super) fn evict_pod(
         &mut self,
@@ -84,10 +98,7 @@ impl VpaPass<'_> {
             self.context.settings.native_sidecars,
         );
         if pending.is_none() {
-            let PassContext { state, now, .. } = self.context;
-            let (vpa, recommendation) = (&self.vpa.key, &self.recommendation);
-            let pause = state.ineffective_pause(vpa, &pod.uid, &changes, recommendation, now);
-            if let Some(left) = pause {
+            if let Some(left) = self.ineffective_pause(candidate.member, &changes) {
                 builder.wake_within(left);
                 return Err(SkipReason::EvictionIneffective);
             }

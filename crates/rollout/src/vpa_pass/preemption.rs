@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::vpa::EffectiveUpdateMode;
 use model::Recommendation;
 
-use super::{Member, PassContext, VpaPass};
+use super::{Member, VpaPass};
 use crate::plan_builder::PlanBuilder;
 use crate::plan_builder::{EvictablePod, PendingResize, Victim};
 use crate::resize::resize_status::ResizeStatus;
@@ -79,26 +79,11 @@ impl<'a> VpaPass<'a> {
 
     /// Whether the pod's own VPA object allows its eviction for another pod.
     fn allows_preemption(&self, member: &Member, own: &Recommendation) -> bool {
-        let PassContext {
-            state,
-            settings,
-            now,
-            ..
-        } = self.context;
+        let native_sidecars = self.context.settings.native_sidecars;
+        let changes = || SizeChange::to_targets(member.running, own, native_sidecars);
         member.pending.is_none()
             && !self.is_boosted(member)
-            && eviction_requirements::admit(
-                member.running,
-                own,
-                self.spec,
-                settings.native_sidecars,
-            )
-            && {
-                let changes = SizeChange::to_targets(member.running, own, settings.native_sidecars);
-                let (vpa, uid) = (&self.vpa.key, &member.pod.uid);
-                let recommendation = &self.recommendation;
-                let pause = state.ineffective_pause(vpa, uid, &changes, recommendation, now);
-                pause.is_none()
-            }
+            && eviction_requirements::admit(member.running, own, self.spec, native_sidecars)
+            && self.ineffective_pause(member, &changes()).is_none()
     }
 }
