@@ -37,12 +37,12 @@ pub(super) fn pass(
     now: ClockReading,
 ) -> Plan {
     let view = snapshot.view;
-    // Preemption and rebalancing evict pods for those of other namespaces, so each such pass is a
-    // full one.
-    if snapshot.pause.is_some()
-        || settings.preemption != PreemptionMode::Off
-        || snapshot.node_load.is_some()
-    {
+    // Preemption and rebalancing evict pods for those of other namespaces, and a pause leaves out
+    // acts, so each such pass is a full one, and its decisions are none for the next.
+    let keeps_decisions = snapshot.pause.is_none()
+        && settings.preemption == PreemptionMode::Off
+        && snapshot.node_load.is_none();
+    if !keeps_decisions {
         state.forget_decisions();
     }
     let changes = state.change_tracker.changes(view, snapshot.recommendations);
@@ -80,7 +80,11 @@ pub(super) fn pass(
     for vpa in &removed {
         cache.remove(vpa);
     }
-    store(decided, cache, state, settings, now)
+    let plan = store(decided, cache, state, settings, now);
+    if !keeps_decisions {
+        state.forget_decisions();
+    }
+    plan
 }
 
 /// Decides about the marked VPA objects. `removed_owners` are the owners of pods that no VPA object
