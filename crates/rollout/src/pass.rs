@@ -39,12 +39,12 @@ pub(super) fn pass(
     now: ClockReading,
 ) -> Plan {
     let view = snapshot.view;
-    // Preemption and rebalancing evict pods for those of other namespaces, so each such pass is a
-    // full one.
-    if snapshot.pause.is_some()
-        || settings.preemption != PreemptionMode::Off
-        || snapshot.node_load.is_some()
-    {
+    // Preemption and rebalancing evict pods for those of other namespaces, and a pause leaves out
+    // acts, so each such pass is a full one, and its decisions are none for the next.
+    let keeps_decisions = snapshot.pause.is_none()
+        && settings.preemption == PreemptionMode::Off
+        && snapshot.node_load.is_none();
+    if !keeps_decisions {
         state.forget_decisions();
     }
     let changes = state.change_tracker.changes(view);
@@ -100,7 +100,11 @@ pub(super) fn pass(
         settings,
         now,
     );
-    store(decided, cache, state, settings, now)
+    let plan = store(decided, cache, state, settings, now);
+    if !keeps_decisions {
+        state.forget_decisions();
+    }
+    plan
 }
 
 /// Whether a VPA object may update running pods.

@@ -27,8 +27,8 @@ use crate::take_down::take_down;
 const POLL: Duration = Duration::from_millis(50);
 /// Limit for metrics-server, which is ready after its first rounds of 10 s.
 const METRICS_TIMEOUT: Duration = Duration::from_mins(2);
-/// Limit for a restarted component, above all the API server.
-const READY_TIMEOUT: Duration = Duration::from_mins(1);
+/// Limit for a restarted API server beside other sandboxes on two cores.
+const READY_TIMEOUT: Duration = Duration::from_mins(3);
 /// Lines of a log in an error message.
 const SHOWN_LINES: usize = 12;
 

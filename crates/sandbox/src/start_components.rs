@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::wait::await_condition;
 use kube::{Api, Client, Config};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::component::Component;
 use crate::component_commands::CommandContext;
@@ -21,6 +21,8 @@ use crate::startup_protocol::SandboxConfig;
 
 /// Pause between two requests to the API server.
 const POLL: Duration = Duration::from_millis(50);
+/// Limit for one answer of the API server while it starts.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Starts the components in the order of their dependencies. Passes each step to `step`.
 pub(crate) async fn start(
@@ -169,7 +171,8 @@ pub(crate) async fn ready_client(layout: &Layout) -> Result<Client> {
         let request = http::Request::get("/readyz")
             .body(Vec::new())
             .context("build a request")?;
-        if client.request_text(request).await.is_ok() {
+        // A server that is about to end, or begins, may take a request and never answer it.
+        if let Ok(Ok(_)) = timeout(ANSWER_TIMEOUT, client.request_text(request)).await {
             return Ok(client);
         }
         sleep(POLL).await;

@@ -3,7 +3,7 @@
 use rollout::{Action, ActionReason, MAINTENANCE_WINDOW, PauseReason};
 use serde_json::{Value, json};
 
-use super::fixture::{Fixture, boosted, only_action};
+use super::fixture::{Fixture, boosted, evicted, only_action};
 
 /// A window that is closed at the time of the fixture.
 const CLOSED: &str = "0 13 * * *; for=1h";
@@ -99,4 +99,17 @@ fn a_startup_boost_ends() {
         ActionReason::BoostExpired,
         "app cpu request 3 -> 1",
     );
+}
+
+#[test]
+fn what_waits_for_the_webhook_is_done_once_it_is_back() {
+    let mut fixture = Fixture::new();
+    fixture.workload("web", 2, &json!({"updateMode": "Recreate"}));
+    for name in ["web-0", "web-1"] {
+        fixture.pod("web", name, &json!({}));
+    }
+    fixture.pause = Some(PauseReason::WebhookLeaseExpired);
+    assert_eq!(fixture.pass().actions, []);
+    fixture.pause = None;
+    assert_eq!(evicted(&fixture.pass()).len(), 1);
 }
