@@ -305,11 +305,6 @@ pub fn parse(object: serde_json::Value) -> Result<SizingPolicy, ParseError> {
     crate::parse::parse(object)
 }
 
-/// Parses a cluster policy. The error names the invalid field.
-pub fn parse_cluster(object: serde_json::Value) -> Result<ClusterSizingPolicy, ParseError> {
-    crate::parse::parse(object)
-}
-
 /// Without upstream's deprecated Auto.
 fn update_mode(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "enum": ["Off", "Initial", "Recreate", "InPlaceOrRecreate", "InPlace"]})

@@ -73,16 +73,11 @@ pub(crate) fn programs(deployments: &[Deployment]) -> Vec<Program<'_>> {
     PROGRAMS.into_iter().flat_map(of).collect()
 }
 
-/// The stop switch that the updater reads; the default one without an updater.
-pub(crate) fn stop_switch(programs: &[Program<'_>], system_namespace: &str) -> ObjectName {
-    let updater = programs.iter().find(|program| program.name == "updater");
-    let flag = |name| {
-        let value = updater.and_then(|updater| updater.flag(name));
-        value.filter(|value| !value.is_empty())
-    };
+/// The stop switch, which the updater looks for in its own namespace.
+pub(crate) fn stop_switch(system_namespace: &str) -> ObjectName {
     ObjectName {
-        namespace: flag("stop-config-map-namespace").unwrap_or_else(|| system_namespace.to_owned()),
-        name: flag("stop-config-map-name").unwrap_or_else(|| STOP.to_owned()),
+        namespace: system_namespace.to_owned(),
+        name: STOP.to_owned(),
     }
 }
 
@@ -289,19 +284,6 @@ mod tests {
         check_lease("recommender", &[elect], Some(shard));
         let whole = "kube-system/vpa-recommender-lease";
         check_lease("recommender", &[elect, "--shard=0/1"], Some(whole));
-    }
-
-    #[test]
-    fn the_stop_switch_is_the_one_of_the_updater() {
-        let check = |arguments: &[&str], expected: &str| {
-            let deployments = [deployment("updater", arguments)];
-            let stop = stop_switch(&programs(&deployments), "suite");
-            assert_eq!(stop.to_string(), expected);
-        };
-        check(&[], "suite/plimsoll-stop");
-        check(&["--stop-config-map-name", "halt"], "suite/halt");
-        let namespace = "--stop-config-map-namespace=other";
-        check(&[namespace], "other/plimsoll-stop");
     }
 
     #[test]

@@ -98,7 +98,7 @@ pub(crate) async fn read(cluster: &Cluster, namespace: &str) -> Result<Document,
             leader,
         });
     }
-    let switch = stop_switch(&programs, namespace);
+    let switch = stop_switch(namespace);
     let stop = noted(&mut notes, stop_fact(cluster, &switch).await).flatten();
     let facts = StatusFacts {
         namespace: namespace.to_owned(),

@@ -69,19 +69,18 @@ async fn switch(args: &SwitchArgs) -> Result<(Cluster, ObjectName), Failure> {
     let cluster = args.installation.connect().await?;
     cluster.version().await?;
     let namespace = &args.installation.system_namespace;
-    let (deployments, were_read) = match deployments(&cluster, namespace).await {
-        Ok(deployments) => (deployments, true),
-        Err(Unread(reason)) => {
-            eprintln!("warning: {reason}, so the switch has its default name");
-            (Vec::new(), false)
+    match deployments(&cluster, namespace).await {
+        Ok(deployments) => {
+            let mut programs = programs(&deployments).into_iter();
+            if !programs.any(|program| program.name == "updater") {
+                return Err(no_updater(&cluster, namespace).await);
+            }
         }
-    };
-    let programs = programs(&deployments);
-    let name = stop_switch(&programs, namespace);
-    if were_read && !programs.iter().any(|program| program.name == "updater") {
-        return Err(no_updater(&cluster, namespace).await);
+        Err(Unread(reason)) => {
+            eprintln!("warning: {reason}, so it is not known whether an updater is there");
+        }
     }
-    Ok((cluster, name))
+    Ok((cluster, stop_switch(namespace)))
 }
 
 /// Error of a namespace without an updater, with those that have one, as far as they may be read.

@@ -136,7 +136,7 @@ pub(crate) async fn of_oom_kills(cluster: &Cluster) -> Result<()> {
 pub(crate) async fn of_writes(cluster: &Cluster) -> Result<()> {
     let refused = Namespace::new(cluster.client.clone(), "refused").await?;
     // The resizes that fail must be more than those that other faults let succeed.
-    let workloads = [("evicted", 4, "Recreate"), ("resized", 20, "InPlace")];
+    let workloads = [("evicted", 4, "Recreate"), ("resized", 8, "InPlace")];
     for (name, replicas, _) in workloads {
         sized(&refused, name, replicas, &json!({}), &mode("Off")).await?;
     }

@@ -44,7 +44,7 @@ pub(crate) async fn read(
     let local_time = Timestamp::now();
     let deployments = deployments(cluster, system_namespace).await;
     let suite = programs(deployments.as_deref().unwrap_or_default());
-    let stop = installation::stop_switch(&suite, system_namespace);
+    let stop = installation::stop_switch(system_namespace);
     let webhooks = all::<MutatingWebhookConfiguration>(cluster).await;
     let (api_services, nodes, measured_nodes, others, definitions) = tokio::join!(
         all::<APIService>(cluster),

@@ -379,7 +379,7 @@ fn failure(error: &PrometheusError, service: Option<&str>) -> Failure {
         (PrometheusError::Unreachable(_) | PrometheusError::Timeout(_), _) => {
             return Failure::Unreachable(anyhow!(text));
         }
-        (PrometheusError::Refused { code, .. }, service) if matches!(code, 401 | 403) => {
+        (PrometheusError::Refused { code: 401 | 403, .. }, service) => {
             match service {
                 Some(_) => {
                     ": you need the right get of services/proxy in its namespace, or set \
