@@ -100,7 +100,7 @@ impl Cluster {
     /// Workloads that are sized, scaled and placed.
     pub(crate) async fn create_workloads(&self) -> Result<()> {
         let recreate = json!({"updatePolicy": {"updateMode": "Recreate"}});
-        sized(&self.own, "web", 24, &json!({}), &recreate).await?;
+        sized(&self.own, "web", 6, &json!({}), &recreate).await?;
         let mut placed = workload(
             "placed",
             2,

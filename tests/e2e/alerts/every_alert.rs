@@ -35,6 +35,7 @@ async fn cause_faults(cluster: &Cluster) -> Result<()> {
     program_faults::deploy_other_adapter(cluster).await?;
     try_join!(
         faults::of_objects(cluster),
+        faults::of_evictions(cluster),
         faults::of_writes(cluster),
         faults::of_resizes(cluster),
         faults::of_oom_kills(cluster),

@@ -1,5 +1,7 @@
 //! Faults that cause the alerts, several at a time, with their remedies.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use anyhow::{Context as _, Result, ensure};
 use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
 use api::vpa::VerticalPodAutoscaler as Vpa;
@@ -12,6 +14,7 @@ use k8s_openapi::api::core::v1::{LimitRange, Namespace as NamespaceObject, Pod};
 use serde_json::{Value, json};
 
 use super::cluster::{CHANGED, Cluster, sized};
+use super::slow_readers::with_maximum;
 
 /// An update mode in the specification of a VPA object.
 pub(crate) fn mode(mode: &str) -> Value {
@@ -59,7 +62,6 @@ pub(crate) async fn of_objects(cluster: &Cluster) -> Result<()> {
             "PlimsollRecommendationAtMaximum",
             "PlimsollRecommendationsCapped",
             "PlimsollObjectsRejected",
-            "PlimsollEvictionBurst",
             "PlimsollForecastsInaccurate",
         ])
         .await?;
@@ -68,6 +70,22 @@ pub(crate) async fn of_objects(cluster: &Cluster) -> Result<()> {
     own.delete::<Pod>("large").await?;
     own.delete::<Ehpa>(CHANGED).await?;
     Ok(())
+}
+
+/// Pods that are evicted for one size after another.
+pub(crate) async fn of_evictions(cluster: &Cluster) -> Result<()> {
+    let own = &cluster.own;
+    let name = "restless";
+    sized(own, name, 24, &json!({}), &mode("Recreate")).await?;
+    let maximum = AtomicU32::new(64);
+    let change = async || {
+        let cpu = format!("{}m", maximum.fetch_xor(64 ^ 128, Ordering::Relaxed));
+        own.patch::<Vpa>(name, with_maximum(&cpu)).await.map(drop)
+    };
+    cluster
+        .fire_while(&["PlimsollEvictionBurst"], change)
+        .await?;
+    delete_all(own, &[name]).await
 }
 
 /// A pod that is OOM-killed after a resize took memory from it.
@@ -136,7 +154,7 @@ pub(crate) async fn of_oom_kills(cluster: &Cluster) -> Result<()> {
 pub(crate) async fn of_writes(cluster: &Cluster) -> Result<()> {
     let refused = Namespace::new(cluster.client.clone(), "refused").await?;
     // The resizes that fail must be more than those that other faults let succeed.
-    let workloads = [("evicted", 4, "Recreate"), ("resized", 8, "InPlace")];
+    let workloads = [("evicted", 4, "Recreate"), ("resized", 20, "InPlace")];
     for (name, replicas, _) in workloads {
         sized(&refused, name, replicas, &json!({}), &mode("Off")).await?;
     }

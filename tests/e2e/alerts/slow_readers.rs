@@ -58,7 +58,7 @@ pub(crate) async fn of_readers(cluster: &Cluster) -> Result<()> {
     delete_all(own, &CHANGING).await
 }
 
-fn with_maximum(cpu: &str) -> Value {
+pub(crate) fn with_maximum(cpu: &str) -> Value {
     let policy = json!({"containerName": "*", "maxAllowed": {"cpu": cpu}});
     json!({"spec": {"resourcePolicy": {"containerPolicies": [policy]}}})
 }

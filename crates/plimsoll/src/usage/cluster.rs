@@ -379,15 +379,18 @@ fn failure(error: &PrometheusError, service: Option<&str>) -> Failure {
         (PrometheusError::Unreachable(_) | PrometheusError::Timeout(_), _) => {
             return Failure::Unreachable(anyhow!(text));
         }
-        (PrometheusError::Refused { code: 401 | 403, .. }, service) => {
-            match service {
-                Some(_) => {
-                    ": you need the right get of services/proxy in its namespace, or set \
+        (
+            PrometheusError::Refused {
+                code: 401 | 403, ..
+            },
+            service,
+        ) => match service {
+            Some(_) => {
+                ": you need the right get of services/proxy in its namespace, or set \
                      --prometheus-address"
-                }
-                None => ": set --prometheus-bearer-token-file, or --username and --password-file",
             }
-        }
+            None => ": set --prometheus-bearer-token-file, or --username and --password-file",
+        },
         (_, Some(_)) => ": set --prometheus-address for another one",
         (_, None) => "",
     };
