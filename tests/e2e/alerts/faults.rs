@@ -1,6 +1,6 @@
 //! Faults that cause the alerts, several at a time, with their remedies.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, ensure};
 use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
@@ -77,10 +77,15 @@ pub(crate) async fn of_evictions(cluster: &Cluster) -> Result<()> {
     let own = &cluster.own;
     let name = "restless";
     sized(own, name, 24, &json!({}), &mode("Recreate")).await?;
-    let maximum = AtomicU32::new(64);
+    let is_small = AtomicBool::new(true);
     let change = async || {
-        let cpu = format!("{}m", maximum.fetch_xor(64 ^ 128, Ordering::Relaxed));
-        own.patch::<Vpa>(name, with_maximum(&cpu)).await.map(drop)
+        let maximum = if is_small.fetch_not(Ordering::Relaxed) {
+            "128m"
+        } else {
+            "64m"
+        };
+        own.patch::<Vpa>(name, with_maximum(maximum)).await?;
+        Ok(())
     };
     cluster
         .fire_while(&["PlimsollEvictionBurst"], change)
@@ -154,7 +159,7 @@ pub(crate) async fn of_oom_kills(cluster: &Cluster) -> Result<()> {
 pub(crate) async fn of_writes(cluster: &Cluster) -> Result<()> {
     let refused = Namespace::new(cluster.client.clone(), "refused").await?;
     // The resizes that fail must be more than those that other faults let succeed.
-    let workloads = [("evicted", 4, "Recreate"), ("resized", 20, "InPlace")];
+    let workloads = [("evicted", 4, "Recreate"), ("resized", 40, "InPlace")];
     for (name, replicas, _) in workloads {
         sized(&refused, name, replicas, &json!({}), &mode("Off")).await?;
     }
