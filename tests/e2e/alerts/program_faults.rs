@@ -146,7 +146,7 @@ pub(crate) async fn of_webhook_service(cluster: &Cluster) -> Result<()> {
     let recreate = async || {
         let pods = cluster.own.pods_of("web").await?;
         let is_reviewed = |pod: &Pod| pod.annotations().contains_key("vpaObservedContainers");
-        if pods.iter().all(is_reviewed) {
+        if pods.iter().any(is_reviewed) {
             recreate_pods(&cluster.own, "app=web").await?;
         }
         Ok(())
