@@ -35,8 +35,7 @@ async fn cause_faults(cluster: &Cluster) -> Result<()> {
     program_faults::deploy_other_adapter(cluster).await?;
     try_join!(
         faults::of_objects(cluster),
-        faults::of_evictions(cluster),
-        faults::of_writes(cluster),
+        writes_and_evictions(cluster),
         faults::of_resizes(cluster),
         faults::of_oom_kills(cluster),
         slow_readers::of_readers(cluster),
@@ -54,6 +53,12 @@ async fn cause_faults(cluster: &Cluster) -> Result<()> {
         program_faults::of_api_service(cluster),
     )?;
     program_faults::of_api_server(cluster).await
+}
+
+/// One after the other: evictions that succeed would hide those that fail.
+async fn writes_and_evictions(cluster: &Cluster) -> Result<()> {
+    faults::of_writes(cluster).await?;
+    faults::of_evictions(cluster).await
 }
 
 /// Waits until each query of the dashboards has returned data.

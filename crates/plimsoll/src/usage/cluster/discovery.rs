@@ -193,7 +193,7 @@ fn store_of(service: &Service) -> Option<FoundStore> {
     let ports = spec.ports.as_deref().unwrap_or_default();
     let is_known = |labels: &&str| labels.split(',').all(has);
     let mut stores = STORES.iter();
-    let known = stores.find(|(_, _, labels)| labels.iter().any(|one| is_known(one)));
+    let known = stores.find(|(_, _, labels)| labels.iter().any(&is_known));
     let (port, folder) = if let Some((numbers, folder, _)) = known {
         (port(ports, numbers)?, *folder)
     } else {
