@@ -3,7 +3,7 @@
 //!
 //! The controller of the clients' CA bundle calls [`ManagedTls::tick`] periodically. It writes
 //! [`ManagedTls::bundle`] to the object that clients read, and passes the bundle that it found
-//! there to the next tick. The order of a rotation is in [`plan`]: the bundle first, then the
+//! there to the next tick. The order of a rotation is in `rotation`: the bundle first, then the
 //! server certificate. During a rotation the server also presents its new CA cross-signed by the
 //! old one, so that clients with the old bundle still trust it.
 //!

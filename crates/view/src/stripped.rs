@@ -11,7 +11,7 @@ use crate::vpa::strip;
 pub struct Stripped<K> {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// The object. Its metadata has the fields that an [`Vpa`](crate::Autoscaler) keeps, and
+    /// The object. Its metadata has the fields that an [`Vpa`](crate::Vpa) keeps, and
     /// the deletion timestamp.
     pub object: K,
 }

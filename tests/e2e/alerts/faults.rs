@@ -163,10 +163,28 @@ pub(crate) async fn of_writes(cluster: &Cluster) -> Result<()> {
     for (name, replicas, _) in workloads {
         sized(&refused, name, replicas, &json!({}), &mode("Off")).await?;
     }
+    // A condition that says otherwise could not be written afterwards, and would pause the updater.
+    eventually("the usage of all pods is known", async || {
+        let path = format!(
+            "/apis/metrics.k8s.io/v1beta1/namespaces/{}/pods",
+            refused.namespace
+        );
+        let usage: Value =
+            serde_json::from_str(&cluster.kubectl(&format!("get --raw {path}")).await?)?;
+        let known = usage["items"].as_array().map_or(0, Vec::len);
+        let wanted: usize = workloads.iter().map(|(_, replicas, _)| replicas).sum();
+        ensure!(known == wanted, "of {known} pods");
+        Ok(())
+    })
+    .await?;
     for (name, ..) in workloads {
-        let is_recommended = |it: &Value| it["status"]["recommendation"].is_object();
+        let is_recommended = |it: &Value| {
+            let mut conditions = it["status"]["conditions"].as_array().into_iter().flatten();
+            it["status"]["recommendation"].is_object()
+                && !conditions.any(|one| one["type"] == "SourceStale" && one["status"] == "True")
+        };
         refused
-            .when::<Vpa>(name, "it has a recommendation", is_recommended)
+            .when::<Vpa>(name, "it has a current recommendation", is_recommended)
             .await?;
     }
     let labels = json!({"metadata": {"labels": {"alerts": "refused"}}});

@@ -43,7 +43,7 @@ impl PauseReason {
         }
     }
 
-    /// Whether acts of relief go on, see [`super::ActionReason::is_relief`]. They need no webhook.
+    /// Whether acts of relief go on, see [`crate::ActionReason::is_relief`]. They need no webhook.
     pub fn allows_relief(self) -> bool {
         matches!(self, Self::WebhookLeaseMissing | Self::WebhookLeaseExpired)
     }

@@ -1,4 +1,4 @@
-//! Number of samples per bucket in one window: the paper's s[t].
+//! Number of samples per bucket in one window: the paper's `s[t]`.
 
 use serde::{Deserialize, Serialize};
 
