@@ -19,10 +19,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+pub(crate) use e2e::SERVICES;
 use e2e::repository_files as repository;
-
-/// The programs of the suite, without the command-line tool.
-pub(crate) const SERVICES: [&str; 5] = ["recommender", "updater", "webhook", "adapter", "extender"];
 
 /// Compares a list of names with its lines, or writes it.
 fn check_list(name: &str, lines: &[String]) {

@@ -9,6 +9,9 @@ use tokio::process::Command;
 
 use crate::program;
 
+/// The programs of the suite, without the command-line tool.
+pub const SERVICES: [&str; 5] = ["recommender", "updater", "webhook", "adapter", "extender"];
+
 /// Output of `plimsoll` with these arguments and `KUBECONFIG`.
 pub async fn plimsoll(kubeconfig: &Path, arguments: &[&str]) -> Result<Output> {
     Command::new(program("plimsoll")?)

@@ -43,7 +43,7 @@ pub use availability::AvailabilityWatch;
 pub use browser::Browser;
 pub use cert_manager::{WithCertManager, cert_manager_definitions};
 pub use certificates::{FEED_SERVER, extender_ca_file, feed_reader, feed_tls};
-pub use command_line::{plimsoll, plimsoll_prints, prints};
+pub use command_line::{SERVICES, plimsoll, plimsoll_prints, prints};
 pub use control_plane::{
     another, another_with_back_off, another_with_nodes, another_with_prometheus, hosted_programs,
     is_established, kubernetes_minor, options_named, program, promtool, repository, shared,

@@ -1,5 +1,6 @@
 //! The conventions that a compiler does not check.
 
+mod budget;
 mod cycles;
 mod dependencies;
 mod documents;
