@@ -141,16 +141,13 @@ pub(crate) async fn of_oom_kills(cluster: &Cluster) -> Result<()> {
     let is_recommended = |it: &Value| it["status"]["recommendation"].is_object();
     own.when::<Vpa>(name, "it has a recommendation", is_recommended)
         .await?;
-    // The replacement of the pod does not have the annotations, so the kills end with an eviction.
+    // A pod that is evicted before it has shown the fault has a replacement without the annotations.
     let kills = json!({
         "sandbox.plimsoll.dev/oom-kills": "40", "sandbox.plimsoll.dev/crash-after": "5s",
         "sandbox.plimsoll.dev/back-off": "5s",
     });
-    eventually("its pod will be killed", async || {
-        Ok(own.annotate_pods(name, &kills).await?)
-    })
-    .await?;
-    cluster.fire(&["PlimsollActsRefuted"]).await?;
+    let kill = async || Ok(own.annotate_pods(name, &kills).await?);
+    cluster.fire_while(&["PlimsollActsRefuted"], kill).await?;
     own.await_event(name, "ActRefuted").await?;
     delete_all(own, &[name]).await
 }
