@@ -9,9 +9,9 @@ use placement::{HotNodeConfig, MeasuredLoad};
 use rand::Rng as _;
 use rand::rngs::StdRng;
 use rollout::{
-    Action, ActionKind, ActionOutcome, ActionReason, Disruption, PausePolicy, Plan, Preconditions,
-    PreemptionMethod, PreemptionMode, RebalancingSettings, RolloutState, Settings, Snapshot,
-    WebhookLiveness, check_preconditions, decide,
+    Action, ActionKind, ActionOutcome, ActionReason, Disruption, PausePolicy, PauseReason, Plan,
+    Preconditions, PreemptionMethod, PreemptionMode, RebalancingSettings, RolloutState, Settings,
+    Snapshot, WebhookLiveness, check_preconditions, decide,
 };
 use view::{Freshness, Namespace, Node, Phase, Pod, Resource, Resources, View, WellKnown};
 
@@ -61,6 +61,8 @@ pub(super) struct UpdaterModel {
     paused: usize,
     /// A load of the nodes for the next pass.
     node_load: Option<MeasuredLoad>,
+    /// Whether the webhook's Lease has expired in the next pass, which then decides about relief only.
+    is_webhook_lost: bool,
 }
 
 impl UpdaterModel {
@@ -103,6 +105,7 @@ impl UpdaterModel {
             resumed_at: 0,
             paused: 0,
             node_load: None,
+            is_webhook_lost: false,
         };
         model.see_nodes(cluster);
         for vpa in cluster.fixture.view.vpas.iter() {
@@ -224,6 +227,7 @@ impl UpdaterModel {
             return;
         }
         self.node_load = (trouble && rng.random_bool(0.3)).then(|| cluster.node_load(rng));
+        self.is_webhook_lost = trouble && rng.random_bool(0.1);
         let (plan, known) = self.pass(cluster);
         let before = self.state.clone();
         for action in plan.actions {
@@ -290,7 +294,10 @@ impl UpdaterModel {
             &mut WebhookLiveness::default(),
             cluster.now,
         )
-        .err();
+        .err()
+        .or(self
+            .is_webhook_lost
+            .then_some(PauseReason::WebhookLeaseExpired));
         let known = Known {
             events: self.seen_pods.max(self.resumed_at),
             scales: self.scales,
