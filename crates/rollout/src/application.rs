@@ -251,7 +251,7 @@ fn skip_sentence(reason: SkipReason) -> (&'static str, &'static str) {
         ),
         SkipReason::WebhookNotCalled => (
             reasons::WEBHOOK_NOT_CALLED,
-            "the API server did not call the webhook for the last replacement, so evictions wait up to 1 h",
+            "the API server did not call the webhook for the last replacement, so evictions wait for 1 min, and longer each time up to 1 h",
         ),
         SkipReason::Paced => (
             reasons::PACED,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::vpa::EffectiveUpdateMode;
-use view::{Matched, MatchedScope, ObjectKey, Pod, Vpa, VpaOrder};
+use view::{Matched, MatchedScope, ObjectKey, Pod, Vpa, VpaOrder, VpaPods};
 
 use crate::action::ResizeAttempt;
 use crate::clock::ClockReading;
@@ -16,6 +16,7 @@ use crate::moves::rebalancing::{opts_in, plan_moves};
 use crate::plan::{Plan, Recommendations, Snapshot};
 use crate::plan_builder::{PassContext, PlanBuilder};
 use crate::resize::startup_boost;
+use crate::selection::recent_pods::newest_review;
 use crate::settings::{PreemptionMode, Settings};
 use crate::state::RolloutState;
 use crate::state::decision_cache::{DecisionCache, VpaDecision};
@@ -40,7 +41,7 @@ pub(super) fn pass(
 ) -> Plan {
     let view = snapshot.view;
     // Preemption and rebalancing evict pods for those of other namespaces, and a pause leaves out
-    // acts, so each such pass is a full one, and its decisions are none for the next.
+    // acts: what such a pass decided does not hold in the next one, which decides about all anew.
     let keeps_decisions = snapshot.pause.is_none()
         && settings.preemption == PreemptionMode::Off
         && snapshot.node_load.is_none();
@@ -149,6 +150,11 @@ fn decide_marked(
         .iter()
         .map(|input| check_pause(&input.vpa_pods.vpa, view, windows, now))
         .collect();
+    for VpaInput { vpa_pods, .. } in &inputs {
+        let VpaPods { vpa, pods, .. } = vpa_pods;
+        let newest = newest_review(vpa, pods.values().map(Arc::as_ref));
+        state.missed_reviews.observe(&vpa.key, newest);
+    }
     let state = &*state;
     let context = PassContext {
         snapshot,

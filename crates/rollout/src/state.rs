@@ -9,6 +9,7 @@ pub(crate) mod decision_cache;
 mod in_flight;
 mod ineffective_evictions;
 mod infeasible;
+mod missed_reviews;
 mod move_history;
 pub(crate) mod restart_pace;
 mod rolling_updates;
@@ -41,6 +42,7 @@ use ineffective_evictions::IneffectiveEvictions;
 use infeasible::InfeasibleResizes;
 #[cfg(test)]
 pub(super) use infeasible::is_any_lower;
+use missed_reviews::MissedReviews;
 pub(super) use move_history::{COOLDOWN, RebalancingHistory, is_stale, part_before, timestamp};
 use restart_pace::RestartPaces;
 use rolling_updates::RollingUpdates;
@@ -90,6 +92,7 @@ pub struct RolloutState {
     /// The end of each pod's last OOM kill that was recorded in events.
     recorded_oom_kills: HashMap<String, Timestamp>,
     evictions: IneffectiveEvictions,
+    pub(super) missed_reviews: MissedReviews,
     pub(super) paces: RestartPaces,
     rolling_updates: RollingUpdates,
     /// Times at which maintenance windows open and close.
@@ -409,6 +412,7 @@ impl RolloutState {
         {
             self.infeasible.retain_vpas(|vpa| *vpa != deleted.key);
             self.evictions.retain_vpas(|vpa| *vpa != deleted.key);
+            self.missed_reviews.retain_vpas(|vpa| *vpa != deleted.key);
             self.rolling_updates.retain_vpas(|vpa| *vpa != deleted.key);
         }
     }
@@ -418,6 +422,7 @@ impl RolloutState {
         let exists = |vpa: &ObjectKey| view.vpas.get(vpa).is_some();
         self.infeasible.retain_vpas(exists);
         self.evictions.retain_vpas(exists);
+        self.missed_reviews.retain_vpas(exists);
         self.rolling_updates.retain_vpas(exists);
     }
 

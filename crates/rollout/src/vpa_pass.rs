@@ -30,7 +30,7 @@ use crate::resize::rolling_update::Replacement;
 use crate::resize::size_change::SizeChange;
 use crate::resize::startup_boost;
 use crate::selection::priority::Priority;
-use crate::selection::recent_pods::{recent_pods, uncalled_for};
+use crate::selection::recent_pods::recent_pods;
 use crate::vpa_pods::{Member, MemberGroups, controller_of, members};
 
 /// Added to a time that must be exceeded, not only reached.
@@ -47,8 +47,6 @@ enum Acts {
 pub(super) struct VpaPass<'a> {
     context: PassContext<'a>,
     vpa: &'a Vpa,
-    /// The time for which evictions are in vain, since the API server does not call the webhook.
-    uncalled_for: Option<Duration>,
     spec: &'a VerticalPodAutoscalerSpec,
     mode: EffectiveUpdateMode,
     /// Whether no VPA object controls the pods. Then they may only be moved.
@@ -141,7 +139,6 @@ impl<'a> VpaPass<'a> {
         let mut pass = Self {
             context,
             vpa,
-            uncalled_for: uncalled_for(vpa, pods.values().map(Arc::as_ref), context.now),
             spec,
             mode,
             is_unmanaged,

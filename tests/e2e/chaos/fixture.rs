@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::deployment::{
     ADAPTER, EXTENDER, Program, RECOMMENDER, SUITE, UPDATER, WEBHOOK, all_ready, process, replicas,
@@ -180,10 +180,10 @@ impl Suite {
             for pod in &pods {
                 let requests = requests_in_effect(pod).context("no requests")?;
                 let cpu: Quantity = requests.get("cpu").context("no cpu")?.0.parse()?;
-                ensure!(
-                    Cpu::from(&cpu) >= Cpu::from(&wanted),
-                    "a pod requests {cpu}"
-                );
+                if Cpu::from(&cpu) < Cpu::from(&wanted) {
+                    let vpa = self.own.get::<Vpa>(&name).await?;
+                    bail!("a pod requests {cpu}: {}", vpa["status"]["conditions"]);
+                }
             }
             Ok(())
         })

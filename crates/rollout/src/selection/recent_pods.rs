@@ -14,8 +14,6 @@ use crate::plan::RecentPods;
 
 /// Age up to which a pod counts.
 const WINDOW: Duration = Duration::from_mins(10);
-/// Age up to which an unreviewed pod shows that the webhook is not called.
-const UNCALLED: Duration = Duration::from_hours(1);
 /// Age from which a pod that is not ready fails.
 const START: Duration = Duration::from_mins(2);
 /// Time for which the webhook may not know a new VPA object.
@@ -52,22 +50,24 @@ pub(crate) fn recent_pods<'a>(
     (recent, changes_in)
 }
 
-/// The time for which an eviction would be in vain, since the API server did not call the webhook for
-/// the newest pod: an hour from its creation. `None` if it did, or if no pod tells.
-pub(crate) fn uncalled_for<'a>(
+/// The creation of the newest pod, and whether the webhook reviewed it; `None` if no pod tells.
+pub(crate) fn newest_review<'a>(
     vpa: &Vpa,
     pods: impl Iterator<Item = &'a Pod>,
-    now: ClockReading,
-) -> Option<Duration> {
+) -> Option<(Timestamp, bool)> {
     // In mode Off the webhook marks no pods. The condition begins when the object leaves it.
     let status = vpa.object.status.iter();
     let mut conditions = status.flat_map(|status| &status.conditions);
     let applied = conditions.find(|condition| condition.kind == APPLIED);
     let since = applied.and_then(|applied| applied.last_transition_time.as_ref());
     let pods = pods.filter_map(|pod| reviewed(vpa, pod));
-    let pods = pods.filter(|(created, _)| since.is_none_or(|since| *created > since.0));
-    let (created, is_reviewed) = pods.max()?;
-    now.until(created, UNCALLED).filter(|_| !is_reviewed)
+    pods.filter(|(created, _)| since.is_none_or(|since| *created > since.0))
+        .max()
+}
+
+/// Whether the API server did not call the webhook for a pod.
+pub(crate) fn is_unreviewed(vpa: &Vpa, pod: &Pod) -> bool {
+    reviewed(vpa, pod).is_some_and(|(_, is_reviewed)| !is_reviewed)
 }
 
 /// The time of creation of a pod, and whether the webhook reviewed it. `None` for one that it is not to

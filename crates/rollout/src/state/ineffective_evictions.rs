@@ -2,7 +2,8 @@
 //!
 //! Another program may change what the webhook sized. Evicting the replacements again is useless.
 //! So a VPA object has one more try after ten seconds, in which the webhook learns of the
-//! recommendation, and then none for a day. Another recommendation may be tried after an hour.
+//! recommendation, and later tries after pauses that grow sixfold, up to a day, or up to an hour for
+//! another recommendation.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,10 +18,12 @@ use crate::resize::size_change::SizeChange;
 
 /// The pause before the second try: the webhook may only be late to learn of the recommendation.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
-/// The pause after the second try, before one of another recommendation.
-const PAUSE_OF_OTHERS: Duration = Duration::from_hours(1);
-/// The pause after the second try, before another one of the same recommendation.
+/// A later pause in lengths of the time for which evictions have had no effect.
+const PAUSE_FACTOR: u32 = 5;
+/// The longest pause before another try of the same recommendation.
 const LONGEST_PAUSE: Duration = Duration::from_hours(24);
+/// The longest pause before a try of another recommendation.
+const LONGEST_PAUSE_OF_OTHERS: Duration = Duration::from_hours(1);
 
 /// The evictions for each VPA object.
 #[derive(Debug, Clone, Default)]
@@ -34,6 +37,8 @@ struct EvictionSeries {
     /// The requests that the evictions were for, by container.
     requests: HashMap<(String, ResourceName), Quantity>,
     since: Duration,
+    /// The first eviction that had no effect, perhaps for an earlier recommendation.
+    ineffective_since: Duration,
     last: Duration,
     /// Whether pods that came back with another size were evicted again.
     is_repeated: bool,
@@ -42,11 +47,13 @@ struct EvictionSeries {
 impl EvictionSeries {
     /// The end of the pause after the last eviction.
     fn paused_until(&self, recommendation: &Recommendation) -> Duration {
+        let ineffective_for = self.last.saturating_sub(self.ineffective_since);
+        let grown = (ineffective_for * PAUSE_FACTOR).max(FIRST_PAUSE);
         let pause = match (self.is_repeated, self.is_for(recommendation)) {
             (false, true) => FIRST_PAUSE,
             (false, false) => Duration::ZERO,
-            (true, true) => LONGEST_PAUSE,
-            (true, false) => PAUSE_OF_OTHERS,
+            (true, true) => grown.min(LONGEST_PAUSE),
+            (true, false) => grown.min(LONGEST_PAUSE_OF_OTHERS),
         };
         self.last.saturating_add(pause)
     }
@@ -85,24 +92,28 @@ impl IneffectiveEvictions {
         now: ClockReading,
     ) {
         let is_open = |series: &EvictionSeries| {
-            let is_over = series.last.saturating_add(LONGEST_PAUSE) <= now.monotonic;
+            let is_over = series.last.saturating_add(2 * LONGEST_PAUSE) <= now.monotonic;
             let is_effective =
                 series.created(first_seen) && !series.is_ineffective(first_seen, &action.changes);
-            series.is_for(&action.recommendation) && !is_over && !is_effective
+            !is_over && !is_effective
         };
-        let mut series = self.0.remove(&action.vpa).filter(is_open).map_or_else(
-            || EvictionSeries {
+        let earlier = self.0.remove(&action.vpa).filter(is_open);
+        let mut series = match earlier {
+            Some(mut series) if series.is_for(&action.recommendation) => {
+                series.is_repeated |= series.created(first_seen);
+                series
+            }
+            earlier => EvictionSeries {
                 recommendation: Arc::clone(&action.recommendation),
                 requests: HashMap::new(),
                 since: now.monotonic,
+                ineffective_since: earlier
+                    .filter(|earlier| earlier.is_repeated)
+                    .map_or(now.monotonic, |earlier| earlier.ineffective_since),
                 last: now.monotonic,
                 is_repeated: false,
             },
-            |mut series| {
-                series.is_repeated |= series.created(first_seen);
-                series
-            },
-        );
+        };
         series.last = now.monotonic;
         let requests = action.changes.iter();
         let requests = requests.map(|change| (request(change), change.to.clone()));

@@ -8,6 +8,7 @@ use crate::plan_builder::PlanBuilder;
 use crate::resize::rolling_update::Replacement;
 use crate::resize::size_change::SizeChange;
 use crate::resize::update_method;
+use crate::selection::recent_pods::is_unreviewed;
 
 impl VpaPass<'_> {
     /// Whether the pod's group allows its eviction. An eviction of unknown outcome may be sent
@@ -34,8 +35,10 @@ impl VpaPass<'_> {
         candidate: &Candidate,
         builder: &mut PlanBuilder,
     ) -> Result<Action, SkipReason> {
+        let PassContext { state, now, .. } = self.context;
         let is_begun = candidate.member.pending.is_some();
-        if let Some(left) = self.uncalled_for.filter(|_| !is_begun) {
+        let left = state.missed_reviews.pause_left(&self.vpa.key, now);
+        if let Some(left) = left.filter(|_| !is_begun) {
             builder.wake_within(left);
             return Err(SkipReason::WebhookNotCalled);
         }
@@ -65,12 +68,15 @@ impl VpaPass<'_> {
     }
 
     /// The rest of the pause before the eviction of a pod that needs changes, if an earlier eviction
-    /// did not bring them about.
+    /// did not bring them about although the webhook reviewed the pod.
     pub(super) fn ineffective_pause(
         &self,
         member: &Member,
         changes: &[SizeChange],
     ) -> Option<Duration> {
+        if is_unreviewed(self.vpa, member.pod) {
+            return None;
+        }
         let PassContext { state, now, .. } = self.context;
         let (vpa, uid) = (&self.vpa.key, &member.pod.uid);
         state.ineffective_pause(vpa, uid, changes, &self.recommendation, now)
