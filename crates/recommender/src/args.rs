@@ -13,6 +13,7 @@ use anyhow::ensure;
 use ehpa_controller::EhpaArgs;
 use prediction_controller::PredictionArgs;
 use runtime::duration::positive_duration;
+use runtime::ignored_flags::IgnoredFlags;
 use runtime::{
     CommonArgs, GoDuration, HoldArgs, LeaderElectionArgs, NamespaceArgs, Namespaces, Program,
 };
@@ -45,6 +46,9 @@ pub struct Args {
     /// Flags of every program.
     #[command(flatten)]
     pub common: CommonArgs,
+    /// Flags of upstream's program that are accepted and ignored.
+    #[command(flatten)]
+    pub ignored_flags: IgnoredFlags,
     /// Flags of the leader election.
     #[command(flatten)]
     pub election: LeaderElectionArgs,

@@ -42,6 +42,7 @@ const MAX_MISSING_ROUNDS: u32 = 5;
 
 /// Runs the recommender until shutdown.
 pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
+    args.ignored_flags.warn();
     if args.min_checkpoints != DEFAULT_MIN_CHECKPOINTS {
         tracing::warn!("--min-checkpoints is deprecated and has no effect");
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::address::ListenAddress;
 use crate::duration::GoDuration;
-use crate::ignored_flags::IgnoredFlags;
 use crate::log::LogArgs;
 
 /// Flags of every service.
@@ -33,9 +32,6 @@ pub struct CommonArgs {
     /// Flags of the log.
     #[command(flatten)]
     pub log: LogArgs,
-    /// Flags that are accepted and ignored.
-    #[command(flatten)]
-    pub ignored_flags: IgnoredFlags,
 }
 
 /// Flags of leader election.

@@ -87,7 +87,7 @@ impl IgnoredFlags {
     }
 
     /// Logs a warning for each flag.
-    pub(crate) fn warn(&self) {
+    pub fn warn(&self) {
         for (flag, value) in self.iter() {
             tracing::warn!("--{}={value} has no effect: {}", flag.name, flag.reason);
         }

@@ -102,7 +102,6 @@ impl Program {
             eprintln!("{}: {error}", self.name);
             return ExitCode::FAILURE;
         }
-        args.ignored_flags.warn();
         pflag::warn_of_service_links(self.name);
         client::install_crypto_provider();
         let ended = tokio::runtime::Builder::new_multi_thread()

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use rollout::{PausePolicy, PreemptionMode, Settings};
 use runtime::duration::positive_duration;
 use runtime::feature_gates::{CPU_STARTUP_BOOST, IN_PLACE, NATIVE_SIDECAR, PER_VPA_CONFIG, SUITE};
+use runtime::ignored_flags::IgnoredFlags;
 use runtime::{
     CommonArgs, FeatureGates, GoDuration, HoldArgs, LeaderElectionArgs, NamespaceArgs, Program,
 };
@@ -35,6 +36,9 @@ pub struct Args {
     /// Flags of every program.
     #[command(flatten)]
     pub common: CommonArgs,
+    /// Flags of upstream's program that are accepted and ignored.
+    #[command(flatten)]
+    pub ignored_flags: IgnoredFlags,
     /// Flags of leader election.
     #[command(flatten)]
     pub election: LeaderElectionArgs,
@@ -382,7 +386,7 @@ mod tests {
             "--updater-interval=10s --min-replicas=1 --eviction-rate-limit -1 --feature-gates=InPlace=true,CPUStartupBoost=true",
         ] {
             let args = parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
-            assert_eq!(args.common.ignored_flags.iter().count(), 0, "{line}");
+            assert_eq!(args.ignored_flags.iter().count(), 0, "{line}");
             assert!(args.rollout.settings().is_ok(), "{line}");
         }
     }

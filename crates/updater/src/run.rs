@@ -31,8 +31,10 @@ const URGENT_SHARE: u32 = 4;
 
 /// Runs the updater until shutdown.
 pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
+    args.ignored_flags.warn();
     let Args {
         common,
+        ignored_flags: _,
         election,
         rollout,
         rebalancing,

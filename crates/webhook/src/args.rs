@@ -9,6 +9,7 @@ use ::serving::FeedReaderArgs;
 use anyhow::Context as _;
 use model::Quantity;
 use runtime::feature_gates::{CPU_STARTUP_BOOST, IN_PLACE, NATIVE_SIDECAR, PER_VPA_CONFIG, SUITE};
+use runtime::ignored_flags::IgnoredFlags;
 use runtime::{CommonArgs, FeatureGates, HoldArgs, NamespaceArgs, Program};
 
 use admission::{AdmissionConfig, Gates};
@@ -29,6 +30,9 @@ pub struct Args {
     /// Flags of every program.
     #[command(flatten)]
     pub common: CommonArgs,
+    /// Flags of upstream's program that are accepted and ignored.
+    #[command(flatten)]
+    pub ignored_flags: IgnoredFlags,
     /// Flags of the HTTPS endpoint.
     #[command(flatten)]
     pub serving: ServingArgs,

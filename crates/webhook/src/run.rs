@@ -40,6 +40,7 @@ const FIRST_TERM: Duration = Duration::from_secs(2);
 
 /// Runs the webhook until its shutdown.
 pub fn run(args: Args, manager: Manager) -> impl Future<Output = anyhow::Result<()>> {
+    args.ignored_flags.warn();
     run_on(Port::open("port", args.serving.port, LIMITS), args, manager)
 }
 
@@ -51,6 +52,7 @@ pub async fn run_on(
 ) -> anyhow::Result<()> {
     let Args {
         common: _,
+        ignored_flags: _,
         serving,
         registration,
         heartbeat,

@@ -108,7 +108,7 @@ fn the_arguments_of_upstreams_manifests_start_the_recommender_without_a_word_abo
         "--logtostderr --v=1 -v 2 --memory-saver --recommendation-margin-fraction=0.1 --oom-bump-up-ratio=1.3 --feature-gates=InPlace=true,PerVPAConfig=true",
     ] {
         let args = parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
-        assert_eq!(args.common.ignored_flags.iter().count(), 0, "{line}");
+        assert_eq!(args.ignored_flags.iter().count(), 0, "{line}");
         assert!(args.sizing.config(&args.feature_gates).is_ok(), "{line}");
     }
 }
