@@ -80,7 +80,6 @@ pub(crate) struct Cluster<'a> {
 }
 
 impl<'a> Cluster<'a> {
-    /// In a sandbox.
     pub(crate) async fn in_sandbox(
         sandbox: &'a Sandbox,
         nodes: Nodes,
@@ -147,7 +146,6 @@ impl<'a> Cluster<'a> {
         Ok(cluster)
     }
 
-    /// The version of Kubernetes.
     pub(crate) async fn version(&self) -> Result<String> {
         Ok(self.client.apiserver_version().await?.git_version)
     }

@@ -21,7 +21,6 @@ pub(crate) struct Ginkgo<'a> {
 
 /// Specs of a program.
 pub(crate) struct Specs<'a> {
-    /// Name of the results.
     pub(crate) name: &'a str,
     pub(crate) program: &'a str,
     /// A regular expression that the names of the specs match.

@@ -88,7 +88,6 @@ pub(crate) async fn build_kubernetes() -> Result<PathBuf> {
     Ok(bin)
 }
 
-/// Builds the program of a package with specs.
 async fn build_specs(module: &Path, package: &str, program: &Path) -> Result<()> {
     let program = program.to_str().context("the path is text")?;
     let mut arguments = vec!["test", "-c", "-vet=off", "-trimpath", "-ldflags=-s -w"];

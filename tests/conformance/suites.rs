@@ -44,7 +44,6 @@ impl Suite {
 /// Specs that run at the same time on simulated nodes; most of them wait.
 const SIMULATED: usize = 8;
 
-/// All suites.
 static SUITES: [Suite; 7] = [
     Suite {
         name: "admission-controller",

@@ -75,7 +75,6 @@ impl Dashboard {
         format!("{method} /{}{path}", self.token)
     }
 
-    /// The page at a path.
     pub(super) async fn page(&self, path: &str) -> Result<String> {
         let line = self.line("GET", path);
         let response = self.request(&line, &[self.host()]).await?;

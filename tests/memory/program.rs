@@ -99,7 +99,6 @@ impl Process {
     }
 }
 
-/// The memory of a process.
 #[derive(Clone, Copy)]
 pub(crate) struct Memory(u32);
 

@@ -158,7 +158,6 @@ impl Fixture {
         .await
     }
 
-    /// All pods.
     pub(crate) async fn pods(&self) -> Result<Vec<Pod>> {
         Ok(self.typed().list(&ListParams::default()).await?.items)
     }

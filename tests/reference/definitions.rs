@@ -9,9 +9,7 @@ use crate::title;
 /// One name of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Definition {
-    /// The name.
     pub(crate) name: String,
-    /// The kind.
     pub(crate) kind: Kind,
     /// The objects, such as "pod".
     pub(crate) objects: Vec<String>,
@@ -26,15 +24,12 @@ pub(crate) struct Definition {
 pub(crate) enum Kind {
     /// Reason of an event.
     Event,
-    /// Type of a condition.
     Condition,
     /// Reason of conditions of these types.
     Reason(Vec<String>),
     /// Annotation or label.
     Metadata {
-        /// Whether users set it.
         is_set_by_users: bool,
-        /// Whether it is a label.
         is_label: bool,
     },
 }

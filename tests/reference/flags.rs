@@ -24,7 +24,6 @@ pub(crate) struct Flag {
     pub(crate) name: String,
     short: Option<String>,
     value: String,
-    /// Default value.
     pub(crate) default: Option<String>,
     variable: Option<String>,
     /// Help text in one line.

@@ -15,7 +15,6 @@ pub(crate) struct Source {
     pub(crate) path: PathBuf,
     /// The code with comments.
     pub(crate) text: String,
-    /// The code.
     pub(crate) code: String,
 }
 
@@ -70,7 +69,6 @@ fn is_of_program(path: &Path) -> bool {
         && !parts.iter().skip(3).any(|part| is_test(part))
 }
 
-/// The string literals of the code.
 pub(crate) fn literals(code: &str) -> Vec<String> {
     let (mut found, mut letters) = (Vec::new(), code.chars().peekable());
     while let Some(letter) = letters.next() {

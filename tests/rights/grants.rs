@@ -39,7 +39,6 @@ impl fmt::Display for Role {
     }
 }
 
-/// The program with this account.
 pub(crate) fn program(account: &str) -> &str {
     account
         .strip_prefix("plimsoll-system:plimsoll-")

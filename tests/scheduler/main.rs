@@ -212,7 +212,6 @@ struct Bindings {
 }
 
 impl Bindings {
-    /// Whether this is a new binding.
     fn take(&mut self, pod: Pod) -> bool {
         let is_bound = pod.spec.is_some_and(|spec| spec.node_name.is_some());
         let is_new = is_bound && self.pods.insert(pod.metadata.uid.unwrap_or_default());

@@ -33,7 +33,6 @@ pub enum Link {
 /// A proxy; it ends when this is dropped.
 #[derive(Debug)]
 pub struct ApiServerProxy {
-    /// Its port on 127.0.0.1.
     pub port: u16,
     link: watch::Sender<Link>,
     task: JoinHandle<()>,

@@ -53,7 +53,6 @@ impl Browser {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// The same for a file.
     pub async fn open_file(&self, file: &Path) -> Result<String> {
         self.open(&format!("file://{}", file.display())).await
     }

@@ -8,23 +8,19 @@ use serde_json::Value;
 
 use crate::repository;
 
-/// A panel.
 #[derive(Debug)]
 pub struct Panel {
     /// Title of the dashboard.
     pub dashboard: String,
     /// The panel as in the file.
     pub definition: Value,
-    /// Its queries.
     pub queries: Vec<Query>,
 }
 
-/// A query of a panel.
 #[derive(Debug)]
 pub struct Query {
     /// Dashboard and panel.
     pub panel: String,
-    /// The query.
     pub text: String,
     /// Name of a series, with labels such as `{{instance}}`.
     pub legend: String,

@@ -30,22 +30,18 @@ pub struct Program<'a> {
     pub port: u16,
 }
 
-/// The recommender.
 pub const RECOMMENDER: Program<'_> = Program {
     labels: "app.kubernetes.io/name=recommender",
     port: 8942,
 };
-/// The updater.
 pub const UPDATER: Program<'_> = Program {
     labels: "app.kubernetes.io/name=updater",
     port: 8943,
 };
-/// The webhook.
 pub const WEBHOOK: Program<'_> = Program {
     labels: "app.kubernetes.io/name=webhook",
     port: 8944,
 };
-/// The adapter.
 pub const ADAPTER: Program<'_> = Program {
     labels: "app.kubernetes.io/name=adapter",
     port: 8945,
@@ -122,7 +118,6 @@ pub async fn warns_of_expiry(client: &Client, pod: &str) -> Result<()> {
     .await
 }
 
-/// One replica.
 #[derive(Debug, Clone)]
 pub struct Replica {
     /// The name of its pod.

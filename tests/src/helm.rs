@@ -72,7 +72,6 @@ impl Helm {
         self.template_in(SYSTEM, values).await
     }
 
-    /// The same in a namespace.
     pub async fn template_in(&self, namespace: &str, values: &[String]) -> Result<String> {
         let mut arguments = vec!["template", RELEASE, "--namespace", namespace];
         for value in values {

@@ -14,7 +14,6 @@ pub async fn apply(sandbox: &Sandbox, path: &str) -> Result<String> {
     apply_with(sandbox, path, &[]).await
 }
 
-/// The same with more options.
 pub async fn apply_with(sandbox: &Sandbox, path: &str, options: &[&str]) -> Result<String> {
     let whole = repository().join(path);
     let kind = if whole.is_dir() { "-k" } else { "-f" };
@@ -30,7 +29,6 @@ pub async fn kubectl(arguments: &str) -> Result<String> {
     kubectl_in(crate::shared().await?, arguments).await
 }
 
-/// The same in any sandbox.
 pub async fn kubectl_in(sandbox: &Sandbox, arguments: &str) -> Result<String> {
     Kubectl::of(sandbox).run(arguments).await
 }

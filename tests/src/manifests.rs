@@ -13,7 +13,6 @@ use serde_json::Value;
 /// One verb on one resource, or on one object of it; as text `verb group/resource [name]`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Right {
-    /// The verb.
     pub verb: String,
     /// The API group; empty for the core group.
     pub group: String,

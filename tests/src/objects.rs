@@ -43,7 +43,6 @@ pub fn dry_run() -> PostParams {
     }
 }
 
-/// One namespace.
 #[derive(Clone)]
 pub struct Namespace {
     /// A client of its API server.
@@ -65,7 +64,6 @@ impl Namespace {
         Self { client, namespace }
     }
 
-    /// The objects of no namespace.
     pub fn cluster(client: Client) -> Self {
         Self::of(client, "")
     }
@@ -95,7 +93,6 @@ impl Namespace {
         json(create(&self.api::<K>(), object_of::<K>(object)).await?)
     }
 
-    /// An object.
     pub async fn get<K: Resource<DynamicType = ()>>(&self, name: &str) -> kube::Result<Value> {
         json(self.api::<K>().get(name).await?)
     }
@@ -126,7 +123,6 @@ impl Namespace {
         )
     }
 
-    /// Deletes an object.
     pub async fn delete<K: Resource<DynamicType = ()>>(&self, name: &str) -> kube::Result<()> {
         let api = self.api::<K>();
         api.delete(name, &DeleteParams::default()).await.map(drop)
@@ -254,7 +250,6 @@ pub fn target(kind: &str, name: &str) -> Value {
     json!({"apiVersion": "apps/v1", "kind": kind, "name": name})
 }
 
-/// The condition of this type in a status.
 pub fn condition<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
     let conditions = status["conditions"].as_array()?;
     conditions.iter().find(|it| it["type"] == kind)

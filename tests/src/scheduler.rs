@@ -19,7 +19,6 @@ const WITH_EXTENDER: &str = "deploy/components/extender/kube-scheduler.yaml";
 pub struct Scheduler {
     /// The name that pods have in `spec.schedulerName`.
     pub name: String,
-    /// Its log.
     pub log: PathBuf,
     _process: Child,
 }

@@ -18,9 +18,7 @@ pub struct Authority {
 /// A certificate that an authority has signed, and its key.
 #[derive(Debug)]
 pub struct Issued {
-    /// The certificate.
     pub certificate: Certificate,
-    /// Its key.
     pub key: KeyPair,
 }
 
@@ -53,7 +51,6 @@ impl Authority {
         self.certificate.pem()
     }
 
-    /// Its own certificate.
     pub fn der(&self) -> &CertificateDer<'static> {
         self.certificate.der()
     }

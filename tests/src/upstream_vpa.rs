@@ -12,7 +12,6 @@ use crate::kubectl_in;
 
 /// A sandbox that can run upstream's programs.
 pub struct WithUpstreamVpa {
-    /// The sandbox.
     pub sandbox: Sandbox,
     /// Upstream's manifests.
     manifests: PathBuf,

@@ -1,6 +1,5 @@
 //! The served API versions.
 
-/// A version of an API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApiVersion {
     /// `custom.metrics.k8s.io/v1beta2`.
@@ -15,7 +14,6 @@ impl ApiVersion {
     /// All versions, the preferred one of each group first.
     pub const ALL: [Self; 3] = [Self::CustomV1Beta2, Self::CustomV1Beta1, Self::External];
 
-    /// Returns the version of a group.
     pub fn of(group: &str, version: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
@@ -37,7 +35,6 @@ impl ApiVersion {
         }
     }
 
-    /// The group.
     pub const fn group(self) -> &'static str {
         match self {
             Self::CustomV1Beta2 | Self::CustomV1Beta1 => "custom.metrics.k8s.io",

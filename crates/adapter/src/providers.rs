@@ -26,7 +26,6 @@ pub struct Providers {
 
 /// The authorized caller of a request.
 pub struct Caller<'a> {
-    /// The user.
     pub user: &'a User,
     /// The attributes that were authorized.
     pub attributes: &'a Attributes,

@@ -4,7 +4,6 @@ use model::Selector;
 
 pub use sources::rules::GroupResource;
 
-/// A request for a metric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MetricRequest {
     /// A request to `custom.metrics.k8s.io`, for a metric of objects.
@@ -23,14 +22,12 @@ impl MetricRequest {
     }
 }
 
-/// A request for a metric of objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CustomMetricRequest {
     /// The namespace of the objects; `None` for cluster-scoped objects, and for a namespace itself.
     pub namespace: Option<String>,
     /// The resource of the objects; `namespaces` of the core group for a namespace itself.
     pub resource: GroupResource,
-    /// The objects.
     pub objects: ObjectSelector,
     /// The name of the metric.
     pub metric: String,
@@ -38,16 +35,12 @@ pub struct CustomMetricRequest {
     pub metric_selector: Selector,
 }
 
-/// The objects of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ObjectSelector {
-    /// The object with this name.
     Name(String),
-    /// The objects with these labels.
     Labels(Selector),
 }
 
-/// A request for an external metric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExternalMetricRequest {
     /// The namespace of the caller.

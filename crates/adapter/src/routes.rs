@@ -146,7 +146,6 @@ impl Routes {
         Ok(())
     }
 
-    /// Returns the route of a request, if one matches.
     pub fn route_for(&self, request: &ExternalMetricRequest) -> Option<MatchedRoute> {
         let table = self.current.load();
         let (route, upstream) =

@@ -53,7 +53,6 @@ const SWEEP: Duration = Duration::from_secs(5);
 /// The configuration of rules.
 #[derive(Debug, Clone)]
 pub struct RulesConfig {
-    /// The path of the rule file.
     pub file: PathBuf,
     /// The connection to the store.
     pub connection: Connection,
@@ -220,7 +219,6 @@ impl Rules {
         values::external(&request.metric, &samples).map(Some)
     }
 
-    /// The names of the metrics.
     pub fn names(&self) -> Arc<MetricNames> {
         self.shared.names.load_full()
     }

@@ -63,7 +63,6 @@ pub const LIMITS: Limits = Limits {
 
 /// The largest number of metric requests in flight. A flow beyond its share is rejected.
 const MAX_IN_FLIGHT: usize = 400;
-/// The timeout of authorization.
 const AUTHORIZATION_TIMEOUT: Duration = Duration::from_secs(10);
 /// The timeout of an authorized request. The HPA controller has five workers for the whole cluster.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);

@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use model::Selector;
 
-/// The value of a metric of one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetricValue {
-    /// The object.
     pub object: DescribedObject,
     /// The name of the metric.
     pub metric: String,
@@ -18,11 +16,9 @@ pub struct MetricValue {
     pub at: Timestamp,
     /// The window of the measurement; `None` for an instant.
     pub window_seconds: Option<u32>,
-    /// The value.
     pub value: MilliValue,
 }
 
-/// The object that a value describes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DescribedObject {
     /// Such as `v1` and `apps/v1`.
@@ -31,7 +27,6 @@ pub struct DescribedObject {
     pub kind: String,
     /// `None` for cluster-scoped objects.
     pub namespace: Option<String>,
-    /// Its name.
     pub name: String,
 }
 
@@ -46,7 +41,6 @@ pub struct ExternalValue {
     pub at: Timestamp,
     /// The window of the measurement; `None` for an instant.
     pub window_seconds: Option<u32>,
-    /// The value.
     pub value: MilliValue,
 }
 

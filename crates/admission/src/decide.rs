@@ -30,7 +30,6 @@ const MAX_CONTAINERS: usize = 1000;
 pub enum AdmissionResource {
     /// Any other object.
     Unknown,
-    /// A pod.
     Pod,
     /// A `VerticalPodAutoscaler`.
     Vpa,
@@ -52,7 +51,6 @@ pub enum AdmissionStatus {
 pub struct Decision {
     /// The kind of object.
     pub resource: AdmissionResource,
-    /// The result.
     pub status: AdmissionStatus,
     /// The `AdmissionReview` to send back, as JSON.
     pub body: Vec<u8>,
@@ -65,7 +63,6 @@ pub struct Decision {
 /// The error of a pod that a VPA selects but that is admitted unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PatchFailure {
-    /// The VPA object.
     pub vpa: ObjectKey,
     /// The error in its startup boost.
     pub error: BoostError,

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use crate::review::GroupKind;
 
-/// An error of one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FieldError {
     reason: &'static str,

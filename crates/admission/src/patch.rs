@@ -17,7 +17,6 @@ const PATH_BYTES: usize = 96;
 const OPERATIONS: usize = 8;
 const PATCH_BYTES: usize = 1536;
 
-/// A patch.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Patch(json_patch::Patch);
 

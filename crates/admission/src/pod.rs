@@ -32,7 +32,6 @@ const BOOST_REFUSED: &str = "cpu: no startup boost since the API server would re
 /// The VPA of a pod.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SelectedVpa<'a> {
-    /// The object.
     pub(crate) object: &'a VerticalPodAutoscaler,
     /// The current recommendation of each container, if any.
     pub(crate) recommendation: Option<&'a [Target<'a>]>,
@@ -125,7 +124,6 @@ fn sizes(
 
 /// The startup boost of a container.
 enum Boost {
-    /// No boost.
     None,
     /// A boost, with the name and value of its annotation.
     Applied((String, String)),

@@ -42,7 +42,6 @@ impl Awaited {
         }
     }
 
-    /// Whether the view has the object.
     pub fn is_in(&self, view: &View) -> bool {
         match self {
             Self::Node { name, .. } => view.nodes.get(&**name).is_some(),

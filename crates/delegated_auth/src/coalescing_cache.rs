@@ -26,7 +26,6 @@ const IN_FLIGHT_PER_FLOW: usize = IN_FLIGHT / 8;
 /// The key of a request: of constant size, and without the secrets of the request.
 pub type Key = [u8; 32];
 
-/// Returns the key of a request.
 pub fn key(request: &[u8]) -> Key {
     Sha256::digest(request).into()
 }
@@ -34,7 +33,6 @@ pub fn key(request: &[u8]) -> Key {
 /// The source of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// The cache.
     Cached,
     /// A request of another caller that was in flight.
     Coalesced,

@@ -19,6 +19,5 @@ pub enum Rejection {
 pub enum AuthorizedScope {
     /// All resources of the API group in the whole cluster.
     Cluster,
-    /// This request only.
     Request,
 }

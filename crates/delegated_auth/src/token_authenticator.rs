@@ -14,7 +14,6 @@ use crate::user::{AuthMethod, User};
 
 const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 
-/// Authenticates tokens.
 #[derive(Clone)]
 pub(crate) struct TokenAuthenticator {
     pub(crate) client: Client,

@@ -14,11 +14,9 @@ const ANONYMOUS: &str = "system:anonymous";
 /// The user of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct User {
-    /// The name.
     pub name: String,
     /// The unique identifier.
     pub uid: Option<String>,
-    /// Groups.
     pub groups: Vec<String>,
     /// Extra attributes.
     pub extra: BTreeMap<String, Vec<String>>,

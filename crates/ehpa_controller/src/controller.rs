@@ -52,7 +52,6 @@ const MAX_RETRY: Duration = Duration::from_mins(1);
 /// Time after which a pass begins no further EHPA. The others follow in the next pass, at once.
 const PASS_TIME: Duration = Duration::from_secs(5);
 
-/// Controller of EHPAs.
 #[derive(Clone)]
 pub struct EhpaController {
     inputs: EhpaInputs,

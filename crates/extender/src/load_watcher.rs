@@ -84,7 +84,6 @@ pub struct LoadWatcherConfig {
     pub interval: Duration,
     /// Number of equal values from which on they count as frozen.
     pub frozen_after: u32,
-    /// Folder of the cache.
     pub cache_folder: Option<PathBuf>,
 }
 

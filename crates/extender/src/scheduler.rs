@@ -214,7 +214,6 @@ impl Scheduler {
         self.is_synced.store(true, Ordering::Release);
     }
 
-    /// Applies a change of a node.
     pub fn apply_node(&self, change: &Change<Node>) {
         self.nodes.write().apply_node(change);
     }

@@ -15,6 +15,8 @@
 //!
 //! No Kubernetes here: the caller provides the leader's address and the values.
 
+#![warn(missing_docs)]
+
 pub mod application;
 pub mod client;
 pub mod forecast;

@@ -27,7 +27,6 @@ pub struct Forecast {
 /// A member of the ensemble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Member {
-    /// The last value.
     Last,
     /// The same time yesterday.
     Yesterday,

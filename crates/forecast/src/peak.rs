@@ -102,7 +102,6 @@ impl PeakForecaster {
         }
     }
 
-    /// Settings.
     pub fn config(&self) -> PeakConfig {
         self.config
     }

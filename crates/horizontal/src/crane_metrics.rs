@@ -37,14 +37,12 @@ pub enum CraneMetric {
     Cron,
     /// Largest predicted value of the window.
     Prediction,
-    /// Next predicted value.
     NextPredicted,
 }
 
 /// One series of a metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CraneSample {
-    /// The metric.
     pub metric: CraneMetric,
     /// Label values, in the order of the metric's labels.
     pub labels: Vec<String>,

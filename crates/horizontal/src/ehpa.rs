@@ -99,7 +99,6 @@ pub struct Observed<'a> {
 pub struct TargetScale {
     /// Desired replicas.
     pub spec_replicas: i32,
-    /// Current replicas.
     pub status_replicas: i32,
     /// Label selector of its pods, as text.
     pub selector: String,

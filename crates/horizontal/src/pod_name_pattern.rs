@@ -24,7 +24,6 @@ enum Form {
 }
 
 impl PodNamePattern {
-    /// Pattern for a workload of this kind and name.
     pub fn new(kind: &str, workload: &str) -> Self {
         let form = match kind {
             "Deployment" => Form::HashAndFive,

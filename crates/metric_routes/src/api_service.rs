@@ -12,7 +12,6 @@ pub const API_SERVICES: [&str; 3] = [
     "v1beta1.custom.metrics.k8s.io",
     EXTERNAL,
 ];
-/// The object of external metrics.
 pub const EXTERNAL: &str = "v1beta1.external.metrics.k8s.io";
 /// The field manager of `plimsoll migrate adopt` and `release`.
 pub const ADOPTER: &str = "plimsoll-adopt";

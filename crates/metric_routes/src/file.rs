@@ -59,7 +59,6 @@ pub struct RouteSpec {
     /// Label keys; the selector must require all of them.
     #[serde(default)]
     selector_keys: Vec<String>,
-    /// The upstream of the route.
     pub upstream: String,
 }
 
@@ -69,7 +68,6 @@ pub struct RouteSpec {
 pub struct FileError {
     /// The path of the field.
     pub field: String,
-    /// The error.
     pub why: String,
 }
 

@@ -28,11 +28,8 @@ pub struct NodeConstraints {
 /// Properties of a node relevant for constraints.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeTraits<'a> {
-    /// Name of the node.
     pub name: &'a str,
-    /// Labels of the node.
     pub labels: &'a Labels,
-    /// Taints of the node.
     pub taints: &'a [Taint],
     /// Allocatable extended resources.
     pub extended: &'a ResourceList,

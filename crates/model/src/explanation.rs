@@ -33,7 +33,6 @@ pub struct MethodStep {
 }
 
 impl MethodStep {
-    /// A number.
     pub fn number(name: &str, value: f64, unit: &str) -> Self {
         Self {
             name: name.to_owned(),

@@ -68,7 +68,6 @@ impl<K: Ord> FairSlots<K> {
         }
     }
 
-    /// Number of slots in use.
     pub fn in_use(&self) -> usize {
         self.in_use
     }

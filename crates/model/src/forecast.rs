@@ -9,17 +9,13 @@ use jiff::Timestamp;
 pub struct Forecast {
     /// UID of the object. A recreated object has another one.
     pub uid: String,
-    /// Namespace of the object.
     pub namespace: String,
-    /// Name of the object.
     pub name: String,
-    /// Generation of the object used for the forecast.
     pub observed_generation: i64,
     /// Forecasts of its metrics, in the order of the object.
     pub metrics: Vec<MetricForecast>,
 }
 
-/// Forecast of one metric.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MetricForecast {
     /// The `resourceIdentifier`, such as `resource.cpu`.
@@ -37,7 +33,6 @@ pub struct MetricForecast {
 /// Equidistant values: cores, bytes, or the unit of the metric.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ForecastSeries {
-    /// Labels of the series.
     pub labels: BTreeMap<String, String>,
     /// Time of the first value, in seconds since 1970.
     pub first_second: i64,
@@ -48,7 +43,6 @@ pub struct ForecastSeries {
 }
 
 impl Forecast {
-    /// The metric with this identifier.
     pub fn metric(&self, identifier: &str) -> Option<&MetricForecast> {
         self.metrics
             .iter()

@@ -5,7 +5,6 @@
 /// The largest number of nanoseconds that Go's `time.Duration` holds.
 const MAX_NANOS: u128 = i64::MAX as u128;
 
-/// Errors in a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GoDurationError {
     /// The text is empty.

@@ -20,7 +20,6 @@ pub use syntax::{is_label_name, is_label_value};
 pub struct Labels(Box<[(Box<str>, Box<str>)]>);
 
 impl Labels {
-    /// The value of a label.
     pub fn get(&self, key: &str) -> Option<&str> {
         let found = self.0.binary_search_by(|(other, _)| (**other).cmp(key));
         Some(&self.0[found.ok()?].1)

@@ -15,20 +15,16 @@ pub enum LimitMode {
     Proportional,
     /// Equal to the request.
     Equal,
-    /// No limit.
     None,
     /// The request plus a share of it in percent.
     RequestPlusPercent(u32),
-    /// The request plus an amount.
     RequestPlusAmount(Quantity),
 }
 
 /// Limit modes of CPU and memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LimitModes {
-    /// Mode of CPU limits.
     pub cpu: LimitMode,
-    /// Mode of memory limits.
     pub memory: LimitMode,
 }
 

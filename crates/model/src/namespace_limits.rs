@@ -8,7 +8,6 @@ use crate::{Quantity, ResourceList, ResourceName};
 /// Combined limits of a namespace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NamespaceLimits {
-    /// Limits on each container.
     pub containers: Option<Limits>,
     /// Limits on the sum over a pod's containers.
     pub pods: Option<Limits>,
@@ -19,7 +18,6 @@ pub struct NamespaceLimits {
 /// Type of the objects that an item limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitType {
-    /// Each container.
     Container,
     /// The sum over a pod's containers.
     Pod,
@@ -28,7 +26,6 @@ pub enum LimitType {
 /// One item of a `LimitRange`. Quantities are by resource name; `None` where the list is absent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LimitRangeItem {
-    /// Type of the limited objects.
     pub kind: LimitType,
     /// Minimum request.
     pub min: Option<ResourceList>,

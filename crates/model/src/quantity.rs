@@ -41,7 +41,6 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    /// Zero.
     pub const ZERO: Self = Self {
         amount: Decimal::ZERO,
         format: Format::DecimalSi,

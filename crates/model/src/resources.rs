@@ -17,7 +17,6 @@ use crate::Quantity;
 pub struct Cpu(i64);
 
 impl Cpu {
-    /// From millicores.
     pub const fn from_millicores(millicores: i64) -> Self {
         Self(millicores)
     }
@@ -53,7 +52,6 @@ impl From<Cpu> for Quantity {
 pub struct Memory(i64);
 
 impl Memory {
-    /// From bytes.
     pub const fn from_bytes(bytes: i64) -> Self {
         Self(bytes)
     }
@@ -88,7 +86,6 @@ pub enum ResourceName {
 }
 
 impl ResourceName {
-    /// The name in Kubernetes.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Cpu => "cpu",
@@ -168,7 +165,6 @@ impl ResourceList {
         Self(Vec::new())
     }
 
-    /// A list of CPU and memory.
     pub fn of(cpu: Cpu, memory: Memory) -> Self {
         Self(vec![
             (ResourceName::Cpu, cpu.into()),
@@ -176,12 +172,10 @@ impl ResourceList {
         ])
     }
 
-    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Number of resources.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -210,7 +204,6 @@ impl ResourceList {
         }
     }
 
-    /// Removes a resource.
     pub fn remove(&mut self, name: &ResourceName) {
         if let Ok(index) = self.position(name) {
             self.0.remove(index);

@@ -9,18 +9,13 @@ use crate::{ContainerRef, Cpu, Memory};
 pub struct Sample {
     /// Time of the measurement (end of its window).
     pub at: Timestamp,
-    /// CPU used.
     pub cpu: Option<Cpu>,
-    /// Memory used.
     pub memory: Option<Memory>,
 }
 
-/// Usage sample of one container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerUsage {
-    /// The container.
     pub container: ContainerRef,
-    /// Usage sample.
     pub sample: Sample,
 }
 

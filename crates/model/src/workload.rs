@@ -13,9 +13,7 @@ pub struct WorkloadRef {
     pub api_version: String,
     /// Kind, such as `Deployment`.
     pub kind: String,
-    /// Namespace of the workload.
     pub namespace: String,
-    /// Name of the workload.
     pub name: String,
 }
 
@@ -41,11 +39,8 @@ impl fmt::Display for WorkloadRef {
 pub struct Workload<'a> {
     /// Group and version.
     pub api_version: &'a str,
-    /// Kind.
     pub kind: &'a str,
-    /// Namespace.
     pub namespace: &'a str,
-    /// Name.
     pub name: &'a str,
 }
 

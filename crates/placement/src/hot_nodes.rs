@@ -48,7 +48,6 @@ impl NodeHeat {
         }
     }
 
-    /// Whether the node is hot.
     pub fn is_hot(self) -> bool {
         self.is_hot
     }

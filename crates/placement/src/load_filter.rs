@@ -23,7 +23,6 @@ pub struct Overload {
     pub resource: NodeResource,
     /// Utilization with the pod, in percent.
     pub expected_percent: f64,
-    /// Threshold, in percent.
     pub threshold_percent: f64,
 }
 

@@ -11,9 +11,7 @@ use crate::{Amounts, Usage, rounded};
 pub struct LowRiskOverCommitment {
     /// Number of samples that the metrics are smoothed over.
     pub smoothing_window_size: i64,
-    /// Weight of the risk from limits, for CPU, 0 to 1.
     pub cpu_limit_weight: f64,
-    /// Weight of the risk from limits, for memory, 0 to 1.
     pub memory_limit_weight: f64,
 }
 
@@ -50,7 +48,6 @@ pub struct NodeCommitment {
     pub cpu: Option<Usage>,
     /// Memory utilization.
     pub memory: Option<Usage>,
-    /// Allocatable amounts.
     pub allocatable: Amounts,
     /// Sum over the pods on the node, without the pod to place.
     pub pods: Commitment,
@@ -63,7 +60,6 @@ pub struct NodeCommitment {
 pub struct LoadRisk {
     /// Probability that the CPU load exceeds the requests of the pods on the node.
     pub cpu: f64,
-    /// The same for memory.
     pub memory: f64,
 }
 
@@ -86,7 +82,6 @@ impl LoadRiskCache {
         cached.map(|cached| cached.risk)
     }
 
-    /// The load risk of a node.
     pub fn get(&self, plugin: &LowRiskOverCommitment, node: &NodeCommitment) -> LoadRisk {
         let smoothing_window_size = plugin.smoothing_window_size;
         // A panic cannot leave the value half written.

@@ -68,7 +68,6 @@ impl From<&str> for MetricOperator {
 /// Utilization of a resource over a window, in percent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// Average.
     pub average_percent: f64,
     /// Standard deviation.
     pub deviation_percent: f64,

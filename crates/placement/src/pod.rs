@@ -5,29 +5,22 @@ use model::{ResourceList, ResourceName};
 /// Amounts of CPU and memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amounts {
-    /// CPU in millicores.
     pub cpu_millicores: i64,
-    /// Memory in bytes.
     pub memory_bytes: i64,
 }
 
 /// Container of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Container {
-    /// Name of the container.
     pub name: String,
-    /// Requests of the container.
     pub requests: ResourceList,
-    /// Limits of the container.
     pub limits: ResourceList,
 }
 
 /// Pod-level requests and limits; empty where unset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodLevel {
-    /// Requests of the pod.
     pub requests: ResourceList,
-    /// Limits of the pod.
     pub limits: ResourceList,
 }
 
@@ -73,7 +66,6 @@ impl Amounts {
         difference.max(Self::default())
     }
 
-    /// A part of the amounts, from 0 to 1.
     #[must_use]
     pub fn part(self, part: f64) -> Self {
         let of = |amount: i64| (amount as f64 * part.clamp(0.0, 1.0)).round() as i64;

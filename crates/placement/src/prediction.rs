@@ -16,7 +16,6 @@ pub enum LoadSource {
     Recommendation,
     /// Forecast of the EHPA.
     Forecast,
-    /// Limit.
     Limit,
     /// Request times the multiplier.
     Request,
@@ -45,9 +44,7 @@ pub struct PredictionConfig {
 /// Forecast load of one pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PodForecast {
-    /// CPU in millicores.
     pub cpu_millicores: Option<i64>,
-    /// Memory in bytes.
     pub memory_bytes: Option<i64>,
 }
 
@@ -56,9 +53,7 @@ pub struct PodForecast {
 pub struct PredictedLoad {
     /// The load, at least 0.
     pub load: Amounts,
-    /// Source for CPU.
     pub cpu_source: LoadSource,
-    /// Source for memory.
     pub memory_source: LoadSource,
 }
 

@@ -26,18 +26,14 @@ pub enum Policy {
 /// most that of [`TargetLoadPacking`] for the utilization.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PressureTargets {
-    /// Memory.
     pub memory_percent: Option<i64>,
-    /// Network.
     pub network_percent: Option<i64>,
-    /// Disk.
     pub disk_percent: Option<i64>,
 }
 
 /// Scores nodes for a pod.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prioritizer {
-    /// Policy.
     pub policy: Policy,
     /// Targets for other resources.
     pub targets: PressureTargets,
@@ -56,13 +52,10 @@ pub struct PodDemand {
 /// Node that can run the pod.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NodeState<'a> {
-    /// Capacity.
     pub capacity: Amounts,
-    /// Allocatable amounts.
     pub allocatable: Amounts,
     /// Sum over the pods on the node.
     pub commitment: Commitment,
-    /// Number of pods on the node.
     pub pods: usize,
     /// Measured load; `None` without metrics.
     pub load: Option<&'a NodeLoad>,

@@ -30,15 +30,11 @@ pub struct RebalancingConfig {
 /// Node of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RebalancingNode {
-    /// Name of the node.
     pub name: String,
-    /// Whether the node is hot.
     pub is_hot: bool,
     /// Whether the node accepts pods: ready, not cordoned, with fresh metrics.
     pub is_schedulable: bool,
-    /// Capacity.
     pub capacity: Amounts,
-    /// Allocatable amounts.
     pub allocatable: Amounts,
     /// Measured usage.
     pub usage: Amounts,
@@ -58,11 +54,9 @@ pub enum Mobility {
 /// Pod of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RebalancingPod {
-    /// UID.
     pub uid: String,
     /// Index of its node.
     pub node: usize,
-    /// Load.
     pub load: Amounts,
     /// Requests and limits.
     pub commitment: Commitment,
@@ -72,10 +66,8 @@ pub struct RebalancingPod {
     pub moved_at: Option<Timestamp>,
 }
 
-/// Reason for a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoveReason {
-    /// The node is hot.
     HotNode,
     /// The node can be emptied.
     FragmentedNode,
@@ -92,7 +84,6 @@ pub struct Move {
     pub to: usize,
     /// Gain in score, 1 to 100.
     pub gain: i64,
-    /// Reason.
     pub reason: MoveReason,
 }
 

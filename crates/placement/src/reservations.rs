@@ -46,7 +46,6 @@ pub struct Reservations {
 /// Pod of a reservation. The default names no pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PodKey<'a> {
-    /// Namespace.
     pub namespace: &'a str,
     /// Unique identifier.
     pub uid: &'a str,
@@ -146,7 +145,6 @@ impl Pod {
 }
 
 impl Reservations {
-    /// No reservations.
     pub fn new(config: ReservationConfig) -> Self {
         Self {
             config,

@@ -20,9 +20,7 @@ pub enum Window {
 /// Measured resource of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeResource {
-    /// CPU.
     Cpu,
-    /// Memory.
     Memory,
     /// Network bandwidth.
     Network,
@@ -33,9 +31,7 @@ pub enum NodeResource {
 /// Utilization of a node by resource; `None` for one that the source does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct NodeLoad {
-    /// CPU.
     pub cpu: Option<Usage>,
-    /// Memory.
     pub memory: Option<Usage>,
     /// Network, in percent of the bandwidth.
     pub network: Option<Usage>,
@@ -43,10 +39,8 @@ pub struct NodeLoad {
     pub disk: Option<Usage>,
 }
 
-/// Load of nodes in one window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WindowLoad {
-    /// End of the window.
     pub end: Timestamp,
     /// Load by name of the node.
     pub nodes: HashMap<String, NodeLoad>,
@@ -55,7 +49,6 @@ pub struct WindowLoad {
 /// Load of nodes, with the length of its window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MeasuredLoad {
-    /// The load.
     pub load: WindowLoad,
     /// Length of the window. One below 30 seconds counts as 30 seconds: so long a pod may run after
     /// its eviction, and metrics-server measures for about as long.
@@ -91,7 +84,6 @@ pub enum FallbackReason {
     LowCoverage {
         /// Nodes with metrics.
         covered: usize,
-        /// All nodes.
         nodes: usize,
     },
 }
@@ -111,7 +103,6 @@ impl Window {
 }
 
 impl NodeResource {
-    /// All resources.
     pub const ALL: [Self; 4] = [Self::Cpu, Self::Memory, Self::Network, Self::Disk];
 }
 

@@ -47,7 +47,6 @@ pub struct PredictionInputs {
     pub publisher: Option<Publisher<Forecast>>,
 }
 
-/// Controller of predictions.
 #[derive(Clone)]
 pub struct PredictionController {
     store: PredictionStore,

@@ -9,7 +9,6 @@
 use super::duration::Step;
 use super::usage_series::{PodLabelSeries, UsageSeries};
 
-/// Selector of usage series in all namespaces or one.
 pub fn usage_selector(series: &UsageSeries, namespace: Option<&str>) -> String {
     let UsageSeries {
         metric,

@@ -68,7 +68,6 @@ pub struct UsageSeries {
     pub is_counter: bool,
     /// The scrape job; empty for any.
     pub job: String,
-    /// The label with the namespace.
     pub namespace_label: String,
     /// The label with the pod's name.
     pub pod_label: String,
@@ -76,14 +75,11 @@ pub struct UsageSeries {
     pub container_label: String,
 }
 
-/// Series with the labels of pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodLabelSeries {
-    /// Query for the series.
     pub query: String,
     /// Possible prefixes of the pod labels' names.
     pub prefixes: Vec<String>,
-    /// The label with the namespace.
     pub namespace_label: String,
     /// The label with the pod's name.
     pub pod_label: String,
@@ -92,11 +88,8 @@ pub struct PodLabelSeries {
 /// Detected series. CPU or memory is present.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
-    /// CPU usage.
     pub cpu: Option<UsageSeries>,
-    /// Memory usage.
     pub memory: Option<UsageSeries>,
-    /// Labels of pods.
     pub pod_labels: Option<PodLabelSeries>,
 }
 

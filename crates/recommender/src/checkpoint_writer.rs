@@ -70,7 +70,6 @@ impl CheckpointOutcome {
 /// Kind of write of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CheckpointWrite {
-    /// Create the object.
     Create,
     /// Replace the status.
     Replace,

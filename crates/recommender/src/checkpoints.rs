@@ -38,7 +38,6 @@ pub(crate) struct CheckpointController {
     pub(crate) shared: SharedState,
     /// The VPA objects.
     pub(crate) view: watch::Receiver<View>,
-    /// The checkpoints.
     pub(crate) stored: watch::Receiver<View>,
     pub(crate) writer: CheckpointWriter,
     /// Number of VPA objects that are maintained concurrently.

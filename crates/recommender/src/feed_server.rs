@@ -23,7 +23,6 @@ use crate::ingest::SharedState;
 pub(crate) struct FeedServer {
     /// Publisher of recommendations.
     pub(crate) publisher: Publisher,
-    /// Publisher of forecasts.
     pub(crate) forecasts: Publisher<Forecast>,
     /// Address for the Lease.
     pub(crate) address: String,

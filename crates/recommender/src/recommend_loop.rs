@@ -42,7 +42,6 @@ const BATCH_TIME: Duration = Duration::from_millis(5);
 /// Pause before failed writes are retried.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// The loop.
 pub(crate) struct RecommendLoop {
     shared: SharedState,
     feed_term: Option<LeaderTerm>,

@@ -19,7 +19,6 @@ pub(crate) enum Usage {
     External(ExternalMetrics, Duration),
 }
 
-/// Result of a reading.
 pub(crate) struct Reading {
     /// Samples.
     pub(crate) usage: Arc<Vec<ContainerUsage>>,

@@ -46,7 +46,6 @@ pub fn interval_of(numbers: impl Iterator<Item = f64>) -> Interval {
     }
 }
 
-/// The score of a sample of entities.
 pub fn score_of(entities: &[EntityScore], sample: &[usize]) -> Score {
     Score::of(sample.iter().map(|index| &entities[*index]))
 }

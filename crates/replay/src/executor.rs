@@ -30,7 +30,6 @@ const OOM_FACTOR: f64 = 1.2;
 /// Rules for applying recommendations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Executor {
-    /// The resource.
     pub resource: Resource,
     /// Minimum relative difference of an applied recommendation.
     pub deadband: f64,

@@ -21,13 +21,11 @@ const MARKED: usize = 40;
 /// A plot with a legend.
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// Title.
     pub title: String,
     /// Horizontal axis.
     pub x: Axis,
     /// Vertical axis.
     pub y: Axis,
-    /// Lines.
     pub lines: Vec<Line>,
 }
 

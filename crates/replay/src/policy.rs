@@ -48,5 +48,4 @@ pub trait Policy {
     }
 }
 
-/// Creates the policy of a series.
 pub type NewPolicy<'a> = dyn Fn(&crate::Series) -> Box<dyn Policy> + Sync + 'a;

@@ -3,7 +3,6 @@
 /// Sums over the scored slots of one series.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EntityScore {
-    /// Scored slots.
     pub slots: f64,
     /// Sum of requests.
     pub requested: f64,
@@ -15,7 +14,6 @@ pub struct EntityScore {
     pub short_slots: f64,
     /// Sum of usage above the request.
     pub deficit: f64,
-    /// Scored days.
     pub days: f64,
     /// Sum over days of (mean request - 95th percentile of usage) / mean request.
     pub relative_slack: f64,

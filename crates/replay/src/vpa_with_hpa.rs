@@ -60,9 +60,7 @@ pub struct VpaWithHpa {
 /// Sums over the minutes of a day.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Day {
-    /// Minutes.
     pub minutes: f64,
-    /// Minutes of all pods.
     pub pod_minutes: f64,
     /// Requests of all pods in millicore-minutes.
     pub requested: f64,

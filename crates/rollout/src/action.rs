@@ -27,7 +27,6 @@ pub struct Action {
     pub pod_uid: String,
     /// Eviction, resize or rolling update.
     pub kind: ActionKind,
-    /// The reason for it.
     pub reason: ActionReason,
     /// The changes of requests that it brings about; none where it serves another pod.
     pub changes: Vec<SizeChange>,
@@ -93,7 +92,6 @@ impl ActionKind {
 /// is not tried again while both stay the same.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResizeAttempt {
-    /// The recommendation.
     pub recommendation: Arc<Recommendation>,
     /// The node's capacity; `None` if the node is not known.
     pub node_capacity: Option<NodeCapacity>,
@@ -162,7 +160,6 @@ impl ActionReason {
     }
 }
 
-/// The outcome of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ActionOutcome {
     /// The API server accepted it.
@@ -195,9 +192,7 @@ pub enum ActionOutcome {
 pub struct Skip {
     /// The pod's VPA object.
     pub vpa: ObjectKey,
-    /// The pod.
     pub pod: ObjectKey,
-    /// The reason.
     pub reason: SkipReason,
 }
 
@@ -259,7 +254,6 @@ pub enum SkipReason {
 }
 
 impl SkipReason {
-    /// All reasons.
     pub const ALL: [Self; 28] = [
         Self::TooFewReplicas,
         Self::EvictionTolerance,

@@ -9,7 +9,6 @@ use jiff::{SignedDuration, Timestamp};
 /// the wall clock moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockReading {
-    /// The wall clock.
     pub wall: Timestamp,
     /// The time since the program started.
     pub monotonic: Duration,

@@ -25,7 +25,6 @@ pub(super) struct Budgets<'a> {
     usages: HashMap<&'a ObjectKey, BudgetUsage>,
 }
 
-/// The use of one budget.
 #[derive(Debug, Clone, Copy, Default)]
 struct BudgetUsage {
     /// Disruptions that its status does not show yet.

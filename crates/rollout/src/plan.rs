@@ -56,9 +56,7 @@ pub struct Plan {
 /// The numbers of pods of one VPA object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodCounts {
-    /// The VPA object.
     pub vpa: ObjectKey,
-    /// Pods that it controls.
     pub controlled: usize,
     /// Pods that match the eviction criteria.
     pub evictable: usize,
@@ -99,7 +97,6 @@ pub enum AllowedUpdates {
     /// Its mode updates pods.
     #[default]
     All,
-    /// It has no recommendation.
     NoRecommendation,
     /// Its mode is `InPlace`, and in-place resizes are disabled.
     InPlaceDisabled,
@@ -153,7 +150,6 @@ pub enum PreemptionMethod {
 /// The results of rebalancing in one pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RebalancingReport {
-    /// Hot nodes.
     pub hot_nodes: usize,
     /// Pods whose annotation is neither `true` nor `false`, with their unique identifiers; at most
     /// 20.

@@ -47,7 +47,6 @@ pub struct Settings {
     pub per_vpa_config: bool,
 }
 
-/// Settings of rebalancing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RebalancingSettings {
     /// Thresholds of hot nodes (`--rebalance-hot-percent`, `--rebalance-cool-percent`,
@@ -63,7 +62,6 @@ pub struct RebalancingSettings {
 /// Preemption for resizes that the kubelet deferred.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PreemptionMode {
-    /// No preemption.
     #[default]
     Off,
     /// Preemptions are planned, without evictions.

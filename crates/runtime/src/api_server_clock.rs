@@ -57,7 +57,6 @@ impl ApiServerClock {
         })))
     }
 
-    /// The current time.
     pub fn now(&self) -> SystemTime {
         self.at(SystemTime::now(), steady())
     }

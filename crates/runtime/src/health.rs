@@ -105,12 +105,10 @@ impl Readiness {
 }
 
 impl Condition {
-    /// Sets the condition to ready.
     pub fn ready(&self) {
         self.set(ConditionStatus::Ready);
     }
 
-    /// Sets the condition to ready with a remark.
     pub fn ready_but(&self, remark: impl Into<String>) {
         self.set(ConditionStatus::ReadyBut(remark.into()));
     }

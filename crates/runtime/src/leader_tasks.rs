@@ -10,7 +10,6 @@ use crate::leader_term::Leading;
 
 type Run = Box<dyn Fn(Leading, CancellationToken) -> LocalBoxFuture<'static, anyhow::Result<()>>>;
 
-/// The tasks of the leader.
 pub struct LeaderTasks {
     tasks: Vec<Run>,
     shutdown: CancellationToken,

@@ -4,7 +4,6 @@ use kube::Error;
 
 use crate::leader_term::NotLeading;
 
-/// Result of a write of one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteOutcome {
     /// The object is as it should be.

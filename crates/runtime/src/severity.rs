@@ -11,9 +11,7 @@ pub enum Severity {
     /// All lines of the verbosity.
     #[default]
     Info,
-    /// Warnings and errors.
     Warning,
-    /// Errors.
     Error,
     /// Lines that end the process in klog. Here the same as errors.
     Fatal,

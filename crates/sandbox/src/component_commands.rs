@@ -41,7 +41,6 @@ pub(crate) struct CommandContext<'a> {
 }
 
 impl CommandContext<'_> {
-    /// The command line of one component.
     pub(crate) fn command_line(self, component: Component) -> CommandLine {
         let flags = match component {
             Component::Etcd => self.etcd(),

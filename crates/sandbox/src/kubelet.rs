@@ -89,7 +89,6 @@ pub struct Config {
     pub dir: PathBuf,
     /// Unix socket of the API server's egress selector (`cluster`, `HTTPConnect`).
     pub proxy_socket: PathBuf,
-    /// Port of the API server on 127.0.0.1.
     pub api_server_port: u16,
     /// First restart delay of a container that ends again and again; a kubelet's is ten seconds.
     pub restart_back_off: Duration,

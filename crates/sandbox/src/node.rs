@@ -24,7 +24,6 @@ pub(crate) mod pause_program;
 pub(crate) mod requirements;
 mod shared_libraries;
 
-/// Name of the node.
 pub(crate) const NAME: &str = "node-real";
 /// Address of the node, of its kubelet, and of the API server for pods. Each sandbox has a network
 /// namespace, so the same addresses serve all.
@@ -39,5 +38,4 @@ pub(crate) const NAME_SERVER: &str = "10.96.0.10";
 pub(crate) const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
 /// Image of the first container of each pod.
 pub(crate) const PAUSE_IMAGE: &str = "localhost/plimsoll-sandbox/pause:1";
-/// Port of the kubelet.
 pub(crate) const KUBELET_PORT: u16 = 10250;

@@ -22,7 +22,6 @@ pub struct Ports {
     pub scheduler: u16,
     /// KWOK as every node's kubelet.
     pub kwok: u16,
-    /// metrics-server.
     pub metrics_server: u16,
     /// Prometheus, when it runs.
     pub prometheus: u16,

@@ -44,9 +44,7 @@ pub struct RealNode {
 /// State of one component.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// Its phase.
     pub phase: Phase,
-    /// Its process, while it has one.
     pub process: Option<Process>,
     /// Restarts after it ended by itself.
     pub restarts: u32,

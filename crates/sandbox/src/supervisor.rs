@@ -45,9 +45,7 @@ const HOSTING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Cause of a sandbox's end.
 enum End {
-    /// A request.
     Requested,
-    /// The end of its owner.
     OwnerGone,
 }
 

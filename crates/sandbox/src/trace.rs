@@ -25,7 +25,6 @@ pub enum TraceError {
     /// A cell is not a finite number from zero on.
     #[error("line {line}: {cell:?} is not a number from zero on")]
     Cell {
-        /// Line number, from 1.
         line: usize,
         /// Text of the cell.
         cell: String,
@@ -71,7 +70,6 @@ impl Default for Columns {
 /// Usage of a container at one moment; `None` leaves it unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// CPU in millicores.
     pub cpu_millicores: Option<f64>,
     /// Memory in MiB.
     pub memory_mib: Option<f64>,

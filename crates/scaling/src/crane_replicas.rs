@@ -12,7 +12,6 @@ use thiserror::Error;
 
 use crate::percentile::{PercentileError, percentile};
 
-/// Target of one resource.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ResourceTarget {
     /// Percentile of usage, as a fraction (`cpu-percentile`, `mem-percentile`).
@@ -33,9 +32,7 @@ impl Default for ResourceTarget {
 /// Settings, with Crane's defaults.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReplicasConfig {
-    /// CPU.
     pub cpu: ResourceTarget,
-    /// Memory.
     pub memory: ResourceTarget,
     /// Minimum number of replicas, at least one (`default-min-replicas`).
     pub min_replicas: u32,
@@ -54,16 +51,13 @@ impl Default for ReplicasConfig {
 /// Requests of one container of the pod template.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContainerRequests {
-    /// CPU.
     pub cpu: Option<Cpu>,
-    /// Memory.
     pub memory: Option<Memory>,
 }
 
 /// Recommended replicas and their inputs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Replicas {
-    /// Number of replicas.
     pub count: u32,
     /// The largest CPU usage, in cores.
     pub max_cpu: f64,

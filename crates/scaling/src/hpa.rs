@@ -50,25 +50,19 @@ pub enum MetricError {
     /// A container has no request of the resource.
     #[error("missing request for {resource} in container {container} of Pod {pod}")]
     MissingRequest {
-        /// The resource.
         resource: ResourceName,
-        /// The container.
         container: String,
-        /// Its pod.
         pod: String,
     },
     /// A pod has pod-level requests, but none of the resource.
     #[error("missing pod-level request for {resource} in Pod {pod}")]
     MissingPodRequest {
-        /// The resource.
         resource: ResourceName,
-        /// The pod.
         pod: String,
     },
     /// A pod has no such container.
     #[error("container {container} not found in Pod {pod}")]
     MissingContainer {
-        /// The container of the metric.
         container: String,
         /// The pod without it.
         pod: String,

@@ -122,7 +122,6 @@ pub enum CertificateError {
     /// The Secret cannot be read or written.
     #[error("secret {name}: {error}")]
     Secret {
-        /// Its name.
         name: String,
         /// The error of the API server.
         error: Box<kube::Error>,

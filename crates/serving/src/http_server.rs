@@ -352,7 +352,6 @@ enum Protocol {
     Http2,
 }
 
-/// The state of one connection.
 #[derive(Default)]
 struct ConnectionState {
     /// At least one request was received.

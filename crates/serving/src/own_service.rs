@@ -5,9 +5,7 @@ use std::fmt;
 /// A Service in the cluster. Its text is `namespace/name`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnService {
-    /// The namespace.
     pub namespace: String,
-    /// The name.
     pub name: String,
 }
 

@@ -81,7 +81,6 @@ impl Buckets {
         })
     }
 
-    /// Number of buckets.
     pub fn count(&self) -> usize {
         self.starts.len()
     }
@@ -95,7 +94,6 @@ impl Buckets {
         (bucket as usize).min(self.count() - 1)
     }
 
-    /// Start of a bucket.
     pub fn start(&self, bucket: usize) -> f64 {
         self.starts[bucket.min(self.count() - 1)]
     }

@@ -61,7 +61,6 @@ pub struct HistogramCheckpoint {
     pub total_weight: f64,
 }
 
-/// Errors in a checkpoint.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum CheckpointError {
     /// The version is not v3.
@@ -81,7 +80,6 @@ pub enum CheckpointError {
     Future {
         /// Field of the time.
         field: &'static str,
-        /// The time.
         time: Timestamp,
     },
     /// The VPA does not exist.

@@ -13,11 +13,8 @@ const DAY_NS: i64 = 86_400_000_000_000;
 /// Percentiles of usage for target and bounds, as fractions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Percentiles {
-    /// Percentile of the target.
     pub target: f64,
-    /// Percentile of the lower bound.
     pub lower_bound: f64,
-    /// Percentile of the upper bound.
     pub upper_bound: f64,
 }
 

@@ -9,9 +9,7 @@ use crate::checkpoint::{CHECKPOINT_VERSION, Checkpoint, CheckpointError};
 use crate::decaying_histogram::{DecayingHistogram, HistogramConfig};
 use crate::instant::Instant;
 
-/// The weight of one CPU sample.
 pub(crate) const CPU_SAMPLE_WEIGHT: f64 = 0.1;
-/// The weight of one memory peak.
 pub(crate) const MEMORY_PEAK_WEIGHT: f64 = 1.0;
 
 /// Histogram parameters of both resources.

@@ -24,7 +24,6 @@ pub enum ScalingMode {
 /// Policy of one container, or of all others if the name is [`DEFAULT_CONTAINER`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ContainerPolicy {
-    /// Name of the container.
     pub container_name: String,
     /// Whether the container is sized.
     pub mode: ScalingMode,

@@ -45,7 +45,6 @@ impl HalfLife {
 /// Parameters shared by all histograms of one resource.
 #[derive(Clone, Copy, Debug)]
 pub struct HistogramConfig {
-    /// The buckets.
     pub buckets: &'static Buckets,
     /// Decay of weights.
     pub half_life: HalfLife,

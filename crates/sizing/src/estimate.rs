@@ -22,9 +22,7 @@ const MINUTE_NS: i64 = 60_000_000_000;
 /// Amounts of both resources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amounts {
-    /// CPU.
     pub cpu: Cpu,
-    /// Memory.
     pub memory: Memory,
 }
 

@@ -10,7 +10,6 @@ use crate::published::{Published, Publishing};
 /// Target of a sizing method other than the VPA's, with its steps for CPU and memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MethodTarget {
-    /// Target.
     pub target: Amounts,
     /// Steps for CPU and memory.
     pub steps: [Vec<MethodStep>; 2],

@@ -21,14 +21,11 @@ use crate::sizing_method::{MethodSettings, SizingMethod};
 pub enum Observation<'a> {
     /// Measured usage.
     Usage {
-        /// CPU used.
         cpu: Option<Cpu>,
-        /// Memory used.
         memory: Option<Memory>,
     },
     /// OOM kill of a container with this request.
     Oom {
-        /// Memory request.
         request: Memory,
         /// Memory rules of the container.
         rules: &'a MemoryRules,

@@ -27,7 +27,6 @@ pub use whole_pod::{ContainerRole, ResourcesField, WholeContainer, WholePod, Wri
 /// Current state of a pod's container.
 #[derive(Clone, Copy, Debug)]
 pub struct PodContainer<'a> {
-    /// Name of the container.
     pub name: &'a str,
     /// Effective requests: those reported by the kubelet, else those of the specification.
     pub requests: &'a ResourceList,
@@ -50,7 +49,6 @@ pub struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// The targets of a recommendation.
     pub fn all(recommendation: &'a Recommendation) -> Vec<Self> {
         let target = |of: &'a ContainerRecommendation| Self {
             container: &of.container_name,
@@ -72,9 +70,7 @@ pub struct CappedRecommendation {
 /// Size of one container. Absent resources stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerSize {
-    /// New requests.
     pub requests: ResourceList,
-    /// New limits.
     pub limits: ResourceList,
     /// Resources whose limit is removed.
     pub removed_limits: Vec<ResourceName>,

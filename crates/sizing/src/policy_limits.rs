@@ -21,7 +21,6 @@ pub fn cap(
     }
 }
 
-/// Caps all numbers of one container.
 pub fn cap_container(
     container: &mut ContainerRecommendation,
     policy: Option<&ContainerPolicy>,

@@ -12,7 +12,6 @@ use crate::{integer_cpu, quantity_format};
 /// Settings for one container.
 #[derive(Clone, Copy, Debug)]
 pub struct Publishing<'a> {
-    /// The settings.
     pub config: &'a Config,
     /// The container's policy.
     pub policy: Option<&'a ContainerPolicy>,

@@ -54,14 +54,12 @@ const KEYS: [&str; 11] = [
 /// A sizing policy other than the VPA's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MethodSettings {
-    /// Method and its settings.
     pub method: SizingMethod,
     /// Length of history that a container needs before its recommendation may fall below the
     /// published one.
     pub minimum_history_ns: i64,
 }
 
-/// A method with its settings.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SizingMethod {
     /// Crane's resource recommender.

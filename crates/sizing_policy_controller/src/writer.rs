@@ -36,7 +36,6 @@ pub(crate) struct WriteCounts {
 }
 
 impl WriteCounts {
-    /// Counts one write.
     pub(crate) fn add(&mut self, action: &Action) {
         match action {
             Action::Create(_) => self.created += 1,

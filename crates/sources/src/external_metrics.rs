@@ -88,7 +88,6 @@ impl ExternalMetricNames {
 /// Query for the usage of one pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodQuery {
-    /// Namespace of the pod.
     pub namespace: String,
     /// Name of the pod.
     pub pod: String,

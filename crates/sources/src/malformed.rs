@@ -76,7 +76,6 @@ impl Server {
     }
 }
 
-/// The clients of one server.
 struct Clients {
     prometheus: Prometheus,
     pods: MetricsApi,

@@ -17,7 +17,6 @@ const MAX_NODES: usize = 50_000;
 #[derive(Clone)]
 pub struct NodeMetricsApi(Client);
 
-/// Usage of one node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeUsage {
     /// Name of the node.

@@ -67,16 +67,13 @@ pub struct HistorySettings {
     pub usage: UsageSettings,
     /// Names of the pod label series.
     pub pod_labels: PodLabelSettings,
-    /// Length of the history.
     pub length: Step,
     /// Distance of its points.
     pub resolution: Step,
 }
 
-/// Series of one container.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ContainerSeries {
-    /// The container.
     pub container: ContainerRef,
     /// Cores or bytes over time.
     pub usage: Series,

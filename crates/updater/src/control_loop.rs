@@ -54,7 +54,6 @@ pub(crate) struct LoopConfig {
     pub(crate) requests: Throttle,
 }
 
-/// The control loop.
 pub(crate) struct ControlLoop {
     inputs: Inputs,
     settings: Settings,

@@ -17,9 +17,7 @@ const SILENT_MESSAGE: &str = "The updater has not reported for 15 minutes";
 /// A report of the updater about one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// The object.
     pub key: ObjectKey,
-    /// UID of the object.
     pub uid: String,
     /// Whether no pod needs other requests.
     pub applied: bool,

@@ -57,7 +57,6 @@ pub struct ClusterState {
 /// Number of entries of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClusterStateSize {
-    /// Pods.
     pub pods: usize,
     /// Distinct label sets of pods or histories.
     pub label_sets: usize,
@@ -83,7 +82,6 @@ impl ClusterState {
         })
     }
 
-    /// An empty state with the same settings.
     #[must_use]
     pub fn empty_copy(&self) -> Self {
         let (config, shapes) = (self.config.clone(), self.shapes);
@@ -96,7 +94,6 @@ impl ClusterState {
         }
     }
 
-    /// The settings.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -128,7 +125,6 @@ impl ClusterState {
             .apply_vpa(&id.name, spec, awaits_earlier);
     }
 
-    /// The settings of a VPA.
     pub fn vpa_spec(&self, id: &ObjectKey) -> Option<&VpaSpec> {
         self.vpa(id).map(|(_, vpa)| &vpa.spec)
     }
@@ -171,7 +167,6 @@ impl ClusterState {
         pods.filter_map(|pod| pod.object.as_ref())
     }
 
-    /// The object of a pod.
     pub fn pod(&self, id: &ObjectKey) -> Option<&Arc<view::Pod>> {
         let namespace = self.namespaces.get(id.namespace.as_str())?;
         namespace.pods.get(&*id.name)?.object.as_ref()

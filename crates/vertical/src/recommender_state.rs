@@ -61,7 +61,6 @@ const MAX_HPAS: usize = 10;
 /// Maximum length of the errors in annotations that are kept and shown, in characters.
 const MAX_REFUSED_CHARACTERS: usize = 400;
 
-/// State of one recommender.
 #[derive(Debug)]
 pub struct RecommenderState {
     config: RecommenderConfig,
@@ -138,7 +137,6 @@ impl RecommenderState {
         })
     }
 
-    /// Number of histories.
     pub fn history_count(&self) -> usize {
         self.cluster.size().histories
     }

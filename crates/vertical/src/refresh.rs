@@ -103,7 +103,6 @@ pub struct RefreshSchedule {
     times: HashMap<ObjectKey, Times>,
 }
 
-/// Times of an object.
 #[derive(Debug)]
 struct Times {
     /// Its next write.

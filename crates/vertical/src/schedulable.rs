@@ -39,7 +39,6 @@ pub use settings::{CapacitySources, Settings};
 /// It narrows the flags.
 pub(crate) const CAP_TO_SCHEDULABLE: &str = "plimsoll.dev/cap-to-schedulable";
 
-/// The caps of all objects.
 #[derive(Debug)]
 pub(crate) struct SchedulableCaps {
     settings: Settings,
@@ -59,7 +58,6 @@ enum NodeSelection {
     Every((String, String), Option<(String, String)>),
 }
 
-/// The workload of one object.
 #[derive(Debug)]
 struct Workload {
     /// The newest pod, which represents the others, also after they are deleted.

@@ -57,11 +57,9 @@ const SILENT_MESSAGE: &str =
 /// Input of an object's status.
 #[derive(Debug, Clone)]
 pub struct StatusInput<'a> {
-    /// The object.
     pub object: &'a VerticalPodAutoscaler,
     /// Problem of its target, if any.
     pub unsupported: Option<&'a str>,
-    /// Error in an annotation, if any.
     pub refused_annotation: Option<&'a str>,
     /// Names of valid annotations without effect.
     pub unused_annotations: &'a [String],

@@ -17,7 +17,6 @@ pub struct BoundPod {
     pub uid: String,
     /// Name of the node.
     pub node: String,
-    /// All labels.
     pub labels: Labels,
     /// The owner reference with `controller: true`.
     pub owner: Option<Owner>,
@@ -36,7 +35,6 @@ pub struct BoundPod {
 pub struct BoundContainer {
     /// Name, unique within the pod.
     pub name: String,
-    /// Kind of container.
     pub kind: ContainerKind,
     /// Requests and limits of the specification.
     pub resources: Requirements,
@@ -49,7 +47,6 @@ pub enum ContainerKind {
     Init,
     /// Init container with `restartPolicy: Always`.
     Sidecar,
-    /// Container.
     App,
 }
 

@@ -74,9 +74,7 @@ pub struct ClusterChangeTracker {
 /// The changes between two passes.
 #[derive(Debug)]
 pub struct ClusterChanges {
-    /// Pods.
     pub pods: Vec<Change<Pod>>,
-    /// VPA objects.
     pub vpas: Vec<Change<Vpa>>,
     /// Built-in controllers, with their kinds.
     pub controllers: Vec<(WellKnown, Change<Controller>)>,
@@ -88,9 +86,7 @@ pub struct ClusterChanges {
     pub quotas: Vec<Change<Quota>>,
     /// `PodDisruptionBudget` objects.
     pub budgets: Vec<Change<DisruptionBudget>>,
-    /// Namespaces.
     pub namespaces: Vec<Change<Namespace>>,
-    /// Nodes.
     pub nodes: Vec<Change<Node>>,
 }
 

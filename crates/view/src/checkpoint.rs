@@ -17,9 +17,7 @@ pub struct Checkpoint {
     pub key: ObjectKey,
     /// Unique identifier; an object recreated under the same name has another one.
     pub uid: String,
-    /// Version of the object.
     pub resource_version: String,
-    /// Whether the object has annotations.
     pub is_annotated: bool,
     /// The stored history of a sizing method other than the VPA's.
     pub sizing_history: Option<Arc<str>>,

@@ -61,9 +61,7 @@ pub(crate) fn extended<'a>(
 /// Requests and limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Requirements {
-    /// Requests.
     pub requests: Resources,
-    /// Limits.
     pub limits: Resources,
 }
 

@@ -15,15 +15,12 @@ pub enum Resource {
     Checkpoints,
     /// `LimitRange` objects.
     LimitRanges,
-    /// Namespaces.
     Namespaces,
     /// Pods that have not ended, by their labels.
     LabelledPods,
-    /// Pods that are Pending.
     PendingPods,
     /// Unfinished pods on nodes.
     BoundPods,
-    /// Nodes.
     Nodes,
     /// `NodePool` objects.
     NodePools,

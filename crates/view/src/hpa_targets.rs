@@ -29,7 +29,6 @@ pub struct HpaTargets {
 /// CPU or memory by whose utilization an HPA scales.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UtilizationTarget {
-    /// The resource.
     pub resource: ResourceName,
     /// The container; `None` for all containers of a pod together.
     pub container: Option<String>,

@@ -76,7 +76,6 @@ pub fn is_reverted(metadata: &ObjectMeta) -> bool {
     marks(metadata).any(|(mark, _)| mark.reverts)
 }
 
-/// The marks of an object, with their values.
 fn marks(metadata: &ObjectMeta) -> impl Iterator<Item = (&'static Mark, &str)> {
     let all = metadata
         .annotations

@@ -11,9 +11,7 @@ use crate::table::ObjectKey;
 pub struct LabelledPod {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// All labels.
     pub labels: Labels,
-    /// Phase.
     pub phase: Phase,
     /// Whether it has a deletion timestamp.
     pub is_terminating: bool,

@@ -29,7 +29,6 @@ pub use namespace::{BudgetPods, VpaPods};
 /// The order of VPA objects: by creation time in whole seconds, then by name and namespace.
 pub type VpaOrder = (Option<Timestamp>, String, String);
 
-/// The objects that are matched.
 #[derive(Clone, Copy)]
 pub struct MatchedScope<'a> {
     /// Whether a VPA object controls pods. Others with the same target take no precedence.
@@ -116,7 +115,6 @@ impl Matched {
         }
     }
 
-    /// Marks a VPA object.
     pub fn mark_vpa(&mut self, namespace: &str, name: &str) {
         if let Some(namespace) = self.namespaces.get_mut(namespace) {
             namespace.mark_vpa(name);

@@ -22,7 +22,6 @@ const MEMORY: &str = "memory";
 pub struct Eviction {
     /// Namespace and name of the event.
     pub key: ObjectKey,
-    /// The pod.
     pub pod: ObjectKey,
     /// Time of the eviction.
     pub at: Timestamp,

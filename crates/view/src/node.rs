@@ -6,12 +6,9 @@ use model::{Labels, ResourceList, Taint};
 use crate::effective_resources::{Resources, extended};
 use crate::pod_placement::taint;
 
-/// A node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Name.
     pub name: String,
-    /// All labels.
     pub labels: Labels,
     /// Taints, without those for passing conditions such as `node.kubernetes.io/not-ready`.
     pub taints: Vec<Taint>,

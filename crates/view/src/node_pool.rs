@@ -20,9 +20,7 @@ const MAX_GROUPS: usize = 1000;
 pub struct NodePool {
     /// Name, which is that of the node group.
     pub name: String,
-    /// Labels that all its nodes have.
     pub labels: Labels,
-    /// Taints of its nodes.
     pub taints: Vec<Taint>,
     /// Whether demand adds nodes: it is ready, has no fixed number of nodes and is not at the limit
     /// of their number.
@@ -34,11 +32,8 @@ pub struct NodePool {
 /// One node that Karpenter adds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeClaim {
-    /// Name.
     pub name: String,
-    /// Labels of the node.
     pub labels: Labels,
-    /// Taints of the node.
     pub taints: Vec<Taint>,
     /// Name of the node, empty before there is one.
     pub node: String,
@@ -55,7 +50,6 @@ pub struct NodeClaim {
 pub struct AutoscaledGroups {
     /// Namespace and name of the `ConfigMap`.
     pub key: ObjectKey,
-    /// The groups.
     pub groups: Vec<AutoscaledGroup>,
 }
 

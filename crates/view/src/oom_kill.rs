@@ -21,7 +21,6 @@ use crate::table::ObjectKey;
 /// One OOM kill of a container, or its eviction under memory pressure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OomKill {
-    /// The pod.
     pub pod: ObjectKey,
     /// Name of the container.
     pub container: String,

@@ -47,7 +47,6 @@ impl AutoscalerRole {
 /// A sign of another autoscaler.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OtherAutoscaler {
-    /// Its role.
     pub role: AutoscalerRole,
     /// The sign: an object, and what it shows. The same while it stays.
     pub sign: String,

@@ -10,7 +10,6 @@ pub struct Owner {
     pub api_version: String,
     /// Kind, such as `ReplicaSet`.
     pub kind: String,
-    /// Name.
     pub name: String,
     /// Unique identifier; an object recreated under the same name has another one.
     pub uid: String,

@@ -14,16 +14,13 @@ use crate::pod_placement::PodPlacement;
 use crate::pod_runtime::Running;
 use crate::table::{Entry, ObjectKey};
 
-/// A pod.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pod {
     /// Namespace and name.
     pub key: ObjectKey,
     /// Unique identifier; a pod recreated under the same name has another one.
     pub uid: String,
-    /// All labels.
     pub labels: Labels,
-    /// Phase.
     pub phase: Phase,
     /// The owner reference with `controller: true`.
     pub owner: Option<Owner>,
@@ -47,7 +44,6 @@ pub struct Pod {
     pub ready_after_seconds: Option<i64>,
 }
 
-/// Phase of a pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Phase {
     /// No container has started yet.
@@ -90,26 +86,20 @@ pub struct Sidecar {
 /// Status of a container, by the kubelet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerStatus {
-    /// Number of restarts.
     pub restart_count: i32,
-    /// Current state.
     pub state: ContainerState,
     /// Previous termination.
     pub last_termination: Option<Termination>,
 }
 
-/// State of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ContainerState {
     /// Waiting for its image or for the end of a restart back-off.
     Waiting,
-    /// Running.
     Running,
-    /// Terminated.
     Terminated(Termination),
 }
 
-/// Termination of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Termination {
     /// Reason, such as `OOMKilled`.

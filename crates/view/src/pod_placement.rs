@@ -14,7 +14,6 @@ use crate::effective_resources::{Requirements, extended};
 pub struct PodPlacement {
     /// Creation time.
     pub created_at: Option<Timestamp>,
-    /// Constraints on the node.
     pub constraints: NodeConstraints,
     /// Name of its priority class.
     pub priority_class: Option<String>,

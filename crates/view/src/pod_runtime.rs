@@ -63,7 +63,6 @@ pub struct Running {
 /// A resize condition of a pod.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResizeCondition {
-    /// Stage of the resize, by the type of the condition.
     pub stage: ResizeStage,
     /// Whether its status is True.
     pub is_true: bool,
@@ -77,7 +76,6 @@ pub struct ResizeCondition {
     pub observed_generation: Option<i64>,
 }
 
-/// Stage of a resize.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResizeStage {
     /// `PodResizePending`: the kubelet has not started it.
@@ -89,7 +87,6 @@ pub enum ResizeStage {
 /// A container of the specification, with quantities as written.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ContainerSpec {
-    /// Name.
     pub name: String,
     /// Requests; `None` if the field is absent.
     pub requests: Option<ResourceList>,

@@ -32,14 +32,12 @@ pub struct Policy {
 /// The namespaces that a policy applies to.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PolicyScope {
-    /// Its own namespace.
     Namespace,
     /// Namespaces that match the selector; all without a selector.
     Cluster(Option<LabelSelector>),
 }
 
 impl Policy {
-    /// Kind of the object.
     pub fn kind(&self) -> &'static str {
         match self.scope {
             PolicyScope::Namespace => "SizingPolicy",

@@ -20,9 +20,7 @@ pub struct Prediction {
     pub uid: String,
     /// Unique identifier of its controller.
     pub controller_uid: Option<String>,
-    /// All labels.
     pub labels: Labels,
-    /// The predicted workload.
     pub target: WorkloadRef,
     /// Prediction window in seconds, at most the predicted span.
     pub window_seconds: i32,
@@ -30,7 +28,6 @@ pub struct Prediction {
     pub metrics: Vec<PredictedMetric>,
 }
 
-/// Prediction of one metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PredictedMetric {
     /// Identifier of the metric within the object, such as `resource.cpu`.

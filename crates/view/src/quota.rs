@@ -60,7 +60,6 @@ impl Quota {
         }
     }
 
-    /// Whether a pod with this placement counts.
     pub fn counts(&self, pod: &PodPlacement) -> bool {
         let is_one_of = |classes: &[String]| {
             pod.priority_class

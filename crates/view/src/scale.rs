@@ -11,18 +11,14 @@ use crate::owner::Owner;
 pub struct ScaleKey {
     /// API group, empty for the core group.
     pub group: String,
-    /// Kind.
     pub kind: String,
-    /// Namespace.
     pub namespace: String,
-    /// Name.
     pub name: String,
 }
 
 /// Result of reading a scale subresource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scale {
-    /// The object has a scale.
     Found {
         /// Label selector of its pods, unparsed; empty if absent.
         selector: String,
@@ -52,7 +48,6 @@ pub enum Scale {
 pub struct ReadScale {
     /// Key of the scale subresource.
     pub key: ScaleKey,
-    /// The result.
     pub scale: Scale,
     /// The owner's live pods at the time of the request.
     pub pods: PodSet,
@@ -63,7 +58,6 @@ pub struct ReadScale {
 pub struct PodSet(u64);
 
 impl PodSet {
-    /// Adds the pod with this uid.
     pub fn add(&mut self, uid: &str) {
         let mut hasher = DefaultHasher::new();
         uid.hash(&mut hasher);

@@ -35,7 +35,6 @@ impl SelectorIndex {
         }
     }
 
-    /// Removes a selector.
     pub fn remove(&mut self, selector: &Selector, id: u32) {
         let named = selector.requirements().iter().filter_map(labels_of);
         for label in named.flatten() {

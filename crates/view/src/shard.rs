@@ -35,7 +35,6 @@ pub enum ShardError {
     Index(u16),
 }
 
-/// The only shard.
 impl Default for Shard {
     fn default() -> Self {
         Self {
@@ -77,7 +76,6 @@ impl Shard {
         self.index
     }
 
-    /// Number of shards.
     pub fn count(self) -> u16 {
         self.count.get()
     }

@@ -48,7 +48,6 @@ pub enum TargetError {
     /// The scale subresource of a custom kind cannot be used.
     #[error("unhandled targetRef {} / {} / {}, last error {reason}", .workload.api_version, .workload.kind, .workload.name)]
     Unhandled {
-        /// The object.
         workload: WorkloadRef,
         /// Cause.
         reason: String,

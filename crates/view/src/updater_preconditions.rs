@@ -8,7 +8,6 @@ use k8s_openapi::api::coordination::v1::Lease;
 
 use crate::table::ObjectKey;
 
-/// The Lease of the webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookLease {
     /// Namespace and name.

@@ -107,12 +107,9 @@ pub struct View {
     pub(crate) freshness: BTreeMap<Resource, Freshness>,
 }
 
-/// A namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespace {
-    /// Name.
     pub name: String,
-    /// Labels.
     pub labels: Labels,
     /// Annotations with the prefix `plimsoll.dev/`.
     pub annotations: BTreeMap<String, String>,
@@ -162,7 +159,6 @@ impl View {
             .flat_map(Table::iter)
     }
 
-    /// Table of the controllers of a well-known kind.
     pub fn controllers_mut(&mut self, kind: WellKnown) -> &mut Table<Controller> {
         self.controllers.entry(kind).or_default()
     }
@@ -209,7 +205,6 @@ impl View {
         by_scale(self.pods_in(namespace))
     }
 
-    /// The pods of one namespace.
     pub fn pods_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Arc<Pod>> {
         self.pods.in_namespace(namespace)
     }
@@ -222,7 +217,6 @@ impl View {
         self.labelled_pods.in_namespace(namespace)
     }
 
-    /// Whether a namespace has VPA objects.
     pub fn has_vpas_in(&self, namespace: &str) -> bool {
         self.vpas.in_namespace(namespace).next().is_some()
     }

@@ -8,7 +8,6 @@ use std::collections::HashMap;
 pub(crate) struct Limits {
     /// Usual weight of an object; any number of objects up to this weight is kept.
     pub(crate) usual: usize,
-    /// Limit of one object.
     pub(crate) object: usize,
     /// Limit of the sum over a namespace's objects above the usual weight.
     pub(crate) namespace: usize,

@@ -93,7 +93,6 @@ impl Source {
         }
     }
 
-    /// Sets the limits of the objects.
     pub(crate) fn with_limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
     }

@@ -36,7 +36,6 @@ pub(crate) enum Framing {
 /// A part of a response.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece<'a> {
-    /// An object.
     Item(Item<'a>),
     /// The end of a document, with its text without the objects.
     Document(&'a [u8]),

@@ -15,7 +15,6 @@ use crate::watch_error::WatchError;
 /// Minimum interval between two warnings of one watch about rejected objects.
 const WARNING_INTERVAL: Duration = Duration::from_mins(1);
 
-/// Result of reading an object.
 pub(crate) enum Reading<T: Entry> {
     /// The object counts.
     Keep(T),
@@ -294,7 +293,6 @@ mod tests {
         assert_eq!(errors.sum::<u64>(), 2);
     }
 
-    /// The number of warnings.
     struct Warnings(Arc<AtomicU64>);
 
     impl Subscriber for Warnings {

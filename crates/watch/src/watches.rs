@@ -311,7 +311,6 @@ impl Watches {
         Source::new::<K>(self.client.clone(), namespace, excluded)
     }
 
-    /// Source of pods.
     fn pod_source(&self, excluded: &'static [ExcludedField]) -> Source {
         self.source::<v1::Pod>(excluded).with_limits(Limits::PODS)
     }

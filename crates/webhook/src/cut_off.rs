@@ -37,7 +37,6 @@ mod tests {
 
     use super::*;
 
-    /// Sets whether two watches are interrupted.
     fn interrupt(view: &watch::Sender<View>, are_stale: [bool; 2]) {
         view.send_modify(|view| {
             for (resource, is_stale) in [Resource::Vpas, Resource::LimitRanges]

@@ -60,14 +60,10 @@ pub struct Registration {
 /// The address of the webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
-    /// A Service.
     Service {
-        /// Its namespace.
         namespace: String,
-        /// Its name.
         name: String,
     },
-    /// A URL.
     Url(String),
 }
 

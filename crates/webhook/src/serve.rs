@@ -58,7 +58,6 @@ pub struct ReviewHandler {
     pub feed: Option<watch::Receiver<Subscription>>,
     /// The flags about decisions.
     pub config: Arc<AdmissionConfig>,
-    /// Metrics of reviews.
     pub metrics: Metrics,
     /// The overload of this process.
     pub overload: Overload,
@@ -192,7 +191,6 @@ mod tests {
         handler.router()
     }
 
-    /// A review of an invalid VPA object.
     fn invalid_vpa() -> String {
         let review = json!({"request": {
             "uid": "1", "operation": "CREATE",

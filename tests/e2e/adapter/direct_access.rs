@@ -63,7 +63,6 @@ impl Direct {
     }
 }
 
-/// Shows a certificate.
 fn showing(certificate: &str, key: &KeyPair) -> Result<AuthInfo> {
     let encoded = |pem: &str| serde_json::to_value(ByteString(pem.as_bytes().to_vec()));
     let data = json!({

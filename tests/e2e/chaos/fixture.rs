@@ -67,7 +67,6 @@ impl Part {
     }
 }
 
-/// The suite.
 pub(super) struct Suite {
     pub(super) sandbox: Sandbox,
     /// A client of the API server without a proxy.

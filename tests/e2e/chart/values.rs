@@ -136,7 +136,6 @@ const POLICIES: &str =
     r#"[{"name": "all", "spec": {}}, {"name": "web", "namespace": "shop", "spec": {}}]"#;
 const EXTRA: &str = r#"[{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "extra", "namespace": "shop"}}]"#;
 
-/// Values that each program has.
 const OF_PROGRAMS: &[(&str, &str)] = &[
     ("replicas", "3"),
     ("pod.image.repository", "registry.example.com/other"),
@@ -202,7 +201,6 @@ fn cases() -> Vec<(String, &'static str, Vec<String>)> {
     own.chain(of_programs).collect()
 }
 
-/// Paths of the leaves of a value.
 fn leaves(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     match value.as_object().filter(|object| !object.is_empty()) {
         Some(object) => {

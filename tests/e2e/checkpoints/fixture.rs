@@ -11,7 +11,6 @@ use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
-/// One namespace.
 pub(crate) struct Fixture(Namespace);
 
 impl Deref for Fixture {

@@ -8,7 +8,6 @@ use e2e::{Namespace, kubectl, repository, shared, target, with};
 use kube::{Error, Resource};
 use serde_json::{Value, json};
 
-/// One namespace.
 pub(crate) struct Fixture(Namespace);
 
 impl Deref for Fixture {
@@ -35,7 +34,6 @@ impl Fixture {
             .await
     }
 
-    /// The same for a VPA object.
     pub(super) async fn vpa(&self, spec: &Value) -> kube::Result<Value> {
         self.make::<Vpa>(spec).await
     }
@@ -48,7 +46,6 @@ impl Fixture {
     }
 }
 
-/// The name of an object.
 pub(crate) fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }

@@ -16,7 +16,6 @@ use tokio::time::timeout;
 
 pub(super) const IMAGE: &str = "ghcr.io/plimsoll/sandbox:dev";
 
-/// One namespace.
 pub(super) struct Fixture(Namespace);
 
 impl Deref for Fixture {

@@ -204,7 +204,6 @@ impl Fixture {
         Ok(())
     }
 
-    /// The only pod of an app.
     pub(crate) async fn pod(&self, app: &str) -> Result<Pod> {
         let pods = self.pods_of(app).await?;
         let mut live = pods
@@ -218,7 +217,6 @@ impl Fixture {
         self.request(pod, &format!("set?{query}")).await.map(drop)
     }
 
-    /// The load of a pod.
     pub(crate) async fn load(&self, pod: &Pod) -> Result<Load> {
         let text = self.request(pod, "status").await?;
         serde_json::from_str(&text).with_context(|| format!("parse {text}"))

@@ -23,7 +23,6 @@ pub(crate) fn resources(requests: [&str; 2], limits: [&str; 2]) -> Value {
     json!({"requests": amount(requests), "limits": amount(limits)})
 }
 
-/// An amount of CPU and memory.
 pub(crate) fn amount([cpu, memory]: [&str; 2]) -> Value {
     json!({"cpu": cpu, "memory": memory})
 }

@@ -28,7 +28,6 @@ const NODE_CORES: f64 = 32.0;
 /// The first nodes run a pod with much load, the others one with little, and the last one is idle.
 pub(crate) const LOADED: u16 = 40;
 const CPU_ANNOTATION: &str = "kwok.x-k8s.io/usage-cpu";
-/// The port of load-watcher.
 const LOAD_WATCHER_PORT: u16 = 2020;
 /// Requests under way at the same time.
 const PARALLEL: usize = 16;
@@ -37,7 +36,6 @@ pub(crate) const HOT_PERCENT: f64 = 80.0;
 /// Workloads of the test, their usage and replicas. All request one CPU.
 const WORKLOADS: [(&str, &str, usize); 2] = [("heavy", "3500m", 200), ("light", "500m", 200)];
 
-/// The cluster.
 pub(crate) struct Cluster {
     pub(crate) sandbox: Sandbox,
     pub(crate) load_aware: Scheduler,

@@ -11,7 +11,6 @@ use kube::api::{DeleteParams, DynamicObject, ListParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 
-/// One namespace.
 pub(crate) struct Fixture(Namespace);
 
 impl Deref for Fixture {

@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 const ASKED: (&str, &str) = ("100m", "100Mi");
 pub(crate) const RECOMMENDED: (&str, &str) = ("296m", "380258472");
 
-/// One namespace.
 pub(crate) struct Fixture(Namespace);
 
 impl Deref for Fixture {

@@ -10,7 +10,6 @@ const FAILURE_THRESHOLD: u32 = 5;
 /// The pause before a probe.
 const OPEN_FOR: Duration = Duration::from_secs(5);
 
-/// A circuit breaker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct CircuitBreaker {
     failures: u32,

@@ -36,7 +36,6 @@ pub(super) struct PemReader {
     metrics: Metrics,
 }
 
-/// An entry of an object.
 #[derive(Default)]
 struct FollowedEntry {
     /// The last valid value.

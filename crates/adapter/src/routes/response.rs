@@ -151,7 +151,6 @@ pub(super) fn truncated(message: &str) -> String {
         .collect()
 }
 
-/// Returns an error and its sources.
 pub(super) fn sources<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {

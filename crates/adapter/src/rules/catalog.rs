@@ -26,7 +26,6 @@ pub(super) struct Catalog {
     external: HashMap<String, ExternalMetricSource>,
 }
 
-/// The source of a metric of objects.
 #[derive(Debug)]
 pub(super) struct MetricSource {
     /// The resource of the objects, and its labels.
@@ -37,7 +36,6 @@ pub(super) struct MetricSource {
     pub(super) rule: Arc<Rule>,
 }
 
-/// The source of an external metric.
 #[derive(Debug)]
 pub(super) struct ExternalMetricSource {
     /// The label of the namespace, if the rule has one.
@@ -104,7 +102,6 @@ impl Catalog {
         }
     }
 
-    /// Returns the source of a metric of objects.
     pub(super) fn custom(&self, metric: &str, resource: &ApiResource) -> Option<&MetricSource> {
         self.custom
             .get(metric)?
@@ -112,12 +109,10 @@ impl Catalog {
             .find(|source| *source.object_labels.resource == *resource)
     }
 
-    /// Returns the source of an external metric.
     pub(super) fn external(&self, metric: &str) -> Option<&ExternalMetricSource> {
         self.external.get(metric)
     }
 
-    /// Returns the names of the metrics.
     pub(super) fn names(&self) -> MetricNames {
         let of_objects = self.custom.iter().flat_map(|(metric, sources)| {
             sources.iter().map(move |source| {

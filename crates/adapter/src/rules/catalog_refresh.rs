@@ -32,7 +32,6 @@ const MIN_RELIST_INTERVAL: Duration = Duration::from_secs(30);
 /// The configuration of listings.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RefreshConfig {
-    /// The interval.
     pub(super) interval: Duration,
     /// The largest age of the last sample of a listed series.
     pub(super) max_age: Duration,

@@ -16,7 +16,6 @@ use view::{Resource, View};
 use super::object_name_cache::NameCache;
 use crate::status_error::StatusError;
 
-/// The timeout of a list.
 const TIMEOUT: Duration = Duration::from_millis(1500);
 /// The largest number of objects of a request.
 pub(super) const MAX_NAMES: usize = 5000;

@@ -52,10 +52,8 @@ const MAX_BYTES: usize = 128 << 20;
 const SAMPLE_BYTES: usize = 64;
 const LABEL_BYTES: usize = 64;
 
-/// The samples of a result.
 pub(super) type Samples = Arc<Vec<InstantSample>>;
 
-/// The source of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
     /// The store, at most a few seconds ago.
@@ -279,7 +277,6 @@ impl QueryCache {
     }
 }
 
-/// The entries by query.
 type EntryMap = HashMap<Arc<str>, Arc<Entry>>;
 
 /// The memory of a flow and its entries.

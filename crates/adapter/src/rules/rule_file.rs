@@ -14,7 +14,6 @@ const POLL: Duration = Duration::from_secs(5);
 /// The largest number of remembered warnings.
 const MAX_WARNINGS: usize = 1000;
 
-/// A rule file.
 pub(super) struct RuleFile {
     path: PathBuf,
     /// The text that was read last, valid or not.

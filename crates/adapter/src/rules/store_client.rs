@@ -60,10 +60,8 @@ struct Outage {
     until: Option<Instant>,
 }
 
-/// The outcome of a query.
 #[derive(Debug, Clone, Copy)]
 enum QueryOutcome {
-    /// Any response.
     Response,
     /// No connection.
     NoResponse,

@@ -12,7 +12,6 @@ use serde_json::{Map, Value, json};
 use crate::api_version::ApiVersion;
 use crate::value::{DescribedObject, ExternalValue, MetricValue};
 
-/// Returns a list of values of a metric of objects.
 pub(super) fn custom(version: ApiVersion, values: &[MetricValue]) -> Value {
     let items = values.iter().map(|value| {
         let mut item = json!({

@@ -14,7 +14,6 @@ const MAX_CHARACTERS: usize = 300;
 /// The response if another one cannot be serialized.
 const SERIALIZATION_FAILED: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"the response cannot be serialized","reason":"InternalError","code":500}"#;
 
-/// Returns the status code and the reason of an error.
 pub(super) fn code_and_reason(error: &StatusError) -> (StatusCode, &'static str) {
     match error {
         StatusError::NotFound(_) => (StatusCode::NOT_FOUND, "NotFound"),
@@ -29,7 +28,6 @@ pub(super) fn code_and_reason(error: &StatusError) -> (StatusCode, &'static str)
     }
 }
 
-/// Returns the response for an error.
 pub(super) fn failure(error: &StatusError) -> Response {
     let (code, reason) = code_and_reason(error);
     let body = json!({

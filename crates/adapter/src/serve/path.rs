@@ -21,9 +21,7 @@ pub(super) enum Route {
     Discovery(Discovery),
     /// A metric of objects.
     Custom {
-        /// The version of the API.
         version: ApiVersion,
-        /// The objects.
         objects: Objects,
         /// The name of the metric.
         metric: String,
@@ -49,7 +47,6 @@ pub(super) enum OpenApi {
 /// A discovery document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Discovery {
-    /// All groups.
     Groups,
     /// The versions of a group.
     Group(&'static str),
@@ -64,7 +61,6 @@ pub(super) enum Objects {
     Of {
         /// `None` at the cluster scope.
         namespace: Option<String>,
-        /// The resource.
         resource: GroupResource,
         /// The name of an object, or `*` for all that the selector matches.
         name: String,

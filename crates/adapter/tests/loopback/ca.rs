@@ -8,7 +8,6 @@ use rcgen::{
 };
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-/// A CA.
 pub(crate) struct Ca {
     issuer: Issuer<'static, KeyPair>,
     certificate: rcgen::Certificate,

@@ -24,9 +24,7 @@ use proto::{ExternalMetricValue, ExternalMetricValueList, Quantity, ScaledObject
 pub(crate) enum Replies {
     /// Returns this quantity.
     With(&'static str),
-    /// Returns this number of values.
     WithMany(usize),
-    /// Returns an error.
     Refuses(Code, &'static str),
     /// Never responds.
     Hangs,

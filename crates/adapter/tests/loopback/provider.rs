@@ -23,7 +23,6 @@ use crate::fixture::tls;
 /// The behaviour of the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behaviour {
-    /// Returns this value.
     Returns(i64),
     /// Returns this status code.
     Refuses(u16),

@@ -47,7 +47,6 @@ async fn check(fixture: &Fixture, metric: &str, expected: (u16, &str)) {
     assert_eq!((code, text.as_str()), expected);
 }
 
-/// The path of a metric.
 fn path(metric: &str) -> String {
     QUEUE.replace("queue", metric)
 }

@@ -34,7 +34,6 @@ struct Object {
 /// The rights of every caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rights {
-    /// All rights.
     Everywhere,
     /// All rights in namespaces, none at the cluster scope.
     InNamespaces,

@@ -26,7 +26,6 @@ pub(crate) struct Recording {
 /// The metrics in the discovery of an API, and whether their objects are namespaced.
 #[derive(Deserialize)]
 pub(crate) struct Listed {
-    /// The API.
     pub(crate) api: String,
     /// The metrics of prometheus-adapter.
     there: Vec<(String, bool)>,

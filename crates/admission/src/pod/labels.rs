@@ -12,7 +12,6 @@ use crate::review::Text;
 pub(crate) struct Labels<'a>(Vec<(Text<'a>, Text<'a>)>);
 
 impl Labels<'_> {
-    /// The value of a label.
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
         let after = self.0.partition_point(|(other, _)| **other <= *key);
         let (last, value) = self.0.get(after.checked_sub(1)?)?;

@@ -178,7 +178,6 @@ impl<'t> Pod<'t> {
         bound.or_else(|| self.spec.affinity.as_ref()?.node_name())
     }
 
-    /// The controller that creates the pod.
     pub(crate) fn controller(&self) -> Option<&Owner<'t>> {
         self.metadata
             .owner_references

@@ -99,7 +99,6 @@ impl Fixture {
         self
     }
 
-    /// The decision on this body.
     pub(crate) fn decide(&self, body: &[u8]) -> ParsedDecision {
         let input = Input {
             view: &self.view,

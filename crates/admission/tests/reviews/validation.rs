@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use crate::fixture::{Fixture, merge, patch_in};
 
-/// All gates on.
 const ALL: Gates = Gates {
     cpu_startup_boost: true,
     in_place: true,

@@ -37,7 +37,6 @@ const MAX_AHEAD: SignedDuration = SignedDuration::from_mins(1);
 pub(super) enum Source {
     /// Samples of metrics-server, kept in memory.
     MetricsServer {
-        /// The API.
         api: NodeMetricsApi,
         /// Samples of the last 15 minutes.
         history: SampleHistory,

@@ -33,11 +33,8 @@ pub struct PrometheusConfig {
 pub struct LoadQueries {
     /// CPU; never empty.
     pub cpu: String,
-    /// Memory.
     pub memory: String,
-    /// Network.
     pub network: String,
-    /// Disk.
     pub disk: String,
 }
 

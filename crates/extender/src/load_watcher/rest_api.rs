@@ -58,7 +58,6 @@ impl From<PathRejection> for Refusal {
 }
 
 impl RestApi {
-    /// The router of the API.
     pub fn router(self) -> Router {
         let requests = self.requests.clone();
         Router::new()

@@ -63,7 +63,6 @@ impl WideCommitment {
 }
 
 impl NodeTable {
-    /// No nodes.
     pub(super) fn new(power_models: BTreeMap<String, PowerModel>) -> Self {
         Self {
             power_models,

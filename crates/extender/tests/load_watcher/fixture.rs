@@ -65,7 +65,6 @@ impl Cluster {
         }
     }
 
-    /// Sets the usage by node.
     pub(crate) fn set_usage(&self, usage: Option<&[NodeUsage]>) {
         *self.usage.lock().expect("whole") = usage.map(Into::into);
     }

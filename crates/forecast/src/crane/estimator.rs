@@ -87,7 +87,6 @@ impl<'a> Periods<'a> {
         }
     }
 
-    /// The estimated values of the next period.
     pub fn next(&self, estimator: &Estimator) -> Vec<f64> {
         match estimator {
             Estimator::MaxValue { margin } => (0..self.per_period)

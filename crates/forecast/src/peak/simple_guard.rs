@@ -13,10 +13,8 @@ const CLEARLY: f64 = 1.1;
 /// replace a forecast.
 const NEGLIGIBLE: f64 = 0.005;
 
-/// A simple method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SimpleMethod {
-    /// The last value.
     Last,
     /// The same time yesterday.
     Yesterday,

@@ -70,7 +70,6 @@ impl Orphans {
             .collect()
     }
 
-    /// Records the result of an attempt.
     pub fn record(&mut self, orphan: Orphan, attempt: Attempt, now: Instant) {
         if let Some(budget) = self
             .budgets

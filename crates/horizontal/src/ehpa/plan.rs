@@ -22,7 +22,6 @@ pub struct Plan {
     pub deleted: Vec<String>,
     /// Names of HPAs that the EHPA adopted and that get their own spec back.
     pub restored: Vec<String>,
-    /// Desired prediction.
     pub prediction: Desired<TimeSeriesPrediction>,
     /// Desired Substitute, with its status.
     pub substitute: Desired<Substitute>,
@@ -40,7 +39,6 @@ pub enum Desired<T> {
     Keep,
     /// Creates or updates the object.
     Apply(Box<T>),
-    /// Deletes the object.
     Delete,
 }
 

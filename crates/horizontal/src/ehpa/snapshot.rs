@@ -22,7 +22,6 @@ use super::{TargetScale, hpa_choice, names};
 /// An EHPA and the objects that belong to it.
 #[derive(Clone)]
 pub struct EhpaSnapshot {
-    /// The EHPA.
     pub object: Arc<Stripped<EffectiveHorizontalPodAutoscaler>>,
     /// HPAs that concern it.
     pub hpas: Vec<Arc<Stripped<HorizontalPodAutoscaler>>>,

@@ -7,7 +7,6 @@ const RESERVE: usize = 8;
 /// Memory limits of forecasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryLimits {
-    /// Limit of one namespace.
     pub namespace_bytes: usize,
     /// Limit of all namespaces together.
     pub total_bytes: usize,

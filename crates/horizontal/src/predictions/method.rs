@@ -23,18 +23,14 @@ pub enum Method {
     Peak(PeakConfig),
     /// Crane's DSP predictor.
     Dsp {
-        /// Its settings.
         dsp: Dsp,
-        /// Seconds of history.
         history_seconds: u32,
     },
     /// Crane's percentile predictor.
     Percentile {
-        /// Its settings.
         predictor: PercentilePredictor,
         /// Seconds between samples.
         step_seconds: u32,
-        /// Seconds of history.
         history_seconds: u32,
     },
 }

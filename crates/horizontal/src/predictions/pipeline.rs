@@ -49,7 +49,6 @@ const MAX_ERROR: usize = 500;
 /// Pauses after consecutive failures, in seconds.
 const PAUSES: [i64; 7] = [1, 2, 4, 8, 16, 32, 60];
 
-/// Pipeline of one metric.
 #[derive(Debug)]
 pub struct MetricPipeline {
     spec: ForecastSpec,
@@ -167,7 +166,6 @@ impl MetricPipeline {
         self.due().is_some_and(|due| due <= now || due > latest)
     }
 
-    /// Number of series.
     pub fn series(&self) -> usize {
         self.models.len()
     }

@@ -78,7 +78,6 @@ pub struct ReadRequest {
 /// A history became unreadable, for another reason than before, or readable again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryChange {
-    /// The prediction.
     pub prediction: ObjectKey,
     /// Identifier of the metric.
     pub metric: String,

@@ -26,7 +26,6 @@ pub enum Query {
     Workload {
         /// Namespace of the pods.
         namespace: String,
-        /// Names of the pods.
         pods: PodNamePattern,
         /// Resource of the pods.
         resource: Resource,

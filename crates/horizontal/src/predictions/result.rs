@@ -29,19 +29,15 @@ const BETTER: &str = "BetterThanSimpleMethod";
 /// Reason of `PredictionAccurate` of a prediction: the forecast is replaced by a simple method.
 const WORSE: &str = "WorseThanSimpleMethod";
 
-/// Result of one prediction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PredictionResult {
-    /// The prediction.
     pub spec: Arc<PredictionSpec>,
     /// Results of its metrics, in the order of the spec.
     pub metrics: Vec<MetricResult>,
 }
 
-/// Result of one metric.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MetricResult {
-    /// Identifier of the metric.
     pub identifier: String,
     /// Last forecast.
     pub forecasts: Option<Arc<MetricForecasts>>,
@@ -66,7 +62,6 @@ pub struct MetricResult {
 pub struct MetricForecasts {
     /// Time of the forecast.
     pub at: Timestamp,
-    /// The series.
     pub series: Vec<ForecastSeries>,
 }
 

@@ -37,9 +37,7 @@ const MAX_NAME: usize = 253;
 pub struct PredictionSpec {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// UID of the object.
     pub uid: String,
-    /// Generation of the spec.
     pub generation: i64,
     /// Seconds to forecast ahead.
     pub window_seconds: u32,
@@ -52,7 +50,6 @@ pub struct ForecastSpec {
     pub identifier: String,
     /// Query for the history, or its error.
     pub query: Result<Query, String>,
-    /// Method of the forecast.
     pub method: Method,
     /// Note for the user about the method.
     pub note: Option<String>,

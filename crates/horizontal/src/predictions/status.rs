@@ -31,7 +31,6 @@ const PARTIAL: &str = "PredictPartial";
 /// Status to write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusUpdate {
-    /// The status.
     pub status: TimeSeriesPredictionStatus,
     /// Event: whether it is a warning, reason and note.
     pub event: Option<(bool, &'static str, String)>,

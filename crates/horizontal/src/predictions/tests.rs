@@ -84,7 +84,6 @@ fn warm_pipeline(metric: ForecastSpec, window: i64, now: i64) -> MetricPipeline 
     pipeline
 }
 
-/// The first series that a pipeline forecasts.
 fn first_series(pipeline: &MetricPipeline) -> &ForecastSeries {
     let forecasts = pipeline.result().forecasts.as_ref();
     &forecasts.expect("it is forecast").series[0]
@@ -146,7 +145,6 @@ impl Fixture {
         self.result().forecast(self.written.as_ref(), at(now))
     }
 
-    /// The forecast of the only metric.
     fn metric_forecast(&self, now: i64) -> MetricForecast {
         self.forecast(now).metrics.remove(0)
     }

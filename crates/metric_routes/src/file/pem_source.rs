@@ -10,29 +10,22 @@ use super::{FileError, refuse};
 /// A file, or an entry of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PemSource {
-    /// A file.
     File(PathBuf),
-    /// An entry of an object.
     Entry(ObjectEntry),
 }
 
 /// An entry of a Secret or of a `ConfigMap`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectEntry {
-    /// The object.
     pub object: ObjectRef,
-    /// The key of the entry.
     pub key: String,
 }
 
 /// A Secret or a `ConfigMap`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectRef {
-    /// The kind.
     pub kind: ObjectKind,
-    /// The namespace.
     pub namespace: String,
-    /// The name.
     pub name: String,
 }
 
@@ -41,7 +34,6 @@ pub struct ObjectRef {
 pub enum ObjectKind {
     /// A `ConfigMap`.
     ConfigMap,
-    /// A Secret.
     Secret,
 }
 

@@ -21,7 +21,6 @@ pub const MAX_STALE: Duration = Duration::from_mins(10);
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UpstreamSpec {
-    /// The name of the upstream.
     pub name: String,
     /// The protocol.
     #[serde(default)]
@@ -65,9 +64,7 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ServiceSpec {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// Its port. Default: the port of the kind.
     pub port: Option<u16>,

@@ -11,7 +11,6 @@ pub struct NodeTerm {
     pub fields: Vec<NodeRequirement>,
 }
 
-/// One requirement.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeRequirement {
     /// Key of the label or field.
@@ -22,7 +21,6 @@ pub struct NodeRequirement {
     pub values: Vec<String>,
 }
 
-/// Operator of a requirement on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NodeOperator {
     /// The label has one of the values.

@@ -12,15 +12,12 @@ pub enum Effect {
 /// Taint of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Taint {
-    /// Key of the taint.
     pub key: String,
     /// Value of the taint, possibly empty.
     pub value: String,
-    /// Effect of the taint.
     pub effect: Effect,
 }
 
-/// Toleration of a taint.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Toleration {
     /// Key of the taint; empty for every key.
@@ -32,7 +29,6 @@ pub struct Toleration {
 }
 
 impl Toleration {
-    /// Whether it tolerates this taint.
     pub fn covers(&self, taint: &Taint) -> bool {
         (self.key.is_empty() || self.key == taint.key)
             && self

@@ -58,7 +58,6 @@ impl Requirement {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Selector(Option<Vec<Requirement>>);
 
-/// Errors in a selector.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ParseSelectorError {
     /// Invalid requirement: none of `key`, `!key`, `key=value`, `key!=value`, `key in (values)`,
@@ -74,7 +73,6 @@ pub enum ParseSelectorError {
         key: String,
         /// The operator as written.
         operator: String,
-        /// Number of values.
         values: usize,
     },
 }
@@ -85,7 +83,6 @@ impl Selector {
         Self(Some(Vec::new()))
     }
 
-    /// Selects no object.
     pub const fn nothing() -> Self {
         Self(None)
     }
@@ -135,7 +132,6 @@ impl Selector {
         ))
     }
 
-    /// Whether it selects an object with these labels.
     pub fn matches(&self, labels: &Labels) -> bool {
         self.matches_where(|key| labels.get(key))
     }

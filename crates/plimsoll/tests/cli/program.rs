@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Result of a run.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Run {
     pub(crate) code: i32,
@@ -11,7 +10,6 @@ pub(crate) struct Run {
     pub(crate) stderr: String,
 }
 
-/// Folder of the crate.
 pub(crate) fn folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }

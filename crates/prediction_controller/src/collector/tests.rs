@@ -168,7 +168,6 @@ impl Fixture {
         fixture
     }
 
-    /// Makes these the only objects.
     fn set(&self, predictions: Vec<Stripped<TimeSeriesPrediction>>) {
         self.view.send_modify(|view| {
             view.predictions

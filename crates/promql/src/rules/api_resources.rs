@@ -33,9 +33,7 @@ pub struct ApiResource {
     pub singular: String,
     /// Group and preferred version.
     pub api_version: String,
-    /// Kind of the resource.
     pub kind: String,
-    /// Whether the resource is namespaced.
     pub is_namespaced: bool,
 }
 
@@ -80,7 +78,6 @@ impl ApiResources {
         ])
     }
 
-    /// All resources.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<ApiResource>> {
         self.0.iter()
     }

@@ -37,11 +37,9 @@ pub struct Labels {
 /// Object that a series may be about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectLabels {
-    /// Resource of the object.
     pub resource: Arc<ApiResource>,
     /// Label with its name.
     pub label: String,
-    /// Label with its namespace.
     pub namespace_label: Option<String>,
 }
 

@@ -62,7 +62,6 @@ pub struct RuleSet {
 pub struct Objects<'a> {
     /// Label with their names.
     pub label: &'a str,
-    /// Their names.
     pub names: &'a [String],
     /// Label with their namespace, and the namespace.
     pub namespace: Option<(&'a str, &'a str)>,

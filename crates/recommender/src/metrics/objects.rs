@@ -50,13 +50,11 @@ pub(super) fn boolean(value: bool) -> &'static str {
     BOOLEANS[usize::from(value)]
 }
 
-/// The update mode that an object sets.
 pub(super) fn update_mode(decision: &Decision) -> Option<UpdateMode> {
     let policy = decision.vpa.object.spec.update_policy.as_ref()?;
     policy.update_mode
 }
 
-/// The update mode as in objects.
 pub(super) fn mode(mode: UpdateMode) -> &'static str {
     match mode {
         UpdateMode::Off => "Off",

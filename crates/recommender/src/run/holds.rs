@@ -8,7 +8,6 @@ use watch::OtherAutoscalers;
 
 use crate::args::Args;
 
-/// The holds of the recommender.
 pub(super) struct RecommenderHolds {
     /// Of statuses of VPA objects, checkpoints and the feed.
     pub(super) recommender: Hold,

@@ -6,7 +6,6 @@ use tokio::sync::watch;
 use vertical::schedulable::{CapSources, Settings};
 use view::{OomKill, Scope, View};
 
-/// The watches.
 pub(super) struct AllWatches {
     /// Pods, workloads and VPA objects.
     pub(super) objects: Watches,

@@ -15,7 +15,6 @@ const FACTORS: [f64; 12] = [
 /// The scores of one policy at one operating point.
 pub(crate) struct Result {
     pub(crate) name: String,
-    /// Whether it is our own.
     pub(crate) is_ours: bool,
     pub(crate) entities: Vec<EntityScore>,
 }

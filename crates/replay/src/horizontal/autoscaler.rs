@@ -38,13 +38,11 @@ pub struct Autoscaler {
 /// Result of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Score {
-    /// Scored minutes.
     pub minutes: f64,
     /// Minutes with demand above the capacity of the ready pods.
     pub violations: f64,
     /// Demand above the capacity of the ready pods, in pod-minutes.
     pub shortage: f64,
-    /// Minutes of all pods.
     pub pod_minutes: f64,
     /// Changes of the number of replicas.
     pub scalings: f64,

@@ -23,7 +23,6 @@ const NAMESPACE: &str = "replay";
 /// Cluster and scheduler of a replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Packing {
-    /// Number of nodes.
     pub nodes: usize,
     /// Choice of nodes.
     pub scheduler: Scheduler,

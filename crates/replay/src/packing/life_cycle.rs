@@ -12,7 +12,6 @@ const FIRST_ARRIVALS: i64 = 86_400;
 /// Arrival or departure of a pod at the start of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LifeEvent {
-    /// Slot.
     pub slot: usize,
     /// Whether the pod arrives; departures of a slot come first.
     pub arrives: bool,

@@ -28,7 +28,6 @@ pub enum Scoring {
     Allocated(Allocation),
     /// crane-scheduler's plugin `Dynamic` with its default policy.
     Crane,
-    /// By load.
     Load(Prioritizer),
 }
 

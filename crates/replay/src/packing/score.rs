@@ -10,7 +10,6 @@ const LAST_PERCENT: usize = 200;
 pub struct PackingScore {
     /// Length of a slot in seconds.
     pub step: i64,
-    /// Slots.
     pub slots: u64,
     /// Slots of all nodes with pods.
     pub node_slots: u64,

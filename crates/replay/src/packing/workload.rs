@@ -33,11 +33,9 @@ pub enum Sizing {
 /// New request of a pod from a slot on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestChange {
-    /// Slot.
     pub slot: usize,
     /// Index of the pod.
     pub pod: usize,
-    /// Request.
     pub request: Amounts,
 }
 
@@ -112,12 +110,10 @@ impl Workload {
         }
     }
 
-    /// Number of pods.
     pub fn pods(&self) -> usize {
         self.machines.len()
     }
 
-    /// Number of slots.
     pub fn slots(&self) -> usize {
         self.slots
     }

@@ -26,7 +26,6 @@ impl Policy for Provisioned {
 pub struct Oracle(Series);
 
 impl Oracle {
-    /// The oracle of a series.
     pub fn new(series: &Series) -> Self {
         Self(series.clone())
     }

@@ -18,12 +18,10 @@
 
 use crate::settings::Settings;
 
-/// The availability of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PodAvailability {
     /// Bound to a node, but not started.
     Pending,
-    /// Running.
     Running {
         /// Whether it is ready, and no restart by a resize is to come.
         available: bool,
@@ -65,7 +63,6 @@ pub(crate) struct Group {
     pub(crate) pending: i64,
     /// Pods that run.
     pub(crate) running: i64,
-    /// Pods that are available.
     pub(crate) available_pods: i64,
     /// Whether there are fewer than the minimum. Then only resizes without disruption are allowed.
     pub(crate) below_min_replicas: bool,
@@ -127,7 +124,6 @@ impl Group {
         enough || (self.configured == self.running && self.tolerance == 0 && self.reserved == 0)
     }
 
-    /// Whether the group allows this disruption of a pod.
     pub(crate) fn allows(&self, disruption: Disruption, availability: PodAvailability) -> bool {
         let PodAvailability::Running { available } = availability else {
             return disruption == Disruption::Eviction && !self.below_min_replicas;

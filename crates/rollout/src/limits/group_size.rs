@@ -20,7 +20,6 @@ const SURPLUS_GRACE: Duration = Duration::from_mins(5);
 
 /// A VPA object to decide about.
 pub(crate) struct VpaInput<'a> {
-    /// The VPA object with its pods.
     pub(crate) vpa_pods: &'a VpaPods,
     /// The sizes of its groups, by owner. The pods of a group without one are not updated.
     pub(crate) group_sizes: BTreeMap<OwnerName<'a>, GroupSize>,

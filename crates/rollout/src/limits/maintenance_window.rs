@@ -54,7 +54,6 @@ pub struct MaintenanceWindow {
     usable: Duration,
 }
 
-/// The longest window.
 const LONGEST: Duration = Duration::from_hours(366 * 24);
 
 /// The longest text of a window, in bytes.

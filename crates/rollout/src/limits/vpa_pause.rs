@@ -13,9 +13,7 @@ use crate::limits::maintenance_window::{MAINTENANCE_WINDOW, MaintenanceWindow, W
 /// A VPA object whose pods are not updated now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PausedVpa {
-    /// The VPA object.
     pub vpa: ObjectKey,
-    /// The reason.
     pub reason: VpaPauseReason,
 }
 

@@ -50,7 +50,6 @@ impl ResizedFrom {
         serde_json::from_str(running.annotations.get(RESIZED_FROM)?).ok()
     }
 
-    /// The previous memory of a container that was OOM killed since the resize.
     fn oom_killed_since(&self, pod: &Pod, container: &str) -> Option<&PreviousMemory> {
         let previous = self.containers.get(container)?;
         let seen = pod.containers.iter().find(|seen| seen.name == container)?;

@@ -97,7 +97,6 @@ pub(crate) fn last_killed<'a>(
     killed.max_by_key(|(_, last)| last.finished_at)
 }
 
-/// The last termination of a container, if it was an OOM kill.
 pub(crate) fn last_oom_kill(container: &Container) -> Option<&Termination> {
     container
         .status

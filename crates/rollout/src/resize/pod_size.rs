@@ -36,7 +36,6 @@ pub(crate) fn limits(container: &ContainerSpec) -> Option<&ResourceList> {
     }
 }
 
-/// The recommendation for one container.
 pub(crate) fn container_recommendation<'a>(
     recommendation: &'a Recommendation,
     name: &str,
@@ -63,7 +62,6 @@ pub(crate) struct PodToSize<'a> {
 }
 
 impl PodToSize<'_> {
-    /// The recommendation, capped for the pod as it is.
     pub(crate) fn capped(&self, recommendation: &Recommendation) -> Recommendation {
         let sized = sized_containers(self.running, self.native_sidecars);
         let resources = sized.map(|container| {

@@ -76,7 +76,6 @@ pub enum RefutedAct {
     Resize,
     /// A resize in place by one step, of a pod that has its target already.
     Step,
-    /// An eviction.
     Eviction,
 }
 
@@ -90,7 +89,6 @@ pub enum RefutationCause {
 }
 
 impl RefutedAct {
-    /// All acts.
     pub const ALL: [Self; 3] = [Self::Resize, Self::Step, Self::Eviction];
 
     /// The act as a label and as a field of log lines.
@@ -104,7 +102,6 @@ impl RefutedAct {
 }
 
 impl RefutationCause {
-    /// All causes.
     pub const ALL: [Self; 2] = [Self::OomKill, Self::ContainerStopped];
 
     /// The cause as a label and as a field of log lines.
@@ -125,7 +122,6 @@ pub enum NextAct {
     Resize,
     /// A resize by one step.
     Step,
-    /// An eviction.
     Evict,
     /// None, until the target changes: the pod was killed with the recommended memory.
     Rest,
@@ -153,9 +149,7 @@ pub struct Refutation {
     pub pod: ObjectKey,
     /// The pod's unique identifier.
     pub pod_uid: String,
-    /// The container.
     pub container: String,
-    /// The act.
     pub act: RefutedAct,
     /// The time of the act, or when its effect was first observed; `None` if it is not known.
     pub acted_at: Option<Timestamp>,

@@ -20,7 +20,6 @@ const BELOW_USAGE: &str = "below current usage";
 /// Part of its message about a node that is too small.
 const CAPACITY: &str = "enough capacity";
 
-/// The status of a resize.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResizeStatus {
     /// There is no resize.

@@ -85,7 +85,6 @@ pub enum RollingUpdateRefusal {
     ManagedByTool,
     /// `spec.paused` is true.
     Paused,
-    /// It has no replicas.
     NoReplicas,
     /// The strategy is `Recreate`.
     RecreateStrategy,
@@ -100,7 +99,6 @@ pub enum RollingUpdateRefusal {
 }
 
 impl RollingUpdateRefusal {
-    /// All refusals.
     pub const ALL: [Self; 9] = [
         Self::Controlled,
         Self::ManagedByTool,

@@ -16,7 +16,6 @@ use crate::resize::resize_patch::DesiredSizes;
 pub struct SizeChange {
     /// The container's name.
     pub container: String,
-    /// The resource.
     pub resource: ResourceName,
     /// The present request.
     pub from: Option<Quantity>,

@@ -45,7 +45,6 @@ pub(crate) fn boosted(running: &Running) -> impl Iterator<Item = &str> {
         .filter_map(|name| name.strip_prefix(STARTUP_BOOST_PREFIX))
 }
 
-/// The annotation of a container.
 pub(crate) fn annotation(container: &str) -> String {
     format!("{STARTUP_BOOST_PREFIX}{container}")
 }

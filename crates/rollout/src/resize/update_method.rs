@@ -47,7 +47,6 @@ pub(crate) struct InPlaceRequest<'a> {
 }
 
 impl InPlaceRequest<'_> {
-    /// Makes the decision.
     pub(crate) fn decide(&self, settings: &Settings) -> InPlaceDecision {
         let in_place_only = self.mode == EffectiveUpdateMode::InPlace;
         if in_place_only && !settings.in_place {

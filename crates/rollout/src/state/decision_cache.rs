@@ -54,7 +54,6 @@ impl VpaDecision {
         }
     }
 
-    /// Its actions.
     pub(crate) fn actions(&self) -> impl Iterator<Item = &Arc<Action>> {
         self.plan.actions.iter()
     }

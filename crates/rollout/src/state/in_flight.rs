@@ -26,7 +26,6 @@ pub(crate) struct PendingAction {
     pub(crate) may_retry: bool,
 }
 
-/// An action in flight.
 #[derive(Debug, Clone)]
 pub(super) struct InFlight {
     pub(super) pod: ObjectKey,

@@ -126,7 +126,6 @@ impl RebalancingHistory {
         self.heat.get(node).is_some_and(|heat| heat.is_hot())
     }
 
-    /// The number of hot nodes.
     pub(crate) fn hot_nodes(&self) -> usize {
         self.heat.values().filter(|heat| heat.is_hot()).count()
     }

@@ -82,7 +82,6 @@ impl VpaPass<'_> {
         state.ineffective_pause(vpa, uid, changes, &self.recommendation, now)
     }
 
-    /// Evicts the pod.
     pub(super) fn evict_pod(
         &mut self,
         candidate: &Candidate,

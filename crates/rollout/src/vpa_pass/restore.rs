@@ -164,7 +164,6 @@ impl VpaPass<'_> {
     }
 }
 
-/// The CPU of sizes.
 fn only_cpu(mut sizes: DesiredSizes) -> DesiredSizes {
     for size in sizes.iter_mut().flatten() {
         for list in [&mut size.requests, &mut size.limits] {

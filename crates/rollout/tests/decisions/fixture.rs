@@ -34,7 +34,6 @@ pub(super) struct Fixture {
     pub(super) state: RolloutState,
     /// The namespace of objects that are added.
     pub(super) namespace: String,
-    /// A new load of the nodes.
     pub(super) node_load: Option<MeasuredLoad>,
 }
 
@@ -326,7 +325,6 @@ impl Fixture {
         self.edit_recommendations(name, |list| list[0]["lowerBound"]["cpu"] = json!(cpu));
     }
 
-    /// Recommends this CPU for one more container.
     pub(super) fn recommend_also(&mut self, name: &str, container: &str, cpu: &str) {
         let size = requests(cpu, "100Mi");
         let added = json!({"containerName": container, "target": size, "lowerBound": size, "upperBound": size});

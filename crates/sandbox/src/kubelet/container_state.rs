@@ -38,7 +38,6 @@ pub(super) enum State {
 /// One container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Report {
-    /// Current state.
     pub(super) state: State,
     /// The previous run.
     pub(super) last: Option<Termination>,

@@ -13,7 +13,6 @@ pub(super) fn pod(fields: &Value) -> Pod {
     serde_json::from_value(object).unwrap()
 }
 
-/// Address of a pod.
 pub(super) fn address() -> PodAddress {
     Pool::new(130).take().unwrap()
 }

@@ -39,7 +39,6 @@ struct LogFile {
 }
 
 impl Log {
-    /// Starts a new log in this folder.
     pub(super) fn start(folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let path = current(folder);

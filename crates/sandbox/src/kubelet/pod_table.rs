@@ -15,7 +15,6 @@ pub(super) struct Entry {
     pub(super) namespace: String,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) address: PodAddress,
-    /// Ports of all its containers.
     pub(super) ports: Vec<ContainerPort>,
     /// Whether all its containers are ready and it is not being deleted.
     pub(super) ready: bool,

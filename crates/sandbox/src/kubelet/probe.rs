@@ -73,7 +73,6 @@ impl Probe {
         })
     }
 
-    /// A new counter of results.
     pub(super) fn counter(&self) -> ResultCounter {
         ResultCounter {
             success_threshold: self.success_threshold,

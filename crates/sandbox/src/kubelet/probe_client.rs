@@ -17,7 +17,6 @@ use tokio_rustls::TlsConnector;
 /// An HTTP request and its destination.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Get<'a> {
-    /// Whether to use TLS.
     pub(super) tls: bool,
     /// Name or address.
     pub(super) host: &'a str,

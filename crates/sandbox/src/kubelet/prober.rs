@@ -32,7 +32,6 @@ pub(super) struct Prober<'a> {
     /// Index of its report.
     pub(super) slot: Slot,
     pub(super) name: &'a str,
-    /// The container with its probes.
     pub(super) prepared: &'a ContainerConfig,
     pub(super) launch: &'a ProcessSpec,
 }

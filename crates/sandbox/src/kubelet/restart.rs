@@ -9,7 +9,6 @@ pub(super) enum Restart {
     Always,
     /// Restarts after an exit code other than 0.
     OnFailure,
-    /// Never restarts.
     Never,
 }
 

@@ -46,7 +46,6 @@ pub(super) fn pod_status(
     }
 }
 
-/// The phase of the pod.
 fn phase(spec: &PodSpec, reports: &Reports) -> &'static str {
     if init_failed(spec, reports) {
         "Failed"

@@ -32,7 +32,6 @@ impl StopSignals {
         );
     }
 
-    /// Deadline of sidecars.
     pub(super) fn for_sidecars(&self) -> Deadline {
         self.sidecars.subscribe()
     }

@@ -39,7 +39,6 @@ pub struct Window {
     end: Schedule,
     zone: TimeZone,
     holidays: Vec<Date>,
-    /// Number of replicas in the window.
     pub target_replicas: i32,
 }
 
@@ -52,7 +51,6 @@ pub struct Period {
     pub to: Option<Zoned>,
 }
 
-/// Errors in a window.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum WindowError {
     /// Unknown time zone.
@@ -92,7 +90,6 @@ impl Window {
         self
     }
 
-    /// Whether it is open.
     pub fn is_open(&self, now: Timestamp) -> bool {
         let [opened, closed] =
             [&self.start, &self.end].map(|schedule| schedule.last_occurrence(now, &self.zone));

@@ -49,14 +49,12 @@ pub struct Policy {
     pub kind: PolicyKind,
     /// Maximum change.
     pub value: i32,
-    /// Period in seconds.
     pub period_seconds: i32,
 }
 
 /// Unit of a policy's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyKind {
-    /// Pods.
     Pods,
     /// Percent of the pods at the start of the period.
     Percent,

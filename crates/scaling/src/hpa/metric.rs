@@ -19,32 +19,23 @@ pub enum Metric {
         resource: ResourceName,
         /// Container; `None` for all together.
         container: Option<String>,
-        /// Target.
         target: PerPodTarget,
     },
-    /// A metric of each pod.
     Pods {
-        /// Name of the metric.
         name: String,
         /// Target per pod, in milli-units.
         average_milli: i64,
     },
-    /// A metric of one object.
     Object {
-        /// Kind of the object.
         kind: String,
-        /// Name of the metric.
         name: String,
-        /// Target.
         target: TotalTarget,
     },
     /// A metric unrelated to Kubernetes objects.
     External {
-        /// Name of the metric.
         name: String,
         /// Selector of its series; `None` for all.
         selector: Option<String>,
-        /// Target.
         target: TotalTarget,
     },
 }
@@ -58,7 +49,6 @@ pub enum PerPodTarget {
     AverageMilli(i64),
 }
 
-/// Target of a total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TotalTarget {
     /// The value itself, in thousandths.
@@ -85,7 +75,6 @@ pub struct Workload<'a> {
     pub pods: &'a [Pod],
     /// Desired replicas.
     pub spec_replicas: i32,
-    /// Current replicas.
     pub status_replicas: i32,
     /// Tolerance of the ratio.
     pub tolerance: Tolerance,
@@ -96,7 +85,6 @@ pub struct Workload<'a> {
 }
 
 impl Workload<'_> {
-    /// The proposal of a metric for a reading.
     pub fn propose(&self, metric: &Metric, reading: Reading<'_>) -> Result<Proposal, MetricError> {
         match (metric, reading) {
             (

@@ -12,7 +12,6 @@ use super::Behavior;
 use super::rate::Events;
 use super::stabilisation::{Recommendations, Windows};
 
-/// Bounds in the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Minimum.
@@ -24,7 +23,6 @@ pub struct Bounds {
 /// New count and its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Normalised {
-    /// Number of replicas.
     pub replicas: i32,
     /// Effect of stabilisation.
     pub able_to_scale: AbleToScale,

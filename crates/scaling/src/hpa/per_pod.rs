@@ -59,11 +59,9 @@ pub(super) enum Target<'a> {
 struct Sums {
     /// Sum of all values, of known and unknown pods.
     values: i64,
-    /// Number of those values.
     count: i64,
     /// Sum of the values of known pods, for utilisation.
     used: i64,
-    /// Sum of their requests.
     requested: i64,
     /// Number of those pods.
     known: i64,

@@ -17,17 +17,14 @@ pub struct Pod {
     pub name: String,
     /// Whether it has a deletion timestamp.
     pub deleted: bool,
-    /// Phase of the pod.
     pub phase: Phase,
     /// Its `Ready` condition, if any.
     pub ready: Option<ReadyCondition>,
     /// Start time reported by the kubelet.
     pub started: Option<Timestamp>,
-    /// Requests of the pod.
     pub requests: Requests,
 }
 
-/// Phase of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Not all containers have started.
@@ -45,7 +42,6 @@ pub enum Phase {
 /// The condition `Ready`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadyCondition {
-    /// Its status.
     pub status: ReadyStatus,
     /// Last transition time.
     pub since: Timestamp,
@@ -54,15 +50,12 @@ pub struct ReadyCondition {
 /// Status of the condition `Ready`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadyStatus {
-    /// Ready.
     True,
-    /// Not ready.
     False,
     /// The node does not report.
     Unknown,
 }
 
-/// A value of one pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PodMetric {
     /// Value in milli-units, also for bytes.

@@ -17,12 +17,9 @@ pub struct Requests {
     pub containers: Vec<Container>,
 }
 
-/// Requests of one container.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Container {
-    /// Name of the container.
     pub name: String,
-    /// Requests of the container.
     pub requests: ResourceList,
 }
 

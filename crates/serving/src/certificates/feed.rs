@@ -43,7 +43,6 @@ const BUNDLE: &str = "ca.crt";
 const CHAIN: &str = "tls.crt";
 const KEY: &str = "tls.key";
 
-/// Certificates of the feed.
 pub struct FeedCertificates {
     /// Secrets of the namespace of the programs.
     secrets: Api<Secret>,
@@ -52,7 +51,6 @@ pub struct FeedCertificates {
     policy: RotationPolicy,
 }
 
-/// Results of a pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum FeedPass {
     /// The certificates are those that the Secrets should have; the names of changed Secrets.
@@ -61,7 +59,6 @@ enum FeedPass {
     Foreign(String),
 }
 
-/// The certificates of one program.
 type Programs = BTreeMap<String, CertificateSet>;
 
 impl FeedCertificates {

@@ -54,7 +54,6 @@ impl Default for RotationPolicy {
     }
 }
 
-/// A step of a rotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RotationStep {
     /// No change.

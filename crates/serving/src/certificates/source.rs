@@ -36,13 +36,11 @@ pub struct Files {
     pub serving: ServingProfile,
 }
 
-/// Certificates in use.
 pub enum Certificates {
     /// Self-managed.
     Managed(Box<ManagedTls>),
     /// From files that another program maintains.
     Files {
-        /// The served certificate.
         tls: ServingTls,
         /// The file of the CA bundle for clients.
         authorities: Option<PathBuf>,
@@ -131,7 +129,6 @@ impl Certificates {
         }
     }
 
-    /// Whether the certificates are self-managed.
     pub fn are_managed(&self) -> bool {
         matches!(self, Self::Managed(_))
     }
@@ -144,7 +141,6 @@ impl Certificates {
         }
     }
 
-    /// The expiry of the certificates in use.
     pub fn expiry(&self) -> Expiry {
         let end = |certificates: &[Certificate]| {
             certificates

@@ -117,7 +117,6 @@ impl WeightedHistogram {
         }
     }
 
-    /// Number of buckets with weight.
     pub fn buckets(&self) -> usize {
         self.weights.len()
     }

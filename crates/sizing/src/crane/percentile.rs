@@ -83,7 +83,6 @@ pub struct PercentilePredictor {
 }
 
 impl PercentilePredictor {
-    /// Parses the settings.
     pub fn parse(settings: &PercentileSettings) -> Result<Self, PercentileError> {
         let written = &settings.histogram;
         positive_duration("sampleInterval", &settings.sample_interval)?;
@@ -124,7 +123,6 @@ impl PercentilePredictor {
         self.usage(histogram) * (1.0 + self.margin_fraction) / self.target_utilization
     }
 
-    /// The percentile of usage.
     fn usage(&self, histogram: &WeightedHistogram) -> f64 {
         histogram.percentile(&self.layout, self.percentile)
     }

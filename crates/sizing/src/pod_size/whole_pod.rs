@@ -14,11 +14,9 @@ use super::ContainerSize;
 pub struct WholePod<'a> {
     /// Containers of `containers`, then those of `initContainers`, each in its order.
     pub containers: Vec<WholeContainer<'a>>,
-    /// Resources of the pod as a whole, if it has any.
     pub resources: Option<Written<'a>>,
 }
 
-/// A container of a pod.
 #[derive(Clone, Copy, Debug)]
 pub struct WholeContainer<'a> {
     /// The time for which it runs.
@@ -43,13 +41,10 @@ pub enum ContainerRole {
 /// Requests and limits as they are written; `None` if the field is absent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Written<'a> {
-    /// Requests.
     pub requests: Option<&'a ResourceList>,
-    /// Limits.
     pub limits: Option<&'a ResourceList>,
 }
 
-/// A field of resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResourcesField {
     /// `requests`

@@ -33,7 +33,6 @@ impl Caution {
         }
     }
 
-    /// The factor.
     pub fn factor(self) -> f64 {
         self.0
     }

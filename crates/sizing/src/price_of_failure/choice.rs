@@ -23,7 +23,6 @@ pub struct Choice {
     pub present: f64,
     /// The recommended request.
     pub recommended: f64,
-    /// The reason.
     pub reason: Reason,
     /// The request of least cost.
     pub cheapest: f64,

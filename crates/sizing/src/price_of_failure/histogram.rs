@@ -26,7 +26,6 @@ static POWERS: LazyLock<[f64; BUCKETS]> = LazyLock::new(|| {
     })
 });
 
-/// The bucket of an amount.
 pub(super) fn bucket(first: f64, amount: f64) -> usize {
     POWERS
         .partition_point(|power| first * power < amount)
@@ -46,7 +45,6 @@ pub(super) struct Histogram {
 }
 
 impl Histogram {
-    /// Adds weight to a bucket.
     pub(super) fn add(&mut self, bucket: usize, weight: f32) {
         let at = self.make_room(bucket);
         self.weights[at] += weight;

@@ -123,7 +123,6 @@ impl RunsHistory {
         }
     }
 
-    /// Number of runs that have ended.
     pub(crate) fn ended_runs(&self) -> u32 {
         let recent = self.recent.values().filter(|run| run.has_ended).count();
         self.folded.runs().saturating_add(recent as u32)

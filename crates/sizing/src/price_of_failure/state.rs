@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use super::histogram::{Histogram, bucket};
 use super::settings::Settings;
 
-/// Number of states.
 pub(super) const STATES: usize = 9;
 
 /// Ranks below these are in classes 0 and 1.

@@ -5,16 +5,13 @@ use model::{Cap, Quantity, ResourceName};
 /// Values to sum or compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitedValues {
-    /// Requests.
     Requests,
     /// Limits, which are proportional to requests unless the policy says `RequestsOnly`.
     Limits,
 }
 
-/// Scope of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitScope {
-    /// Each container.
     Container,
     /// The sum over the pod's containers.
     Pod,
@@ -25,9 +22,7 @@ pub enum LimitScope {
 pub struct Ceiling {
     /// Resource, CPU or memory.
     pub resource: ResourceName,
-    /// Limited values.
     pub values: LimitedValues,
-    /// Scope of the limit.
     pub per: LimitScope,
     /// Maximum in millicores or bytes.
     pub most: i64,

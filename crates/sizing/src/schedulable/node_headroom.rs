@@ -16,9 +16,7 @@ pub struct NodeInfo {
     pub name: String,
     /// Whether it is not there, but a node group could add it.
     pub could_come: bool,
-    /// Labels of the node.
     pub labels: Labels,
-    /// Taints of the node.
     pub taints: Vec<Taint>,
     /// Allocatable CPU and memory.
     pub allocatable: Amounts,

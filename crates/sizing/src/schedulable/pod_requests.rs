@@ -18,15 +18,10 @@ pub struct PodRequests {
 /// Shape of one container. Unset values are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerRequests {
-    /// Name of the container.
     pub name: String,
-    /// Requested CPU.
     pub cpu_request: Option<Cpu>,
-    /// Requested memory.
     pub memory_request: Option<Memory>,
-    /// Limit of CPU.
     pub cpu_limit: Option<Cpu>,
-    /// Limit of memory.
     pub memory_limit: Option<Memory>,
     /// Whether its limits are proportional to its requests.
     pub limits_follow: bool,
@@ -52,7 +47,6 @@ impl ContainerRequests {
     }
 }
 
-/// The amount of one resource.
 pub(super) fn of(amounts: &Amounts, resource: &ResourceName) -> i64 {
     match resource {
         ResourceName::Cpu => amounts.cpu.millicores(),

@@ -13,7 +13,6 @@ use crate::estimate::Amounts;
 /// One quota for the pods of one workload. Sums are over the pods that the quota counts.
 #[derive(Clone, Debug)]
 pub struct QuotaUsage<'a> {
-    /// Name of the quota.
     pub name: &'a str,
     /// Its hard limits by Kubernetes' names: `cpu` or `requests.cpu`, `limits.cpu`, and the same
     /// for memory.

@@ -15,9 +15,7 @@ pub(super) const NAMESPACE_CONCURRENCY: usize = 5;
 /// Last complete query for a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LastQuery {
-    /// Whether a query for it failed.
     pub(super) failed: bool,
-    /// Number of the pass.
     pub(super) pass: u64,
 }
 

@@ -22,7 +22,6 @@ pub enum MetricsApiError {
     /// The response has more items than a cluster can have.
     #[error("the metrics API's answer holds {items} items, more than {most}")]
     TooMany {
-        /// Number of items.
         items: usize,
         /// Maximum number of items.
         most: usize,

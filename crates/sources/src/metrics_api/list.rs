@@ -11,7 +11,6 @@ use tokio::time::timeout;
 
 use super::MetricsApiError;
 
-/// Path of the API.
 pub(crate) const PATH: &str = "/apis/metrics.k8s.io/v1beta1";
 /// Maximum time of one request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);

@@ -21,7 +21,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Connection {
     /// Base URL, `http://` or `https://`, optionally with a path.
     pub address: String,
-    /// Credentials.
     pub credentials: Credentials,
     /// CA certificates (PEM). Without them the system's are trusted.
     pub ca_file: Option<PathBuf>,
@@ -40,7 +39,6 @@ pub struct Connection {
 /// Credentials for a store.
 #[derive(Debug, Clone, Default)]
 pub enum Credentials {
-    /// No credentials.
     #[default]
     None,
     /// Bearer token.
@@ -49,7 +47,6 @@ pub enum Credentials {
     Basic {
         /// User name.
         username: String,
-        /// Password.
         password: Secret,
     },
 }

@@ -121,7 +121,6 @@ pub(super) fn series<const MAX: usize>(body: &[u8]) -> Result<Vec<Labelled>, Pro
     }
 }
 
-/// The values of a label.
 pub(super) fn label_values(body: &[u8]) -> Result<Vec<String>, PrometheusError> {
     data(body)
 }

@@ -3,7 +3,6 @@
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-/// A double in a list.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Double(#[serde(deserialize_with = "double")] pub f64);
 

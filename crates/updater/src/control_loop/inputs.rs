@@ -25,7 +25,6 @@ pub(crate) struct Watched {
     pub(crate) webhook: watch::Receiver<View>,
     /// The feed, if it is configured.
     pub(crate) feed: Option<watch::Receiver<Subscription>>,
-    /// The load of the nodes.
     pub(crate) node_load: NodeLoad,
     /// The hold while another updater runs.
     pub(crate) another_updater: Hold,

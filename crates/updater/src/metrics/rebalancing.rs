@@ -13,7 +13,6 @@ impl Metrics {
         self.load_reads.with_label_values(&[result]).inc();
     }
 
-    /// Sets the number of hot nodes.
     pub(crate) fn hot_nodes(&self, nodes: usize) {
         self.hot_nodes.set(count(nodes));
     }

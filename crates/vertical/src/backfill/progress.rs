@@ -33,7 +33,6 @@ impl HistoryGap {
 /// A namespace, with the selector if only selected pods are recorded.
 type Piece = (String, Option<Selector>);
 
-/// Progress of the backfill.
 #[derive(Debug)]
 pub(crate) struct BackfillProgress {
     started: Timestamp,

@@ -14,7 +14,6 @@ const MAX_FAILURES: usize = 10;
 /// Maximum total time of the failures in a round. The failure that exceeds it is the last.
 const MAX_FAILED_TIME: Duration = Duration::from_mins(2);
 
-/// Number of failures by gap.
 #[derive(Debug, Default)]
 pub struct FetchFailures(HashMap<HistoryGap, u32>);
 

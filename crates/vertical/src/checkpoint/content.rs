@@ -10,7 +10,6 @@ use api::patch::put_status;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch, PatchOperation, TestOperation};
 
-/// Content of a checkpoint object.
 #[derive(Clone, Debug, Default)]
 pub struct CheckpointContent {
     /// The VPA object and the container.
@@ -24,7 +23,6 @@ pub struct CheckpointContent {
 }
 
 impl CheckpointContent {
-    /// A new object.
     pub fn object(&self, name: &str) -> VerticalPodAutoscalerCheckpoint {
         let mut object = VerticalPodAutoscalerCheckpoint::new(name, self.spec.clone());
         object.status = Some(self.status.clone());

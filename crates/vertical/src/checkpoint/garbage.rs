@@ -36,16 +36,12 @@ impl UnusedReason {
     pub const ALL: [Self; 3] = [Self::NoVpa, Self::NoContainer, Self::TooManyContainers];
 }
 
-/// An unused checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnusedCheckpoint {
-    /// The object.
     pub key: ObjectKey,
-    /// UID of the object.
     pub uid: String,
     /// The VPA object that it names.
     pub vpa: ObjectKey,
-    /// Reason.
     pub reason: UnusedReason,
 }
 

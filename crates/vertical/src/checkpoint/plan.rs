@@ -20,7 +20,6 @@ const RETENTION: SignedDuration = SignedDuration::from_hours(8 * 24);
 /// known here cannot follow from it.
 const FAR_MORE: i64 = 100;
 
-/// Action for one checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckpointAction {
     /// Create the missing object.
@@ -123,7 +122,6 @@ const MAX_OF_NAMESPACE: usize = 5000;
 pub struct StoredCheckpoints {
     /// Time of the least recent write.
     pub oldest: Timestamp,
-    /// Number of checkpoints.
     pub count: usize,
 }
 
@@ -152,7 +150,6 @@ pub struct Rooms<'a> {
 }
 
 impl<'a> Rooms<'a> {
-    /// Beside these checkpoints.
     pub fn beside(stored: &'a BTreeMap<ObjectKey, StoredCheckpoints>) -> Self {
         let mut by_namespace: BTreeMap<&str, usize> = BTreeMap::new();
         for (vpa, stored) in stored {
@@ -164,7 +161,6 @@ impl<'a> Rooms<'a> {
         }
     }
 
-    /// That of one object.
     pub fn of(&self, vpa: &ObjectKey) -> usize {
         let of_object = self.stored.get(vpa).map_or(0, |stored| stored.count);
         let of_namespace = self.by_namespace.get(&*vpa.namespace).copied();

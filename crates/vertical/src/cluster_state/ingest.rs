@@ -45,7 +45,6 @@ pub enum SampleError {
     /// The time is more than a day ahead.
     #[error("sample of container {container} is from the future: {at}")]
     Future {
-        /// The container.
         container: ContainerRef,
         /// The time of the sample.
         at: Timestamp,

@@ -224,7 +224,6 @@ impl MethodHistories {
             .retain(|_, history| now.since(history.last()) < retention_ns(history));
     }
 
-    /// Whether any of them counts in runs.
     pub(super) fn counts_runs(&self) -> bool {
         self.by_container.values().any(MethodHistory::counts_runs)
     }

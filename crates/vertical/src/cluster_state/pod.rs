@@ -9,13 +9,9 @@ use view::Phase;
 /// Pod as passed to [`super::ClusterState::apply_pod`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodSpec {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
-    /// Its labels.
     pub labels: Labels,
-    /// Its phase.
     pub phase: Phase,
     /// The names of its containers.
     pub containers: Vec<String>,

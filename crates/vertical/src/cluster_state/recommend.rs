@@ -129,7 +129,6 @@ impl ClusterState {
         })
     }
 
-    /// Whether a container with this history gets a recommendation.
     fn is_recommended(&self, history: &ContainerHistory) -> bool {
         self.config.without_usage == WithoutUsage::Minimum || !history.is_empty()
     }

@@ -14,7 +14,6 @@ use super::method_history::MethodHistories;
 pub struct VpaSpec {
     /// Selector of the target's pods. [`Selector::nothing`] while unknown.
     pub selector: Selector,
-    /// Container policies.
     pub policies: Vec<ContainerPolicy>,
     /// Containers with whole cores; see [`sizing::integer_cpu_containers`].
     pub integer_cpu: BTreeSet<String>,

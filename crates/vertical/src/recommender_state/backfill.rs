@@ -38,7 +38,6 @@ impl RecommenderState {
         gaps.into_iter().collect()
     }
 
-    /// The input for rebuilding a gap.
     pub fn rebuild_input(&self, gap: &HistoryGap) -> RebuildInput {
         let own = |key: &ObjectKey| key.namespace == gap.namespace;
         let vpas = self.vpas.iter().filter(|(key, _)| own(key));

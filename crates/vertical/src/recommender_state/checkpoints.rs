@@ -13,12 +13,9 @@ use crate::backfill::BackfillProgress;
 use crate::checkpoint::conversion;
 use crate::checkpoint::method_history::{StoredHistoryError, decode, encode};
 
-/// Result of loading new checkpoints.
 #[derive(Debug, Default, PartialEq)]
 pub struct LoadedCheckpoints {
-    /// Number of loaded checkpoints.
     pub accepted: usize,
-    /// Refused checkpoints, with the errors.
     pub refused: Vec<(ObjectKey, CheckpointError)>,
     /// Number of loaded histories of sizing methods other than the VPA's.
     pub histories: usize,

@@ -23,9 +23,7 @@ const MOST_UNANSWERED: u32 = 5;
 /// The desired status of one object.
 #[derive(Debug, Clone)]
 pub struct Decision {
-    /// The object.
     pub vpa: Arc<Vpa>,
-    /// The status.
     pub status: VerticalPodAutoscalerStatus,
     /// Number of matching pods.
     pub pods: usize,
@@ -38,7 +36,6 @@ pub struct Decision {
 /// Decisions about a batch of objects.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// The decisions.
     pub decisions: Vec<Decision>,
     /// The last object of the batch; `None` at the end.
     pub last: Option<ObjectKey>,
@@ -50,7 +47,6 @@ impl Decision {
         self.change != StatusChange::None
     }
 
-    /// Whether the object gets its first recommendation.
     pub fn is_first_recommendation(&self) -> bool {
         let had = status::has_recommendation(self.vpa.object.status.as_ref());
         !had && status::has_recommendation(Some(&self.status))

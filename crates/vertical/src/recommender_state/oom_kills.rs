@@ -22,7 +22,6 @@ use view::{ObjectKey, OomKill, Pod, View};
 
 use super::RecommenderState;
 
-/// The killed container.
 pub(super) fn container(kill: &OomKill) -> ContainerRef {
     let (namespace, pod) = (kill.pod.namespace.clone(), kill.pod.name.clone());
     ContainerRef {
@@ -45,7 +44,6 @@ pub enum OomKillResult {
     Counted,
 }
 
-/// Numbers of OOM kills by result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OomKillCounts {
     /// Kills that entered a history.

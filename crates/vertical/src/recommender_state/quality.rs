@@ -10,7 +10,6 @@ use super::oom_kills::container;
 /// Recommendation for a container.
 #[derive(Debug, Clone, Copy)]
 pub struct Recommended<'a> {
-    /// Update mode of the object, if set.
     pub update_mode: Option<UpdateMode>,
     /// Uncapped target; `None` without a recommendation.
     pub uncapped: Option<&'a ResourceList>,

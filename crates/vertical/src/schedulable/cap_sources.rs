@@ -3,7 +3,6 @@
 
 use std::str::FromStr;
 
-/// Sources of caps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CapSources {
     /// Free resources of nodes.

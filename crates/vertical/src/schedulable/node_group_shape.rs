@@ -36,7 +36,6 @@ struct Parts {
 }
 
 impl NodeGroupShape {
-    /// A node of this shape.
     pub(super) fn node(&self) -> NodeInfo {
         NodeInfo {
             name: self.group.clone(),

@@ -16,7 +16,6 @@ const MAX_SHAPES: usize = 100;
 /// Settings of the caps.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Settings {
-    /// Sources of the caps of all objects.
     pub cap_to: CapSources,
     /// Further sources for objects of sizing policies.
     pub cap_policies_to: CapSources,
@@ -66,7 +65,6 @@ impl Settings {
         Ok((!self.sources().is_nothing()).then_some(self))
     }
 
-    /// The sources for any object.
     pub fn sources(&self) -> CapSources {
         self.cap_to.or(self.cap_policies_to)
     }

@@ -57,7 +57,6 @@ fn sizing_annotations(sizing: &Sizing) -> impl Iterator<Item = (String, String)>
         .map(|(key, value)| (format!("{SIZING_PREFIX}{key}"), value.to_owned()))
 }
 
-/// All annotations of the objects of a policy.
 fn all_annotations(spec: &SizingPolicySpec) -> BTreeMap<String, String> {
     let limit_mode = spec.limit_mode.clone();
     let limit_mode = limit_mode.map(|mode| (LIMIT_MODE.to_owned(), mode));
@@ -79,7 +78,6 @@ pub(super) fn owner(vpa: &Vpa) -> Option<&str> {
         .map(|reference| reference.uid.as_str())
 }
 
-/// Whether an owner reference is that of a policy.
 pub fn is_policy(reference: &OwnerReference) -> bool {
     reference.controller == Some(true)
         && reference.api_version.starts_with(GROUP_PREFIX)
@@ -89,13 +87,11 @@ pub fn is_policy(reference: &OwnerReference) -> bool {
         )
 }
 
-/// The key of the object for a workload.
 pub(super) fn key(workload: Workload<'_>) -> ObjectKey {
     let name = object_name(workload.kind, custom_group(workload), workload.name);
     ObjectKey::new(workload.namespace, name)
 }
 
-/// The object for a workload.
 pub(super) fn object(policy: &Policy, workload: Workload<'_>) -> VerticalPodAutoscaler {
     let annotations = all_annotations(&policy.spec);
     let ObjectKey { namespace, name } = key(workload);

@@ -15,7 +15,6 @@ use super::name::custom_group;
 use super::parsed::{InvalidPolicy, ParsedPolicy};
 use super::select::{Selection, Selections, select};
 
-/// Input of a plan.
 pub struct PlanInput<'a> {
     /// All policies, of any recommender.
     pub policies: &'a [Arc<Policy>],
@@ -27,7 +26,6 @@ pub struct PlanInput<'a> {
     pub recommender: &'a str,
 }
 
-/// Result of a plan.
 #[derive(Debug, Default)]
 pub struct Plan {
     /// Writes, removals first, so that two VPAs of one workload coexist as briefly as
@@ -39,10 +37,8 @@ pub struct Plan {
     pub questions: BTreeSet<WorkloadRef>,
 }
 
-/// A write of one object.
 #[derive(Debug)]
 pub struct Write {
-    /// The write.
     pub action: Action,
     /// The VPA object.
     pub key: ObjectKey,
@@ -50,21 +46,17 @@ pub struct Write {
     pub summary: usize,
 }
 
-/// Action for one object.
 #[derive(Debug)]
 pub enum Action {
     /// Remove the object, if the policy still owns it.
     Remove,
     /// Patch the existing object.
     Change(Patch),
-    /// Create the object.
     Create(Box<VerticalPodAutoscaler>),
 }
 
-/// Summary of a policy.
 #[derive(Debug)]
 pub struct PolicySummary {
-    /// The policy.
     pub policy: Arc<Policy>,
     /// Reason why the policy is invalid, if it is.
     pub(super) invalid: Option<InvalidPolicy>,

@@ -25,9 +25,7 @@ const MAX_PROBLEM: usize = 512;
 /// Shard that writes a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShardIdentity {
-    /// Index of the shard.
     pub index: u16,
-    /// Number of shards.
     pub count: u16,
 }
 
@@ -265,7 +263,6 @@ fn count(number: usize) -> i64 {
 /// Event about a change of the status.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StatusEvent {
-    /// Reason of the event.
     pub reason: String,
     /// Text of the event.
     pub note: String,

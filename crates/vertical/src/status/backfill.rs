@@ -15,7 +15,6 @@ const HISTORY_PROBLEM: &str = "History cannot be fetched from Prometheus yet: ";
 pub enum HistoryState<'a> {
     /// The history has arrived, or is not needed.
     Known,
-    /// The history is missing.
     Missing {
         /// Error of the last attempt to fetch it.
         problem: Option<&'a str>,

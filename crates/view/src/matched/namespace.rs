@@ -27,7 +27,6 @@ use crate::workload_controller::WellKnown;
 /// A VPA object with its live pods.
 #[derive(Debug, Clone)]
 pub struct VpaPods {
-    /// The VPA object.
     pub vpa: Arc<Vpa>,
     /// Its place in the order of all VPA objects.
     pub order: VpaOrder,
@@ -41,7 +40,6 @@ pub struct VpaPods {
 /// A disruption budget with the live pods that it covers.
 #[derive(Debug, Clone)]
 pub struct BudgetPods {
-    /// The budget.
     pub budget: Arc<DisruptionBudget>,
     /// Its pods, by name.
     pub pods: BTreeMap<String, Arc<Pod>>,

@@ -114,7 +114,6 @@ fn read(item: &Item<'_>) -> Reading<Namespace> {
     Reading::of(item.name.to_owned(), item.parse().map(Namespace::from_k8s))
 }
 
-/// Follows all namespaces into a view.
 fn follow_namespaces(client: Client) -> (watch::Receiver<View>, JoinHandle<()>) {
     let store = Arc::new(watch::Sender::new(View::default()));
     let writer = TableWriter::new(Resource::Namespaces, &store, |view| &mut view.namespaces);

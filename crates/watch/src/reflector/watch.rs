@@ -136,7 +136,6 @@ pub(super) enum Event {
     Bookmark,
 }
 
-/// Applies one event.
 pub(super) fn apply_event<T: Entry>(
     envelope: &[u8],
     subject: Option<Subject<T>>,

@@ -32,7 +32,6 @@ impl Watches {
         })
     }
 
-    /// Watches nodes.
     #[must_use]
     pub fn nodes(self) -> Self {
         let writer = self.writer(Resource::Nodes, |view| &mut view.nodes);

@@ -52,7 +52,6 @@ pub(crate) struct LoadResult {
 }
 
 impl LoadResult {
-    /// Adds one round.
     fn add(&mut self, mut round: Self) {
         self.took += round.took;
         self.p99_by_round.push(round.latencies.percentile_ms(0.99));

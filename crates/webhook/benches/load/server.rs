@@ -17,7 +17,6 @@ pub(crate) struct Server {
     process: Child,
     pub(crate) address: SocketAddr,
     pub(crate) certificate: String,
-    /// The thread that serves.
     pub(crate) thread: Thread,
 }
 
@@ -47,7 +46,6 @@ impl Server {
         })
     }
 
-    /// The id of its process.
     pub(crate) fn process_id(&self) -> u32 {
         self.process.id()
     }

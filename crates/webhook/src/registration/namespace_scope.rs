@@ -5,16 +5,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 
 use super::FailurePolicy;
 
-/// The label with the name of each namespace.
 pub(super) const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
 const SYSTEM: &str = "kube-system";
 
 /// The namespaces whose objects are reviewed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NamespaceScope {
-    /// All except these.
     AllExcept(Vec<String>),
-    /// Only this one.
     Only(String),
 }
 

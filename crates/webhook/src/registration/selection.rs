@@ -19,7 +19,6 @@ const MAX_CONDITIONS: usize = 64;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Selection {
-    /// Labels of namespaces.
     pub namespace_selector: LabelSelector,
     /// Labels of pods and VPA objects.
     pub object_selector: LabelSelector,
@@ -89,7 +88,6 @@ pub fn check_conditions(flag: &str, conditions: &[MatchCondition]) -> anyhow::Re
 }
 
 impl Selection {
-    /// The selection that is recorded in a configuration.
     pub(super) fn recorded(current: Option<&MutatingWebhookConfiguration>) -> Self {
         let annotations = current.and_then(|current| current.metadata.annotations.as_ref());
         let recorded = annotations.and_then(|annotations| annotations.get(ANNOTATION));

@@ -20,7 +20,6 @@ use tokio_rustls::client::TlsStream;
 /// Time limit of a connection and of a response.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// One connection.
 pub(crate) struct Connection {
     stream: TlsStream<TcpStream>,
 }

@@ -30,7 +30,6 @@ use crate::fixture::{NAME, Replica};
 /// Clients with one review per interval each: 500 reviews per second.
 const CLIENTS: usize = 10;
 const INTERVAL: Duration = Duration::from_millis(20);
-/// Reviews per connection.
 const REVIEWS_PER_CONNECTION: u32 = 8;
 /// Minimum number of reviews.
 const MIN_REVIEWS: u32 = 500;

@@ -6,12 +6,10 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
 
-/// A mutation.
 #[derive(Debug, Clone)]
 pub(super) enum Mutation {
     /// Replaces a value by an odd one.
     Replace(Index, Index),
-    /// Removes a value.
     Remove(Index),
     /// Replaces a value by another value of the review.
     Copy(Index, Index),

@@ -167,7 +167,6 @@ impl Fixture {
     }
 }
 
-/// The metrics of which a prediction is to be made.
 pub(super) fn predicted_metrics(plan: &Plan) -> &[PredictionMetric] {
     match &plan.prediction {
         Desired::Apply(prediction) => &prediction.spec.prediction_metrics,

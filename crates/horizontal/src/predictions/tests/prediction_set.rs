@@ -319,7 +319,6 @@ fn metrics_beyond_the_limit_of_a_namespace_are_refused_and_others_forecast() {
     );
 }
 
-/// The result of the object with this UID.
 fn result<'a>(results: &'a [PredictionResult], uid: &str) -> &'a PredictionResult {
     let mut results = results.iter();
     results

@@ -200,7 +200,6 @@ fn each_setting_of_goldilocks_is_mapped_or_named() {
     );
 }
 
-/// Fields of a VPA object.
 fn vpa_fields() -> Vec<(&'static str, Value)> {
     let policy = |field: &str, value: Value| {
         let mut policy = json!({"containerName": "app"});

@@ -18,7 +18,6 @@ use crate::is_metric_name;
 /// Workload of a history query.
 #[derive(Debug, Clone, Copy)]
 pub struct Workload<'a> {
-    /// Namespace of the workload.
     pub namespace: &'a str,
     /// Regular expression for the whole names of its pods.
     pub pods: &'a str,

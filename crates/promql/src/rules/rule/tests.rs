@@ -11,7 +11,6 @@ fn rule(text: &str) -> Arc<Rule> {
         .expect("a rule")
 }
 
-/// A rule with only this query.
 fn of_objects(query: &str) -> Arc<Rule> {
     rule(&format!(
         "rules: [{{seriesQuery: up, metricsQuery: {query:?}}}]"

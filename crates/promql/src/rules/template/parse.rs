@@ -9,7 +9,6 @@ const MAX_DEPTH: usize = 32;
 pub(super) enum Node {
     /// Literal text.
     Text(String),
-    /// Printed expression.
     Print(Expression),
     /// Variable declaration.
     Declare(String, Expression),

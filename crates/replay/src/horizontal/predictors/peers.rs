@@ -20,7 +20,6 @@ pub struct SeasonalLevel {
 }
 
 impl SeasonalLevel {
-    /// For a window in minutes.
     pub fn new(window_minutes: usize) -> Self {
         Self {
             window: window_minutes.div_ceil(SLOT),
@@ -126,7 +125,6 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// For a window in minutes.
     pub fn new(demand: &Demand, window_minutes: usize) -> Self {
         let values =
             (1..=demand.minutes.len()).map(|minute| demand.peak(minute..minute + window_minutes));

@@ -154,7 +154,6 @@ impl PodModel {
         true
     }
 
-    /// Writes the pod into its object.
     pub(super) fn write(&self, pod: &mut Value) {
         let time = |second: i64| {
             let noon: jiff::Timestamp = "2026-01-01T12:00:00Z".parse().expect("a time");

@@ -64,7 +64,6 @@ struct Needed {
 }
 
 impl Folded {
-    /// Number of runs.
     pub(super) fn runs(&self) -> u32 {
         self.cpu.runs.max(self.memory.runs)
     }

@@ -156,7 +156,6 @@ impl ClusterModel {
             && new.filter(|(_, serves)| *serves).count() as i64 == wanted
     }
 
-    /// Begins a rollout.
     fn begin_rollout(&mut self, app: usize) {
         let deployment = &mut self.apps[app].deployment;
         deployment.revision += 1;
