@@ -13,8 +13,8 @@ use e2e::deployment::{
 use e2e::scheduler::{Scheduler, with_extender};
 use e2e::{
     ApiServerProxy, Namespace, OffsetClock, OffsetClockLibrary, another_with_back_off, apply,
-    eventually, extender_ca_file, is_available, kubectl_in, requests, requests_in_effect, target,
-    usage, workload,
+    eventually, eventually_within, extender_ca_file, is_available, kubectl_in, requests,
+    requests_in_effect, target, usage, workload,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Client;
@@ -24,6 +24,9 @@ use serde_json::json;
 
 /// After some kills in ten minutes a kubelet's ten seconds would be five minutes.
 const RESTART_BACK_OFF: Duration = Duration::from_millis(50);
+/// Half a minute on two idle cores. An eviction without effect, and the next one, have a pause of six
+/// minutes after them.
+const CONVERGENCE: Duration = Duration::from_mins(8);
 /// Replicas of each program.
 pub(super) const REPLICAS: usize = 2;
 /// Scheduler of the pods of a new workload.
@@ -172,7 +175,8 @@ impl Suite {
         all_ready(&self.client, SUITE).await?;
         let name = probe(round);
         let wanted: Quantity = PROBE_USAGE.parse()?;
-        eventually(&format!("the pods of {name} have their size"), async || {
+        let what = format!("the pods of {name} have their size");
+        eventually_within(CONVERGENCE, &what, async || {
             let pods = self.own.pods_of(&name).await?;
             let available = pods.iter().filter(|pod| is_available(pod)).count();
             ensure!(available == PROBE_REPLICAS, "{available} are available");
