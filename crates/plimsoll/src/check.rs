@@ -69,7 +69,7 @@ async fn check(args: &CheckArgs) -> Result<Vec<Finding>, Failure> {
     } else {
         (Extent::Installed, judge::USE)
     };
-    let cluster = args.installation.connect().await?;
+    let cluster = args.installation.cluster.connect().await?;
     let namespace = &args.installation.system_namespace;
     let begin = Instant::now();
     loop {

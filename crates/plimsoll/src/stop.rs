@@ -66,7 +66,7 @@ pub(crate) fn go(args: &SwitchArgs) -> Result<Outcome, Failure> {
 
 /// The switch that the updater of a cluster reads, and the cluster.
 async fn switch(args: &SwitchArgs) -> Result<(Cluster, ObjectName), Failure> {
-    let cluster = args.installation.connect().await?;
+    let cluster = args.installation.cluster.connect().await?;
     cluster.version().await?;
     let namespace = &args.installation.system_namespace;
     match deployments(&cluster, namespace).await {

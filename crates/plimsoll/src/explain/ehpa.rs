@@ -19,7 +19,6 @@ pub(super) use judge::explain;
 pub(crate) use metrics::{Forecast, metric_field};
 pub(super) use reader::{of_workload, read};
 
-/// The forecasts of the predicted metrics.
 pub(super) fn forecasts(facts: &EhpaFacts) -> Vec<Forecast> {
     metrics::forecasts(&facts.ehpa, facts.prediction.as_ref(), facts.now)
 }
@@ -36,7 +35,6 @@ pub(super) struct EhpaFacts {
     pub(super) prediction: Option<Prediction>,
     /// Events about the EHPA and its HPA.
     pub(super) events: Vec<Event>,
-    /// Time of the explanation.
     pub(super) now: Timestamp,
     /// Parts that could not be read, one sentence each.
     pub(super) missing: Vec<String>,

@@ -14,7 +14,7 @@ use kube::core::SelectorExt as _;
 use model::{Quantity, ResourceList, ResourceName};
 use serde::Serialize;
 
-use super::facts::Facts;
+use super::Facts;
 use super::lines::{Condition, EventLine, Wait, conditions, events, plain};
 use super::policy::{self, PolicyLine};
 use super::refuted::refuted;
@@ -50,11 +50,8 @@ pub(crate) struct Recommended {
     pub(crate) container: String,
     /// `cpu`, `memory` or another resource.
     pub(crate) resource: String,
-    /// Recommended request as a quantity.
     pub(crate) target: String,
-    /// Lower bound as a quantity.
     pub(crate) lower_bound: Option<String>,
-    /// Upper bound as a quantity.
     pub(crate) upper_bound: Option<String>,
     /// The target before bounds.
     pub(crate) uncapped_target: Option<String>,
@@ -189,19 +186,15 @@ fn changed_by(
     }
     let is_raised = target > uncapped;
     let policy = vpa.spec.container_policy(&container.container_name);
-    let allowed = policy.map(|policy| {
-        if is_raised {
-            &policy.min_allowed
+    let bound = policy.and_then(|policy| {
+        let (name_of, bounds) = if is_raised {
+            ("minAllowed", &policy.min_allowed)
         } else {
-            &policy.max_allowed
-        }
-    });
-    if allowed.and_then(|allowed| allowed.get(name)) == Some(target) {
-        let bound = if is_raised {
-            "minAllowed"
-        } else {
-            "maxAllowed"
+            ("maxAllowed", &policy.max_allowed)
         };
+        (bounds.get(name) == Some(target)).then_some(name_of)
+    });
+    if let Some(bound) = bound {
         return Some(format!("{bound} {target}"));
     }
     let mut conditions = status.conditions.iter();
@@ -238,10 +231,8 @@ fn samples(facts: &Facts) -> Vec<Samples> {
 }
 
 fn is_live(pod: &Pod) -> bool {
-    let phase = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.phase.as_deref());
+    let status = pod.status.as_ref();
+    let phase = status.and_then(|status| status.phase.as_deref());
     pod.metadata.deletion_timestamp.is_none() && !matches!(phase, Some("Succeeded" | "Failed"))
 }
 
@@ -260,25 +251,17 @@ fn requests(pod: &Pod, container: &str) -> Option<ResourceList> {
     let reported = statuses.find(|it| it.name == container);
     let reported = reported.and_then(|it| it.resources.as_ref());
     let resources = reported.or(written.resources.as_ref());
-    let mut requests = ResourceList::new();
-    for (name, text) in resources
-        .and_then(|it| it.requests.as_ref())
-        .into_iter()
-        .flatten()
-    {
-        if let Ok(quantity) = text.0.parse() {
-            requests.insert(ResourceName::from(name.as_str()), quantity);
-        }
-    }
-    Some(requests)
+    let requests = resources.and_then(|it| it.requests.as_ref());
+    let requests = requests.into_iter().flatten().filter_map(|(name, text)| {
+        let quantity = text.0.parse().ok()?;
+        Some((ResourceName::from(name.as_str()), quantity))
+    });
+    Some(requests.collect())
 }
 
 fn pods(pods: &[Pod], recommended: &[RecommendedContainerResources]) -> Pods {
-    let list: Vec<PodLine> = pods
-        .iter()
-        .filter(|pod| is_live(pod))
-        .map(|pod| pod_line(pod, recommended))
-        .collect();
+    let live = pods.iter().filter(|pod| is_live(pod));
+    let list: Vec<PodLine> = live.map(|pod| pod_line(pod, recommended)).collect();
     Pods {
         total: list.len(),
         with_target: list.iter().filter(|line| line.has_target).count(),
@@ -333,10 +316,8 @@ fn waits(facts: &Facts, status: &VerticalPodAutoscalerStatus, pods: &Pods) -> Ve
     };
     let total = pods.total;
     if status.recommendation.is_none() {
-        wait(
-            "NoRecommendation",
-            "the VPA has no recommendation yet".to_owned(),
-        );
+        let message = "the VPA has no recommendation yet".to_owned();
+        wait("NoRecommendation", message);
         return waits;
     }
     for sentence in facts.pods.iter().flat_map(refuted) {
@@ -369,16 +350,11 @@ fn waits(facts: &Facts, status: &VerticalPodAutoscalerStatus, pods: &Pods) -> Ve
         wait("MinReplicas", message);
     }
     for budget in &facts.budgets {
-        let Some(status) = budget
-            .status
-            .as_ref()
-            .filter(|it| it.disruptions_allowed.unwrap_or(0) == 0)
-        else {
-            continue;
-        };
+        let status = budget.status.clone().unwrap_or_default();
         let covered = facts.pods.iter().filter(|pod| is_covered(pod, budget));
         let covered = covered.count();
-        if covered > 0 {
+        let is_blocked = budget.status.is_some() && status.disruptions_allowed.unwrap_or(0) == 0;
+        if is_blocked && covered > 0 {
             let message = format!(
                 "the budget {} of {covered} pods allows 0 evictions now: {} of {} required pods are healthy",
                 budget.name_any(),

@@ -1,7 +1,7 @@
 //! Texts, conditions and events of objects, bounded and without control characters.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::api::core::v1::{Event, ObjectReference};
 use serde::Serialize;
 
 /// Maximum number of characters of a text from an object.
@@ -110,23 +110,21 @@ pub(super) fn marks(events: &[EventLine], conditions: &[Condition]) -> Vec<Mark>
 /// The latest events, the latest one first.
 pub(super) fn events(events: &[Event]) -> Vec<EventLine> {
     let time = |event: &Event| {
-        let series = event
-            .series
-            .as_ref()
-            .and_then(|series| series.last_observed_time.as_ref());
+        let series = event.series.as_ref();
+        let series = series.and_then(|series| series.last_observed_time.as_ref());
         let latest = series.or(event.event_time.as_ref()).map(|time| time.0);
         latest.max(event.last_timestamp.as_ref().map(|time| time.0))
     };
     let text = |text: &Option<String>| plain(text.as_deref().unwrap_or_default());
+    let object = |it: &ObjectReference| {
+        let [kind, name] = [&it.kind, &it.name].map(|text| text.as_deref().unwrap_or_default());
+        plain(&format!("{kind}/{name}"))
+    };
     let mut lines: Vec<EventLine> = events
         .iter()
         .map(|event| EventLine {
             time: time(event),
-            object: plain(&format!(
-                "{}/{}",
-                event.involved_object.kind.as_deref().unwrap_or_default(),
-                event.involved_object.name.as_deref().unwrap_or_default()
-            )),
+            object: object(&event.involved_object),
             kind: text(&event.type_),
             reason: text(&event.reason),
             message: text(&event.message),

@@ -12,7 +12,7 @@ use vertical::recommender_state::{RecommenderConfig, RecommenderState};
 use vertical::resource_policy::vpa_method;
 use view::{Checkpoint, ObjectKey, View, Vpa};
 
-use super::facts::Facts;
+use super::Facts;
 use super::lines::plain;
 use crate::check::Unread;
 use crate::check::reader::deployments;

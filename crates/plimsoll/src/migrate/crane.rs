@@ -75,7 +75,6 @@ pub(crate) const SOURCE: Source = Source {
     reads_config_maps: false,
 };
 
-/// Objects and steps.
 pub(crate) fn migration(facts: &Facts) -> Migration {
     let mut migration = Migration::default();
     migration.deployments("Crane", &facts.deployments);

@@ -31,7 +31,6 @@ const SETTINGS: [&str; 4] = [ENABLED, UPDATE_MODE, RESOURCE_POLICY, MIN_REPLICAS
 const TRUE: [&str; 6] = ["1", "t", "T", "true", "TRUE", "True"];
 const POLICY: &str = "from-goldilocks";
 
-/// Objects and steps.
 pub(crate) fn migration(facts: &Facts) -> Migration {
     let mut migration = Migration::default();
     migration.deployments("Goldilocks", &facts.deployments);
@@ -74,9 +73,8 @@ struct Namespace {
 fn namespaces(facts: &Facts) -> BTreeMap<String, Namespace> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for vpa in facts.of(&VPA).iter().filter(|vpa| is_by_goldilocks(vpa)) {
-        *counts
-            .entry(vpa.namespace().unwrap_or_default())
-            .or_default() += 1;
+        let namespace = vpa.namespace().unwrap_or_default();
+        *counts.entry(namespace).or_default() += 1;
     }
     let mut namespaces = BTreeMap::new();
     for object in facts.of(&NAMESPACE) {
@@ -96,17 +94,14 @@ fn is_by_goldilocks(vpa: &DynamicObject) -> bool {
 }
 
 fn settings(namespace: &DynamicObject, vpas: usize) -> Namespace {
+    let (labels, annotations) = (namespace.labels(), namespace.annotations());
     // An annotation precedes the label of the same name, as with Goldilocks.
     let setting = |name: &str| {
         let key = format!("{PREFIX}/{name}");
-        let label = namespace.labels().get(&key);
-        namespace.annotations().get(&key).or(label)
+        annotations.get(&key).or(labels.get(&key))
     };
     let mut left_out = Vec::new();
-    let keys = namespace
-        .labels()
-        .keys()
-        .chain(namespace.annotations().keys());
+    let keys = labels.keys().chain(annotations.keys());
     let settings = keys.filter_map(|key| key.strip_prefix(PREFIX)?.strip_prefix('/'));
     let unknown = settings.filter(|name| !SETTINGS.contains(name));
     left_out.extend(unknown.map(|name| format!("{PREFIX}/{name} has no counterpart")));
@@ -231,11 +226,9 @@ fn hand_over(name: &str, namespace: &Namespace, migration: &mut Migration) {
         commands.push(ready);
         undo.push(format!("kubectl create -f {file}"));
     }
-    commands.extend([
-        format!(
-            "kubectl get sizingpolicy {POLICY} -n {name}    # SELECTED is MANAGED plus CONFLICTS, which have a VPA of yours"
-        ),
-    ]);
+    commands.push(format!(
+        "kubectl get sizingpolicy {POLICY} -n {name}    # SELECTED is MANAGED plus CONFLICTS, which have a VPA of yours"
+    ));
     migration.step(
         format!("Hand over the namespace {name}"),
         "The policy creates a VPA for each workload without one, so the old objects go right after it. Histories begin again unless the recommender reads Prometheus; with less than a day of usage a request is only raised.",

@@ -10,10 +10,10 @@ use metric_routes::api_service::API_SERVICES;
 use serde::Serialize;
 
 use super::facts::{
-    API_SERVICE, Facts, HelmRelease, arguments, helm_release, image_of, installer, name_of,
-    replicas,
+    API_SERVICE, Facts, arguments, helm_release, image_of, installer, name_of, replicas,
 };
 use super::fields::lacking;
+use crate::installation::ObjectName;
 use crate::output::printable;
 
 /// Verdict about an object.
@@ -54,14 +54,12 @@ pub(crate) struct Step {
 pub(crate) struct Migration {
     /// Objects, in the order of output.
     pub(crate) items: Vec<Item>,
-    /// Steps, in order.
     pub(crate) steps: Vec<Step>,
     /// Remarks, one sentence each.
     pub(crate) notes: Vec<String>,
 }
 
 impl Migration {
-    /// Adds an object.
     pub(crate) fn item(
         &mut self,
         kind: &str,
@@ -152,9 +150,8 @@ impl Migration {
         &mut self,
         objects: impl IntoIterator<Item = &'a DynamicObject>,
     ) {
-        let releases: BTreeSet<HelmRelease> =
-            objects.into_iter().filter_map(helm_release).collect();
-        for HelmRelease { namespace, name } in releases {
+        let releases: BTreeSet<_> = objects.into_iter().filter_map(helm_release).collect();
+        for ObjectName { namespace, name } in releases {
             let selected = format!("-n {namespace} -l owner=helm,name={name}");
             self.step(
                 format!("Delete Helm's record of the release {name}"),

@@ -9,8 +9,7 @@ use kube::ResourceExt as _;
 use kube::api::{DynamicObject, ListParams};
 
 use super::facts::{Facts, Kind, Source, image_of, name_of};
-use crate::check::Unread;
-use crate::check::unread;
+use crate::check::{Unread, unread};
 use crate::cluster::{Cluster, each, list};
 use crate::failure::Failure;
 use crate::installation::ObjectName;
@@ -60,10 +59,8 @@ pub(crate) async fn read(
 async fn read_deployments(cluster: &Cluster, source: &Source, facts: &mut Facts) {
     let (mut deployments, mut suite) = (Vec::new(), Vec::new());
     let visit = |deployment: DynamicObject| {
-        let is_own = deployment
-            .labels()
-            .get("app.kubernetes.io/part-of")
-            .is_some_and(|part| part == "plimsoll");
+        let part = deployment.labels().get("app.kubernetes.io/part-of");
+        let is_own = part.is_some_and(|part| part == "plimsoll");
         let image = image_of(&deployment);
         if is_own {
             suite.push(deployment);
@@ -96,10 +93,7 @@ async fn read_config_maps(cluster: &Cluster, facts: &mut Facts) {
         let volumes = &deployment.data["spec"]["template"]["spec"]["volumes"];
         let volumes = volumes.as_array().into_iter().flatten();
         let maps = volumes.filter_map(|volume| volume["configMap"]["name"].as_str());
-        names.extend(maps.map(|name| ObjectName {
-            namespace: namespace.clone(),
-            name: name.to_owned(),
-        }));
+        names.extend(maps.map(|name| ObjectName::new(&namespace, name)));
     }
     for name in names.into_iter().take(MAX_CONFIG_MAPS) {
         let api = cluster.untyped::<ConfigMap>(Some(&name.namespace));

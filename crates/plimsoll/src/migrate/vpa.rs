@@ -8,7 +8,6 @@ use kube::api::DynamicObject;
 use super::facts::{Facts, Source, VPA, installer};
 use super::plan::{Migration, Verdict, install, uninstall, verify};
 
-/// `CustomResourceDefinition`s of upstream's VPA.
 const DEFINITIONS: [&str; 2] = [
     "verticalpodautoscalers.autoscaling.k8s.io",
     "verticalpodautoscalercheckpoints.autoscaling.k8s.io",
@@ -26,7 +25,6 @@ const WEBHOOK: &str = "vpa-admission-controller";
 /// Label of the VPA objects that Goldilocks creates.
 pub(super) const GOLDILOCKS: (&str, &str) = ("source", "goldilocks");
 
-/// Objects and steps.
 pub(crate) fn migration(facts: &Facts) -> Migration {
     let mut migration = Migration::default();
     migration.deployments("upstream's VPA", &facts.deployments);
@@ -42,10 +40,8 @@ fn definitions(facts: &Facts, migration: &mut Migration) {
     for definition in &facts.definitions {
         let stored = &definition.data["status"]["storedVersions"];
         let stored = stored.as_array().into_iter().flatten();
-        let old: Vec<&str> = stored
-            .filter_map(|version| version.as_str())
-            .filter(|version| *version != "v1")
-            .collect();
+        let stored = stored.filter_map(|version| version.as_str());
+        let old: Vec<&str> = stored.filter(|version| *version != "v1").collect();
         if !old.is_empty() {
             let reason = format!(
                 "objects may be stored as {}, which the new definition lacks: rewrite them \

@@ -120,6 +120,7 @@ pub(crate) struct PrometheusArgs {
 impl ConnectionArgs {
     fn of(&self, address: &str) -> Connection {
         let token = self.prometheus_bearer_token_file.clone();
+        let bearer = token.map(|file| Credentials::Bearer(Secret::File(file)));
         let basic = self.username.clone().zip(self.password_file.clone());
         let basic = basic.map(|(username, file)| Credentials::Basic {
             username,
@@ -127,10 +128,7 @@ impl ConnectionArgs {
         });
         Connection {
             address: address.to_owned(),
-            credentials: token
-                .map(|file| Credentials::Bearer(Secret::File(file)))
-                .or(basic)
-                .unwrap_or_default(),
+            credentials: bearer.or(basic).unwrap_or_default(),
             ca_file: self.prometheus_ca_file.clone(),
             insecure: self.prometheus_insecure,
             query_timeout: Duration::from_secs(self.prometheus_query_timeout.into()),
@@ -230,11 +228,8 @@ pub(super) fn read(
             let found = store.read(namespace, &inventory, |_| true).await?;
             for container in &found {
                 pods += container.pods.len();
-                samples += container
-                    .pods
-                    .iter()
-                    .map(|pod| pod.samples().count())
-                    .sum::<usize>();
+                let counts = container.pods.iter().map(|pod| pod.samples().count());
+                samples += counts.sum::<usize>();
             }
             check_size(samples, pods)?;
             usage.extend(found);
@@ -280,9 +275,8 @@ impl Store {
                 None => discovery::discover(cluster).await?,
             };
             let timeout = Duration::from_secs(args.prometheus_query_timeout.into());
-            let client = cluster_args
-                .connect_below(&found.proxy_path(), timeout)
-                .await?;
+            let path = found.proxy_path();
+            let client = cluster_args.connect_below(&path, timeout).await?;
             let prometheus = Prometheus::with_client(client, timeout, observer);
             (prometheus, Some(found.text()))
         };
@@ -303,13 +297,10 @@ impl Store {
         inventory: &Inventory,
         is_wanted: impl Fn(&str) -> bool,
     ) -> Result<Vec<ContainerUsage>, Failure> {
+        let (of, layout) = ((namespace, &is_wanted), &self.layout);
         let (cpu, memory) = tokio::try_join!(
-            self.samples(self.layout.cpu.as_ref(), (namespace, &is_wanted), 1000.0),
-            self.samples(
-                self.layout.memory.as_ref(),
-                (namespace, &is_wanted),
-                1.0 / MIB
-            ),
+            self.samples(layout.cpu.as_ref(), of, 1000.0),
+            self.samples(layout.memory.as_ref(), of, 1.0 / MIB),
         )?;
         let mut pods: BTreeMap<(String, String), PodUsage> = BTreeMap::new();
         for (key, samples) in cpu {

@@ -25,7 +25,6 @@ pub(in crate::explain) struct EhpaExplanation {
     pub(super) hpa: Option<String>,
     pub(super) replicas: Replicas,
     pub(super) last_scale_time: Option<Timestamp>,
-    /// Method and window of the prediction.
     pub(super) prediction: Option<PredictionLine>,
     pub(super) metrics: Vec<Metric>,
     pub(super) scale_points: Vec<ScalePointLine>,
@@ -41,7 +40,6 @@ pub(in crate::explain) struct EhpaExplanation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) struct Replicas {
     pub(super) current: Option<i32>,
-    /// Replicas that the HPA wants.
     pub(super) desired: Option<i32>,
     pub(super) min: i32,
     pub(super) max: i32,
@@ -114,7 +112,9 @@ pub(in crate::explain) fn explain(facts: &EhpaFacts) -> EhpaExplanation {
 
 fn replicas(facts: &EhpaFacts, status: &EffectiveHorizontalPodAutoscalerStatus) -> Replicas {
     let spec = &facts.ehpa.spec;
-    let native = facts.hpa.as_ref().and_then(|hpa| hpa.status.as_ref());
+    let hpa = facts.hpa.as_ref();
+    let native = hpa.and_then(|hpa| hpa.status.as_ref());
+    let min = hpa.and_then(|hpa| hpa.spec.min_replicas);
     let is_preview = spec.effective_strategy() == ScaleStrategy::Preview;
     Replicas {
         current: status.current_replicas.or_else(|| native?.current_replicas),
@@ -122,11 +122,7 @@ fn replicas(facts: &EhpaFacts, status: &EffectiveHorizontalPodAutoscalerStatus) 
             .filter(|it| it.desired_replicas > 0 || it.last_scale_time.is_some())
             .map(|it| it.desired_replicas)
             .or(status.expect_replicas),
-        min: facts
-            .hpa
-            .as_ref()
-            .and_then(|hpa| hpa.spec.min_replicas)
-            .unwrap_or_else(|| spec.effective_min_replicas()),
+        min: min.unwrap_or_else(|| spec.effective_min_replicas()),
         max: spec.max_replicas,
         specific: spec.specific_replicas.filter(|_| is_preview),
     }
@@ -160,9 +156,7 @@ fn waits(
         }
         (ScaleStrategy::Auto, _) => {}
     }
-    let mut ready = status.conditions.iter();
-    let ready = ready.find(|it| it.kind == READY);
-    match ready {
+    match status.conditions.iter().find(|it| it.kind == READY) {
         Some(ready) if ready.status != ConditionStatus::True => {
             wait("NotReady", format!("{}: {}", ready.reason, ready.message));
         }
@@ -215,15 +209,9 @@ fn native_conditions(
 
 /// The reason that a condition of the HPA is, with its message.
 fn limit(condition: &Condition, replicas: Replicas) -> Option<(&'static str, String)> {
-    let Condition {
-        kind,
-        reason,
-        message,
-        ..
-    } = condition;
     let is_true = condition.status == "True";
-    let text = || format!("{reason}: {message}");
-    match (kind.as_str(), reason.as_str()) {
+    let text = || format!("{}: {}", condition.reason, condition.message);
+    match (condition.kind.as_str(), condition.reason.as_str()) {
         ("ScalingLimited", "TooManyReplicas") if is_true => Some((
             "MaxReplicas",
             format!("the metrics ask for more than maxReplicas {}", replicas.max),

@@ -147,11 +147,9 @@ pub(super) fn forecasts(
     now: Timestamp,
 ) -> Vec<Forecast> {
     let measured = ehpa.status.as_ref().and_then(|it| it.prediction.as_ref());
-    let window = measured.map(|it| it.window_seconds).or(ehpa
-        .spec
-        .prediction
-        .as_ref()
-        .and_then(|it| it.prediction_window_seconds));
+    let asked = ehpa.spec.prediction.as_ref();
+    let asked = asked.and_then(|it| it.prediction_window_seconds);
+    let window = measured.map(|it| it.window_seconds).or(asked);
     let window_seconds = window.unwrap_or(api::ehpa::DEFAULT_PREDICTION_WINDOW_SECONDS);
     let status = prediction.and_then(|it| it.status.as_ref());
     let metrics = status.into_iter().flat_map(|it| &it.prediction_metrics);

@@ -77,10 +77,11 @@ async fn prediction(reader: &Reader<'_>, ehpa: &Ehpa) -> Result<Option<Predictio
     };
     let prediction = api::prediction::parse(object);
     let prediction = prediction.map_err(|error| anyhow!("invalid object: {error}"))?;
-    let owners = prediction.owner_references();
-    let is_of = owners
+    let uid = ehpa.uid().unwrap_or_default();
+    let is_of = prediction
+        .owner_references()
         .iter()
-        .any(|owner| owner.uid == ehpa.uid().unwrap_or_default());
+        .any(|owner| owner.uid == uid);
     Ok(Some(prediction).filter(|_| is_of))
 }
 
