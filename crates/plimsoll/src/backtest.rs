@@ -33,7 +33,6 @@ pub(crate) struct BacktestArgs {
     pub(crate) warm_up: u16,
 }
 
-/// A sizing policy.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Present,
@@ -153,7 +152,6 @@ fn scored_slots(pods: &[Series], warm_up: i64) -> Option<f64> {
     (scored > 0).then_some(scored as f64)
 }
 
-/// Replays every policy over the containers.
 pub(crate) fn backtest(usage: &[ContainerUsage], prices: &Prices, days: u16) -> Vec<BacktestRow> {
     let mut rows: Vec<BacktestRow> = POLICIES
         .into_iter()
@@ -215,7 +213,6 @@ pub(crate) fn is_long_enough(usage: &ContainerUsage) -> bool {
     span >= LEAST_RECORDING
 }
 
-/// Table and JSON of the results.
 pub(crate) fn document(
     rows: &[BacktestRow],
     usage: &[ContainerUsage],

@@ -58,11 +58,8 @@ pub(crate) struct ApplyArgs {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ResourceChange {
-    /// Present request.
     request: Option<String>,
-    /// Recommended request.
     new_request: String,
-    /// Present limit.
     limit: Option<String>,
     /// Limit in the same proportion to the request.
     new_limit: Option<String>,
@@ -135,7 +132,6 @@ pub(crate) fn diff(args: &DiffArgs) -> Result<Outcome, Failure> {
     ))
 }
 
-/// Runs `plimsoll apply`.
 pub(crate) fn apply(args: &ApplyArgs) -> Result<Outcome, Failure> {
     let (changes, left_out) = changes(&args.changes)?;
     let (text, refused) = if args.helm_values {

@@ -18,7 +18,6 @@ pub(crate) enum Outcome {
     Done,
     /// There are findings of at least the severity of `--fail-on`.
     Findings,
-    /// Some workloads are left out.
     Partial,
     /// A check found an error.
     Failed,
@@ -47,7 +46,6 @@ impl Outcome {
 /// Reason why a command did not run, in one sentence with what to do.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Invalid flags.
     Usage(String),
     /// The API server or Prometheus cannot be reached.
     Unreachable(anyhow::Error),

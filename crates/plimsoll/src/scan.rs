@@ -312,7 +312,6 @@ mod tests {
                 cpu: Cpu::from_millicores(100),
                 memory: Memory::from_bytes(0),
             },
-            steps: Default::default(),
             is_young: false,
         };
         let of = |usage: &ContainerUsage| {

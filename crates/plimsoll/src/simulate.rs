@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::backtest::{is_long_enough, warm_up};
 use crate::failure::{Failure, Outcome};
-use crate::output::{self, Document, OutputArgs, Row, Table};
+use crate::output::{self, Document, OutputArgs, Table};
 use crate::usage::{self, SourceArgs};
 use crate::workload::{Workload, workloads};
 
@@ -91,13 +91,11 @@ struct SimulatedWay {
     reversals_per_day: f64,
 }
 
-/// Results for a workload.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Simulated {
     /// Namespace; empty if the source has none.
     namespace: String,
-    /// Kind and name.
     workload: String,
     pod_cpu: String,
     /// Scored days.
@@ -184,11 +182,8 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
     let results: Vec<Result<Simulated, String>> = workloads
         .par_iter()
         .map(|workload| {
-            if workload
-                .containers
-                .iter()
-                .all(|usage| is_long_enough(usage))
-            {
+            let mut containers = workload.containers.iter();
+            if containers.all(|usage| is_long_enough(usage)) {
                 simulate(workload, args)
             } else {
                 Err("less than two days of usage".to_owned())
@@ -215,26 +210,18 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
 
 fn document(simulated: &[Simulated], args: &SimulateArgs) -> Document {
     let rows = simulated.iter().flat_map(|result| {
-        result.scalings.iter().map(|way| {
-            Row::plain([
-                result.namespace.clone(),
-                result.workload.clone(),
-                way.scaling.to_owned(),
-                format!("{:.2}", way.replicas),
-                format!("{:.1}", way.minutes_short_per_day),
-                format!("{:.2}", way.missing_core_minutes_per_day),
-                format!("{:.1}", way.changes_per_day),
-                format!("{:.1}", way.reversals_per_day),
-            ])
-        })
+        let id = (&result.namespace, &result.workload);
+        result.scalings.iter().map(move |way| (id, way))
     });
     Document {
         title: "Plimsoll simulate".to_owned(),
-        tables: vec![Table::new(
+        tables: vec![Table::of(
             "Horizontal scaling",
-            "Namespace|Workload|Scaling| Replicas| Short, min per day\
-             | Missing, core-min per day| Changes per day| Reversals per day",
-            rows,
+            "Namespace=0/0|Workload=0/1|Scaling=1/scaling| Replicas=1/replicas:2\
+             | Short, min per day=1/minutesShortPerDay:1\
+             | Missing, core-min per day=1/missingCoreMinutesPerDay:2\
+             | Changes per day=1/changesPerDay:1| Reversals per day=1/reversalsPerDay:1",
+            rows.collect::<Vec<_>>(),
         )],
         notes: vec![format!(
             "Target {} %, {} to {} replicas, pods ready after {} s, usage known after {} s. The first {WARM_UP_DAYS} days, at most half \
