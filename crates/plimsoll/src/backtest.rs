@@ -23,7 +23,7 @@ const LEAST_RECORDING: i64 = 2 * DAY;
 pub(crate) struct BacktestArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = None)]
     pub(crate) prices: PriceArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -98,37 +98,30 @@ pub(crate) struct BacktestRow {
     pub(crate) relative_cost: f64,
 }
 
-/// One resource of a container, replayed.
-struct Replayed {
-    score: EntityScore,
-    /// Mean of the sum of requests over pods, in millicores or MiB.
-    mean_request: f64,
-}
-
 /// Length of the recording at whose start policies learn: `days`, at most half of it.
 pub(crate) fn warm_up(usage: &ContainerUsage, days: u16) -> i64 {
     let (start, end) = usage.span().unwrap_or_default();
     (i64::from(days) * DAY).min((end - start) / 2)
 }
 
+/// Score of a policy over the containers, and the sum of their mean requests, in millicores or MiB.
 fn replay_all(
     usage: &[ContainerUsage],
     resource: Resource,
     policy: Kind,
     days: u16,
-) -> Vec<Replayed> {
+) -> (Score, f64) {
     let replayed = usage.par_iter().filter_map(|usage| {
         let pods = usage.series(resource);
         let executor = executor(usage, resource, days);
         let score = executor.trace_pods(&pods, policy.of(resource).as_mut(), |_, _| ());
         let slots = scored_slots(&pods, executor.warm_up)?;
         let mean_request = score.requested / slots;
-        Some(Replayed {
-            score,
-            mean_request,
-        })
+        Some((score, mean_request))
     });
-    replayed.collect()
+    let replayed: Vec<(EntityScore, f64)> = replayed.collect();
+    let requests = replayed.iter().map(|(_, mean_request)| mean_request).sum();
+    (Score::of(replayed.iter().map(|(score, _)| score)), requests)
 }
 
 /// The rules of the replay of a container.
@@ -156,13 +149,10 @@ pub(crate) fn backtest(usage: &[ContainerUsage], prices: &Prices, days: u16) -> 
     let mut rows: Vec<BacktestRow> = POLICIES
         .into_iter()
         .map(|(name, policy)| {
-            let [cpu, memory] = [Resource::Cpu, Resource::Memory]
-                .map(|resource| replay_all(usage, resource, policy, days));
-            let sum =
-                |replayed: &[Replayed]| replayed.iter().map(|it| it.mean_request).sum::<f64>();
-            let score = |replayed: &[Replayed]| Score::of(replayed.iter().map(|it| &it.score));
-            let cost_per_month = prices.month(sum(&cpu), sum(&memory));
-            let (cpu, memory) = (score(&cpu), score(&memory));
+            let replay = |resource| replay_all(usage, resource, policy, days);
+            let (cpu, millicores) = replay(Resource::Cpu);
+            let (memory, mib) = replay(Resource::Memory);
+            let cost_per_month = prices.month(millicores, mib);
             BacktestRow {
                 policy: name,
                 cpu_slack: cpu.aggregate_slack,

@@ -196,13 +196,12 @@ impl ClusterArgs {
             context: self.context.clone(),
             ..KubeConfigOptions::default()
         };
-        let unusable = match &self.kubeconfig {
-            Some(path) => format!("cannot use the kubeconfig {}", path.display()),
-            None => "cannot use the kubeconfig".to_owned(),
-        };
-        let read = match &self.kubeconfig {
-            Some(path) => Kubeconfig::read_from(path),
-            None => Kubeconfig::read(),
+        let mut unusable = "cannot use the kubeconfig".to_owned();
+        let read = if let Some(path) = &self.kubeconfig {
+            unusable = format!("{unusable} {}", path.display());
+            Kubeconfig::read_from(path)
+        } else {
+            Kubeconfig::read()
         };
         let kubeconfig = match read {
             Ok(kubeconfig) => kubeconfig,

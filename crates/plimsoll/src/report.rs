@@ -24,7 +24,7 @@ use crate::usage::{self, ContainerUsage, SourceArgs};
 pub(crate) struct ReportArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = None)]
     pub(crate) sizing: SizingArgs,
     #[command(flatten)]
     pub(crate) prices: PriceArgs,

@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 
 use clap::{Args, ValueEnum};
 use model::{Cpu, Memory, Quantity, unit_slip};
+use rayon::iter::Either;
 use rayon::prelude::*;
 use replay::Resource;
 use serde::Serialize;
@@ -27,7 +28,7 @@ pub(crate) use document::document;
 pub(crate) struct ScanArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = None)]
     pub(crate) sizing: SizingArgs,
     #[command(flatten)]
     pub(crate) prices: PriceArgs,
@@ -185,24 +186,13 @@ pub(crate) fn scan_all(
     let spans = || usage.iter().filter_map(ContainerUsage::span);
     let (start, end) = (spans().map(|it| it.0).min(), spans().map(|it| it.1).max());
     let seconds = end.unwrap_or_default() - start.unwrap_or_default();
-    let results: Vec<Result<ScannedContainer, ContainerId>> = usage
-        .par_iter()
-        .map(|usage| {
-            let containers = containers[&usage.id.pod()];
-            let recommendation = recommend(usage, &settings, containers);
-            let recommendation = recommendation.ok_or_else(|| usage.id.clone())?;
-            Ok(scan(usage, &recommendation, prices, seconds))
-        })
-        .collect();
-    let mut left_out = Vec::new();
-    let scanned = results.into_iter().filter_map(|result| match result {
-        Ok(scanned) => Some(scanned),
-        Err(id) => {
-            left_out.push(id);
-            None
+    usage.par_iter().partition_map(|usage| {
+        let containers = containers[&usage.id.pod()];
+        match recommend(usage, &settings, containers) {
+            Some(found) => Either::Left(scan(usage, &found, prices, seconds)),
+            None => Either::Right(usage.id.clone()),
         }
-    });
-    (scanned.collect(), left_out)
+    })
 }
 
 /// Sentences about requests and limits whose unit is probably a slip.

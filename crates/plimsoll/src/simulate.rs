@@ -11,6 +11,7 @@ use forecast::{PeakConfig, PriceOfFailure};
 use horizontal::ehpa::window_seconds;
 use horizontal::predictions::Method;
 use model::{Cpu, Quantity};
+use rayon::iter::Either;
 use rayon::prelude::*;
 use replay::Resource;
 use replay::horizontal::predictors::Program;
@@ -30,7 +31,7 @@ const WARM_UP_DAYS: u16 = 8;
 pub(crate) struct SimulateArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = None)]
     pub(crate) output: OutputArgs,
     /// CPU of a pod; the default is the sum of the recorded requests of its containers.
     #[arg(long, value_name = "QUANTITY", value_parser = pod_cpu)]
@@ -118,6 +119,9 @@ fn pod_cpu(text: &str) -> Result<Cpu, String> {
 /// Results for a workload; an error says why there are none.
 fn simulate(workload: &Workload<'_>, args: &SimulateArgs) -> Result<Simulated, String> {
     let containers = &workload.containers;
+    if !containers.iter().all(|usage| is_long_enough(usage)) {
+        return Err("less than two days of usage".to_owned());
+    }
     let requests = containers.iter().map(|it| it.requests.cpu);
     let millicores = requests.map(|cpu| cpu.map(Cpu::millicores));
     let requested = millicores.sum::<Option<i64>>().map(Cpu::from_millicores);
@@ -179,24 +183,13 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
     }
     let usage = usage::read(&args.source)?;
     let workloads = workloads(&usage);
-    let results: Vec<Result<Simulated, String>> = workloads
-        .par_iter()
-        .map(|workload| {
-            let mut containers = workload.containers.iter();
-            if containers.all(|usage| is_long_enough(usage)) {
-                simulate(workload, args)
-            } else {
-                Err("less than two days of usage".to_owned())
-            }
-        })
-        .collect();
-    let (mut simulated, mut left_out) = (Vec::new(), Vec::new());
-    for (workload, result) in workloads.iter().zip(results) {
-        match result {
-            Ok(result) => simulated.push(result),
-            Err(reason) => left_out.push(format!("left out: {}: {reason}", workload.id())),
-        }
-    }
+    let (simulated, left_out): (Vec<Simulated>, Vec<String>) =
+        workloads
+            .par_iter()
+            .partition_map(|workload| match simulate(workload, args) {
+                Ok(result) => Either::Left(result),
+                Err(reason) => Either::Right(format!("left out: {}: {reason}", workload.id())),
+            });
     if simulated.is_empty() {
         let reason = left_out.first().map_or("", String::as_str);
         return Err(anyhow!("no workload can be simulated. {reason}").into());

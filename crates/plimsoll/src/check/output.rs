@@ -95,7 +95,9 @@ mod tests {
         findings.check("a", "is there").ok("");
         findings.check("b", "is served").ok("by\u{1b}c");
         findings.check("d", "is read").skip("no right");
-        findings.check("e", "is one").warn("there are two", "Remove one");
+        findings
+            .check("e", "is one")
+            .warn("there are two", "Remove one");
         findings.check("f", "runs").error("it is gone", "Start it");
         findings.list
     }

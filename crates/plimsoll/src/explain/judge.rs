@@ -308,20 +308,14 @@ fn pod_line(pod: &Pod, recommended: &[RecommendedContainerResources]) -> PodLine
 /// The reasons that the objects show. The updater can have further ones, such as its rate limit.
 fn waits(facts: &Facts, status: &VerticalPodAutoscalerStatus, pods: &Pods) -> Vec<Wait> {
     let mut waits = Vec::new();
-    let mut wait = |reason, message: String| {
-        waits.push(Wait {
-            reason,
-            message: plain(&message),
-        });
-    };
+    let mut wait = |reason, message: &str| waits.push(Wait::new(reason, message));
     let total = pods.total;
     if status.recommendation.is_none() {
-        let message = "the VPA has no recommendation yet".to_owned();
-        wait("NoRecommendation", message);
+        wait("NoRecommendation", "the VPA has no recommendation yet");
         return waits;
     }
     for sentence in facts.pods.iter().flat_map(refuted) {
-        wait("ActRefuted", sentence);
+        wait("ActRefuted", &sentence);
     }
     if pods.with_target == total {
         return waits;
@@ -332,22 +326,22 @@ fn waits(facts: &Facts, status: &VerticalPodAutoscalerStatus, pods: &Pods) -> Ve
         EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial
     ) {
         let message = format!("the update mode {mode:?} never changes running pods");
-        wait("UpdateMode", message);
+        wait("UpdateMode", &message);
     } else if pods.within_bounds == total {
         let message =
             format!("the requests of all {total} pods are within the bounds of the recommendation");
-        wait("WithinBounds", message);
+        wait("WithinBounds", &message);
     }
     let stale = status.conditions.iter();
     for condition in stale.filter(|it| it.kind == api::vpa::SOURCE_STALE && it.status == "True") {
-        wait("RecommendationFrozen", condition.message.clone());
+        wait("RecommendationFrozen", &condition.message);
     }
     let policy = facts.vpa.spec.update_policy.as_ref();
     if let Some(min) = policy.and_then(|policy| policy.min_replicas)
         && usize::try_from(min).is_ok_and(|min| min > total)
     {
         let message = format!("there are {total} pods, and minReplicas is {min}");
-        wait("MinReplicas", message);
+        wait("MinReplicas", &message);
     }
     for budget in &facts.budgets {
         let status = budget.status.clone().unwrap_or_default();
@@ -361,7 +355,7 @@ fn waits(facts: &Facts, status: &VerticalPodAutoscalerStatus, pods: &Pods) -> Ve
                 status.current_healthy.unwrap_or(0),
                 status.desired_healthy.unwrap_or(0),
             );
-            wait("DisruptionBudget", message);
+            wait("DisruptionBudget", &message);
         }
     }
     for pod in &facts.pods {
@@ -371,7 +365,7 @@ fn waits(facts: &Facts, status: &VerticalPodAutoscalerStatus, pods: &Pods) -> Ve
                 _ => "ResizeDeferred",
             };
             let message = condition.message.as_deref().unwrap_or_default();
-            wait(reason, format!("pod {}: {message}", pod.name_any()));
+            wait(reason, &format!("pod {}: {message}", pod.name_any()));
         }
     }
     waits

@@ -29,6 +29,13 @@ pub(super) struct Wait {
     pub(super) message: String,
 }
 
+impl Wait {
+    pub(super) fn new(reason: &'static str, message: &str) -> Self {
+        let message = plain(message);
+        Self { reason, message }
+    }
+}
+
 /// The first conditions of an object. Those of all kinds have the same fields.
 pub(super) fn conditions(conditions: &[impl Serialize]) -> Vec<Condition> {
     let conditions = conditions.iter().take(MAX_CONDITIONS);

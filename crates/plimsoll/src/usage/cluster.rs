@@ -34,81 +34,56 @@ const MAX_HISTORY: i64 = 366 * 86_400;
 const MIN_STEP: i64 = 60;
 
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Prometheus")]
 pub(crate) struct ConnectionArgs {
     /// Address of Prometheus, or of a store with its API. Reads the usage of the workloads in the
     /// cluster of the kubeconfig. Without it, files and --sample, Prometheus is found by the usual
     /// labels of its Service in the usual namespaces, such as `monitoring`, and read through the API
     /// server.
-    #[arg(long, value_name = "URL", help_heading = "Prometheus")]
+    #[arg(long, value_name = "URL")]
     pub(crate) prometheus_address: Option<String>,
     /// Service of Prometheus, which is read through the API server.
     #[arg(
         long,
         value_name = "NAMESPACE/NAME[:PORT]",
-        conflicts_with = "prometheus_address",
-        help_heading = "Prometheus"
+        conflicts_with = "prometheus_address"
     )]
     pub(crate) prometheus_service: Option<NamedService>,
     /// Do not verify the certificate of Prometheus.
-    #[arg(long, requires = "prometheus_address", help_heading = "Prometheus")]
+    #[arg(long, requires = "prometheus_address")]
     pub(crate) prometheus_insecure: bool,
     /// CA certificate (PEM) of Prometheus. Without it, the CAs of the system are trusted.
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "prometheus_address",
-        help_heading = "Prometheus"
-    )]
+    #[arg(long, value_name = "FILE", requires = "prometheus_address")]
     pub(crate) prometheus_ca_file: Option<PathBuf>,
     /// File with a bearer token for Prometheus.
     #[arg(
         long,
         value_name = "FILE",
         conflicts_with = "username",
-        requires = "prometheus_address",
-        help_heading = "Prometheus"
+        requires = "prometheus_address"
     )]
     pub(crate) prometheus_bearer_token_file: Option<PathBuf>,
     /// User name for Prometheus.
-    #[arg(
-        long,
-        value_name = "NAME",
-        requires_all = ["password_file", "prometheus_address"],
-        help_heading = "Prometheus"
-    )]
+    #[arg(long, value_name = "NAME", requires_all = ["password_file", "prometheus_address"])]
     pub(crate) username: Option<String>,
     /// File with the password of the user name.
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "username",
-        help_heading = "Prometheus"
-    )]
+    #[arg(long, value_name = "FILE", requires = "username")]
     pub(crate) password_file: Option<PathBuf>,
     /// Time limit of one query in seconds.
-    #[arg(long, default_value_t = 120, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600), help_heading = "Prometheus")]
+    #[arg(long, default_value_t = 120, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600))]
     pub(crate) prometheus_query_timeout: u16,
 }
 
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Prometheus")]
 pub(crate) struct PrometheusArgs {
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
     /// Length of the history, such as 8d; at most 366d.
-    #[arg(
-        long,
-        default_value = "8d",
-        value_name = "DURATION",
-        help_heading = "Prometheus"
-    )]
+    #[arg(long, default_value = "8d", value_name = "DURATION")]
     pub(crate) history: Step,
     /// Distance of its samples, at least 1m. Each one has the mean CPU and the highest memory usage.
-    #[arg(
-        long,
-        default_value = "5m",
-        value_name = "DURATION",
-        help_heading = "Prometheus"
-    )]
+    #[arg(long, default_value = "5m", value_name = "DURATION")]
     pub(crate) step: Step,
     /// Only pods with these labels.
     #[arg(short = 'l', long, value_name = "SELECTOR", help_heading = "Cluster")]
@@ -140,13 +115,10 @@ impl ConnectionArgs {
 impl PrometheusArgs {
     async fn connect_cluster(&self) -> Result<Cluster, Failure> {
         let connected = self.cluster.connect().await;
-        let ConnectionArgs {
-            prometheus_address,
-            prometheus_service,
-            ..
-        } = &self.connection;
-        let is_named =
-            prometheus_address.is_some() || prometheus_service.is_some() || self.cluster.is_named();
+        let connection = &self.connection;
+        let is_named = connection.prometheus_address.is_some()
+            || connection.prometheus_service.is_some()
+            || self.cluster.is_named();
         connected.map_err(|failure| match failure {
             Failure::Other(_) if !is_named => Failure::Usage(
                 "no usage to read: name CSV files, --prometheus-address, --kubeconfig of a cluster with \
@@ -366,22 +338,23 @@ fn failure(error: &PrometheusError, service: Option<&str>) -> Failure {
         Some(it) => format!("cannot read Prometheus through the Service {it}: {text}"),
         None => text,
     };
+    let is_refused = matches!(
+        error,
+        PrometheusError::Refused {
+            code: 401 | 403,
+            ..
+        }
+    );
     let hint = match (error, service) {
         (PrometheusError::Unreachable(_) | PrometheusError::Timeout(_), _) => {
             return Failure::Unreachable(anyhow!(text));
         }
-        (
-            PrometheusError::Refused {
-                code: 401 | 403, ..
-            },
-            service,
-        ) => match service {
-            Some(_) => {
-                ": you need the right get of services/proxy in its namespace, or set \
-                     --prometheus-address"
-            }
-            None => ": set --prometheus-bearer-token-file, or --username and --password-file",
-        },
+        (_, Some(_)) if is_refused => {
+            ": you need the right get of services/proxy in its namespace, or set --prometheus-address"
+        }
+        (_, None) if is_refused => {
+            ": set --prometheus-bearer-token-file, or --username and --password-file"
+        }
         (_, Some(_)) => ": set --prometheus-address for another one",
         (_, None) => "",
     };

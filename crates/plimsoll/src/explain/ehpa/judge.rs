@@ -136,61 +136,54 @@ fn waits(
     metrics: &[Metric],
 ) -> Vec<Wait> {
     let mut waits = Vec::new();
-    let mut wait = |reason, message: String| {
-        waits.push(Wait {
-            reason,
-            message: plain(&message),
-        });
-    };
+    let mut wait = |reason, message: &str| waits.push(Wait::new(reason, message));
     let spec = &facts.ehpa.spec;
     let desired = replicas.desired;
     match (spec.effective_strategy(), replicas.specific) {
         (ScaleStrategy::Preview, Some(specific)) => wait(
             "Manual",
-            format!("specificReplicas sets {specific} replicas, independent of metrics"),
+            &format!("specificReplicas sets {specific} replicas, independent of metrics"),
         ),
         (ScaleStrategy::Preview, None) => {
             let effect = desired.map_or_else(String::new, |it| format!("; Auto would set {it}"));
             let message = format!("the strategy Preview scales nothing{effect}");
-            wait("DryRun", message);
+            wait("DryRun", &message);
         }
         (ScaleStrategy::Auto, _) => {}
     }
     match status.conditions.iter().find(|it| it.kind == READY) {
         Some(ready) if ready.status != ConditionStatus::True => {
-            wait("NotReady", format!("{}: {}", ready.reason, ready.message));
+            wait("NotReady", &format!("{}: {}", ready.reason, ready.message));
         }
         Some(_) => {}
         None => wait(
             "NoStatus",
-            "the recommender has not written a status of the EHPA; `plimsoll status` shows whether it runs".to_owned(),
+            "the recommender has not written a status of the EHPA; `plimsoll status` shows whether it runs",
         ),
     }
     if let Some(message) = prediction_missing(facts, status, metrics) {
-        wait("NoPrediction", message);
+        wait("NoPrediction", &message);
     }
     let native = native_conditions(facts, status);
     match &facts.hpa {
-        None if facts.hpa_is_read => wait("NoHpa", "the EHPA has no HPA".to_owned()),
+        None if facts.hpa_is_read => wait("NoHpa", "the EHPA has no HPA"),
         Some(_) if native.is_empty() => {
             let message = "the HPA has no conditions yet: its controller has not read its metrics";
-            wait("NoHpaStatus", message.to_owned());
+            wait("NoHpaStatus", message);
         }
         _ => {}
     }
     for condition in &native {
         if let Some((reason, message)) = limit(condition, replicas) {
-            wait(reason, message);
+            wait(reason, &message);
         }
     }
     if waits.is_empty()
         && let Some(current) = replicas.current
         && desired == Some(current)
     {
-        waits.push(Wait {
-            reason: "AtDesiredReplicas",
-            message: format!("the HPA wants the {current} replicas that there are"),
-        });
+        let message = format!("the HPA wants the {current} replicas that there are");
+        waits.push(Wait::new("AtDesiredReplicas", &message));
     }
     waits
 }
