@@ -66,13 +66,11 @@ pub(crate) fn routes(command: &RoutesCommand) -> Result<Outcome, Failure> {
 fn read(path: &Path) -> Result<String, Failure> {
     let shown = path.display();
     let mut text = String::new();
+    let most = MAX_BYTES + 1;
     let read = if path == Path::new("-") {
-        std::io::stdin()
-            .take(MAX_BYTES + 1)
-            .read_to_string(&mut text)
+        std::io::stdin().take(most).read_to_string(&mut text)
     } else {
-        std::fs::File::open(path)
-            .and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text))
+        std::fs::File::open(path).and_then(|file| file.take(most).read_to_string(&mut text))
     };
     read.with_context(|| format!("cannot read {shown}"))?;
     if text.len() as u64 > MAX_BYTES {

@@ -94,9 +94,8 @@ pub(crate) fn manual() -> Result<Outcome, Failure> {
 /// `kubectl plimsoll` if the program runs as a plugin of kubectl.
 fn name_of_program() -> String {
     let program = std::env::args_os().next().map(PathBuf::from);
-    let name = program
-        .as_deref()
-        .and_then(|path| path.file_stem()?.to_str());
+    let program = program.as_deref();
+    let name = program.and_then(|path| path.file_stem()?.to_str());
     if name.is_some_and(|name| name.starts_with("kubectl-")) {
         "kubectl plimsoll".to_owned()
     } else {

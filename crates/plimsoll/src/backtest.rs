@@ -33,48 +33,40 @@ pub(crate) struct BacktestArgs {
     pub(crate) warm_up: u16,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Present,
-    Vpa,
-    Krr,
-    /// Selected by annotations, without their prefix.
-    Annotated(&'static [(&'static str, &'static str)]),
-}
+type NewPolicy = fn(Resource) -> Box<dyn Policy>;
 
 /// The compared policies by their names; the first one keeps the present requests.
-const POLICIES: [(&str, Kind); 8] = [
-    ("present requests", Kind::Present),
-    ("VPA defaults", Kind::Vpa),
-    ("Crane", Kind::Annotated(&[("policy", "crane")])),
-    (
-        "Autopilot",
-        Kind::Annotated(&[("policy", "autopilot-window")]),
-    ),
-    ("KRR simple", Kind::Krr),
-    (
-        "plimsoll, caution low",
-        Kind::Annotated(&[("policy", "plimsoll"), ("caution", "low")]),
-    ),
-    ("plimsoll", Kind::Annotated(&[("policy", "plimsoll")])),
-    (
-        "plimsoll, caution high",
-        Kind::Annotated(&[("policy", "plimsoll"), ("caution", "high")]),
-    ),
+const POLICIES: [(&str, NewPolicy); 8] = [
+    ("present requests", |_| Box::new(Provisioned)),
+    ("VPA defaults", |resource| {
+        Box::new(Vpa::new(resource).with_updater())
+    }),
+    ("Crane", |resource| {
+        annotated(resource, &[("policy", "crane")])
+    }),
+    ("Autopilot", |resource| {
+        annotated(resource, &[("policy", "autopilot-window")])
+    }),
+    ("KRR simple", |resource| Box::new(Krr::new(resource))),
+    ("plimsoll, caution low", |resource| {
+        plimsoll(resource, "low")
+    }),
+    ("plimsoll", |resource| {
+        annotated(resource, &[("policy", "plimsoll")])
+    }),
+    ("plimsoll, caution high", |resource| {
+        plimsoll(resource, "high")
+    }),
 ];
 
-impl Kind {
-    fn of(self, resource: Resource) -> Box<dyn Policy> {
-        match self {
-            Self::Present => Box::new(Provisioned),
-            Self::Vpa => Box::new(Vpa::new(resource).with_updater()),
-            Self::Krr => Box::new(Krr::new(resource)),
-            Self::Annotated(settings) => {
-                let policy = AnnotatedPolicy::new(resource, settings);
-                Box::new(policy.expect("valid settings of a known policy"))
-            }
-        }
-    }
+fn plimsoll(resource: Resource, caution: &str) -> Box<dyn Policy> {
+    annotated(resource, &[("policy", "plimsoll"), ("caution", caution)])
+}
+
+/// The policy that these annotations select, without their prefix.
+fn annotated(resource: Resource, settings: &[(&str, &str)]) -> Box<dyn Policy> {
+    let policy = AnnotatedPolicy::new(resource, settings);
+    Box::new(policy.expect("valid settings of a known policy"))
 }
 
 /// Result of a policy over all containers.
@@ -108,13 +100,13 @@ pub(crate) fn warm_up(usage: &ContainerUsage, days: u16) -> i64 {
 fn replay_all(
     usage: &[ContainerUsage],
     resource: Resource,
-    policy: Kind,
+    policy: NewPolicy,
     days: u16,
 ) -> (Score, f64) {
     let replayed = usage.par_iter().filter_map(|usage| {
         let pods = usage.series(resource);
         let executor = executor(usage, resource, days);
-        let score = executor.trace_pods(&pods, policy.of(resource).as_mut(), |_, _| ());
+        let score = executor.trace_pods(&pods, policy(resource).as_mut(), |_, _| ());
         let slots = scored_slots(&pods, executor.warm_up)?;
         let mean_request = score.requested / slots;
         Some((score, mean_request))

@@ -92,9 +92,8 @@ fn changes(args: &ChangeArgs) -> Result<(Vec<ContainerChange>, Vec<String>), Fai
         let usage = usage.find(|usage| usage.id == container.id)?;
         change(usage, container, args.min_severity)
     });
-    let left_out = left_out
-        .iter()
-        .map(|id| format!("{id}: less than an hour of usage"));
+    let left_out = left_out.iter();
+    let left_out = left_out.map(|id| format!("{id}: less than an hour of usage"));
     Ok((changes.collect(), left_out.collect()))
 }
 

@@ -52,7 +52,6 @@ pub(crate) enum Form {
     Short,
 }
 
-/// Checks the cluster and prints the findings.
 pub(crate) fn run(args: &CheckArgs) -> Result<Outcome, Failure> {
     let findings = block_on(check(args))?;
     print_text(output::render(&findings, args.output))?;

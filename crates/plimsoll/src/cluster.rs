@@ -41,7 +41,7 @@ pub(crate) struct ClusterArgs {
     pub(crate) context: Option<String>,
 }
 
-/// What the client reads.
+/// A value that the client reads.
 pub(crate) trait Object: Clone + DeserializeOwned + Debug {}
 
 impl<T: Clone + DeserializeOwned + Debug> Object for T {}
@@ -244,7 +244,8 @@ fn has_kubeconfig() -> bool {
 
 /// Runs the future of a command on a runtime of its own.
 pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    tokio::runtime::Builder::new_multi_thread()
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime
         .worker_threads(2)
         .enable_all()
         .build()?

@@ -66,9 +66,8 @@ impl Failure {
         let Self::Other(error) = self else {
             return false;
         };
-        let io = error
-            .chain()
-            .find_map(|cause| cause.downcast_ref::<std::io::Error>());
+        let mut causes = error.chain();
+        let io = causes.find_map(|cause| cause.downcast_ref::<std::io::Error>());
         io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
     }
 }

@@ -74,14 +74,10 @@ impl<'a> Program<'a> {
         namespace.unwrap_or_default()
     }
 
-    pub(crate) fn image(self) -> &'a str {
-        let image = self.container().and_then(|one| one.image.as_deref());
-        image.unwrap_or_default()
-    }
-
     /// Tag or digest of the image; `latest` without one.
     pub(crate) fn version(self) -> &'a str {
-        version_of(self.image())
+        let image = self.container().and_then(|one| one.image.as_deref());
+        version_of(image.unwrap_or_default())
     }
 
     /// Value of a flag: of the arguments, else of the flag's environment variable.
@@ -193,11 +189,8 @@ pub(crate) struct SecretEntry {
 /// The Service behind an `APIService`; `None` for the API server itself.
 pub(crate) fn service_of(api: &APIService) -> Option<ObjectName> {
     let service = api.spec.as_ref()?.service.clone()?;
-    let (namespace, name) = (service.namespace, service.name);
-    Some(ObjectName::new(
-        namespace.unwrap_or_default(),
-        name.unwrap_or_default(),
-    ))
+    let namespace = service.namespace.unwrap_or_default();
+    Some(ObjectName::new(namespace, service.name.unwrap_or_default()))
 }
 
 /// Last part of the name of an image, without the tag.

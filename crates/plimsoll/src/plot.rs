@@ -35,7 +35,7 @@ pub(crate) struct Plot {
 pub(crate) struct Line {
     name: &'static str,
     class: &'static str,
-    first_slot: usize,
+    pub(crate) first_slot: usize,
     amounts: Vec<f64>,
 }
 
@@ -48,11 +48,6 @@ impl Line {
             first_slot: 0,
             amounts,
         }
-    }
-
-    /// The line, begun at a later slot.
-    pub(crate) fn starting_at(self, first_slot: usize) -> Self {
-        Self { first_slot, ..self }
     }
 }
 
@@ -77,10 +72,8 @@ impl Plot {
     }
 
     fn slots(&self) -> usize {
-        let ends = self
-            .lines
-            .iter()
-            .map(|line| line.first_slot + line.amounts.len());
+        let lines = self.lines.iter();
+        let ends = lines.map(|line| line.first_slot + line.amounts.len());
         ends.max().unwrap_or(0)
     }
 

@@ -51,17 +51,6 @@ pub(crate) struct Methods {
     by_runs: MethodSettings,
 }
 
-impl Methods {
-    /// The settings for a workload, such as `deployment/web`.
-    fn of(&self, workload: &str) -> &MethodSettings {
-        if are_runs(workload) {
-            &self.by_runs
-        } else {
-            &self.by_hours
-        }
-    }
-}
-
 /// Settings of the policy with this caution, which the flags have checked.
 pub(crate) fn settings(caution: &str) -> Methods {
     let [by_hours, by_runs] = ["hours", "runs"].map(|unit| {
@@ -70,11 +59,8 @@ pub(crate) fn settings(caution: &str) -> Methods {
             ("plimsoll.dev/sizing-caution", caution),
             ("plimsoll.dev/sizing-history-unit", unit),
         ];
-        let settings = MethodSettings::from_annotations(annotations);
-        settings
-            .ok()
-            .flatten()
-            .expect("valid annotations of our own policy")
+        let settings = MethodSettings::from_annotations(annotations).ok().flatten();
+        settings.expect("valid annotations of our own policy")
     });
     Methods { by_hours, by_runs }
 }
@@ -87,7 +73,11 @@ pub(crate) fn recommend(
     methods: &Methods,
     containers: usize,
 ) -> Option<Recommendation> {
-    let settings = methods.of(&usage.id.workload);
+    let settings = if are_runs(&usage.id.workload) {
+        &methods.by_runs
+    } else {
+        &methods.by_hours
+    };
     let counts_runs = settings.method.counts_runs();
     let (start, end) = usage.span()?;
     if !counts_runs && end - start < LEAST_RECORDING {

@@ -87,9 +87,8 @@ pub(crate) fn page(
     let mut plotted: Vec<&ScannedContainer> = scanned.iter().collect();
     plotted.sort_by(|a, b| {
         let [a_saves, b_saves] = [a, b].map(|it| it.savings_per_month.abs());
-        b.severity
-            .cmp(&a.severity)
-            .then(b_saves.total_cmp(&a_saves))
+        let by_severity = b.severity.cmp(&a.severity);
+        by_severity.then(b_saves.total_cmp(&a_saves))
     });
     if plotted.len() > MAX_PLOTTED {
         document.notes.push(format!(
@@ -98,13 +97,11 @@ pub(crate) fn page(
         ));
         plotted.truncate(MAX_PLOTTED);
     }
-    let details: Vec<String> = plotted
-        .par_iter()
-        .filter_map(|scanned| {
-            let usage = usage.iter().find(|usage| usage.id == scanned.id)?;
-            Some(details(usage, scanned, caution))
-        })
-        .collect();
+    let details = plotted.par_iter().filter_map(|scanned| {
+        let usage = usage.iter().find(|usage| usage.id == scanned.id)?;
+        Some(details(usage, scanned, caution))
+    });
+    let details: Vec<String> = details.collect();
     let details = format!("<h2>Usage and requests</h2>\n{}", details.concat());
     Ok(html(&document, &details))
 }

@@ -83,7 +83,6 @@ pub(crate) struct ScannedContainer {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ScannedResource {
-    /// Present request.
     pub(crate) request: Option<String>,
     /// Recommended request; `None` if no usage was recorded.
     pub(crate) recommended: Option<String>,
@@ -112,11 +111,10 @@ fn resource(
     let present = usage.requests.amount(resource);
     // A short history is no reason for a smaller request.
     let least = present.filter(|_| recommendation.is_young).unwrap_or(0.0);
+    let is_recommended = highest.is_some() && hpa.is_none();
     let change = Change {
         present,
-        recommended: highest
-            .filter(|_| hpa.is_none())
-            .map(|_| recommended.max(least)),
+        recommended: is_recommended.then(|| recommended.max(least)),
     };
     let text = |amount: f64| match resource {
         Resource::Memory => memory_text(Memory::from_bytes((amount * MIB).ceil() as i64)),
@@ -140,15 +138,11 @@ fn resource(
 fn memory_text(memory: Memory) -> String {
     let bytes = memory.bytes();
     let mebibyte = 1 << 20;
-    let rounded = if bytes >= mebibyte {
-        bytes.saturating_add(mebibyte - 1) / mebibyte * mebibyte
-    } else {
-        bytes
-    };
+    let unit = if bytes >= mebibyte { mebibyte } else { 1 };
+    let rounded = bytes.saturating_add(unit - 1) / unit * unit;
     Quantity::from_bytes(rounded).to_string()
 }
 
-/// Result for a container.
 pub(crate) fn scan(
     usage: &ContainerUsage,
     recommendation: &Recommendation,

@@ -19,7 +19,6 @@ const NOTABLE: [f64; 2] = [100.0, 128.0];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Severity {
-    /// No change is needed.
     Ok,
     /// A smaller request would do.
     Info,
@@ -85,10 +84,8 @@ impl Change {
         if present <= recommended * (1.0 + TOLERANCE) {
             return (Severity::Ok, "fits".to_owned());
         }
-        let reason = format!(
-            "{} of the request unused",
-            percent(1.0 - recommended / present)
-        );
+        let unused = percent(1.0 - recommended / present);
+        let reason = format!("{unused} of the request unused");
         let is_notable = present - recommended >= NOTABLE[usize::from(is_memory)];
         let severity = if present > 2.0 * recommended && is_notable {
             Severity::Warning

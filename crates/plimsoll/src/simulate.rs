@@ -80,7 +80,6 @@ fn ways(ready_seconds: u32) -> [(&'static str, Option<Program>); 3] {
 #[serde(rename_all = "camelCase")]
 struct SimulatedWay {
     scaling: &'static str,
-    /// Mean number of replicas.
     replicas: f64,
     /// Minutes per day with more usage than the ready pods have CPU.
     minutes_short_per_day: f64,
@@ -128,9 +127,8 @@ fn simulate(workload: &Workload<'_>, args: &SimulateArgs) -> Result<Simulated, S
     let pod_cpu = args.pod_cpu.or(requested);
     let pod_cpu = pod_cpu.filter(|cpu| cpu.millicores() > 0);
     let pod_cpu = pod_cpu.ok_or("a container has no CPU request: set --pod-cpu")?;
-    let mut total = workload
-        .total(Resource::Cpu)
-        .ok_or("no CPU usage was recorded")?;
+    let total = workload.total(Resource::Cpu);
+    let mut total = total.ok_or("no CPU usage was recorded")?;
     for minute in total.minutes.iter_mut().flatten() {
         *minute /= pod_cpu.millicores() as f64;
     }

@@ -48,7 +48,6 @@ struct ProgramRow {
     leader: Option<String>,
 }
 
-/// Number of VPA objects.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct VpaCounts {
@@ -65,7 +64,6 @@ struct StatusFacts {
     namespace: String,
     programs: Vec<ProgramRow>,
     switch: ObjectName,
-    /// The stop switch, if it is there.
     stop: Option<StopFact>,
     vpas: Option<VpaCounts>,
     /// Numbers of `SizingPolicy`, `ClusterSizingPolicy` and EHPA objects.

@@ -65,12 +65,9 @@ pub(crate) struct BundleArgs {
     pub(crate) output: PathBuf,
 }
 
-/// A folder that is being filled.
 struct Bundle {
     folder: PathBuf,
-    /// Name and size of each file.
     files: Vec<(String, usize)>,
-    /// Reasons why something is missing.
     missing: Vec<String>,
 }
 
@@ -238,9 +235,8 @@ impl Bundle {
         port: i32,
     ) -> Result<(), Failure> {
         let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}:{port}/proxy/metrics");
-        let request = Request::get(path)
-            .body(Vec::new())
-            .map_err(anyhow::Error::from)?;
+        let request = Request::get(path).body(Vec::new());
+        let request = request.map_err(anyhow::Error::from)?;
         let subject = format!("the metrics of {pod}");
         let stream = cluster.client.request_stream(request).await;
         let text = match stream.map_err(unread(&subject)) {

@@ -87,7 +87,6 @@ pub(crate) async fn read(
     })
 }
 
-/// The Deployments of the suite.
 pub(crate) async fn deployments(cluster: &Cluster, namespace: &str) -> Read<Vec<Deployment>> {
     let selected = ListParams::default().labels(SELECTOR);
     let found = list(&cluster.within(namespace), &selected).await;
@@ -96,9 +95,8 @@ pub(crate) async fn deployments(cluster: &Cluster, namespace: &str) -> Read<Vec<
 
 async fn version(cluster: &Cluster) -> Result<(ServerVersion, Option<Timestamp>), Failure> {
     let failed = cluster.failed("the version of the API server");
-    let request = Request::get("/version")
-        .body(Body::empty())
-        .map_err(anyhow::Error::from)?;
+    let request = Request::get("/version").body(Body::empty());
+    let request = request.map_err(anyhow::Error::from)?;
     let response = cluster.client.send(request).await.map_err(&failed)?;
     let date = response.headers().get(http::header::DATE);
     let date = date.and_then(|date| date.to_str().ok());

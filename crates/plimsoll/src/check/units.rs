@@ -7,8 +7,7 @@ use model::{ResourceList, unit_slip};
 use serde::Deserialize as _;
 
 use super::facts::Facts;
-use super::finding::unread;
-use super::finding::{Findings, Read};
+use super::finding::{Findings, Read, unread};
 use crate::cluster::{Cluster, each};
 use crate::output::first_names;
 

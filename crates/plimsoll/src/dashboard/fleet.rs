@@ -24,7 +24,6 @@ const RESOURCES: [(Resource, &str); 2] = [(Resource::Cpu, "cpu"), (Resource::Mem
 /// Highest usage of a pod, by namespace, workload and container: millicores and MiB.
 type Used = BTreeMap<(String, String, String), [f64; 2]>;
 
-/// A page of VPA objects.
 pub(super) struct Fleet {
     lines: Vec<Line>,
     /// Position of the next page; empty on the last one.
@@ -164,7 +163,6 @@ fn lines_of(vpa: &DynamicObject, inventory: &Inventory, used: &Used) -> Vec<Line
     lines.collect()
 }
 
-/// The reason of the condition `Applied`.
 fn applied(vpa: &DynamicObject) -> String {
     let conditions = vpa.data["status"]["conditions"].as_array();
     let mut conditions = conditions.into_iter().flatten();
@@ -174,7 +172,6 @@ fn applied(vpa: &DynamicObject) -> String {
 }
 
 impl Fleet {
-    /// The containers with their totals.
     pub(super) fn document(&self, prices: &Prices) -> Document {
         let mut sums = [[0.0; 2]; 2];
         let mut saved = 0.0;

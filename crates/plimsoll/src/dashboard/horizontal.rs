@@ -121,12 +121,9 @@ fn metric_text(metric: &MetricSpec, current: Option<&MetricStatus>) -> String {
     };
     let of = &json[field];
     let name = of["name"].as_str().or(of["metric"]["name"].as_str());
-    format!(
-        "{} {} of {}",
-        name.unwrap_or_default(),
-        value(&current[field]["current"]),
-        value(&of["target"])
-    )
+    let name = name.unwrap_or_default();
+    let (current, target) = (value(&current[field]["current"]), value(&of["target"]));
+    format!("{name} {current} of {target}")
 }
 
 #[cfg(test)]

@@ -233,9 +233,11 @@ impl Pages {
         let folder = &self.folder;
         for (link, name) in LINKS {
             let is_current = link == path;
-            let current = is_current
-                .then_some(" aria-current=\"page\"")
-                .unwrap_or_default();
+            let current = if is_current {
+                " aria-current=\"page\""
+            } else {
+                ""
+            };
             let link = format!("<a href=\"{folder}{link}\"{current}>{name}</a> ");
             navigation.push_str(&link);
         }

@@ -76,7 +76,9 @@ pub(super) fn horizontal(usage: &[ContainerUsage]) -> String {
     match forecast(&total, &observed) {
         Ok(quantiles) => {
             for (name, class, amounts) in quantiles {
-                lines.push(Line::new(name, class, amounts).starting_at(shown.len()));
+                let mut line = Line::new(name, class, amounts);
+                line.first_slot = shown.len();
+                lines.push(line);
             }
         }
         Err(error) => {

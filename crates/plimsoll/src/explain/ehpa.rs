@@ -16,12 +16,9 @@ use k8s_openapi::api::core::v1::Event;
 
 pub(super) use document::document;
 pub(super) use judge::explain;
+pub(super) use metrics::forecasts;
 pub(crate) use metrics::{Forecast, metric_field};
 pub(super) use reader::{of_workload, read};
-
-pub(super) fn forecasts(facts: &EhpaFacts) -> Vec<Forecast> {
-    metrics::forecasts(&facts.ehpa, facts.prediction.as_ref(), facts.now)
-}
 
 /// Objects that explain the replicas of an EHPA's workload.
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ use model::{Quantity, ResourceList, ResourceName};
 use serde::Serialize;
 
 use super::Facts;
-use super::lines::{Condition, EventLine, Wait, conditions, events, plain};
+use super::lines::{Condition, EventLine, Wait, conditions, events, notes, plain};
 use super::policy::{self, PolicyLine};
 use super::refuted::refuted;
 use super::steps::{IN_STATUS, StepLine, steps};
@@ -105,16 +105,14 @@ pub(super) fn explain(facts: &Facts) -> Explanation {
     let recommended = status.recommendation.as_ref();
     let recommended = recommended.map(|it| it.container_recommendations.as_slice());
     let recommended = recommended.unwrap_or_default();
+    let recommendations = recommended.iter();
+    let recommendations = recommendations
+        .flat_map(|it| requests_of(vpa, status, it))
+        .collect();
     let pods = pods(&facts.pods, recommended);
     let target = &vpa.spec.target_ref;
-    let mut notes: Vec<String> = facts.missing.iter().map(|text| plain(text)).collect();
-    notes.extend(facts.sizing_note.as_deref().map(plain));
-    if !facts.others.is_empty() {
-        let others = facts.others.join(", ");
-        notes.push(plain(&format!(
-            "Further VPAs with the same target: {others}."
-        )));
-    }
+    let missing = facts.missing.iter().chain(&facts.sizing_note);
+    let mut notes = notes(missing, "VPAs", &facts.others);
     if let Some(ehpa) = &facts.ehpa {
         notes.push(plain(&format!(
             "The EHPA {ehpa} scales the replicas of the target; explain ehpa/{ehpa} shows them."
@@ -129,12 +127,9 @@ pub(super) fn explain(facts: &Facts) -> Explanation {
         namespace: plain(&vpa.namespace().unwrap_or_default()),
         vpa: plain(&vpa.name_any()),
         target: plain(&format!("{}/{}", target.kind, target.name)),
-        update_mode: format!("{:?}", mode(vpa)),
+        update_mode: format!("{:?}", vpa.spec.effective_update_mode()),
         policy: facts.policy.as_ref().map(|it| policy::describe(it, vpa)),
-        recommendations: recommended
-            .iter()
-            .flat_map(|container| recommendations(vpa, status, container))
-            .collect(),
+        recommendations,
         steps,
         samples: samples(facts),
         waits: waits(facts, status, &pods),
@@ -145,11 +140,7 @@ pub(super) fn explain(facts: &Facts) -> Explanation {
     }
 }
 
-fn mode(vpa: &VerticalPodAutoscaler) -> EffectiveUpdateMode {
-    vpa.spec.effective_update_mode()
-}
-
-fn recommendations(
+fn requests_of(
     vpa: &VerticalPodAutoscaler,
     status: &VerticalPodAutoscalerStatus,
     container: &RecommendedContainerResources,
@@ -164,10 +155,7 @@ fn recommendations(
             lower_bound: text(&container.lower_bound, name),
             upper_bound: text(&container.upper_bound, name),
             uncapped_target: text(&container.uncapped_target, name),
-            changed_by: container
-                .uncapped_target
-                .get(name)
-                .and_then(|uncapped| changed_by(vpa, status, container, name, target, uncapped)),
+            changed_by: changed_by(vpa, status, container, name),
         })
         .collect()
 }
@@ -178,9 +166,9 @@ fn changed_by(
     status: &VerticalPodAutoscalerStatus,
     container: &RecommendedContainerResources,
     name: &ResourceName,
-    target: &Quantity,
-    uncapped: &Quantity,
 ) -> Option<String> {
+    let target = container.target.get(name)?;
+    let uncapped = container.uncapped_target.get(name)?;
     if target == uncapped {
         return None;
     }
@@ -214,9 +202,8 @@ fn samples(facts: &Facts) -> Vec<Samples> {
             let time = |time: &Option<Time>| time.as_ref().map(|time| time.0);
             let first = time(&status.first_sample_start);
             let last = time(&status.last_sample_start);
-            let age = first
-                .zip(last)
-                .map(|(first, last)| last.duration_since(first));
+            let ends = first.zip(last);
+            let age = ends.map(|(first, last)| last.duration_since(first));
             Some(Samples {
                 container: plain(&checkpoint.spec.container_name),
                 count: status.total_samples_count,
@@ -288,10 +275,8 @@ fn pod_line(pod: &Pod, recommended: &[RecommendedContainerResources]) -> PodLine
             });
             if request != Some(target) {
                 let request = request.map_or("unset".to_owned(), Quantity::to_string);
-                let text = format!(
-                    "{} {name} {request} (target {target})",
-                    container.container_name
-                );
+                let container = &container.container_name;
+                let text = format!("{container} {name} {request} (target {target})");
                 differences.push(plain(&text));
             }
         }
@@ -320,7 +305,7 @@ fn waits(facts: &Facts, status: &VerticalPodAutoscalerStatus, pods: &Pods) -> Ve
     if pods.with_target == total {
         return waits;
     }
-    let mode = mode(&facts.vpa);
+    let mode = facts.vpa.spec.effective_update_mode();
     if matches!(
         mode,
         EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial

@@ -65,6 +65,22 @@ pub(super) struct EventLine {
     pub(super) message: String,
 }
 
+/// Parts that could not be read, one sentence each, and the names of further objects with the target.
+pub(super) fn notes<'a>(
+    missing: impl Iterator<Item = &'a String>,
+    kind: &str,
+    others: &[String],
+) -> Vec<String> {
+    let mut notes: Vec<String> = missing.map(|text| plain(text)).collect();
+    if !others.is_empty() {
+        let others = others.join(", ");
+        notes.push(plain(&format!(
+            "Further {kind} with the same target: {others}."
+        )));
+    }
+    notes
+}
+
 /// The text without control characters, and not longer than [`MAX_TEXT`].
 pub(super) fn plain(text: &str) -> String {
     let mut letters = text.chars();

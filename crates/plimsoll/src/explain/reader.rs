@@ -126,10 +126,8 @@ pub(super) fn oldest(
             (created.map(str::to_owned), name_of(object))
         });
         let (first, others) = found.split_first()?;
-        Some((
-            (*first).clone(),
-            others.iter().map(|it| name_of(it)).collect(),
-        ))
+        let others = others.iter().map(|it| name_of(it));
+        Some(((*first).clone(), others.collect()))
     })
 }
 
@@ -221,13 +219,13 @@ impl Reader<'_> {
         if !is_name(name) {
             return Err(Failure::Other(anyhow!("the owner's name is invalid")));
         }
-        let found = if kind == "SizingPolicy" {
-            self.untyped_api::<SizingPolicy>().get(name).await
+        let policies = if kind == "SizingPolicy" {
+            self.untyped_api::<SizingPolicy>()
         } else {
-            let policies = self.cluster.untyped::<ClusterSizingPolicy>(None);
-            policies.get(name).await
+            self.cluster.untyped::<ClusterSizingPolicy>(None)
         };
         let subject = format!("{kind}/{name}");
+        let found = policies.get(name).await;
         let found = found.map_err(self.cluster.failed(&subject))?;
         let status = found.data.get("status").cloned();
         let status = status.map(serde_json::from_value).transpose();
@@ -401,8 +399,7 @@ impl Reader<'_> {
 }
 
 fn json(object: &DynamicObject) -> Result<Value, Failure> {
-    let object = serde_json::to_value(object).map_err(anyhow::Error::from)?;
-    Ok(object)
+    Ok(serde_json::to_value(object).map_err(anyhow::Error::from)?)
 }
 
 fn controller(owners: &[OwnerReference]) -> Option<&OwnerReference> {

@@ -121,8 +121,7 @@ async fn adopt(
         println!("APIService {EXTERNAL} already points at {own}");
         return Ok(());
     };
-    let route = route(client, &own, &args.routes_config_map, &plan).await?;
-    let upstream = &route.upstream;
+    let (upstream, hash) = route(client, &own, &args.routes_config_map, &plan).await?;
     let deployments = deployments(client, &plan.from.namespace).await;
     let mut against = conflicts(&present, deployments.as_deref());
     if !args.target.force && !dry_run && !against.is_empty() {
@@ -146,15 +145,14 @@ async fn adopt(
     wait_until(
         TIMEOUT,
         "all replicas have loaded the route to the previous provider",
-        async || ensure_route_loaded(client, &own, args.metrics_port, &route).await,
+        async || ensure_route_loaded(client, &own, args.metrics_port, hash).await,
     )
     .await?;
-    let metrics = hpa_metrics::with_values(client)
-        .await
-        .unwrap_or_else(|error| {
-            eprintln!("the metrics of HPAs cannot be compared: {error:#}");
-            Vec::new()
-        });
+    let metrics = hpa_metrics::with_values(client).await;
+    let metrics = metrics.unwrap_or_else(|error| {
+        eprintln!("the metrics of HPAs cannot be compared: {error:#}");
+        Vec::new()
+    });
     write_adoption(&services, &present, &own, &plan).await?;
     println!("APIService {EXTERNAL} points at {own} instead of {from}");
     wait_until(
@@ -198,9 +196,8 @@ async fn release(
     })?;
     let theirs: Api<Service> = Api::namespaced(client.clone(), &back.namespace);
     let theirs = theirs.get_opt(&back.name).await;
-    let is_there = theirs
-        .context("cannot read the Service of the previous provider")?
-        .is_some();
+    let theirs = theirs.context("cannot read the Service of the previous provider")?;
+    let is_there = theirs.is_some();
     ensure!(
         is_there || force,
         "the Service {back} is gone: use --force to proceed"
@@ -231,39 +228,28 @@ async fn release(
 async fn ensure_responds(client: &Client) -> anyhow::Result<()> {
     let path = format!("/apis/{}", api::external_metrics::API_VERSION);
     let request = http::Request::get(path).body(Vec::new())?;
-    client
-        .request_text(request)
-        .await
-        .context("it does not answer")?;
+    let answer = client.request_text(request).await;
+    answer.context("it does not answer")?;
     Ok(())
 }
 
 async fn read(services: &Api<APIService>, name: &str) -> anyhow::Result<Option<APIService>> {
-    services
-        .get_opt(name)
-        .await
-        .with_context(|| format!("cannot read APIService {name}"))
+    let found = services.get_opt(name).await;
+    found.with_context(|| format!("cannot read APIService {name}"))
 }
 
-/// The route to the previous provider.
-struct Route {
-    upstream: String,
-    /// Hash of the routes file.
-    hash: i64,
-}
-
+/// Returns the upstream of the previous provider, and the hash of the routes file.
 async fn route(
     client: &Client,
     own: &OwnService,
     name: &str,
     plan: &AdoptionPlan,
-) -> anyhow::Result<Route> {
+) -> anyhow::Result<(String, i64)> {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &own.namespace);
     let map = maps.get_opt(name).await;
     let map = map.with_context(|| format!("cannot read ConfigMap {name}"))?;
-    let text = map
-        .and_then(|map| map.data?.remove("routes.yaml"))
-        .unwrap_or_default();
+    let text = map.and_then(|map| map.data?.remove("routes.yaml"));
+    let text = text.unwrap_or_default();
     let file = File::read(&text, own, Path::new(""));
     let file = file.map_err(|error| anyhow!("routes.yaml in ConfigMap {name}: {error}"))?;
     let found = file.upstream_for(&plan.from).map(str::to_owned);
@@ -278,8 +264,7 @@ async fn route(
             port = plan.port
         )
     })?;
-    let hash = config_hash(&text);
-    Ok(Route { upstream, hash })
+    Ok((upstream, config_hash(&text)))
 }
 
 /// Returns the Deployments of a namespace, or `None` if they cannot be listed.
@@ -299,24 +284,23 @@ async fn ensure_route_loaded(
     client: &Client,
     own: &OwnService,
     port: u16,
-    route: &Route,
+    hash: i64,
 ) -> anyhow::Result<()> {
     let services: Api<Service> = Api::namespaced(client.clone(), &own.namespace);
     let service = services.get(&own.name).await;
     let service = service.with_context(|| format!("Service {own}"))?;
     let selector = service.spec.and_then(|spec| spec.selector);
     let labels = selector.iter().flatten();
-    let selector: Vec<String> = labels
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect();
+    let labels = labels.map(|(key, value)| format!("{key}={value}"));
+    let selector: Vec<String> = labels.collect();
     ensure!(!selector.is_empty(), "the Service {own} has no selector");
     let pods: Api<Pod> = Api::namespaced(client.clone(), &own.namespace);
     let params = ListParams::default().labels(&selector.join(","));
     let pods = pods.list(&params).await?.items;
     ensure!(!pods.is_empty(), "the Service {own} has no pods");
+    let namespace = &own.namespace;
     for pod in pods {
         let name = pod.name_any();
-        let namespace = &own.namespace;
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy/metrics");
         let request = http::Request::get(path).body(Vec::new())?;
         let metrics = client.request_text(request).await;
@@ -326,7 +310,7 @@ async fn ensure_route_loaded(
             has("plimsoll_adapter_routes_config_last_reload_successful 1"),
             "pod {name} cannot load the current routes file"
         );
-        let line = format!("plimsoll_adapter_routes_config_hash {}", route.hash);
+        let line = format!("plimsoll_adapter_routes_config_hash {hash}");
         ensure!(
             metrics.lines().any(|one| one == line),
             "pod {name} has not loaded the current routes file yet"
@@ -388,10 +372,8 @@ async fn write_adoption(
         "spec": spec,
     });
     let (params, change) = (PatchParams::apply(ADOPTER).force(), Patch::Apply(change));
-    let written = services.patch(EXTERNAL, &params, &change);
-    written
-        .await
-        .with_context(|| format!("cannot write APIService {EXTERNAL}"))
+    let written = services.patch(EXTERNAL, &params, &change).await;
+    written.with_context(|| format!("cannot write APIService {EXTERNAL}"))
 }
 
 /// Replaces an object with its previous state. Fields that it did not have before are removed.
@@ -403,8 +385,6 @@ async fn write_release(
         field_manager: Some(ADOPTER.to_owned()),
         ..PostParams::default()
     };
-    let written = services.replace(EXTERNAL, &params, released);
-    written
-        .await
-        .with_context(|| format!("cannot write APIService {EXTERNAL}"))
+    let written = services.replace(EXTERNAL, &params, released).await;
+    written.with_context(|| format!("cannot write APIService {EXTERNAL}"))
 }

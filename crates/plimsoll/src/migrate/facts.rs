@@ -137,9 +137,8 @@ pub(crate) fn name_of(object: &DynamicObject) -> ObjectName {
 /// must not get into a command.
 pub(crate) fn helm_release(object: &DynamicObject) -> Option<ObjectName> {
     let annotation = |name: &str| {
-        let value = object
-            .annotations()
-            .get(&format!("meta.helm.sh/release-{name}"))?;
+        let key = format!("meta.helm.sh/release-{name}");
+        let value = object.annotations().get(&key)?;
         let is_name = |letter: char| letter.is_ascii_alphanumeric() || "-.".contains(letter);
         let is_valid = value.starts_with(|letter: char| letter.is_ascii_alphanumeric());
         (is_valid && value.chars().all(is_name)).then(|| value.clone())

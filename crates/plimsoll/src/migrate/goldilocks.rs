@@ -51,7 +51,7 @@ pub(crate) fn migration(facts: &Facts) -> Migration {
             reason,
         });
     }
-    overrides(facts, &mut migration);
+    overrides(facts, &namespaces, &mut migration);
     steps(facts, &namespaces, &mut migration);
     migration
 }
@@ -142,8 +142,7 @@ fn settings(namespace: &DynamicObject, vpas: usize) -> Namespace {
 }
 
 /// VPA objects that differ from their namespace's policy, such as by a label of the workload.
-fn overrides(facts: &Facts, migration: &mut Migration) {
-    let namespaces = namespaces(facts);
+fn overrides(facts: &Facts, namespaces: &BTreeMap<String, Namespace>, migration: &mut Migration) {
     for vpa in facts.of(&VPA).iter().filter(|vpa| is_by_goldilocks(vpa)) {
         let Some(namespace) = namespaces.get(&name_of(vpa).namespace) else {
             continue;
@@ -183,6 +182,7 @@ fn overrides(facts: &Facts, migration: &mut Migration) {
 }
 
 fn steps(facts: &Facts, namespaces: &BTreeMap<String, Namespace>, migration: &mut Migration) {
+    let system = &facts.system_namespace;
     migration.flags(
         &facts.deployments,
         "Those that choose namespaces and kinds become the selector and the kinds of a policy (docs/sizing.md). The others have no counterpart.",
@@ -197,10 +197,7 @@ fn steps(facts: &Facts, namespaces: &BTreeMap<String, Namespace>, migration: &mu
         "After `plimsoll migrate vpa`, for the programs. An overlay has the component sizing-policies.",
         [
             install(facts, "vertical", " --set recommender.sizingPolicies=true"),
-            format!(
-                "kubectl rollout status deployment/plimsoll-recommender -n {} --timeout=2m",
-                facts.system_namespace
-            ),
+            format!("kubectl rollout status deployment/plimsoll-recommender -n {system} --timeout=2m"),
         ],
         [uninstall(facts)],
     );
@@ -218,10 +215,8 @@ fn hand_over(name: &str, namespace: &Namespace, migration: &mut Migration) {
     if namespace.vpas > 0 {
         let (label, value) = GOLDILOCKS;
         let file = format!("goldilocks-{name}.yaml");
-        commands.insert(
-            0,
-            format!("kubectl get vpa -n {name} -l {label}={value} -o yaml > {file}"),
-        );
+        let save = format!("kubectl get vpa -n {name} -l {label}={value} -o yaml > {file}");
+        commands.insert(0, save);
         commands.push(format!("kubectl delete vpa -n {name} -l {label}={value}"));
         commands.push(ready);
         undo.push(format!("kubectl create -f {file}"));

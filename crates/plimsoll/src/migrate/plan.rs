@@ -123,17 +123,12 @@ impl Migration {
 
     /// Adds a step that protects definitions that a tool has installed; none without such.
     pub(crate) fn keep(&mut self, definitions: &[DynamicObject]) {
-        let installed = definitions
-            .iter()
-            .filter(|definition| installer(definition).is_some());
-        let commands: Vec<String> = installed
-            .map(|definition| {
-                format!(
-                    "kubectl annotate crd {} helm.sh/resource-policy=keep --overwrite",
-                    definition.name_any()
-                )
-            })
-            .collect();
+        let installed = definitions.iter().filter(|it| installer(it).is_some());
+        let commands = installed.map(|definition| {
+            let name = definition.name_any();
+            format!("kubectl annotate crd {name} helm.sh/resource-policy=keep --overwrite")
+        });
+        let commands: Vec<String> = commands.collect();
         if !commands.is_empty() {
             self.step(
                 "Keep the definitions",
@@ -198,10 +193,9 @@ impl Migration {
     ) {
         let lacking = lacking(object, definition);
         if !lacking.is_empty() {
-            let reason = format!(
-                "the definition of the suite lacks {}, which the next write drops",
-                lacking.join(", ")
-            );
+            let lacking = lacking.join(", ");
+            let reason =
+                format!("the definition of the suite lacks {lacking}, which the next write drops");
             self.item(kind, object, Verdict::Manual, reason);
         }
     }
@@ -231,11 +225,8 @@ impl Migration {
 }
 
 fn scale(deployment: &DynamicObject, replicas: i64) -> String {
-    let name = name_of(deployment);
-    format!(
-        "kubectl scale deployment {} -n {} --replicas={replicas}",
-        name.name, name.namespace
-    )
+    let ObjectName { namespace, name } = name_of(deployment);
+    format!("kubectl scale deployment {name} -n {namespace} --replicas={replicas}")
 }
 
 pub(crate) fn apply(manifest: &serde_json::Value) -> String {
@@ -265,11 +256,8 @@ pub(crate) fn install(facts: &Facts, mode: &str, arguments: &str) -> String {
 
 /// The command that reverts [`install`].
 pub(crate) fn uninstall(facts: &Facts) -> String {
-    let command = if facts.suite.is_empty() {
-        "uninstall"
-    } else {
-        "rollback"
-    };
+    let is_new = facts.suite.is_empty();
+    let command = if is_new { "uninstall" } else { "rollback" };
     format!("helm {command} plimsoll -n {}", facts.system_namespace)
 }
 

@@ -49,7 +49,7 @@ pub(crate) async fn read(
 }
 
 impl Facts {
-    /// What was read; otherwise notes the reason.
+    /// The value that was read; otherwise notes the reason.
     fn noted<T: Default>(&mut self, read: Read<T>) -> T {
         read.unwrap_or_else(|Unread(reason)| {
             self.unread.push(reason);

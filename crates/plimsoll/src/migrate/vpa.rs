@@ -71,11 +71,8 @@ fn objects(facts: &Facts, migration: &mut Migration) {
         let mode = spec["updatePolicy"]["updateMode"].as_str();
         *modes.entry(mode.unwrap_or("Recreate")).or_default() += 1;
         let text = |field: &str| spec["targetRef"][field].as_str().unwrap_or_default();
-        let target = (
-            vpa.namespace().unwrap_or_default(),
-            text("kind"),
-            text("name"),
-        );
+        let namespace = vpa.namespace().unwrap_or_default();
+        let target = (namespace, text("kind"), text("name"));
         by_target.entry(target).or_default().push(vpa);
         migration.lacking_fields(VPA.name, vpa, &definition);
         let recommenders = spec["recommenders"].as_array().into_iter().flatten();
@@ -98,13 +95,11 @@ fn objects(facts: &Facts, migration: &mut Migration) {
             migration.item(VPA.name, vpa, Verdict::Manual, reason);
         }
     }
-    let modes = modes
-        .iter()
-        .map(|(mode, count)| format!("{count} with mode {mode}"));
-    let modes: Vec<String> = modes.collect();
-    if !modes.is_empty() {
+    let modes = modes.iter();
+    let modes = modes.map(|(mode, count)| format!("{count} with mode {mode}"));
+    if !vpas.is_empty() {
         let count = vpas.len();
-        let modes = modes.join(", ");
+        let modes = modes.collect::<Vec<_>>().join(", ");
         migration.notes.push(format!(
             "{count} VPA objects stay as they are, with their checkpoints: {modes}."
         ));

@@ -50,7 +50,6 @@ struct NodeLoad {
     memory: f64,
 }
 
-/// Result of the search for idle nodes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ScannedNodes {
@@ -182,9 +181,8 @@ fn idle_node(node: &Node, load: NodeLoad, limits: IdleNodeArgs) -> Option<IdleNo
         if set.is_empty() || !set.iter().all(|(_, share, limit)| is_met(*share, *limit)) {
             return None;
         }
-        let texts = set
-            .iter()
-            .map(|(name, _, limit)| format!("{limit}% of its {name}"));
+        let texts = set.iter();
+        let texts = texts.map(|(name, _, limit)| format!("{limit}% of its {name}"));
         let texts: Vec<String> = texts.collect();
         format!("its pods request at most {}", texts.join(" and "))
     };

@@ -282,10 +282,9 @@ impl Store {
             pods.entry(key).or_default().memory = samples;
         }
         // Containers without usage are there too, so that they are named.
-        let mut containers: BTreeMap<ContainerId, ContainerUsage> = inventory
-            .containers(namespace)
-            .map(|container| (container.id.clone(), container))
-            .collect();
+        let containers = inventory.containers(namespace);
+        let containers = containers.map(|container| (container.id.clone(), container));
+        let mut containers: BTreeMap<ContainerId, ContainerUsage> = containers.collect();
         for ((pod, container), mut usage) in pods {
             usage.has_ended = !inventory.is_running(namespace, &pod);
             let Some(workload) = inventory.workload_of(namespace, &pod) else {

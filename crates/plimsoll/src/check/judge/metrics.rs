@@ -2,7 +2,7 @@
 
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 
-use super::{Extent, Other};
+use super::Extent;
 use crate::check::facts::Facts;
 use crate::check::finding::{Check, Findings};
 use crate::installation::{ObjectName, service_of};
@@ -16,6 +16,14 @@ const ADAPTER_APIS: [(&str, &str); 3] = [
         "external.metrics.k8s.io/v1beta1",
         "external-metrics-v1beta1",
     ),
+];
+
+/// Parts of the names of Services, and the product behind each.
+const PRODUCTS: [(&str, &str); 4] = [
+    ("keda", "KEDA"),
+    ("prometheus-adapter", "prometheus-adapter"),
+    ("crane", "Crane"),
+    ("metric-adapter", "Crane"),
 ];
 
 pub(super) fn judge(facts: &Facts, extent: Extent, findings: &mut Findings) {
@@ -107,27 +115,13 @@ fn metrics_server(facts: &Facts, findings: &mut Findings) {
     }
 }
 
-/// Product behind a Service, by the Service's name.
-fn product(service: &str) -> Option<Other> {
-    [
-        ("keda", Other::Keda),
-        ("prometheus-adapter", Other::PrometheusAdapter),
-        ("crane", Other::Crane),
-        ("metric-adapter", Other::Crane),
-    ]
-    .into_iter()
-    .find_map(|(part, product)| service.contains(part).then_some(product))
-}
-
-/// Namespace and name, with the product.
+/// Namespace and name of a Service, with its product.
 fn name_of(service: &ObjectName) -> String {
-    let label = match product(&service.name) {
-        Some(Other::Keda) => " (KEDA)",
-        Some(Other::PrometheusAdapter) => " (prometheus-adapter)",
-        Some(Other::Crane) => " (Crane)",
-        _ => "",
-    };
-    format!("{service}{label}")
+    let mut products = PRODUCTS.iter();
+    match products.find(|(part, _)| service.name.contains(part)) {
+        Some((_, product)) => format!("{service} ({product})"),
+        None => service.to_string(),
+    }
 }
 
 fn owner_before(service: Option<&APIService>, check: &mut Check<'_>) {

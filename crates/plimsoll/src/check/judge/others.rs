@@ -10,37 +10,35 @@ const MOST_SIGNS: usize = 8;
 
 pub(super) fn judge(facts: &Facts, extent: Extent, findings: &mut Findings) {
     findings.category = "other-autoscalers";
-    let checks = [
-        (Other::Vpa, ("other-vpa", "no other VPA components run")),
-        (Other::Crane, ("crane", "Crane does not run")),
+    for (product, id, title) in [
+        (Other::Vpa, "other-vpa", "no other VPA components run"),
+        (Other::Crane, "crane", "Crane does not run"),
         (
             Other::Goldilocks,
-            ("goldilocks", "Goldilocks creates no VPA objects"),
+            "goldilocks",
+            "Goldilocks creates no VPA objects",
         ),
         (
             Other::Keda,
-            ("keda", "KEDA and the adapter share the metrics APIs"),
+            "keda",
+            "KEDA and the adapter share the metrics APIs",
         ),
-    ];
-    for (product, (id, title)) in checks {
+    ] {
         let mut check = findings.check(id, title);
         let Some(others) = check.read(&facts.others) else {
             continue;
         };
-        let deployments = others
-            .iter()
-            .filter(|other| is_active(other, product))
-            .map(|other| format!("the Deployment {}", other.name));
+        let active = others.iter().filter(|other| is_active(other, product));
+        let deployments = active.map(|other| format!("the Deployment {}", other.name));
         let signs = facts.signs.iter().flatten();
-        let signs = signs
-            .filter(|sign| product_of(sign.role) == product)
-            .map(|sign| sign.sign.clone());
+        let signs = signs.filter(|sign| product_of(sign.role) == product);
+        let signs = signs.map(|sign| sign.sign.clone());
         let found: Vec<String> = deployments.chain(signs).take(MOST_SIGNS).collect();
         if found.is_empty() {
             check.ok("");
-            continue;
+        } else {
+            judge_product(product, &found.join(", "), extent, &mut check);
         }
-        judge_product(product, &found.join(", "), extent, &mut check);
     }
 }
 

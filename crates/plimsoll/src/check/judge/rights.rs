@@ -4,7 +4,6 @@ use super::Extent;
 use crate::check::facts::{Facts, Rights};
 use crate::check::finding::Findings;
 
-/// Rights that the commands need.
 pub(crate) const USE: Rights = Rights {
     of_cluster: &[
         "list verticalpodautoscalers.autoscaling.k8s.io (status, explain, scan)",
@@ -28,7 +27,6 @@ pub(crate) const USE: Rights = Rights {
     ],
 };
 
-/// Rights that an installation needs.
 pub(crate) const INSTALL: Rights = Rights {
     of_cluster: &[
         "create namespaces (installation)",

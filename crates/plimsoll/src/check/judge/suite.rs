@@ -40,6 +40,7 @@ pub(super) fn now(facts: &Facts) -> Timestamp {
 }
 
 fn installed(facts: &Facts, programs: &[Program<'_>], check: &mut Check<'_>) {
+    let namespace = &facts.system_namespace;
     let is_installed = |name: &str| programs.iter().any(|program| program.name == name);
     // The updater waits for the webhook. Without both, the mode is recommend or horizontal.
     let required: &[&str] = if is_installed("updater") {
@@ -60,8 +61,7 @@ fn installed(facts: &Facts, programs: &[Program<'_>], check: &mut Check<'_>) {
     } else {
         check.error(
             format!(
-                "the namespace {} has no Deployment of {}",
-                facts.system_namespace,
+                "the namespace {namespace} has no Deployment of {}",
                 missing.join(", ")
             ),
             "Run kubectl apply -k with your overlay, or name the namespace with --system-namespace",
@@ -122,10 +122,8 @@ fn leases(facts: &Facts, findings: &mut Findings) {
             "nothing is written"
         };
         let hint = format!("Look at the log of the program: {effect} without it");
-        match lease
-            .as_ref()
-            .map(|lease| state(lease, now(facts), is_heartbeat))
-        {
+        let lease = lease.as_ref();
+        match lease.map(|lease| state(lease, now(facts), is_heartbeat)) {
             None => check.error("the Lease is missing", hint),
             Some(Ok(holder)) => check.ok(holder),
             Some(Err(fault)) => check.error(fault, hint),
@@ -176,8 +174,7 @@ fn judge_certificate(facts: &Facts, fact: &CertificateFact, findings: &mut Findi
     let Some(chain) = check.read(&fact.chain) else {
         return;
     };
-    let program = fact.program;
-    let entry = fact.entry.entry;
+    let (program, entry) = (fact.program, fact.entry.entry);
     let chain = match chain {
         StoredChain::Chain(chain) => chain,
         StoredChain::NoSecret if fact.entry.is_optional => {

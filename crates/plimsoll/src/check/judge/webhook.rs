@@ -47,21 +47,19 @@ fn missing(facts: &Facts, check: &mut Check<'_>) {
 }
 
 fn registered(facts: &Facts, ours: &[MutatingWebhook], check: &mut Check<'_>) {
-    let services = ours
-        .iter()
-        .filter_map(|one| one.client_config.service.as_ref());
-    let elsewhere = services
-        .filter(|service| service.namespace != facts.system_namespace)
-        .map(|service| format!("{}/{}", service.namespace, service.name));
+    let namespace = &facts.system_namespace;
+    let services = ours.iter();
+    let services = services.filter_map(|one| one.client_config.service.as_ref());
+    let elsewhere = services.filter(|service| service.namespace != *namespace);
+    let elsewhere = elsewhere.map(|service| format!("{}/{}", service.namespace, service.name));
     let elsewhere: Vec<String> = elsewhere.collect();
     if elsewhere.is_empty() {
         check.ok("");
     } else {
         check.error(
             format!(
-                "{CONFIGURATION} leads to the Service {}, not to the namespace {}",
-                elsewhere.join(", "),
-                facts.system_namespace
+                "{CONFIGURATION} leads to the Service {}, not to the namespace {namespace}",
+                elsewhere.join(", ")
             ),
             "Scale the other admission controller to 0; the webhook then registers itself",
         );
@@ -153,15 +151,10 @@ fn rivals<'a>(
     findings: &mut Findings,
 ) {
     let mut check = findings.check("webhook-rivals", "no other webhook sizes pods");
-    let names: Vec<&str> = others
-        .filter(|one| one.webhooks.iter().flatten().any(changes_pods))
-        .filter_map(|one| one.metadata.name.as_deref())
-        .filter(|name| {
-            ["vpa", "crane", "krr"]
-                .iter()
-                .any(|part| name.contains(part))
-        })
-        .collect();
+    let others = others.filter(|one| one.webhooks.iter().flatten().any(changes_pods));
+    let names = others.filter_map(|one| one.metadata.name.as_deref());
+    let is_known = |name: &&str| ["vpa", "crane", "krr"].iter().any(|it| name.contains(it));
+    let names: Vec<&str> = names.filter(is_known).collect();
     if names.is_empty() {
         check.ok("");
     } else {

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::EhpaFacts;
 use super::metrics::{Metric, metrics};
-use crate::explain::lines::{Condition, EventLine, Wait, conditions, events, plain};
+use crate::explain::lines::{Condition, EventLine, Wait, conditions, events, notes, plain};
 
 /// Number of scale points that are shown.
 const MAX_SCALE_POINTS: usize = 100;
@@ -71,14 +71,7 @@ pub(in crate::explain) fn explain(facts: &EhpaFacts) -> EhpaExplanation {
     let default = EffectiveHorizontalPodAutoscalerStatus::default();
     let status = ehpa.status.as_ref().unwrap_or(&default);
     let target = &ehpa.spec.scale_target_ref;
-    let mut notes: Vec<String> = facts.missing.iter().map(|text| plain(text)).collect();
-    if !facts.others.is_empty() {
-        let others = facts.others.join(", ");
-        notes.push(plain(&format!(
-            "Further EHPAs with the same target: {others}."
-        )));
-    }
-    let metrics = metrics(ehpa, hpa.as_ref(), facts.prediction.as_ref(), facts.now);
+    let metrics = metrics(facts);
     let replicas = replicas(facts, status);
     let points = status.scale_points.iter().take(MAX_SCALE_POINTS);
     EhpaExplanation {
@@ -106,7 +99,7 @@ pub(in crate::explain) fn explain(facts: &EhpaFacts) -> EhpaExplanation {
         metrics,
         conditions: conditions(&status.conditions),
         events: events(&facts.events),
-        notes,
+        notes: notes(facts.missing.iter(), "EHPAs", &facts.others),
     }
 }
 
@@ -202,19 +195,17 @@ fn native_conditions(
 
 /// The reason that a condition of the HPA is, with its message.
 fn limit(condition: &Condition, replicas: Replicas) -> Option<(&'static str, String)> {
+    let Replicas { min, max, .. } = replicas;
     let is_true = condition.status == "True";
     let text = || format!("{}: {}", condition.reason, condition.message);
     match (condition.kind.as_str(), condition.reason.as_str()) {
         ("ScalingLimited", "TooManyReplicas") if is_true => Some((
             "MaxReplicas",
-            format!("the metrics ask for more than maxReplicas {}", replicas.max),
+            format!("the metrics ask for more than maxReplicas {max}"),
         )),
         ("ScalingLimited", "TooFewReplicas") if is_true => Some((
             "MinReplicas",
-            format!(
-                "the metrics ask for fewer than minReplicas {}",
-                replicas.min
-            ),
+            format!("the metrics ask for fewer than minReplicas {min}"),
         )),
         ("ScalingLimited", _) if is_true => Some(("ScalingLimited", text())),
         ("ScalingActive", _) if !is_true => Some(("ScalingActive", text())),

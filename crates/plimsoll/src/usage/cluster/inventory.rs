@@ -96,9 +96,8 @@ impl Inventory {
         let mut sidecars = spec.init_containers.unwrap_or_default();
         sidecars.retain(|it| it.restart_policy.as_deref() == Some("Always"));
         let containers = spec.containers.into_iter().chain(sidecars);
-        known.containers = containers
-            .map(|container| (container.name, resources(container.resources)))
-            .collect();
+        let containers = containers.map(|it| (it.name, resources(it.resources)));
+        known.containers = containers.collect();
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -115,20 +114,18 @@ impl Inventory {
         let workloads = self.workloads.range(first..);
         let workloads = workloads.take_while(move |((place, _), _)| place == namespace);
         workloads.flat_map(|((namespace, workload), found)| {
-            found
-                .containers
-                .iter()
-                .map(|(container, [requests, limits])| ContainerUsage {
-                    id: ContainerId {
-                        namespace: namespace.clone(),
-                        workload: workload.clone(),
-                        container: container.clone(),
-                    },
-                    requests: *requests,
-                    limits: *limits,
-                    scaled_by: self.hpas.scaling(namespace, workload, container),
-                    pods: Vec::new(),
-                })
+            let containers = found.containers.iter();
+            containers.map(|(container, [requests, limits])| ContainerUsage {
+                id: ContainerId {
+                    namespace: namespace.clone(),
+                    workload: workload.clone(),
+                    container: container.clone(),
+                },
+                requests: *requests,
+                limits: *limits,
+                scaled_by: self.hpas.scaling(namespace, workload, container),
+                pods: Vec::new(),
+            })
         })
     }
 
