@@ -17,7 +17,7 @@ const FIELDS: [(&str, &str); 3] = [
 ];
 
 /// Returns the EHPA with the same triggers and bounds, and the paths of the fields that have no
-/// counterpart in it; an error is the reason why there is none.
+/// counterpart in it. The error is the reason why it stays with KEDA.
 pub(super) fn counterpart(object: &DynamicObject) -> Result<(Value, Vec<String>), String> {
     let mut fields = Fields::of(object);
     let manifest = ehpa(object, &mut fields)?;
