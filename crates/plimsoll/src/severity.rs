@@ -19,6 +19,7 @@ const NOTABLE: [f64; 2] = [100.0, 128.0];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Severity {
+    /// No change is needed.
     Ok,
     /// A smaller request would do.
     Info,
