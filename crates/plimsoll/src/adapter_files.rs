@@ -50,34 +50,27 @@ pub(crate) struct RoutesArgs {
     pub(crate) service_name: String,
 }
 
-/// Checks a rule file.
 pub(crate) fn rules(command: &RulesCommand) -> Result<Outcome, Failure> {
     let RulesCommand::Check(FileArgs { file }) = command;
     output::print_text(judge_rules(&file.display().to_string(), &read(file)?)?)
 }
 
-/// Checks a routes file.
 pub(crate) fn routes(command: &RoutesCommand) -> Result<Outcome, Failure> {
     let RoutesCommand::Check(args) = command;
     let file = &args.file.file;
     let own = OwnService::new(&*args.system_namespace, &*args.service_name);
-    output::print_text(judge_routes(
-        &file.display().to_string(),
-        &read(file)?,
-        &own,
-    )?)
+    let name = file.display().to_string();
+    output::print_text(judge_routes(&name, &read(file)?, &own)?)
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
     let shown = path.display();
     let mut text = String::new();
+    let most = MAX_BYTES + 1;
     let read = if path == Path::new("-") {
-        std::io::stdin()
-            .take(MAX_BYTES + 1)
-            .read_to_string(&mut text)
+        std::io::stdin().take(most).read_to_string(&mut text)
     } else {
-        std::fs::File::open(path)
-            .and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text))
+        std::fs::File::open(path).and_then(|file| file.take(most).read_to_string(&mut text))
     };
     read.with_context(|| format!("cannot read {shown}"))?;
     if text.len() as u64 > MAX_BYTES {
@@ -88,11 +81,8 @@ fn read(path: &Path) -> Result<String, Failure> {
 }
 
 fn judge_rules(name: &str, text: &str) -> Result<String, Failure> {
-    let lines: Vec<String> = promql::rules::errors(text)
-        .iter()
-        .take(MAX_ERRORS)
-        .map(|error| format!("{name}: {error}"))
-        .collect();
+    let errors = promql::rules::errors(text).into_iter().take(MAX_ERRORS);
+    let lines: Vec<String> = errors.map(|error| format!("{name}: {error}")).collect();
     if !lines.is_empty() {
         return Err(anyhow!(lines.join("\n")).into());
     }

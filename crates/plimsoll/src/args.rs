@@ -1,8 +1,8 @@
-//! Commands. Their flags are in the module of each command.
+//! Commands, with the completions and the manual page. Their flags are in the module of each command.
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::adapter_files::{RoutesCommand, RulesCommand};
@@ -11,7 +11,9 @@ use crate::changes::{ApplyArgs, DiffArgs};
 use crate::check::CheckArgs;
 use crate::dashboard::DashboardArgs;
 use crate::explain::ExplainArgs;
+use crate::failure::{Failure, Outcome};
 use crate::migrate::MigrateCommand;
+use crate::output::print_text;
 use crate::report::ReportArgs;
 use crate::scan::ScanArgs;
 use crate::simulate::SimulateArgs;
@@ -77,12 +79,23 @@ pub(crate) enum Command {
     Man,
 }
 
+pub(crate) fn completion(shell: Shell) -> Result<Outcome, Failure> {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "plimsoll", &mut text);
+    print_text(text)
+}
+
+pub(crate) fn manual() -> Result<Outcome, Failure> {
+    let mut text = Vec::new();
+    clap_mangen::Man::new(Cli::command()).render(&mut text)?;
+    print_text(text)
+}
+
 /// `kubectl plimsoll` if the program runs as a plugin of kubectl.
 fn name_of_program() -> String {
     let program = std::env::args_os().next().map(PathBuf::from);
-    let name = program
-        .as_deref()
-        .and_then(|path| path.file_stem()?.to_str());
+    let program = program.as_deref();
+    let name = program.and_then(|path| path.file_stem()?.to_str());
     if name.is_some_and(|name| name.starts_with("kubectl-")) {
         "kubectl plimsoll".to_owned()
     } else {
@@ -92,8 +105,6 @@ fn name_of_program() -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]

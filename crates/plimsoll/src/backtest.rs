@@ -23,7 +23,7 @@ const LEAST_RECORDING: i64 = 2 * DAY;
 pub(crate) struct BacktestArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = None)]
     pub(crate) prices: PriceArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -33,49 +33,40 @@ pub(crate) struct BacktestArgs {
     pub(crate) warm_up: u16,
 }
 
-/// A sizing policy.
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Present,
-    Vpa,
-    Krr,
-    /// Selected by annotations, without their prefix.
-    Annotated(&'static [(&'static str, &'static str)]),
-}
+type NewPolicy = fn(Resource) -> Box<dyn Policy>;
 
 /// The compared policies by their names; the first one keeps the present requests.
-const POLICIES: [(&str, Kind); 8] = [
-    ("present requests", Kind::Present),
-    ("VPA defaults", Kind::Vpa),
-    ("Crane", Kind::Annotated(&[("policy", "crane")])),
-    (
-        "Autopilot",
-        Kind::Annotated(&[("policy", "autopilot-window")]),
-    ),
-    ("KRR simple", Kind::Krr),
-    (
-        "plimsoll, caution low",
-        Kind::Annotated(&[("policy", "plimsoll"), ("caution", "low")]),
-    ),
-    ("plimsoll", Kind::Annotated(&[("policy", "plimsoll")])),
-    (
-        "plimsoll, caution high",
-        Kind::Annotated(&[("policy", "plimsoll"), ("caution", "high")]),
-    ),
+const POLICIES: [(&str, NewPolicy); 8] = [
+    ("present requests", |_| Box::new(Provisioned)),
+    ("VPA defaults", |resource| {
+        Box::new(Vpa::new(resource).with_updater())
+    }),
+    ("Crane", |resource| {
+        annotated(resource, &[("policy", "crane")])
+    }),
+    ("Autopilot", |resource| {
+        annotated(resource, &[("policy", "autopilot-window")])
+    }),
+    ("KRR simple", |resource| Box::new(Krr::new(resource))),
+    ("plimsoll, caution low", |resource| {
+        plimsoll(resource, "low")
+    }),
+    ("plimsoll", |resource| {
+        annotated(resource, &[("policy", "plimsoll")])
+    }),
+    ("plimsoll, caution high", |resource| {
+        plimsoll(resource, "high")
+    }),
 ];
 
-impl Kind {
-    fn of(self, resource: Resource) -> Box<dyn Policy> {
-        match self {
-            Self::Present => Box::new(Provisioned),
-            Self::Vpa => Box::new(Vpa::new(resource).with_updater()),
-            Self::Krr => Box::new(Krr::new(resource)),
-            Self::Annotated(settings) => {
-                let policy = AnnotatedPolicy::new(resource, settings);
-                Box::new(policy.expect("valid settings of a known policy"))
-            }
-        }
-    }
+fn plimsoll(resource: Resource, caution: &str) -> Box<dyn Policy> {
+    annotated(resource, &[("policy", "plimsoll"), ("caution", caution)])
+}
+
+/// The policy that these annotations select, without their prefix.
+fn annotated(resource: Resource, settings: &[(&str, &str)]) -> Box<dyn Policy> {
+    let policy = AnnotatedPolicy::new(resource, settings);
+    Box::new(policy.expect("valid settings of a known policy"))
 }
 
 /// Result of a policy over all containers.
@@ -99,37 +90,30 @@ pub(crate) struct BacktestRow {
     pub(crate) relative_cost: f64,
 }
 
-/// One resource of a container, replayed.
-struct Replayed {
-    score: EntityScore,
-    /// Mean of the sum of requests over pods, in millicores or MiB.
-    mean_request: f64,
-}
-
 /// Length of the recording at whose start policies learn: `days`, at most half of it.
 pub(crate) fn warm_up(usage: &ContainerUsage, days: u16) -> i64 {
     let (start, end) = usage.span().unwrap_or_default();
     (i64::from(days) * DAY).min((end - start) / 2)
 }
 
+/// Score of a policy over the containers, and the sum of their mean requests, in millicores or MiB.
 fn replay_all(
     usage: &[ContainerUsage],
     resource: Resource,
-    policy: Kind,
+    policy: NewPolicy,
     days: u16,
-) -> Vec<Replayed> {
+) -> (Score, f64) {
     let replayed = usage.par_iter().filter_map(|usage| {
         let pods = usage.series(resource);
         let executor = executor(usage, resource, days);
-        let score = executor.trace_pods(&pods, policy.of(resource).as_mut(), |_, _| ());
+        let score = executor.trace_pods(&pods, policy(resource).as_mut(), |_, _| ());
         let slots = scored_slots(&pods, executor.warm_up)?;
         let mean_request = score.requested / slots;
-        Some(Replayed {
-            score,
-            mean_request,
-        })
+        Some((score, mean_request))
     });
-    replayed.collect()
+    let replayed: Vec<(EntityScore, f64)> = replayed.collect();
+    let requests = replayed.iter().map(|(_, mean_request)| mean_request).sum();
+    (Score::of(replayed.iter().map(|(score, _)| score)), requests)
 }
 
 /// The rules of the replay of a container.
@@ -153,18 +137,14 @@ fn scored_slots(pods: &[Series], warm_up: i64) -> Option<f64> {
     (scored > 0).then_some(scored as f64)
 }
 
-/// Replays every policy over the containers.
 pub(crate) fn backtest(usage: &[ContainerUsage], prices: &Prices, days: u16) -> Vec<BacktestRow> {
     let mut rows: Vec<BacktestRow> = POLICIES
         .into_iter()
         .map(|(name, policy)| {
-            let [cpu, memory] = [Resource::Cpu, Resource::Memory]
-                .map(|resource| replay_all(usage, resource, policy, days));
-            let sum =
-                |replayed: &[Replayed]| replayed.iter().map(|it| it.mean_request).sum::<f64>();
-            let score = |replayed: &[Replayed]| Score::of(replayed.iter().map(|it| &it.score));
-            let cost_per_month = prices.month(sum(&cpu), sum(&memory));
-            let (cpu, memory) = (score(&cpu), score(&memory));
+            let replay = |resource| replay_all(usage, resource, policy, days);
+            let (cpu, millicores) = replay(Resource::Cpu);
+            let (memory, mib) = replay(Resource::Memory);
+            let cost_per_month = prices.month(millicores, mib);
             BacktestRow {
                 policy: name,
                 cpu_slack: cpu.aggregate_slack,
@@ -215,7 +195,6 @@ pub(crate) fn is_long_enough(usage: &ContainerUsage) -> bool {
     span >= LEAST_RECORDING
 }
 
-/// Table and JSON of the results.
 pub(crate) fn document(
     rows: &[BacktestRow],
     usage: &[ContainerUsage],

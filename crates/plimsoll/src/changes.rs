@@ -23,7 +23,7 @@ use crate::usage::{self, ContainerId, ContainerUsage, SourceArgs};
 pub(crate) struct ChangeArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = None)]
     pub(crate) sizing: SizingArgs,
     /// Only resources with a finding of at least this severity.
     #[arg(long, value_enum, value_name = "SEVERITY", default_value_t = Severity::Info)]
@@ -58,11 +58,8 @@ pub(crate) struct ApplyArgs {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ResourceChange {
-    /// Present request.
     request: Option<String>,
-    /// Recommended request.
     new_request: String,
-    /// Present limit.
     limit: Option<String>,
     /// Limit in the same proportion to the request.
     new_limit: Option<String>,
@@ -85,8 +82,8 @@ impl ContainerChange {
     }
 }
 
-/// Changes of all containers, and containers without a recommendation.
-fn changes(args: &ChangeArgs) -> Result<(Vec<ContainerChange>, Vec<ContainerId>), Failure> {
+/// Changes of all containers, and sentences about those without a recommendation.
+fn changes(args: &ChangeArgs) -> Result<(Vec<ContainerChange>, Vec<String>), Failure> {
     let usage = usage::read(&args.source)?;
     let (scanned, left_out) = scan_all(&usage, &args.sizing.caution, &Prices::default());
     let mut usage = usage.iter();
@@ -95,7 +92,9 @@ fn changes(args: &ChangeArgs) -> Result<(Vec<ContainerChange>, Vec<ContainerId>)
         let usage = usage.find(|usage| usage.id == container.id)?;
         change(usage, container, args.min_severity)
     });
-    Ok((changes.collect(), left_out))
+    let left_out = left_out.iter();
+    let left_out = left_out.map(|id| format!("{id}: less than an hour of usage"));
+    Ok((changes.collect(), left_out.collect()))
 }
 
 fn change(
@@ -128,42 +127,32 @@ fn change(
 pub(crate) fn diff(args: &DiffArgs) -> Result<Outcome, Failure> {
     let (changes, left_out) = changes(&args.changes)?;
     output::print(&document(&changes), &args.output)?;
-    Ok(outcome(
-        left_out
-            .iter()
-            .map(|id| format!("{id}: less than an hour of usage")),
-    ))
+    Ok(outcome(&left_out))
 }
 
-/// Runs `plimsoll apply`.
 pub(crate) fn apply(args: &ApplyArgs) -> Result<Outcome, Failure> {
-    let (changes, left_out) = changes(&args.changes)?;
-    let (text, refused) = if args.helm_values {
-        (manifests::helm_values(&changes)?, Vec::new())
+    let (changes, mut left_out) = changes(&args.changes)?;
+    let text = if args.helm_values {
+        manifests::helm_values(&changes)?
     } else {
         let (patches, refused) = manifests::patches(&changes);
-        let text = if args.kustomize {
+        left_out.extend(refused);
+        if args.kustomize {
             manifests::kustomize(&patches)?
         } else {
             manifests::documents(&patches)?
-        };
-        (text, refused)
+        }
     };
     output::print_text(text)?;
-    let young = left_out
-        .iter()
-        .map(|id| format!("{id}: less than an hour of usage"));
-    Ok(outcome(young.chain(refused)))
+    Ok(outcome(&left_out))
 }
 
 /// Names what is left out.
-fn outcome(left_out: impl Iterator<Item = String>) -> Outcome {
-    let mut outcome = Outcome::Done;
+fn outcome(left_out: &[String]) -> Outcome {
     for line in left_out {
         eprintln!("left out: {line}");
-        outcome = Outcome::Partial;
     }
-    outcome
+    Outcome::of(left_out.is_empty())
 }
 
 fn document(changes: &[ContainerChange]) -> Document {

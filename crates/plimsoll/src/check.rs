@@ -52,7 +52,6 @@ pub(crate) enum Form {
     Short,
 }
 
-/// Checks the cluster and prints the findings.
 pub(crate) fn run(args: &CheckArgs) -> Result<Outcome, Failure> {
     let findings = block_on(check(args))?;
     print_text(output::render(&findings, args.output))?;
@@ -69,7 +68,7 @@ async fn check(args: &CheckArgs) -> Result<Vec<Finding>, Failure> {
     } else {
         (Extent::Installed, judge::USE)
     };
-    let cluster = args.installation.connect().await?;
+    let cluster = args.installation.cluster.connect().await?;
     let namespace = &args.installation.system_namespace;
     let begin = Instant::now();
     loop {

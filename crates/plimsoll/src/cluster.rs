@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
-use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::NamespaceResourceScope as Namespaced;
 use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::api::{ApiResource, DynamicObject, ListParams, PartialObjectMeta};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -41,6 +41,16 @@ pub(crate) struct ClusterArgs {
     pub(crate) context: Option<String>,
 }
 
+/// A value that the client reads.
+pub(crate) trait Object: Clone + DeserializeOwned + Debug {}
+
+impl<T: Clone + DeserializeOwned + Debug> Object for T {}
+
+/// A type of objects of one kind.
+pub(crate) trait Kind: Resource<DynamicType = ()> + Object {}
+
+impl<K: Resource<DynamicType = ()> + Object> Kind for K {}
+
 #[derive(Clone)]
 pub(crate) struct Cluster {
     pub(crate) client: Client,
@@ -52,23 +62,17 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// All objects of a kind.
-    pub(crate) fn all<K: Resource<DynamicType = ()>>(&self) -> Api<K> {
+    pub(crate) fn all<K: Kind>(&self) -> Api<K> {
         Api::all(self.client.clone())
     }
 
-    pub(crate) fn within<K>(&self, namespace: &str) -> Api<K>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-    {
+    pub(crate) fn within<K: Kind<Scope = Namespaced>>(&self, namespace: &str) -> Api<K> {
         Api::namespaced(self.client.clone(), namespace)
     }
 
     /// Objects of a kind as JSON, since our types may not accept each object that the API server
     /// accepts; in all namespaces without one.
-    pub(crate) fn untyped<K>(&self, namespace: Option<&str>) -> Api<DynamicObject>
-    where
-        K: Resource<DynamicType = ()>,
-    {
+    pub(crate) fn untyped<K: Kind>(&self, namespace: Option<&str>) -> Api<DynamicObject> {
         self.dynamic(&ApiResource::erase::<K>(&()), namespace)
     }
 
@@ -115,34 +119,25 @@ impl Cluster {
 }
 
 /// Visits the objects page by page, so that a large list is never held.
-pub(crate) async fn each<K>(
+pub(crate) async fn each<K: Object>(
     api: &Api<K>,
     params: &ListParams,
     visit: impl FnMut(K),
-) -> kube::Result<()>
-where
-    K: Clone + DeserializeOwned + Debug,
-{
+) -> kube::Result<()> {
     pages(params, async |params| api.list(params).await, visit).await
 }
 
 /// The same of their metadata alone: an object with fields that our types do not accept counts too.
-pub(crate) async fn each_metadata<K>(
+pub(crate) async fn each_metadata<K: Object>(
     api: &Api<K>,
     visit: impl FnMut(PartialObjectMeta<K>),
-) -> kube::Result<()>
-where
-    K: Clone + DeserializeOwned + Debug,
-{
+) -> kube::Result<()> {
     let list = async |params: &ListParams| api.list_metadata(params).await;
     pages(&ListParams::default(), list, visit).await
 }
 
 /// All objects that the parameters select.
-pub(crate) async fn list<K>(api: &Api<K>, params: &ListParams) -> kube::Result<Vec<K>>
-where
-    K: Clone + DeserializeOwned + Debug,
-{
+pub(crate) async fn list<K: Object>(api: &Api<K>, params: &ListParams) -> kube::Result<Vec<K>> {
     let mut objects = Vec::new();
     each(api, params, |object| objects.push(object)).await?;
     Ok(objects)
@@ -201,13 +196,12 @@ impl ClusterArgs {
             context: self.context.clone(),
             ..KubeConfigOptions::default()
         };
-        let unusable = match &self.kubeconfig {
-            Some(path) => format!("cannot use the kubeconfig {}", path.display()),
-            None => "cannot use the kubeconfig".to_owned(),
-        };
-        let read = match &self.kubeconfig {
-            Some(path) => Kubeconfig::read_from(path),
-            None => Kubeconfig::read(),
+        let mut unusable = "cannot use the kubeconfig".to_owned();
+        let read = if let Some(path) = &self.kubeconfig {
+            unusable = format!("{unusable} {}", path.display());
+            Kubeconfig::read_from(path)
+        } else {
+            Kubeconfig::read()
         };
         let kubeconfig = match read {
             Ok(kubeconfig) => kubeconfig,
@@ -250,7 +244,8 @@ fn has_kubeconfig() -> bool {
 
 /// Runs the future of a command on a runtime of its own.
 pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    tokio::runtime::Builder::new_multi_thread()
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime
         .worker_threads(2)
         .enable_all()
         .build()?

@@ -51,7 +51,7 @@ pub(crate) struct DashboardArgs {
 pub(crate) fn run(args: &DashboardArgs) -> Result<Outcome, Failure> {
     let prices = Prices::read(&args.prices)?;
     block_on(async {
-        let cluster = args.installation.connect().await?;
+        let cluster = args.installation.cluster.connect().await?;
         cluster.version().await?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port)).await;
         let listener =

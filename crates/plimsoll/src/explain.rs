@@ -4,7 +4,6 @@
 
 mod document;
 mod ehpa;
-mod facts;
 mod judge;
 mod lines;
 mod policy;
@@ -15,7 +14,13 @@ mod subject;
 #[cfg(test)]
 mod tests;
 
+use api::checkpoint::VerticalPodAutoscalerCheckpoint;
+use api::vpa::VerticalPodAutoscaler;
 use clap::Args;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use sizing::Config;
 
 use crate::cluster::{Cluster, block_on};
 use crate::failure::{Failure, Outcome};
@@ -26,6 +31,7 @@ pub(crate) use ehpa::{Forecast, metric_field};
 pub(crate) use judge::Recommended;
 pub(crate) use lines::Mark;
 use lines::marks;
+use policy::PolicyFacts;
 use reader::Found;
 use subject::Subject;
 
@@ -44,8 +50,30 @@ pub(crate) struct ExplainArgs {
     pub(crate) output: OutputArgs,
 }
 
+/// Objects that explain a recommendation, as read.
+#[derive(Clone, Debug)]
+struct Facts {
+    vpa: VerticalPodAutoscaler,
+    /// Names of further VPAs with the same target.
+    others: Vec<String>,
+    /// Name of the EHPA that scales its target.
+    ehpa: Option<String>,
+    policy: Option<PolicyFacts>,
+    checkpoints: Vec<VerticalPodAutoscalerCheckpoint>,
+    sizing: Config,
+    /// Reason why these are the defaults, one sentence.
+    sizing_note: Option<String>,
+    /// Pods that match the selector of its target, or the pod to explain.
+    pods: Vec<Pod>,
+    budgets: Vec<PodDisruptionBudget>,
+    /// Events about the VPA and the pods.
+    events: Vec<Event>,
+    now: Timestamp,
+    /// Parts that could not be read, one sentence each.
+    missing: Vec<String>,
+}
+
 pub(crate) struct Explained {
-    /// The explanation as tables.
     pub(crate) document: Document,
     /// The target, such as `deployment/web`.
     pub(crate) workload: String,
@@ -100,7 +128,7 @@ fn workload(target: &str) -> String {
 
 pub(crate) fn run(args: &ExplainArgs) -> Result<Outcome, Failure> {
     let explained = block_on(async {
-        let cluster = args.installation.connect().await?;
+        let cluster = args.installation.cluster.connect().await?;
         let namespace = args.namespace.as_ref().unwrap_or(&cluster.namespace);
         let system_namespace = &args.installation.system_namespace;
         explain(&cluster, system_namespace, namespace, &args.subject).await

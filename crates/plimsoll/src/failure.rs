@@ -18,7 +18,6 @@ pub(crate) enum Outcome {
     Done,
     /// There are findings of at least the severity of `--fail-on`.
     Findings,
-    /// Some workloads are left out.
     Partial,
     /// A check found an error.
     Failed,
@@ -47,7 +46,6 @@ impl Outcome {
 /// Reason why a command did not run, in one sentence with what to do.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Invalid flags.
     Usage(String),
     /// The API server or Prometheus cannot be reached.
     Unreachable(anyhow::Error),
@@ -68,9 +66,8 @@ impl Failure {
         let Self::Other(error) = self else {
             return false;
         };
-        let io = error
-            .chain()
-            .find_map(|cause| cause.downcast_ref::<std::io::Error>());
+        let mut causes = error.chain();
+        let io = causes.find_map(|cause| cause.downcast_ref::<std::io::Error>());
         io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
     }
 }

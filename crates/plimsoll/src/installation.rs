@@ -3,9 +3,11 @@
 use clap::Args;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Container;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::ResourceExt as _;
 
-use crate::cluster::{Cluster, ClusterArgs};
-use crate::failure::Failure;
+use crate::cluster::ClusterArgs;
+pub(crate) use view::ObjectKey as ObjectName;
 
 /// Programs, in the order of output.
 pub(crate) const PROGRAMS: [&str; 5] = ["recommender", "updater", "webhook", "adapter", "extender"];
@@ -30,24 +32,6 @@ pub(crate) struct InstallationArgs {
     pub(crate) system_namespace: String,
 }
 
-impl InstallationArgs {
-    pub(crate) async fn connect(&self) -> Result<Cluster, Failure> {
-        self.cluster.connect().await
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ObjectName {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-}
-
-impl std::fmt::Display for ObjectName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
-
 /// A Deployment of one program. A sharded recommender has several.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Program<'a> {
@@ -59,13 +43,9 @@ pub(crate) struct Program<'a> {
 pub(crate) fn programs(deployments: &[Deployment]) -> Vec<Program<'_>> {
     let of = |name: &'static str| {
         let has_labels = move |deployment: &&Deployment| {
-            let labels = deployment.metadata.labels.as_ref();
-            let label = |key| {
-                labels
-                    .and_then(|labels| labels.get(key))
-                    .map(String::as_str)
-            };
-            label(NAME_LABEL) == Some(name) && label(PART_LABEL) == Some("plimsoll")
+            let has =
+                |key: &str, value: &str| deployment.labels().get(key).is_some_and(|it| it == value);
+            has(NAME_LABEL, name) && has(PART_LABEL, "plimsoll")
         };
         let deployments = deployments.iter().filter(has_labels);
         deployments.map(move |deployment| Program { name, deployment })
@@ -75,10 +55,7 @@ pub(crate) fn programs(deployments: &[Deployment]) -> Vec<Program<'_>> {
 
 /// The stop switch, which the updater looks for in its own namespace.
 pub(crate) fn stop_switch(system_namespace: &str) -> ObjectName {
-    ObjectName {
-        namespace: system_namespace.to_owned(),
-        name: STOP.to_owned(),
-    }
+    ObjectName::new(system_namespace, STOP)
 }
 
 impl<'a> Program<'a> {
@@ -97,14 +74,10 @@ impl<'a> Program<'a> {
         namespace.unwrap_or_default()
     }
 
-    pub(crate) fn image(self) -> &'a str {
-        let image = self.container().and_then(|one| one.image.as_deref());
-        image.unwrap_or_default()
-    }
-
     /// Tag or digest of the image; `latest` without one.
     pub(crate) fn version(self) -> &'a str {
-        version_of(self.image())
+        let image = self.container().and_then(|one| one.image.as_deref());
+        version_of(image.unwrap_or_default())
     }
 
     /// Value of a flag: of the arguments, else of the flag's environment variable.
@@ -113,10 +86,8 @@ impl<'a> Program<'a> {
         let mut arguments = container.args.iter().flatten();
         let mut found = None;
         while let Some(argument) = arguments.next() {
-            let Some(rest) = argument
-                .strip_prefix("--")
-                .and_then(|rest| rest.strip_prefix(name))
-            else {
+            let flag = argument.strip_prefix("--");
+            let Some(rest) = flag.and_then(|flag| flag.strip_prefix(name)) else {
                 continue;
             };
             if let Some(value) = rest.strip_prefix('=') {
@@ -151,10 +122,8 @@ impl<'a> Program<'a> {
             "recommender" => "vpa-recommender-lease",
             "updater" => "vpa-updater",
             "webhook" => {
-                return Some(ObjectName {
-                    namespace: self.namespace().to_owned(),
-                    name: "vpa-admission-controller".to_owned(),
-                });
+                let name = "vpa-admission-controller";
+                return Some(ObjectName::new(self.namespace(), name));
             }
             _ => return None,
         };
@@ -169,10 +138,8 @@ impl<'a> Program<'a> {
         {
             name = format!("{name}-{index}");
         }
-        Some(ObjectName {
-            namespace: flag("namespace").unwrap_or_else(|| "kube-system".to_owned()),
-            name,
-        })
+        let namespace = flag("namespace").unwrap_or_else(|| "kube-system".to_owned());
+        Some(ObjectName::new(namespace, name))
     }
 
     /// Secrets with certificates, with the entry of the chain, and whether the program needs it.
@@ -194,12 +161,8 @@ impl<'a> Program<'a> {
             });
         }
         let pod = self.deployment.spec.template.spec.as_ref();
-        let volumes = pod.and_then(|pod| pod.volumes.as_ref());
-        for secret in volumes
-            .into_iter()
-            .flatten()
-            .filter_map(|one| one.secret.as_ref())
-        {
+        let volumes = pod.into_iter().flat_map(|pod| pod.volumes.iter().flatten());
+        for secret in volumes.filter_map(|one| one.secret.as_ref()) {
             // Secrets of metric routes hold the files of other providers.
             let name = secret.secret_name.clone().unwrap_or_default();
             if name.ends_with("-tls") {
@@ -221,6 +184,13 @@ pub(crate) struct SecretEntry {
     pub(crate) entry: &'static str,
     /// Whether the program runs without it.
     pub(crate) is_optional: bool,
+}
+
+/// The Service behind an `APIService`; `None` for the API server itself.
+pub(crate) fn service_of(api: &APIService) -> Option<ObjectName> {
+    let service = api.spec.as_ref()?.service.clone()?;
+    let namespace = service.namespace.unwrap_or_default();
+    Some(ObjectName::new(namespace, service.name.unwrap_or_default()))
 }
 
 /// Last part of the name of an image, without the tag.

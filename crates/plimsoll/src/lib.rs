@@ -3,7 +3,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `args` | commands |
+//! | `args` | commands, completions of shells, the manual page |
 //! | `changes` | recommended requests as differences and as manifests |
 //! | `cluster` | connection to the cluster |
 //! | `installation` | programs of the suite in the cluster |
@@ -26,7 +26,6 @@
 //! | `simulate` | replay of horizontal scaling over recorded usage |
 //! | `report` | HTML page |
 //! | `output` | tables as text, Markdown, CSV, JSON, YAML and HTML |
-//! | `shell` | completions of shells and the manual page |
 //!
 //! Decisions are in the crates `sizing` and `replay`; this crate reads and prints.
 
@@ -48,7 +47,6 @@ mod recommend;
 mod report;
 mod scan;
 mod severity;
-mod shell;
 mod simulate;
 mod status;
 mod stop;
@@ -94,7 +92,7 @@ fn execute(cli: Cli) -> Result<Outcome, Failure> {
         Command::Explain(args) => explain::run(&args),
         Command::Dashboard(args) => dashboard::run(&args),
         Command::Migrate(command) => migrate::run(&command),
-        Command::Completion { shell } => shell::completion(shell),
-        Command::Man => shell::manual(),
+        Command::Completion { shell } => args::completion(shell),
+        Command::Man => args::manual(),
     }
 }

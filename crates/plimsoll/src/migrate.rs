@@ -26,7 +26,7 @@ use crate::cluster::block_on;
 use crate::failure::{Failure, Outcome};
 use crate::installation::InstallationArgs;
 use crate::output::{Format, OutputArgs, print, print_text};
-use external_metrics::{AdoptArgs, ReleaseArgs};
+use external_metrics::{AdoptArgs, TargetArgs};
 use facts::{Facts, Source};
 use plan::{Migration, Verdict};
 
@@ -46,7 +46,7 @@ pub(crate) enum MigrateCommand {
     /// current provider. Keeps the previous spec in an annotation.
     Adopt(AdoptArgs),
     /// Restore the `APIService` as it was before `adopt`.
-    Release(ReleaseArgs),
+    Release(TargetArgs),
 }
 
 /// Flags of a migration.
@@ -93,7 +93,7 @@ fn migrate(
         return Err(Failure::Usage(message.to_owned()));
     }
     let facts = block_on(async {
-        let cluster = args.installation.connect().await?;
+        let cluster = args.installation.cluster.connect().await?;
         reader::read(&cluster, source, &args.installation.system_namespace).await
     })?;
     let migration = judge(&facts);

@@ -35,7 +35,7 @@ pub(crate) struct Plot {
 pub(crate) struct Line {
     name: &'static str,
     class: &'static str,
-    first_slot: usize,
+    pub(crate) first_slot: usize,
     amounts: Vec<f64>,
 }
 
@@ -48,11 +48,6 @@ impl Line {
             first_slot: 0,
             amounts,
         }
-    }
-
-    /// The line, begun at a later slot.
-    pub(crate) fn starting_at(self, first_slot: usize) -> Self {
-        Self { first_slot, ..self }
     }
 }
 
@@ -77,11 +72,9 @@ impl Plot {
     }
 
     fn slots(&self) -> usize {
-        self.lines
-            .iter()
-            .map(|line| line.first_slot + line.amounts.len())
-            .max()
-            .unwrap_or(0)
+        let lines = self.lines.iter();
+        let ends = lines.map(|line| line.first_slot + line.amounts.len());
+        ends.max().unwrap_or(0)
     }
 
     fn x(&self, slot: f64) -> f64 {
@@ -91,8 +84,10 @@ impl Plot {
     /// The plot with a description for screen readers.
     pub(crate) fn svg(&self, description: &str) -> String {
         let amounts = self.lines.iter().flat_map(|line| &line.amounts);
-        let step = round_step(amounts.copied().fold(0.0, f64::max) / 4.0);
-        let top = amounts_top(self, step);
+        let highest = amounts.copied().fold(0.0, f64::max);
+        let step = round_step(highest / 4.0);
+        // The first tick above all amounts.
+        let top = (highest / step).ceil().max(1.0) * step;
         let y = |amount: f64| BOTTOM - (BOTTOM - TOP) * (amount / top).min(1.0);
         let mut svg = format!(
             "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">\n",
@@ -113,20 +108,15 @@ impl Plot {
         self.add_times(&mut svg);
         let mut legend = LEFT;
         for line in &self.lines {
+            let Line { name, class, .. } = line;
             let _ = writeln!(
                 svg,
-                "<path class=\"{}\" d=\"{}\"/>",
-                line.class,
-                self.path(line, y)
+                "<path class=\"{class}\" d=\"{}\"/>\n\
+                 <path class=\"{class}\" d=\"M{legend:.1} 12h20\"/><text x=\"{:.1}\" y=\"16\">{name}</text>",
+                self.path(line, y),
+                legend + 26.0
             );
-            let _ = writeln!(
-                svg,
-                "<path class=\"{}\" d=\"M{legend:.1} 12h20\"/><text x=\"{:.1}\" y=\"16\">{}</text>",
-                line.class,
-                legend + 26.0,
-                line.name
-            );
-            legend += 48.0 + 7.0 * line.name.len() as f64;
+            legend += 48.0 + 7.0 * name.len() as f64;
         }
         for slot in &self.kills {
             let _ = writeln!(
@@ -173,13 +163,6 @@ impl Plot {
             (self.x(slot as f64), y(amount))
         }))
     }
-}
-
-/// The end of the vertical axis: the first tick above all amounts.
-fn amounts_top(plot: &Plot, step: f64) -> f64 {
-    let amounts = plot.lines.iter().flat_map(|line| &line.amounts);
-    let highest = amounts.copied().fold(0.0, f64::max);
-    (highest / step).ceil().max(1.0) * step
 }
 
 /// Usage of the pods of a container.

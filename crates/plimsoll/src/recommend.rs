@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use clap::Args;
-use model::{Cpu, Memory, MethodStep};
+use jiff::Timestamp;
+use model::{Cpu, Memory};
 use sizing::price_of_failure::Caution;
 use sizing::{Amounts, Config, MethodHistory, MethodSettings, Observation, container_minimum};
 
@@ -21,12 +22,9 @@ pub(crate) struct SizingArgs {
     pub(crate) caution: String,
 }
 
-/// Recommended requests of one container.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Recommendation {
     pub(crate) amounts: Amounts,
-    /// Steps to the recommendation, for CPU and for memory.
-    pub(crate) steps: [Vec<MethodStep>; 2],
     /// Whether the history is too short for a smaller request (less than a day).
     pub(crate) is_young: bool,
 }
@@ -53,17 +51,6 @@ pub(crate) struct Methods {
     by_runs: MethodSettings,
 }
 
-impl Methods {
-    /// The settings for a workload, such as `deployment/web`.
-    fn of(&self, workload: &str) -> &MethodSettings {
-        if are_runs(workload) {
-            &self.by_runs
-        } else {
-            &self.by_hours
-        }
-    }
-}
-
 /// Settings of the policy with this caution, which the flags have checked.
 pub(crate) fn settings(caution: &str) -> Methods {
     let [by_hours, by_runs] = ["hours", "runs"].map(|unit| {
@@ -72,11 +59,8 @@ pub(crate) fn settings(caution: &str) -> Methods {
             ("plimsoll.dev/sizing-caution", caution),
             ("plimsoll.dev/sizing-history-unit", unit),
         ];
-        let settings = MethodSettings::from_annotations(annotations);
-        settings
-            .ok()
-            .flatten()
-            .expect("valid annotations of our own policy")
+        let settings = MethodSettings::from_annotations(annotations).ok().flatten();
+        settings.expect("valid annotations of our own policy")
     });
     Methods { by_hours, by_runs }
 }
@@ -89,7 +73,11 @@ pub(crate) fn recommend(
     methods: &Methods,
     containers: usize,
 ) -> Option<Recommendation> {
-    let settings = methods.of(&usage.id.workload);
+    let settings = if are_runs(&usage.id.workload) {
+        &methods.by_runs
+    } else {
+        &methods.by_hours
+    };
     let counts_runs = settings.method.counts_runs();
     let (start, end) = usage.span()?;
     if !counts_runs && end - start < LEAST_RECORDING {
@@ -99,11 +87,7 @@ pub(crate) fn recommend(
     let mut samples: Vec<Sample> = samples.collect();
     samples.sort_by_key(|sample| (sample.time, sample.pod));
     let first = samples.first()?;
-    let at = |time| {
-        jiff::Timestamp::from_second(time)
-            .unwrap_or_default()
-            .into()
-    };
+    let at = |time| Timestamp::from_second(time).unwrap_or_default().into();
     let mut history = MethodHistory::new(settings, at(first.time));
     // A choice needs both resources: where a recording lacks one, it counts as next to nothing.
     let lacks = |of: fn(&PodUsage) -> bool| usage.pods.iter().all(of);
@@ -126,12 +110,8 @@ pub(crate) fn recommend(
         };
         history.observe(settings, sample.pod, seen, at(sample.time));
     }
-    history.end_runs(|pod| {
-        usage
-            .pods
-            .get(index_of(pod))
-            .is_some_and(|pod| !pod.has_ended)
-    });
+    let pod_of = |pod: u64| usage.pods.get(index_of(pod));
+    history.end_runs(|pod| pod_of(pod).is_some_and(|pod| !pod.has_ended));
     let amounts = history.recommend(settings)?;
     let minimum = container_minimum(&Config::default(), containers.max(1));
     Some(Recommendation {
@@ -139,7 +119,6 @@ pub(crate) fn recommend(
             cpu: amounts.cpu.max(minimum.cpu),
             memory: amounts.memory.max(minimum.memory),
         },
-        steps: history.explain(settings)?,
         is_young: history.is_young(settings),
     })
 }

@@ -24,7 +24,7 @@ use crate::usage::{self, ContainerUsage, SourceArgs};
 pub(crate) struct ReportArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = None)]
     pub(crate) sizing: SizingArgs,
     #[command(flatten)]
     pub(crate) prices: PriceArgs,
@@ -69,11 +69,8 @@ pub(crate) fn page(
     let mut document = scan::document(&scanned, prices);
     "Plimsoll report".clone_into(&mut document.title);
     document.tables.rotate_left(1);
-    let long: Vec<ContainerUsage> = usage
-        .iter()
-        .filter(|it| is_long_enough(it))
-        .cloned()
-        .collect();
+    let long = usage.iter().filter(|it| is_long_enough(it));
+    let long: Vec<ContainerUsage> = long.cloned().collect();
     if !long.is_empty() {
         let rows = backtest::backtest(&long, prices, WARM_UP_DAYS);
         let Document { tables, notes, .. } = backtest::document(&rows, &long, prices);
@@ -89,11 +86,9 @@ pub(crate) fn page(
     }
     let mut plotted: Vec<&ScannedContainer> = scanned.iter().collect();
     plotted.sort_by(|a, b| {
-        let by_savings = b
-            .savings_per_month
-            .abs()
-            .total_cmp(&a.savings_per_month.abs());
-        b.severity.cmp(&a.severity).then(by_savings)
+        let [a_saves, b_saves] = [a, b].map(|it| it.savings_per_month.abs());
+        let by_severity = b.severity.cmp(&a.severity);
+        by_severity.then(b_saves.total_cmp(&a_saves))
     });
     if plotted.len() > MAX_PLOTTED {
         document.notes.push(format!(
@@ -102,13 +97,11 @@ pub(crate) fn page(
         ));
         plotted.truncate(MAX_PLOTTED);
     }
-    let details: Vec<String> = plotted
-        .par_iter()
-        .filter_map(|scanned| {
-            let usage = usage.iter().find(|usage| usage.id == scanned.id)?;
-            Some(details(usage, scanned, caution))
-        })
-        .collect();
+    let details = plotted.par_iter().filter_map(|scanned| {
+        let usage = usage.iter().find(|usage| usage.id == scanned.id)?;
+        Some(details(usage, scanned, caution))
+    });
+    let details: Vec<String> = details.collect();
     let details = format!("<h2>Usage and requests</h2>\n{}", details.concat());
     Ok(html(&document, &details))
 }
@@ -138,10 +131,8 @@ fn details(usage: &ContainerUsage, scanned: &ScannedContainer, caution: &str) ->
 
 /// Usage and requests in words.
 fn sentence(word: &str, pods: &[Series], unit: &str, scanned: &scan::ScannedResource) -> String {
-    let mut amounts: Vec<f64> = pods
-        .iter()
-        .flat_map(|pod| pod.usage.iter().copied())
-        .collect();
+    let amounts = pods.iter().flat_map(|pod| &pod.usage);
+    let mut amounts: Vec<f64> = amounts.copied().collect();
     amounts.sort_by(f64::total_cmp);
     let at = |share: f64| amounts[((amounts.len() - 1) as f64 * share) as usize];
     let present = match &scanned.request {

@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 
 use clap::{Args, ValueEnum};
 use model::{Cpu, Memory, Quantity, unit_slip};
+use rayon::iter::Either;
 use rayon::prelude::*;
 use replay::Resource;
 use serde::Serialize;
@@ -27,7 +28,7 @@ pub(crate) use document::document;
 pub(crate) struct ScanArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = None)]
     pub(crate) sizing: SizingArgs,
     #[command(flatten)]
     pub(crate) prices: PriceArgs,
@@ -82,7 +83,6 @@ pub(crate) struct ScannedContainer {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ScannedResource {
-    /// Present request.
     pub(crate) request: Option<String>,
     /// Recommended request; `None` if no usage was recorded.
     pub(crate) recommended: Option<String>,
@@ -111,11 +111,10 @@ fn resource(
     let present = usage.requests.amount(resource);
     // A short history is no reason for a smaller request.
     let least = present.filter(|_| recommendation.is_young).unwrap_or(0.0);
+    let is_recommended = highest.is_some() && hpa.is_none();
     let change = Change {
         present,
-        recommended: highest
-            .filter(|_| hpa.is_none())
-            .map(|_| recommended.max(least)),
+        recommended: is_recommended.then(|| recommended.max(least)),
     };
     let text = |amount: f64| match resource {
         Resource::Memory => memory_text(Memory::from_bytes((amount * MIB).ceil() as i64)),
@@ -139,15 +138,11 @@ fn resource(
 fn memory_text(memory: Memory) -> String {
     let bytes = memory.bytes();
     let mebibyte = 1 << 20;
-    let rounded = if bytes >= mebibyte {
-        bytes.saturating_add(mebibyte - 1) / mebibyte * mebibyte
-    } else {
-        bytes
-    };
+    let unit = if bytes >= mebibyte { mebibyte } else { 1 };
+    let rounded = bytes.saturating_add(unit - 1) / unit * unit;
     Quantity::from_bytes(rounded).to_string()
 }
 
-/// Result for a container.
 pub(crate) fn scan(
     usage: &ContainerUsage,
     recommendation: &Recommendation,
@@ -185,24 +180,13 @@ pub(crate) fn scan_all(
     let spans = || usage.iter().filter_map(ContainerUsage::span);
     let (start, end) = (spans().map(|it| it.0).min(), spans().map(|it| it.1).max());
     let seconds = end.unwrap_or_default() - start.unwrap_or_default();
-    let results: Vec<Result<ScannedContainer, ContainerId>> = usage
-        .par_iter()
-        .map(|usage| {
-            let containers = containers[&usage.id.pod()];
-            let recommendation = recommend(usage, &settings, containers);
-            let recommendation = recommendation.ok_or_else(|| usage.id.clone())?;
-            Ok(scan(usage, &recommendation, prices, seconds))
-        })
-        .collect();
-    let mut left_out = Vec::new();
-    let scanned = results.into_iter().filter_map(|result| match result {
-        Ok(scanned) => Some(scanned),
-        Err(id) => {
-            left_out.push(id);
-            None
+    usage.par_iter().partition_map(|usage| {
+        let containers = containers[&usage.id.pod()];
+        match recommend(usage, &settings, containers) {
+            Some(found) => Either::Left(scan(usage, &found, prices, seconds)),
+            None => Either::Right(usage.id.clone()),
         }
-    });
-    (scanned.collect(), left_out)
+    })
 }
 
 /// Sentences about requests and limits whose unit is probably a slip.
@@ -312,7 +296,6 @@ mod tests {
                 cpu: Cpu::from_millicores(100),
                 memory: Memory::from_bytes(0),
             },
-            steps: Default::default(),
             is_young: false,
         };
         let of = |usage: &ContainerUsage| {

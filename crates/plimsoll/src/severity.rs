@@ -85,10 +85,8 @@ impl Change {
         if present <= recommended * (1.0 + TOLERANCE) {
             return (Severity::Ok, "fits".to_owned());
         }
-        let reason = format!(
-            "{} of the request unused",
-            percent(1.0 - recommended / present)
-        );
+        let unused = percent(1.0 - recommended / present);
+        let reason = format!("{unused} of the request unused");
         let is_notable = present - recommended >= NOTABLE[usize::from(is_memory)];
         let severity = if present > 2.0 * recommended && is_notable {
             Severity::Warning

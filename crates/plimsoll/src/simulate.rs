@@ -11,6 +11,7 @@ use forecast::{PeakConfig, PriceOfFailure};
 use horizontal::ehpa::window_seconds;
 use horizontal::predictions::Method;
 use model::{Cpu, Quantity};
+use rayon::iter::Either;
 use rayon::prelude::*;
 use replay::Resource;
 use replay::horizontal::predictors::Program;
@@ -19,7 +20,7 @@ use serde::Serialize;
 
 use crate::backtest::{is_long_enough, warm_up};
 use crate::failure::{Failure, Outcome};
-use crate::output::{self, Document, OutputArgs, Row, Table};
+use crate::output::{self, Document, OutputArgs, Table};
 use crate::usage::{self, SourceArgs};
 use crate::workload::{Workload, workloads};
 
@@ -30,7 +31,7 @@ const WARM_UP_DAYS: u16 = 8;
 pub(crate) struct SimulateArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = None)]
     pub(crate) output: OutputArgs,
     /// CPU of a pod; the default is the sum of the recorded requests of its containers.
     #[arg(long, value_name = "QUANTITY", value_parser = pod_cpu)]
@@ -79,7 +80,6 @@ fn ways(ready_seconds: u32) -> [(&'static str, Option<Program>); 3] {
 #[serde(rename_all = "camelCase")]
 struct SimulatedWay {
     scaling: &'static str,
-    /// Mean number of replicas.
     replicas: f64,
     /// Minutes per day with more usage than the ready pods have CPU.
     minutes_short_per_day: f64,
@@ -91,13 +91,11 @@ struct SimulatedWay {
     reversals_per_day: f64,
 }
 
-/// Results for a workload.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Simulated {
     /// Namespace; empty if the source has none.
     namespace: String,
-    /// Kind and name.
     workload: String,
     pod_cpu: String,
     /// Scored days.
@@ -120,15 +118,17 @@ fn pod_cpu(text: &str) -> Result<Cpu, String> {
 /// Results for a workload; an error says why there are none.
 fn simulate(workload: &Workload<'_>, args: &SimulateArgs) -> Result<Simulated, String> {
     let containers = &workload.containers;
+    if !containers.iter().all(|usage| is_long_enough(usage)) {
+        return Err("less than two days of usage".to_owned());
+    }
     let requests = containers.iter().map(|it| it.requests.cpu);
     let millicores = requests.map(|cpu| cpu.map(Cpu::millicores));
     let requested = millicores.sum::<Option<i64>>().map(Cpu::from_millicores);
     let pod_cpu = args.pod_cpu.or(requested);
     let pod_cpu = pod_cpu.filter(|cpu| cpu.millicores() > 0);
     let pod_cpu = pod_cpu.ok_or("a container has no CPU request: set --pod-cpu")?;
-    let mut total = workload
-        .total(Resource::Cpu)
-        .ok_or("no CPU usage was recorded")?;
+    let total = workload.total(Resource::Cpu);
+    let mut total = total.ok_or("no CPU usage was recorded")?;
     for minute in total.minutes.iter_mut().flatten() {
         *minute /= pod_cpu.millicores() as f64;
     }
@@ -181,27 +181,13 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
     }
     let usage = usage::read(&args.source)?;
     let workloads = workloads(&usage);
-    let results: Vec<Result<Simulated, String>> = workloads
-        .par_iter()
-        .map(|workload| {
-            if workload
-                .containers
-                .iter()
-                .all(|usage| is_long_enough(usage))
-            {
-                simulate(workload, args)
-            } else {
-                Err("less than two days of usage".to_owned())
-            }
-        })
-        .collect();
-    let (mut simulated, mut left_out) = (Vec::new(), Vec::new());
-    for (workload, result) in workloads.iter().zip(results) {
-        match result {
-            Ok(result) => simulated.push(result),
-            Err(reason) => left_out.push(format!("left out: {}: {reason}", workload.id())),
-        }
-    }
+    let (simulated, left_out): (Vec<Simulated>, Vec<String>) =
+        workloads
+            .par_iter()
+            .partition_map(|workload| match simulate(workload, args) {
+                Ok(result) => Either::Left(result),
+                Err(reason) => Either::Right(format!("left out: {}: {reason}", workload.id())),
+            });
     if simulated.is_empty() {
         let reason = left_out.first().map_or("", String::as_str);
         return Err(anyhow!("no workload can be simulated. {reason}").into());
@@ -215,26 +201,18 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
 
 fn document(simulated: &[Simulated], args: &SimulateArgs) -> Document {
     let rows = simulated.iter().flat_map(|result| {
-        result.scalings.iter().map(|way| {
-            Row::plain([
-                result.namespace.clone(),
-                result.workload.clone(),
-                way.scaling.to_owned(),
-                format!("{:.2}", way.replicas),
-                format!("{:.1}", way.minutes_short_per_day),
-                format!("{:.2}", way.missing_core_minutes_per_day),
-                format!("{:.1}", way.changes_per_day),
-                format!("{:.1}", way.reversals_per_day),
-            ])
-        })
+        let id = (&result.namespace, &result.workload);
+        result.scalings.iter().map(move |way| (id, way))
     });
     Document {
         title: "Plimsoll simulate".to_owned(),
-        tables: vec![Table::new(
+        tables: vec![Table::of(
             "Horizontal scaling",
-            "Namespace|Workload|Scaling| Replicas| Short, min per day\
-             | Missing, core-min per day| Changes per day| Reversals per day",
-            rows,
+            "Namespace=0/0|Workload=0/1|Scaling=1/scaling| Replicas=1/replicas:2\
+             | Short, min per day=1/minutesShortPerDay:1\
+             | Missing, core-min per day=1/missingCoreMinutesPerDay:2\
+             | Changes per day=1/changesPerDay:1| Reversals per day=1/reversalsPerDay:1",
+            rows.collect::<Vec<_>>(),
         )],
         notes: vec![format!(
             "Target {} %, {} to {} replicas, pods ready after {} s, usage known after {} s. The first {WARM_UP_DAYS} days, at most half \

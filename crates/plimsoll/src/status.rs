@@ -14,11 +14,12 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::check::reader::{count, deployments, stop_fact};
-use crate::check::unread;
-use crate::check::{Read, StopFact, Unread};
+use crate::check::{Read, StopFact, Unread, unread};
 use crate::cluster::{Cluster, block_on, each};
 use crate::failure::{Failure, Outcome};
-use crate::installation::{InstallationArgs, ObjectName, Program, programs, stop_switch};
+use crate::installation::{
+    InstallationArgs, ObjectName, Program, programs, service_of, stop_switch,
+};
 use crate::output::{self, Document, OutputArgs, Row, Table, or_absent};
 
 const APIS: [&str; 4] = [
@@ -47,7 +48,6 @@ struct ProgramRow {
     leader: Option<String>,
 }
 
-/// Number of VPA objects.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct VpaCounts {
@@ -64,7 +64,6 @@ struct StatusFacts {
     namespace: String,
     programs: Vec<ProgramRow>,
     switch: ObjectName,
-    /// The stop switch, if it is there.
     stop: Option<StopFact>,
     vpas: Option<VpaCounts>,
     /// Numbers of `SizingPolicy`, `ClusterSizingPolicy` and EHPA objects.
@@ -75,7 +74,7 @@ struct StatusFacts {
 
 pub(crate) fn run(args: &StatusArgs) -> Result<Outcome, Failure> {
     let document = block_on(async {
-        let cluster = args.installation.connect().await?;
+        let cluster = args.installation.cluster.connect().await?;
         read(&cluster, &args.installation.system_namespace).await
     })?;
     output::print(&document, &args.output)
@@ -117,52 +116,43 @@ pub(crate) async fn read(cluster: &Cluster, namespace: &str) -> Result<Document,
 }
 
 fn document(facts: StatusFacts, mut notes: Vec<String>) -> Document {
-    let StatusFacts {
-        namespace,
-        programs,
-        switch,
-        stop,
-        vpas,
-        others,
-        owners,
-    } = facts;
-    if programs.is_empty() {
+    if facts.programs.is_empty() {
+        let namespace = &facts.namespace;
         notes.push(format!(
             "The namespace {namespace} has no Deployment of the suite."
         ));
     }
-    let since = stop.as_ref().and_then(|stop| stop.since);
-    if let Some(stop) = &stop {
-        let stopped = format!(
-            "Updates are stopped by the ConfigMap {switch}{}.",
-            stop.text()
-        );
-        notes.push(stopped);
+    let stop = facts.stop.as_ref();
+    if let Some(stop) = stop {
+        let (switch, text) = (&facts.switch, stop.text());
+        notes.push(format!(
+            "Updates are stopped by the ConfigMap {switch}{text}."
+        ));
     }
-    let numbers = numbers(vpas.as_ref(), others);
-    let [policies, cluster_policies, ehpas] = others;
+    let since = stop.and_then(|stop| stop.since);
+    let [policies, cluster_policies, ehpas] = facts.others;
     let data = json!({
-        "programs": programs,
+        "programs": facts.programs,
         "stopped": stop.is_some(),
         "stoppedSince": since.map(|since| since.to_string()),
-        "stopReason": stop.and_then(|stop| stop.reason),
-        "verticalPodAutoscalers": vpas,
+        "stopReason": stop.and_then(|stop| stop.reason.as_ref()),
+        "verticalPodAutoscalers": facts.vpas,
         "sizingPolicies": policies,
         "clusterSizingPolicies": cluster_policies,
         "effectiveHorizontalPodAutoscalers": ehpas,
-        "apiServices": owners.iter().map(|[name, owner, available]| {
+        "apiServices": facts.owners.iter().map(|[name, owner, available]| {
             json!({"name": name, "owner": owner, "available": available == "True"})
         }).collect::<Vec<_>>(),
     });
     Document {
         title: "Status".to_owned(),
         tables: vec![
-            program_table(&programs),
-            numbers,
+            program_table(&facts.programs),
+            numbers(facts.vpas.as_ref(), facts.others),
             Table::new(
                 "Metrics APIs",
                 "api|owner|available",
-                owners.into_iter().map(Row::plain),
+                facts.owners.into_iter().map(Row::plain),
             ),
         ],
         notes,
@@ -185,8 +175,7 @@ fn noted<T>(notes: &mut Vec<String>, read: Read<T>) -> Option<T> {
 }
 
 async fn leader(cluster: &Cluster, program: Program<'_>) -> Read<Option<String>> {
-    let name = program.lease().filter(|_| program.name != "webhook");
-    let Some(name) = name else {
+    let Some(name) = program.lease().filter(|_| program.name != "webhook") else {
         return Ok(None);
     };
     let lease = cluster.within(&name.namespace).get_opt(&name.name).await;
@@ -208,15 +197,10 @@ impl VpaCounts {
         self.total += 1;
         let json = &vpa.data;
         let mode = json["spec"]["updatePolicy"]["updateMode"].as_str();
-        *self
-            .by_mode
-            .entry(mode.unwrap_or("Recreate").to_owned())
-            .or_default() += 1;
-        let mut conditions = json["status"]["conditions"]
-            .as_array()
-            .into_iter()
-            .flatten();
-        let is_provided = conditions.any(|condition| {
+        let mode = mode.unwrap_or("Recreate").to_owned();
+        *self.by_mode.entry(mode).or_default() += 1;
+        let conditions = json["status"]["conditions"].as_array();
+        let is_provided = conditions.into_iter().flatten().any(|condition| {
             condition["type"] == RECOMMENDATION_PROVIDED && condition["status"] == "True"
         });
         self.with_recommendation += usize::from(is_provided);
@@ -234,14 +218,8 @@ async fn owners(cluster: &Cluster) -> Read<Vec<[String; 3]>> {
             rows.push([name.to_owned(), "none".to_owned(), "False".to_owned()]);
             continue;
         };
-        let reference = service.spec.and_then(|spec| spec.service);
-        let owner = reference.map_or_else(
-            || "API server".to_owned(),
-            |service| {
-                let text = |field: Option<String>| field.unwrap_or_default();
-                format!("{}/{}", text(service.namespace), text(service.name))
-            },
-        );
+        let owner = service_of(&service).map(|owner| owner.to_string());
+        let owner = owner.unwrap_or_else(|| "API server".to_owned());
         let conditions = service.status.and_then(|status| status.conditions);
         let mut conditions = conditions.into_iter().flatten();
         let available = conditions.find(|condition| condition.type_ == "Available");
@@ -263,19 +241,16 @@ fn program_table(programs: &[ProgramRow]) -> Table {
 
 fn numbers(vpas: Option<&VpaCounts>, others: [Option<usize>; 3]) -> Table {
     let mut rows = Vec::new();
-    let mut add = |name: String, count: usize| {
-        rows.push(Row::plain([name, count.to_string()]));
+    let mut add = |name: &str, count: usize| {
+        rows.push(Row::plain([name.to_owned(), count.to_string()]));
     };
     if let Some(vpas) = vpas {
-        add("VerticalPodAutoscaler".to_owned(), vpas.total);
+        add("VerticalPodAutoscaler", vpas.total);
         for (mode, count) in &vpas.by_mode {
-            add(format!("  mode {mode}"), *count);
+            add(&format!("  mode {mode}"), *count);
         }
-        add(
-            "  with a recommendation".to_owned(),
-            vpas.with_recommendation,
-        );
-        add("  of sizing policies".to_owned(), vpas.of_policies);
+        add("  with a recommendation", vpas.with_recommendation);
+        add("  of sizing policies", vpas.of_policies);
     }
     let kinds = [
         "SizingPolicy",
@@ -284,7 +259,7 @@ fn numbers(vpas: Option<&VpaCounts>, others: [Option<usize>; 3]) -> Table {
     ];
     for (kind, count) in kinds.into_iter().zip(others) {
         if let Some(count) = count {
-            add(kind.to_owned(), count);
+            add(kind, count);
         }
     }
     Table::new("Objects", "kind| count", rows)

@@ -39,11 +39,9 @@ pub(crate) struct SwitchArgs {
 }
 
 fn reason(text: &str) -> Result<String, String> {
-    if text.len() > MAX_REASON {
-        return Err(format!(
-            "{} bytes, at most {MAX_REASON} are allowed",
-            text.len()
-        ));
+    let length = text.len();
+    if length > MAX_REASON {
+        return Err(format!("{length} bytes, at most {MAX_REASON} are allowed"));
     }
     Ok(text.to_owned())
 }
@@ -66,7 +64,7 @@ pub(crate) fn go(args: &SwitchArgs) -> Result<Outcome, Failure> {
 
 /// The switch that the updater of a cluster reads, and the cluster.
 async fn switch(args: &SwitchArgs) -> Result<(Cluster, ObjectName), Failure> {
-    let cluster = args.installation.connect().await?;
+    let cluster = args.installation.cluster.connect().await?;
     cluster.version().await?;
     let namespace = &args.installation.system_namespace;
     match deployments(&cluster, namespace).await {
@@ -90,10 +88,10 @@ async fn no_updater(cluster: &Cluster, namespace: &str) -> Failure {
     let updaters = programs(&found).into_iter();
     let updaters = updaters.filter(|program| program.name == "updater");
     let elsewhere: BTreeSet<&str> = updaters.map(Program::namespace).collect();
+    let elsewhere: Vec<&str> = elsewhere.into_iter().collect();
     let remedy = if elsewhere.is_empty() {
         "name its namespace with --system-namespace".to_owned()
     } else {
-        let elsewhere: Vec<&str> = elsewhere.into_iter().collect();
         format!("use --system-namespace={}", elsewhere.join(" or "))
     };
     Failure::Other(anyhow!(
@@ -125,10 +123,8 @@ async fn create(
         dry_run,
         ..PostParams::default()
     };
-    let created = api
-        .create(&params, &object.map_err(anyhow::Error::from)?)
-        .await;
-    match created {
+    let object = object.map_err(anyhow::Error::from)?;
+    match api.create(&params, &object).await {
         Ok(_) => Ok(format!(
             "stopped: created the ConfigMap {name}, and no pod is evicted or resized{}",
             suffix(dry_run)

@@ -16,9 +16,7 @@ use kube::api::{ListParams, LogParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
-use crate::check;
-use crate::check::Unread;
-use crate::check::unread;
+use crate::check::{self, Read, Unread, unread};
 use crate::cluster::{Cluster, block_on};
 use crate::failure::{Failure, Outcome};
 use crate::installation::{InstallationArgs, SELECTOR};
@@ -67,12 +65,9 @@ pub(crate) struct BundleArgs {
     pub(crate) output: PathBuf,
 }
 
-/// A folder that is being filled.
 struct Bundle {
     folder: PathBuf,
-    /// Name and size of each file.
     files: Vec<(String, usize)>,
-    /// Reasons why something is missing.
     missing: Vec<String>,
 }
 
@@ -95,7 +90,7 @@ pub(crate) fn run(args: &BundleArgs) -> Result<Outcome, Failure> {
 }
 
 async fn collect(args: &BundleArgs) -> Result<Bundle, Failure> {
-    let cluster = args.installation.connect().await?;
+    let cluster = args.installation.cluster.connect().await?;
     let namespace = &args.installation.system_namespace;
     let version = cluster.version().await?;
     let mut bundle = Bundle::create(&args.output)?;
@@ -140,6 +135,15 @@ impl Bundle {
         Ok(())
     }
 
+    /// Writes a file, or notes why it is missing.
+    fn add(&mut self, name: &str, text: Read<String>) -> Result<(), Failure> {
+        match text {
+            Ok(text) => return self.write(name, &text),
+            Err(Unread(reason)) => self.missing.push(reason),
+        }
+        Ok(())
+    }
+
     async fn objects(&mut self, cluster: &Cluster, namespace: &str) -> Result<(), Failure> {
         for text in CLUSTER {
             let last = text.rsplit('/').next().unwrap_or_default();
@@ -165,24 +169,20 @@ impl Bundle {
     ) -> Result<(), Failure> {
         let selector = selector.replace('=', "%3D");
         let path = format!("{path}?limit={MAX_OBJECTS}&labelSelector={selector}");
-        match cluster.get::<Value>(&path).await.map_err(unread(name)) {
+        let list = cluster.get::<Value>(&path).await.map_err(unread(name));
+        let text = match list {
             Ok(mut list) => {
-                let is_cut = list["metadata"]["continue"]
-                    .as_str()
-                    .is_some_and(|it| !it.is_empty());
-                if is_cut {
+                let next = list["metadata"]["continue"].as_str();
+                if next.is_some_and(|it| !it.is_empty()) {
                     let reason = format!("{name} after the first {MAX_OBJECTS}");
                     self.missing.push(reason);
                 }
                 redaction::object(&mut list);
-                let text = serde_yaml_ng::to_string(&list).map_err(anyhow::Error::from)?;
-                self.write(&format!("{name}.yaml"), &text)
+                Ok(serde_yaml_ng::to_string(&list).map_err(anyhow::Error::from)?)
             }
-            Err(Unread(reason)) => {
-                self.missing.push(reason);
-                Ok(())
-            }
-        }
+            Err(unread) => Err(unread),
+        };
+        self.add(&format!("{name}.yaml"), text)
     }
 
     /// Logs and metrics of the suite's pods.
@@ -222,16 +222,9 @@ impl Bundle {
             ..LogParams::default()
         };
         let subject = format!("the log of {pod}/{container}");
-        match api.logs(pod, &params).await.map_err(unread(&subject)) {
-            Ok(log) => self.write(
-                &format!("log-{pod}-{container}.txt"),
-                &redaction::text(&log),
-            ),
-            Err(Unread(reason)) => {
-                self.missing.push(reason);
-                Ok(())
-            }
-        }
+        let log = api.logs(pod, &params).await.map_err(unread(&subject));
+        let text = log.map(|log| redaction::text(&log));
+        self.add(&format!("log-{pod}-{container}.txt"), text)
     }
 
     async fn metrics(
@@ -242,27 +235,21 @@ impl Bundle {
         port: i32,
     ) -> Result<(), Failure> {
         let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}:{port}/proxy/metrics");
-        let request = Request::get(path)
-            .body(Vec::new())
-            .map_err(anyhow::Error::from)?;
+        let request = Request::get(path).body(Vec::new());
+        let request = request.map_err(anyhow::Error::from)?;
         let subject = format!("the metrics of {pod}");
         let stream = cluster.client.request_stream(request).await;
-        match stream.map_err(unread(&subject)) {
+        let text = match stream.map_err(unread(&subject)) {
             Ok(stream) => {
                 let mut bytes = Vec::new();
                 // A broken connection leaves what has arrived.
-                let _ = Box::pin(stream)
-                    .take(MAX_BYTES)
-                    .read_to_end(&mut bytes)
-                    .await;
-                let text = redaction::text(&String::from_utf8_lossy(&bytes));
-                self.write(&format!("metrics-{pod}.txt"), &text)
+                let mut start = Box::pin(stream).take(MAX_BYTES);
+                let _ = start.read_to_end(&mut bytes).await;
+                Ok(redaction::text(&String::from_utf8_lossy(&bytes)))
             }
-            Err(Unread(reason)) => {
-                self.missing.push(reason);
-                Ok(())
-            }
-        }
+            Err(unread) => Err(unread),
+        };
+        self.add(&format!("metrics-{pod}.txt"), text)
     }
 }
 

@@ -99,9 +99,7 @@ pub(crate) struct PodUsage {
 /// Names of the HPAs that scale a workload by its utilization: usage relative to requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ScaledBy {
-    /// HPA with the container's CPU.
     pub(crate) cpu: Option<String>,
-    /// HPA with the container's memory.
     pub(crate) memory: Option<String>,
 }
 
@@ -109,9 +107,7 @@ pub(crate) struct ScaledBy {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ContainerUsage {
     pub(crate) id: ContainerId,
-    /// Present requests.
     pub(crate) requests: Resources,
-    /// Present limits.
     pub(crate) limits: Resources,
     /// HPAs whose utilization a change of the requests would move.
     pub(crate) scaled_by: ScaledBy,

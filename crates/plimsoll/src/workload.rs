@@ -18,10 +18,9 @@ pub(crate) fn workloads(usage: &[ContainerUsage]) -> Vec<Workload<'_>> {
     for usage in usage {
         workloads.entry(usage.id.pod()).or_default().push(usage);
     }
-    let containers = workloads.into_values();
-    containers
-        .map(|containers| Workload { containers })
-        .collect()
+    let workloads = workloads.into_values();
+    let workloads = workloads.map(|containers| Workload { containers });
+    workloads.collect()
 }
 
 impl Workload<'_> {

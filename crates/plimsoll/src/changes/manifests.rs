@@ -6,7 +6,6 @@ use anyhow::ensure;
 use serde_json::{Map, Value, json};
 
 use super::ContainerChange;
-use crate::usage::ContainerId;
 
 /// Groups and kinds whose pod templates may change; of version v1.
 const KINDS: [(&str, &str); 4] = [
@@ -60,10 +59,8 @@ fn patch(
     let known = KINDS.iter().find(|it| kind.eq_ignore_ascii_case(it.1));
     let (group, kind) =
         known.ok_or("its pod template cannot be changed, or its kind is not known")?;
-    if containers
-        .iter()
-        .any(|change| change.id.container.is_empty())
-    {
+    let mut names = containers.iter().map(|change| &change.id.container);
+    if names.any(String::is_empty) {
         return Err("the usage does not name its containers");
     }
     let containers: Vec<Value> = containers
@@ -111,11 +108,7 @@ pub(super) fn kustomize(patches: &[Value]) -> anyhow::Result<String> {
 pub(super) fn helm_values(changes: &[ContainerChange]) -> anyhow::Result<String> {
     let mut values = json!({});
     for change in changes {
-        let ContainerId {
-            namespace,
-            container,
-            ..
-        } = &change.id;
+        let (namespace, container) = (&change.id.namespace, &change.id.container);
         let workload = &*change.id.workload;
         let name = workload.split_once('/').map_or(workload, |(_, name)| name);
         let parts = [namespace.as_str(), name, container.as_str()];
@@ -137,6 +130,7 @@ pub(super) fn helm_values(changes: &[ContainerChange]) -> anyhow::Result<String>
 mod tests {
     use super::*;
     use crate::changes::ResourceChange;
+    use crate::usage::ContainerId;
 
     fn change(workload: &str) -> ContainerChange {
         ContainerChange {

@@ -12,7 +12,6 @@ use view::OtherAutoscaler;
 use super::finding::Read;
 use crate::installation::{ObjectName, Program, SecretEntry, programs};
 
-/// Facts about a cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     /// Namespace of the suite.
@@ -26,9 +25,7 @@ pub(crate) struct Facts {
     pub(crate) local_time: Timestamp,
     pub(crate) api_services: Read<Vec<APIService>>,
     pub(crate) nodes: Read<usize>,
-    /// Number of nodes with metrics.
     pub(crate) measured_nodes: Read<usize>,
-    /// Deployments of the suite.
     pub(crate) deployments: Read<Vec<Deployment>>,
     /// Deployments of other autoscalers, in all namespaces.
     pub(crate) others: Read<Vec<OtherDeployment>>,

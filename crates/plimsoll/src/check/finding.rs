@@ -29,9 +29,19 @@ pub(crate) struct Finding {
     pub(crate) hint: String,
 }
 
+/// Results of checks, in the order of output.
+#[derive(Default)]
 pub(crate) struct Findings {
-    category: &'static str,
+    /// Category of the checks that follow.
+    pub(crate) category: &'static str,
     pub(crate) list: Vec<Finding>,
+}
+
+/// A check, whose result is to be added.
+pub(crate) struct Check<'a> {
+    findings: &'a mut Findings,
+    id: String,
+    title: String,
 }
 
 /// An object or a list that could not be read.
@@ -56,61 +66,48 @@ pub(crate) fn unread(subject: &str) -> impl Fn(kube::Error) -> Unread {
 pub(crate) type Read<T> = Result<T, Unread>;
 
 impl Findings {
-    pub(crate) fn new(category: &'static str) -> Self {
-        Self {
-            category,
-            list: Vec::new(),
+    pub(crate) fn check(&mut self, id: impl Into<String>, title: impl Into<String>) -> Check<'_> {
+        Check {
+            findings: self,
+            id: id.into(),
+            title: title.into(),
         }
     }
+}
 
-    fn add(&mut self, status: Status, check: (&str, &str), message: String, hint: String) {
-        self.list.push(Finding {
-            category: self.category,
-            id: check.0.to_owned(),
-            title: check.1.to_owned(),
+impl Check<'_> {
+    fn add(&mut self, status: Status, message: impl Into<String>, hint: impl Into<String>) {
+        self.findings.list.push(Finding {
+            category: self.findings.category,
+            id: self.id.clone(),
+            title: self.title.clone(),
             status,
-            message,
-            hint,
+            message: message.into(),
+            hint: hint.into(),
         });
     }
 
-    /// Adds a check that passed. `check` is its identifier and its title.
-    pub(crate) fn ok(&mut self, check: (&str, &str), message: impl Into<String>) {
-        self.add(Status::Ok, check, message.into(), String::new());
+    /// Adds that it passed.
+    pub(crate) fn ok(&mut self, message: impl Into<String>) {
+        self.add(Status::Ok, message, "");
     }
 
-    /// Adds a check that was not made.
-    pub(crate) fn skip(&mut self, check: (&str, &str), reason: impl Into<String>) {
-        self.add(Status::Skipped, check, reason.into(), String::new());
+    /// Adds that it was not made.
+    pub(crate) fn skip(&mut self, reason: impl Into<String>) {
+        self.add(Status::Skipped, reason, "");
     }
 
-    /// Adds a warning.
-    pub(crate) fn warn(
-        &mut self,
-        check: (&str, &str),
-        message: impl Into<String>,
-        hint: impl Into<String>,
-    ) {
-        self.add(Status::Warning, check, message.into(), hint.into());
+    pub(crate) fn warn(&mut self, message: impl Into<String>, hint: impl Into<String>) {
+        self.add(Status::Warning, message, hint);
     }
 
-    pub(crate) fn error(
-        &mut self,
-        check: (&str, &str),
-        message: impl Into<String>,
-        hint: impl Into<String>,
-    ) {
-        self.add(Status::Error, check, message.into(), hint.into());
+    pub(crate) fn error(&mut self, message: impl Into<String>, hint: impl Into<String>) {
+        self.add(Status::Error, message, hint);
     }
 
-    /// The value that was read; otherwise adds a skipped check.
-    pub(crate) fn read<'a, T>(&mut self, check: (&str, &str), read: &'a Read<T>) -> Option<&'a T> {
-        match read {
-            Ok(value) => Some(value),
-            Err(Unread(reason)) => {
-                self.skip(check, reason.clone());
-                None
-            }
-        }
+    /// The value that was read; otherwise adds that the check was not made.
+    pub(crate) fn read<'a, T>(&mut self, read: &'a Read<T>) -> Option<&'a T> {
+        let value = read.as_ref();
+        value.map_err(|Unread(reason)| self.skip(reason)).ok()
     }
 }

@@ -11,7 +11,7 @@ mod tests;
 mod webhook;
 
 use super::facts::Facts;
-use super::finding::Finding;
+use super::finding::{Finding, Findings};
 
 pub(crate) use rights::{INSTALL, USE};
 
@@ -54,15 +54,16 @@ pub(crate) enum Extent {
 
 /// All findings, in the order of output.
 pub(crate) fn judge(facts: &Facts, extent: Extent) -> Vec<Finding> {
-    let mut findings = api_server::findings(facts);
-    findings.extend(metrics::findings(facts, extent));
-    findings.extend(others::findings(facts, extent));
-    findings.extend(definitions::findings(facts, extent));
-    findings.extend(super::units::findings(facts));
+    let mut findings = Findings::default();
+    api_server::judge(facts, &mut findings);
+    metrics::judge(facts, extent, &mut findings);
+    others::judge(facts, extent, &mut findings);
+    definitions::judge(facts, extent, &mut findings);
+    super::units::judge(facts, &mut findings);
     if extent == Extent::Installed {
-        findings.extend(suite::findings(facts));
-        findings.extend(webhook::findings(facts));
+        suite::judge(facts, &mut findings);
+        webhook::judge(facts, &mut findings);
     }
-    findings.extend(rights::findings(facts, extent));
-    findings
+    rights::judge(facts, extent, &mut findings);
+    findings.list
 }

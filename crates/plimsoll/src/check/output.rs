@@ -88,12 +88,17 @@ mod tests {
     use super::*;
 
     fn findings() -> Vec<Finding> {
-        let mut findings = Findings::new("metrics");
-        findings.ok(("a", "is there"), "");
-        findings.ok(("b", "is served"), "by\u{1b}c");
-        findings.skip(("d", "is read"), "no right");
-        findings.warn(("e", "is one"), "there are two", "Remove one");
-        findings.error(("f", "runs"), "it is gone", "Start it");
+        let mut findings = Findings {
+            category: "metrics",
+            list: Vec::new(),
+        };
+        findings.check("a", "is there").ok("");
+        findings.check("b", "is served").ok("by\u{1b}c");
+        findings.check("d", "is read").skip("no right");
+        findings
+            .check("e", "is one")
+            .warn("there are two", "Remove one");
+        findings.check("f", "runs").error("it is gone", "Start it");
         findings.list
     }
 

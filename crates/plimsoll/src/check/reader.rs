@@ -17,7 +17,6 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::ResourceExt as _;
 use kube::api::{ListParams, PostParams};
 use kube::client::Body;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serving::certificates::ServedChain;
 use view::OtherAutoscaler;
@@ -30,7 +29,7 @@ use super::facts::{
 use super::finding::{Read, Unread, unread};
 use super::judge::{CONFIGURATION, OTHER_IMAGES, SERIES};
 use super::units;
-use crate::cluster::{Cluster, each, each_metadata, list};
+use crate::cluster::{Cluster, Kind, each, each_metadata, list};
 use crate::failure::Failure;
 use crate::installation::{self, ObjectName, Program, SELECTOR, image_name, programs};
 
@@ -88,7 +87,6 @@ pub(crate) async fn read(
     })
 }
 
-/// The Deployments of the suite.
 pub(crate) async fn deployments(cluster: &Cluster, namespace: &str) -> Read<Vec<Deployment>> {
     let selected = ListParams::default().labels(SELECTOR);
     let found = list(&cluster.within(namespace), &selected).await;
@@ -97,16 +95,12 @@ pub(crate) async fn deployments(cluster: &Cluster, namespace: &str) -> Read<Vec<
 
 async fn version(cluster: &Cluster) -> Result<(ServerVersion, Option<Timestamp>), Failure> {
     let failed = cluster.failed("the version of the API server");
-    let request = Request::get("/version")
-        .body(Body::empty())
-        .map_err(anyhow::Error::from)?;
+    let request = Request::get("/version").body(Body::empty());
+    let request = request.map_err(anyhow::Error::from)?;
     let response = cluster.client.send(request).await.map_err(&failed)?;
     let date = response.headers().get(http::header::DATE);
-    let date = date.and_then(|date| {
-        DateTimeParser::new()
-            .parse_timestamp(date.to_str().ok()?)
-            .ok()
-    });
+    let date = date.and_then(|date| date.to_str().ok());
+    let date = date.and_then(|date| DateTimeParser::new().parse_timestamp(date).ok());
     let body = response.into_body().collect_bytes().await.map_err(failed)?;
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
     let text = |field: &str| body[field].as_str().unwrap_or_default().to_owned();
@@ -118,19 +112,13 @@ async fn version(cluster: &Cluster) -> Result<(ServerVersion, Option<Timestamp>)
     Ok((version, date))
 }
 
-async fn all<K>(cluster: &Cluster) -> Read<Vec<K>>
-where
-    K: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
-{
+async fn all<K: Kind>(cluster: &Cluster) -> Read<Vec<K>> {
     let found = list(&cluster.all::<K>(), &ListParams::default()).await;
     found.map_err(unread(&K::plural(&())))
 }
 
 /// Number of objects of a kind.
-pub(crate) async fn count<K>(cluster: &Cluster) -> Read<usize>
-where
-    K: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
-{
+pub(crate) async fn count<K: Kind>(cluster: &Cluster) -> Read<usize> {
     let mut count = 0;
     let read = each_metadata(&cluster.all::<K>(), |_| count += 1).await;
     read.map_err(unread(&K::plural(&())))?;
@@ -154,18 +142,11 @@ async fn others(cluster: &Cluster) -> Read<Vec<OtherDeployment>> {
 fn other(deployment: &Deployment) -> Option<OtherDeployment> {
     let spec = &deployment.spec;
     let containers = &spec.template.spec.as_ref()?.containers;
-    let image = containers.iter().find_map(|container| {
-        let image = image_name(container.image.as_deref()?);
-        OTHER_IMAGES
-            .iter()
-            .any(|(known, _)| *known == image)
-            .then_some(image)
-    })?;
+    let images = containers.iter().filter_map(|it| it.image.as_deref());
+    let is_known = |image: &&str| OTHER_IMAGES.iter().any(|(known, _)| known == image);
+    let image = images.map(image_name).find(is_known)?;
     Some(OtherDeployment {
-        name: ObjectName {
-            namespace: deployment.namespace().unwrap_or_default(),
-            name: deployment.name_any(),
-        },
+        name: ObjectName::from(&deployment.metadata),
         image: image.to_owned(),
         replicas: spec.replicas.unwrap_or(1),
     })
@@ -214,17 +195,12 @@ async fn services(
     cluster: &Cluster,
     webhooks: &Read<Vec<MutatingWebhookConfiguration>>,
 ) -> Vec<(ObjectName, Read<Option<usize>>)> {
-    let ours = webhooks
-        .iter()
-        .flatten()
-        .filter(|one| one.name_any() == CONFIGURATION);
+    let webhooks = webhooks.iter().flatten();
+    let ours = webhooks.filter(|one| one.name_any() == CONFIGURATION);
     let mut names: Vec<ObjectName> = ours
         .flat_map(|one| one.webhooks.iter().flatten())
         .filter_map(|webhook| webhook.client_config.service.as_ref())
-        .map(|service| ObjectName {
-            namespace: service.namespace.clone(),
-            name: service.name.clone(),
-        })
+        .map(|service| ObjectName::new(&service.namespace, &service.name))
         .collect();
     names.sort();
     names.dedup();
@@ -259,15 +235,10 @@ async fn certificates(cluster: &Cluster, suite: &[Program<'_>]) -> Vec<Certifica
         entries.into_iter().map(|entry| (*program, entry))
     });
     join_all(entries.map(async |(program, entry)| {
-        let secret = ObjectName {
-            namespace: program.namespace().to_owned(),
-            name: entry.secret.clone(),
-        };
-        let read = cluster
-            .within(&secret.namespace)
-            .get_opt(&secret.name)
-            .await;
-        let chain = read.map_err(unread("this Secret"));
+        let secret = ObjectName::new(program.namespace(), &entry.secret);
+        let secrets = cluster.within(&secret.namespace);
+        let chain = secrets.get_opt(&secret.name).await;
+        let chain = chain.map_err(unread("this Secret"));
         CertificateFact {
             program: program.name,
             secret,
@@ -331,18 +302,14 @@ async fn self_reviews(
         (right, allowed.map_err(unread("your rights")))
     };
     let of_cluster = rights.of_cluster.iter().map(|right| (*right, None));
-    let own = rights
-        .own
-        .iter()
-        .map(|right| (*right, Some(system_namespace)));
+    let own = rights.own.iter();
+    let own = own.map(|right| (*right, Some(system_namespace)));
     join_all(of_cluster.chain(own).map(review)).await
 }
 
 fn split(text: &str, mark: char) -> (&str, Option<&str>) {
-    match text.split_once(mark) {
-        Some((first, rest)) => (first, Some(rest)),
-        None => (text, None),
-    }
+    let parts = text.split_once(mark);
+    parts.map_or((text, None), |(first, rest)| (first, Some(rest)))
 }
 
 async fn prometheus(cluster: &Cluster, suite: &[Program<'_>]) -> Option<PrometheusFact> {
@@ -383,9 +350,8 @@ fn proxy_path(address: &str) -> Option<String> {
         return None;
     }
     let scheme = uri.scheme_str()?;
-    let port = uri
-        .port_u16()
-        .unwrap_or(if scheme == "https" { 443 } else { 80 });
+    let default = if scheme == "https" { 443 } else { 80 };
+    let port = uri.port_u16().unwrap_or(default);
     let folder = uri.path().trim_end_matches('/');
     Some(format!(
         "/api/v1/namespaces/{namespace}/services/{scheme}:{name}:{port}/proxy{folder}"

@@ -7,8 +7,7 @@ use model::{ResourceList, unit_slip};
 use serde::Deserialize as _;
 
 use super::facts::Facts;
-use super::finding::unread;
-use super::finding::{Finding, Findings, Read};
+use super::finding::{Findings, Read, unread};
 use crate::cluster::{Cluster, each};
 use crate::output::first_names;
 
@@ -58,17 +57,16 @@ pub(super) async fn read(
 /// Most bounds in a message.
 const MAX_SHOWN: usize = 5;
 
-pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
-    let mut findings = Findings::new("objects");
-    let check = ("units", "minAllowed and maxAllowed have usual amounts");
-    if let Some(slips) = findings.read(check, &facts.unit_slips) {
+pub(super) fn judge(facts: &Facts, findings: &mut Findings) {
+    findings.category = "objects";
+    let mut check = findings.check("units", "minAllowed and maxAllowed have usual amounts");
+    if let Some(slips) = check.read(&facts.unit_slips) {
         if slips.is_empty() {
-            findings.ok(check, "");
+            check.ok("");
         } else {
-            findings.warn(check, first_names(slips, MAX_SHOWN), "Correct the units");
+            check.warn(first_names(slips, MAX_SHOWN), "Correct the units");
         }
     }
-    findings.list
 }
 
 /// Sentences about the bounds of an object, each with its field.

@@ -63,11 +63,6 @@ fn variable(names: [&'static str; 2]) -> Option<(&'static str, String)> {
 fn parse(url: &str) -> anyhow::Result<Uri> {
     // With `socks5`, too, the proxy resolves the name.
     let url = url.replacen("socks5h://", "socks5://", 1);
-    let is_complete = url.contains("://");
-    let url = if is_complete {
-        url
-    } else {
-        format!("http://{url}")
-    };
-    url.parse().context("not a URL")
+    let scheme = if url.contains("://") { "" } else { "http://" };
+    format!("{scheme}{url}").parse().context("not a URL")
 }

@@ -14,7 +14,6 @@ const WIDTH: f64 = 700.0;
 /// An upper bound of a short history is far above the target: the picture ends there, in targets.
 const MOST_TARGETS: f64 = 4.0;
 
-/// Bars and YAML.
 pub(super) fn html(recommendations: &[Recommended]) -> String {
     if recommendations.is_empty() {
         return String::new();

@@ -24,7 +24,6 @@ const RESOURCES: [(Resource, &str); 2] = [(Resource::Cpu, "cpu"), (Resource::Mem
 /// Highest usage of a pod, by namespace, workload and container: millicores and MiB.
 type Used = BTreeMap<(String, String, String), [f64; 2]>;
 
-/// A page of VPA objects.
 pub(super) struct Fleet {
     lines: Vec<Line>,
     /// Position of the next page; empty on the last one.
@@ -61,11 +60,8 @@ pub(super) async fn read(cluster: &Cluster, query: &FleetQuery) -> Result<Fleet,
     }
     let page = api.list(&params).await;
     let page = page.map_err(cluster.failed("VPA objects"))?;
-    let namespaces: BTreeSet<String> = page
-        .items
-        .iter()
-        .filter_map(DynamicObject::namespace)
-        .collect();
+    let namespaces = page.items.iter().filter_map(DynamicObject::namespace);
+    let namespaces: BTreeSet<String> = namespaces.collect();
     let namespaces: Vec<String> = namespaces.into_iter().collect();
     let mut notes = Vec::new();
     let inventory = if namespaces.is_empty() {
@@ -85,10 +81,9 @@ pub(super) async fn read(cluster: &Cluster, query: &FleetQuery) -> Result<Fleet,
         }
     }
     let lines = page.items.iter();
+    let lines = lines.flat_map(|vpa| lines_of(vpa, &inventory, &used));
     Ok(Fleet {
-        lines: lines
-            .flat_map(|vpa| lines_of(vpa, &inventory, &used))
-            .collect(),
+        lines: lines.collect(),
         next: page.metadata.continue_.unwrap_or_default(),
         notes,
     })
@@ -102,10 +97,8 @@ async fn add_usage(
     used: &mut Used,
 ) -> Result<(), Failure> {
     let path = format!("/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods");
-    let list: Value = cluster
-        .get(&path)
-        .await
-        .map_err(cluster.failed("metrics of pods"))?;
+    let list = cluster.get::<Value>(&path).await;
+    let list = list.map_err(cluster.failed("metrics of pods"))?;
     for pod in list["items"].as_array().into_iter().flatten() {
         let name = pod["metadata"]["name"].as_str().unwrap_or_default();
         let Some(workload) = inventory.workload_of(namespace, name) else {
@@ -128,11 +121,8 @@ fn lines_of(vpa: &DynamicObject, inventory: &Inventory, used: &Used) -> Vec<Line
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let namespace = vpa.namespace().unwrap_or_default();
     let reference = &vpa.data["spec"]["targetRef"];
-    let target = format!(
-        "{}/{}",
-        text(&reference["kind"]).to_lowercase(),
-        text(&reference["name"])
-    );
+    let [kind, name] = ["kind", "name"].map(|field| text(&reference[field]));
+    let target = format!("{}/{name}", kind.to_lowercase());
     let mode = vpa.data["spec"]["updatePolicy"]["updateMode"].as_str();
     let pods = inventory.pods_of(&namespace, &target);
     let requests: BTreeMap<String, Resources> = inventory
@@ -168,25 +158,20 @@ fn lines_of(vpa: &DynamicObject, inventory: &Inventory, used: &Used) -> Vec<Line
     if recommended.is_empty() {
         return vec![line("-", &Value::Null)];
     }
-    recommended
-        .iter()
-        .map(|one| line(one["containerName"].as_str().unwrap_or("-"), one))
-        .collect()
+    let name = |one: &Value| one["containerName"].as_str().unwrap_or("-").to_owned();
+    let lines = recommended.iter().map(|one| line(&name(one), one));
+    lines.collect()
 }
 
-/// The reason of the condition `Applied`.
 fn applied(vpa: &DynamicObject) -> String {
-    let mut conditions = vpa.data["status"]["conditions"]
-        .as_array()
-        .into_iter()
-        .flatten();
+    let conditions = vpa.data["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
     let condition = conditions.find(|condition| condition["type"] == APPLIED);
     let reason = condition.and_then(|condition| condition["reason"].as_str());
     reason.unwrap_or("-").to_owned()
 }
 
 impl Fleet {
-    /// The containers with their totals.
     pub(super) fn document(&self, prices: &Prices) -> Document {
         let mut sums = [[0.0; 2]; 2];
         let mut saved = 0.0;

@@ -25,9 +25,8 @@ fn plot(forecast: &Forecast) -> Option<String> {
     let mut lines = vec![Line::new("forecast", "advice", amounts)];
     if let Some(maximum) = forecast.maximum {
         let slots = (i64::from(forecast.window_seconds) / step + 1).max(2);
-        let slots = usize::try_from(slots)
-            .unwrap_or(2)
-            .min(forecast.samples.len());
+        let slots = usize::try_from(slots).unwrap_or(2);
+        let slots = slots.min(forecast.samples.len());
         let name = "largest value of the window: the HPA reads it";
         lines.push(Line::new(name, "request", vec![maximum; slots]));
     }

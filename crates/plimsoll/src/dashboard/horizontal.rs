@@ -29,11 +29,8 @@ pub(super) async fn read(cluster: &Cluster) -> Result<Document, Failure> {
             (Vec::new(), None)
         }
     };
-    let is_cut = [hpas.metadata.continue_, more]
-        .iter()
-        .flatten()
-        .any(|token| !token.is_empty());
-    if is_cut {
+    let tokens = [hpas.metadata.continue_, more];
+    if tokens.iter().flatten().any(|token| !token.is_empty()) {
         notes.push(format!(
             "Only the first {MAX_OBJECTS} objects of a kind are shown."
         ));
@@ -66,14 +63,11 @@ fn ehpa_row(ehpa: &DynamicObject) -> Row {
     };
     let (spec, status) = (&ehpa.data["spec"], &ehpa.data["status"]);
     let target = &spec["scaleTargetRef"];
+    let [kind, name] = ["kind", "name"].map(|field| text(&target[field]));
     Row {
         cells: vec![
             format!("{namespace}/{}", ehpa.name_any()),
-            format!(
-                "{}/{}",
-                text(&target["kind"]).to_lowercase(),
-                text(&target["name"])
-            ),
+            format!("{}/{name}", kind.to_lowercase()),
             text(&spec["scaleStrategy"]),
             text(&status["currentReplicas"]),
             text(&status["expectReplicas"]),
@@ -127,12 +121,9 @@ fn metric_text(metric: &MetricSpec, current: Option<&MetricStatus>) -> String {
     };
     let of = &json[field];
     let name = of["name"].as_str().or(of["metric"]["name"].as_str());
-    format!(
-        "{} {} of {}",
-        name.unwrap_or_default(),
-        value(&current[field]["current"]),
-        value(&of["target"])
-    )
+    let name = name.unwrap_or_default();
+    let (current, target) = (value(&current[field]["current"]), value(&of["target"]));
+    format!("{name} {current} of {target}")
 }
 
 #[cfg(test)]

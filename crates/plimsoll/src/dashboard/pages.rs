@@ -58,8 +58,8 @@ pub(super) struct FleetQuery {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Page {
     Fleet(FleetQuery),
-    Vpa([String; 2]),
-    Ehpa([String; 2]),
+    /// `vpa` or `ehpa`, namespace and name.
+    Object(&'static str, [String; 2]),
     Horizontal,
     Health,
 }
@@ -99,23 +99,20 @@ impl Pages {
         let fleet = async |State(pages): State<Arc<Self>>, Query(query): Query<FleetQuery>| {
             pages.respond(Page::Fleet(query)).await
         };
-        let vpa = async |State(pages): State<Arc<Self>>, Path(name): Path<[String; 2]>| {
-            pages.respond(Page::Vpa(name)).await
+        let object = |kind: &'static str| {
+            move |State(pages): State<Arc<Self>>, Path(name): Path<[String; 2]>| {
+                pages.respond(Page::Object(kind, name))
+            }
         };
-        let ehpa = async |State(pages): State<Arc<Self>>, Path(name): Path<[String; 2]>| {
-            pages.respond(Page::Ehpa(name)).await
-        };
-        let horizontal =
-            async |State(pages): State<Arc<Self>>| pages.respond(Page::Horizontal).await;
-        let health = async |State(pages): State<Arc<Self>>| pages.respond(Page::Health).await;
+        let other = |page: Page| move |State(pages): State<Arc<Self>>| pages.respond(page);
         let script = async || ([(header::CONTENT_TYPE, "text/javascript")], SCRIPT);
         let path = |page: &str| format!("{}{page}", self.folder);
         Router::new()
             .route(&path("/"), get(fleet))
-            .route(&path("/vpa/{namespace}/{name}"), get(vpa))
-            .route(&path("/ehpa/{namespace}/{name}"), get(ehpa))
-            .route(&path("/horizontal"), get(horizontal))
-            .route(&path("/health"), get(health))
+            .route(&path("/vpa/{namespace}/{name}"), get(object("vpa")))
+            .route(&path("/ehpa/{namespace}/{name}"), get(object("ehpa")))
+            .route(&path("/horizontal"), get(other(Page::Horizontal)))
+            .route(&path("/health"), get(other(Page::Health)))
             .route(&path("/script.js"), get(script))
             .with_state(Arc::new(self))
     }
@@ -167,12 +164,7 @@ impl Pages {
                 let document = fleet.document(&self.prices);
                 Ok(self.html(&document, &fleet.navigation(query), "/"))
             }
-            Page::Vpa([namespace, name]) | Page::Ehpa([namespace, name]) => {
-                let kind = if matches!(page, Page::Vpa(_)) {
-                    "vpa"
-                } else {
-                    "ehpa"
-                };
+            Page::Object(kind, [namespace, name]) => {
                 let subject = format!("{kind}/{name}").parse().map_err(Failure::Usage)?;
                 let explained =
                     explain::explain(&self.cluster, self.system_namespace(), namespace, &subject)
@@ -180,15 +172,12 @@ impl Pages {
                 let mut document = explained.document;
                 document.title = format!("{namespace}/{name}");
                 let usage = self.usage([namespace, &explained.workload]).await;
-                let usage = match (&usage, page) {
-                    (Ok(usage), Page::Vpa(_)) => {
-                        recorded::vertical(usage, &explained.recommendations)
-                    }
+                let usage = match (&usage, *kind) {
+                    (Ok(usage), "vpa") => recorded::vertical(usage, &explained.recommendations),
                     (Ok(usage), _) => recorded::horizontal(usage),
                     (Err(reason), _) => {
-                        document
-                            .notes
-                            .push(format!("Usage is not shown: {reason}."));
+                        let note = format!("Usage is not shown: {reason}.");
+                        document.notes.push(note);
                         String::new()
                     }
                 };
@@ -243,15 +232,14 @@ impl Pages {
         let mut navigation = String::from("<nav aria-label=\"Pages\">");
         let folder = &self.folder;
         for (link, name) in LINKS {
-            let current = if link == path {
+            let is_current = link == path;
+            let current = if is_current {
                 " aria-current=\"page\""
             } else {
                 ""
             };
-            let _ = write!(
-                navigation,
-                "<a href=\"{folder}{link}\"{current}>{name}</a> "
-            );
+            let link = format!("<a href=\"{folder}{link}\"{current}>{name}</a> ");
+            navigation.push_str(&link);
         }
         let _ = writeln!(
             navigation,

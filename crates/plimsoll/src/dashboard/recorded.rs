@@ -39,16 +39,11 @@ pub(super) fn vertical(usage: &[ContainerUsage], recommendations: &[Recommended]
             let is_of = |it: &&Recommended| it.container == *of && it.resource == name;
             let recommended = recommendations.iter().find(is_of);
             let amount = |of: fn(&Recommended) -> Option<&String>| {
-                recommended
-                    .and_then(of)
-                    .and_then(|text| amount(text, resource))
+                amount(recommended.and_then(of)?, resource)
             };
+            let present = container.requests.amount(resource);
             let constants = [
-                (
-                    "present request",
-                    "request",
-                    container.requests.amount(resource),
-                ),
+                ("present request", "request", present),
                 ("target", "advice", amount(|it| Some(&it.target))),
                 ("lower bound", "limit", amount(|it| it.lower_bound.as_ref())),
             ];
@@ -81,7 +76,9 @@ pub(super) fn horizontal(usage: &[ContainerUsage]) -> String {
     match forecast(&total, &observed) {
         Ok(quantiles) => {
             for (name, class, amounts) in quantiles {
-                lines.push(Line::new(name, class, amounts).starting_at(shown.len()));
+                let mut line = Line::new(name, class, amounts);
+                line.first_slot = shown.len();
+                lines.push(line);
             }
         }
         Err(error) => {
@@ -91,10 +88,8 @@ pub(super) fn horizontal(usage: &[ContainerUsage]) -> String {
     }
     let title = "CPU of the workload in millicores";
     let mut html = Plot::new(start, i64::from(STEP), lines).figure(title, title) + &note;
-    let series = workload
-        .containers
-        .iter()
-        .map(|it| it.series(Resource::Cpu));
+    let containers = workload.containers.iter();
+    let series = containers.map(|it| it.series(Resource::Cpu));
     if let Some(pods) = series.max_by_key(Vec::len).filter(|pods| !pods.is_empty()) {
         let per_slot = PerSlot::of(&pods);
         let counts = per_slot.counts.iter().map(|count| f64::from(*count));
@@ -146,12 +141,9 @@ fn forecast(total: &Total, observed: &[Option<f64>]) -> Result<Quantiles, Foreca
     ];
     for slot in 1..=AHEAD {
         let forecast = forecaster.forecast(slot * STEP)?;
-        for (line, amount) in
-            quantiles
-                .iter_mut()
-                .zip([forecast.expected, forecast.p90, forecast.p99])
-        {
-            line.2.push(amount);
+        let amounts = [forecast.expected, forecast.p90, forecast.p99];
+        for ((_, _, line), amount) in quantiles.iter_mut().zip(amounts) {
+            line.push(amount);
         }
     }
     Ok(quantiles)

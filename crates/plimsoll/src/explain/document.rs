@@ -88,7 +88,6 @@ fn policy(explanation: &Explanation) -> Vec<Row> {
     rows
 }
 
-/// Reasons why a change is missing.
 pub(super) fn waits(title: &str, waits: &[Wait]) -> Table {
     Table::of(title, "reason|message", waits)
 }

@@ -16,13 +16,9 @@ use k8s_openapi::api::core::v1::Event;
 
 pub(super) use document::document;
 pub(super) use judge::explain;
+pub(super) use metrics::forecasts;
 pub(crate) use metrics::{Forecast, metric_field};
 pub(super) use reader::{of_workload, read};
-
-/// The forecasts of the predicted metrics.
-pub(super) fn forecasts(facts: &EhpaFacts) -> Vec<Forecast> {
-    metrics::forecasts(&facts.ehpa, facts.prediction.as_ref(), facts.now)
-}
 
 /// Objects that explain the replicas of an EHPA's workload.
 #[derive(Clone, Debug)]
@@ -36,7 +32,6 @@ pub(super) struct EhpaFacts {
     pub(super) prediction: Option<Prediction>,
     /// Events about the EHPA and its HPA.
     pub(super) events: Vec<Event>,
-    /// Time of the explanation.
     pub(super) now: Timestamp,
     /// Parts that could not be read, one sentence each.
     pub(super) missing: Vec<String>,

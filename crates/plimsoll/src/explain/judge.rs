@@ -14,8 +14,8 @@ use kube::core::SelectorExt as _;
 use model::{Quantity, ResourceList, ResourceName};
 use serde::Serialize;
 
-use super::facts::Facts;
-use super::lines::{Condition, EventLine, Wait, conditions, events, plain};
+use super::Facts;
+use super::lines::{Condition, EventLine, Wait, conditions, events, notes, plain};
 use super::policy::{self, PolicyLine};
 use super::refuted::refuted;
 use super::steps::{IN_STATUS, StepLine, steps};
@@ -50,11 +50,8 @@ pub(crate) struct Recommended {
     pub(crate) container: String,
     /// `cpu`, `memory` or another resource.
     pub(crate) resource: String,
-    /// Recommended request as a quantity.
     pub(crate) target: String,
-    /// Lower bound as a quantity.
     pub(crate) lower_bound: Option<String>,
-    /// Upper bound as a quantity.
     pub(crate) upper_bound: Option<String>,
     /// The target before bounds.
     pub(crate) uncapped_target: Option<String>,
@@ -108,16 +105,14 @@ pub(super) fn explain(facts: &Facts) -> Explanation {
     let recommended = status.recommendation.as_ref();
     let recommended = recommended.map(|it| it.container_recommendations.as_slice());
     let recommended = recommended.unwrap_or_default();
+    let recommendations = recommended.iter();
+    let recommendations = recommendations
+        .flat_map(|it| requests_of(vpa, status, it))
+        .collect();
     let pods = pods(&facts.pods, recommended);
     let target = &vpa.spec.target_ref;
-    let mut notes: Vec<String> = facts.missing.iter().map(|text| plain(text)).collect();
-    notes.extend(facts.sizing_note.as_deref().map(plain));
-    if !facts.others.is_empty() {
-        let others = facts.others.join(", ");
-        notes.push(plain(&format!(
-            "Further VPAs with the same target: {others}."
-        )));
-    }
+    let missing = facts.missing.iter().chain(&facts.sizing_note);
+    let mut notes = notes(missing, "VPAs", &facts.others);
     if let Some(ehpa) = &facts.ehpa {
         notes.push(plain(&format!(
             "The EHPA {ehpa} scales the replicas of the target; explain ehpa/{ehpa} shows them."
@@ -132,12 +127,9 @@ pub(super) fn explain(facts: &Facts) -> Explanation {
         namespace: plain(&vpa.namespace().unwrap_or_default()),
         vpa: plain(&vpa.name_any()),
         target: plain(&format!("{}/{}", target.kind, target.name)),
-        update_mode: format!("{:?}", mode(vpa)),
+        update_mode: format!("{:?}", vpa.spec.effective_update_mode()),
         policy: facts.policy.as_ref().map(|it| policy::describe(it, vpa)),
-        recommendations: recommended
-            .iter()
-            .flat_map(|container| recommendations(vpa, status, container))
-            .collect(),
+        recommendations,
         steps,
         samples: samples(facts),
         waits: waits(facts, status, &pods),
@@ -148,11 +140,7 @@ pub(super) fn explain(facts: &Facts) -> Explanation {
     }
 }
 
-fn mode(vpa: &VerticalPodAutoscaler) -> EffectiveUpdateMode {
-    vpa.spec.effective_update_mode()
-}
-
-fn recommendations(
+fn requests_of(
     vpa: &VerticalPodAutoscaler,
     status: &VerticalPodAutoscalerStatus,
     container: &RecommendedContainerResources,
@@ -167,10 +155,7 @@ fn recommendations(
             lower_bound: text(&container.lower_bound, name),
             upper_bound: text(&container.upper_bound, name),
             uncapped_target: text(&container.uncapped_target, name),
-            changed_by: container
-                .uncapped_target
-                .get(name)
-                .and_then(|uncapped| changed_by(vpa, status, container, name, target, uncapped)),
+            changed_by: changed_by(vpa, status, container, name),
         })
         .collect()
 }
@@ -181,27 +166,23 @@ fn changed_by(
     status: &VerticalPodAutoscalerStatus,
     container: &RecommendedContainerResources,
     name: &ResourceName,
-    target: &Quantity,
-    uncapped: &Quantity,
 ) -> Option<String> {
+    let target = container.target.get(name)?;
+    let uncapped = container.uncapped_target.get(name)?;
     if target == uncapped {
         return None;
     }
     let is_raised = target > uncapped;
     let policy = vpa.spec.container_policy(&container.container_name);
-    let allowed = policy.map(|policy| {
-        if is_raised {
-            &policy.min_allowed
+    let bound = policy.and_then(|policy| {
+        let (name_of, bounds) = if is_raised {
+            ("minAllowed", &policy.min_allowed)
         } else {
-            &policy.max_allowed
-        }
-    });
-    if allowed.and_then(|allowed| allowed.get(name)) == Some(target) {
-        let bound = if is_raised {
-            "minAllowed"
-        } else {
-            "maxAllowed"
+            ("maxAllowed", &policy.max_allowed)
         };
+        (bounds.get(name) == Some(target)).then_some(name_of)
+    });
+    if let Some(bound) = bound {
         return Some(format!("{bound} {target}"));
     }
     let mut conditions = status.conditions.iter();
@@ -221,9 +202,8 @@ fn samples(facts: &Facts) -> Vec<Samples> {
             let time = |time: &Option<Time>| time.as_ref().map(|time| time.0);
             let first = time(&status.first_sample_start);
             let last = time(&status.last_sample_start);
-            let age = first
-                .zip(last)
-                .map(|(first, last)| last.duration_since(first));
+            let ends = first.zip(last);
+            let age = ends.map(|(first, last)| last.duration_since(first));
             Some(Samples {
                 container: plain(&checkpoint.spec.container_name),
                 count: status.total_samples_count,
@@ -238,10 +218,8 @@ fn samples(facts: &Facts) -> Vec<Samples> {
 }
 
 fn is_live(pod: &Pod) -> bool {
-    let phase = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.phase.as_deref());
+    let status = pod.status.as_ref();
+    let phase = status.and_then(|status| status.phase.as_deref());
     pod.metadata.deletion_timestamp.is_none() && !matches!(phase, Some("Succeeded" | "Failed"))
 }
 
@@ -260,25 +238,17 @@ fn requests(pod: &Pod, container: &str) -> Option<ResourceList> {
     let reported = statuses.find(|it| it.name == container);
     let reported = reported.and_then(|it| it.resources.as_ref());
     let resources = reported.or(written.resources.as_ref());
-    let mut requests = ResourceList::new();
-    for (name, text) in resources
-        .and_then(|it| it.requests.as_ref())
-        .into_iter()
-        .flatten()
-    {
-        if let Ok(quantity) = text.0.parse() {
-            requests.insert(ResourceName::from(name.as_str()), quantity);
-        }
-    }
-    Some(requests)
+    let requests = resources.and_then(|it| it.requests.as_ref());
+    let requests = requests.into_iter().flatten().filter_map(|(name, text)| {
+        let quantity = text.0.parse().ok()?;
+        Some((ResourceName::from(name.as_str()), quantity))
+    });
+    Some(requests.collect())
 }
 
 fn pods(pods: &[Pod], recommended: &[RecommendedContainerResources]) -> Pods {
-    let list: Vec<PodLine> = pods
-        .iter()
-        .filter(|pod| is_live(pod))
-        .map(|pod| pod_line(pod, recommended))
-        .collect();
+    let live = pods.iter().filter(|pod| is_live(pod));
+    let list: Vec<PodLine> = live.map(|pod| pod_line(pod, recommended)).collect();
     Pods {
         total: list.len(),
         with_target: list.iter().filter(|line| line.has_target).count(),
@@ -305,10 +275,8 @@ fn pod_line(pod: &Pod, recommended: &[RecommendedContainerResources]) -> PodLine
             });
             if request != Some(target) {
                 let request = request.map_or("unset".to_owned(), Quantity::to_string);
-                let text = format!(
-                    "{} {name} {request} (target {target})",
-                    container.container_name
-                );
+                let container = &container.container_name;
+                let text = format!("{container} {name} {request} (target {target})");
                 differences.push(plain(&text));
             }
         }
@@ -325,67 +293,54 @@ fn pod_line(pod: &Pod, recommended: &[RecommendedContainerResources]) -> PodLine
 /// The reasons that the objects show. The updater can have further ones, such as its rate limit.
 fn waits(facts: &Facts, status: &VerticalPodAutoscalerStatus, pods: &Pods) -> Vec<Wait> {
     let mut waits = Vec::new();
-    let mut wait = |reason, message: String| {
-        waits.push(Wait {
-            reason,
-            message: plain(&message),
-        });
-    };
+    let mut wait = |reason, message: &str| waits.push(Wait::new(reason, message));
     let total = pods.total;
     if status.recommendation.is_none() {
-        wait(
-            "NoRecommendation",
-            "the VPA has no recommendation yet".to_owned(),
-        );
+        wait("NoRecommendation", "the VPA has no recommendation yet");
         return waits;
     }
     for sentence in facts.pods.iter().flat_map(refuted) {
-        wait("ActRefuted", sentence);
+        wait("ActRefuted", &sentence);
     }
     if pods.with_target == total {
         return waits;
     }
-    let mode = mode(&facts.vpa);
+    let mode = facts.vpa.spec.effective_update_mode();
     if matches!(
         mode,
         EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial
     ) {
         let message = format!("the update mode {mode:?} never changes running pods");
-        wait("UpdateMode", message);
+        wait("UpdateMode", &message);
     } else if pods.within_bounds == total {
         let message =
             format!("the requests of all {total} pods are within the bounds of the recommendation");
-        wait("WithinBounds", message);
+        wait("WithinBounds", &message);
     }
     let stale = status.conditions.iter();
     for condition in stale.filter(|it| it.kind == api::vpa::SOURCE_STALE && it.status == "True") {
-        wait("RecommendationFrozen", condition.message.clone());
+        wait("RecommendationFrozen", &condition.message);
     }
     let policy = facts.vpa.spec.update_policy.as_ref();
     if let Some(min) = policy.and_then(|policy| policy.min_replicas)
         && usize::try_from(min).is_ok_and(|min| min > total)
     {
         let message = format!("there are {total} pods, and minReplicas is {min}");
-        wait("MinReplicas", message);
+        wait("MinReplicas", &message);
     }
     for budget in &facts.budgets {
-        let Some(status) = budget
-            .status
-            .as_ref()
-            .filter(|it| it.disruptions_allowed.unwrap_or(0) == 0)
-        else {
-            continue;
-        };
+        let status = budget.status.clone().unwrap_or_default();
         let covered = facts.pods.iter().filter(|pod| is_covered(pod, budget));
         let covered = covered.count();
-        if covered > 0 {
+        let is_blocked = budget.status.is_some() && status.disruptions_allowed.unwrap_or(0) == 0;
+        if is_blocked && covered > 0 {
             let message = format!(
                 "the budget {} of {covered} pods allows 0 evictions now: {} of {} required pods are healthy",
                 budget.name_any(),
                 status.current_healthy.unwrap_or(0),
                 status.desired_healthy.unwrap_or(0),
             );
-            wait("DisruptionBudget", message);
+            wait("DisruptionBudget", &message);
         }
     }
     for pod in &facts.pods {
@@ -395,7 +350,7 @@ fn waits(facts: &Facts, status: &VerticalPodAutoscalerStatus, pods: &Pods) -> Ve
                 _ => "ResizeDeferred",
             };
             let message = condition.message.as_deref().unwrap_or_default();
-            wait(reason, format!("pod {}: {message}", pod.name_any()));
+            wait(reason, &format!("pod {}: {message}", pod.name_any()));
         }
     }
     waits

@@ -1,7 +1,7 @@
 //! Texts, conditions and events of objects, bounded and without control characters.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::api::core::v1::{Event, ObjectReference};
 use serde::Serialize;
 
 /// Maximum number of characters of a text from an object.
@@ -27,6 +27,13 @@ pub(super) struct Condition {
 pub(super) struct Wait {
     pub(super) reason: &'static str,
     pub(super) message: String,
+}
+
+impl Wait {
+    pub(super) fn new(reason: &'static str, message: &str) -> Self {
+        let message = plain(message);
+        Self { reason, message }
+    }
 }
 
 /// The first conditions of an object. Those of all kinds have the same fields.
@@ -56,6 +63,22 @@ pub(super) struct EventLine {
     pub(super) kind: String,
     pub(super) reason: String,
     pub(super) message: String,
+}
+
+/// Parts that could not be read, one sentence each, and the names of further objects with the target.
+pub(super) fn notes<'a>(
+    missing: impl Iterator<Item = &'a String>,
+    kind: &str,
+    others: &[String],
+) -> Vec<String> {
+    let mut notes: Vec<String> = missing.map(|text| plain(text)).collect();
+    if !others.is_empty() {
+        let others = others.join(", ");
+        notes.push(plain(&format!(
+            "Further {kind} with the same target: {others}."
+        )));
+    }
+    notes
 }
 
 /// The text without control characters, and not longer than [`MAX_TEXT`].
@@ -110,23 +133,21 @@ pub(super) fn marks(events: &[EventLine], conditions: &[Condition]) -> Vec<Mark>
 /// The latest events, the latest one first.
 pub(super) fn events(events: &[Event]) -> Vec<EventLine> {
     let time = |event: &Event| {
-        let series = event
-            .series
-            .as_ref()
-            .and_then(|series| series.last_observed_time.as_ref());
+        let series = event.series.as_ref();
+        let series = series.and_then(|series| series.last_observed_time.as_ref());
         let latest = series.or(event.event_time.as_ref()).map(|time| time.0);
         latest.max(event.last_timestamp.as_ref().map(|time| time.0))
     };
     let text = |text: &Option<String>| plain(text.as_deref().unwrap_or_default());
+    let object = |it: &ObjectReference| {
+        let [kind, name] = [&it.kind, &it.name].map(|text| text.as_deref().unwrap_or_default());
+        plain(&format!("{kind}/{name}"))
+    };
     let mut lines: Vec<EventLine> = events
         .iter()
         .map(|event| EventLine {
             time: time(event),
-            object: plain(&format!(
-                "{}/{}",
-                event.involved_object.kind.as_deref().unwrap_or_default(),
-                event.involved_object.name.as_deref().unwrap_or_default()
-            )),
+            object: object(&event.involved_object),
             kind: text(&event.type_),
             reason: text(&event.reason),
             message: text(&event.message),

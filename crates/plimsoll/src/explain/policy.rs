@@ -57,14 +57,12 @@ pub(super) fn describe(policy: &PolicyFacts, vpa: &Vpa) -> PolicyLine {
     };
     let counts = status.into_iter().map(|status| &status.counts);
     let conflicts = counts.flat_map(|it| it.conflicting.iter().chain(&it.overridden_by));
+    let conflicts = conflicts.filter(is_of_target).map(|it| plain(&it.by));
     PolicyLine {
         kind: plain(&policy.kind),
         name: plain(&policy.name),
         settings: settings.collect(),
         conditions: status.map_or_else(Vec::new, |status| conditions(&status.conditions)),
-        conflicts_with: conflicts
-            .filter(is_of_target)
-            .map(|it| plain(&it.by))
-            .collect(),
+        conflicts_with: conflicts.collect(),
     }
 }

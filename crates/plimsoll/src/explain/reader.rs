@@ -1,29 +1,27 @@
 //! Requests for the objects that explain a recommendation. Every list is bounded.
 
-use std::fmt::Debug;
-
 use anyhow::anyhow;
 use api::checkpoint::{VerticalPodAutoscalerCheckpoint as Checkpoint, object_name};
 use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
 use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy, SizingPolicyStatus};
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use jiff::Timestamp;
+use k8s_openapi::NamespaceResourceScope as Namespaced;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
 use kube::api::ListParams;
 use kube::core::{DynamicObject, GroupVersionKind, Selector};
 use kube::{Api, ResourceExt as _, discovery};
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sizing::Config;
 
+use super::Facts;
 use super::ehpa::{self, EhpaFacts};
-use super::facts::Facts;
 use super::policy::{self, PolicyFacts};
 use super::steps;
 use super::subject::{Subject, is_name};
-use crate::cluster::{Cluster, list};
+use crate::cluster::{Cluster, Kind, Object, list};
 use crate::failure::Failure;
 
 /// Maximum number of checkpoints, one per container.
@@ -33,7 +31,6 @@ const MAX_OWNERS: usize = 5;
 /// Component that writes events about evictions and resizes.
 const UPDATER: &str = "vpa-updater";
 
-/// Objects that explain a subject.
 #[derive(Debug)]
 pub(super) enum Found {
     Vpa(Box<Facts>),
@@ -129,18 +126,13 @@ pub(super) fn oldest(
             (created.map(str::to_owned), name_of(object))
         });
         let (first, others) = found.split_first()?;
-        Some((
-            (*first).clone(),
-            others.iter().map(|it| name_of(it)).collect(),
-        ))
+        let others = others.iter().map(|it| name_of(it));
+        Some(((*first).clone(), others.collect()))
     })
 }
 
 impl Reader<'_> {
-    fn api<K>(&self) -> Api<K>
-    where
-        K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
-    {
+    fn api<K: Kind<Scope = Namespaced>>(&self) -> Api<K> {
         self.cluster.within(self.namespace)
     }
 
@@ -156,36 +148,24 @@ impl Reader<'_> {
         })
     }
 
-    async fn get<K>(&self, api: Api<K>, kind: &str, name: &str) -> Result<K, Failure>
-    where
-        K: Clone + DeserializeOwned + Debug,
-    {
+    async fn get<K: Object>(&self, api: Api<K>, kind: &str, name: &str) -> Result<K, Failure> {
         let subject = format!("{kind}/{name} in namespace {}", self.namespace);
         api.get(name).await.map_err(self.cluster.failed(&subject))
     }
 
     /// All objects of a kind that the parameters select.
-    pub(super) async fn list<K>(
+    pub(super) async fn list<K: Kind<Scope = Namespaced>>(
         &self,
         subject: &str,
         params: &ListParams,
-    ) -> Result<Vec<K>, Failure>
-    where
-        K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
-            + Clone
-            + DeserializeOwned
-            + Debug,
-    {
+    ) -> Result<Vec<K>, Failure> {
         let found = list(&self.api(), params).await;
         found.map_err(self.cluster.failed(subject))
     }
 
     /// All objects of a kind as JSON: one that cannot be parsed does not matter to the others. None
     /// if the kind is not installed.
-    pub(super) async fn untyped<K>(&self, subject: &str) -> Result<Vec<Value>, Failure>
-    where
-        K: kube::Resource<DynamicType = ()>,
-    {
+    pub(super) async fn untyped<K: Kind>(&self, subject: &str) -> Result<Vec<Value>, Failure> {
         match list(&self.untyped_api::<K>(), &ListParams::default()).await {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
             found => {
@@ -195,29 +175,20 @@ impl Reader<'_> {
         }
     }
 
-    fn untyped_api<K>(&self) -> Api<DynamicObject>
-    where
-        K: kube::Resource<DynamicType = ()>,
-    {
+    fn untyped_api<K: Kind>(&self) -> Api<DynamicObject> {
         self.cluster.untyped::<K>(Some(self.namespace))
     }
 
-    async fn untyped_object<K>(&self, kind: &str, name: &str) -> Result<Value, Failure>
-    where
-        K: kube::Resource<DynamicType = ()>,
-    {
+    async fn untyped_object<K: Kind>(&self, kind: &str, name: &str) -> Result<Value, Failure> {
         json(&self.get(self.untyped_api::<K>(), kind, name).await?)
     }
 
     /// An object as JSON, if it exists.
-    pub(super) async fn untyped_opt<K>(
+    pub(super) async fn untyped_opt<K: Kind>(
         &self,
         subject: &str,
         name: &str,
-    ) -> Result<Option<Value>, Failure>
-    where
-        K: kube::Resource<DynamicType = ()>,
-    {
+    ) -> Result<Option<Value>, Failure> {
         let found = self.untyped_api::<K>().get_opt(name).await;
         let found = found.map_err(self.cluster.failed(subject))?;
         found.as_ref().map(json).transpose()
@@ -248,13 +219,13 @@ impl Reader<'_> {
         if !is_name(name) {
             return Err(Failure::Other(anyhow!("the owner's name is invalid")));
         }
-        let found = if kind == "SizingPolicy" {
-            self.untyped_api::<SizingPolicy>().get(name).await
+        let policies = if kind == "SizingPolicy" {
+            self.untyped_api::<SizingPolicy>()
         } else {
-            let policies = self.cluster.untyped::<ClusterSizingPolicy>(None);
-            policies.get(name).await
+            self.cluster.untyped::<ClusterSizingPolicy>(None)
         };
         let subject = format!("{kind}/{name}");
+        let found = policies.get(name).await;
         let found = found.map_err(self.cluster.failed(&subject))?;
         let status = found.data.get("status").cloned();
         let status = status.map(serde_json::from_value).transpose();
@@ -316,12 +287,12 @@ impl Reader<'_> {
                 kind: kind.strip_suffix('s').unwrap_or(&kind).to_owned(),
                 name: owner.name.clone(),
             });
-            if owners.len() < MAX_OWNERS
-                && let Ok(object) = self
-                    .object(&owner.api_version, &owner.kind, &owner.name)
-                    .await
-            {
-                next = controller(object.owner_references()).cloned();
+            if owners.len() == MAX_OWNERS {
+                break;
+            }
+            let above = self.object(&owner.api_version, &owner.kind, &owner.name);
+            if let Ok(above) = above.await {
+                next = controller(above.owner_references()).cloned();
             }
         }
         owners
@@ -413,13 +384,11 @@ impl Reader<'_> {
         let name = vpa.name_any();
         let of_vpa =
             format!("involvedObject.kind=VerticalPodAutoscaler,involvedObject.name={name}");
-        let mut events: Vec<Event> = self
-            .list("events", &ListParams::default().fields(&of_vpa))
-            .await?;
+        let params = ListParams::default().fields(&of_vpa);
+        let mut events: Vec<Event> = self.list("events", &params).await?;
         let of_pods = format!("involvedObject.kind=Pod,source={UPDATER}");
-        let about_pods: Vec<Event> = self
-            .list("events", &ListParams::default().fields(&of_pods))
-            .await?;
+        let params = ListParams::default().fields(&of_pods);
+        let about_pods: Vec<Event> = self.list("events", &params).await?;
         let is_shown = |event: &Event| {
             let about = event.involved_object.name.as_deref();
             pods.iter().any(|pod| pod.metadata.name.as_deref() == about)
@@ -430,13 +399,11 @@ impl Reader<'_> {
 }
 
 fn json(object: &DynamicObject) -> Result<Value, Failure> {
-    let object = serde_json::to_value(object).map_err(anyhow::Error::from)?;
-    Ok(object)
+    Ok(serde_json::to_value(object).map_err(anyhow::Error::from)?)
 }
 
 fn controller(owners: &[OwnerReference]) -> Option<&OwnerReference> {
-    owners
-        .iter()
-        .find(|owner| owner.controller == Some(true))
-        .filter(|owner| is_name(&owner.name))
+    let mut owners = owners.iter();
+    let owner = owners.find(|owner| owner.controller == Some(true));
+    owner.filter(|owner| is_name(&owner.name))
 }

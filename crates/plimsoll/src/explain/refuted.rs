@@ -24,9 +24,8 @@ pub(super) fn refuted(pod: &Pod) -> Vec<String> {
     };
     let statuses = pod.status.iter();
     let statuses = statuses.flat_map(|status| status.container_statuses.iter().flatten());
-    statuses
-        .filter_map(|status| sentence(pod, status, &last))
-        .collect()
+    let sentences = statuses.filter_map(|status| sentence(pod, status, &last));
+    sentences.collect()
 }
 
 fn sentence(pod: &Pod, status: &ContainerStatus, last: &OomResize) -> Option<String> {

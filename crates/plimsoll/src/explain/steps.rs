@@ -12,7 +12,7 @@ use vertical::recommender_state::{RecommenderConfig, RecommenderState};
 use vertical::resource_policy::vpa_method;
 use view::{Checkpoint, ObjectKey, View, Vpa};
 
-use super::facts::Facts;
+use super::Facts;
 use super::lines::plain;
 use crate::check::Unread;
 use crate::check::reader::deployments;
@@ -41,9 +41,8 @@ pub(super) struct StepLine {
 pub(super) fn steps(facts: &Facts, now: Timestamp) -> Vec<StepLine> {
     let vpa = &facts.vpa;
     let recommenders = &vpa.spec.recommenders;
-    let recommender = recommenders
-        .first()
-        .map_or(DEFAULT_RECOMMENDER, |selector| selector.name.as_str());
+    let recommender = recommenders.first();
+    let recommender = recommender.map_or(DEFAULT_RECOMMENDER, |it| it.name.as_str());
     let config = RecommenderConfig {
         recommender_name: recommender.to_owned(),
         memory_saver: false,
@@ -171,45 +170,41 @@ pub(super) fn config(recommender: Program<'_>) -> Config {
             *field = value;
         }
     };
-    let (cpu, memory) = (&mut config.cpu_percentiles, &mut config.memory_percentiles);
-    for (name, field) in [
-        (
-            "recommendation-margin-fraction",
-            &mut config.margin_fraction,
-        ),
-        (
-            "pod-recommendation-min-cpu-millicores",
-            &mut config.pod_min_cpu_millicores,
-        ),
-        (
-            "pod-recommendation-min-memory-mb",
-            &mut config.pod_min_memory_mib,
-        ),
-        ("target-cpu-percentile", &mut cpu.target),
-        ("target-memory-percentile", &mut memory.target),
-    ] {
-        number(name, field);
-    }
-    for (name, field) in [
-        (
-            "cpu-histogram-decay-half-life",
-            &mut config.cpu_half_life_ns,
-        ),
-        (
-            "memory-histogram-decay-half-life",
-            &mut config.memory_half_life_ns,
-        ),
-        (
-            "memory-aggregation-interval",
-            &mut config.memory.interval_ns,
-        ),
-    ] {
+    number(
+        "recommendation-margin-fraction",
+        &mut config.margin_fraction,
+    );
+    number(
+        "pod-recommendation-min-cpu-millicores",
+        &mut config.pod_min_cpu_millicores,
+    );
+    number(
+        "pod-recommendation-min-memory-mb",
+        &mut config.pod_min_memory_mib,
+    );
+    number("target-cpu-percentile", &mut config.cpu_percentiles.target);
+    number(
+        "target-memory-percentile",
+        &mut config.memory_percentiles.target,
+    );
+    let nanoseconds = |name: &str, field: &mut i64| {
         let duration = flag(name).and_then(|text| text.parse::<GoDuration>().ok());
-        let nanoseconds = duration.map(|it| i64::try_from(it.0.as_nanos()));
-        if let Some(Ok(nanoseconds)) = nanoseconds {
-            *field = nanoseconds;
+        if let Some(Ok(value)) = duration.map(|it| i64::try_from(it.0.as_nanos())) {
+            *field = value;
         }
-    }
+    };
+    nanoseconds(
+        "cpu-histogram-decay-half-life",
+        &mut config.cpu_half_life_ns,
+    );
+    nanoseconds(
+        "memory-histogram-decay-half-life",
+        &mut config.memory_half_life_ns,
+    );
+    nanoseconds(
+        "memory-aggregation-interval",
+        &mut config.memory.interval_ns,
+    );
     for (name, field) in [
         ("round-cpu-millicores", &mut config.round_cpu_millicores),
         ("round-memory-bytes", &mut config.round_memory_bytes),

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use sizing::Config;
 
+use super::Facts;
 use super::document::document;
-use super::facts::Facts;
 use super::judge::{Explanation, explain};
 use super::policy::{self, PolicyFacts};
 use super::subject::Subject;

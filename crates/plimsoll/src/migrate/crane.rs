@@ -75,7 +75,6 @@ pub(crate) const SOURCE: Source = Source {
     reads_config_maps: false,
 };
 
-/// Objects and steps.
 pub(crate) fn migration(facts: &Facts) -> Migration {
     let mut migration = Migration::default();
     migration.deployments("Crane", &facts.deployments);
@@ -84,12 +83,8 @@ pub(crate) fn migration(facts: &Facts) -> Migration {
             let reason = format!(
                 "belongs to {installer}: without a step of the plan, removing that would delete all objects"
             );
-            migration.item(
-                "CustomResourceDefinition",
-                definition,
-                Verdict::Changed,
-                reason,
-            );
+            let kind = "CustomResourceDefinition";
+            migration.item(kind, definition, Verdict::Changed, reason);
         }
     }
     let definition = api::crd::effective_horizontal_pod_autoscaler();
@@ -126,9 +121,8 @@ fn judge_ehpa(object: &DynamicObject) -> (Verdict, String) {
     let spec = &object.data["spec"];
     let crons = spec["crons"].as_array().into_iter().flatten();
     let is_without_zone = |zone: Option<&str>| matches!(zone, None | Some("" | "Local"));
-    let local = crons
-        .filter(|cron| is_without_zone(cron["timezone"].as_str()))
-        .count();
+    let local = crons.filter(|cron| is_without_zone(cron["timezone"].as_str()));
+    let local = local.count();
     if local > 0 {
         let reason = format!(
             "{local} schedules without timezone: Crane uses the zone of its container (TZ, Asia/Shanghai in its manifests), the adapter UTC; set timezone before"
@@ -195,14 +189,12 @@ fn steps(facts: &Facts, migration: &mut Migration) {
             undo,
         );
     }
-    let services: Vec<String> = API_SERVICES
-        .into_iter()
-        .filter(|name| {
-            let owner = facts.owner(name);
-            owner.is_some_and(|owner| facts.is_in(&owner.namespace))
-        })
-        .map(str::to_owned)
-        .collect();
+    let is_cranes = |name: &&str| {
+        let owner = facts.owner(name);
+        owner.is_some_and(|owner| facts.is_in(&owner.namespace))
+    };
+    let services = API_SERVICES.into_iter().filter(is_cranes);
+    let services: Vec<String> = services.map(str::to_owned).collect();
     migration.save_api_services(&services);
     migration.flags(
         &facts.deployments,

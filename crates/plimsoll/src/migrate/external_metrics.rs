@@ -70,12 +70,6 @@ pub(crate) struct AdoptArgs {
     pub(crate) dry_run: bool,
 }
 
-#[derive(Clone, Debug, Args)]
-pub(crate) struct ReleaseArgs {
-    #[command(flatten)]
-    pub(crate) target: TargetArgs,
-}
-
 impl TargetArgs {
     fn service(&self) -> OwnService {
         let namespace = &*self.installation.system_namespace;
@@ -83,7 +77,7 @@ impl TargetArgs {
     }
 
     async fn connect(&self) -> Result<(Client, Option<APIService>), Failure> {
-        let cluster = self.installation.connect().await?;
+        let cluster = self.installation.cluster.connect().await?;
         let present = cluster.all().get_opt(EXTERNAL).await;
         let subject = format!("the APIService {EXTERNAL}");
         let present = present.map_err(cluster.failed(&subject))?;
@@ -101,10 +95,10 @@ pub(crate) fn run_adopt(args: &AdoptArgs) -> Result<Outcome, Failure> {
 }
 
 /// Points the `APIService` at its previous provider.
-pub(crate) fn run_release(args: &ReleaseArgs) -> Result<Outcome, Failure> {
+pub(crate) fn run_release(args: &TargetArgs) -> Result<Outcome, Failure> {
     block_on(async {
-        let (client, present) = args.target.connect().await?;
-        release(&args.target, &client, present).await?;
+        let (client, present) = args.connect().await?;
+        release(args, &client, present).await?;
         Ok(Outcome::Done)
     })
 }
@@ -127,8 +121,7 @@ async fn adopt(
         println!("APIService {EXTERNAL} already points at {own}");
         return Ok(());
     };
-    let route = route(client, &own, &args.routes_config_map, &plan).await?;
-    let upstream = &route.upstream;
+    let (upstream, hash) = route(client, &own, &args.routes_config_map, &plan).await?;
     let deployments = deployments(client, &plan.from.namespace).await;
     let mut against = conflicts(&present, deployments.as_deref());
     if !args.target.force && !dry_run && !against.is_empty() {
@@ -141,11 +134,9 @@ async fn adopt(
     for why in &against {
         eprintln!("APIService {EXTERNAL}: {why}");
     }
+    let from = &plan.from;
     if dry_run {
-        println!(
-            "APIService {EXTERNAL} would point at {own} instead of {}",
-            plan.from
-        );
+        println!("APIService {EXTERNAL} would point at {own} instead of {from}");
         println!(
             "requests for the metrics of the previous provider would be forwarded to the upstream {upstream}"
         );
@@ -154,22 +145,16 @@ async fn adopt(
     wait_until(
         TIMEOUT,
         "all replicas have loaded the route to the previous provider",
-        async || ensure_route_loaded(client, &own, args.metrics_port, &route).await,
+        async || ensure_route_loaded(client, &own, args.metrics_port, hash).await,
     )
     .await?;
-    let metrics = hpa_metrics::with_values(client)
-        .await
-        .unwrap_or_else(|error| {
-            eprintln!("the metrics of HPAs cannot be compared: {error:#}");
-            Vec::new()
-        });
-    write_adoption(&services, &present, &own, &plan)
-        .await
-        .with_context(|| format!("cannot write APIService {EXTERNAL}"))?;
-    println!(
-        "APIService {EXTERNAL} points at {own} instead of {}",
-        plan.from
-    );
+    let metrics = hpa_metrics::with_values(client).await;
+    let metrics = metrics.unwrap_or_else(|error| {
+        eprintln!("the metrics of HPAs cannot be compared: {error:#}");
+        Vec::new()
+    });
+    write_adoption(&services, &present, &own, &plan).await?;
+    println!("APIService {EXTERNAL} points at {own} instead of {from}");
     wait_until(
         TIMEOUT,
         "the APIService is available; `release` reverts it",
@@ -182,9 +167,7 @@ async fn adopt(
     if let Err(error) = served.await {
         let present = services.get_opt(EXTERNAL).await?;
         let released = plan_release(present.as_ref(), &own, false)?;
-        write_release(&services, &released)
-            .await
-            .with_context(|| format!("cannot write APIService {EXTERNAL}"))?;
+        write_release(&services, &released).await?;
         return Err(error.context(format!(
             "APIService {EXTERNAL} points at {} again, because the adapter did not get the metrics of HPAs from the upstream \
              {upstream}; see its log",
@@ -212,18 +195,14 @@ async fn release(
         format!("APIService {EXTERNAL}: its annotation {ADOPTED_FROM} names no Service")
     })?;
     let theirs: Api<Service> = Api::namespaced(client.clone(), &back.namespace);
-    let is_there = theirs
-        .get_opt(&back.name)
-        .await
-        .context("cannot read the Service of the previous provider")?
-        .is_some();
+    let theirs = theirs.get_opt(&back.name).await;
+    let theirs = theirs.context("cannot read the Service of the previous provider")?;
+    let is_there = theirs.is_some();
     ensure!(
         is_there || force,
         "the Service {back} is gone: use --force to proceed"
     );
-    write_release(&services, &released)
-        .await
-        .with_context(|| format!("cannot write APIService {EXTERNAL}"))?;
+    write_release(&services, &released).await?;
     println!("APIService {EXTERNAL} points at {back} again");
     if !is_there {
         return Ok(());
@@ -248,42 +227,29 @@ async fn release(
 /// Fails unless the API server gets a response from the provider of external metrics.
 async fn ensure_responds(client: &Client) -> anyhow::Result<()> {
     let path = format!("/apis/{}", api::external_metrics::API_VERSION);
-    client
-        .request_text(http::Request::get(path).body(Vec::new())?)
-        .await
-        .context("it does not answer")?;
+    let request = http::Request::get(path).body(Vec::new())?;
+    let answer = client.request_text(request).await;
+    answer.context("it does not answer")?;
     Ok(())
 }
 
 async fn read(services: &Api<APIService>, name: &str) -> anyhow::Result<Option<APIService>> {
-    services
-        .get_opt(name)
-        .await
-        .with_context(|| format!("cannot read APIService {name}"))
+    let found = services.get_opt(name).await;
+    found.with_context(|| format!("cannot read APIService {name}"))
 }
 
-/// The route to the previous provider.
-struct Route {
-    upstream: String,
-    /// Hash of the routes file.
-    hash: i64,
-}
-
-/// Returns the route to the previous provider.
+/// Returns the upstream of the previous provider, and the hash of the routes file.
 async fn route(
     client: &Client,
     own: &OwnService,
     name: &str,
     plan: &AdoptionPlan,
-) -> anyhow::Result<Route> {
+) -> anyhow::Result<(String, i64)> {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &own.namespace);
-    let map = maps
-        .get_opt(name)
-        .await
-        .with_context(|| format!("cannot read ConfigMap {name}"))?;
-    let text = map
-        .and_then(|map| map.data?.remove("routes.yaml"))
-        .unwrap_or_default();
+    let map = maps.get_opt(name).await;
+    let map = map.with_context(|| format!("cannot read ConfigMap {name}"))?;
+    let text = map.and_then(|map| map.data?.remove("routes.yaml"));
+    let text = text.unwrap_or_default();
     let file = File::read(&text, own, Path::new(""));
     let file = file.map_err(|error| anyhow!("routes.yaml in ConfigMap {name}: {error}"))?;
     let found = file.upstream_for(&plan.from).map(str::to_owned);
@@ -298,8 +264,7 @@ async fn route(
             port = plan.port
         )
     })?;
-    let hash = config_hash(&text);
-    Ok(Route { upstream, hash })
+    Ok((upstream, config_hash(&text)))
 }
 
 /// Returns the Deployments of a namespace, or `None` if they cannot be listed.
@@ -319,29 +284,23 @@ async fn ensure_route_loaded(
     client: &Client,
     own: &OwnService,
     port: u16,
-    route: &Route,
+    hash: i64,
 ) -> anyhow::Result<()> {
     let services: Api<Service> = Api::namespaced(client.clone(), &own.namespace);
-    let service = services
-        .get(&own.name)
-        .await
-        .with_context(|| format!("Service {own}"))?;
+    let service = services.get(&own.name).await;
+    let service = service.with_context(|| format!("Service {own}"))?;
     let selector = service.spec.and_then(|spec| spec.selector);
-    let selector: Vec<String> = selector
-        .iter()
-        .flatten()
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect();
+    let labels = selector.iter().flatten();
+    let labels = labels.map(|(key, value)| format!("{key}={value}"));
+    let selector: Vec<String> = labels.collect();
     ensure!(!selector.is_empty(), "the Service {own} has no selector");
     let pods: Api<Pod> = Api::namespaced(client.clone(), &own.namespace);
-    let pods = pods
-        .list(&ListParams::default().labels(&selector.join(",")))
-        .await?
-        .items;
+    let params = ListParams::default().labels(&selector.join(","));
+    let pods = pods.list(&params).await?.items;
     ensure!(!pods.is_empty(), "the Service {own} has no pods");
+    let namespace = &own.namespace;
     for pod in pods {
         let name = pod.name_any();
-        let namespace = &own.namespace;
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy/metrics");
         let request = http::Request::get(path).body(Vec::new())?;
         let metrics = client.request_text(request).await;
@@ -351,11 +310,9 @@ async fn ensure_route_loaded(
             has("plimsoll_adapter_routes_config_last_reload_successful 1"),
             "pod {name} cannot load the current routes file"
         );
-        let hash = route.hash;
+        let line = format!("plimsoll_adapter_routes_config_hash {hash}");
         ensure!(
-            metrics
-                .lines()
-                .any(|line| line == format!("plimsoll_adapter_routes_config_hash {hash}")),
+            metrics.lines().any(|one| one == line),
             "pod {name} has not loaded the current routes file yet"
         );
     }
@@ -366,14 +323,10 @@ async fn ensure_available(services: &Api<APIService>, own: &OwnService) -> anyho
     let present = services.get(EXTERNAL).await?;
     let service = present.spec.as_ref().and_then(service_of);
     let service = service.map(|(service, _)| service);
-    ensure!(
-        service.as_ref() == Some(own),
-        "it now points at {}",
-        service
-            .as_ref()
-            .map(ToString::to_string)
-            .unwrap_or_default()
-    );
+    let named = service
+        .as_ref()
+        .map_or_else(String::new, OwnService::to_string);
+    ensure!(service.as_ref() == Some(own), "it now points at {named}");
     ensure!(is_available(&present), "it is not available");
     Ok(())
 }
@@ -403,16 +356,13 @@ async fn write_adoption(
     present: &APIService,
     own: &OwnService,
     plan: &AdoptionPlan,
-) -> kube::Result<APIService> {
+) -> anyhow::Result<APIService> {
     let mut spec = json!({
         "service": {"namespace": own.namespace, "name": own.name, "port": 443},
         "caBundle": ByteString(plan.bundle.as_bytes().to_vec()),
     });
-    if present
-        .spec
-        .as_ref()
-        .is_some_and(|spec| spec.insecure_skip_tls_verify == Some(true))
-    {
+    let before = present.spec.as_ref();
+    if before.is_some_and(|spec| spec.insecure_skip_tls_verify == Some(true)) {
         spec["insecureSkipTLSVerify"] = json!(false);
     }
     let change = json!({
@@ -421,23 +371,20 @@ async fn write_adoption(
         "metadata": {"name": EXTERNAL, "resourceVersion": present.metadata.resource_version, "annotations": plan.annotations},
         "spec": spec,
     });
-    services
-        .patch(
-            EXTERNAL,
-            &PatchParams::apply(ADOPTER).force(),
-            &Patch::Apply(change),
-        )
-        .await
+    let (params, change) = (PatchParams::apply(ADOPTER).force(), Patch::Apply(change));
+    let written = services.patch(EXTERNAL, &params, &change).await;
+    written.with_context(|| format!("cannot write APIService {EXTERNAL}"))
 }
 
 /// Replaces an object with its previous state. Fields that it did not have before are removed.
 async fn write_release(
     services: &Api<APIService>,
     released: &APIService,
-) -> kube::Result<APIService> {
+) -> anyhow::Result<APIService> {
     let params = PostParams {
         field_manager: Some(ADOPTER.to_owned()),
         ..PostParams::default()
     };
-    services.replace(EXTERNAL, &params, released).await
+    let written = services.replace(EXTERNAL, &params, released).await;
+    written.with_context(|| format!("cannot write APIService {EXTERNAL}"))
 }

@@ -21,7 +21,6 @@ pub(crate) struct Source {
     pub(crate) reads_config_maps: bool,
 }
 
-/// A kind of objects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
@@ -36,16 +35,13 @@ pub(crate) const fn kind(name: &'static str, resource: &'static str) -> Kind {
 impl Kind {
     /// Plural and group, such as `deployments.apps`.
     pub(crate) fn resource(&self) -> &'static str {
-        self.resource
-            .rsplit_once('/')
-            .map_or("", |(resource, _)| resource)
+        let parts = self.resource.rsplit_once('/');
+        parts.map_or("", |(resource, _)| resource)
     }
 
     pub(crate) fn api_resource(&self) -> ApiResource {
-        let (plural, group) = self
-            .resource()
-            .split_once('.')
-            .unwrap_or((self.resource(), ""));
+        let resource = self.resource();
+        let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
         let version = self.resource.rsplit('/').next().unwrap_or_default();
         let gvk = GroupVersionKind::gvk(group, version, self.name);
         ApiResource::from_gvk_with_plural(&gvk, plural)
@@ -68,7 +64,6 @@ pub(crate) struct Facts {
     pub(crate) suite: Vec<DynamicObject>,
     /// Objects by kind; a kind is missing if it is not installed, or was not read.
     pub(crate) objects: BTreeMap<&'static str, Vec<DynamicObject>>,
-    /// `CustomResourceDefinition`s.
     pub(crate) definitions: Vec<DynamicObject>,
     /// `ConfigMap`s of the product's Deployments.
     pub(crate) config_maps: Vec<DynamicObject>,
@@ -84,20 +79,15 @@ impl Facts {
     /// Deployments of the product with this image and at least one desired replica.
     pub(crate) fn running(&self, image: &str) -> impl Iterator<Item = &DynamicObject> {
         let has_image = move |deployment: &&DynamicObject| image_of(deployment) == Some(image);
-        self.deployments
-            .iter()
-            .filter(has_image)
-            .filter(|deployment| replicas(deployment) > 0)
+        let found = self.deployments.iter().filter(has_image);
+        found.filter(|deployment| replicas(deployment) > 0)
     }
 
     /// Whether a program of the suite has at least one desired replica.
     pub(crate) fn runs_own(&self, program: &str) -> bool {
         self.suite.iter().any(|deployment| {
-            deployment
-                .labels()
-                .get("app.kubernetes.io/name")
-                .is_some_and(|name| name == program)
-                && replicas(deployment) > 0
+            let name = deployment.labels().get("app.kubernetes.io/name");
+            name.is_some_and(|name| name == program) && replicas(deployment) > 0
         })
     }
 
@@ -112,21 +102,16 @@ impl Facts {
         let mut objects = self.of(&API_SERVICE).iter();
         let object = objects.find(|object| object.name_any() == api)?;
         let service = &object.data["spec"]["service"];
-        Some(ObjectName {
-            namespace: service["namespace"].as_str()?.to_owned(),
-            name: service["name"].as_str()?.to_owned(),
-        })
+        let namespace = service["namespace"].as_str()?;
+        Some(ObjectName::new(namespace, service["name"].as_str()?))
     }
 }
 
 /// Last part of the image of the first container, without the tag.
 pub(crate) fn image_of(deployment: &DynamicObject) -> Option<&str> {
     let containers = &deployment.data["spec"]["template"]["spec"]["containers"];
-    let images = containers.as_array()?.iter();
-    images
-        .filter_map(|container| container["image"].as_str())
-        .map(image_name)
-        .next()
+    let mut containers = containers.as_array()?.iter();
+    containers.find_map(|container| container["image"].as_str().map(image_name))
 }
 
 pub(crate) fn arguments(deployment: &DynamicObject) -> Vec<&str> {
@@ -145,30 +130,20 @@ pub(crate) fn replicas(deployment: &DynamicObject) -> i64 {
 }
 
 pub(crate) fn name_of(object: &DynamicObject) -> ObjectName {
-    ObjectName {
-        namespace: object.namespace().unwrap_or_default(),
-        name: object.name_any(),
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct HelmRelease {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
+    ObjectName::from(&object.metadata)
 }
 
 /// The release of Helm that an object belongs to. None with a name that is not one of Helm's, which
 /// must not get into a command.
-pub(crate) fn helm_release(object: &DynamicObject) -> Option<HelmRelease> {
+pub(crate) fn helm_release(object: &DynamicObject) -> Option<ObjectName> {
     let annotation = |name: &str| {
-        let value = object
-            .annotations()
-            .get(&format!("meta.helm.sh/release-{name}"))?;
+        let key = format!("meta.helm.sh/release-{name}");
+        let value = object.annotations().get(&key)?;
         let is_name = |letter: char| letter.is_ascii_alphanumeric() || "-.".contains(letter);
         let is_valid = value.starts_with(|letter: char| letter.is_ascii_alphanumeric());
         (is_valid && value.chars().all(is_name)).then(|| value.clone())
     };
-    Some(HelmRelease {
+    Some(ObjectName {
         namespace: annotation("namespace")?,
         name: annotation("name")?,
     })

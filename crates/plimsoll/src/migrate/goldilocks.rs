@@ -31,7 +31,6 @@ const SETTINGS: [&str; 4] = [ENABLED, UPDATE_MODE, RESOURCE_POLICY, MIN_REPLICAS
 const TRUE: [&str; 6] = ["1", "t", "T", "true", "TRUE", "True"];
 const POLICY: &str = "from-goldilocks";
 
-/// Objects and steps.
 pub(crate) fn migration(facts: &Facts) -> Migration {
     let mut migration = Migration::default();
     migration.deployments("Goldilocks", &facts.deployments);
@@ -52,7 +51,7 @@ pub(crate) fn migration(facts: &Facts) -> Migration {
             reason,
         });
     }
-    overrides(facts, &mut migration);
+    overrides(facts, &namespaces, &mut migration);
     steps(facts, &namespaces, &mut migration);
     migration
 }
@@ -74,9 +73,8 @@ struct Namespace {
 fn namespaces(facts: &Facts) -> BTreeMap<String, Namespace> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for vpa in facts.of(&VPA).iter().filter(|vpa| is_by_goldilocks(vpa)) {
-        *counts
-            .entry(vpa.namespace().unwrap_or_default())
-            .or_default() += 1;
+        let namespace = vpa.namespace().unwrap_or_default();
+        *counts.entry(namespace).or_default() += 1;
     }
     let mut namespaces = BTreeMap::new();
     for object in facts.of(&NAMESPACE) {
@@ -96,17 +94,14 @@ fn is_by_goldilocks(vpa: &DynamicObject) -> bool {
 }
 
 fn settings(namespace: &DynamicObject, vpas: usize) -> Namespace {
+    let (labels, annotations) = (namespace.labels(), namespace.annotations());
     // An annotation precedes the label of the same name, as with Goldilocks.
     let setting = |name: &str| {
         let key = format!("{PREFIX}/{name}");
-        let label = namespace.labels().get(&key);
-        namespace.annotations().get(&key).or(label)
+        annotations.get(&key).or(labels.get(&key))
     };
     let mut left_out = Vec::new();
-    let keys = namespace
-        .labels()
-        .keys()
-        .chain(namespace.annotations().keys());
+    let keys = labels.keys().chain(annotations.keys());
     let settings = keys.filter_map(|key| key.strip_prefix(PREFIX)?.strip_prefix('/'));
     let unknown = settings.filter(|name| !SETTINGS.contains(name));
     left_out.extend(unknown.map(|name| format!("{PREFIX}/{name} has no counterpart")));
@@ -147,8 +142,7 @@ fn settings(namespace: &DynamicObject, vpas: usize) -> Namespace {
 }
 
 /// VPA objects that differ from their namespace's policy, such as by a label of the workload.
-fn overrides(facts: &Facts, migration: &mut Migration) {
-    let namespaces = namespaces(facts);
+fn overrides(facts: &Facts, namespaces: &BTreeMap<String, Namespace>, migration: &mut Migration) {
     for vpa in facts.of(&VPA).iter().filter(|vpa| is_by_goldilocks(vpa)) {
         let Some(namespace) = namespaces.get(&name_of(vpa).namespace) else {
             continue;
@@ -188,6 +182,7 @@ fn overrides(facts: &Facts, migration: &mut Migration) {
 }
 
 fn steps(facts: &Facts, namespaces: &BTreeMap<String, Namespace>, migration: &mut Migration) {
+    let system = &facts.system_namespace;
     migration.flags(
         &facts.deployments,
         "Those that choose namespaces and kinds become the selector and the kinds of a policy (docs/sizing.md). The others have no counterpart.",
@@ -202,10 +197,7 @@ fn steps(facts: &Facts, namespaces: &BTreeMap<String, Namespace>, migration: &mu
         "After `plimsoll migrate vpa`, for the programs. An overlay has the component sizing-policies.",
         [
             install(facts, "vertical", " --set recommender.sizingPolicies=true"),
-            format!(
-                "kubectl rollout status deployment/plimsoll-recommender -n {} --timeout=2m",
-                facts.system_namespace
-            ),
+            format!("kubectl rollout status deployment/plimsoll-recommender -n {system} --timeout=2m"),
         ],
         [uninstall(facts)],
     );
@@ -223,19 +215,15 @@ fn hand_over(name: &str, namespace: &Namespace, migration: &mut Migration) {
     if namespace.vpas > 0 {
         let (label, value) = GOLDILOCKS;
         let file = format!("goldilocks-{name}.yaml");
-        commands.insert(
-            0,
-            format!("kubectl get vpa -n {name} -l {label}={value} -o yaml > {file}"),
-        );
+        let save = format!("kubectl get vpa -n {name} -l {label}={value} -o yaml > {file}");
+        commands.insert(0, save);
         commands.push(format!("kubectl delete vpa -n {name} -l {label}={value}"));
         commands.push(ready);
         undo.push(format!("kubectl create -f {file}"));
     }
-    commands.extend([
-        format!(
-            "kubectl get sizingpolicy {POLICY} -n {name}    # SELECTED is MANAGED plus CONFLICTS, which have a VPA of yours"
-        ),
-    ]);
+    commands.push(format!(
+        "kubectl get sizingpolicy {POLICY} -n {name}    # SELECTED is MANAGED plus CONFLICTS, which have a VPA of yours"
+    ));
     migration.step(
         format!("Hand over the namespace {name}"),
         "The policy creates a VPA for each workload without one, so the old objects go right after it. Histories begin again unless the recommender reads Prometheus; with less than a day of usage a request is only raised.",

@@ -14,7 +14,6 @@ use super::external_metrics::conflicts;
 use super::facts::{API_SERVICE, Facts, Kind, Source, kind, name_of};
 use super::plan::{Migration, Verdict, apply, install, save_api_services, uninstall, verify};
 use crate::installation::ObjectName;
-use scaled_object::Counterpart;
 
 const SCALED_OBJECT: Kind = kind("ScaledObject", "scaledobjects.keda.sh/v1alpha1");
 const SCALED_JOB: Kind = kind("ScaledJob", "scaledjobs.keda.sh/v1alpha1");
@@ -28,7 +27,6 @@ pub(crate) const SOURCE: Source = Source {
     reads_config_maps: false,
 };
 
-/// Objects and steps.
 pub(crate) fn migration(facts: &Facts) -> Migration {
     let mut migration = Migration::default();
     for deployment in &facts.deployments {
@@ -90,15 +88,12 @@ fn external(facts: &Facts, migration: &mut Migration) -> bool {
         migration.item(API_SERVICE.name, present, Verdict::Kept, reason);
         return false;
     }
-    let (verdict, reason) = if facts.is_in(&service.namespace) {
-        (Verdict::Changed, "to be moved to the adapter")
-    } else {
-        (
-            Verdict::Manual,
-            "in a namespace without KEDA: is it its owner?",
-        )
-    };
-    let reason = format!("points at {service}, {reason}");
+    let mut verdict = Verdict::Changed;
+    let mut reason = format!("points at {service}, to be moved to the adapter");
+    if !facts.is_in(&service.namespace) {
+        verdict = Verdict::Manual;
+        reason = format!("points at {service}, in a namespace without KEDA: is it its owner?");
+    }
     migration.item(API_SERVICE.name, present, verdict, reason);
     let deployments: Vec<Deployment> = facts.deployments.iter().filter_map(typed).collect();
     let against = typed::<APIService>(present)
@@ -200,11 +195,11 @@ fn scaled_object(object: &DynamicObject, migration: &mut Migration) {
     let kind = SCALED_OBJECT.name;
     let name = name_of(object);
     match scaled_object::counterpart(object) {
-        Counterpart::Kept(reason) => {
+        Err(reason) => {
             let reason = format!("stays with KEDA: {reason}");
             migration.item(kind, object, Verdict::Kept, reason);
         }
-        Counterpart::Ehpa { manifest, left_out } => {
+        Ok((manifest, left_out)) => {
             let mut reason = "can become an EHPA; it may as well stay with KEDA".to_owned();
             let mut step = "A paused ScaledObject has no HPA, and the workload keeps its replicas. Add `prediction` to the EHPA for replicas ahead of demand. If all is well after a day, delete the ScaledObject, with restoreToOriginalReplicaCount off.".to_owned();
             if !left_out.is_empty() {

@@ -10,10 +10,10 @@ use metric_routes::api_service::API_SERVICES;
 use serde::Serialize;
 
 use super::facts::{
-    API_SERVICE, Facts, HelmRelease, arguments, helm_release, image_of, installer, name_of,
-    replicas,
+    API_SERVICE, Facts, arguments, helm_release, image_of, installer, name_of, replicas,
 };
 use super::fields::lacking;
+use crate::installation::ObjectName;
 use crate::output::printable;
 
 /// Verdict about an object.
@@ -54,14 +54,12 @@ pub(crate) struct Step {
 pub(crate) struct Migration {
     /// Objects, in the order of output.
     pub(crate) items: Vec<Item>,
-    /// Steps, in order.
     pub(crate) steps: Vec<Step>,
     /// Remarks, one sentence each.
     pub(crate) notes: Vec<String>,
 }
 
 impl Migration {
-    /// Adds an object.
     pub(crate) fn item(
         &mut self,
         kind: &str,
@@ -125,17 +123,12 @@ impl Migration {
 
     /// Adds a step that protects definitions that a tool has installed; none without such.
     pub(crate) fn keep(&mut self, definitions: &[DynamicObject]) {
-        let installed = definitions
-            .iter()
-            .filter(|definition| installer(definition).is_some());
-        let commands: Vec<String> = installed
-            .map(|definition| {
-                format!(
-                    "kubectl annotate crd {} helm.sh/resource-policy=keep --overwrite",
-                    definition.name_any()
-                )
-            })
-            .collect();
+        let installed = definitions.iter().filter(|it| installer(it).is_some());
+        let commands = installed.map(|definition| {
+            let name = definition.name_any();
+            format!("kubectl annotate crd {name} helm.sh/resource-policy=keep --overwrite")
+        });
+        let commands: Vec<String> = commands.collect();
         if !commands.is_empty() {
             self.step(
                 "Keep the definitions",
@@ -152,9 +145,8 @@ impl Migration {
         &mut self,
         objects: impl IntoIterator<Item = &'a DynamicObject>,
     ) {
-        let releases: BTreeSet<HelmRelease> =
-            objects.into_iter().filter_map(helm_release).collect();
-        for HelmRelease { namespace, name } in releases {
+        let releases: BTreeSet<_> = objects.into_iter().filter_map(helm_release).collect();
+        for ObjectName { namespace, name } in releases {
             let selected = format!("-n {namespace} -l owner=helm,name={name}");
             self.step(
                 format!("Delete Helm's record of the release {name}"),
@@ -201,10 +193,9 @@ impl Migration {
     ) {
         let lacking = lacking(object, definition);
         if !lacking.is_empty() {
-            let reason = format!(
-                "the definition of the suite lacks {}, which the next write drops",
-                lacking.join(", ")
-            );
+            let lacking = lacking.join(", ");
+            let reason =
+                format!("the definition of the suite lacks {lacking}, which the next write drops");
             self.item(kind, object, Verdict::Manual, reason);
         }
     }
@@ -234,11 +225,8 @@ impl Migration {
 }
 
 fn scale(deployment: &DynamicObject, replicas: i64) -> String {
-    let name = name_of(deployment);
-    format!(
-        "kubectl scale deployment {} -n {} --replicas={replicas}",
-        name.name, name.namespace
-    )
+    let ObjectName { namespace, name } = name_of(deployment);
+    format!("kubectl scale deployment {name} -n {namespace} --replicas={replicas}")
 }
 
 pub(crate) fn apply(manifest: &serde_json::Value) -> String {
@@ -268,11 +256,8 @@ pub(crate) fn install(facts: &Facts, mode: &str, arguments: &str) -> String {
 
 /// The command that reverts [`install`].
 pub(crate) fn uninstall(facts: &Facts) -> String {
-    let command = if facts.suite.is_empty() {
-        "uninstall"
-    } else {
-        "rollback"
-    };
+    let is_new = facts.suite.is_empty();
+    let command = if is_new { "uninstall" } else { "rollback" };
     format!("helm {command} plimsoll -n {}", facts.system_namespace)
 }
 

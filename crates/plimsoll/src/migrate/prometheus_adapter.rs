@@ -24,7 +24,6 @@ const RESOURCE_METRICS: &str = "v1beta1.metrics.k8s.io";
 /// Most errors of a rule file that are shown.
 const MAX_ERRORS: usize = 10;
 
-/// Objects and steps.
 pub(crate) fn migration(facts: &Facts) -> Migration {
     let mut migration = Migration::default();
     migration.deployments("prometheus-adapter", &facts.deployments);

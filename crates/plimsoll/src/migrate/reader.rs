@@ -9,8 +9,7 @@ use kube::ResourceExt as _;
 use kube::api::{DynamicObject, ListParams};
 
 use super::facts::{Facts, Kind, Source, image_of, name_of};
-use crate::check::Unread;
-use crate::check::unread;
+use crate::check::{Read, Unread, unread};
 use crate::cluster::{Cluster, each, list};
 use crate::failure::Failure;
 use crate::installation::ObjectName;
@@ -31,23 +30,15 @@ pub(crate) async fn read(
     };
     read_deployments(cluster, source, &mut facts).await;
     for kind in source.kinds {
-        match objects(cluster, kind).await {
-            Ok(Some(objects)) => {
-                facts.objects.insert(kind.name, objects);
-            }
-            Ok(None) => {}
-            Err(Unread(reason)) => facts.unread.push(reason),
+        if let Some(objects) = facts.noted(objects(cluster, kind).await) {
+            facts.objects.insert(kind.name, objects);
         }
     }
     let definitions = cluster.untyped::<CustomResourceDefinition>(None);
     for name in source.definitions {
-        match definitions.get_opt(name).await {
-            Ok(found) => facts.definitions.extend(found),
-            Err(error) => {
-                let Unread(reason) = unread("CustomResourceDefinitions")(error);
-                facts.unread.push(reason);
-            }
-        }
+        let found = definitions.get_opt(name).await;
+        let found = facts.noted(found.map_err(unread("CustomResourceDefinitions")));
+        facts.definitions.extend(found);
     }
     if source.reads_config_maps {
         read_config_maps(cluster, &mut facts).await;
@@ -57,13 +48,21 @@ pub(crate) async fn read(
     Ok(facts)
 }
 
+impl Facts {
+    /// The value that was read; otherwise notes the reason.
+    fn noted<T: Default>(&mut self, read: Read<T>) -> T {
+        read.unwrap_or_else(|Unread(reason)| {
+            self.unread.push(reason);
+            T::default()
+        })
+    }
+}
+
 async fn read_deployments(cluster: &Cluster, source: &Source, facts: &mut Facts) {
     let (mut deployments, mut suite) = (Vec::new(), Vec::new());
     let visit = |deployment: DynamicObject| {
-        let is_own = deployment
-            .labels()
-            .get("app.kubernetes.io/part-of")
-            .is_some_and(|part| part == "plimsoll");
+        let part = deployment.labels().get("app.kubernetes.io/part-of");
+        let is_own = part.is_some_and(|part| part == "plimsoll");
         let image = image_of(&deployment);
         if is_own {
             suite.push(deployment);
@@ -73,15 +72,13 @@ async fn read_deployments(cluster: &Cluster, source: &Source, facts: &mut Facts)
     };
     let all = cluster.untyped::<Deployment>(None);
     let read = each(&all, &ListParams::default(), visit).await;
-    if let Err(Unread(reason)) = read.map_err(unread("deployments")) {
-        facts.unread.push(reason);
-    }
+    facts.noted(read.map_err(unread("deployments")));
     facts.deployments = deployments;
     facts.suite = suite;
 }
 
 /// The objects of a kind; `None` if it is not installed.
-async fn objects(cluster: &Cluster, kind: &Kind) -> Result<Option<Vec<DynamicObject>>, Unread> {
+async fn objects(cluster: &Cluster, kind: &Kind) -> Read<Option<Vec<DynamicObject>>> {
     let resource = kind.api_resource();
     match list(&cluster.dynamic(&resource, None), &ListParams::default()).await {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
@@ -96,19 +93,12 @@ async fn read_config_maps(cluster: &Cluster, facts: &mut Facts) {
         let volumes = &deployment.data["spec"]["template"]["spec"]["volumes"];
         let volumes = volumes.as_array().into_iter().flatten();
         let maps = volumes.filter_map(|volume| volume["configMap"]["name"].as_str());
-        names.extend(maps.map(|name| ObjectName {
-            namespace: namespace.clone(),
-            name: name.to_owned(),
-        }));
+        names.extend(maps.map(|name| ObjectName::new(&namespace, name)));
     }
     for name in names.into_iter().take(MAX_CONFIG_MAPS) {
         let api = cluster.untyped::<ConfigMap>(Some(&name.namespace));
-        match api.get_opt(&name.name).await {
-            Ok(found) => facts.config_maps.extend(found),
-            Err(error) => {
-                let Unread(reason) = unread("ConfigMaps")(error);
-                facts.unread.push(reason);
-            }
-        }
+        let found = api.get_opt(&name.name).await;
+        let found = facts.noted(found.map_err(unread("ConfigMaps")));
+        facts.config_maps.extend(found);
     }
 }

@@ -8,7 +8,6 @@ use kube::api::DynamicObject;
 use super::facts::{Facts, Source, VPA, installer};
 use super::plan::{Migration, Verdict, install, uninstall, verify};
 
-/// `CustomResourceDefinition`s of upstream's VPA.
 const DEFINITIONS: [&str; 2] = [
     "verticalpodautoscalers.autoscaling.k8s.io",
     "verticalpodautoscalercheckpoints.autoscaling.k8s.io",
@@ -26,7 +25,6 @@ const WEBHOOK: &str = "vpa-admission-controller";
 /// Label of the VPA objects that Goldilocks creates.
 pub(super) const GOLDILOCKS: (&str, &str) = ("source", "goldilocks");
 
-/// Objects and steps.
 pub(crate) fn migration(facts: &Facts) -> Migration {
     let mut migration = Migration::default();
     migration.deployments("upstream's VPA", &facts.deployments);
@@ -42,10 +40,8 @@ fn definitions(facts: &Facts, migration: &mut Migration) {
     for definition in &facts.definitions {
         let stored = &definition.data["status"]["storedVersions"];
         let stored = stored.as_array().into_iter().flatten();
-        let old: Vec<&str> = stored
-            .filter_map(|version| version.as_str())
-            .filter(|version| *version != "v1")
-            .collect();
+        let stored = stored.filter_map(|version| version.as_str());
+        let old: Vec<&str> = stored.filter(|version| *version != "v1").collect();
         if !old.is_empty() {
             let reason = format!(
                 "objects may be stored as {}, which the new definition lacks: rewrite them \
@@ -75,11 +71,8 @@ fn objects(facts: &Facts, migration: &mut Migration) {
         let mode = spec["updatePolicy"]["updateMode"].as_str();
         *modes.entry(mode.unwrap_or("Recreate")).or_default() += 1;
         let text = |field: &str| spec["targetRef"][field].as_str().unwrap_or_default();
-        let target = (
-            vpa.namespace().unwrap_or_default(),
-            text("kind"),
-            text("name"),
-        );
+        let namespace = vpa.namespace().unwrap_or_default();
+        let target = (namespace, text("kind"), text("name"));
         by_target.entry(target).or_default().push(vpa);
         migration.lacking_fields(VPA.name, vpa, &definition);
         let recommenders = spec["recommenders"].as_array().into_iter().flatten();
@@ -102,13 +95,11 @@ fn objects(facts: &Facts, migration: &mut Migration) {
             migration.item(VPA.name, vpa, Verdict::Manual, reason);
         }
     }
-    let modes = modes
-        .iter()
-        .map(|(mode, count)| format!("{count} with mode {mode}"));
-    let modes: Vec<String> = modes.collect();
-    if !modes.is_empty() {
+    let modes = modes.iter();
+    let modes = modes.map(|(mode, count)| format!("{count} with mode {mode}"));
+    if !vpas.is_empty() {
         let count = vpas.len();
-        let modes = modes.join(", ");
+        let modes = modes.collect::<Vec<_>>().join(", ");
         migration.notes.push(format!(
             "{count} VPA objects stay as they are, with their checkpoints: {modes}."
         ));

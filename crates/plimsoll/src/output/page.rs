@@ -84,12 +84,8 @@ fn add_table(page: &mut String, table: &Table) {
         "<h2>{title}</h2>\n<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{title}\"><table>\n<thead><tr>"
     );
     for (column, name) in table.names().enumerate() {
-        let _ = write!(
-            page,
-            "<th scope=\"col\"{}>{}</th>",
-            class(column),
-            escape(name)
-        );
+        let (class, name) = (class(column), escape(name));
+        let _ = write!(page, "<th scope=\"col\"{class}>{name}</th>");
     }
     page.push_str("</tr></thead>\n<tbody>\n");
     for row in &table.rows {

@@ -47,14 +47,10 @@ fn align(text: &mut String, table: &Table, color: bool) {
     let _ = writeln!(text, "{}\n{}", table.title, line(&heads));
     for (row, cells) in table.rows.iter().zip(&rows) {
         let line = line(cells);
-        match row.severity.and_then(Severity::color).filter(|_| color) {
-            Some(code) => {
-                let _ = writeln!(text, "{code}{line}{RESET}");
-            }
-            None => {
-                let _ = writeln!(text, "{line}");
-            }
-        }
+        let _ = match row.severity.and_then(Severity::color).filter(|_| color) {
+            Some(code) => writeln!(text, "{code}{line}{RESET}"),
+            None => writeln!(text, "{line}"),
+        };
     }
 }
 
@@ -83,13 +79,8 @@ pub(super) fn markdown(document: &Document) -> String {
         let _ = writeln!(text, "### {}\n", table.title);
         let names: Vec<&str> = table.names().collect();
         let _ = writeln!(text, "| {} |", names.join(" | "));
-        let rules = (0..names.len()).map(|column| {
-            if table.is_number(column) {
-                "--:"
-            } else {
-                "---"
-            }
-        });
+        let numbers = (0..names.len()).map(|column| table.is_number(column));
+        let rules = numbers.map(|is_number| if is_number { "--:" } else { "---" });
         let _ = writeln!(text, "|{}|", rules.collect::<Vec<_>>().join("|"));
         for row in &table.rows {
             let cells: Vec<String> = row.cells.iter().map(cell).collect();

@@ -45,15 +45,12 @@ impl Totals {
     }
 }
 
-/// Tables and JSON of the results.
 pub(crate) fn document(scanned: &[ScannedContainer], prices: &Prices) -> Document {
     let mut namespaces: BTreeMap<&str, Totals> = BTreeMap::new();
     let mut total = Totals::default();
     for container in scanned {
-        namespaces
-            .entry(&container.id.namespace)
-            .or_default()
-            .add(container);
+        let namespace = namespaces.entry(&container.id.namespace);
+        namespace.or_default().add(container);
         total.add(container);
     }
     let data = serde_json::json!({

@@ -50,7 +50,6 @@ struct NodeLoad {
     memory: f64,
 }
 
-/// Result of the search for idle nodes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ScannedNodes {
@@ -89,10 +88,8 @@ pub(super) fn read(args: &ClusterArgs, limits: IdleNodeArgs) -> Result<ScannedNo
 
 /// Adds a pod to the load of its node. Finished pods and those without a node do not count.
 fn add(loads: &mut BTreeMap<String, NodeLoad>, pod: &Pod) {
-    let phase = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.phase.as_deref());
+    let status = pod.status.as_ref();
+    let phase = status.and_then(|status| status.phase.as_deref());
     let Some(spec) = &pod.spec else {
         return;
     };
@@ -151,13 +148,11 @@ fn idle_nodes(
     loads: &BTreeMap<String, NodeLoad>,
     limits: IdleNodeArgs,
 ) -> ScannedNodes {
-    let mut idle: Vec<IdleNode> = nodes
-        .iter()
-        .filter_map(|node| {
-            let load = loads.get(&node.name_any()).copied().unwrap_or_default();
-            idle_node(node, load, limits)
-        })
-        .collect();
+    let idle = nodes.iter().filter_map(|node| {
+        let load = loads.get(&node.name_any()).copied().unwrap_or_default();
+        idle_node(node, load, limits)
+    });
+    let mut idle: Vec<IdleNode> = idle.collect();
     idle.sort_by(|one, other| one.node.cmp(&other.node));
     ScannedNodes {
         total: nodes.len(),
@@ -180,16 +175,14 @@ fn idle_node(node: &Node, load: NodeLoad, limits: IdleNodeArgs) -> Option<IdleNo
             ("CPU", cpu, limits.idle_node_cpu_requests),
             ("memory", memory, limits.idle_node_memory_requests),
         ];
-        let set = shares.into_iter().filter(|(_, _, limit)| *limit > 0);
-        let set: Vec<_> = set.collect();
+        let set: Vec<_> = shares.iter().filter(|(_, _, limit)| *limit > 0).collect();
         // An unknown share meets no limit.
         let is_met = |share: Option<f64>, limit: u8| share.is_some_and(|it| it <= f64::from(limit));
         if set.is_empty() || !set.iter().all(|(_, share, limit)| is_met(*share, *limit)) {
             return None;
         }
-        let texts = set
-            .iter()
-            .map(|(name, _, limit)| format!("{limit}% of its {name}"));
+        let texts = set.iter();
+        let texts = texts.map(|(name, _, limit)| format!("{limit}% of its {name}"));
         let texts: Vec<String> = texts.collect();
         format!("its pods request at most {}", texts.join(" and "))
     };

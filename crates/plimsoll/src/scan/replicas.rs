@@ -27,19 +27,15 @@ pub(super) struct ScannedReplicas {
     pods: usize,
     /// Recommended replicas; `None` with the reason.
     recommended: Option<u32>,
-    /// Reason for a missing recommendation.
     reason: Option<String>,
     /// Whether no pod used more than 2m of CPU within the recording, of at least a day.
     is_idle: bool,
 }
 
 fn has_replicas(workload: &str) -> bool {
-    let kind = workload
-        .split('/')
-        .next()
-        .unwrap_or_default()
-        .to_lowercase();
-    !["daemonset", "job", "cronjob", "node", "pod"].contains(&kind.as_str())
+    let kind = workload.split('/').next().unwrap_or_default();
+    let without = ["daemonset", "job", "cronjob", "node", "pod"];
+    !without.iter().any(|it| kind.eq_ignore_ascii_case(it))
 }
 
 /// Replicas of all workloads that have any.

@@ -98,10 +98,8 @@ pub(super) fn object(value: &mut Value) {
             fields.remove("managedFields");
             fields.remove(REPEATED);
             // An environment variable, or any other pair of a name and a value.
-            let names_credential = fields
-                .get("name")
-                .and_then(Value::as_str)
-                .is_some_and(is_sensitive);
+            let named = fields.get("name").and_then(Value::as_str);
+            let names_credential = named.is_some_and(is_sensitive);
             for (name, value) in fields.iter_mut() {
                 let is_credential = is_sensitive(name) || names_credential && name == "value";
                 if is_credential && value.is_string() {

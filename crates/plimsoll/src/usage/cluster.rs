@@ -34,81 +34,56 @@ const MAX_HISTORY: i64 = 366 * 86_400;
 const MIN_STEP: i64 = 60;
 
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Prometheus")]
 pub(crate) struct ConnectionArgs {
     /// Address of Prometheus, or of a store with its API. Reads the usage of the workloads in the
     /// cluster of the kubeconfig. Without it, files and --sample, Prometheus is found by the usual
     /// labels of its Service in the usual namespaces, such as `monitoring`, and read through the API
     /// server.
-    #[arg(long, value_name = "URL", help_heading = "Prometheus")]
+    #[arg(long, value_name = "URL")]
     pub(crate) prometheus_address: Option<String>,
     /// Service of Prometheus, which is read through the API server.
     #[arg(
         long,
         value_name = "NAMESPACE/NAME[:PORT]",
-        conflicts_with = "prometheus_address",
-        help_heading = "Prometheus"
+        conflicts_with = "prometheus_address"
     )]
     pub(crate) prometheus_service: Option<NamedService>,
     /// Do not verify the certificate of Prometheus.
-    #[arg(long, requires = "prometheus_address", help_heading = "Prometheus")]
+    #[arg(long, requires = "prometheus_address")]
     pub(crate) prometheus_insecure: bool,
     /// CA certificate (PEM) of Prometheus. Without it, the CAs of the system are trusted.
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "prometheus_address",
-        help_heading = "Prometheus"
-    )]
+    #[arg(long, value_name = "FILE", requires = "prometheus_address")]
     pub(crate) prometheus_ca_file: Option<PathBuf>,
     /// File with a bearer token for Prometheus.
     #[arg(
         long,
         value_name = "FILE",
         conflicts_with = "username",
-        requires = "prometheus_address",
-        help_heading = "Prometheus"
+        requires = "prometheus_address"
     )]
     pub(crate) prometheus_bearer_token_file: Option<PathBuf>,
     /// User name for Prometheus.
-    #[arg(
-        long,
-        value_name = "NAME",
-        requires_all = ["password_file", "prometheus_address"],
-        help_heading = "Prometheus"
-    )]
+    #[arg(long, value_name = "NAME", requires_all = ["password_file", "prometheus_address"])]
     pub(crate) username: Option<String>,
     /// File with the password of the user name.
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "username",
-        help_heading = "Prometheus"
-    )]
+    #[arg(long, value_name = "FILE", requires = "username")]
     pub(crate) password_file: Option<PathBuf>,
     /// Time limit of one query in seconds.
-    #[arg(long, default_value_t = 120, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600), help_heading = "Prometheus")]
+    #[arg(long, default_value_t = 120, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600))]
     pub(crate) prometheus_query_timeout: u16,
 }
 
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Prometheus")]
 pub(crate) struct PrometheusArgs {
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
     /// Length of the history, such as 8d; at most 366d.
-    #[arg(
-        long,
-        default_value = "8d",
-        value_name = "DURATION",
-        help_heading = "Prometheus"
-    )]
+    #[arg(long, default_value = "8d", value_name = "DURATION")]
     pub(crate) history: Step,
     /// Distance of its samples, at least 1m. Each one has the mean CPU and the highest memory usage.
-    #[arg(
-        long,
-        default_value = "5m",
-        value_name = "DURATION",
-        help_heading = "Prometheus"
-    )]
+    #[arg(long, default_value = "5m", value_name = "DURATION")]
     pub(crate) step: Step,
     /// Only pods with these labels.
     #[arg(short = 'l', long, value_name = "SELECTOR", help_heading = "Cluster")]
@@ -120,6 +95,7 @@ pub(crate) struct PrometheusArgs {
 impl ConnectionArgs {
     fn of(&self, address: &str) -> Connection {
         let token = self.prometheus_bearer_token_file.clone();
+        let bearer = token.map(|file| Credentials::Bearer(Secret::File(file)));
         let basic = self.username.clone().zip(self.password_file.clone());
         let basic = basic.map(|(username, file)| Credentials::Basic {
             username,
@@ -127,10 +103,7 @@ impl ConnectionArgs {
         });
         Connection {
             address: address.to_owned(),
-            credentials: token
-                .map(|file| Credentials::Bearer(Secret::File(file)))
-                .or(basic)
-                .unwrap_or_default(),
+            credentials: bearer.or(basic).unwrap_or_default(),
             ca_file: self.prometheus_ca_file.clone(),
             insecure: self.prometheus_insecure,
             query_timeout: Duration::from_secs(self.prometheus_query_timeout.into()),
@@ -142,13 +115,10 @@ impl ConnectionArgs {
 impl PrometheusArgs {
     async fn connect_cluster(&self) -> Result<Cluster, Failure> {
         let connected = self.cluster.connect().await;
-        let ConnectionArgs {
-            prometheus_address,
-            prometheus_service,
-            ..
-        } = &self.connection;
-        let is_named =
-            prometheus_address.is_some() || prometheus_service.is_some() || self.cluster.is_named();
+        let connection = &self.connection;
+        let is_named = connection.prometheus_address.is_some()
+            || connection.prometheus_service.is_some()
+            || self.cluster.is_named();
         connected.map_err(|failure| match failure {
             Failure::Other(_) if !is_named => Failure::Usage(
                 "no usage to read: name CSV files, --prometheus-address, --kubeconfig of a cluster with \
@@ -230,11 +200,8 @@ pub(super) fn read(
             let found = store.read(namespace, &inventory, |_| true).await?;
             for container in &found {
                 pods += container.pods.len();
-                samples += container
-                    .pods
-                    .iter()
-                    .map(|pod| pod.samples().count())
-                    .sum::<usize>();
+                let counts = container.pods.iter().map(|pod| pod.samples().count());
+                samples += counts.sum::<usize>();
             }
             check_size(samples, pods)?;
             usage.extend(found);
@@ -280,9 +247,8 @@ impl Store {
                 None => discovery::discover(cluster).await?,
             };
             let timeout = Duration::from_secs(args.prometheus_query_timeout.into());
-            let client = cluster_args
-                .connect_below(&found.proxy_path(), timeout)
-                .await?;
+            let path = found.proxy_path();
+            let client = cluster_args.connect_below(&path, timeout).await?;
             let prometheus = Prometheus::with_client(client, timeout, observer);
             (prometheus, Some(found.text()))
         };
@@ -303,13 +269,10 @@ impl Store {
         inventory: &Inventory,
         is_wanted: impl Fn(&str) -> bool,
     ) -> Result<Vec<ContainerUsage>, Failure> {
+        let (of, layout) = ((namespace, &is_wanted), &self.layout);
         let (cpu, memory) = tokio::try_join!(
-            self.samples(self.layout.cpu.as_ref(), (namespace, &is_wanted), 1000.0),
-            self.samples(
-                self.layout.memory.as_ref(),
-                (namespace, &is_wanted),
-                1.0 / MIB
-            ),
+            self.samples(layout.cpu.as_ref(), of, 1000.0),
+            self.samples(layout.memory.as_ref(), of, 1.0 / MIB),
         )?;
         let mut pods: BTreeMap<(String, String), PodUsage> = BTreeMap::new();
         for (key, samples) in cpu {
@@ -319,10 +282,9 @@ impl Store {
             pods.entry(key).or_default().memory = samples;
         }
         // Containers without usage are there too, so that they are named.
-        let mut containers: BTreeMap<ContainerId, ContainerUsage> = inventory
-            .containers(namespace)
-            .map(|container| (container.id.clone(), container))
-            .collect();
+        let containers = inventory.containers(namespace);
+        let containers = containers.map(|container| (container.id.clone(), container));
+        let mut containers: BTreeMap<ContainerId, ContainerUsage> = containers.collect();
         for ((pod, container), mut usage) in pods {
             usage.has_ended = !inventory.is_running(namespace, &pod);
             let Some(workload) = inventory.workload_of(namespace, &pod) else {
@@ -375,22 +337,23 @@ fn failure(error: &PrometheusError, service: Option<&str>) -> Failure {
         Some(it) => format!("cannot read Prometheus through the Service {it}: {text}"),
         None => text,
     };
+    let is_refused = matches!(
+        error,
+        PrometheusError::Refused {
+            code: 401 | 403,
+            ..
+        }
+    );
     let hint = match (error, service) {
         (PrometheusError::Unreachable(_) | PrometheusError::Timeout(_), _) => {
             return Failure::Unreachable(anyhow!(text));
         }
-        (
-            PrometheusError::Refused {
-                code: 401 | 403, ..
-            },
-            service,
-        ) => match service {
-            Some(_) => {
-                ": you need the right get of services/proxy in its namespace, or set \
-                     --prometheus-address"
-            }
-            None => ": set --prometheus-bearer-token-file, or --username and --password-file",
-        },
+        (_, Some(_)) if is_refused => {
+            ": you need the right get of services/proxy in its namespace, or set --prometheus-address"
+        }
+        (_, None) if is_refused => {
+            ": set --prometheus-bearer-token-file, or --username and --password-file"
+        }
         (_, Some(_)) => ": set --prometheus-address for another one",
         (_, None) => "",
     };

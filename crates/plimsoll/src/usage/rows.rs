@@ -67,13 +67,8 @@ impl Columns {
         for name in ["time", "workload"] {
             ensure!(columns.0.contains_key(name), "there is no column {name:?}");
         }
-        let has_usage = ["cpu", "memory"]
-            .iter()
-            .any(|name| columns.0.contains_key(*name));
-        ensure!(
-            has_usage,
-            "there is neither a column \"cpu\" nor \"memory\""
-        );
+        let has_usage = columns.0.contains_key("cpu") || columns.0.contains_key("memory");
+        ensure!(has_usage, r#"there is neither a column "cpu" nor "memory""#);
         Ok(columns)
     }
 

@@ -9,46 +9,40 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 
 use super::Extent;
 use crate::check::facts::Facts;
-use crate::check::finding::{Finding, Findings};
+use crate::check::finding::Findings;
 use crate::output::first_names;
 
 /// Most names of missing fields in a message.
 const MAX_NAMES: usize = 3;
 
-pub(super) fn findings(facts: &Facts, extent: Extent) -> Vec<Finding> {
-    let mut findings = Findings::new("definitions");
+pub(super) fn judge(facts: &Facts, extent: Extent, findings: &mut Findings) {
+    findings.category = "definitions";
     for ours in api::crd::all() {
         let name = ours.metadata.name.clone().unwrap_or_default();
-        let (id, title) = (
-            format!("definition-{name}"),
-            format!("{name} is up to date"),
-        );
-        let check = (id.as_str(), title.as_str());
-        let Some(definitions) = findings.read(check, &facts.definitions) else {
+        let title = format!("{name} is up to date");
+        let mut check = findings.check(format!("definition-{name}"), title);
+        let Some(definitions) = check.read(&facts.definitions) else {
             continue;
         };
         let has_name = |one: &&CustomResourceDefinition| one.metadata.name.as_ref() == Some(&name);
         match (definitions.iter().find(has_name), extent) {
-            (None, Extent::Before) => findings.ok(check, "not installed yet"),
-            (None, Extent::Installed) => findings.error(
-                check,
+            (None, Extent::Before) => check.ok("not installed yet"),
+            (None, Extent::Installed) => check.error(
                 "the CustomResourceDefinition is missing",
                 "Run kubectl apply -k deploy/crds",
             ),
             (Some(found), extent) => match difference(&ours, found) {
-                None => findings.ok(check, ""),
-                Some(difference) if extent == Extent::Before => findings.warn(
-                    check,
+                None => check.ok(""),
+                Some(difference) if extent == Extent::Before => check.warn(
                     format!("another version is installed: {difference}"),
                     "The installation replaces it; its objects stay valid",
                 ),
                 Some(difference) => {
-                    findings.error(check, difference, "Run kubectl apply -k deploy/crds");
+                    check.error(difference, "Run kubectl apply -k deploy/crds");
                 }
             },
         }
     }
-    findings.list
 }
 
 fn difference(ours: &CustomResourceDefinition, found: &CustomResourceDefinition) -> Option<String> {

@@ -1,12 +1,11 @@
 //! The metrics APIs and their owners.
 
-use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{
-    APIService, APIServiceCondition,
-};
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 
-use super::{Extent, Other};
+use super::Extent;
 use crate::check::facts::Facts;
-use crate::check::finding::{Finding, Findings};
+use crate::check::finding::{Check, Findings};
+use crate::installation::{ObjectName, service_of};
 
 const METRICS_SERVER: &str = "v1beta1.metrics.k8s.io";
 /// APIs of the adapter, with the identifier of their check.
@@ -19,29 +18,35 @@ const ADAPTER_APIS: [(&str, &str); 3] = [
     ),
 ];
 
-pub(super) fn findings(facts: &Facts, extent: Extent) -> Vec<Finding> {
-    let mut findings = Findings::new("metrics");
-    metrics_server(facts, &mut findings);
+/// Parts of the names of Services, and the product behind each.
+const PRODUCTS: [(&str, &str); 4] = [
+    ("keda", "KEDA"),
+    ("prometheus-adapter", "prometheus-adapter"),
+    ("crane", "Crane"),
+    ("metric-adapter", "Crane"),
+];
+
+pub(super) fn judge(facts: &Facts, extent: Extent, findings: &mut Findings) {
+    findings.category = "metrics";
+    metrics_server(facts, findings);
     for (api, id) in ADAPTER_APIS {
         let (group, version) = api.split_once('/').unwrap_or_default();
         let name = &format!("{version}.{group}");
-        let title = format!("{api} has the expected owner");
-        let check = (id, title.as_str());
-        if let Some(services) = findings.read(check, &facts.api_services) {
+        let mut check = findings.check(id, format!("{api} has the expected owner"));
+        if let Some(services) = check.read(&facts.api_services) {
             let service = find(services, name);
             match extent {
-                Extent::Before => owner_before(service, check, &mut findings),
+                Extent::Before => owner_before(service, &mut check),
                 Extent::Installed => match (service, other_version(facts, services, name)) {
-                    (None, Some(other)) => findings.ok(check, other),
-                    _ => owner(facts, service, check, &mut findings),
+                    (None, Some(other)) => check.ok(other),
+                    _ => owner(facts, service, &mut check),
                 },
             }
         }
     }
     if extent == Extent::Installed {
-        prometheus(facts, &mut findings);
+        prometheus(facts, findings);
     }
-    findings.list
 }
 
 fn find<'a>(services: &'a [APIService], name: &str) -> Option<&'a APIService> {
@@ -55,13 +60,10 @@ fn other_version(facts: &Facts, services: &[APIService], name: &str) -> Option<S
     let mut others = services.iter().filter_map(|service| {
         let spec = service.spec.as_ref()?;
         (spec.group.as_deref() == Some(group)).then_some(())?;
-        let (namespace, name) = owner_of(service)?;
-        (namespace != facts.system_namespace).then_some(())?;
+        let owner = service_of(service).filter(|it| it.namespace != facts.system_namespace)?;
         let version = spec.version.clone().unwrap_or_default();
-        Some(format!(
-            "not installed; {} serves {version}",
-            name_of(&namespace, &name)
-        ))
+        let owner = name_of(&owner);
+        Some(format!("not installed; {owner} serves {version}"))
     });
     others.next()
 }
@@ -69,164 +71,121 @@ fn other_version(facts: &Facts, services: &[APIService], name: &str) -> Option<S
 fn unavailable(service: &APIService) -> Option<String> {
     let conditions = service.status.iter().flat_map(|status| &status.conditions);
     let available = conditions.flatten().find(|one| one.type_ == "Available");
-    let text = |condition: &APIServiceCondition| {
-        let message = condition.message.as_deref().unwrap_or_default();
-        format!(
-            "{}: {message}",
-            condition.reason.as_deref().unwrap_or_default()
-        )
-    };
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
     match available {
-        Some(condition) if condition.status == "True" => None,
-        Some(condition) => Some(text(condition)),
+        Some(it) if it.status == "True" => None,
+        Some(it) => Some(format!("{}: {}", text(&it.reason), text(&it.message))),
         None => Some("it has no condition Available".to_owned()),
     }
 }
 
 fn metrics_server(facts: &Facts, findings: &mut Findings) {
-    let check = ("metrics-server-available", "metrics.k8s.io is available");
-    if let Some(services) = findings.read(check, &facts.api_services) {
+    let mut check = findings.check("metrics-server-available", "metrics.k8s.io is available");
+    if let Some(services) = check.read(&facts.api_services) {
         match find(services, METRICS_SERVER).map(unavailable) {
-            None => findings.error(
-                check,
+            None => check.error(
                 format!("there is no APIService {METRICS_SERVER}"),
                 "Install metrics-server",
             ),
-            Some(Some(reason)) => findings.error(
-                check,
+            Some(Some(reason)) => check.error(
                 format!("the APIService {METRICS_SERVER} is not available: {reason}"),
                 "Look at the pods and the log of metrics-server",
             ),
-            Some(None) => findings.ok(check, ""),
+            Some(None) => check.ok(""),
         }
     }
-    let check = ("node-metrics", "nodes have metrics");
-    let Some(measured) = findings.read(check, &facts.measured_nodes) else {
+    let mut check = findings.check("node-metrics", "nodes have metrics");
+    let Some(measured) = check.read(&facts.measured_nodes) else {
         return;
     };
     let nodes = facts.nodes.as_ref().copied().unwrap_or(*measured);
     let counted = format!("{measured} of {nodes} nodes have metrics");
     if *measured == 0 && nodes > 0 {
-        findings.error(
-            check,
+        check.error(
             counted,
             "Look at the log of metrics-server: it cannot read from the kubelets",
         );
     } else if *measured < nodes {
-        findings.warn(
-            check,
+        check.warn(
             counted,
             "Nodes get metrics about a minute after they join; look at those without any",
         );
     } else {
-        findings.ok(check, counted);
+        check.ok(counted);
     }
 }
 
-/// Product behind a Service, by the Service's name.
-fn product(service: &str) -> Option<Other> {
-    [
-        ("keda", Other::Keda),
-        ("prometheus-adapter", Other::PrometheusAdapter),
-        ("crane", Other::Crane),
-        ("metric-adapter", Other::Crane),
-    ]
-    .into_iter()
-    .find(|(part, _)| service.contains(part))
-    .map(|(_, product)| product)
+/// Namespace and name of a Service, with its product.
+fn name_of(service: &ObjectName) -> String {
+    let mut products = PRODUCTS.iter();
+    match products.find(|(part, _)| service.name.contains(part)) {
+        Some((_, product)) => format!("{service} ({product})"),
+        None => service.to_string(),
+    }
 }
 
-fn owner_of(service: &APIService) -> Option<(String, String)> {
-    let reference = service.spec.as_ref()?.service.as_ref()?;
-    let text = |field: &Option<String>| field.clone().unwrap_or_default();
-    Some((text(&reference.namespace), text(&reference.name)))
-}
-
-fn name_of(namespace: &str, name: &str) -> String {
-    let label = match product(name) {
-        Some(Other::Keda) => " (KEDA)",
-        Some(Other::PrometheusAdapter) => " (prometheus-adapter)",
-        Some(Other::Crane) => " (Crane)",
-        _ => "",
-    };
-    format!("{namespace}/{name}{label}")
-}
-
-fn owner_before(service: Option<&APIService>, check: (&str, &str), findings: &mut Findings) {
-    match service.map(owner_of) {
-        None => findings.ok(check, "free"),
-        Some(None) => findings.ok(check, "served by the API server itself"),
-        Some(Some((namespace, name))) => findings.warn(
-            check,
+fn owner_before(service: Option<&APIService>, check: &mut Check<'_>) {
+    match service.map(service_of) {
+        None => check.ok("free"),
+        Some(None) => check.ok("served by the API server itself"),
+        Some(Some(service)) => check.warn(
             format!(
                 "the Service {} serves it, and the component of this API would take it over",
-                name_of(&namespace, &name)
+                name_of(&service)
             ),
             "Leave the component of this API out, or route its metrics (docs/routes.md)",
         ),
     }
 }
 
-fn owner(
-    facts: &Facts,
-    service: Option<&APIService>,
-    check: (&str, &str),
-    findings: &mut Findings,
-) {
+fn owner(facts: &Facts, service: Option<&APIService>, check: &mut Check<'_>) {
     let has_adapter = facts.programs().iter().any(|it| it.name == "adapter");
     let Some(service) = service else {
         if has_adapter {
-            findings.error(
-                check,
+            check.error(
                 "the APIService is missing, so HPAs get no forecasts",
                 "Add the component external-metrics-api or custom-metrics-api to the overlay",
             );
         } else {
-            findings.ok(check, "no owner, and no adapter is installed");
+            check.ok("no owner, and no adapter is installed");
         }
         return;
     };
-    let (namespace, name) = owner_of(service).unwrap_or_default();
-    let owner = name_of(&namespace, &name);
+    let owner = service_of(service).unwrap_or_else(|| ObjectName::new("", ""));
+    let (namespace, owner) = (&owner.namespace, name_of(&owner));
     if let Some(reason) = unavailable(service) {
-        findings.error(
-            check,
+        check.error(
             format!("the Service {owner} does not answer: {reason}"),
             "Look at the pods of that Service; HPAs with such metrics do not scale down meanwhile",
         );
-    } else if has_adapter && namespace != facts.system_namespace {
-        findings.warn(
-            check,
+    } else if has_adapter && *namespace != facts.system_namespace {
+        check.warn(
             format!("the Service {owner} serves it, not the adapter"),
             "Run `plimsoll migrate keda`, `prometheus-adapter` or `crane` with --plan, or use the mode vertical (docs/operations.md)",
         );
     } else {
-        findings.ok(check, owner);
+        check.ok(owner);
     }
 }
 
 fn prometheus(facts: &Facts, findings: &mut Findings) {
-    let check = (
+    let mut check = findings.check(
         "prometheus-series",
         "Prometheus has the series of the history",
     );
     let Some(prometheus) = &facts.prometheus else {
-        findings.skip(check, "the recommender reads no Prometheus");
+        return check.skip("the recommender reads no Prometheus");
+    };
+    let Some(counts) = check.read(&prometheus.series) else {
         return;
     };
-    let Some(counts) = findings.read(check, &prometheus.series) else {
-        return;
-    };
-    let missing = super::SERIES
-        .iter()
-        .zip(counts)
-        .filter(|(_, count)| **count == 0);
-    let missing: Vec<&str> = missing.map(|(metric, _)| *metric).collect();
+    let counted = super::SERIES.into_iter().zip(counts);
+    let missing = counted.filter(|(_, count)| **count == 0);
+    let missing: Vec<&str> = missing.map(|(metric, _)| metric).collect();
     if missing.is_empty() {
-        findings.ok(check, prometheus.address.clone());
+        check.ok(prometheus.address.clone());
     } else {
-        findings.error(
-            check,
+        check.error(
             format!(
                 "{} has no series of {}",
                 prometheus.address,

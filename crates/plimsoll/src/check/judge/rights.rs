@@ -2,9 +2,8 @@
 
 use super::Extent;
 use crate::check::facts::{Facts, Rights};
-use crate::check::finding::{Finding, Findings, Unread};
+use crate::check::finding::Findings;
 
-/// Rights that the commands need.
 pub(crate) const USE: Rights = Rights {
     of_cluster: &[
         "list verticalpodautoscalers.autoscaling.k8s.io (status, explain, scan)",
@@ -28,7 +27,6 @@ pub(crate) const USE: Rights = Rights {
     ],
 };
 
-/// Rights that an installation needs.
 pub(crate) const INSTALL: Rights = Rights {
     of_cluster: &[
         "create namespaces (installation)",
@@ -48,39 +46,35 @@ pub(crate) const INSTALL: Rights = Rights {
     ],
 };
 
-pub(super) fn findings(facts: &Facts, extent: Extent) -> Vec<Finding> {
-    let mut findings = Findings::new("rights");
-    let check = match extent {
+pub(super) fn judge(facts: &Facts, extent: Extent, findings: &mut Findings) {
+    findings.category = "rights";
+    let (id, title) = match extent {
         Extent::Before => ("rights-to-install", "you may install the suite"),
         Extent::Installed => ("rights-to-use", "you may use all commands"),
     };
+    let mut check = findings.check(id, title);
     let mut missing = Vec::new();
     for (right, allowed) in &facts.rights {
-        match allowed {
-            Ok(true) => {}
-            Ok(false) => missing.push(*right),
-            Err(Unread(reason)) => {
-                findings.skip(check, reason.clone());
-                return findings.list;
-            }
+        let Some(is_allowed) = check.read(allowed) else {
+            return;
+        };
+        if !is_allowed {
+            missing.push(*right);
         }
     }
     if missing.is_empty() {
-        findings.ok(check, "");
-        return findings.list;
+        check.ok("");
+        return;
     }
     let message = format!("you have no right to {}", missing.join("; "));
     match extent {
-        Extent::Before => findings.error(
-            check,
+        Extent::Before => check.error(
             message,
             "Install as a cluster administrator; escalate or bind may be replaced by all rights of the roles",
         ),
-        Extent::Installed => findings.warn(
-            check,
+        Extent::Installed => check.warn(
             message,
             "Ask an administrator for a role with these rights, or do without these commands",
         ),
     }
-    findings.list
 }

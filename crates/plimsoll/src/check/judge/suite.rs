@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 
-use crate::check::facts::{CertificateFact, Facts, StoredChain};
-use crate::check::finding::{Finding, Findings};
+use crate::check::facts::{CertificateFact, Facts, StopFact, StoredChain};
+use crate::check::finding::{Check, Findings};
 use crate::installation::{Program, programs};
 
 /// Remaining validity of a certificate, in seconds, below which an operator should look. A
@@ -15,25 +15,23 @@ const HEARTBEAT: i64 = 60;
 /// Delay of a renewal that is no fault yet, in seconds. The `Date` header has whole seconds.
 const GRACE: i64 = 5;
 
-pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
-    let mut findings = Findings::new("programs");
-    let check = ("programs-installed", "the programs are installed");
-    if let Some(deployments) = findings.read(check, &facts.deployments) {
+pub(super) fn judge(facts: &Facts, findings: &mut Findings) {
+    findings.category = "programs";
+    let mut check = findings.check("programs-installed", "the programs are installed");
+    if let Some(deployments) = check.read(&facts.deployments) {
         let programs = programs(deployments);
-        installed(facts, &programs, &mut findings);
+        installed(facts, &programs, &mut check);
         for program in &programs {
-            replicas(*program, &mut findings);
+            replicas(*program, findings);
         }
-        versions(&programs, &mut findings);
+        versions(&programs, findings);
     }
-    leases(facts, &mut findings);
-    stop(facts, &mut findings);
-    let mut certificates = Findings::new("certificates");
+    leases(facts, findings);
+    stop(facts, findings);
+    findings.category = "certificates";
     for certificate in &facts.certificates {
-        judge_certificate(facts, certificate, &mut certificates);
+        judge_certificate(facts, certificate, findings);
     }
-    findings.list.extend(certificates.list);
-    findings.list
 }
 
 /// The API server's time.
@@ -41,8 +39,8 @@ pub(super) fn now(facts: &Facts) -> Timestamp {
     facts.server_time.unwrap_or(facts.local_time)
 }
 
-fn installed(facts: &Facts, programs: &[Program<'_>], findings: &mut Findings) {
-    let check = ("programs-installed", "the programs are installed");
+fn installed(facts: &Facts, programs: &[Program<'_>], check: &mut Check<'_>) {
+    let namespace = &facts.system_namespace;
     let is_installed = |name: &str| programs.iter().any(|program| program.name == name);
     // The updater waits for the webhook. Without both, the mode is recommend or horizontal.
     let required: &[&str] = if is_installed("updater") {
@@ -59,13 +57,11 @@ fn installed(facts: &Facts, programs: &[Program<'_>], findings: &mut Findings) {
             (false, true) => "horizontal",
             (true, true) => "all",
         };
-        findings.ok(check, format!("the mode is {mode}"));
+        check.ok(format!("the mode is {mode}"));
     } else {
-        findings.error(
-            check,
+        check.error(
             format!(
-                "the namespace {} has no Deployment of {}",
-                facts.system_namespace,
+                "the namespace {namespace} has no Deployment of {}",
                 missing.join(", ")
             ),
             "Run kubectl apply -k with your overlay, or name the namespace with --system-namespace",
@@ -76,7 +72,7 @@ fn installed(facts: &Facts, programs: &[Program<'_>], findings: &mut Findings) {
 fn replicas(program: Program<'_>, findings: &mut Findings) {
     let id = format!("replicas-{}", program.deployment_name());
     let title = format!("replicas of {} are ready", program.deployment_name());
-    let check = (id.as_str(), title.as_str());
+    let mut check = findings.check(id, title);
     let (ready, desired) = program.replicas();
     let counted = format!("{ready} of {desired} replicas are ready");
     let describe = format!(
@@ -85,32 +81,27 @@ fn replicas(program: Program<'_>, findings: &mut Findings) {
         program.name
     );
     if ready >= desired && desired > 0 {
-        findings.ok(check, counted);
+        check.ok(counted);
     } else if ready == 0 {
-        findings.error(check, counted, describe);
+        check.error(counted, describe);
     } else {
-        findings.warn(check, counted, describe);
+        check.warn(counted, describe);
     }
 }
 
 fn versions(programs: &[Program<'_>], findings: &mut Findings) {
-    let check = ("one-version", "the programs are of one version");
+    let mut check = findings.check("one-version", "the programs are of one version");
     let mut versions: Vec<&str> = programs.iter().map(|program| program.version()).collect();
     versions.sort_unstable();
     versions.dedup();
     match versions.as_slice() {
-        [] => findings.skip(check, "no program is installed"),
-        [version] => findings.ok(check, *version),
+        [] => check.skip("no program is installed"),
+        [version] => check.ok(*version),
         _ => {
-            let list = programs
-                .iter()
-                .map(|program| format!("{} {}", program.deployment_name(), program.version()));
-            findings.warn(
-                check,
-                format!(
-                    "the versions differ: {}",
-                    list.collect::<Vec<_>>().join(", ")
-                ),
+            let text = |it: &Program<'_>| format!("{} {}", it.deployment_name(), it.version());
+            let list: Vec<String> = programs.iter().map(text).collect();
+            check.warn(
+                format!("the versions differ: {}", list.join(", ")),
                 "Give all images of the overlay the same tag",
             );
         }
@@ -119,12 +110,9 @@ fn versions(programs: &[Program<'_>], findings: &mut Findings) {
 
 fn leases(facts: &Facts, findings: &mut Findings) {
     for (name, lease) in &facts.leases {
-        let (id, title) = (
-            format!("lease-{}", name.name),
-            format!("the Lease {name} is held"),
-        );
-        let check = (id.as_str(), title.as_str());
-        let Some(lease) = findings.read(check, lease) else {
+        let title = format!("the Lease {name} is held");
+        let mut check = findings.check(format!("lease-{}", name.name), title);
+        let Some(lease) = check.read(lease) else {
             continue;
         };
         let is_heartbeat = name.name == "vpa-admission-controller";
@@ -134,13 +122,11 @@ fn leases(facts: &Facts, findings: &mut Findings) {
             "nothing is written"
         };
         let hint = format!("Look at the log of the program: {effect} without it");
-        match lease
-            .as_ref()
-            .map(|lease| state(lease, now(facts), is_heartbeat))
-        {
-            None => findings.error(check, "the Lease is missing", hint),
-            Some(Ok(holder)) => findings.ok(check, holder),
-            Some(Err(fault)) => findings.error(check, fault, hint),
+        let lease = lease.as_ref();
+        match lease.map(|lease| state(lease, now(facts), is_heartbeat)) {
+            None => check.error("the Lease is missing", hint),
+            Some(Ok(holder)) => check.ok(holder),
+            Some(Err(fault)) => check.error(fault, hint),
         }
     }
 }
@@ -152,10 +138,8 @@ fn state(lease: &Lease, now: Timestamp, is_heartbeat: bool) -> Result<String, St
     if holder.is_empty() {
         return Err("the Lease has no holder".to_owned());
     }
-    let renewed = spec
-        .renew_time
-        .as_ref()
-        .ok_or("the Lease was never renewed")?;
+    let renewed = spec.renew_time.as_ref();
+    let renewed = renewed.ok_or("the Lease was never renewed")?;
     let age = now.as_second() - renewed.0.as_second();
     let duration = i64::from(spec.lease_duration_seconds.unwrap_or(15));
     let duration = if is_heartbeat { HEARTBEAT } else { duration };
@@ -169,74 +153,60 @@ fn state(lease: &Lease, now: Timestamp, is_heartbeat: bool) -> Result<String, St
 }
 
 fn stop(facts: &Facts, findings: &mut Findings) {
-    let check = ("stop-switch", "updates are not stopped");
+    let mut check = findings.check("stop-switch", "updates are not stopped");
     let (name, stop) = &facts.stop;
-    let Some(stop) = findings.read(check, stop) else {
+    let Some(stop) = check.read(stop) else {
         return;
     };
-    match stop {
-        None => findings.ok(check, ""),
-        Some(stop) => {
-            findings.warn(
-                check,
-                format!(
-                    "the ConfigMap {name} stops all evictions and resizes{}",
-                    stop.text()
-                ),
-                "Run plimsoll go to continue",
-            );
-        }
+    match stop.as_ref().map(StopFact::text) {
+        None => check.ok(""),
+        Some(text) => check.warn(
+            format!("the ConfigMap {name} stops all evictions and resizes{text}"),
+            "Run plimsoll go to continue",
+        ),
     }
 }
 
 fn judge_certificate(facts: &Facts, fact: &CertificateFact, findings: &mut Findings) {
     let id = format!("certificate-{}", fact.secret.name);
     let title = format!("the certificate in the Secret {} is valid", fact.secret);
-    let check = (id.as_str(), title.as_str());
-    let Some(chain) = findings.read(check, &fact.chain) else {
+    let mut check = findings.check(id, title);
+    let Some(chain) = check.read(&fact.chain) else {
         return;
     };
-    let program = fact.program;
-    let entry = fact.entry.entry;
+    let (program, entry) = (fact.program, fact.entry.entry);
     let chain = match chain {
         StoredChain::Chain(chain) => chain,
         StoredChain::NoSecret if fact.entry.is_optional => {
-            findings.skip(check, format!("the {program} runs without this Secret"));
-            return;
+            return check.skip(format!("the {program} runs without this Secret"));
         }
         StoredChain::NoSecret => {
-            findings.error(
-                check,
+            return check.error(
                 format!("the Secret is missing, which the {program} needs"),
                 "Create it (docs/certificates.md); a self-managed one is created at the start",
             );
-            return;
         }
         StoredChain::Invalid => {
-            findings.error(
-                check,
+            return check.error(
                 format!("the entry {entry} has no certificate in PEM"),
                 "Replace the Secret (docs/certificates.md)",
             );
-            return;
         }
     };
     let left = chain.not_after() - now(facts).as_second();
     let end = Timestamp::from_second(chain.not_after()).unwrap_or(Timestamp::MAX);
     if left < 0 {
-        findings.error(
-            check,
+        check.error(
             format!("the certificate of the {program} expired at {end}"),
             "Renew it (docs/certificates.md); look at the program's log if it is self-managed",
         );
     } else if left < SOON {
         let days = left / 86_400;
-        findings.warn(
-            check,
+        check.warn(
             format!("the certificate of the {program} expires at {end}, in {days} days"),
             "Renew it (docs/certificates.md); look at the program's log if it is self-managed",
         );
     } else {
-        findings.ok(check, format!("until {end}"));
+        check.ok(format!("until {end}"));
     }
 }

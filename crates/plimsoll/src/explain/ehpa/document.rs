@@ -1,6 +1,6 @@
 //! An explanation of replicas as tables.
 
-use super::judge::{EhpaExplanation, Replicas};
+use super::judge::EhpaExplanation;
 use crate::explain::document::{conditions_and_events, waits};
 use crate::output::{Document, Row, Table, or_absent};
 
@@ -44,14 +44,8 @@ pub(in crate::explain) fn document(explanation: &EhpaExplanation) -> Document {
 }
 
 fn overview(explanation: &EhpaExplanation) -> Row {
-    let Replicas {
-        current,
-        desired,
-        min,
-        max,
-        specific,
-    } = explanation.replicas;
-    let strategy = match specific {
+    let replicas = explanation.replicas;
+    let strategy = match replicas.specific {
         Some(specific) => format!("{}, specificReplicas {specific}", explanation.strategy),
         None => explanation.strategy.clone(),
     };
@@ -61,10 +55,10 @@ fn overview(explanation: &EhpaExplanation) -> Row {
         explanation.target.clone(),
         strategy,
         or_absent(explanation.hpa.as_ref()),
-        or_absent(current),
-        or_absent(desired),
-        min.to_string(),
-        max.to_string(),
+        or_absent(replicas.current),
+        or_absent(replicas.desired),
+        replicas.min.to_string(),
+        replicas.max.to_string(),
         or_absent(explanation.last_scale_time),
     ])
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::EhpaFacts;
 use super::metrics::{Metric, metrics};
-use crate::explain::lines::{Condition, EventLine, Wait, conditions, events, plain};
+use crate::explain::lines::{Condition, EventLine, Wait, conditions, events, notes, plain};
 
 /// Number of scale points that are shown.
 const MAX_SCALE_POINTS: usize = 100;
@@ -25,7 +25,6 @@ pub(in crate::explain) struct EhpaExplanation {
     pub(super) hpa: Option<String>,
     pub(super) replicas: Replicas,
     pub(super) last_scale_time: Option<Timestamp>,
-    /// Method and window of the prediction.
     pub(super) prediction: Option<PredictionLine>,
     pub(super) metrics: Vec<Metric>,
     pub(super) scale_points: Vec<ScalePointLine>,
@@ -41,7 +40,6 @@ pub(in crate::explain) struct EhpaExplanation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) struct Replicas {
     pub(super) current: Option<i32>,
-    /// Replicas that the HPA wants.
     pub(super) desired: Option<i32>,
     pub(super) min: i32,
     pub(super) max: i32,
@@ -73,14 +71,7 @@ pub(in crate::explain) fn explain(facts: &EhpaFacts) -> EhpaExplanation {
     let default = EffectiveHorizontalPodAutoscalerStatus::default();
     let status = ehpa.status.as_ref().unwrap_or(&default);
     let target = &ehpa.spec.scale_target_ref;
-    let mut notes: Vec<String> = facts.missing.iter().map(|text| plain(text)).collect();
-    if !facts.others.is_empty() {
-        let others = facts.others.join(", ");
-        notes.push(plain(&format!(
-            "Further EHPAs with the same target: {others}."
-        )));
-    }
-    let metrics = metrics(ehpa, hpa.as_ref(), facts.prediction.as_ref(), facts.now);
+    let metrics = metrics(facts);
     let replicas = replicas(facts, status);
     let points = status.scale_points.iter().take(MAX_SCALE_POINTS);
     EhpaExplanation {
@@ -108,13 +99,15 @@ pub(in crate::explain) fn explain(facts: &EhpaFacts) -> EhpaExplanation {
         metrics,
         conditions: conditions(&status.conditions),
         events: events(&facts.events),
-        notes,
+        notes: notes(facts.missing.iter(), "EHPAs", &facts.others),
     }
 }
 
 fn replicas(facts: &EhpaFacts, status: &EffectiveHorizontalPodAutoscalerStatus) -> Replicas {
     let spec = &facts.ehpa.spec;
-    let native = facts.hpa.as_ref().and_then(|hpa| hpa.status.as_ref());
+    let hpa = facts.hpa.as_ref();
+    let native = hpa.and_then(|hpa| hpa.status.as_ref());
+    let min = hpa.and_then(|hpa| hpa.spec.min_replicas);
     let is_preview = spec.effective_strategy() == ScaleStrategy::Preview;
     Replicas {
         current: status.current_replicas.or_else(|| native?.current_replicas),
@@ -122,11 +115,7 @@ fn replicas(facts: &EhpaFacts, status: &EffectiveHorizontalPodAutoscalerStatus) 
             .filter(|it| it.desired_replicas > 0 || it.last_scale_time.is_some())
             .map(|it| it.desired_replicas)
             .or(status.expect_replicas),
-        min: facts
-            .hpa
-            .as_ref()
-            .and_then(|hpa| hpa.spec.min_replicas)
-            .unwrap_or_else(|| spec.effective_min_replicas()),
+        min: min.unwrap_or_else(|| spec.effective_min_replicas()),
         max: spec.max_replicas,
         specific: spec.specific_replicas.filter(|_| is_preview),
     }
@@ -140,63 +129,54 @@ fn waits(
     metrics: &[Metric],
 ) -> Vec<Wait> {
     let mut waits = Vec::new();
-    let mut wait = |reason, message: String| {
-        waits.push(Wait {
-            reason,
-            message: plain(&message),
-        });
-    };
+    let mut wait = |reason, message: &str| waits.push(Wait::new(reason, message));
     let spec = &facts.ehpa.spec;
     let desired = replicas.desired;
     match (spec.effective_strategy(), replicas.specific) {
         (ScaleStrategy::Preview, Some(specific)) => wait(
             "Manual",
-            format!("specificReplicas sets {specific} replicas, independent of metrics"),
+            &format!("specificReplicas sets {specific} replicas, independent of metrics"),
         ),
         (ScaleStrategy::Preview, None) => {
             let effect = desired.map_or_else(String::new, |it| format!("; Auto would set {it}"));
             let message = format!("the strategy Preview scales nothing{effect}");
-            wait("DryRun", message);
+            wait("DryRun", &message);
         }
         (ScaleStrategy::Auto, _) => {}
     }
-    let mut ready = status.conditions.iter();
-    let ready = ready.find(|it| it.kind == READY);
-    match ready {
+    match status.conditions.iter().find(|it| it.kind == READY) {
         Some(ready) if ready.status != ConditionStatus::True => {
-            wait("NotReady", format!("{}: {}", ready.reason, ready.message));
+            wait("NotReady", &format!("{}: {}", ready.reason, ready.message));
         }
         Some(_) => {}
         None => wait(
             "NoStatus",
-            "the recommender has not written a status of the EHPA; `plimsoll status` shows whether it runs".to_owned(),
+            "the recommender has not written a status of the EHPA; `plimsoll status` shows whether it runs",
         ),
     }
     if let Some(message) = prediction_missing(facts, status, metrics) {
-        wait("NoPrediction", message);
+        wait("NoPrediction", &message);
     }
     let native = native_conditions(facts, status);
     match &facts.hpa {
-        None if facts.hpa_is_read => wait("NoHpa", "the EHPA has no HPA".to_owned()),
+        None if facts.hpa_is_read => wait("NoHpa", "the EHPA has no HPA"),
         Some(_) if native.is_empty() => {
             let message = "the HPA has no conditions yet: its controller has not read its metrics";
-            wait("NoHpaStatus", message.to_owned());
+            wait("NoHpaStatus", message);
         }
         _ => {}
     }
     for condition in &native {
         if let Some((reason, message)) = limit(condition, replicas) {
-            wait(reason, message);
+            wait(reason, &message);
         }
     }
     if waits.is_empty()
         && let Some(current) = replicas.current
         && desired == Some(current)
     {
-        waits.push(Wait {
-            reason: "AtDesiredReplicas",
-            message: format!("the HPA wants the {current} replicas that there are"),
-        });
+        let message = format!("the HPA wants the {current} replicas that there are");
+        waits.push(Wait::new("AtDesiredReplicas", &message));
     }
     waits
 }
@@ -215,25 +195,17 @@ fn native_conditions(
 
 /// The reason that a condition of the HPA is, with its message.
 fn limit(condition: &Condition, replicas: Replicas) -> Option<(&'static str, String)> {
-    let Condition {
-        kind,
-        reason,
-        message,
-        ..
-    } = condition;
+    let Replicas { min, max, .. } = replicas;
     let is_true = condition.status == "True";
-    let text = || format!("{reason}: {message}");
-    match (kind.as_str(), reason.as_str()) {
+    let text = || format!("{}: {}", condition.reason, condition.message);
+    match (condition.kind.as_str(), condition.reason.as_str()) {
         ("ScalingLimited", "TooManyReplicas") if is_true => Some((
             "MaxReplicas",
-            format!("the metrics ask for more than maxReplicas {}", replicas.max),
+            format!("the metrics ask for more than maxReplicas {max}"),
         )),
         ("ScalingLimited", "TooFewReplicas") if is_true => Some((
             "MinReplicas",
-            format!(
-                "the metrics ask for fewer than minReplicas {}",
-                replicas.min
-            ),
+            format!("the metrics ask for fewer than minReplicas {min}"),
         )),
         ("ScalingLimited", _) if is_true => Some(("ScalingLimited", text())),
         ("ScalingActive", _) if !is_true => Some(("ScalingActive", text())),

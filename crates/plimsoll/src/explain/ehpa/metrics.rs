@@ -2,14 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
-use api::prediction::TimeSeriesPrediction as Prediction;
-use jiff::Timestamp;
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
 use scaling::{Predicted, window_maximum};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::EhpaFacts;
 use crate::explain::lines::plain;
 
 /// External metric of predictions.
@@ -35,13 +32,8 @@ pub(super) struct Metric {
 }
 
 /// The metrics of the HPA, and the predictions that it does not use.
-pub(super) fn metrics(
-    ehpa: &Ehpa,
-    hpa: Option<&Hpa>,
-    prediction: Option<&Prediction>,
-    now: Timestamp,
-) -> Vec<Metric> {
-    let hpa = serde_json::to_value(hpa).unwrap_or_default();
+pub(super) fn metrics(facts: &EhpaFacts) -> Vec<Metric> {
+    let hpa = serde_json::to_value(&facts.hpa).unwrap_or_default();
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let current = list(&hpa["status"]["currentMetrics"]);
     let mut metrics: Vec<Metric> = list(&hpa["spec"]["metrics"])
@@ -60,7 +52,7 @@ pub(super) fn metrics(
             }
         })
         .collect();
-    for Forecast { name, maximum, .. } in forecasts(ehpa, prediction, now) {
+    for Forecast { name, maximum, .. } in forecasts(facts) {
         let mut found = metrics.iter_mut().filter(|it| it.source == "predicted");
         if let Some(metric) = found.find(|it| it.name == name) {
             metric.predicted_maximum = maximum;
@@ -141,18 +133,14 @@ pub(crate) struct Forecast {
 }
 
 /// The forecasts of the prediction, with the values that the adapter serves.
-pub(super) fn forecasts(
-    ehpa: &Ehpa,
-    prediction: Option<&Prediction>,
-    now: Timestamp,
-) -> Vec<Forecast> {
+pub(in crate::explain) fn forecasts(facts: &EhpaFacts) -> Vec<Forecast> {
+    let EhpaFacts { ehpa, now, .. } = facts;
     let measured = ehpa.status.as_ref().and_then(|it| it.prediction.as_ref());
-    let window = measured.map(|it| it.window_seconds).or(ehpa
-        .spec
-        .prediction
-        .as_ref()
-        .and_then(|it| it.prediction_window_seconds));
+    let asked = ehpa.spec.prediction.as_ref();
+    let asked = asked.and_then(|it| it.prediction_window_seconds);
+    let window = measured.map(|it| it.window_seconds).or(asked);
     let window_seconds = window.unwrap_or(api::ehpa::DEFAULT_PREDICTION_WINDOW_SECONDS);
+    let prediction = facts.prediction.as_ref();
     let status = prediction.and_then(|it| it.status.as_ref());
     let metrics = status.into_iter().flat_map(|it| &it.prediction_metrics);
     let metrics = metrics.take(MAX_METRICS);

@@ -21,9 +21,8 @@ pub(in crate::explain) async fn read(
     others: Vec<String>,
 ) -> Result<EhpaFacts, Failure> {
     let ehpa = api::ehpa::parse(object).map_err(|error| anyhow!("invalid object: {error}"))?;
-    let hpas: Result<Vec<Hpa>, _> = reader
-        .list("horizontalpodautoscalers", &ListParams::default())
-        .await;
+    let all = ListParams::default();
+    let hpas = reader.list::<Hpa>("horizontalpodautoscalers", &all).await;
     let hpa_is_read = hpas.is_ok();
     let hpas = reader.or_missing("the HPA", hpas);
     let hpa = hpas.into_iter().find(|hpa| is_of(hpa, &ehpa));
@@ -49,10 +48,8 @@ pub(in crate::explain) async fn of_workload(
     reader: &Reader<'_>,
     workloads: &[Subject],
 ) -> Result<Option<(Value, Vec<String>)>, Failure> {
-    let ehpas = reader
-        .untyped::<Ehpa>("effectivehorizontalpodautoscalers")
-        .await?;
-    Ok(oldest(&ehpas, "scaleTargetRef", workloads))
+    let ehpas = reader.untyped::<Ehpa>("effectivehorizontalpodautoscalers");
+    Ok(oldest(&ehpas.await?, "scaleTargetRef", workloads))
 }
 
 /// Whether the EHPA created or adopted the HPA.
@@ -77,10 +74,9 @@ async fn prediction(reader: &Reader<'_>, ehpa: &Ehpa) -> Result<Option<Predictio
     };
     let prediction = api::prediction::parse(object);
     let prediction = prediction.map_err(|error| anyhow!("invalid object: {error}"))?;
-    let owners = prediction.owner_references();
-    let is_of = owners
-        .iter()
-        .any(|owner| owner.uid == ehpa.uid().unwrap_or_default());
+    let uid = ehpa.uid().unwrap_or_default();
+    let mut owners = prediction.owner_references().iter();
+    let is_of = owners.any(|owner| owner.uid == uid);
     Ok(Some(prediction).filter(|_| is_of))
 }
 

@@ -35,17 +35,10 @@ pub(crate) fn conflicts(present: &APIService, deployments: Option<&[Deployment]>
 fn is_patching(deployment: &Deployment) -> bool {
     let pod = deployment.spec.template.spec.as_ref();
     pod.iter().flat_map(|pod| &pod.containers).any(|container| {
-        let is_keda = container
-            .image
-            .as_ref()
-            .is_some_and(|image| image.contains(KEDA_IMAGE));
-        let words: Vec<&str> = container
-            .args
-            .iter()
-            .chain(&container.command)
-            .flatten()
-            .map(String::as_str)
-            .collect();
+        let image = container.image.as_ref();
+        let is_keda = image.is_some_and(|image| image.contains(KEDA_IMAGE));
+        let words = container.args.iter().chain(&container.command).flatten();
+        let words: Vec<&str> = words.map(String::as_str).collect();
         is_keda
             && is_on(&words, "--enable-cert-rotation", false)
             && is_on(&words, "--enable-apiservice-patching", true)

@@ -42,9 +42,8 @@ pub(super) async fn with_values(client: &Client) -> anyhow::Result<Vec<String>> 
 /// Fails unless each of these metrics has a value.
 pub(super) async fn ensure_values(client: &Client, paths: &[String]) -> anyhow::Result<()> {
     for path in paths {
-        request(client, path)
-            .await
-            .with_context(|| format!("no value of {path}"))?;
+        let answer = request(client, path).await;
+        answer.with_context(|| format!("no value of {path}"))?;
     }
     Ok(())
 }
@@ -52,9 +51,8 @@ pub(super) async fn ensure_values(client: &Client, paths: &[String]) -> anyhow::
 fn paths(hpa: &HorizontalPodAutoscaler) -> Vec<String> {
     let metrics = hpa.spec.metrics.iter().flatten();
     let external = metrics.filter_map(|metric| metric.external.as_ref());
-    external
-        .filter_map(|source| path(&hpa.namespace()?, &source.metric))
-        .collect()
+    let paths = external.filter_map(|source| path(&hpa.namespace()?, &source.metric));
+    paths.collect()
 }
 
 fn path(namespace: &str, metric: &MetricIdentifier) -> Option<String> {
@@ -63,11 +61,8 @@ fn path(namespace: &str, metric: &MetricIdentifier) -> Option<String> {
     let query = form_urlencoded::Serializer::new(String::new())
         .append_pair("labelSelector", &selector)
         .finish();
-    Some(format!(
-        "/apis/{}/namespaces/{namespace}/{}?{query}",
-        api::external_metrics::API_VERSION,
-        metric.name
-    ))
+    let (api, name) = (api::external_metrics::API_VERSION, &metric.name);
+    Some(format!("/apis/{api}/namespaces/{namespace}/{name}?{query}"))
 }
 
 async fn request(client: &Client, path: &str) -> anyhow::Result<()> {

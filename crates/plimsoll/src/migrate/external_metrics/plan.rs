@@ -14,7 +14,6 @@ pub(super) const ADOPTED_FROM: &str = "plimsoll.dev/adopted-from";
 /// The reason that a command does nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum AdoptionError {
-    /// The `APIService` does not exist.
     #[error(
         "it does not exist: add the component external-metrics-api, which creates it for the adapter"
     )]
@@ -34,13 +33,10 @@ pub(super) enum AdoptionError {
         /// The `APIService` objects of the adapter's other API.
         found: String,
     },
-    /// The `APIService` has not been adopted.
     #[error("it has no annotation {ADOPTED_FROM}: it was not adopted")]
     NotAdopted,
-    /// The annotation is not valid.
     #[error("its annotation {ADOPTED_FROM} cannot be read: {0}")]
     Unreadable(String),
-    /// The `APIService` now points at another Service.
     #[error("it now points at the Service {0}: use --force to proceed")]
     Elsewhere(String),
 }
@@ -48,11 +44,9 @@ pub(super) enum AdoptionError {
 /// The change that `adopt` makes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct AdoptionPlan {
-    /// The Service of the previous provider.
     pub(super) from: OwnService,
     pub(super) port: i32,
     pub(super) annotations: BTreeMap<String, String>,
-    /// The CA bundle of the adapter.
     pub(super) bundle: String,
 }
 
@@ -134,10 +128,8 @@ fn verified_bundle(
                 if trusted.is_available =>
             {
                 if !trusted.bundle.is_empty() {
-                    let annotations = object
-                        .as_ref()
-                        .and_then(|object| object.metadata.annotations.clone());
-                    let mut injected = annotations.unwrap_or_default();
+                    let object = object.clone().unwrap_or_default();
+                    let mut injected = object.metadata.annotations.unwrap_or_default();
                     injected.retain(|key, _| key.starts_with(INJECTED));
                     return Ok((trusted.bundle, injected));
                 }

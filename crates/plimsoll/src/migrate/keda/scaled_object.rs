@@ -6,17 +6,6 @@ use serde_json::{Map, Value, json};
 use super::super::facts::name_of;
 use super::super::fields::Fields;
 
-#[derive(Debug, PartialEq)]
-pub(super) enum Counterpart {
-    /// It has none, for this reason.
-    Kept(String),
-    Ehpa {
-        manifest: Value,
-        /// Paths of the fields that have no counterpart in it.
-        left_out: Vec<String>,
-    },
-}
-
 /// Fields without which a workload would scale otherwise, and the reason.
 const FIELDS: [(&str, &str); 3] = [
     ("/spec/idleReplicaCount", "idleReplicaCount scales to zero"),
@@ -27,16 +16,12 @@ const FIELDS: [(&str, &str); 3] = [
     ),
 ];
 
-/// Returns the EHPA with the same triggers and bounds.
-pub(super) fn counterpart(object: &DynamicObject) -> Counterpart {
+/// Returns the EHPA with the same triggers and bounds, and the paths of the fields that have no
+/// counterpart in it. The error is the reason why it stays with KEDA.
+pub(super) fn counterpart(object: &DynamicObject) -> Result<(Value, Vec<String>), String> {
     let mut fields = Fields::of(object);
-    match ehpa(object, &mut fields) {
-        Ok(manifest) => Counterpart::Ehpa {
-            manifest,
-            left_out: fields.rest(),
-        },
-        Err(reason) => Counterpart::Kept(reason),
-    }
+    let manifest = ehpa(object, &mut fields)?;
+    Ok((manifest, fields.rest()))
 }
 
 fn ehpa(object: &DynamicObject, fields: &mut Fields) -> Result<Value, String> {
@@ -48,10 +33,11 @@ fn ehpa(object: &DynamicObject, fields: &mut Fields) -> Result<Value, String> {
     let (mut metrics, mut crons) = (Vec::new(), Vec::new());
     let triggers = object.data["spec"]["triggers"].as_array();
     for index in 0..triggers.map_or(0, Vec::len) {
-        let mut trigger = Trigger { index, fields };
-        match trigger.text("type").unwrap_or_default().as_str() {
-            kind @ ("cpu" | "memory") => metrics.push(resource(kind, &mut trigger)?),
-            "cron" => crons.push(schedule(crons.len(), &mut trigger)?),
+        // Uses a text, such as `metadata/value`.
+        let mut text = |path: &str| fields.text(&format!("/spec/triggers/{index}/{path}"));
+        match text("type").unwrap_or_default().as_str() {
+            kind @ ("cpu" | "memory") => metrics.push(resource(kind, text)?),
+            "cron" => crons.push(schedule(crons.len(), text)?),
             other => return Err(format!("the trigger {other:?} has no counterpart")),
         }
     }
@@ -98,27 +84,10 @@ fn ehpa(object: &DynamicObject, fields: &mut Fields) -> Result<Value, String> {
     Ok(ehpa)
 }
 
-struct Trigger<'a> {
-    index: usize,
-    fields: &'a mut Fields,
-}
-
-impl Trigger<'_> {
-    /// Uses a text, such as `metadata/value`.
-    fn text(&mut self, path: &str) -> Option<String> {
-        let pointer = format!("/spec/triggers/{}/{path}", self.index);
-        self.fields.text(&pointer)
-    }
-}
-
-fn resource(name: &str, trigger: &mut Trigger<'_>) -> Result<Value, String> {
-    let kind = match trigger.text("metricType") {
-        Some(kind) => kind,
-        None => trigger
-            .text("metadata/type")
-            .unwrap_or_else(|| "Utilization".to_owned()),
-    };
-    let value = trigger.text("metadata/value").unwrap_or_default();
+fn resource(name: &str, mut text: impl FnMut(&str) -> Option<String>) -> Result<Value, String> {
+    let kind = text("metricType").or_else(|| text("metadata/type"));
+    let kind = kind.unwrap_or_else(|| "Utilization".to_owned());
+    let value = text("metadata/value").unwrap_or_default();
     let target = match kind.as_str() {
         "Utilization" => {
             let percent: u32 = value
@@ -133,7 +102,7 @@ fn resource(name: &str, trigger: &mut Trigger<'_>) -> Result<Value, String> {
         ("name".to_owned(), json!(name)),
         ("target".to_owned(), target),
     ]);
-    Ok(match trigger.text("metadata/containerName") {
+    Ok(match text("metadata/containerName") {
         Some(container) => {
             source.insert("container".to_owned(), json!(container));
             json!({"type": "ContainerResource", "containerResource": source})
@@ -142,10 +111,10 @@ fn resource(name: &str, trigger: &mut Trigger<'_>) -> Result<Value, String> {
     })
 }
 
-fn schedule(index: usize, trigger: &mut Trigger<'_>) -> Result<Value, String> {
-    let name = trigger.text("name");
+fn schedule(index: usize, mut text: impl FnMut(&str) -> Option<String>) -> Result<Value, String> {
+    let name = text("name");
     let mut text = |field: &str| {
-        let value = trigger.text(&format!("metadata/{field}"));
+        let value = text(&format!("metadata/{field}"));
         value.ok_or_else(|| format!("the cron trigger has no {field}"))
     };
     let replicas: u32 = text("desiredReplicas")?

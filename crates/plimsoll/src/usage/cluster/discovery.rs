@@ -109,10 +109,8 @@ impl FromStr for NamedService {
                 Some((name, port)) => (name, Some(i32::from(port.parse::<u16>().ok()?))),
                 None => (rest, None),
             };
-            let [namespace, name] = [namespace, name].map(str::to_owned);
-            let service = ObjectName { namespace, name };
-            let is_valid = is_name(&service.namespace) && is_name(&service.name);
-            is_valid.then_some(Self { service, port })
+            let service = ObjectName::new(namespace, name);
+            (is_name(namespace) && is_name(name)).then_some(Self { service, port })
         };
         parse().ok_or_else(|| "expected NAMESPACE/NAME or NAMESPACE/NAME:PORT".to_owned())
     }

@@ -2,67 +2,42 @@
 
 use std::collections::HashMap;
 
-use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, MetricSpec, MetricTarget};
-use kube::ResourceExt as _;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use model::ResourceName;
+use view::HpaTargets;
 
 use crate::usage::ScaledBy;
 
-/// Metrics of HPAs by namespace and workload, such as `deployment/web`.
+/// HPAs by namespace and workload, such as `deployment/web`.
 #[derive(Debug, Default)]
-pub(super) struct Hpas(HashMap<(String, String), Vec<Utilization>>);
-
-/// Utilization of a resource that an HPA scales by.
-#[derive(Debug)]
-struct Utilization {
-    hpa: String,
-    resource: String,
-    /// The only container that counts; `None` for all containers.
-    container: Option<String>,
-}
+pub(super) struct Hpas(HashMap<(String, String), Vec<HpaTargets>>);
 
 impl Hpas {
-    pub(super) fn add(&mut self, hpa: &HorizontalPodAutoscaler) {
-        let target = &hpa.spec.scale_target_ref;
+    pub(super) fn add(&mut self, hpa: HorizontalPodAutoscaler) {
+        let hpa = HpaTargets::from_k8s(hpa);
+        let target = &hpa.workload;
         let workload = format!("{}/{}", target.kind.to_lowercase(), target.name);
-        let metrics = hpa.spec.metrics.iter().flatten();
-        let utilizations = metrics.filter_map(|metric| {
-            let (resource, container) = utilization(metric)?;
-            Some(Utilization {
-                hpa: hpa.name_any(),
-                resource: resource.to_owned(),
-                container: container.map(str::to_owned),
-            })
-        });
-        let key = (hpa.namespace().unwrap_or_default(), workload);
-        self.0.entry(key).or_default().extend(utilizations);
+        let key = (target.namespace.clone(), workload);
+        self.0.entry(key).or_default().push(hpa);
     }
 
     /// HPAs that scale a workload by the utilization of a container.
     pub(super) fn scaling(&self, namespace: &str, workload: &str, container: &str) -> ScaledBy {
-        let metrics = self.0.get(&(namespace.to_owned(), workload.to_owned()));
-        let hpa = |resource: &str| {
-            let counts = |metric: &&Utilization| {
-                let of = metric.container.as_deref();
-                metric.resource == resource && of.is_none_or(|of| of == container)
+        let hpas = self.0.get(&(namespace.to_owned(), workload.to_owned()));
+        let hpa = |resource: ResourceName| {
+            let scales = |hpa: &&HpaTargets| {
+                hpa.utilization.iter().any(|target| {
+                    let of = target.container.as_deref();
+                    target.resource == resource && of.is_none_or(|of| of == container)
+                })
             };
-            let metric = metrics?.iter().find(counts)?;
-            Some(metric.hpa.clone())
+            Some(hpas?.iter().find(scales)?.key.name.clone())
         };
         ScaledBy {
-            cpu: hpa("cpu"),
-            memory: hpa("memory"),
+            cpu: hpa(ResourceName::Cpu),
+            memory: hpa(ResourceName::Memory),
         }
     }
-}
-
-/// Resource and container of a metric with a target utilization.
-fn utilization(metric: &MetricSpec) -> Option<(&str, Option<&str>)> {
-    let is_utilization = |target: &MetricTarget| target.type_ == "Utilization";
-    if let Some(resource) = &metric.resource {
-        return is_utilization(&resource.target).then_some((&resource.name, None));
-    }
-    let resource = metric.container_resource.as_ref()?;
-    is_utilization(&resource.target).then_some((&resource.name, Some(&resource.container)))
 }
 
 #[cfg(test)]
@@ -81,7 +56,7 @@ mod tests {
             },
         });
         let mut hpas = Hpas::default();
-        hpas.add(&serde_json::from_value(hpa).expect("an HPA"));
+        hpas.add(serde_json::from_value(hpa).expect("an HPA"));
         hpas
     }
 

@@ -2,17 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use k8s_openapi::NamespaceResourceScope as Namespaced;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{ListParams, PartialObjectMeta};
-use kube::{Api, Resource, ResourceExt as _};
+use kube::{Api, ResourceExt as _};
 use model::{Cpu, Memory, Quantity};
-use serde::de::DeserializeOwned;
+use view::Owner;
 
 use super::hpas::Hpas;
-use crate::cluster::{Cluster, each, each_metadata};
+use crate::cluster::{Cluster, Kind, each, each_metadata};
 use crate::failure::Failure;
 use crate::usage::{ContainerId, ContainerUsage, Resources};
 
@@ -48,16 +49,13 @@ impl Inventory {
         selector: Option<&str>,
     ) -> Result<Self, Failure> {
         let mut inventory = Self::default();
-        let places: Vec<Option<&str>> = if namespaces.is_empty() {
-            vec![None]
-        } else {
-            namespaces.iter().map(|name| Some(name.as_str())).collect()
-        };
-        for place in places {
+        let all = namespaces.is_empty().then_some(None);
+        let named = namespaces.iter().map(|name| Some(name.as_str()));
+        for place in all.into_iter().chain(named) {
             let owners = &mut inventory.owners;
-            add_owners::<ReplicaSet>(cluster, place, "replicasets", owners).await?;
-            add_owners::<Job>(cluster, place, "jobs", owners).await?;
-            let add = |hpa| inventory.hpas.add(&hpa);
+            add_owners::<ReplicaSet>(cluster, place, owners).await?;
+            add_owners::<Job>(cluster, place, owners).await?;
+            let add = |hpa| inventory.hpas.add(hpa);
             let read = each(&api(cluster, place), &ListParams::default(), add).await;
             read.map_err(cluster.failed("horizontalpodautoscalers"))?;
             let selected = ListParams {
@@ -73,17 +71,14 @@ impl Inventory {
     fn add(&mut self, pod: Pod) {
         let namespace = pod.namespace().unwrap_or_default();
         let name = pod.name_any();
-        let owner = owner(&pod.metadata);
-        let workload = match owner {
+        let workload = match Owner::controller(pod.metadata.owner_references) {
             // Static pods are not workloads.
-            Some((kind, _)) if kind == "Node" => return,
-            Some((kind, owner)) => {
-                let above = self.owners.get(&(namespace.clone(), owner.clone()));
+            Some(owner) if owner.kind == "Node" => return,
+            Some(Owner { kind, name, .. }) => {
+                let direct = format!("{}/{name}", kind.to_lowercase());
+                let above = self.owners.get(&(namespace.clone(), name));
                 let is_between = kind == "ReplicaSet" || kind == "Job";
-                above
-                    .filter(|_| is_between)
-                    .cloned()
-                    .unwrap_or_else(|| format!("{}/{owner}", kind.to_lowercase()))
+                above.filter(|_| is_between).cloned().unwrap_or(direct)
             }
             None => format!("pod/{name}"),
         };
@@ -98,17 +93,11 @@ impl Inventory {
         }
         known.newest = Some(made);
         let spec = pod.spec.unwrap_or_default();
-        let is_sidecar =
-            |container: &Container| container.restart_policy.as_deref() == Some("Always");
-        let sidecars = spec
-            .init_containers
-            .into_iter()
-            .flatten()
-            .filter(is_sidecar);
+        let mut sidecars = spec.init_containers.unwrap_or_default();
+        sidecars.retain(|it| it.restart_policy.as_deref() == Some("Always"));
         let containers = spec.containers.into_iter().chain(sidecars);
-        known.containers = containers
-            .map(|container| (container.name, resources(container.resources)))
-            .collect();
+        let containers = containers.map(|it| (it.name, resources(it.resources)));
+        known.containers = containers.collect();
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -125,20 +114,18 @@ impl Inventory {
         let workloads = self.workloads.range(first..);
         let workloads = workloads.take_while(move |((place, _), _)| place == namespace);
         workloads.flat_map(|((namespace, workload), found)| {
-            found
-                .containers
-                .iter()
-                .map(|(container, [requests, limits])| ContainerUsage {
-                    id: ContainerId {
-                        namespace: namespace.clone(),
-                        workload: workload.clone(),
-                        container: container.clone(),
-                    },
-                    requests: *requests,
-                    limits: *limits,
-                    scaled_by: self.hpas.scaling(namespace, workload, container),
-                    pods: Vec::new(),
-                })
+            let containers = found.containers.iter();
+            containers.map(|(container, [requests, limits])| ContainerUsage {
+                id: ContainerId {
+                    namespace: namespace.clone(),
+                    workload: workload.clone(),
+                    container: container.clone(),
+                },
+                requests: *requests,
+                limits: *limits,
+                scaled_by: self.hpas.scaling(namespace, workload, container),
+                pods: Vec::new(),
+            })
         })
     }
 
@@ -168,44 +155,27 @@ impl Inventory {
     }
 }
 
-fn api<K>(cluster: &Cluster, namespace: Option<&str>) -> Api<K>
-where
-    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
-{
+fn api<K: Kind<Scope = Namespaced>>(cluster: &Cluster, namespace: Option<&str>) -> Api<K> {
     namespace.map_or_else(|| cluster.all(), |namespace| cluster.within(namespace))
 }
 
 /// Adds the owners of all objects of a kind.
-async fn add_owners<K>(
+async fn add_owners<K: Kind<Scope = Namespaced>>(
     cluster: &Cluster,
     namespace: Option<&str>,
-    plural: &str,
     owners: &mut HashMap<Key, String>,
-) -> Result<(), Failure>
-where
-    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
-        + Clone
-        + DeserializeOwned
-        + std::fmt::Debug,
-{
+) -> Result<(), Failure> {
     let add = |object: PartialObjectMeta<K>| {
-        if let Some((kind, name)) = owner(&object.metadata) {
-            let key = (object.namespace().unwrap_or_default(), object.name_any());
+        let key = (object.namespace().unwrap_or_default(), object.name_any());
+        if let Some(Owner { kind, name, .. }) = Owner::controller(object.metadata.owner_references)
+        {
             owners.insert(key, format!("{}/{name}", kind.to_lowercase()));
         }
     };
     let read = each_metadata(&api::<K>(cluster, namespace), add).await;
-    read.map_err(cluster.failed(plural))
+    read.map_err(cluster.failed(&K::plural(&())))
 }
 
-/// Kind and name of the controlling owner.
-fn owner(metadata: &ObjectMeta) -> Option<(String, String)> {
-    let mut owners = metadata.owner_references.iter().flatten();
-    let owner = owners.find(|owner| owner.controller == Some(true))?;
-    Some((owner.kind.clone(), owner.name.clone()))
-}
-
-/// Requests and limits.
 fn resources(resources: Option<ResourceRequirements>) -> [Resources; 2] {
     let ResourceRequirements {
         requests, limits, ..
