@@ -22,7 +22,6 @@
 //! No I/O here, and no decision about sizes: conversions end at neutral values.
 
 #![warn(missing_docs)]
-
 #![allow(
     clippy::duplicated_attributes,
     reason = "every printer column has a type"

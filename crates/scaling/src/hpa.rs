@@ -56,10 +56,7 @@ pub enum MetricError {
     },
     /// A pod has pod-level requests, but none of the resource.
     #[error("missing pod-level request for {resource} in Pod {pod}")]
-    MissingPodRequest {
-        resource: ResourceName,
-        pod: String,
-    },
+    MissingPodRequest { resource: ResourceName, pod: String },
     /// A pod has no such container.
     #[error("container {container} not found in Pod {pod}")]
     MissingContainer {

@@ -22,10 +22,7 @@ pub enum Method {
     /// The largest sample of the coming window: `forecast::PeakForecaster`.
     Peak(PeakConfig),
     /// Crane's DSP predictor.
-    Dsp {
-        dsp: Dsp,
-        history_seconds: u32,
-    },
+    Dsp { dsp: Dsp, history_seconds: u32 },
     /// Crane's percentile predictor.
     Percentile {
         predictor: PercentilePredictor,

@@ -30,10 +30,10 @@ use tokio::task::{AbortHandle, Id, JoinError, JoinSet, block_in_place};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use view::View;
 
-use crate::args::PredictionArgs;
-use crate::fit_pool::FitPool;
-use crate::metrics::ForecastMetrics;
-use crate::store::PredictionStore;
+use crate::predictions::args::PredictionArgs;
+use crate::predictions::fit_pool::FitPool;
+use crate::predictions::metrics::ForecastMetrics;
+use crate::predictions::store::PredictionStore;
 use prometheus_source::PrometheusSource;
 use rounds::ByNamespace;
 

@@ -5,7 +5,7 @@ use clap::Args;
 use horizontal::ehpa::Propagation;
 use sources::rules::read_matchers;
 
-use crate::rule_file::{RuleFileSettings, RuleLocation};
+use crate::ehpa::rule_file::{RuleFileSettings, RuleLocation};
 
 /// Flags of the labels and annotations of an EHPA that are copied to the
 /// objects that it owns, and of rules for the history of custom and external metrics.

@@ -14,7 +14,7 @@ use sources::prometheus::{
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use crate::metrics::ForecastMetrics;
+use crate::predictions::metrics::ForecastMetrics;
 
 /// Lifetime of a connection in seconds. A new one reads rotated tokens and certificates.
 const CONNECTION_LASTS: i64 = 600;

@@ -22,11 +22,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use view::View;
 
-use crate::args::PredictionArgs;
-use crate::collector::{HistoryCollector, Source};
-use crate::metrics::ForecastMetrics;
-use crate::store::PredictionStore;
-use crate::writer::Writer;
+use crate::predictions::args::PredictionArgs;
+use crate::predictions::collector::{HistoryCollector, Source};
+use crate::predictions::metrics::ForecastMetrics;
+use crate::predictions::store::PredictionStore;
+use crate::predictions::writer::Writer;
 
 /// Time during which changes are coalesced.
 const SETTLE: Duration = Duration::from_millis(500);

@@ -1,8 +1,7 @@
 //! Controller of `EffectiveHorizontalPodAutoscaler` objects (EHPA): writes their HPAs, Substitutes,
-//! predictions and status, for one term of leadership. The decisions are in [`horizontal::ehpa`].
+//! predictions and status. The decisions are in [`horizontal::ehpa`].
 //!
 //! * `args`: flags.
-//! * `inputs`: observed objects and options.
 //! * `controller`: passes over EHPAs, and the restoration of HPAs whose EHPA is gone.
 //! * `writer`: the only writes.
 //! * `rule_file`: rules of prometheus-adapter for the history of metrics.
@@ -11,12 +10,26 @@
 mod args;
 mod controller;
 mod crane_metrics;
-mod inputs;
 mod rule_file;
 mod writer;
+
+use tokio::sync::watch;
+use view::View;
 
 pub use args::EhpaArgs;
 pub use controller::EhpaController;
 pub use crane_metrics::CraneMetricsTask;
-pub use inputs::EhpaInputs;
 pub use rule_file::RulesReceiver;
+
+/// Observed objects and options of the controller and of Crane's metrics.
+#[derive(Clone)]
+pub struct EhpaInputs {
+    /// View with pods.
+    pub view: watch::Receiver<View>,
+    /// View with EHPAs and the objects that they own. Empty until their kinds are installed.
+    pub horizontal: watch::Receiver<View>,
+    /// Name of this recommender.
+    pub recommender: String,
+    /// Maximum number of concurrent passes.
+    pub workers: usize,
+}

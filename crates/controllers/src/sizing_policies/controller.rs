@@ -17,8 +17,8 @@ use vertical::sizing_policies::plan::{Plan, PlanInput, plan};
 use vertical::sizing_policies::status::{ShardIdentity, status_update};
 use view::{ObjectKey, View};
 
-use crate::metrics::PolicyMetrics;
-use crate::writer::{WriteCounts, Writer};
+use crate::sizing_policies::metrics::PolicyMetrics;
+use crate::sizing_policies::writer::{WriteCounts, Writer};
 
 const PACE: Pace = Pace {
     settle: Duration::from_secs(1),

@@ -1,6 +1,6 @@
 //! Controller of `SizingPolicy` and `ClusterSizingPolicy` objects: creates a
-//! `VerticalPodAutoscaler` for each workload that they select, for one term of leadership. The
-//! decisions are in [`vertical::sizing_policies`].
+//! `VerticalPodAutoscaler` for each workload that they select. The decisions are in
+//! [`vertical::sizing_policies`].
 //!
 //! * `controller`: observes, plans and writes.
 //! * `writer`: the only writes.

@@ -29,11 +29,11 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use view::{ObjectKey, interleave_namespaces};
 
-use crate::args::EhpaArgs;
-use crate::crane_metrics::CraneMetricsTask;
-use crate::inputs::EhpaInputs;
-use crate::rule_file::{self, RulesReceiver};
-use crate::writer::{ApplyOutcome, Writer};
+use crate::ehpa::EhpaInputs;
+use crate::ehpa::args::EhpaArgs;
+use crate::ehpa::crane_metrics::CraneMetricsTask;
+use crate::ehpa::rule_file::{self, RulesReceiver};
+use crate::ehpa::writer::{ApplyOutcome, Writer};
 use apply::{Applied, apply, text};
 use scale_points::ScalePointVpas;
 

@@ -9,7 +9,7 @@ use horizontal::predictions::MetricPipeline;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 
-use crate::metrics::ForecastMetrics;
+use crate::predictions::metrics::ForecastMetrics;
 
 /// Maximum number of concurrent fits. Each takes about ten megabytes.
 const MAX_FITS: usize = 4;

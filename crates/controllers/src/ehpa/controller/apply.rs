@@ -14,7 +14,7 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::{Error, ResourceExt as _};
 use view::ObjectKey;
 
-use crate::writer::{ApplyOutcome, Writer};
+use crate::ehpa::writer::{ApplyOutcome, Writer};
 
 /// Maximum number of HPAs that one pass over an EHPA deletes, and that it restores.
 const MAX_WITHDRAWN: usize = 10;

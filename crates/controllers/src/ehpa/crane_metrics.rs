@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use view::View;
 
-use crate::inputs::EhpaInputs;
+use crate::ehpa::EhpaInputs;
 use collector::CraneMetrics;
 
 /// Interval of updates. The HPA controller works every 15 s.
