@@ -8,3 +8,18 @@
 pub mod ehpa;
 pub mod predictions;
 pub mod sizing_policies;
+
+use tokio::sync::watch;
+use view::View;
+
+/// Whether a view has all objects, and none of its watches is down.
+fn is_current(view: &View) -> bool {
+    view.is_synced() && view.stale_since().is_none()
+}
+
+/// Waits for a change; for ever once the sender is gone.
+async fn changed<T>(receiver: &mut watch::Receiver<T>) {
+    if receiver.changed().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}

@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::ehpa::Adopter;
+use api::ehpa::{Adopter, EffectiveHorizontalPodAutoscaler};
 use futures::StreamExt as _;
 use futures::future::pending;
 use futures::stream;
@@ -34,6 +34,7 @@ use crate::ehpa::args::EhpaArgs;
 use crate::ehpa::crane_metrics::CraneMetricsTask;
 use crate::ehpa::rule_file::{self, RulesReceiver};
 use crate::ehpa::writer::{ApplyOutcome, Writer};
+use crate::{changed, is_current};
 use apply::{Applied, apply, text};
 use scale_points::ScalePointVpas;
 
@@ -153,30 +154,28 @@ impl EhpaController {
         attempt(&restored)
     }
 
+    async fn read_target(
+        &self,
+        object: &EffectiveHorizontalPodAutoscaler,
+    ) -> Result<TargetScale, String> {
+        match timeout(TARGET_TIMEOUT, self.writer.target(object)).await {
+            Ok(target) => target.map_err(|error| text(&error)),
+            Err(_) => Err(format!("no answer within {TARGET_TIMEOUT:?}")),
+        }
+    }
+
     /// Makes a pass over one EHPA.
     async fn handle(&self, ehpa: &EhpaSnapshot, before: Option<&Handled>) -> Outcome {
         let object = &ehpa.object.object;
-        let known = before.and_then(|before| before.target_for(ehpa));
-        let read_at = known
-            .as_ref()
-            .map_or_else(Instant::now, |(_, read_at)| *read_at);
-        let target = match known {
-            Some((target, _)) => Ok(target),
-            None => match timeout(TARGET_TIMEOUT, self.writer.target(object)).await {
-                Ok(target) => target.map_err(|error| text(&error)),
-                Err(_) => Err(format!("no answer within {TARGET_TIMEOUT:?}")),
-            },
+        let (target, read_at) = match before.and_then(|before| before.target_for(ehpa)) {
+            Some((target, read_at)) => (Ok(target), read_at),
+            None => (self.read_target(object).await, Instant::now()),
         };
-        let pods = target
-            .as_ref()
-            .map(|target| {
-                target_pods(
-                    &self.inputs.view.borrow(),
-                    &ehpa.object.key.namespace,
-                    target,
-                )
-            })
-            .unwrap_or_default();
+        let namespace = &ehpa.object.key.namespace;
+        let pods = target.as_ref().map_or_else(
+            |_| Vec::new(),
+            |target| target_pods(&self.inputs.view.borrow(), namespace, target),
+        );
         let ready_times = before.and_then(|before| before.ready_times_for(ehpa));
         let mut ready_times = ready_times.unwrap_or_default();
         ready_times.observe(&pods);
@@ -215,12 +214,10 @@ impl EhpaController {
         } = apply(&self.writer, &observed, &plan, is_settled).await;
         plan.problems.splice(0..0, problems);
         self.report(&observed, &plan.problems, is_scaled).await;
-        let settled = plan.hpa.filter(|_| hpa == Some(ApplyOutcome::Unchanged));
-        let is_healthy = plan.problems.is_empty();
         let target = target.ok().filter(|_| !ehpa.is_preview());
         Outcome {
-            is_healthy,
-            settled,
+            is_healthy: plan.problems.is_empty(),
+            settled: plan.hpa.filter(|_| hpa == Some(ApplyOutcome::Unchanged)),
             target: target.map(|target| (target, read_at)),
             ready_times,
         }
@@ -231,10 +228,8 @@ impl EhpaController {
     async fn record_scale_points(&self, observed: &Observed<'_>) -> bool {
         let mut status = observed.object.status.clone().unwrap_or_default();
         let (points, _) = scale_points(observed);
-        if points
-            .iter()
-            .all(|point| status.scale_points.contains(point))
-        {
+        let mut all = points.iter();
+        if all.all(|point| status.scale_points.contains(point)) {
             return true;
         }
         status.scale_points = points;
@@ -250,20 +245,16 @@ impl EhpaController {
         if observed.object.status.as_ref() == Some(&status) {
             return;
         }
-        if let Some(problem) = problems
-            .iter()
-            .find(|problem| problem.reason == FAILED_GET_SCALE)
-        {
-            self.writer
-                .record_event(observed.object, problem.reason, &problem.message, true)
-                .await;
+        let (writer, object) = (&self.writer, observed.object);
+        let mut all = problems.iter();
+        if let Some(Problem { reason, message }) = all.find(|it| it.reason == FAILED_GET_SCALE) {
+            writer.record_event(object, reason, message, true).await;
         }
-        if let Err(error) = self.writer.update_status(observed.object, &status).await {
-            tracing::warn!(object = observed.object.name_any(), %error, "cannot write the status of an EHPA");
-        } else if let Some(note) = unpredictable_metrics(observed.object.status.as_ref(), &status) {
-            self.writer
-                .record_event(observed.object, METRICS_NOT_PREDICTABLE, note, true)
-                .await;
+        if let Err(error) = writer.update_status(object, &status).await {
+            tracing::warn!(object = object.name_any(), %error, "cannot write the status of an EHPA");
+        } else if let Some(note) = unpredictable_metrics(object.status.as_ref(), &status) {
+            let reason = METRICS_NOT_PREDICTABLE;
+            writer.record_event(object, reason, note, true).await;
         }
     }
 }
@@ -276,7 +267,7 @@ impl Reconcile for EhpaTerm {
         tokio::select! {
             () = self.scale_points.changed(&mut inputs.view) => {}
             _ = inputs.horizontal.changed() => {}
-            () = changed(rules) => {}
+            () = rules_changed(rules) => {}
         }
     }
 
@@ -288,7 +279,7 @@ impl Reconcile for EhpaTerm {
             Some(rules) => rules.borrow_and_update().clone()?,
             None => Arc::default(),
         };
-        if !observed.is_synced() || observed.stale_since().is_some() {
+        if !is_current(&observed) {
             return None;
         }
         let vpas = self.scale_points.read(&inputs.view.borrow())?;
@@ -322,9 +313,8 @@ impl EhpaTerm {
         handled.retain(|key, _| ehpas.contains_key(key));
         let now = Instant::now();
         let is_due = |key: &ObjectKey, ehpa: &EhpaSnapshot| {
-            handled
-                .get(key)
-                .is_none_or(|handled| handled.due <= now || !ehpa.is_same(&handled.ehpa))
+            let handled = handled.get(key);
+            handled.is_none_or(|handled| handled.due <= now || !ehpa.is_same(&handled.ehpa))
         };
         let due = ehpas.into_iter().filter(|(key, ehpa)| is_due(key, ehpa));
         let due = interleave_namespaces(due.collect(), |(key, _)| key);
@@ -338,9 +328,8 @@ impl EhpaTerm {
             let before = known.get(&key);
             let outcome = controller.handle(&ehpa, before).await;
             let before = before.filter(|before| !before.outcome.is_healthy);
-            let retries = before
-                .filter(|before| ehpa.is_same(&before.ehpa))
-                .map_or(0, |before| before.retries + 1);
+            let before = before.filter(|before| ehpa.is_same(&before.ehpa));
+            let retries = before.map_or(0, |before| before.retries + 1);
             let wait = if ehpa.is_preview() {
                 RETRY_INTERVAL
             } else if outcome.is_healthy {
@@ -394,13 +383,11 @@ fn attempt(result: &Result<bool, Error>) -> Attempt {
 }
 
 /// Waits for a change of the rules.
-async fn changed(rules: &mut Option<RulesReceiver>) {
-    if let Some(rules) = rules
-        && rules.changed().await.is_ok()
-    {
-        return;
+async fn rules_changed(rules: &mut Option<RulesReceiver>) {
+    match rules {
+        Some(rules) => changed(rules).await,
+        None => pending().await,
     }
-    pending::<()>().await;
 }
 
 impl Handled {

@@ -179,9 +179,8 @@ async fn read(location: &RuleLocation, client: &Client) -> Result<String, Unread
                 error => Unreadable::Unanswered(error.to_string()),
             })?;
             let text = found.data.and_then(|mut data| data.remove(key));
-            text.ok_or_else(|| {
-                Unreadable::Missing(format!("ConfigMap {namespace}/{name} has no key {key}"))
-            })
+            let missing = || format!("ConfigMap {namespace}/{name} has no key {key}");
+            text.ok_or_else(|| Unreadable::Missing(missing()))
         }
     }
 }

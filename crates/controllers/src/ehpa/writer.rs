@@ -82,12 +82,9 @@ impl Writer {
     ) -> Result<TargetScale, Error> {
         let api = self.scaled(object).await?;
         let scale = api.get_scale(&object.spec.scale_target_ref.name).await?;
-        let status = scale.status.unwrap_or_default();
+        let (spec, status) = (scale.spec, scale.status.unwrap_or_default());
         Ok(TargetScale {
-            spec_replicas: scale
-                .spec
-                .and_then(|spec| spec.replicas)
-                .unwrap_or_default(),
+            spec_replicas: spec.and_then(|spec| spec.replicas).unwrap_or_default(),
             status_replicas: status.replicas,
             selector: status.selector.unwrap_or_default(),
         })
@@ -101,13 +98,8 @@ impl Writer {
     ) -> Result<(), Error> {
         let patch = Body::Merge(json!({"spec": {"replicas": replicas}}));
         let api = self.scaled(object).await?;
-        api.patch_scale(
-            &object.spec.scale_target_ref.name,
-            &self.objects.patching(),
-            &patch,
-        )
-        .await
-        .map(drop)
+        let (name, params) = (&object.spec.scale_target_ref.name, self.objects.patching());
+        api.patch_scale(name, &params, &patch).await.map(drop)
     }
 
     async fn scaled(
@@ -115,19 +107,13 @@ impl Writer {
         object: &EffectiveHorizontalPodAutoscaler,
     ) -> Result<Api<DynamicObject>, Error> {
         let target = &object.spec.scale_target_ref;
-        let resource = if let Some(resource) = well_known(&target.api_version, &target.kind) {
-            resource
-        } else {
-            self.kinds
-                .resource(self.objects.client(), &target.api_version, &target.kind)
-                .await?
+        let (client, version) = (self.objects.client(), &target.api_version);
+        let resource = match well_known(version, &target.kind) {
+            Some(resource) => resource,
+            None => self.kinds.resource(client, version, &target.kind).await?,
         };
         let namespace = object.namespace().unwrap_or_default();
-        Ok(Api::namespaced_with(
-            self.objects.client().clone(),
-            &namespace,
-            &resource,
-        ))
+        Ok(Api::namespaced_with(client.clone(), &namespace, &resource))
     }
 
     /// Creates or updates `wanted`. Reads and changes the object anew after a conflict, as with the
@@ -147,9 +133,8 @@ impl Writer {
     where
         K: Resource<DynamicType = ()> + Serialize,
     {
-        let api = self
-            .objects
-            .untyped::<K>(wanted.meta().namespace.as_deref().unwrap_or_default());
+        let namespace = wanted.meta().namespace.as_deref().unwrap_or_default();
+        let (api, posting) = (self.objects.untyped::<K>(namespace), self.objects.posting());
         let name = wanted.meta().name.as_deref().unwrap_or_default();
         let body = serde_json::to_value(wanted).map_err(Error::SerdeError)?;
         let Some(there) = api.get_opt(name).await? else {
@@ -158,58 +143,47 @@ impl Writer {
                 return Err(refused(&format!("{} is gone", named(wanted))));
             }
             let object = serde_json::from_value(body).map_err(Error::SerdeError)?;
-            return api
-                .create(&self.objects.posting(), &object)
-                .await
-                .map(|_| ApplyOutcome::Created);
+            let created = api.create(&posting, &object).await;
+            return created.map(|_| ApplyOutcome::Created);
         };
         if let Some(why) = refusal(&there, wanted.meta(), writable) {
             return Err(refused(&format!("{} {why}", named(wanted))));
         }
-        let changed = merged(
-            with_original(there.clone(), wanted.meta()),
-            wanted.meta(),
-            &body["spec"],
-        );
+        let original = with_original(there.clone(), wanted.meta());
+        let changed = merged(original, wanted.meta(), &body["spec"]);
         if changed == there {
             return Ok(ApplyOutcome::Unchanged);
         }
-        let after = api.replace(name, &self.objects.posting(), &changed).await?;
-        let is_same = after.metadata.resource_version == there.metadata.resource_version;
-        Ok(if is_same {
-            ApplyOutcome::Unchanged
-        } else {
-            ApplyOutcome::Changed
-        })
+        let after = api.replace(name, &posting, &changed).await?;
+        if after.metadata.resource_version == there.metadata.resource_version {
+            return Ok(ApplyOutcome::Unchanged);
+        }
+        Ok(ApplyOutcome::Changed)
     }
 
     /// Restores the original spec of an adopted HPA. Returns false if the HPA is gone, or no longer
     /// adopted by this EHPA.
     pub(crate) async fn restore(&self, key: &ObjectKey, adopted_by: &str) -> Result<bool, Error> {
-        let api = self
-            .objects
-            .untyped::<HorizontalPodAutoscaler>(&key.namespace);
+        let namespace = &key.namespace;
+        let api = self.objects.untyped::<HorizontalPodAutoscaler>(namespace);
+        let (name, posting) = (&key.name, self.objects.posting());
         let restored = retrying(async || {
-            let there = api.get_opt(&key.name).await?;
+            let there = api.get_opt(name).await?;
             let is_adopted = |there: &DynamicObject| {
-                there
-                    .annotations()
-                    .get(ADOPTED_BY)
-                    .is_some_and(|by| by == adopted_by)
+                let adopter = there.annotations().get(ADOPTED_BY);
+                adopter.is_some_and(|adopter| adopter == adopted_by)
             };
             let Some(there) = there.filter(is_adopted) else {
                 return Ok(None);
             };
             let uid = there.uid().unwrap_or_default();
-            let restored = restored(there);
-            api.replace(&key.name, &self.objects.posting(), &restored)
-                .await?;
+            api.replace(name, &posting, &restored(there)).await?;
             Ok(Some(uid))
         })
         .await?;
         if let Some(uid) = &restored {
             let adopter = adopted_by.split('/').next().unwrap_or_default();
-            let object = reference::<HorizontalPodAutoscaler>(&key.namespace, &key.name, uid);
+            let object = reference::<HorizontalPodAutoscaler>(namespace, name, uid);
             let note = format!(
                 "restored the spec that it had before EffectiveHorizontalPodAutoscaler {adopter} adopted it"
             );
@@ -226,16 +200,11 @@ impl Writer {
         namespace: &str,
         adopter: Adopter<'_>,
     ) -> Result<bool, Error> {
-        let api = self
-            .objects
-            .untyped::<EffectiveHorizontalPodAutoscaler>(namespace);
-        let found = api
-            .get_metadata_opt(adopter.name)
-            .await?
-            .map(|found| found.metadata);
-        Ok(found.is_some_and(|it| {
-            it.uid.as_deref() == Some(adopter.uid) && it.deletion_timestamp.is_none()
-        }))
+        let objects = &self.objects;
+        let api = objects.untyped::<EffectiveHorizontalPodAutoscaler>(namespace);
+        let found = api.get_metadata_opt(adopter.name).await?;
+        let live = found.filter(|found| found.metadata.deletion_timestamp.is_none());
+        Ok(live.is_some_and(|live| live.metadata.uid.as_deref() == Some(adopter.uid)))
     }
 
     /// Writes the status of an owned object.
@@ -248,11 +217,9 @@ impl Writer {
         K: Resource<DynamicType = ()>,
     {
         let patch = Body::Merge(json!({ "status": status }));
-        self.objects
-            .untyped::<K>(&key.namespace)
-            .patch_status(&key.name, &self.objects.patching(), &patch)
-            .await
-            .map(drop)
+        let api = self.objects.untyped::<K>(&key.namespace);
+        let params = self.objects.patching();
+        api.patch_status(&key.name, &params, &patch).await.map(drop)
     }
 
     /// Deletes an object of this owner. Returns false if it is absent.
@@ -271,18 +238,13 @@ impl Writer {
         object: &EffectiveHorizontalPodAutoscaler,
         status: &EffectiveHorizontalPodAutoscalerStatus,
     ) -> Result<(), Error> {
-        let uid = object.uid().unwrap_or_default();
+        let (name, uid) = (object.name_any(), object.uid().unwrap_or_default());
+        let namespace = object.namespace().unwrap_or_default();
         let patch = guarded(&uid, put_status(status).map_err(Error::SerdeError)?);
-        let api = self
-            .objects
-            .untyped::<EffectiveHorizontalPodAutoscaler>(&object.namespace().unwrap_or_default());
-        api.patch_status(
-            &object.name_any(),
-            &self.objects.patching(),
-            &Body::Json::<()>(patch),
-        )
-        .await
-        .map(drop)
+        let (patch, params) = (Body::Json::<()>(patch), self.objects.patching());
+        let objects = &self.objects;
+        let api = objects.untyped::<EffectiveHorizontalPodAutoscaler>(&namespace);
+        api.patch_status(&name, &params, &patch).await.map(drop)
     }
 
     /// Records an event about an EHPA. Events are best effort: a failure is ignored.
@@ -339,15 +301,10 @@ fn parts(api_version: &str) -> (&str, &str) {
 
 /// The object with the wanted spec, owner, labels and annotations.
 fn merged(mut there: DynamicObject, wanted: &ObjectMeta, spec: &Value) -> DynamicObject {
-    let extended = |there: Option<BTreeMap<String, String>>,
-                    wanted: &Option<BTreeMap<String, String>>| {
+    type Texts = Option<BTreeMap<String, String>>;
+    let extended = |there: Texts, wanted: &Texts| {
         let mut all = there.unwrap_or_default();
-        all.extend(
-            wanted
-                .iter()
-                .flatten()
-                .map(|(key, value)| (key.clone(), value.clone())),
-        );
+        all.extend(wanted.clone().unwrap_or_default());
         Some(all).filter(|all| !all.is_empty())
     };
     there.metadata.labels = extended(there.metadata.labels.take(), &wanted.labels);

@@ -58,39 +58,34 @@ pub enum DataSource {
     Usage,
 }
 
-/// Unknown name of a source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected prom or metricserver")]
-pub struct UnknownDataSource;
-
 impl FromStr for DataSource {
-    type Err = UnknownDataSource;
+    type Err = &'static str;
 
-    fn from_str(name: &str) -> Result<Self, UnknownDataSource> {
+    fn from_str(name: &str) -> Result<Self, &'static str> {
         match name {
             "" => Ok(Self::LikeStorage),
             "prom" => Ok(Self::Prometheus),
             "metricserver" => Ok(Self::Usage),
-            _ => Err(UnknownDataSource),
+            _ => Err("expected prom or metricserver"),
         }
     }
 }
 
 fn label_name(text: &str) -> Result<String, NameError> {
+    let name = text.to_owned();
     if is_label_name(text) {
-        Ok(text.to_owned())
+        Ok(name)
     } else {
-        Err(NameError::Label(text.to_owned()))
+        Err(NameError::Label(name))
     }
 }
 
 impl PredictionArgs {
     /// Series that queries may read. With `has_rules`, rules are awaited that allow more.
     pub(crate) fn access(&self, has_rules: bool) -> QueryAccess {
-        let namespace_label = self.prediction_namespace_label.clone();
         QueryAccess {
             scope: self.prediction_query_scope,
-            namespace_label,
+            namespace_label: self.prediction_namespace_label.clone(),
             rules: if has_rules {
                 KnownRules::Pending
             } else {
@@ -101,9 +96,8 @@ impl PredictionArgs {
 
     pub(crate) fn intervals(&self) -> ReadIntervals {
         let seconds = |duration: &GoDuration| {
-            i64::try_from(duration.0.as_secs())
-                .unwrap_or(i64::MAX)
-                .max(1)
+            let seconds = i64::try_from(duration.0.as_secs());
+            seconds.unwrap_or(i64::MAX).max(1)
         };
         ReadIntervals {
             read_seconds: seconds(&self.prediction_read_interval),

@@ -102,12 +102,8 @@ impl HistoryCollector {
         let ask = |request| {
             let prometheus = prometheus.clone();
             async {
-                match prometheus {
-                    Some(prometheus) => prometheus.ask(request).await,
-                    None => Err(ReadFailure::refused(
-                        "Prometheus is not configured".to_owned(),
-                    )),
-                }
+                let missing = || ReadFailure::refused("Prometheus is not configured".to_owned());
+                prometheus.ok_or_else(missing)?.ask(request).await
             }
         };
         collector.run(ask, Timestamp::now).await;
@@ -170,12 +166,10 @@ impl RunningCollector {
     fn tick(&mut self, now: Timestamp) {
         let changed = (self.update_rules() | self.horizontal.has_changed().unwrap_or(false)) && {
             let view = self.horizontal.borrow_and_update();
-            let sync_result = self.predictions.sync(&view);
-            tracing::debug!(
-                derived = sync_result.derived,
-                "derived the metrics of changed predictions"
-            );
-            sync_result.is_changed
+            let synced = self.predictions.sync(&view);
+            let derived = synced.derived;
+            tracing::debug!(derived, "derived the metrics of changed predictions");
+            synced.is_changed
         };
         let refused = self.predictions.limit(now);
         if let Some(rounds) = &mut self.rounds {
@@ -225,16 +219,10 @@ impl RunningCollector {
             (error.id(), Err(failure))
         });
         // Cancelled reads were removed.
-        let Some(Asked {
-            metric,
-            namespace,
-            since,
-            ..
-        }) = self.in_progress.remove(&id)
-        else {
+        let Some(asked) = self.in_progress.remove(&id) else {
             return;
         };
-        let took = since.elapsed();
+        let (metric, namespace, took) = (asked.metric, asked.namespace, asked.since.elapsed());
         self.slots.release(&namespace, took, now.as_second());
         let _timer = answer.is_ok().then(|| self.metrics.update_timer());
         let Some(change) = self.predictions.record(&metric, answer, took, now) else {
@@ -257,15 +245,14 @@ impl RunningCollector {
         while let Some(request) = self.predictions.next_request(&mut self.slots, now) {
             let (metric, namespace) = (request.metric.clone(), request.namespace.clone());
             let task = self.requests.spawn(ask(request));
-            self.in_progress.insert(
-                task.id(),
-                Asked {
-                    metric,
-                    namespace,
-                    since: Instant::now(),
-                    task,
-                },
-            );
+            let (id, since) = (task.id(), Instant::now());
+            let asked = Asked {
+                metric,
+                namespace,
+                since,
+                task,
+            };
+            self.in_progress.insert(id, asked);
         }
     }
 }
@@ -299,13 +286,11 @@ impl Rounds {
     ) {
         let round = self.newest.borrow().clone();
         let Some(round) = round.filter(|round| self.seen != Some(round.at)) else {
-            let silent =
-                Duration::try_from(now.duration_since(self.received_at)).unwrap_or_default();
-            if silent > self.patience {
-                let pipelines = predictions
-                    .pipelines()
-                    .filter(|pipeline| pipeline.query().is_some());
-                pipelines.for_each(|pipeline| pipeline.fail("no usage samples", now));
+            let silent = Duration::try_from(now.duration_since(self.received_at));
+            if silent.unwrap_or_default() > self.patience {
+                let pipelines = predictions.pipelines();
+                let read = pipelines.filter(|pipeline| pipeline.query().is_some());
+                read.for_each(|pipeline| pipeline.fail("no usage samples", now));
             }
             return;
         };

@@ -100,23 +100,17 @@ impl SeenResults {
         }
         let before = std::mem::replace(&mut self.results, all);
         let is_new = |uid: &String, result: &Arc<PredictionResult>| {
-            is_full
-                || before
-                    .get(uid)
-                    .is_none_or(|seen| !Arc::ptr_eq(seen, result))
+            let seen = before.get(uid);
+            is_full || seen.is_none_or(|seen| !Arc::ptr_eq(seen, result))
         };
-        let known = self
-            .results
-            .iter()
-            .filter(|(uid, result)| result.is_known() && is_new(uid, result));
-        let changed = known.map(|(_, result)| Arc::clone(result)).collect();
-        let gone = before
-            .into_keys()
-            .filter(|uid| !self.results.contains_key(uid))
-            .collect();
+        let results = &self.results;
+        let known = results.iter().filter(|(_, result)| result.is_known());
+        let changed = known.filter(|(uid, result)| is_new(uid, result));
+        let changed = changed.map(|(_, result)| Arc::clone(result)).collect();
+        let gone = before.into_keys().filter(|uid| !results.contains_key(uid));
         Some(ResultChanges {
             changed,
-            gone,
+            gone: gone.collect(),
             is_full,
             is_first,
         })
@@ -178,9 +172,8 @@ impl PredictionController {
             store: store.clone(),
             metrics: metrics.clone(),
         };
-        manager
-            .tasks
-            .spawn_until_shutdown("forecasts", collector.run());
+        let tasks = &manager.tasks;
+        tasks.spawn_until_shutdown("forecasts", collector.run());
         Ok(Self {
             store,
             horizontal: inputs.horizontal,
@@ -215,23 +208,18 @@ impl PredictionController {
     }
 
     async fn publish(&self, controller: &Controller) {
-        let term = self
-            .publisher
-            .as_ref()
-            .map(|publisher| publisher.begin(controller.leading.term()));
+        let begin = |publisher: &Publisher<Forecast>| publisher.begin(controller.leading.term());
+        let term = self.publisher.as_ref().map(begin);
         let counted = ReadyMetrics(self.metrics.clone());
         self.follow(controller, async |changes| {
             let now = Timestamp::now();
             let (mut ready, mut others) = (0, 0);
             let forecasts = changes.changed.iter().map(|result| {
                 let forecast = self.with_status(result, |written| result.forecast(written, now));
-                for metric in &forecast.metrics {
-                    *(if metric.is_ready {
-                        &mut ready
-                    } else {
-                        &mut others
-                    }) += 1;
-                }
+                let is_ready = forecast.metrics.iter().filter(|metric| metric.is_ready);
+                let count = is_ready.count();
+                ready += count;
+                others += forecast.metrics.len() - count;
                 forecast
             });
             match &term {
@@ -280,10 +268,8 @@ impl PredictionController {
         with_status: impl FnOnce(Option<&TimeSeriesPredictionStatus>) -> T,
     ) -> T {
         let view = self.horizontal.borrow();
-        let object = view
-            .predictions
-            .get(&result.spec.key)
-            .map(|whole| &whole.object);
+        let whole = view.predictions.get(&result.spec.key);
+        let object = whole.map(|whole| &whole.object);
         let object = object.filter(|object| object.uid().as_ref() == Some(&result.spec.uid));
         with_status(object.and_then(|object| object.status.as_ref()))
     }
@@ -297,25 +283,16 @@ impl PredictionController {
         let Some(StatusUpdate { status, event }) = status_update else {
             return;
         };
-        let written = self
-            .writer
-            .update_status(&spec.key, &spec.uid, &status)
-            .await;
+        let (writer, key, uid) = (&self.writer, &spec.key, &spec.uid);
+        let written = writer.update_status(key, uid, &status).await;
         if written.as_ref().is_err_and(NotLeading::is) {
             return;
         }
         self.metrics.written(written.is_ok());
-        match written {
-            Ok(()) => {
-                if let Some((is_bad, reason, note)) = event {
-                    self.writer
-                        .record_event(&spec.key, &spec.uid, reason, &note, is_bad)
-                        .await;
-                }
-            }
-            Err(error) => {
-                tracing::warn!(prediction = %spec.key, %error, "cannot write the status of a prediction");
-            }
+        if let Err(error) = written {
+            tracing::warn!(prediction = %key, %error, "cannot write the status of a prediction");
+        } else if let Some((is_bad, reason, note)) = event {
+            writer.record_event(key, uid, reason, &note, is_bad).await;
         }
     }
 }

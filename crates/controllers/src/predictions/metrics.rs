@@ -57,32 +57,26 @@ impl ForecastMetrics {
         self.accuracy.set(predictions.accuracies());
         let (mut series, mut bytes, mut read_error) = ([0; METHODS.len()], 0, 0);
         for pipeline in predictions.pipelines() {
-            if let Some(place) = METHODS
-                .iter()
-                .position(|method| *method == pipeline.method().name())
-            {
+            let name = pipeline.method().name();
+            if let Some(place) = METHODS.iter().position(|method| *method == name) {
                 series[place] += pipeline.series();
             }
             bytes += pipeline.bytes();
             read_error += usize::from(pipeline.result().read_error.is_some());
         }
+        let rows = &self.rows;
         for (method, kept) in METHODS.iter().zip(series) {
-            self.rows
-                .series
-                .with_label_values(&[method])
-                .set(count(kept));
+            rows.series.with_label_values(&[method]).set(count(kept));
         }
-        self.rows.bytes.set(count(bytes));
-        self.rows.read_error.set(count(read_error));
-        self.rows.refused.set(count(refused));
+        rows.bytes.set(count(bytes));
+        rows.read_error.set(count(read_error));
+        rows.refused.set(count(refused));
     }
 
     /// Counts a query.
     pub(crate) fn read(&self, succeeded: bool) {
-        self.rows
-            .reads
-            .with_label_values(&[result(succeeded)])
-            .inc();
+        let reads = &self.rows.reads;
+        reads.with_label_values(&[result(succeeded)]).inc();
     }
 
     /// Starts a timer that records when it is dropped.
@@ -92,22 +86,16 @@ impl ForecastMetrics {
 
     /// Counts a write of a status.
     pub(crate) fn written(&self, succeeded: bool) {
-        self.rows
-            .writes
-            .with_label_values(&[result(succeeded)])
-            .inc();
+        let writes = &self.rows.writes;
+        writes.with_label_values(&[result(succeeded)]).inc();
     }
 
     /// Sets the number of metrics that are ready, and that are not.
     pub(crate) fn ready(&self, ready: usize, others: usize) {
-        self.rows
-            .ready
-            .with_label_values(&["true"])
-            .set(count(ready));
-        self.rows
-            .ready
-            .with_label_values(&["false"])
-            .set(count(others));
+        for (label, number) in [("true", ready), ("false", others)] {
+            let gauge = self.rows.ready.with_label_values(&[label]);
+            gauge.set(count(number));
+        }
     }
 }
 

@@ -29,13 +29,10 @@ impl PredictionStore {
     /// Adds results, and drops those of deleted predictions.
     pub(crate) fn update(&self, changed: Vec<PredictionResult>, exists: impl Fn(&str) -> bool) {
         {
+            let by_uid = |result: PredictionResult| (result.spec.uid.clone(), Arc::new(result));
             let mut results = self.results.lock();
             results.retain(|uid, _| exists(uid));
-            results.extend(
-                changed
-                    .into_iter()
-                    .map(|result| (result.spec.uid.clone(), Arc::new(result))),
-            );
+            results.extend(changed.into_iter().map(by_uid));
         }
         self.revision.send_modify(|revision| *revision += 1);
     }

@@ -31,11 +31,9 @@ impl Writer {
         status: &TimeSeriesPredictionStatus,
     ) -> Result<(), Error> {
         let patch = guarded(uid, put_status(status).map_err(Error::SerdeError)?);
+        let (patch, params) = (Body::Json::<()>(patch), self.0.patching());
         let api = self.0.untyped::<TimeSeriesPrediction>(&key.namespace);
-        match api
-            .patch_status(&key.name, &self.0.patching(), &Body::Json::<()>(patch))
-            .await
-        {
+        match api.patch_status(&key.name, &params, &patch).await {
             // The object is gone.
             Err(Error::Api(answer)) if answer.code == 404 => Ok(()),
             written => written.map(drop),

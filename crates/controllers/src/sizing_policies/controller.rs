@@ -19,6 +19,7 @@ use view::{ObjectKey, View};
 
 use crate::sizing_policies::metrics::PolicyMetrics;
 use crate::sizing_policies::writer::{WriteCounts, Writer};
+use crate::{changed, is_current};
 
 const PACE: Pace = Pace {
     settle: Duration::from_secs(1),
@@ -156,17 +157,15 @@ impl Reconcile for PolicyTerm {
                     self.attempts.succeeded(&write.key);
                 }
                 Err(problem) => {
-                    self.attempts
-                        .failed(write.key.clone(), problem, Instant::now());
+                    let now = Instant::now();
+                    self.attempts.failed(write.key.clone(), problem, now);
                 }
             }
         }
         metrics.counted(&plan.summaries);
         let retry = self.update_statuses(&plan, &counts).await;
-        [rest, retry, self.attempts.next()]
-            .into_iter()
-            .flatten()
-            .min()
+        let next = [rest, retry, self.attempts.next()];
+        next.into_iter().flatten().min()
     }
 }
 
@@ -178,10 +177,8 @@ impl PolicyTerm {
         if !is_current(&policies) {
             return None;
         }
-        let all = policies
-            .policies
-            .iter()
-            .chain(policies.cluster_policies.iter());
+        let cluster_policies = policies.cluster_policies.iter();
+        let all = policies.policies.iter().chain(cluster_policies);
         let all: Vec<_> = all.cloned().collect();
         self.is_idle = all.is_empty();
         if self.is_idle {
@@ -193,11 +190,10 @@ impl PolicyTerm {
             view: &view,
             recommender: &self.controller.inputs.recommender,
         })?;
-        block_in_place(|| plan(&input))
-            .inspect_err(|error| {
-                tracing::error!(%error, "cannot plan the objects of sizing policies");
-            })
-            .ok()
+        let plan = block_in_place(|| plan(&input)).inspect_err(|error| {
+            tracing::error!(%error, "cannot plan the objects of sizing policies");
+        });
+        plan.ok()
     }
 
     /// Writes changed statuses and their events. Returns the time of the next attempt if one fails.
@@ -226,10 +222,8 @@ impl PolicyTerm {
             }
             outcome.is_err()
         });
-        let failed: Vec<bool> = updating
-            .buffer_unordered(controller.inputs.workers)
-            .collect()
-            .await;
+        let workers = controller.inputs.workers;
+        let failed: Vec<bool> = updating.buffer_unordered(workers).collect().await;
         failed.contains(&true).then(|| Instant::now() + RETRY)
     }
 }
@@ -238,16 +232,5 @@ impl Drop for PolicyTerm {
     /// Resets the metrics: a standby manages nothing.
     fn drop(&mut self) {
         self.controller.metrics.counted(&[]);
-    }
-}
-
-fn is_current(view: &View) -> bool {
-    view.is_synced() && view.stale_since().is_none()
-}
-
-/// Waits for a change; for ever once the view has no writer.
-async fn changed(view: &mut watch::Receiver<View>) {
-    if view.changed().await.is_err() {
-        std::future::pending::<()>().await;
     }
 }

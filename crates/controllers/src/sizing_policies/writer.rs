@@ -92,23 +92,23 @@ impl Writer {
         counts: &WriteCounts,
     ) {
         let object = object_of(policy);
-        for StatusEvent { reason, note } in events {
+        let record = async |type_: EventType, reason: &str, note: &str| {
             self.0
-                .record_event(&object, EventType::Warning, reason, ACTION, note)
+                .record_event(&object, type_, reason, ACTION, note)
                 .await;
+        };
+        for StatusEvent { reason, note } in events {
+            record(EventType::Warning, reason, note).await;
         }
+        let WriteCounts {
+            created,
+            changed,
+            removed,
+        } = counts;
         if *counts != WriteCounts::default() {
-            let WriteCounts {
-                created,
-                changed,
-                removed,
-            } = counts;
             let note =
                 format!("{created} VPA objects created, {changed} changed, {removed} removed");
-            let reason = AUTOSCALERS_WRITTEN;
-            self.0
-                .record_event(&object, EventType::Normal, reason, ACTION, &note)
-                .await;
+            record(EventType::Normal, AUTOSCALERS_WRITTEN, &note).await;
         }
     }
 
@@ -119,13 +119,8 @@ impl Writer {
         match api.create(&self.0.posting(), &object).await {
             // What was seen may be a moment old: our own object need not be made twice.
             Err(Error::Api(answer)) if answer.code == 409 => {
-                let owners = api
-                    .get_metadata(&key.name)
-                    .await?
-                    .metadata
-                    .owner_references
-                    .unwrap_or_default();
-                if owners.iter().any(is_policy) {
+                let metadata = api.get_metadata(&key.name).await?.metadata;
+                if metadata.owner_references.iter().flatten().any(is_policy) {
                     Ok(())
                 } else {
                     Err(Error::Api(answer))
@@ -137,9 +132,8 @@ impl Writer {
 
     async fn change(&self, key: &ObjectKey, patch: Patch) -> Result<(), Error> {
         let api = self.0.untyped::<VerticalPodAutoscaler>(&key.namespace);
-        api.patch(&key.name, &self.0.patching(), &Body::Json::<()>(patch))
-            .await
-            .map(drop)
+        let (patch, params) = (Body::Json::<()>(patch), self.0.patching());
+        api.patch(&key.name, &params, &patch).await.map(drop)
     }
 
     async fn remove(&self, key: &ObjectKey, owner: &str) -> Result<(), Error> {
@@ -158,24 +152,15 @@ impl Writer {
                 Body::Merge(report_patch(&policy.uid, *shard, report))
             }
         };
-        let (api, params) = (self.policies(policy), PatchParams::default());
-        api.patch_status(&policy.key.name, &params, &patch)
-            .await
-            .map(drop)
-    }
-
-    fn policies(&self, policy: &Policy) -> Api<DynamicObject> {
-        let client = self.0.client().clone();
-        match policy.scope {
-            PolicyScope::Namespace => Api::namespaced_with(
-                client,
-                &policy.key.namespace,
-                &ApiResource::erase::<SizingPolicy>(&()),
-            ),
+        let api = match policy.scope {
+            PolicyScope::Namespace => self.0.untyped::<SizingPolicy>(&policy.key.namespace),
             PolicyScope::Cluster(_) => {
-                Api::all_with(client, &ApiResource::erase::<ClusterSizingPolicy>(&()))
+                let kind = ApiResource::erase::<ClusterSizingPolicy>(&());
+                Api::all_with(self.0.client().clone(), &kind)
             }
-        }
+        };
+        let (name, params) = (&policy.key.name, PatchParams::default());
+        api.patch_status(name, &params, &patch).await.map(drop)
     }
 }
 

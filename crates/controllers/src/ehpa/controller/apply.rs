@@ -128,20 +128,17 @@ impl PlanApplier<'_> {
         let Desired::Apply(wanted) = &plan.substitute else {
             return;
         };
-        let is_current = observed
-            .substitute
-            .is_some_and(|there| there.spec == wanted.spec && there.status == wanted.status);
-        if is_current {
+        let is_current =
+            |there: &Substitute| there.spec == wanted.spec && there.status == wanted.status;
+        if observed.substitute.is_some_and(is_current) {
             return;
         }
-        let result = match self.writer.apply(&**wanted, Writable::Own).await {
-            Ok(outcome) => self
-                .writer
-                .patch_status::<Substitute>(&self.key, &wanted.status)
-                .await
-                .map(|()| outcome),
-            Err(error) => Err(error),
-        };
+        let mut result = self.writer.apply(&**wanted, Writable::Own).await;
+        if let Ok(outcome) = result {
+            let (writer, status) = (self.writer, &wanted.status);
+            let written = writer.patch_status::<Substitute>(&self.key, status).await;
+            result = written.map(|()| outcome);
+        }
         self.record(&SUBSTITUTE, result).await;
     }
 
@@ -156,10 +153,9 @@ impl PlanApplier<'_> {
     async fn withdraw_hpas(&mut self, plan: &Plan) {
         for name in plan.deleted.iter().take(MAX_WITHDRAWN) {
             let key = self.hpa_key(name);
-            let deleted = self
-                .writer
-                .delete::<HorizontalPodAutoscaler>(&key, &self.uid)
-                .await;
+            let writer = self.writer;
+            let deleting = writer.delete::<HorizontalPodAutoscaler>(&key, &self.uid);
+            let deleted = deleting.await;
             if matches!(deleted, Ok(true)) {
                 let note = format!(
                     "HorizontalPodAutoscaler {name} is deleted: another one scales the same workload"
@@ -188,8 +184,8 @@ impl PlanApplier<'_> {
     async fn apply_hpa(&mut self, plan: &Plan) -> Option<ApplyOutcome> {
         let hpa = plan.hpa.as_ref()?;
         let name = hpa.name_any();
+        let installed = may_adopt(self.object, &name);
         let writable = if plan.adopts {
-            let installed = may_adopt(self.object, &name);
             Writable::Adopt { installed }
         } else {
             Writable::Own
@@ -203,19 +199,15 @@ impl PlanApplier<'_> {
     }
 
     async fn apply_prediction(&mut self, observed: &Observed<'_>, plan: &Plan) {
+        let (writer, there) = (self.writer, observed.prediction);
         let result = match &plan.prediction {
-            Desired::Apply(wanted)
-                if observed
-                    .prediction
-                    .is_none_or(|there| differs(there, wanted)) =>
-            {
-                self.writer.apply(&**wanted, Writable::Own).await
+            Desired::Apply(wanted) if there.is_none_or(|there| differs(there, wanted)) => {
+                writer.apply(&**wanted, Writable::Own).await
             }
-            Desired::Delete => unchanged(
-                self.writer
-                    .delete::<TimeSeriesPrediction>(&self.key, &self.uid)
-                    .await,
-            ),
+            Desired::Delete => {
+                let deleting = writer.delete::<TimeSeriesPrediction>(&self.key, &self.uid);
+                unchanged(deleting.await)
+            }
             Desired::Apply(_) | Desired::Keep => return,
         };
         self.record(&PREDICTION, result).await;
@@ -229,14 +221,11 @@ impl PlanApplier<'_> {
         let Err(error) = self.writer.scale(self.object, replicas).await else {
             return true;
         };
-        let message = text(&error);
+        let (reason, message) = (FAILED_SCALE, text(&error));
         if !ready_contains(self.object.status.as_ref(), &message) {
             self.event(FAILED_MANUAL_SCALE, &message, true).await;
         }
-        self.problems.push(Problem {
-            reason: FAILED_SCALE,
-            message,
-        });
+        self.problems.push(Problem { reason, message });
         false
     }
 
@@ -258,17 +247,14 @@ impl PlanApplier<'_> {
             }
             Err(error) => error,
         };
-        let message = text(&error);
+        let (reason, message) = (owned.reconcile_failed, text(&error));
         if !ready_contains(object.status.as_ref(), &message) {
             let ehpa = self.hpa_key(&object.name_any());
             let kind = owned.kind;
             tracing::warn!(%ehpa, kind, error = message, "cannot write an object of an EHPA");
             self.event(owned.update_failed, &message, true).await;
         }
-        self.problems.push(Problem {
-            reason: owned.reconcile_failed,
-            message,
-        });
+        self.problems.push(Problem { reason, message });
         None
     }
 }

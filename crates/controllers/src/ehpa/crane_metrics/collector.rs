@@ -78,11 +78,8 @@ impl Rows {
 /// The gauges have no series of their own: those of a `GaugeVec` have no timestamps.
 impl Collector for CraneMetrics {
     fn desc(&self) -> Vec<&Desc> {
-        let gauges = self.rows.gauges().into_iter();
-        gauges
-            .flat_map(Collector::desc)
-            .chain(self.rows.omitted.desc())
-            .collect()
+        let gauges = self.rows.gauges().into_iter().flat_map(Collector::desc);
+        gauges.chain(self.rows.omitted.desc()).collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {

@@ -30,21 +30,15 @@ impl DiscoveryCache {
     ) -> Result<ApiResource, Error> {
         let (group, version) = parts(api_version);
         let kind = GroupVersionKind::gvk(group, version, kind);
-        if let Some(resource) = self.known(&kind) {
+        let is_fresh = |(_, read_at): &(ApiResource, Instant)| read_at.elapsed() < LIFETIME;
+        let known = self.0.lock().get(&kind).cloned();
+        if let Some((resource, _)) = known.filter(is_fresh) {
             return Ok(resource);
         }
         let (resource, _) = pinned_kind(client, &kind).await?;
         let mut known = self.0.lock();
-        known.retain(|_, (_, read_at)| read_at.elapsed() < LIFETIME);
+        known.retain(|_, found| is_fresh(found));
         known.insert(kind, (resource.clone(), Instant::now()));
         Ok(resource)
-    }
-
-    fn known(&self, kind: &GroupVersionKind) -> Option<ApiResource> {
-        let known = self.0.lock();
-        known
-            .get(kind)
-            .filter(|(_, read_at)| read_at.elapsed() < LIFETIME)
-            .map(|(resource, _)| resource.clone())
     }
 }

@@ -130,14 +130,12 @@ impl PrometheusSource {
         }
         let mut found = Samples::new();
         let read = read.map_err(|error| {
-            let details = format!(
-                "{}; query: {}",
-                with_causes(&error),
-                truncate(&text, LOGGED_QUERY)
-            );
+            let query_text = truncate(&text, LOGGED_QUERY);
+            let details = format!("{}; query: {query_text}", with_causes(&error));
+            let namespace = &request.namespace;
             tracing::debug!(
                 details,
-                namespace = request.namespace,
+                namespace,
                 "cannot read the history of a predicted metric"
             );
             let why = match query {
@@ -151,11 +149,8 @@ impl PrometheusSource {
             }
         })?;
         for one in read {
-            let samples = one
-                .series
-                .points()
-                .iter()
-                .map(|(at, value)| (at.as_second(), *value));
+            let points = one.series.points().iter();
+            let samples = points.map(|(at, value)| (at.as_second(), *value));
             found.entry(one.labels).or_default().extend(samples);
         }
         Ok(found)
@@ -176,15 +171,12 @@ impl PrometheusSource {
 
     /// The series of usage, and their lifetime in seconds.
     async fn detect(&self, connection: &Prometheus) -> (Result<Layout, ReadFailure>, i64) {
-        let now = Timestamp::now().as_second();
         let HistorySettings {
             usage, pod_labels, ..
         } = &*self.settings;
-        let Some(window) = window(ReadRange {
-            first: now - DAY,
-            last: now,
-            step: 60,
-        }) else {
+        let (last, step) = (Timestamp::now().as_second(), 60);
+        let first = last - DAY;
+        let Some(window) = window(ReadRange { first, last, step }) else {
             return (Ok(NO_LAYOUT), NO_LAYOUT_LASTS);
         };
         let found = timeout(LONGEST_QUERY, connection.detect(usage, pod_labels, window)).await;
@@ -194,14 +186,13 @@ impl PrometheusSource {
             Err(PrometheusError::NoSeries { .. }) => (Ok(NO_LAYOUT), NO_LAYOUT_LASTS),
             // A smaller chunk would not help.
             Err(error) => {
+                let causes = with_causes(&error);
                 tracing::warn!(
-                    error = with_causes(&error),
+                    error = causes,
                     "cannot detect the series of usage in Prometheus"
                 );
-                (
-                    Err(ReadFailure::refused(error.text_for_others())),
-                    FAILURE_LASTS,
-                )
+                let failure = ReadFailure::refused(error.text_for_others());
+                (Err(failure), FAILURE_LASTS)
             }
         }
     }

@@ -58,9 +58,8 @@ impl<'a> ByNamespace<'a> {
             return None;
         };
         let OfNamespace { usage, unmeasured } = self.0.get(namespace.as_str())?;
-        let own = usage
-            .iter()
-            .filter(|usage| pods.include(&usage.container.pod));
+        let usage = usage.iter();
+        let own = usage.filter(|usage| pods.include(&usage.container.pod));
         let measured: BTreeSet<_> = own.clone().map(|usage| &usage.container.pod).collect();
         let missing = unmeasured.iter().filter(|pod| pods.include(pod)).count();
         let share = measured.len() as f64 / (measured.len() + missing) as f64;

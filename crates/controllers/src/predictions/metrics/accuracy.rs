@@ -61,11 +61,8 @@ impl AccuracyMetrics {
                 key.name.clone(),
                 truncate(identifier, MAX_IDENTIFIER),
             ];
-            for (gauge, value) in self.gauges().into_iter().zip([
-                accuracy.wape,
-                accuracy.simple_wape,
-                accuracy.coverage,
-            ]) {
+            let values = [accuracy.wape, accuracy.simple_wape, accuracy.coverage];
+            for (gauge, value) in self.gauges().into_iter().zip(values) {
                 gauge.with_label_values(&labels).set(value);
             }
             present.insert(labels);
