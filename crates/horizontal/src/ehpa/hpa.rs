@@ -26,10 +26,9 @@ pub(super) fn hpa(
     let spec = &observed.object.spec;
     let metrics: Vec<NativeMetric> = match metrics {
         Some(metrics) => metrics.iter().map(native).collect::<Result<_, _>>()?,
-        None => {
-            let metrics = existing.and_then(|existing| existing.spec.metrics.clone());
-            metrics.unwrap_or_default()
-        }
+        None => existing
+            .and_then(|existing| existing.spec.metrics.clone())
+            .unwrap_or_default(),
     };
     let behavior: Option<HorizontalPodAutoscalerBehavior> =
         spec.behavior.as_ref().map(native).transpose()?;

@@ -147,13 +147,11 @@ pub fn may_adopt(object: &EffectiveHorizontalPodAutoscaler, name: &str) -> bool 
 /// Name of the EHPA that controls or adopted an HPA.
 pub(crate) fn ehpa_owner(metadata: &ObjectMeta) -> Option<&str> {
     let kind = EffectiveHorizontalPodAutoscaler::kind(&());
-    match controller(metadata) {
-        Some(owner) => (owner.kind == kind).then_some(owner.name.as_str()),
-        None => {
-            let adopter = metadata.annotations.as_ref().and_then(Adopter::of);
-            adopter.map(|adopter| adopter.name)
-        }
+    if let Some(owner) = controller(metadata) {
+        return (owner.kind == kind).then_some(owner.name.as_str());
     }
+    let adopter = metadata.annotations.as_ref().and_then(Adopter::of);
+    adopter.map(|adopter| adopter.name)
 }
 
 /// Name of the recommender responsible for an EHPA.
