@@ -71,21 +71,15 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "sizing_policy_controller",
-        &["vertical", "api", "view", "watch", "runtime"],
-    ),
-    (
-        "ehpa_controller",
-        &["horizontal", "api", "view", "sources", "runtime"],
-    ),
-    (
-        "prediction_controller",
+        "controllers",
         &[
             "horizontal",
+            "vertical",
             "model",
             "api",
             "feed",
             "view",
+            "watch",
             "sources",
             "runtime",
         ],
@@ -93,9 +87,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "recommender",
         &[
-            "sizing_policy_controller",
-            "ehpa_controller",
-            "prediction_controller",
+            "controllers",
             "vertical",
             "sizing",
             "model",

@@ -42,13 +42,8 @@ impl<const Q: usize> AdaptiveLevel<Q> {
     /// Records which quantiles a slot exceeded. Returns the rising shares to read instead of the
     /// nominal ones.
     pub(crate) fn evaluate(&mut self, missed: [bool; Q]) -> [f64; Q] {
-        let quantiles = self
-            .narrowed
-            .iter_mut()
-            .zip(self.nominal)
-            .zip(missed)
-            .take(STEERED);
-        for ((narrowed, share), missed) in quantiles {
+        let quantiles = self.narrowed.iter_mut().zip(self.nominal).zip(missed);
+        for ((narrowed, share), missed) in quantiles.take(STEERED) {
             let tail = 1.0 - share;
             let too_often = f64::from(u8::from(missed)) / tail - 1.0;
             *narrowed = (self.decay * *narrowed + self.step * too_often).min(NARROWEST);

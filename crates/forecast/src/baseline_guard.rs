@@ -49,12 +49,8 @@ impl BaselineGuard {
             errors.0.add(decay_week, (actual - estimate).abs());
             errors.1.add(decay_long, (actual - estimate).abs());
         };
-        for ((errors, evaluated), member) in self
-            .member_forecasts
-            .iter_mut()
-            .zip(&mut self.evaluated)
-            .zip(member_forecasts)
-        {
+        let known = self.member_forecasts.iter_mut().zip(&mut self.evaluated);
+        for ((errors, evaluated), member) in known.zip(member_forecasts) {
             if let Some(estimate) = member {
                 *evaluated = evaluated.saturating_add(1);
                 add(errors, *estimate);
@@ -71,18 +67,14 @@ impl BaselineGuard {
     /// Index of the member that replaces the ensemble, if any.
     pub(crate) fn replacement(&self, member_forecasts: &MemberForecasts) -> Option<usize> {
         let mix = self.error(&self.mix)?;
-        let there = member_forecasts
-            .iter()
-            .zip(&self.member_forecasts)
-            .enumerate()
-            .filter(|(_, (member, _))| member.is_some());
+        let all = member_forecasts.iter().zip(&self.member_forecasts);
+        let there = all.enumerate().filter(|(_, (member, _))| member.is_some());
         let enough = there.filter(|(which, _)| self.evaluated[*which] >= self.enough);
         let evaluated =
             enough.filter_map(|(which, (_, errors))| Some((which, self.error(errors)?)));
         let clear = evaluated.filter(|(_, error)| *error < CLEARLY * mix);
-        clear
-            .min_by(|(_, a), (_, b)| a.total_cmp(b))
-            .map(|(which, _)| which)
+        let best = clear.min_by(|(_, a), (_, b)| a.total_cmp(b));
+        best.map(|(which, _)| which)
     }
 }
 

@@ -46,19 +46,13 @@ impl<const N: usize, const S: usize> EnsembleWeights<N, S> {
     pub(crate) fn add(&mut self, errors: [f64; N], was_available: [bool; N]) {
         for ((sums, counts), decay) in self.sums.iter_mut().zip(&mut self.counts).zip(self.decay) {
             for which in 0..N {
-                let (sum, count) = (
-                    decay * sums[which] + errors[which],
-                    decay * counts[which] + 1.0,
-                );
-                sums[which] = if was_available[which] {
-                    sum
-                } else {
-                    sums[which]
-                };
+                let (sum, count) = (sums[which], counts[which]);
+                let (new_sum, new_count) = (decay * sum + errors[which], decay * count + 1.0);
+                sums[which] = if was_available[which] { new_sum } else { sum };
                 counts[which] = if was_available[which] {
-                    count
+                    new_count
                 } else {
-                    counts[which]
+                    count
                 };
             }
         }

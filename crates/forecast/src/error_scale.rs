@@ -67,11 +67,7 @@ impl ErrorSize {
     fn around(&self, time: usize) -> Option<f64> {
         let times = self.times.len();
         let reach = self.per_hour.min(times / 2);
-        let first = if time < reach {
-            time + times - reach
-        } else {
-            time - reach
-        };
+        let first = time.checked_sub(reach).unwrap_or(time + times - reach);
         let (mut sum, mut count) = (0.0, 0.0);
         let until_end = (2 * reach + 1).min(times - first);
         let weights = [

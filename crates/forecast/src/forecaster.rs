@@ -66,11 +66,9 @@ impl Forecaster {
     /// [`Self::advance`].
     pub fn fit(history: &Series, config: &ForecastConfig) -> Result<Self, ForecastError> {
         let grid = Grid::new(config.step_seconds)?;
-        let horizons = config
-            .horizons_seconds
-            .iter()
-            .map(|seconds| grid.ahead(*seconds))
-            .collect::<Result<Vec<_>, _>>()?;
+        let horizons = config.horizons_seconds.iter();
+        let horizons = horizons.map(|seconds| grid.ahead(*seconds));
+        let horizons = horizons.collect::<Result<Vec<_>, _>>()?;
         let points = history.points();
         let samples = || points.iter().filter(|(_, value)| value.is_finite());
         let (first, _) = samples().next().ok_or(ForecastError::NoSamples)?;
@@ -97,6 +95,7 @@ impl Forecaster {
     fn empty(grid: Grid, horizons: &[usize], mean: f64, first_slot: i64) -> Self {
         let mean = if mean.is_normal() { mean } else { 1.0 };
         let floor = FLOOR_SHARE / UNIT_SHARE;
+        let horizons = horizons.iter().copied();
         Self {
             grid,
             unit: UNIT_SHARE * mean,
@@ -113,8 +112,7 @@ impl Forecaster {
                 largest: f64::NEG_INFINITY,
             },
             horizons: horizons
-                .iter()
-                .map(|slots| Horizon::new(&grid, *slots, floor))
+                .map(|slots| Horizon::new(&grid, slots, floor))
                 .collect(),
         }
     }
@@ -196,14 +194,12 @@ impl Forecaster {
         let longer = horizons.filter(|horizon| horizon.slots >= slots);
         let horizon = longer.min_by_key(|horizon| horizon.slots).ok_or(too_far)?;
         self.check_history(horizon.slots)?;
-        let target = self
-            .seasons
-            .ahead(slots)
-            .ok_or_else(|| self.too_little(horizon.slots))?;
+        let too_little = || self.too_little(horizon.slots);
+        let target = self.seasons.ahead(slots).ok_or_else(too_little)?;
         let point = horizon.estimate(&self.seasons, &self.recent, self.range, target);
         let estimate = horizon.quantiles(&self.seasons, self.range, target, point.forecast);
-        self.published(&point, &estimate, target)
-            .ok_or_else(|| self.too_little(horizon.slots))
+        let published = self.published(&point, &estimate, target);
+        published.ok_or_else(too_little)
     }
 
     /// Forecasts of the slot `slots` after the newest by the last value, yesterday, last week, and
@@ -222,11 +218,8 @@ impl Forecaster {
     fn check_history(&self, slots: usize) -> Result<(), ForecastError> {
         let needed = self.needed(slots);
         let is_enough = self.seasons.len() >= needed && self.measured >= needed / 2;
-        if is_enough {
-            Ok(())
-        } else {
-            Err(self.too_little(slots))
-        }
+        let too_little = || self.too_little(slots);
+        is_enough.then_some(()).ok_or_else(too_little)
     }
 
     /// Two days, so that every time of day was forecast and evaluated once, plus the horizon.

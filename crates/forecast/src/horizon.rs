@@ -123,12 +123,11 @@ impl Horizon {
     /// `floor` is the smallest error that counts.
     pub(crate) fn new(grid: &Grid, slots: usize, floor: f64) -> Self {
         let is_long = grid.is_long(slots);
-        let half_lives = if is_long {
-            [24.0, 96.0, 384.0]
+        let (half_lives, exponents) = if is_long {
+            ([24.0, 96.0, 384.0], [1, 2, 4])
         } else {
-            [1.0, 12.0, 192.0]
+            ([1.0, 12.0, 192.0], [2, 1, 2])
         };
-        let exponents = if is_long { [1, 2, 4] } else { [2, 1, 2] };
         let decays = std::array::from_fn(|index| Decay {
             half_life: grid.hours(half_lives[index]).max(slots as f64),
             exponent: exponents[index],
@@ -166,33 +165,22 @@ impl Horizon {
             member_forecasts(observation.earlier.as_ref(), last, f64::from(pending.level));
         if pending.has_regression {
             member_forecasts[REGRESSION] = Some(f64::from(pending.value));
-            self.regression.learn(
-                &pending.features,
-                f64::from(pending.deviation),
-                observation.deviation,
-            );
+            let (predicted, actual) = (f64::from(pending.deviation), observation.deviation);
+            self.regression.learn(&pending.features, predicted, actual);
         }
         let errors =
             member_forecasts.map(|member| (observation.value - member.unwrap_or_default()).abs());
-        self.weights
-            .add(errors, member_forecasts.map(|member| member.is_some()));
+        let was_available = member_forecasts.map(|member| member.is_some());
+        self.weights.add(errors, was_available);
         if let Some(position) = self.pending_index(observation.position.slot) {
-            let pending_forecast = &self.pending_forecasts[position];
-            if let Some(baseline_guard) = &mut self.baseline_guard {
-                baseline_guard.evaluate(
-                    &member_forecasts,
-                    f64::from(pending_forecast.mixed),
-                    observation.value,
-                );
+            let (pending, actual) = (&self.pending_forecasts[position], observation.value);
+            if let Some(guard) = &mut self.baseline_guard {
+                guard.evaluate(&member_forecasts, f64::from(pending.mixed), actual);
             }
-            let error = observation.value - f64::from(pending_forecast.forecast);
-            self.quantiles.evaluate(
-                &pending_forecast.quantiles,
-                seasons,
-                observation.position,
-                observation.value,
-                error,
-            );
+            let (estimate, position) = (&pending.quantiles, observation.position);
+            let error = actual - f64::from(pending.forecast);
+            self.quantiles
+                .evaluate(estimate, seasons, position, actual, error);
         }
     }
 
@@ -214,25 +202,18 @@ impl Horizon {
             return;
         };
         let regression = self.regress(seasons, recent, range, target);
-        let pending = PendingInputs {
-            level: recent.level() as f32,
-            ..PendingInputs::default()
-        };
         // The ring index of the newest slot: the ring is as long as the horizon.
-        self.pending[self.next] = regression
-            .as_ref()
-            .map_or(pending, |regression| PendingInputs {
-                has_regression: true,
-                features: regression.features,
-                deviation: regression.deviation as f32,
-                value: regression.value as f32,
-                ..pending
-            });
-        self.next = if self.next + 1 == self.slots {
-            0
-        } else {
-            self.next + 1
-        };
+        let pending = &mut self.pending[self.next];
+        *pending = PendingInputs::default();
+        pending.level = recent.level() as f32;
+        if let Some(regression) = &regression {
+            pending.has_regression = true;
+            pending.features = regression.features;
+            pending.deviation = regression.deviation as f32;
+            pending.value = regression.value as f32;
+        }
+        let is_last = self.next + 1 == self.slots;
+        self.next = if is_last { 0 } else { self.next + 1 };
         if let Some(position) = self.pending_index(target.slot) {
             let point = self.mix(seasons, recent, range, target, regression.as_ref());
             self.pending_forecasts[position] = PendingForecast {
@@ -265,11 +246,8 @@ impl Horizon {
     ) -> Option<RegressionForecast> {
         let features = self.regression.counted(features(seasons, recent, target)?);
         let is_lent = self.is_day && target.slot + 1 != seasons.len() + self.slots;
-        let deviation = if is_lent {
-            0.0
-        } else {
-            self.regression.predict(&features)
-        };
+        let predict = || self.regression.predict(&features);
+        let deviation = if is_lent { 0.0 } else { predict() };
         let asinh = f64::from(seasons.profile(target).mean_asinh) + deviation;
         let value = range.floor(sinh(asinh.clamp(-LARGEST_ASINH, LARGEST_ASINH)));
         Some(RegressionForecast {
@@ -296,17 +274,13 @@ impl Horizon {
         member_forecasts[REGRESSION] = regression.map(|regression| regression.value);
         let weights = self.weights(&member_forecasts);
         let mix = |weights: [f64; MEMBERS]| {
-            let weights = member_forecasts
-                .iter()
-                .zip(weights)
-                .map(|(member, weight)| member.unwrap_or_default() * weight);
-            range.limit(weights.sum())
+            let parts = member_forecasts.iter().zip(weights);
+            let parts = parts.map(|(member, weight)| member.unwrap_or_default() * weight);
+            range.limit(parts.sum())
         };
         let mixed = mix(weights);
-        let replacement = self
-            .baseline_guard
-            .as_ref()
-            .and_then(|guard| guard.replacement(&member_forecasts));
+        let guard = self.baseline_guard.as_ref();
+        let replacement = guard.and_then(|guard| guard.replacement(&member_forecasts));
         let (forecast, weights) = match replacement {
             None => (mixed, weights),
             Some(which) => {
@@ -329,8 +303,8 @@ impl Horizon {
         target: SlotPosition,
         forecast: f64,
     ) -> QuantileEstimate {
-        self.quantiles
-            .estimate(seasons, target, forecast, (range.largest, range.width()))
+        let range = (range.largest, range.width());
+        self.quantiles.estimate(seasons, target, forecast, range)
     }
 
     fn weights(&self, member_forecasts: &MemberForecasts) -> [f64; MEMBERS] {

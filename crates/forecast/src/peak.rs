@@ -117,12 +117,11 @@ impl PeakForecaster {
         let length = i64::from(self.grid.slot_seconds);
         let first = open - self.slot_peaks.len() as i64;
         let known = self.slot_peaks.iter().enumerate();
-        let earlier = known
-            .filter(|(_, peak)| !peak.is_nan())
-            .map(|(index, peak)| {
-                let end = (first + index as i64 + 1) * length;
-                (end - 1, f64::from(*peak))
-            });
+        let measured = known.filter(|(_, peak)| !peak.is_nan());
+        let earlier = measured.map(|(index, peak)| {
+            let end = (first + index as i64 + 1) * length;
+            (end - 1, f64::from(*peak))
+        });
         let newest = self.samples.iter().copied();
         for (second, value) in earlier.chain(newest.filter(|(at, _)| *at >= open * length)) {
             if let Ok(at) = Timestamp::from_second(second) {
@@ -191,23 +190,19 @@ impl PeakForecaster {
 
     /// Approximate memory in bytes.
     pub fn bytes(&self) -> usize {
+        let forecaster = self.forecaster.as_ref();
         size_of::<Self>()
             + self.samples.capacity() * size_of::<(i64, f64)>()
             + self.first_day.capacity() * size_of::<(Timestamp, f64)>()
             + self.slot_peaks.capacity() * size_of::<f32>()
             + self.guard.bytes()
-            + self
-                .forecaster
-                .as_ref()
-                .map_or(0, |forecaster| forecaster.bytes())
+            + forecaster.map_or(0, |forecaster| forecaster.bytes())
     }
 
     fn complete_before(&mut self, slot: i64) -> Result<(), ObserveError> {
         let longest = (DAYS * self.grid.per_day) as i64;
-        if self
-            .open_slot
-            .is_some_and(|open| slot.saturating_sub(open) > longest)
-        {
+        let is_gap = |open: i64| slot.saturating_sub(open) > longest;
+        if self.open_slot.is_some_and(is_gap) {
             *self = Self::empty(self.config, self.grid, self.horizon);
             return Err(ObserveError::Gap);
         }
@@ -234,8 +229,8 @@ impl PeakForecaster {
             return;
         };
         if let Some(peak) = peak {
-            self.usual
-                .add(decay_factor(self.grid.days(USUAL_DAYS)), peak.abs());
+            let decay = decay_factor(self.grid.days(USUAL_DAYS));
+            self.usual.add(decay, peak.abs());
         }
         match &mut self.forecaster {
             None => self.begin(at, now, peak),
@@ -269,8 +264,8 @@ impl PeakForecaster {
         if self.slot_peaks.len() == DAYS * self.grid.per_day {
             self.slot_peaks.pop_front();
         }
-        self.slot_peaks
-            .push_back(slot_peak.map_or(f32::NAN, |peak| peak as f32));
+        let stored = slot_peak.map_or(f32::NAN, |peak| peak as f32);
+        self.slot_peaks.push_back(stored);
     }
 
     fn ahead_seconds(&self) -> u32 {
@@ -280,11 +275,9 @@ impl PeakForecaster {
     /// Collects the first day, after which the forecaster learns it.
     fn begin(&mut self, at: Timestamp, now: Timestamp, peak: Option<f64>) {
         self.first_day.extend(peak.map(|peak| (at, peak)));
-        let is_day = self
-            .first_day
-            .first()
-            .is_some_and(|(first, _)| now.duration_since(*first) >= SignedDuration::from_hours(24));
-        if !is_day {
+        let day = SignedDuration::from_hours(24);
+        let is_day = |(first, _): &(Timestamp, f64)| now.duration_since(*first) >= day;
+        if !self.first_day.first().is_some_and(is_day) {
             return;
         }
         let config = ForecastConfig {

@@ -155,9 +155,10 @@ impl QuantileEstimator {
         estimate.sizes = sizes.map(|size| size as f32);
         for (recipe, (size, errors)) in sizes.into_iter().zip(&self.errors).enumerate() {
             let quantiles = match errors {
-                ErrorHistory::Scores(scores) => scores
-                    .quantiles()
-                    .map(|scores| scores.map(|score| forecast + size * score)),
+                ErrorHistory::Scores(scores) => {
+                    let scores = scores.quantiles();
+                    scores.map(|scores| scores.map(|score| forecast + size * score))
+                }
                 ErrorHistory::Naive(trailing) => trailing.quantiles(seasons, target, &self.shares),
                 ErrorHistory::Ignored => None,
             };
@@ -189,14 +190,12 @@ impl QuantileEstimator {
             let weights = recipe_weights
                 .weights(is_available)
                 .unwrap_or_else(|| crate::ensemble_weights::normalised(even));
-            let mixed: f64 = estimate.recipes[which]
-                .iter()
-                .zip(weights)
+            let parts = estimate.recipes[which].iter().zip(weights);
+            let mixed: f64 = parts
                 .map(|(value, weight)| f64::from(*value) * weight)
                 .sum();
-            let quantile = (mixed + self.corrections[which] * usual)
-                .max(before)
-                .max(forecast);
+            let corrected = mixed + self.corrections[which] * usual;
+            let quantile = corrected.max(before).max(forecast);
             before = quantile.min(before.max(largest + range));
             estimate.quantiles[which] = before as f32;
         }
@@ -206,21 +205,15 @@ impl QuantileEstimator {
     fn past(&self, seasons: &Seasons, target: SlotPosition) -> Option<[f64; SHARES.len()]> {
         let mut largest = [f32::NEG_INFINITY; LARGEST];
         let mut count = 0;
-        for position in self.offsets {
-            let Some(slot) = seasons.shifted(target, position) else {
-                continue;
-            };
-            count += days_into(seasons, slot, &mut largest);
+        for offset in self.offsets {
+            if let Some(slot) = seasons.shifted(target, offset) {
+                count += days_into(seasons, slot, &mut largest);
+            }
         }
         (count >= FEWEST).then(|| {
             self.shares.map(|share| {
                 let rank = whole_above(share * (count + 1) as f64).min(count);
-                f64::from(
-                    largest
-                        .get(count - rank)
-                        .copied()
-                        .unwrap_or(largest[LARGEST - 1]),
-                )
+                f64::from(largest[(count - rank).min(LARGEST - 1)])
             })
         })
     }
@@ -239,10 +232,11 @@ fn errors(grid: &Grid, slots: usize, every: f64) -> [ErrorHistory; SIZES] {
     let naive = |back, days| {
         ErrorHistory::Naive(TrailingQuantile::new(back, evaluated(1.0), evaluated(days)))
     };
-    let own = if (slots as f64) < grid.hours(FAR_HOURS) {
-        scores()
-    } else {
+    let is_far = slots as f64 >= grid.hours(FAR_HOURS);
+    let own = if is_far {
         ErrorHistory::Ignored
+    } else {
+        scores()
     };
     // The third size is the one at that time of day.
     [

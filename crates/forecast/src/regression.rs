@@ -4,6 +4,7 @@
 //!
 //! `(G + rho I) beta = v + rho b` with `G` and `v` the decayed sums of `w x x'` and `w tau x`.
 
+use crate::ewma::{Ewma, decay_factor};
 use crate::grid::Grid;
 
 /// Number of features. Horizons of six hours and more do without the last two.
@@ -28,8 +29,7 @@ pub(crate) struct Regression {
     products: Vector,
     count: f64,
     seen: u32,
-    errors: f64,
-    errors_weight: f64,
+    errors: Ewma,
     beta: Vector,
 }
 
@@ -41,15 +41,14 @@ impl Regression {
         let guess = [0.0, 0.0, 0.0, deviation, hour, 0.1, 0.0, 0.0];
         Self {
             features: if hours < 6.0 { FEATURES } else { 6 },
-            decay: crate::ewma::decay_factor(grid.days(HALF_LIFE_DAYS)),
+            decay: decay_factor(grid.days(HALF_LIFE_DAYS)),
             ridge: RIDGE_DAYS * grid.days(1.0),
             guess,
             squares: [[0.0; FEATURES]; FEATURES],
             products: [0.0; FEATURES],
             count: 0.0,
             seen: 0,
-            errors: 0.0,
-            errors_weight: 0.0,
+            errors: Ewma::default(),
             beta: guess,
         }
     }
@@ -62,9 +61,8 @@ impl Regression {
 
     /// Expected deviation of the forecast slot from its profile.
     pub(crate) fn predict(&self, features: &[f32; FEATURES]) -> f64 {
-        features
-            .iter()
-            .zip(&self.beta)
+        let products = features.iter().zip(&self.beta);
+        products
             .map(|(feature, beta)| f64::from(*feature) * beta)
             .sum()
     }
@@ -74,31 +72,22 @@ impl Regression {
         let features = features.map(f64::from);
         let error = (actual - predicted).abs();
         self.seen = self.seen.saturating_add(1);
-        let usual = if self.errors_weight > 0.0 {
-            self.errors / self.errors_weight
-        } else {
-            0.0
-        };
+        let usual = self.errors.mean().unwrap_or_default();
         let weight = if self.seen >= SEEN && error > 0.0 {
             (LARGE * usual / error).min(1.0)
         } else {
             1.0
         };
-        self.errors = MEAN_DECAY * self.errors + error;
-        self.errors_weight = MEAN_DECAY * self.errors_weight + 1.0;
+        self.errors.add(MEAN_DECAY, error);
         // The matrix is symmetric and only the upper triangle is read, so the lower rows skip their
         // first half.
         let (upper, lower) = self.squares.split_at_mut(HALF);
         for (row, feature) in upper.iter_mut().zip(features) {
             fade_and_add(row, self.decay, weight * feature, &features);
         }
-        for (row, feature) in lower.iter_mut().zip(&features[HALF..]) {
-            fade_and_add(
-                &mut row[HALF..],
-                self.decay,
-                weight * feature,
-                &features[HALF..],
-            );
+        let values = &features[HALF..];
+        for (row, feature) in lower.iter_mut().zip(values) {
+            fade_and_add(&mut row[HALF..], self.decay, weight * feature, values);
         }
         for (product, feature) in self.products.iter_mut().zip(features) {
             *product = self.decay * *product + weight * feature * actual;

@@ -110,15 +110,13 @@ impl Seasons {
     }
 
     pub(crate) fn days_before(&self, position: SlotPosition, days: usize) -> Option<f64> {
-        Some(f64::from(
-            self.values[position.time][self.kept_day(position, days)?],
-        ))
+        let day = self.kept_day(position, days)?;
+        Some(f64::from(self.values[position.time][day]))
     }
 
     pub(crate) fn asinh_days_before(&self, position: SlotPosition, days: usize) -> Option<f64> {
-        Some(f64::from(
-            self.asinh[position.time][self.kept_day(position, days)?],
-        ))
+        let day = self.kept_day(position, days)?;
+        Some(f64::from(self.asinh[position.time][day]))
     }
 
     /// The profile for a slot at most a day after the last stored one. Has zero days if none is
@@ -152,10 +150,9 @@ impl Seasons {
         let sorted = &mut sorted[..days];
         sorted.sort_unstable_by(|a: &f32, b| b.partial_cmp(a).unwrap_or(Ordering::Equal));
         let mut largest = [f32::NEG_INFINITY; LARGEST];
-        largest
-            .iter_mut()
-            .zip(sorted.iter())
-            .for_each(|(position, value)| *position = *value);
+        for (position, value) in largest.iter_mut().zip(sorted.iter()) {
+            *position = *value;
+        }
         let count = days as f32;
         self.profiles[time] = Profile {
             days: days as u32,

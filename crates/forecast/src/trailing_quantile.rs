@@ -81,18 +81,16 @@ impl TrailingQuantile {
     }
 
     fn less_than(&self, excess: f32) -> usize {
-        self.sorted
-            .partition_point(|other| other.total_cmp(&excess).is_lt())
+        let is_less = |other: &f32| other.total_cmp(&excess).is_lt();
+        self.sorted.partition_point(is_less)
     }
 
     /// The excess not exceeded with that probability; zero before the first.
     fn excess(&self, share: f64) -> f64 {
         let seen = self.sorted.len();
         let rank = whole_above(share * (seen as f64 + ABOVE));
-        let excess = rank
-            .min(seen)
-            .checked_sub(1)
-            .and_then(|position| self.sorted.get(position));
+        let position = rank.min(seen).checked_sub(1);
+        let excess = position.and_then(|position| self.sorted.get(position));
         excess.map_or(0.0, |excess| f64::from(*excess))
     }
 }

@@ -67,29 +67,18 @@ impl ScaleCounts {
     /// The count of one HPA since its first observation.
     fn of(&mut self, key: &ObjectKey, hpa: &HorizontalPodAutoscaler, wanted: i32) -> u32 {
         let uid = hpa.uid();
-        let known = self.0.entry(key.clone()).or_insert_with(|| ScaleCount {
+        let first = || ScaleCount {
             uid: uid.clone(),
             wanted,
             times: 0,
-        });
+        };
+        let known = self.0.entry(key.clone()).or_insert_with(first);
         if known.uid != uid {
-            *known = ScaleCount {
-                uid,
-                wanted,
-                times: 0,
-            };
+            *known = first();
         }
-        let conditions = hpa
-            .status
-            .as_ref()
-            .and_then(|status| status.conditions.as_deref())
-            .unwrap_or_default();
-        let has_scaled = conditions.iter().any(|condition| {
-            condition
-                .reason
-                .as_deref()
-                .is_some_and(|reason| RESCALED.contains(&reason))
-        });
+        let conditions = hpa.status.iter().flat_map(|status| &status.conditions);
+        let mut reasons = conditions.flatten().filter_map(|it| it.reason.as_deref());
+        let has_scaled = reasons.any(|reason| RESCALED.contains(&reason));
         if known.wanted != wanted && has_scaled {
             known.times = known.times.saturating_add(1);
         }
@@ -112,17 +101,12 @@ pub fn samples(
         .collect();
     let mut samples = Vec::new();
     for whole in &effective {
-        let replicas = whole
-            .object
-            .status
-            .as_ref()
-            .and_then(|status| status.expect_replicas);
-        let labels = vec![whole.key.namespace.clone(), whole.key.name.clone()];
-        samples.extend(
-            replicas.map(|replicas| {
-                sample(CraneMetric::EffectiveReplicas, labels, f64::from(replicas))
-            }),
-        );
+        let status = whole.object.status.as_ref();
+        if let Some(replicas) = status.and_then(|status| status.expect_replicas) {
+            let labels = vec![whole.key.namespace.clone(), whole.key.name.clone()];
+            let metric = CraneMetric::EffectiveReplicas;
+            samples.push(sample(metric, labels, f64::from(replicas)));
+        }
     }
     samples.extend(hpa(view, counts, recommender));
     let mut cron_replicas = BTreeMap::new();
@@ -137,22 +121,15 @@ pub fn samples(
     for whole in effective.iter().filter(|whole| has_crons(&whole.object)) {
         if let Some(replicas) = crons::replicas(&whole.object, now) {
             let target = &whole.object.spec.scale_target_ref;
-            let labels = [
-                target.kind.clone(),
-                target.name.clone(),
-                whole.key.namespace.clone(),
-                "cron".to_owned(),
-            ]
-            .to_vec();
+            let labels = [&target.kind, &target.name, &whole.key.namespace, "cron"];
+            let labels = labels.map(str::to_owned).to_vec();
             let most = cron_replicas.entry(labels).or_insert(replicas);
             *most = replicas.max(*most);
         }
     }
-    samples.extend(
-        cron_replicas
-            .into_iter()
-            .map(|(labels, replicas)| sample(CraneMetric::Cron, labels, f64::from(replicas))),
-    );
+    for (labels, replicas) in cron_replicas {
+        samples.push(sample(CraneMetric::Cron, labels, f64::from(replicas)));
+    }
     samples.extend(predicted(view, &winners, recommender, now));
     samples
 }
@@ -180,23 +157,16 @@ fn hpa(view: &View, counts: &mut ScaleCounts, recommender: &str) -> Vec<CraneSam
         let in_charge = owned_by.map_or(DEFAULT_RECOMMENDER, |object| {
             names::recommender(&object.object)
         });
-        let Some(status) = whole
-            .object
-            .status
-            .as_ref()
-            .filter(|_| in_charge == recommender)
-        else {
+        let status = whole.object.status.as_ref();
+        let Some(status) = status.filter(|_| in_charge == recommender) else {
             continue;
         };
         let kind = if owner.is_some() { "ehpa" } else { "hpa" };
         let times = counts.of(&whole.key, &whole.object, status.desired_replicas);
         let labels = vec![whole.key.namespace.clone(), whole.key.name.clone()];
         let with_kind = [labels.clone(), vec![kind.to_owned()]].concat();
-        samples.push(sample(
-            CraneMetric::Replicas,
-            labels,
-            f64::from(status.desired_replicas),
-        ));
+        let replicas = f64::from(status.desired_replicas);
+        samples.push(sample(CraneMetric::Replicas, labels, replicas));
         samples.push(sample(CraneMetric::ScaleCount, with_kind, f64::from(times)));
     }
     counts.0.retain(|key, _| view.hpas.get(key).is_some());
@@ -215,22 +185,14 @@ fn predicted(
         .filter(|whole| Annotations::of(view, whole).recommender() == recommender);
     let mut ours: Vec<_> = ours.collect();
     ours.sort_by_key(|whole| {
-        let controller = whole
-            .object
-            .owner_references()
-            .iter()
-            .find(|owner| owner.controller == Some(true));
+        let controller = names::controller(&whole.object.metadata);
         let managed_by = whole.object.labels().get(MANAGED_BY.0).map(String::as_str);
         winners.prediction_rank(controller.map(|owner| owner.uid.as_str()), managed_by)
     });
     let mut found: BTreeMap<Vec<String>, Vec<CraneSample>> = BTreeMap::new();
     for whole in ours {
-        let written = whole
-            .object
-            .status
-            .as_ref()
-            .map(|status| status.prediction_metrics.as_slice());
-        for metric in written.unwrap_or_default() {
+        let written = whole.object.status.iter();
+        for metric in written.flat_map(|status| &status.prediction_metrics) {
             let labels = labels(whole, &metric.resource_identifier);
             let window = whole.object.spec.effective_window_seconds();
             found
@@ -297,9 +259,6 @@ fn values(
         series: &[points],
     };
     let largest = window_maximum(&[predicted], identifier, now, window_seconds).ok();
-    largest
-        .map(|value| sample(CraneMetric::Prediction, labels.to_vec(), value))
-        .into_iter()
-        .chain(next)
-        .collect()
+    let largest = largest.map(|value| sample(CraneMetric::Prediction, labels.to_vec(), value));
+    largest.into_iter().chain(next).collect()
 }

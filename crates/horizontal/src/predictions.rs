@@ -36,7 +36,7 @@ mod status;
 mod tests;
 mod truncate;
 
-pub use access::{Expression, KnownRules, QueryAccess, QueryScope, UnknownQueryScope};
+pub use access::{Expression, KnownRules, QueryAccess, QueryScope};
 pub(crate) use annotations::Annotations;
 pub use fit_task::{FitResult, FitTask};
 pub use forecast::{PeakAccuracy, SetAside, SimpleMethod};
@@ -46,6 +46,7 @@ pub use model::Labels;
 pub(crate) use peak_settings::MIN_WINDOW;
 pub use pipeline::MetricPipeline;
 pub use prediction_set::{HistoryChange, MetricKey, PredictionSet, ReadRequest, SyncResult};
+pub(crate) use query::any_of;
 pub use query::{Query, Resource};
 pub use query_slots::QuerySlots;
 pub use read_range::{Excess, ReadFailure, ReadIntervals, ReadRange, Samples};

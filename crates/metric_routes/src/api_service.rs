@@ -1,9 +1,8 @@
 //! State of the adapter's `APIService` objects. An object that refers to another Service, or whose
 //! bundle cert-manager injects, is not the adapter's to change.
 
-use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, APIServiceSpec};
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use serving::ca_bundles::CERT_MANAGER_INJECT;
-
 use serving::own_service::OwnService;
 
 /// The objects of the APIs that the adapter serves.
@@ -58,8 +57,10 @@ pub fn standing(present: Option<&APIService>, own: &OwnService) -> ApiServiceSta
     if spec.is_some_and(|spec| spec.insecure_skip_tls_verify == Some(true)) {
         return ApiServiceState::Insecure;
     }
+    let bundle = spec.and_then(|spec| spec.ca_bundle.as_ref());
+    let bundle = bundle.map(|bundle| String::from_utf8_lossy(&bundle.0).into_owned());
     let trusted = CaBundle {
-        bundle: bundle_of(spec),
+        bundle: bundle.unwrap_or_default(),
         is_available: is_available(present),
     };
     if is_injected(present) {
@@ -69,23 +70,11 @@ pub fn standing(present: Option<&APIService>, own: &OwnService) -> ApiServiceSta
     }
 }
 
-fn bundle_of(spec: Option<&APIServiceSpec>) -> String {
-    let bundle = spec.and_then(|spec| spec.ca_bundle.as_ref());
-    bundle
-        .map(|bundle| String::from_utf8_lossy(&bundle.0).into_owned())
-        .unwrap_or_default()
-}
-
 /// Whether the condition `Available` is true.
 pub fn is_available(present: &APIService) -> bool {
-    let conditions = present
-        .status
-        .as_ref()
-        .and_then(|status| status.conditions.as_ref());
-    conditions
-        .into_iter()
-        .flatten()
-        .any(|condition| condition.type_ == "Available" && condition.status == "True")
+    let status = present.status.iter();
+    let mut conditions = status.flat_map(|status| &status.conditions).flatten();
+    conditions.any(|condition| condition.type_ == "Available" && condition.status == "True")
 }
 
 fn is_injected(present: &APIService) -> bool {
@@ -98,10 +87,8 @@ fn is_injected(present: &APIService) -> bool {
 pub fn writers(present: &APIService) -> impl Iterator<Item = &str> {
     let entries = present.metadata.managed_fields.iter().flatten();
     let wrote = entries.filter(|entry| {
-        entry
-            .fields_v1
-            .as_ref()
-            .is_some_and(|fields| fields.0.pointer("/f:spec/f:caBundle").is_some())
+        let mut fields = entry.fields_v1.iter();
+        fields.any(|fields| fields.0.pointer("/f:spec/f:caBundle").is_some())
     });
     wrote.filter_map(|entry| entry.manager.as_deref())
 }

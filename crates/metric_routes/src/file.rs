@@ -78,6 +78,18 @@ fn refuse(field: impl Into<String>, why: impl Into<String>) -> FileError {
     }
 }
 
+fn ensure(
+    holds: bool,
+    field: impl Into<String>,
+    why: impl FnOnce() -> String,
+) -> Result<(), FileError> {
+    if holds {
+        Ok(())
+    } else {
+        Err(refuse(field, why()))
+    }
+}
+
 /// A number that changes with the text of a routes file: 48 bits, which the number of a metric can
 /// have.
 pub fn config_hash(text: &str) -> i64 {
@@ -92,9 +104,9 @@ impl File {
         let file: Option<Self> = serde_path_to_error::deserialize(yaml).map_err(parse_error)?;
         let mut file = file.unwrap_or_default();
         file.check(own)?;
-        file.upstreams
-            .iter_mut()
-            .for_each(|upstream| upstream.resolve_paths(folder));
+        for upstream in &mut file.upstreams {
+            upstream.resolve_paths(folder);
+        }
         Ok(file)
     }
 
@@ -108,48 +120,34 @@ impl File {
             upstream.check(own, field)?;
         }
         let ensure_defined = |name: &String, field: String| {
-            let is_defined = names.contains(name.as_str());
-            if is_defined {
-                Ok(())
-            } else {
-                Err(refuse(field, format!("there is no upstream {name:?}")))
-            }
+            let why = || format!("there is no upstream {name:?}");
+            ensure(names.contains(name.as_str()), field, why)
         };
         let mut routes = BTreeSet::new();
         for (index, route) in self.routes.iter().enumerate() {
             let field = |name: &str| format!("routes[{index}].{name}");
             ensure_unique(&mut routes, &route.name, field("name"))?;
             ensure_defined(&route.upstream, field("upstream"))?;
-            if route.namespaces.is_empty()
+            let has_criteria = !(route.namespaces.is_empty()
                 && route.metrics.is_empty()
-                && route.selector_keys.is_empty()
-            {
-                let why = "namespaces, metrics or selectorKeys is required; use defaultUpstream for all other requests";
-                return Err(refuse(format!("routes[{index}]"), why));
-            }
+                && route.selector_keys.is_empty());
+            let why = "namespaces, metrics or selectorKeys is required; use defaultUpstream for all other requests";
+            ensure(has_criteria, format!("routes[{index}]"), || why.to_owned())?;
         }
-        self.default_upstream.as_ref().map_or(Ok(()), |name| {
-            ensure_defined(name, "defaultUpstream".to_owned())
-        })
+        let mut default = self.default_upstream.iter();
+        default.try_for_each(|name| ensure_defined(name, "defaultUpstream".to_owned()))
     }
 
     /// Returns the upstream with a route that serves the metrics of this Service.
     pub fn upstream_for(&self, service: &OwnService) -> Option<&str> {
-        let default = self.default_upstream.iter().map(String::as_str);
-        let left_to = self
-            .routes
-            .iter()
-            .map(|route| route.upstream.as_str())
-            .chain(default)
-            .chain([KEDA, DATADOG]);
-        let is_used = |name: &str| left_to.clone().any(|used| used == name);
-        let serves_metrics_of = |upstream: &&UpstreamSpec| {
-            is_used(&upstream.name) && upstream.serves_metrics_of(service)
+        let routed = self.routes.iter().map(|route| &route.upstream);
+        let used = routed.chain(&self.default_upstream);
+        let is_used = |name: &String| {
+            [KEDA, DATADOG].contains(&name.as_str()) || used.clone().any(|it| it == name)
         };
-        self.upstreams
-            .iter()
-            .find(serves_metrics_of)
-            .map(|upstream| upstream.name.as_str())
+        let mut upstreams = self.upstreams.iter();
+        let found = upstreams.find(|it| is_used(&it.name) && it.serves_metrics_of(service));
+        found.map(|upstream| upstream.name.as_str())
     }
 
     /// Returns the route and the upstream of a request for a metric in a namespace.
@@ -176,46 +174,35 @@ impl RouteSpec {
         let any = |globs: &[Glob], name: &str| {
             globs.is_empty() || globs.iter().any(|glob| glob.matches(name))
         };
+        let mut keys = self.selector_keys.iter();
         any(&self.namespaces, namespace)
             && any(&self.metrics, metric)
-            && self
-                .selector_keys
-                .iter()
-                .all(|key| has_selector_key(selector, key))
+            && keys.all(|key| has_selector_key(selector, key))
     }
 }
 
 /// Whether the selector requires a label.
 fn has_selector_key(selector: &Selector, key: &str) -> bool {
-    selector
-        .requirements()
-        .iter()
-        .any(|requirement| match requirement {
-            Requirement::In(own, _) | Requirement::Exists(own) => own == key,
-            _ => false,
-        })
+    let mut requirements = selector.requirements().iter();
+    requirements.any(|requirement| match requirement {
+        Requirement::In(own, _) | Requirement::Exists(own) => own == key,
+        _ => false,
+    })
 }
 
 /// `serde_yaml_ng` prefixes some errors with their path, but not all.
 fn parse_error(error: serde_path_to_error::Error<serde_yaml_ng::Error>) -> FileError {
     let field = error.path().to_string();
     let why = error.into_inner().to_string();
-    let without = why
-        .strip_prefix(&*field)
-        .and_then(|why| why.strip_prefix(": "))
-        .map(str::to_owned);
-    refuse(field, without.unwrap_or(why))
+    let without = why.strip_prefix(&*field);
+    let without = without.and_then(|why| why.strip_prefix(": "));
+    let why = without.unwrap_or(&why).to_owned();
+    refuse(field, why)
 }
 
 fn at_most(field: &str, count: usize, most: usize) -> Result<(), FileError> {
-    if count > most {
-        Err(refuse(
-            field,
-            format!("{count} entries, at most {most} are allowed"),
-        ))
-    } else {
-        Ok(())
-    }
+    let why = || format!("{count} entries, at most {most} are allowed");
+    ensure(count <= most, field, why)
 }
 
 fn ensure_unique<'a>(
@@ -226,11 +213,9 @@ fn ensure_unique<'a>(
     if name.is_empty() {
         return Err(refuse(field, "a name is required"));
     }
-    if names.insert(name) {
-        Ok(())
-    } else {
-        Err(refuse(field, format!("{name:?} is not unique")))
-    }
+    ensure(names.insert(name), field, || {
+        format!("{name:?} is not unique")
+    })
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ mod storage;
 pub(crate) mod tests;
 
 use anyhow::ensure;
-use ehpa_controller::EhpaArgs;
-use prediction_controller::PredictionArgs;
+use controllers::ehpa::EhpaArgs;
+use controllers::predictions::PredictionArgs;
 use runtime::duration::positive_duration;
 use runtime::ignored_flags::IgnoredFlags;
 use runtime::{

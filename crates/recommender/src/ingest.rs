@@ -8,9 +8,9 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use controllers::predictions::Round;
 use jiff::Timestamp;
 use model::Memory;
-use prediction_controller::Round;
 use runtime::{Activity, Condition, Pace, PassSchedule};
 use sources::ContainerUsage;
 use tokio::sync::{mpsc, watch};

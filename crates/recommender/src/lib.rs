@@ -1,7 +1,6 @@
 //! The recommender: watches pods, reads their usage, and writes recommendations into the status of
 //! `VerticalPodAutoscaler` objects. The decisions are in the crate `vertical`. The process also runs
-//! the controllers of the crates `sizing_policy_controller`, `ehpa_controller` and
-//! `prediction_controller`.
+//! the crate `controllers`.
 //!
 //! * `args`: flags.
 //! * `run`: start of the program.

@@ -4,11 +4,11 @@ mod controllers;
 mod holds;
 mod watches;
 
+use ::controllers::predictions::{DataSource, Source};
 use anyhow::{Context as _, anyhow};
 use futures::FutureExt as _;
 use jiff::Timestamp;
 use kube::Api;
-use prediction_controller::{DataSource, Source};
 use runtime::feature_gates::{NATIVE_SIDECAR, SUITE};
 use runtime::own_pod::own_namespace;
 use runtime::{FeatureGates, LeaderTasks, Manager, sharding};

@@ -40,23 +40,18 @@ pub fn window_maximum(
     now_seconds: i64,
     window_seconds: i32,
 ) -> Result<f64, NoPrediction> {
-    let matching = predictions
-        .iter()
-        .filter(|prediction| prediction.identifier == identifier);
-    let single = matching.filter_map(|prediction| match prediction.series {
+    let mut matching = predictions.iter().filter(|it| it.identifier == identifier);
+    let single = matching.find_map(|prediction| match prediction.series {
         [samples] => Some((prediction.ready, samples)),
         _ => None,
     });
-    let (ready, samples) = single.into_iter().next().ok_or(NoPrediction::NotMatched)?;
+    let (ready, samples) = single.ok_or(NoPrediction::NotMatched)?;
     if !ready {
         return Err(NoPrediction::NotReady);
     }
     let window = now_seconds..=now_seconds.saturating_add(window_seconds.into());
-    let within = samples
-        .iter()
-        .filter(|(at, value)| window.contains(at) && *value > 0.0);
-    within
-        .map(|(_, value)| *value)
-        .reduce(f64::max)
-        .ok_or(NoPrediction::Outdated)
+    let samples = samples.iter();
+    let within = samples.filter(|(at, value)| window.contains(at) && *value > 0.0);
+    let largest = within.map(|(_, value)| *value).reduce(f64::max);
+    largest.ok_or(NoPrediction::Outdated)
 }

@@ -95,18 +95,15 @@ impl ReplicasConfig {
         let percentile_cpu =
             percentile(&cpu, self.cpu.percentile).map_err(ReplicasError::CpuUsage)?;
         let pod_cpu = total(containers, |container| container.cpu.map(Cpu::cores));
-        let for_cpu = self
-            .cpu
-            .replicas(percentile_cpu, pod_cpu.ok_or(ReplicasError::NoCpuRequest)?);
+        let pod_cpu = pod_cpu.ok_or(ReplicasError::NoCpuRequest)?;
+        let for_cpu = self.cpu.replicas(percentile_cpu, pod_cpu);
 
         let used = percentile(memory_history, self.memory.percentile)
             .map_err(ReplicasError::MemoryUsage)?;
-        let pod_memory = total(containers, |container| {
-            container.memory.map(|memory| memory.bytes() as f64)
-        });
-        let for_memory = self
-            .memory
-            .replicas(used, pod_memory.ok_or(ReplicasError::NoMemoryRequest)?);
+        let bytes = |memory: Memory| memory.bytes() as f64;
+        let pod_memory = total(containers, |container| container.memory.map(bytes));
+        let pod_memory = pod_memory.ok_or(ReplicasError::NoMemoryRequest)?;
+        let for_memory = self.memory.replicas(used, pod_memory);
 
         Ok(Replicas {
             count: for_cpu.max(for_memory).max(self.min_replicas).max(1),

@@ -19,7 +19,7 @@ mod stabilisation;
 mod tolerance;
 mod total;
 
-pub use behavior::{Behavior, Policy, PolicyKind, Rules, ScaleDown, ScaleUp, SelectPolicy};
+pub use behavior::{Behavior, Policy, PolicyKind, Rules, SelectPolicy};
 pub use combine::{Combined, combine};
 pub use early_decision::{FixedReplicas, replicas_without_metrics};
 pub use metric::{Metric, PerPodTarget, Reading, TotalTarget, Workload};

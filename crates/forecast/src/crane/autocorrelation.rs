@@ -9,21 +9,12 @@ use super::fourier::{Bin, Fourier};
 pub fn autocorrelation(values: &[f64]) -> Vec<f64> {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
-    let variance = values
-        .iter()
-        .map(|value| (value - mean).powi(2))
-        .sum::<f64>()
-        / count;
-    let deviation = variance.sqrt();
-    let standard: Vec<f64> = values
-        .iter()
-        .map(|value| (value - mean) / deviation)
-        .collect();
+    let squares = values.iter().map(|value| (value - mean).powi(2));
+    let deviation = (squares.sum::<f64>() / count).sqrt();
+    let standard = values.iter().map(|value| (value - mean) / deviation);
+    let standard: Vec<f64> = standard.collect();
     let mut fourier = Fourier::new(values.len());
-    let power: Vec<Bin> = fourier
-        .forward(&standard)
-        .into_iter()
-        .map(|bin| Bin::new(bin.norm_sqr() / count, 0.0))
-        .collect();
-    fourier.back(&power)
+    let bins = fourier.forward(&standard).into_iter();
+    let power = bins.map(|bin| Bin::new(bin.norm_sqr() / count, 0.0));
+    fourier.back(&power.collect::<Vec<_>>())
 }

@@ -83,11 +83,8 @@ pub struct DspForecast {
 impl DspForecast {
     /// All forecast values, one per step.
     pub fn values(&self) -> impl Iterator<Item = f64> + '_ {
-        self.period
-            .iter()
-            .copied()
-            .cycle()
-            .take(self.period.len() * self.periods)
+        let count = self.period.len() * self.periods;
+        self.period.iter().copied().cycle().take(count)
     }
 }
 
@@ -106,11 +103,8 @@ impl Dsp {
         let regular = preprocess(samples, self.step_seconds)?;
         let first_second = regular.first_second.ok_or(DspError::NoSamples)?;
         let found_seconds = self.period(&regular.values);
-        let Some(period_seconds) =
-            found_seconds.filter(|found| [DAY_SECONDS, WEEK_SECONDS].contains(found))
-        else {
-            return Err(DspError::NotPeriodic { found_seconds });
-        };
+        let accepted = found_seconds.filter(|found| [DAY_SECONDS, WEEK_SECONDS].contains(found));
+        let period_seconds = accepted.ok_or(DspError::NotPeriodic { found_seconds })?;
         let per_period = (period_seconds / u64::from(self.step_seconds)) as usize;
         let values = whole(&regular.values, per_period);
         let periods = values.len() / per_period;
@@ -123,11 +117,8 @@ impl Dsp {
             let error = is_wanted().then(|| prediction_error(last, &earlier.next(estimator)));
             error.ok_or(DspError::Cancelled)
         };
-        let errors = self
-            .estimators
-            .iter()
-            .map(evaluate)
-            .collect::<Result<Vec<f64>, _>>()?;
+        let errors = self.estimators.iter().map(evaluate);
+        let errors = errors.collect::<Result<Vec<f64>, _>>()?;
         let (best, estimator) = self.best(&errors).ok_or(DspError::NoEstimate)?;
         Ok(DspForecast {
             first_second: first_second + regular.values.len() as i64 * i64::from(self.step_seconds),
@@ -141,11 +132,10 @@ impl Dsp {
     /// The period in seconds. Tests whole weeks if there are two, else whole days.
     pub fn period(&self, values: &[f64]) -> Option<u64> {
         let per = |seconds: u64| (seconds / u64::from(self.step_seconds.max(1))) as usize;
-        let tested = [per(WEEK_SECONDS), per(DAY_SECONDS)]
-            .into_iter()
-            .map(|unit| (unit, whole(values, unit)))
-            .find(|(unit, values)| values.len() >= 2 * unit)?;
-        find_period(tested.1, self.step_seconds)
+        let units = [per(WEEK_SECONDS), per(DAY_SECONDS)].into_iter();
+        let mut tested = units.map(|unit| (unit, whole(values, unit)));
+        let (_, values) = tested.find(|(unit, values)| values.len() >= 2 * unit)?;
+        find_period(values, self.step_seconds)
     }
 
     fn best(&self, errors: &[f64]) -> Option<(usize, &Estimator)> {

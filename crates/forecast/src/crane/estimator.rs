@@ -97,9 +97,7 @@ impl<'a> Periods<'a> {
                 .collect(),
             Estimator::Fft(filter) => {
                 let filtered = self.filtered(filter);
-                let last = filtered
-                    .get(filtered.len().saturating_sub(self.per_period)..)
-                    .unwrap_or_default();
+                let last = &filtered[filtered.len().saturating_sub(self.per_period)..];
                 let positive = |value: f64| if value <= 0.0 { SMALLEST } else { value };
                 let with_margin = |value: &f64| positive(*value) * (1.0 + filter.margin);
                 last.iter().map(with_margin).collect()
@@ -109,11 +107,8 @@ impl<'a> Periods<'a> {
 
     fn filtered(&self, filter: &Filter) -> Vec<f64> {
         let count = self.bins.len();
-        let amplitudes: Vec<f64> = self
-            .bins
-            .iter()
-            .map(|bin| magnitude(*bin) / count as f64)
-            .collect();
+        let amplitudes = self.bins.iter().map(|bin| magnitude(*bin) / count as f64);
+        let amplitudes: Vec<f64> = amplitudes.collect();
         let weakest = filter.weakest_kept(amplitudes.get(1..count / 2).unwrap_or_default());
         let rate = 1.0 / f64::from(self.step_seconds);
         let goes = |(index, amplitude): (usize, &f64)| {
@@ -133,9 +128,8 @@ impl Filter {
         let mut sorted = amplitudes.to_vec();
         sorted.sort_by(|a, b| b.total_cmp(a));
         let ranked = |rank: usize| sorted.get(rank.saturating_sub(1)).copied();
-        let most = ranked(self.max_bins)
-            .or(sorted.last().copied())
-            .unwrap_or_default();
+        let most = ranked(self.max_bins).or(sorted.last().copied());
+        let most = most.unwrap_or_default();
         let least = ranked(self.min_bins).unwrap_or(f64::INFINITY);
         most.max(self.low_amplitude).min(least)
     }

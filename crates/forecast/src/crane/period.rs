@@ -19,12 +19,8 @@ pub fn find_period(values: &[f64], step_seconds: u32) -> Option<u64> {
     let threshold = noise_threshold(values);
     let count = values.len();
     let bins = Fourier::new(count).forward(values);
-    let strong = bins
-        .iter()
-        .enumerate()
-        .take(count / 2)
-        .skip(2)
-        .filter(|(_, bin)| bin.norm() > threshold);
+    let candidates = bins.iter().enumerate().take(count / 2).skip(2);
+    let strong = candidates.filter(|(_, bin)| bin.norm() > threshold);
     let mut lags: Vec<usize> = strong.map(|(index, _)| count / index).collect();
     lags.dedup();
     let correlation = autocorrelation(values);
@@ -54,12 +50,8 @@ fn noise_threshold(values: &[f64]) -> f64 {
         .map(|_| {
             random.shuffle(&mut shuffled);
             let bins = fourier.forward(&shuffled);
-            let powers = bins
-                .iter()
-                .take(values.len() / 2)
-                .skip(1)
-                .map(Bin::norm_sqr);
-            powers.fold(0.0, f64::max).sqrt()
+            let bins = bins.iter().take(values.len() / 2).skip(1);
+            bins.map(Bin::norm_sqr).fold(0.0, f64::max).sqrt()
         })
         .collect();
     strongest.sort_by(f64::total_cmp);

@@ -14,12 +14,9 @@ pub fn prediction_error(actual: &[f64], predicted: &[f64]) -> f64 {
     }
     let is_small = actual.iter().any(|value| *value < SMALL);
     let error = if is_small { difference } else { share };
-    let sum: f64 = actual
-        .iter()
-        .zip(predicted)
-        .map(|(actual, predicted)| error(*actual, *predicted))
-        .sum();
-    sum / actual.len() as f64
+    let pairs = actual.iter().zip(predicted);
+    let errors = pairs.map(|(actual, predicted)| error(*actual, *predicted));
+    errors.sum::<f64>() / actual.len() as f64
 }
 
 fn difference(actual: f64, predicted: f64) -> f64 {

@@ -9,7 +9,7 @@
 use super::DspError;
 
 const HOUR_SECONDS: i64 = 3600;
-const OUTLIERS: (f64, f64) = (0.1, 99.9);
+const OUTLIERS: [f64; 2] = [0.1, 99.9];
 
 /// Equidistant values without gaps.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,9 +43,8 @@ pub fn preprocess(samples: &[(i64, f64)], step_seconds: u32) -> Result<RegularSe
     let surplus = values.len() % per_hour;
     values.drain(..surplus);
     replace_outliers(&mut values);
-    let first = kept
-        .first()
-        .map(|(second, _)| second + surplus as i64 * step);
+    let first = kept.first();
+    let first = first.map(|(second, _)| second + surplus as i64 * step);
     Ok(RegularSeries {
         first_second: first.filter(|_| !values.is_empty()),
         values,
@@ -53,11 +52,8 @@ pub fn preprocess(samples: &[(i64, f64)], step_seconds: u32) -> Result<RegularSe
 }
 
 fn fill(samples: &[(i64, f64)], step: i64) -> Vec<f64> {
-    let mut values: Vec<f64> = samples
-        .first()
-        .map(|(_, value)| *value)
-        .into_iter()
-        .collect();
+    let first = samples.iter().take(1);
+    let mut values: Vec<f64> = first.map(|(_, value)| *value).collect();
     for pair in samples.windows(2) {
         let [(before_second, before), (second, value)] = pair else {
             continue;
@@ -73,10 +69,7 @@ fn fill(samples: &[(i64, f64)], step: i64) -> Vec<f64> {
 fn replace_outliers(values: &mut [f64]) {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let (Some(low), Some(high)) = (
-        percentile(&sorted, OUTLIERS.0),
-        percentile(&sorted, OUTLIERS.1),
-    ) else {
+    let [Some(low), Some(high)] = OUTLIERS.map(|percent| percentile(&sorted, percent)) else {
         return;
     };
     let mut before = None;
@@ -99,9 +92,6 @@ fn percentile(sorted: &[f64], percent: f64) -> Option<f64> {
     let rank = percent / 100.0 * sorted.len() as f64;
     let below = (rank as usize).checked_sub(1)?;
     let (value, next) = (sorted.get(below)?, sorted.get(below + 1));
-    let is_whole = rank.fract() == 0.0;
-    Some(
-        next.filter(|_| !is_whole)
-            .map_or(*value, |next| f64::midpoint(*value, *next)),
-    )
+    let next = next.filter(|_| rank.fract() != 0.0);
+    Some(next.map_or(*value, |next| f64::midpoint(*value, *next)))
 }

@@ -45,10 +45,8 @@ pub(super) fn sine_cosine(angle: f64) -> (f64, f64) {
 
 fn polynomial(coefficients: [u64; 6], at: f64) -> f64 {
     let [first, rest @ ..] = coefficients;
-    rest.into_iter()
-        .fold(f64::from_bits(first), |sum, coefficient| {
-            sum * at + f64::from_bits(coefficient)
-        })
+    let step = |sum: f64, coefficient| sum * at + f64::from_bits(coefficient);
+    rest.into_iter().fold(f64::from_bits(first), step)
 }
 
 #[cfg(test)]

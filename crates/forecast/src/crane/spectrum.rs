@@ -19,10 +19,8 @@ pub(super) fn spectrum(values: &[f64]) -> Vec<Bin> {
 /// The real parts of the inverse transform.
 pub(super) fn real_parts(bins: &[Bin]) -> Vec<f64> {
     let scale = bins.len() as f64;
-    transform(reversed(bins))
-        .into_iter()
-        .map(|bin| bin.re / scale)
-        .collect()
+    let inverse = transform(reversed(bins)).into_iter();
+    inverse.map(|bin| bin.re / scale).collect()
 }
 
 fn transform(values: Vec<Bin>) -> Vec<Bin> {
@@ -62,11 +60,8 @@ fn bluestein(values: &[Bin]) -> Vec<Bin> {
             Bin::new(cosine, sine)
         })
         .collect();
-    let mut left: Vec<Bin> = values
-        .iter()
-        .zip(&factors)
-        .map(|(value, factor)| value * factor.conj())
-        .collect();
+    let left = values.iter().zip(&factors);
+    let mut left: Vec<Bin> = left.map(|(value, factor)| value * factor.conj()).collect();
     left.resize(padded, ZERO);
     let mut right = vec![ZERO; padded];
     for (index, factor) in factors.iter().enumerate() {
@@ -74,19 +69,13 @@ fn bluestein(values: &[Bin]) -> Vec<Bin> {
         right[(padded - index) % padded] = *factor;
     }
     let (left, right) = (radix2(&left), radix2(&right));
-    let product: Vec<Bin> = left
-        .iter()
-        .zip(&right)
-        .map(|(left, right)| left * right)
-        .collect();
+    let product = left.iter().zip(&right).map(|(left, right)| left * right);
+    let product: Vec<Bin> = product.collect();
     let scale = padded as f64;
-    let convolved = radix2(&reversed(&product))
-        .into_iter()
-        .map(|bin| Bin::new(bin.re / scale, bin.im / scale));
-    convolved
-        .zip(&factors)
-        .map(|(bin, factor)| bin * factor.conj())
-        .collect()
+    let convolved = radix2(&reversed(&product)).into_iter();
+    let convolved = convolved.map(|bin| Bin::new(bin.re / scale, bin.im / scale));
+    let chirped = convolved.zip(&factors);
+    chirped.map(|(bin, factor)| bin * factor.conj()).collect()
 }
 
 /// Transforms lengths that are a power of two (Cooley and Tukey, decimation in time).
@@ -104,11 +93,8 @@ fn radix2(values: &[Bin]) -> Vec<Bin> {
         for start in (0..count).step_by(stage) {
             for offset in 0..half {
                 let (low, high) = (from[start + offset], from[start + offset + half]);
-                let reversed = if stage == 2 {
-                    high
-                } else {
-                    high * factors[stride * offset]
-                };
+                let turned = || high * factors[stride * offset];
+                let reversed = if stage == 2 { high } else { turned() };
                 to[start + offset] = low + reversed;
                 to[start + offset + half] = low - reversed;
             }

@@ -5,6 +5,8 @@ use kube::ResourceExt as _;
 use kube::core::{DynamicObject, ObjectMeta};
 use view::{installations, installing_writer};
 
+use super::names::controller;
+
 /// Maximum length of an annotation in a message, in characters.
 const MAX_VALUE: usize = 100;
 
@@ -22,25 +24,15 @@ pub enum Writable {
 
 /// Returns the reason for which `there` must not be changed to the wanted object.
 pub fn refusal(there: &DynamicObject, wanted: &ObjectMeta, writable: Writable) -> Option<String> {
-    if let Some(controller) = there
-        .owner_references()
-        .iter()
-        .find(|owner| owner.controller == Some(true))
-    {
-        let is_own = wanted
-            .owner_references
-            .iter()
-            .flatten()
-            .any(|owner| owner.uid == controller.uid);
+    if let Some(controller) = controller(&there.metadata) {
+        let mut owners = wanted.owner_references.iter().flatten();
+        let is_own = owners.any(|owner| owner.uid == controller.uid);
         return (!is_own)
             .then(|| format!("is controlled by {} {}", controller.kind, controller.name));
     }
     if let Some(adopter) = there.annotations().get(ADOPTED_BY) {
-        let is_own = wanted
-            .annotations
-            .as_ref()
-            .and_then(|wanted| wanted.get(ADOPTED_BY))
-            == Some(adopter);
+        let wanted = wanted.annotations.as_ref();
+        let is_own = wanted.and_then(|wanted| wanted.get(ADOPTED_BY)) == Some(adopter);
         let quoted = || adopter.chars().take(MAX_VALUE).collect::<String>();
         return (!is_own).then(|| format!("is adopted by {}", quoted()));
     }
@@ -61,10 +53,8 @@ pub fn refusal(there: &DynamicObject, wanted: &ObjectMeta, writable: Writable) -
 /// Saves the spec of an object that is being adopted in an annotation. The annotation of an earlier
 /// adoption is replaced.
 pub fn with_original(mut there: DynamicObject, wanted: &ObjectMeta) -> DynamicObject {
-    let is_wanted = wanted
-        .annotations
-        .as_ref()
-        .is_some_and(|wanted| wanted.contains_key(ADOPTED_BY));
+    let wanted = wanted.annotations.as_ref();
+    let is_wanted = wanted.is_some_and(|wanted| wanted.contains_key(ADOPTED_BY));
     if is_wanted && !there.annotations().contains_key(ADOPTED_BY) {
         let original = there.data["spec"].to_string();
         there
@@ -83,11 +73,7 @@ pub fn restored(mut there: DynamicObject) -> DynamicObject {
         .metadata
         .annotations
         .take_if(|annotations| annotations.is_empty());
-    let is_controlled = there
-        .owner_references()
-        .iter()
-        .any(|owner| owner.controller == Some(true));
-    if let Some(original) = original.filter(|_| !is_controlled)
+    if let Some(original) = original.filter(|_| controller(&there.metadata).is_none())
         && let Ok(spec @ serde_json::Value::Object(_)) = serde_json::from_str(&original)
     {
         there.data["spec"] = spec;

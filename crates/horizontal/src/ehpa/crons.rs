@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use api::ehpa::{CronSpec, EffectiveHorizontalPodAutoscaler, holidays};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
-use scaling::cron::{CronReplicas, Period, Window, cron_replicas, metric_name};
+use scaling::cron::{CronReplicas, Period, Window, WindowError, cron_replicas, metric_name};
 
 use super::Problem;
 use super::names::{TARGET_UNNAMEABLE, is_label_value};
@@ -21,70 +21,45 @@ pub(super) fn problem(object: &EffectiveHorizontalPodAutoscaler) -> Option<Probl
     let namespace = object.namespace().unwrap_or_default();
     let mut names = BTreeSet::new();
     if !object.spec.crons.is_empty() && !is_label_value(&object.spec.scale_target_ref.name) {
-        return Some(Problem::new(
-            INVALID_CRON,
-            format!("crons: {TARGET_UNNAMEABLE}"),
-        ));
+        let message = format!("crons: {TARGET_UNNAMEABLE}");
+        return Some(Problem::new(INVALID_CRON, message));
     }
-    object
-        .spec
-        .crons
-        .iter()
-        .enumerate()
-        .find_map(|(index, cron)| {
-            let CronSpec {
-                name,
-                timezone,
-                start,
-                end,
-                target_replicas,
-                ..
-            } = cron;
-            let wrong = |what: &str| {
-                Some(Problem::new(
-                    INVALID_CRON,
-                    format!("crons[{index}] ({name}): {what}"),
-                ))
-            };
-            match Window::new(timezone.as_deref(), start, end, *target_replicas) {
-                Err(error) => return wrong(&error.to_string()),
-                Ok(window) => {
-                    if let Some(why) = window.never_opens() {
-                        return wrong(why);
-                    }
-                }
-            }
-            let zone = timezone.as_deref().unwrap_or_default();
-            let is_new = names.insert(metric_name(
-                &namespace,
-                &object.name_any(),
-                name,
-                zone,
-                start,
-                end,
-            ));
-            if is_new {
-                None
-            } else {
-                wrong("another cron has the same name except for upper and lower case, and the same times")
-            }
+    let mut wrong = |cron: &CronSpec| {
+        let window = match window(cron) {
+            Ok(window) => window,
+            Err(error) => return Some(error.to_string()),
+        };
+        if let Some(why) = window.never_opens() {
+            return Some(why.to_owned());
+        }
+        let CronSpec {
+            name, start, end, ..
+        } = cron;
+        let zone = cron.timezone.as_deref().unwrap_or_default();
+        let metric = metric_name(&namespace, &object.name_any(), name, zone, start, end);
+        (!names.insert(metric)).then(|| {
+            "another cron has the same name except for upper and lower case, and the same times"
+                .to_owned()
         })
+    };
+    let mut crons = object.spec.crons.iter().enumerate();
+    crons.find_map(|(index, cron)| {
+        let message = format!("crons[{index}] ({}): {}", cron.name, wrong(cron)?);
+        Some(Problem::new(INVALID_CRON, message))
+    })
+}
+
+fn window(cron: &CronSpec) -> Result<Window, WindowError> {
+    let CronSpec { start, end, .. } = cron;
+    Window::new(cron.timezone.as_deref(), start, end, cron.target_replicas)
 }
 
 /// The windows of all schedules; `None` if one is invalid.
 fn windows(object: &EffectiveHorizontalPodAutoscaler) -> Option<Vec<Window>> {
     // Without valid holidays schedules apply every day.
     let holidays = holidays(object).unwrap_or_default();
-    let windows = object.spec.crons.iter().map(|cron| {
-        let window = Window::new(
-            cron.timezone.as_deref(),
-            &cron.start,
-            &cron.end,
-            cron.target_replicas,
-        )
-        .ok()?;
-        Some(window.except(holidays.iter().copied()))
-    });
+    let windows = object.spec.crons.iter().map(window);
+    let windows = windows.map(|window| Some(window.ok()?.except(holidays.iter().copied())));
     windows.collect()
 }
 
@@ -132,24 +107,15 @@ pub(crate) fn replicas(object: &EffectiveHorizontalPodAutoscaler, now: Timestamp
     } else {
         None
     };
-    Some(cron_replicas(
-        &windows,
-        CronReplicas {
-            min: spec.effective_min_replicas(),
-            kept,
-        },
-        now,
-    ))
+    let min = spec.effective_min_replicas();
+    Some(cron_replicas(&windows, CronReplicas { min, kept }, now))
 }
 
 /// The error of the holidays. Schedules then apply every day: spare capacity harms less than
 /// missing capacity.
 pub(super) fn holiday_problem(object: &EffectiveHorizontalPodAutoscaler) -> Option<Problem> {
-    let error = holidays(object)
-        .err()
-        .filter(|_| !object.spec.crons.is_empty())?;
-    Some(Problem::new(
-        INVALID_HOLIDAYS,
-        format!("{error}; windows open on every day until the annotation is corrected"),
-    ))
+    let error = holidays(object).err();
+    let error = error.filter(|_| !object.spec.crons.is_empty())?;
+    let message = format!("{error}; windows open on every day until the annotation is corrected");
+    Some(Problem::new(INVALID_HOLIDAYS, message))
 }

@@ -42,12 +42,10 @@ pub(super) fn hpa(
             ObjectMeta { name, ..made }
         }
     };
+    let least = i32::from(!measures_without_pods(&metrics));
     let spec = HorizontalPodAutoscalerSpec {
         scale_target_ref: target(observed),
-        min_replicas: Some(
-            spec.effective_min_replicas()
-                .max(i32::from(!measures_without_pods(&metrics))),
-        ),
+        min_replicas: Some(spec.effective_min_replicas().max(least)),
         max_replicas: spec.max_replicas,
         metrics: Some(metrics).filter(|metrics| !metrics.is_empty()),
         behavior,
@@ -62,17 +60,17 @@ pub(super) fn hpa(
 /// Whether a metric has a value while no pod runs. The API server requires one for an HPA with
 /// minReplicas 0 (`validateMetrics` in kubernetes `pkg/apis/autoscaling/validation`).
 fn measures_without_pods(metrics: &[NativeMetric]) -> bool {
-    metrics
-        .iter()
-        .any(|metric| metric.external.is_some() || metric.object.is_some())
+    let mut metrics = metrics.iter();
+    metrics.any(|metric| metric.external.is_some() || metric.object.is_some())
 }
 
 /// A problem if the minReplicas of the HPA are above those of the EHPA.
 pub(super) fn raised(observed: &Observed, wanted: &HorizontalPodAutoscaler) -> Option<Problem> {
+    let requested = observed.object.spec.effective_min_replicas();
     let least = wanted
         .spec
         .min_replicas
-        .filter(|least| *least > observed.object.spec.effective_min_replicas())?;
+        .filter(|least| *least > requested)?;
     let message = format!(
         "minReplicas is {least}: an HPA scales to zero only by an object metric, an external metric or a prediction, and \
          has no such metric yet"
@@ -99,9 +97,4 @@ fn target(observed: &Observed) -> CrossVersionObjectReference {
 /// Our types have the JSON of the API server's.
 fn native<T: DeserializeOwned>(ours: &impl Serialize) -> Result<T, serde_json::Error> {
     serde_json::from_value(serde_json::to_value(ours)?)
-}
-
-/// Whether an HPA has the name of the one that the EHPA would create.
-pub(super) fn has_our_name(hpa: &HorizontalPodAutoscaler, observed: &Observed) -> bool {
-    hpa.name_any() == names::owned_name(observed.object)
 }

@@ -64,11 +64,9 @@ fn all<'a>(observed: &Observed<'a>) -> impl Iterator<Item = &'a HorizontalPodAut
 /// created.
 pub(super) fn own<'a>(observed: &Observed<'a>) -> Option<&'a HorizontalPodAutoscaler> {
     let is_auto = observed.object.spec.effective_strategy() == ScaleStrategy::Auto;
-    let adopted = all(observed).find(|hpa| {
-        is_auto
-            && names::is_adopted(&hpa.metadata, observed.object)
-            && scales_the_same(hpa, observed.object)
-    });
+    let adopted = all(observed)
+        .filter(|hpa| is_auto && names::is_adopted(&hpa.metadata, observed.object))
+        .find(|hpa| scales_the_same(hpa, observed.object));
     adopted.or_else(|| all(observed).find(|hpa| names::is_owned(&hpa.metadata, observed.object)))
 }
 
@@ -132,10 +130,8 @@ fn without<'a>(observed: &Observed<'a>, rivals: &[&'a HorizontalPodAutoscaler]) 
         ),
     };
     let problem = Problem::new(FAILED_RECONCILE_HPA, obstacle);
-    let is_taken = rivals
-        .iter()
-        .any(|rival| is_of_another(rival, observed.object));
-    if is_taken {
+    let mut rivals = rivals.iter();
+    if rivals.any(|rival| is_of_another(rival, observed.object)) {
         HpaChoice::Taken(problem)
     } else {
         HpaChoice::Blocked(problem)
@@ -149,11 +145,7 @@ fn obstacle(
 ) -> Option<String> {
     let name = hpa.name_any();
     let rival = format!("HorizontalPodAutoscaler {name} scales the same workload");
-    if let Some(owner) = hpa
-        .owner_references()
-        .iter()
-        .find(|owner| owner.controller == Some(true))
-    {
+    if let Some(owner) = names::controller(&hpa.metadata) {
         return Some(format!(
             "{rival} and is controlled by {} {}: delete one of the two",
             owner.kind, owner.name
@@ -170,25 +162,18 @@ fn obstacle(
             "{rival}, so there is no preview and specificReplicas has no effect: delete it, or set scaleStrategy to Auto to adopt it"
         ));
     }
-    let installation = installations(&hpa.metadata)
-        .next()
-        .filter(|_| !names::may_adopt(object, &name))?;
+    let installation = installations(&hpa.metadata).next();
+    let installation = installation.filter(|_| !names::may_adopt(object, &name))?;
     Some(format!(
         "{rival} and belongs to {installation}: remove it there, or set the annotation {ADOPT} to {name} to adopt it nevertheless"
     ))
 }
 
 fn listed(hpas: &[&HorizontalPodAutoscaler]) -> String {
-    let names: Vec<_> = hpas
-        .iter()
-        .take(MAX_NAMES)
-        .map(|hpa| hpa.name_any())
-        .collect();
-    let more = if hpas.len() > MAX_NAMES {
-        " and others"
-    } else {
-        ""
-    };
+    let shown = hpas.iter().take(MAX_NAMES);
+    let names: Vec<_> = shown.map(|hpa| hpa.name_any()).collect();
+    let is_all = hpas.len() <= MAX_NAMES;
+    let more = if is_all { "" } else { " and others" };
     format!("HorizontalPodAutoscalers {}{more}", names.join(", "))
 }
 
@@ -199,9 +184,8 @@ fn is_of_another(hpa: &HorizontalPodAutoscaler, object: &EffectiveHorizontalPodA
 
 /// A problem if the EHPA has an HPA though an older EHPA now scales the same workload.
 pub(super) fn rival(observed: &Observed, choice: &HpaChoice) -> Option<Problem> {
-    let older_ehpa = observed
-        .older_ehpa
-        .filter(|_| matches!(choice, HpaChoice::Own(_)))?;
+    let is_own = matches!(choice, HpaChoice::Own(_));
+    let older_ehpa = observed.older_ehpa.filter(|_| is_own)?;
     let message = format!(
         "the older EffectiveHorizontalPodAutoscaler {older_ehpa} scales the same workload: its crons apply, and its predictions take precedence"
     );

@@ -8,8 +8,7 @@
 
 use api::condition::ConditionStatus;
 use api::ehpa::{
-    ExternalSource, MetricIdentifier, MetricKind, MetricSpec, MetricTarget, READY, ScalePoint,
-    TargetKind,
+    ExternalSource, MetricIdentifier, MetricKind, MetricSpec, READY, ScalePoint, TargetKind,
 };
 use api::prediction::HISTORY_READ;
 use api::sizing_policy::LabelSelector;
@@ -19,7 +18,7 @@ use model::{Quantity, ResourceName};
 
 use super::predictable_metrics::Predictable;
 use super::reasons::{NO_SCALING_METRICS, PREDICTION_WITHOUT_TARGET};
-use super::scale_point::{find, fixed, scale_points};
+use super::scale_point::{average_target, find, fixed, of_pods, scale_points};
 use super::{Observed, Problem, crons, names, prediction, utilization};
 
 /// Time for which a stale prediction still blocks scale-down.
@@ -36,20 +35,14 @@ pub(super) fn metrics(observed: &Observed) -> (Option<Vec<MetricSpec>>, Vec<Prob
         if !is_expected(observed, &predictable.identifier) {
             continue;
         }
+        let (name, identifier) = (names::PREDICTION_METRIC, &predictable.identifier);
         match wanted(observed, &predictable, &points) {
-            Ok(average) => metrics.push(external(
-                observed,
-                names::PREDICTION_METRIC,
-                &predictable.identifier,
-                average,
-            )),
-            Err(why) => problems.push(Problem::new(
-                PREDICTION_WITHOUT_TARGET,
-                format!(
-                    "{} is predicted, but the HPA does not use it: {why}",
-                    predictable.identifier
-                ),
-            )),
+            Ok(average) => metrics.push(external(observed, name, identifier, average)),
+            Err(why) => {
+                let message =
+                    format!("{identifier} is predicted, but the HPA does not use it: {why}");
+                problems.push(Problem::new(PREDICTION_WITHOUT_TARGET, message));
+            }
         }
     }
     let problem = crons::problem(object);
@@ -58,12 +51,8 @@ pub(super) fn metrics(observed: &Observed) -> (Option<Vec<MetricSpec>>, Vec<Prob
     let has_windows =
         problem.is_none() || target_now(observed, names::CRON_METRIC, "cron").is_some();
     if has_windows && !object.spec.crons.is_empty() {
-        metrics.push(external(
-            observed,
-            names::CRON_METRIC,
-            "cron",
-            Quantity::from_milli(1000),
-        ));
+        let one = Quantity::from_milli(1000);
+        metrics.push(external(observed, names::CRON_METRIC, "cron", one));
     }
     problems.extend(problem);
     problems.extend(crons::holiday_problem(object));
@@ -80,12 +69,8 @@ pub(super) fn metrics(observed: &Observed) -> (Option<Vec<MetricSpec>>, Vec<Prob
 /// or had one and may have it again. In between the adapter returns an error, and the workload
 /// keeps its size.
 fn is_expected(observed: &Observed, identifier: &str) -> bool {
-    let status = observed
-        .prediction
-        .and_then(|prediction| prediction.status.as_ref());
-    let mut metrics = status
-        .into_iter()
-        .flat_map(|status| &status.prediction_metrics);
+    let status = observed.prediction.and_then(|it| it.status.as_ref());
+    let mut metrics = status.iter().flat_map(|status| &status.prediction_metrics);
     match metrics.find(|metric| metric.resource_identifier == identifier) {
         Some(metric) if metric.prediction.len() > 1 => false,
         Some(metric) if metric.ready && metric.prediction.len() == 1 => true,
@@ -96,12 +81,9 @@ fn is_expected(observed: &Observed, identifier: &str) -> bool {
 /// Whether the history has been read, but gave no forecast for a while: it is too short, or no
 /// longer periodic. An unreadable history never counts, however long that takes.
 fn is_given_up(observed: &Observed) -> bool {
-    let conditions = observed
-        .prediction
-        .and_then(|prediction| prediction.status.as_ref())
-        .map(|status| &status.conditions);
+    let status = observed.prediction.and_then(|it| it.status.as_ref());
     let since = |kind: &str, holds: ConditionStatus| {
-        let mut all = conditions.into_iter().flatten();
+        let mut all = status.iter().flat_map(|status| &status.conditions);
         let condition =
             all.find(|condition| condition.kind == kind && condition.status == holds)?;
         Some(condition.last_transition_time.0)
@@ -122,8 +104,15 @@ fn wanted(
     points: &[ScalePoint],
 ) -> Result<Quantity, String> {
     let metric = predictable.metric;
-    let of_resource = |name: &str, container: Option<&str>, target: &MetricTarget| match target.kind
-    {
+    let Some((name, container, target)) = of_pods(metric) else {
+        let pods = metric.pods.as_ref().map(|source| &source.target);
+        let target = pods.or(metric.external.as_ref().map(|source| &source.target));
+        let target = target.ok_or("it is a metric of an object")?;
+        return target.average_value.clone().ok_or_else(|| {
+            "only a target of type AverageValue can be used with a prediction".to_owned()
+        });
+    };
+    match target.kind {
         TargetKind::AverageValue => target
             .average_value
             .clone()
@@ -141,22 +130,6 @@ fn wanted(
             computed.or_else(|why| before(observed, &predictable.identifier).ok_or(why))
         }
         TargetKind::Value => Err("a resource has no target of type Value".to_owned()),
-    };
-    let of_average = |target: &MetricTarget| {
-        target.average_value.clone().ok_or_else(|| {
-            "only a target of type AverageValue can be used with a prediction".to_owned()
-        })
-    };
-    if let Some(source) = &metric.resource {
-        of_resource(&source.name, None, &source.target)
-    } else if let Some(source) = &metric.container_resource {
-        of_resource(&source.name, Some(&source.container), &source.target)
-    } else if let Some(source) = &metric.pods {
-        of_average(&source.target)
-    } else if let Some(source) = &metric.external {
-        of_average(&source.target)
-    } else {
-        Err("it is a metric of an object".to_owned())
     }
 }
 
@@ -197,12 +170,6 @@ fn external(observed: &Observed, name: &str, identifier: &str, average: Quantity
         match_labels: labels,
         ..LabelSelector::default()
     };
-    let target = MetricTarget {
-        kind: TargetKind::AverageValue,
-        value: None,
-        average_value: Some(average),
-        average_utilization: None,
-    };
     MetricSpec {
         kind: MetricKind::External,
         resource: None,
@@ -214,7 +181,7 @@ fn external(observed: &Observed, name: &str, identifier: &str, average: Quantity
                 name: name.to_owned(),
                 selector: Some(selector),
             },
-            target,
+            target: average_target(average),
         }),
     }
 }

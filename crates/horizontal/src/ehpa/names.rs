@@ -55,23 +55,16 @@ pub(super) fn metadata(
         annotations,
     } = propagation;
     let mut passed_labels = passed(object.labels(), label_prefixes, labels);
+    let own_labels = own_labels(object).into_iter();
     // The API server rejects labels with long values, such as that of a long name. No lookup uses
     // them.
-    passed_labels.extend(
-        own_labels(object)
-            .into_iter()
-            .filter(|(_, value)| is_label_value(value)),
-    );
+    passed_labels.extend(own_labels.filter(|(_, value)| is_label_value(value)));
+    let annotations = passed(object.annotations(), annotation_prefixes, annotations);
     ObjectMeta {
         name: Some(owned_name(object)),
         namespace: object.namespace(),
         labels: Some(passed_labels),
-        annotations: Some(passed(
-            object.annotations(),
-            annotation_prefixes,
-            annotations,
-        ))
-        .filter(|annotations| !annotations.is_empty()),
+        annotations: Some(annotations).filter(|annotations| !annotations.is_empty()),
         owner_references: Some(vec![owner(object)]),
         ..ObjectMeta::default()
     }
@@ -83,15 +76,12 @@ fn passed(
     keys: &[String],
 ) -> BTreeMap<String, String> {
     let is_passed = |key: &String| {
-        keys.contains(key)
-            || prefixes
-                .iter()
-                .any(|prefix| key.starts_with(prefix.as_str()))
+        let mut prefixes = prefixes.iter();
+        keys.contains(key) || prefixes.any(|prefix| key.starts_with(prefix.as_str()))
     };
-    all.iter()
-        .filter(|(key, _)| is_passed(key))
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect()
+    let mut passed = all.clone();
+    passed.retain(|key, _| is_passed(key));
+    passed
 }
 
 fn own_labels(object: &EffectiveHorizontalPodAutoscaler) -> [(String, String); 4] {
@@ -117,13 +107,15 @@ fn owner(object: &EffectiveHorizontalPodAutoscaler) -> OwnerReference {
     }
 }
 
+/// The owner that controls an object.
+pub(crate) fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
+    let mut owners = metadata.owner_references.iter().flatten();
+    owners.find(|owner| owner.controller == Some(true))
+}
+
 pub(super) fn is_owned(metadata: &ObjectMeta, object: &EffectiveHorizontalPodAutoscaler) -> bool {
     let uid = object.uid().unwrap_or_default();
-    let references = metadata.owner_references.iter().flatten();
-    !uid.is_empty()
-        && references
-            .into_iter()
-            .any(|owner| owner.controller == Some(true) && owner.uid == uid)
+    !uid.is_empty() && controller(metadata).is_some_and(|owner| owner.uid == uid)
 }
 
 /// Metadata of an HPA that an EHPA adopts: its own and the annotation of the adopter.
@@ -141,48 +133,31 @@ pub(super) fn adopted_metadata(
 
 /// Whether an EHPA adopted an HPA. One that now has a controller belongs to that.
 pub(super) fn is_adopted(metadata: &ObjectMeta, object: &EffectiveHorizontalPodAutoscaler) -> bool {
-    let is_controlled = metadata
-        .owner_references
-        .iter()
-        .flatten()
-        .any(|owner| owner.controller == Some(true));
     let adopter = metadata.annotations.as_ref().and_then(Adopter::of);
-    !is_controlled
+    controller(metadata).is_none()
         && adopter.is_some_and(|adopter| object.metadata.uid.as_deref() == Some(adopter.uid))
 }
 
 /// Whether an annotation allows the EHPA to adopt the HPA of this name though a tool installed it.
 pub fn may_adopt(object: &EffectiveHorizontalPodAutoscaler, name: &str) -> bool {
-    object
-        .annotations()
-        .get(ADOPT)
-        .is_some_and(|named| named == name)
+    let named = object.annotations().get(ADOPT);
+    named.is_some_and(|named| named == name)
 }
 
 /// Name of the EHPA that controls or adopted an HPA.
 pub(crate) fn ehpa_owner(metadata: &ObjectMeta) -> Option<&str> {
     let kind = EffectiveHorizontalPodAutoscaler::kind(&());
-    match metadata
-        .owner_references
-        .iter()
-        .flatten()
-        .find(|owner| owner.controller == Some(true))
-    {
-        Some(owner) => (owner.kind == kind).then_some(owner.name.as_str()),
-        None => metadata
-            .annotations
-            .as_ref()
-            .and_then(Adopter::of)
-            .map(|adopter| adopter.name),
+    if let Some(owner) = controller(metadata) {
+        return (owner.kind == kind).then_some(owner.name.as_str());
     }
+    let adopter = metadata.annotations.as_ref().and_then(Adopter::of);
+    adopter.map(|adopter| adopter.name)
 }
 
 /// Name of the recommender responsible for an EHPA.
 pub(crate) fn recommender(object: &EffectiveHorizontalPodAutoscaler) -> &str {
-    object
-        .annotations()
-        .get(RECOMMENDER_ANNOTATION)
-        .map_or(DEFAULT_RECOMMENDER, String::as_str)
+    let name = object.annotations().get(RECOMMENDER_ANNOTATION);
+    name.map_or(DEFAULT_RECOMMENDER, String::as_str)
 }
 
 /// Query for the history of a metric from an annotation of the EHPA.
@@ -190,10 +165,8 @@ pub(super) fn query<'a>(
     object: &'a EffectiveHorizontalPodAutoscaler,
     identifier: &str,
 ) -> Option<&'a str> {
-    object
-        .annotations()
-        .get(&format!("{QUERY_ANNOTATION}{identifier}"))
-        .map(String::as_str)
+    let key = format!("{QUERY_ANNOTATION}{identifier}");
+    object.annotations().get(&key).map(String::as_str)
 }
 
 /// Labels that select a metric of the EHPA's target.
@@ -215,11 +188,7 @@ pub(super) fn target_labels(
 /// Whether a text is a valid label value, as each value of a selector must be.
 pub(super) fn is_label_value(text: &str) -> bool {
     let is_end = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
+    let is_valid = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
     let bytes = text.as_bytes();
-    bytes.len() <= 63
-        && is_end(bytes.first())
-        && is_end(bytes.last())
-        && bytes
-            .iter()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
+    bytes.len() <= 63 && is_end(bytes.first()) && is_end(bytes.last()) && bytes.iter().all(is_valid)
 }

@@ -64,18 +64,13 @@ impl Orphans {
             budget.left = budget.left.saturating_sub(1);
             has_one
         });
-        waiting
-            .into_iter()
-            .map(|(orphan, _)| orphan.clone())
-            .collect()
+        let taken = waiting.into_iter().map(|(orphan, _)| orphan.clone());
+        taken.collect()
     }
 
     pub fn record(&mut self, orphan: Orphan, attempt: Attempt, now: Instant) {
-        if let Some(budget) = self
-            .budgets
-            .get_mut(&orphan.0.namespace)
-            .filter(|_| attempt == Attempt::Restored)
-        {
+        let budget = self.budgets.get_mut(&orphan.0.namespace);
+        if let Some(budget) = budget.filter(|_| attempt == Attempt::Restored) {
             budget.left += 1;
         }
         let wait = if attempt == Attempt::Retryable {
@@ -88,14 +83,11 @@ impl Orphans {
 
     /// Time of the next attempt.
     pub fn next(&self) -> Option<Instant> {
-        let from = |(key, _): &Orphan| {
-            self.budgets
-                .get(&key.namespace)
-                .filter(|budget| budget.left == 0)
+        let next = |(orphan, due): (&Orphan, &Instant)| {
+            let budget = self.budgets.get(&orphan.0.namespace);
+            let spent = budget.filter(|budget| budget.left == 0);
+            spent.map_or(*due, |budget| budget.until.max(*due))
         };
-        self.due
-            .iter()
-            .map(|(orphan, due)| from(orphan).map_or(*due, |budget| budget.until.max(*due)))
-            .min()
+        self.due.iter().map(next).min()
     }
 }

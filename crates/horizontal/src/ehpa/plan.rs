@@ -6,6 +6,7 @@ use api::ehpa::{MetricSpec, ScaleStrategy};
 use api::prediction::TimeSeriesPrediction;
 use api::substitute::Substitute;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use kube::{Resource, ResourceExt as _};
 
 use super::hpa_choice::{HpaChoice, HpaSelection, rival, select};
 use super::reasons::{FAILED_GET_SCALE, FAILED_RECONCILE_HPA, SCALING_DISABLED};
@@ -87,38 +88,20 @@ pub fn plan(observed: &Observed) -> Plan {
     let (metrics, mut problems) = metrics::metrics(observed);
     problems.splice(0..0, problem);
     problems.extend(rival(observed, &choice));
-    let (hpa, adopts) = match wanted_hpa(observed, choice, metrics.as_deref()) {
-        Ok(Some((hpa, adopts))) => (Some(hpa), adopts),
-        Ok(None) => (None, false),
-        Err(problem) => {
-            problems.insert(0, problem);
-            (None, false)
-        }
-    };
-    problems.extend(
-        hpa.as_ref()
-            .and_then(|wanted| hpa::raised(observed, wanted)),
-    );
+    let wanted = wanted_hpa(observed, choice, metrics.as_deref());
+    let (hpa, adopts) = wanted.unwrap_or_else(|problem| {
+        problems.insert(0, problem);
+        (None, false)
+    });
+    let raised = |wanted| hpa::raised(observed, wanted);
+    problems.extend(hpa.as_ref().and_then(raised));
+    // Without an HPA the Substitute has no consumer.
+    let substitute = substitute::substitute(observed, target).filter(|_| hpa.is_some());
+    // The adapter would serve it in place of the prediction of the EHPA that scales the workload.
+    let prediction = prediction::prediction(observed).filter(|_| !is_taken);
     Plan {
-        // Without an HPA the Substitute has no consumer.
-        substitute: desired(
-            substitute::substitute(observed, target).filter(|_| hpa.is_some()),
-            || {
-                observed
-                    .substitute
-                    .is_some_and(|there| names::is_owned(&there.metadata, observed.object))
-            },
-        ),
-        // The adapter would serve it in place of the prediction of the EHPA that scales the
-        // workload.
-        prediction: desired(
-            prediction::prediction(observed).filter(|_| !is_taken),
-            || {
-                observed
-                    .prediction
-                    .is_some_and(|there| names::is_owned(&there.metadata, observed.object))
-            },
-        ),
+        substitute: desired(observed, substitute, observed.substitute),
+        prediction: desired(observed, prediction, observed.prediction),
         hpa,
         adopts,
         scale_to,
@@ -133,18 +116,15 @@ fn wanted_hpa(
     observed: &Observed,
     choice: HpaChoice,
     metrics: Option<&[MetricSpec]>,
-) -> Result<Option<(HorizontalPodAutoscaler, bool)>, Problem> {
+) -> Result<(Option<HorizontalPodAutoscaler>, bool), Problem> {
     let (existing, adopts) = match choice {
         HpaChoice::Own(own) => (Some(own), false),
         HpaChoice::Adopted(other) => (Some(other), true),
         HpaChoice::Blocked(problem) | HpaChoice::Taken(problem) => return Err(problem),
         HpaChoice::Nothing => {
-            if observed
-                .hpas
-                .iter()
-                .any(|other| hpa::has_our_name(&other.object, observed))
-            {
-                let name = names::owned_name(observed.object);
+            let name = names::owned_name(observed.object);
+            let mut hpas = observed.hpas.iter();
+            if hpas.any(|other| other.object.name_any() == name) {
                 let message =
                     format!("the name of HorizontalPodAutoscaler {name} is taken: delete that one");
                 return Err(Problem::new(FAILED_RECONCILE_HPA, message));
@@ -153,17 +133,19 @@ fn wanted_hpa(
         }
     };
     if metrics.is_none() && (existing.is_none() || adopts) {
-        return Ok(None);
+        return Ok((None, false));
     }
     let object = hpa::hpa(observed, metrics, existing)
         .map_err(|error| Problem::new(FAILED_RECONCILE_HPA, error.to_string()))?;
-    Ok(Some((object, adopts)))
+    Ok((Some(object), adopts))
 }
 
-fn desired<T>(wanted: Option<T>, is_ours: impl FnOnce() -> bool) -> Desired<T> {
+/// Without a wanted object, one that the EHPA owns is deleted.
+fn desired<T: Resource>(observed: &Observed, wanted: Option<T>, there: Option<&T>) -> Desired<T> {
+    let is_ours = |there: &T| names::is_owned(there.meta(), observed.object);
     match wanted {
         Some(object) => Desired::Apply(Box::new(object)),
-        None if is_ours() => Desired::Delete,
+        None if there.is_some_and(is_ours) => Desired::Delete,
         None => Desired::Keep,
     }
 }
@@ -172,9 +154,6 @@ fn desired<T>(wanted: Option<T>, is_ours: impl FnOnce() -> bool) -> Desired<T> {
 /// with an HPA, the EHPA can scale up from it.
 fn manual(observed: &Observed, target: &TargetScale) -> Option<i32> {
     let is_preview = observed.object.spec.effective_strategy() == ScaleStrategy::Preview;
-    observed
-        .object
-        .spec
-        .specific_replicas
-        .filter(|wanted| is_preview && *wanted != target.spec_replicas)
+    let wanted = observed.object.spec.specific_replicas;
+    wanted.filter(|wanted| is_preview && *wanted != target.spec_replicas)
 }

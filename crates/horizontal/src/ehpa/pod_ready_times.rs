@@ -69,14 +69,8 @@ fn keep_newest(pods: &mut Vec<ReadyPod>) {
 }
 
 fn has_restarted(pod: &Pod) -> bool {
-    let restarted = |status: &Option<ContainerStatus>| {
-        status
-            .as_ref()
-            .is_some_and(|status| status.restart_count > 0)
-    };
-    pod.containers
-        .iter()
-        .any(|container| restarted(&container.status))
+    let mut statuses = pod.containers.iter().flat_map(|it| &it.status);
+    statuses.any(|status: &ContainerStatus| status.restart_count > 0)
 }
 
 /// Window in seconds for pods that are ready after some time, in steps. The window before stays

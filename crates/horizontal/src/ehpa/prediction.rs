@@ -18,7 +18,7 @@ use api::prediction::{
 use api::sizing_policy::{LabelOperator, LabelRequirement};
 use kube::ResourceExt as _;
 use kube::core::ObjectMeta;
-use promql::{literal, matcher, sum};
+use promql::{matcher, sum};
 
 use super::Observed;
 use super::history_queries::Rules;
@@ -26,7 +26,7 @@ use super::names::{self, query};
 use super::pod_ready_times::window_seconds;
 use super::predictable_metrics::{Predictable, predictable};
 use crate::pod_name_pattern::PodNamePattern;
-use crate::predictions::{self, Annotations, Method};
+use crate::predictions::{self, Annotations, Method, any_of};
 
 /// Predicted metrics, each with its query; for each other metric its name and the reason.
 pub(super) fn predicted<'a>(
@@ -34,9 +34,7 @@ pub(super) fn predicted<'a>(
 ) -> (Vec<(Predictable<'a>, PredictionMetric)>, Vec<String>) {
     let object = observed.object;
     let prediction = object.spec.prediction.as_ref();
-    let Some(algorithm) =
-        prediction.and_then(|prediction| prediction.prediction_algorithm.as_ref())
-    else {
+    let Some(algorithm) = prediction.and_then(|it| it.prediction_algorithm.as_ref()) else {
         return (Vec::new(), Vec::new());
     };
     let (predictable, mut others) = predictable(object);
@@ -63,19 +61,13 @@ pub(super) fn is_by_rules(
 /// Desired prediction; `None` if no metric can be predicted.
 pub(super) fn prediction(observed: &Observed) -> Option<TimeSeriesPrediction> {
     let object = observed.object;
-    let metrics: Vec<_> = predicted(observed)
-        .0
-        .into_iter()
-        .map(|(_, query)| query)
-        .collect();
+    let metrics = predicted(observed).0.into_iter();
+    let metrics: Vec<_> = metrics.map(|(_, query)| query).collect();
     if metrics.is_empty() {
         return None;
     }
-    let window = object
-        .spec
-        .prediction
-        .as_ref()
-        .and_then(|prediction| prediction.prediction_window_seconds);
+    let window = object.spec.prediction.as_ref();
+    let window = window.and_then(|prediction| prediction.prediction_window_seconds);
     let target = &object.spec.scale_target_ref;
     let spec = TimeSeriesPredictionSpec {
         prediction_metrics: metrics,
@@ -174,11 +166,8 @@ fn metric_of(
             expression(observed.object, observed.rules, predictable.metric).transpose()?
         }
     };
-    let resource = predictable
-        .metric
-        .resource
-        .as_ref()
-        .map(|source| source.name.clone());
+    let resource = predictable.metric.resource.as_ref();
+    let resource = resource.map(|source| source.name.clone());
     Ok(PredictionMetric {
         resource_identifier: identifier.clone(),
         kind: if expression.is_some() {
@@ -245,17 +234,10 @@ fn expression(
             _ => format!("sum(container_memory_working_set_bytes{{{matchers}}})"),
         }));
     }
-    by_rule(object, rules, metric).or_else(|| {
-        let of_pods = metric
-            .pods
-            .as_ref()
-            .map(|source| plain_sum(&source.metric, pods()));
-        of_pods.or_else(|| {
-            metric
-                .external
-                .as_ref()
-                .map(|source| plain_sum(&source.metric, []))
-        })
+    by_rule(object, rules, metric).or_else(|| match (&metric.pods, &metric.external) {
+        (Some(source), _) => Some(plain_sum(&source.metric, pods())),
+        (None, Some(source)) => Some(plain_sum(&source.metric, [])),
+        (None, None) => None,
     })
 }
 
@@ -282,15 +264,10 @@ fn plain_sum<'a>(
     metric: &'a MetricIdentifier,
     others: impl IntoIterator<Item = (&'a str, &'static str, String)>,
 ) -> Result<String, String> {
-    let labels = metric
-        .selector
-        .iter()
-        .flat_map(|selector| &selector.match_labels);
+    let selector = metric.selector.iter();
+    let labels = selector.clone().flat_map(|selector| &selector.match_labels);
     let labels = labels.map(|(name, value)| (name.as_str(), "=", value.clone()));
-    let expressions = metric
-        .selector
-        .iter()
-        .flat_map(|selector| &selector.match_expressions);
+    let expressions = selector.flat_map(|selector| &selector.match_expressions);
     let matchers = labels.chain(expressions.map(required)).chain(others);
     sum(&metric.name, matchers).map_err(|error| error.to_string())
 }
@@ -302,16 +279,9 @@ fn required(requirement: &LabelRequirement) -> (&str, &'static str, String) {
         operator,
         values,
     } = requirement;
-    let any_of = || {
-        values
-            .iter()
-            .map(|value| literal(value))
-            .collect::<Vec<_>>()
-            .join("|")
-    };
     let (operator, value) = match operator {
-        LabelOperator::In => ("=~", any_of()),
-        LabelOperator::NotIn => ("!~", any_of()),
+        LabelOperator::In => ("=~", any_of(values)),
+        LabelOperator::NotIn => ("!~", any_of(values)),
         LabelOperator::Exists => ("!=", String::new()),
         LabelOperator::DoesNotExist => ("=", String::new()),
     };

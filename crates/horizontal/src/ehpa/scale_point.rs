@@ -40,10 +40,8 @@ pub fn scale_points(observed: &Observed) -> (Vec<ScalePoint>, Vec<Problem>) {
         let Some((resource, container, target)) = of_pods(metric) else {
             continue;
         };
-        let Some(percent) = target
-            .average_utilization
-            .filter(|_| target.kind == TargetKind::Utilization)
-        else {
+        let is_utilization = target.kind == TargetKind::Utilization;
+        let Some(percent) = target.average_utilization.filter(|_| is_utilization) else {
             continue;
         };
         let name = ResourceName::from(resource);
@@ -90,14 +88,19 @@ pub(super) fn fixed(mut metric: MetricSpec, points: &[ScalePoint]) -> MetricSpec
     let container = metric.container_resource.as_mut();
     let target = resource.or_else(|| container.map(|source| &mut source.target));
     if let (Some(target), Some(amount)) = (target, amount) {
-        *target = MetricTarget {
-            kind: TargetKind::AverageValue,
-            value: None,
-            average_value: Some(amount),
-            average_utilization: None,
-        };
+        *target = average_target(amount);
     }
     metric
+}
+
+/// A target of an amount per pod.
+pub(super) fn average_target(amount: Quantity) -> MetricTarget {
+    MetricTarget {
+        kind: TargetKind::AverageValue,
+        value: None,
+        average_value: Some(amount),
+        average_utilization: None,
+    }
 }
 
 pub(super) fn find<'a>(
@@ -111,7 +114,7 @@ pub(super) fn find<'a>(
 }
 
 /// Resource, container and target of a metric of the pods' resources.
-fn of_pods(metric: &MetricSpec) -> Option<(&str, Option<&str>, &MetricTarget)> {
+pub(super) fn of_pods(metric: &MetricSpec) -> Option<(&str, Option<&str>, &MetricTarget)> {
     if let Some(source) = &metric.resource {
         return Some((&source.name, None, &source.target));
     }
@@ -128,9 +131,8 @@ fn is_asked_for(observed: &Observed, resource: &ResourceName, container: Option<
         (None, pods) => pods.iter().any(|pod| {
             let containers = pod.containers.iter().map(|container| &container.name);
             let sidecars = pod.sidecars.iter().map(|sidecar| &sidecar.name);
-            containers
-                .chain(sidecars)
-                .any(|name| vpa.object.spec.sizes(name, resource))
+            let mut names = containers.chain(sidecars);
+            names.any(|name| vpa.object.spec.sizes(name, resource))
         }),
     };
     observed.vpas.iter().any(sizes)

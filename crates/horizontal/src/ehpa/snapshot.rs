@@ -49,18 +49,15 @@ impl Snapshot {
     /// Takes the objects of a view. EHPAs of other recommenders are left out, but count as owners.
     /// `vpas` ask for the present scale point.
     pub fn of(view: &View, vpas: &[Arc<Vpa>], rules: &Arc<Rules>, recommender: &str) -> Self {
-        let mut by_namespace: HashMap<&str, Vec<&Arc<Stripped<HorizontalPodAutoscaler>>>> =
-            HashMap::new();
+        let mut by_namespace: HashMap<&str, Vec<_>> = HashMap::new();
         for hpa in view.hpas.iter() {
             by_namespace
                 .entry(&hpa.key.namespace)
                 .or_default()
                 .push(hpa);
         }
-        let live = view.ehpas.iter();
-        let live: Vec<_> = live
-            .filter(|whole| whole.object.metadata.deletion_timestamp.is_none())
-            .collect();
+        let mut live: Vec<_> = view.ehpas.iter().collect();
+        live.retain(|whole| whole.object.metadata.deletion_timestamp.is_none());
         let uids: HashSet<_> = live
             .iter()
             .map(|whole| (&whole.key.namespace, whole.object.metadata.uid.as_deref()))
@@ -82,19 +79,16 @@ impl Snapshot {
             .filter(|whole| names::recommender(&whole.object) == recommender);
         let ehpa = |object: &Arc<Stripped<EffectiveHorizontalPodAutoscaler>>| {
             let owned = ObjectKey::new(&object.key.namespace, names::owned_name(&object.object));
-            let others = by_namespace
-                .get(object.key.namespace.as_str())
-                .into_iter()
-                .flatten();
+            let others = by_namespace.get(object.key.namespace.as_str());
+            let others = others.into_iter().flatten().copied();
             let concerning =
                 others.filter(|other| hpa_choice::concerns(&other.object, &object.object));
+            let older_ehpa = winners.winner_over(&Contender::of(&object.object));
             EhpaSnapshot {
                 object: Arc::clone(object),
                 vpas: vpas_of(object, vpas),
-                hpas: concerning.map(|other| Arc::clone(other)).collect(),
-                older_ehpa: winners
-                    .winner_over(&Contender::of(&object.object))
-                    .map(str::to_owned),
+                hpas: concerning.cloned().collect(),
+                older_ehpa: older_ehpa.map(str::to_owned),
                 prediction: view.predictions.get(&owned).cloned(),
                 substitute: view.substitutes.get(&owned).cloned(),
                 rules: Arc::clone(rules),

@@ -72,12 +72,7 @@ pub fn ready_contains(
     status: Option<&EffectiveHorizontalPodAutoscalerStatus>,
     message: &str,
 ) -> bool {
-    let ready = status.and_then(|status| {
-        status
-            .conditions
-            .iter()
-            .find(|condition| condition.kind == READY)
-    });
+    let ready = status.and_then(|status| find(&status.conditions, READY));
     ready.is_some_and(|ready| {
         ready.message.contains(message) || ready.message.chars().count() >= MAX_CHARACTERS
     })
@@ -88,17 +83,15 @@ pub fn unpredictable_metrics<'a>(
     old: Option<&EffectiveHorizontalPodAutoscalerStatus>,
     new: &'a EffectiveHorizontalPodAutoscalerStatus,
 ) -> Option<&'a str> {
-    fn condition_of(status: &EffectiveHorizontalPodAutoscalerStatus) -> Option<&Condition> {
-        status
-            .conditions
-            .iter()
-            .find(|condition| condition.kind == METRICS_PREDICTABLE)
-    }
-    let now = condition_of(new)?;
-    let before = old
-        .and_then(condition_of)
-        .map(|condition| condition.observed_generation);
+    let now = find(&new.conditions, METRICS_PREDICTABLE)?;
+    let before = old.and_then(|old| find(&old.conditions, METRICS_PREDICTABLE));
+    let before = before.map(|condition| condition.observed_generation);
     (before != Some(now.observed_generation)).then_some(now.message.as_str())
+}
+
+/// The condition of a type.
+fn find<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.kind == kind)
 }
 
 fn conditions(
@@ -120,17 +113,8 @@ fn conditions(
         (READY, PREDICTION_READY),
         (PREDICTION_ACCURATE, PREDICTION_ACCURATE),
     ] {
-        let mut conditions = predictions
-            .into_iter()
-            .flat_map(|status| &status.conditions);
-        if let Some(condition) = conditions.find(|condition| condition.kind == kind) {
-            let Condition {
-                status,
-                reason,
-                message,
-                ..
-            } = condition;
-            set(ours, *status, reason, message);
+        if let Some(found) = predictions.and_then(|status| find(&status.conditions, kind)) {
+            set(ours, found.status, &found.reason, &found.message);
             known.push(ours);
         }
     }
@@ -142,17 +126,9 @@ fn conditions(
                 "False" => ConditionStatus::False,
                 _ => ConditionStatus::Unknown,
             };
-            let reason = native
-                .reason
-                .as_deref()
-                .filter(|reason| !reason.is_empty())
-                .unwrap_or("Unknown");
-            set(
-                kind,
-                holds,
-                reason,
-                native.message.as_deref().unwrap_or_default(),
-            );
+            let reason = native.reason.as_deref().filter(|reason| !reason.is_empty());
+            let message = native.message.as_deref().unwrap_or_default();
+            set(kind, holds, reason.unwrap_or("Unknown"), message);
             known.push(kind);
         }
     }
@@ -166,22 +142,19 @@ fn conditions(
         known.push(SCHEDULE_ACTIVE);
     }
     if !unpredicted.is_empty() {
+        let (kind, message) = (METRICS_PREDICTABLE, unpredicted.join("; "));
         set(
-            METRICS_PREDICTABLE,
+            kind,
             ConditionStatus::False,
             METRICS_NOT_PREDICTABLE,
-            &unpredicted.join("; "),
+            &message,
         );
-        known.push(METRICS_PREDICTABLE);
+        known.push(kind);
     }
     let by_rules =
         |(metric, _): &(Predictable, _)| prediction::is_by_rules(observed.object, metric);
-    if let Some(why) = observed
-        .rules
-        .error
-        .as_deref()
-        .filter(|_| predicted.iter().any(by_rules))
-    {
+    let error = observed.rules.error.as_deref();
+    if let Some(why) = error.filter(|_| predicted.iter().any(by_rules)) {
         let message = format!("{why}; the previous queries stay in use");
         set(
             METRIC_RULES_USABLE,
@@ -193,10 +166,8 @@ fn conditions(
     }
     conditions.retain(|condition| known.contains(&condition.kind.as_str()));
     // The generation shows whether an event was recorded.
-    for condition in conditions
-        .iter_mut()
-        .filter(|condition| condition.kind == METRICS_PREDICTABLE)
-    {
+    let mut all = conditions.iter_mut();
+    if let Some(condition) = all.find(|condition| condition.kind == METRICS_PREDICTABLE) {
         condition.observed_generation = observed.object.metadata.generation;
     }
     conditions
@@ -205,15 +176,9 @@ fn conditions(
 /// Status, reason and message of the condition `Ready`. The first problem is the worst.
 fn readiness(problems: &[Problem]) -> (ConditionStatus, &'static str, String) {
     let Some(worst) = problems.first() else {
-        return (
-            ConditionStatus::True,
-            EHPA_READY,
-            "Effective HPA is ready".to_owned(),
-        );
+        let message = "Effective HPA is ready".to_owned();
+        return (ConditionStatus::True, EHPA_READY, message);
     };
-    let messages: Vec<&str> = problems
-        .iter()
-        .map(|problem| problem.message.as_str())
-        .collect();
+    let messages: Vec<_> = problems.iter().map(|it| it.message.as_str()).collect();
     (ConditionStatus::False, worst.reason, messages.join("; "))
 }

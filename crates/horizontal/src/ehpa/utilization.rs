@@ -20,16 +20,12 @@ pub(super) fn per_pod(
     container: Option<&str>,
     percent: i32,
 ) -> Result<Quantity, String> {
-    let running: Vec<_> = pods
-        .iter()
-        .filter(|pod| pod.phase == Phase::Running)
-        .collect();
+    let running = pods.iter().filter(|pod| pod.phase == Phase::Running);
+    let running: Vec<_> = running.collect();
     let mut sum_milli = 0_i128;
     for pod in &running {
-        let request = requests(pod)
-            .milli(&pod.key.name, resource, container)
-            .map_err(|error| error.to_string())?;
-        sum_milli += i128::from(request);
+        let request = requests(pod).milli(&pod.key.name, resource, container);
+        sum_milli += i128::from(request.map_err(|error| error.to_string())?);
     }
     let count = i128::try_from(running.len()).unwrap_or(i128::MAX);
     let average = (sum_milli * i128::from(percent))
@@ -44,26 +40,16 @@ pub(super) fn per_pod(
 }
 
 fn requests(pod: &Pod) -> Requests {
-    let containers = pod
-        .containers
-        .iter()
-        .map(|container| (&container.name, container.requests));
-    let sidecars = pod
-        .sidecars
-        .iter()
-        .map(|sidecar| (&sidecar.name, sidecar.requests));
+    let containers = pod.containers.iter().map(|it| (&it.name, it.requests));
+    let sidecars = pod.sidecars.iter().map(|it| (&it.name, it.requests));
     let all = containers.chain(sidecars);
     let all = all.map(|(name, requests)| Container {
         name: name.clone(),
         requests: list(requests),
     });
+    let of_pod = pod.requests.as_deref().copied();
     Requests {
-        pod: pod
-            .requests
-            .as_deref()
-            .copied()
-            .map(list)
-            .unwrap_or_default(),
+        pod: of_pod.map(list).unwrap_or_default(),
         containers: all.collect(),
     }
 }

@@ -33,19 +33,14 @@ pub enum QueryScope {
     Cluster,
 }
 
-/// Unknown name of a scope.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected namespace or cluster")]
-pub struct UnknownQueryScope;
-
 impl FromStr for QueryScope {
-    type Err = UnknownQueryScope;
+    type Err = &'static str;
 
-    fn from_str(name: &str) -> Result<Self, UnknownQueryScope> {
+    fn from_str(name: &str) -> Result<Self, &'static str> {
         match name {
             "namespace" => Ok(Self::Namespace),
             "cluster" => Ok(Self::Cluster),
-            _ => Err(UnknownQueryScope),
+            _ => Err("expected namespace or cluster"),
         }
     }
 }
@@ -90,12 +85,10 @@ impl QueryAccess {
 
     /// Replaces the rules. Returns whether they differ from the previous ones.
     pub(super) fn set_rules(&mut self, rules: Arc<Rules>) -> bool {
-        let is_same = self
-            .rules
-            .get()
-            .is_some_and(|known| Arc::ptr_eq(known, &rules));
+        let known = self.rules.get();
+        let is_new = known.is_none_or(|known| !Arc::ptr_eq(known, &rules));
         self.rules = KnownRules::Read(rules);
-        !is_same
+        is_new
     }
 
     /// Returns the inputs of the metrics of a prediction.
@@ -141,28 +134,17 @@ impl Inputs {
     /// one.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.prediction, &other.prediction)
-            && are_same(self.owner.as_ref(), other.owner.as_ref())
+            && self.owner.as_ref().map(Arc::as_ptr) == other.owner.as_ref().map(Arc::as_ptr)
             && self.scope == other.scope
-            && are_same(self.rules.as_ref(), other.rules.as_ref())
+            && self.rules.as_ref().map(Arc::as_ptr) == other.rules.as_ref().map(Arc::as_ptr)
     }
 
     pub(super) fn annotations(&self) -> Annotations<'_> {
-        let owner = self
-            .owner
-            .as_deref()
-            .map(|owner| owner.object.annotations());
+        let owner = self.owner.as_ref();
         Annotations {
             own: self.prediction.object.annotations(),
-            owner,
+            owner: owner.map(|owner| owner.object.annotations()),
         }
-    }
-}
-
-fn are_same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
-    match (one, other) {
-        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-        (None, None) => true,
-        _ => false,
     }
 }
 

@@ -9,6 +9,8 @@ use api::vpa::DEFAULT_RECOMMENDER;
 use kube::ResourceExt as _;
 use view::{ObjectKey, Stripped, View};
 
+use crate::ehpa::names::controller;
+
 /// Annotation that users set on a prediction and an EHPA: method of the forecast, `own` or `crane`;
 /// see docs/predictions.md#methods.
 pub(super) const METHOD: &str = "plimsoll.dev/forecast";
@@ -58,14 +60,9 @@ pub(super) fn owner<'a>(
     view: &'a View,
     whole: &Stripped<TimeSeriesPrediction>,
 ) -> Option<&'a Arc<Stripped<EffectiveHorizontalPodAutoscaler>>> {
-    let owner = whole
-        .object
-        .owner_references()
-        .iter()
-        .find(|owner| owner.controller == Some(true))?;
-    let there = view
-        .ehpas
-        .get(&ObjectKey::new(&whole.key.namespace, owner.name.as_str()))?;
+    let owner = controller(&whole.object.metadata)?;
+    let key = ObjectKey::new(&whole.key.namespace, owner.name.as_str());
+    let there = view.ehpas.get(&key)?;
     (there.object.uid().as_ref() == Some(&owner.uid)).then_some(there)
 }
 

@@ -23,19 +23,22 @@ const MAX_ESTIMATORS: usize = 32;
 pub(super) type Chosen = (Method, Option<String>);
 
 pub(super) fn dsp(settings: Option<&Dsp>) -> Chosen {
-    let default = || Method::Dsp {
+    let default = Method::Dsp {
         dsp: crane::Dsp::default(),
         history_seconds: 15 * DAY,
     };
-    match settings.map(read_dsp) {
-        Some(Ok(method)) => (method, None),
-        Some(Err(why)) => (default(), Some(not_used("dsp", &why))),
-        None => (default(), None),
-    }
+    chosen("dsp", settings.map(read_dsp), default)
 }
 
-fn not_used(name: &str, why: &str) -> String {
-    format!("{name}: {why}; Crane's defaults are used")
+fn chosen(name: &str, read: Option<Result<Method, String>>, default: Method) -> Chosen {
+    match read {
+        Some(Ok(method)) => (method, None),
+        Some(Err(why)) => {
+            let note = format!("{name}: {why}; Crane's defaults are used");
+            (default, Some(note))
+        }
+        None => (default, None),
+    }
 }
 
 fn read_dsp(settings: &Dsp) -> Result<Method, String> {
@@ -48,17 +51,11 @@ fn read_dsp(settings: &Dsp) -> Result<Method, String> {
         return Err("historyLength is shorter than 48h".to_owned());
     }
     bounded(history_seconds, step_seconds)?;
-    let estimators = settings
-        .estimators
-        .as_ref()
-        .map(estimators)
-        .transpose()?
-        .unwrap_or_default();
-    let estimators = if estimators.is_empty() {
-        Estimator::defaults()
-    } else {
-        estimators
-    };
+    let requested = settings.estimators.as_ref();
+    let mut estimators = requested.map_or(Ok(Vec::new()), estimators)?;
+    if estimators.is_empty() {
+        estimators = Estimator::defaults();
+    }
     Ok(Method::Dsp {
         dsp: crane::Dsp {
             step_seconds,
@@ -79,20 +76,13 @@ fn estimators(settings: &Estimators) -> Result<Vec<Estimator>, String> {
     if settings.fft.len().saturating_add(settings.max_value.len()) > MAX_ESTIMATORS {
         return Err(format!("there are more than {MAX_ESTIMATORS} estimators"));
     }
-    let fft = settings
-        .fft
-        .iter()
-        .map(filter)
-        .map(|filter| filter.map(Estimator::Fft));
-    let max = settings
-        .max_value
-        .iter()
-        .map(|MaxValue { margin_fraction }| {
-            Ok(Estimator::MaxValue {
-                margin: number("marginFraction", margin_fraction, 0.0)?,
-            })
-        });
-    max.chain(fft).collect()
+    let fft = |settings| filter(settings).map(Estimator::Fft);
+    let max = |MaxValue { margin_fraction }: &MaxValue| {
+        let margin = number("marginFraction", margin_fraction, 0.0)?;
+        Ok(Estimator::MaxValue { margin })
+    };
+    let max = settings.max_value.iter().map(max);
+    max.chain(settings.fft.iter().map(fft)).collect()
 }
 
 fn filter(settings: &Fft) -> Result<Filter, String> {
@@ -119,16 +109,7 @@ fn filter(settings: &Fft) -> Result<Filter, String> {
 
 /// Crane's percentile predictor; `None` if not even its defaults are valid.
 pub(super) fn percentile(settings: Option<&Percentile>) -> Option<Chosen> {
-    let default = || read_percentile(&default_percentile()).ok();
-    Some(match settings.map(read_percentile) {
-        Some(Ok(method)) => (method, None),
-        Some(Err(why)) => (default()?, Some(not_used("percentile", &why))),
-        None => (default()?, None),
-    })
-}
-
-fn default_percentile() -> Percentile {
-    Percentile {
+    let default = Percentile {
         aggregated: Some(true),
         history_length: "7d".to_owned(),
         sample_interval: "1m".to_owned(),
@@ -137,7 +118,10 @@ fn default_percentile() -> Percentile {
             ..Histogram::default()
         }),
         ..Percentile::default()
-    }
+    };
+    let default = read_percentile(&default).ok()?;
+    let read = settings.map(read_percentile);
+    Some(chosen("percentile", read, default))
 }
 
 fn read_percentile(settings: &Percentile) -> Result<Method, String> {
@@ -174,14 +158,14 @@ fn read_percentile(settings: &Percentile) -> Result<Method, String> {
 /// A duration in whole seconds, at least one.
 pub(super) fn seconds(field: &str, text: &str) -> Result<u32, String> {
     let nanoseconds = parse_crane_duration(text);
-    let seconds =
-        nanoseconds.and_then(|nanoseconds| u32::try_from(nanoseconds / 1_000_000_000).ok());
-    seconds.filter(|seconds| *seconds > 0).ok_or_else(|| {
+    let seconds = nanoseconds.and_then(|it| u32::try_from(it / 1_000_000_000).ok());
+    let wrong = || {
         format!(
             "{field}: {} is not a duration such as 1m or 7d",
             quoted(text)
         )
-    })
+    };
+    seconds.filter(|seconds| *seconds > 0).ok_or_else(wrong)
 }
 
 fn number(field: &str, text: &str, usual: f64) -> Result<f64, String> {

@@ -20,14 +20,6 @@ pub struct FitTask {
 #[derive(Debug)]
 pub(super) struct PendingFit(Arc<Mutex<Option<FitResult>>>);
 
-#[derive(Debug, PartialEq)]
-pub(super) enum FitState {
-    Running,
-    Done(FitResult),
-    /// The task was dropped or panicked.
-    Lost,
-}
-
 impl FitTask {
     pub(super) fn new(predictor: Dsp, samples: Vec<(i64, f64)>) -> (Self, PendingFit) {
         let result = Arc::default();
@@ -52,14 +44,9 @@ impl FitTask {
 }
 
 impl PendingFit {
-    /// Returns the result once the task is over.
-    pub(super) fn poll(&mut self) -> FitState {
-        match Arc::get_mut(&mut self.0) {
-            None => FitState::Running,
-            Some(result) => result
-                .get_mut()
-                .take()
-                .map_or(FitState::Lost, FitState::Done),
-        }
+    /// Returns the result once the task is over; an error if it was dropped or panicked.
+    pub(super) fn poll(&mut self) -> Option<FitResult> {
+        let result = Arc::get_mut(&mut self.0)?.get_mut().take();
+        Some(result.unwrap_or_else(|| Err("the predictor failed".to_owned())))
     }
 }

@@ -39,22 +39,14 @@ impl MemoryLimits {
     /// The reason for refusing a metric of a namespace that gets `share`.
     pub(super) fn reason(&self, share: usize) -> String {
         let (whose, flag, bytes) = if share < self.namespace_bytes {
-            (
-                "all namespaces",
-                "--prediction-memory-limit",
-                self.total_bytes,
-            )
+            let flag = "--prediction-memory-limit";
+            ("all namespaces", flag, self.total_bytes)
         } else {
-            (
-                "the namespace",
-                "--prediction-namespace-memory-limit",
-                self.namespace_bytes,
-            )
+            let flag = "--prediction-namespace-memory-limit";
+            ("the namespace", flag, self.namespace_bytes)
         };
-        format!(
-            "the forecasts of {whose} take more memory than {flag} allows, {} MiB",
-            bytes >> 20
-        )
+        let mib = bytes >> 20;
+        format!("the forecasts of {whose} take more memory than {flag} allows, {mib} MiB")
     }
 }
 

@@ -7,19 +7,16 @@ use crate::predictions::result::MetricResult;
 pub(super) struct MetricEntry {
     /// Distinguishes the metric from a previous one at its index.
     pub(super) number: u64,
+    /// Chunk that is being read; `None` while the metric waits for memory.
+    in_progress: Option<ReadChunk>,
     state: State,
 }
 
 enum State {
-    Admitted(Box<Admitted>),
+    Admitted(Box<MetricPipeline>),
     /// The metric has no memory, or was not checked yet. The texts of its spec are not kept, since
     /// their number is not limited.
     Waiting(Box<Waiting>),
-}
-
-struct Admitted {
-    pipeline: MetricPipeline,
-    in_progress: Option<ReadChunk>,
 }
 
 struct Waiting {
@@ -37,6 +34,7 @@ impl MetricEntry {
         };
         Self {
             number,
+            in_progress: None,
             state: State::Waiting(Box::new(Waiting {
                 needed_bytes,
                 result,
@@ -48,14 +46,14 @@ impl MetricEntry {
     /// The pipeline; `None` while the metric waits for memory.
     pub(super) fn pipeline(&self) -> Option<&MetricPipeline> {
         match &self.state {
-            State::Admitted(admitted) => Some(&admitted.pipeline),
+            State::Admitted(pipeline) => Some(pipeline),
             State::Waiting(_) => None,
         }
     }
 
     pub(super) fn pipeline_mut(&mut self) -> Option<&mut MetricPipeline> {
         match &mut self.state {
-            State::Admitted(admitted) => Some(&mut admitted.pipeline),
+            State::Admitted(pipeline) => Some(pipeline),
             State::Waiting(_) => None,
         }
     }
@@ -66,29 +64,23 @@ impl MetricEntry {
     }
 
     pub(super) fn is_in_progress(&self) -> bool {
-        matches!(&self.state, State::Admitted(admitted) if admitted.in_progress.is_some())
+        self.in_progress.is_some()
     }
 
     /// Records the chunk that is being read.
     pub(super) fn begin(&mut self, chunk: ReadChunk) {
-        if let State::Admitted(admitted) = &mut self.state {
-            admitted.in_progress = Some(chunk);
-        }
+        self.in_progress = self.pipeline().map(|_| chunk);
     }
 
     /// Returns the chunk that was being read, and the pipeline.
     pub(super) fn end(&mut self) -> Option<(ReadChunk, &mut MetricPipeline)> {
-        match &mut self.state {
-            State::Admitted(admitted) => {
-                Some((admitted.in_progress.take()?, &mut admitted.pipeline))
-            }
-            State::Waiting(_) => None,
-        }
+        let chunk = self.in_progress.take()?;
+        Some((chunk, self.pipeline_mut()?))
     }
 
     pub(super) fn result(&self) -> &MetricResult {
         match &self.state {
-            State::Admitted(admitted) => admitted.pipeline.result(),
+            State::Admitted(pipeline) => pipeline.result(),
             State::Waiting(waiting) => &waiting.result,
         }
     }
@@ -96,7 +88,7 @@ impl MetricEntry {
     /// Memory that the metric takes, or would take.
     pub(super) fn needed_bytes(&self) -> usize {
         match &self.state {
-            State::Admitted(admitted) => admitted.pipeline.needed_bytes(),
+            State::Admitted(pipeline) => pipeline.needed_bytes(),
             State::Waiting(waiting) => waiting.needed_bytes,
         }
     }
@@ -105,10 +97,8 @@ impl MetricEntry {
         if self.result().is_refused {
             pipeline.await_history();
         }
-        self.state = State::Admitted(Box::new(Admitted {
-            pipeline,
-            in_progress: None,
-        }));
+        self.in_progress = None;
+        self.state = State::Admitted(Box::new(pipeline));
     }
 
     /// Drops the history because of a memory limit.
@@ -125,6 +115,7 @@ impl MetricEntry {
             ..MetricResult::default()
         };
         let needed_bytes = self.needed_bytes();
+        self.in_progress = None;
         self.state = State::Waiting(Box::new(Waiting {
             needed_bytes,
             result,
@@ -135,14 +126,14 @@ impl MetricEntry {
     /// Whether the result is newer than the published one.
     pub(super) fn is_changed(&self) -> bool {
         match &self.state {
-            State::Admitted(admitted) => admitted.pipeline.is_changed,
+            State::Admitted(pipeline) => pipeline.is_changed,
             State::Waiting(waiting) => waiting.is_changed,
         }
     }
 
     pub(super) fn published(&mut self) {
         match &mut self.state {
-            State::Admitted(admitted) => admitted.pipeline.is_changed = false,
+            State::Admitted(pipeline) => pipeline.is_changed = false,
             State::Waiting(waiting) => waiting.is_changed = false,
         }
     }

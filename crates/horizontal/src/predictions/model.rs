@@ -37,6 +37,15 @@ pub(super) struct ForecastRange {
     pub(super) until: i64,
 }
 
+impl ForecastRange {
+    /// The first point of a forecast with this step, and the number of its points.
+    fn points(self, step_seconds: u32) -> (i64, usize) {
+        let first_second = floor(self.now, step_seconds);
+        let count = (self.until - first_second).max(0) / i64::from(step_seconds.max(1)) + 1;
+        (first_second, usize::try_from(count).unwrap_or_default())
+    }
+}
+
 impl Model {
     /// Creates an empty model. `refit_seconds` is the interval of DSP fits, as in Crane.
     pub(super) fn new(method: &Method, window_seconds: u32, refit_seconds: i64) -> Self {
@@ -138,19 +147,15 @@ pub(super) fn floor(second: i64, step: u32) -> i64 {
 pub(super) fn duration_text(seconds: u64) -> String {
     let units = [("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)];
     let mut rest = seconds;
-    let mut parts = Vec::new();
-    for (name, length) in units {
+    let counts = units.map(|(name, length)| {
         let count = rest / length;
         rest %= length;
-        if count > 0 {
-            parts.push(format!("{count}{name}"));
-        } else if !parts.is_empty() {
-            break;
-        }
-        if parts.len() == 2 {
-            break;
-        }
-    }
+        (count, name)
+    });
+    let largest = counts.iter().skip_while(|(count, _)| *count == 0).take(2);
+    let shown = largest.take_while(|(count, _)| *count > 0);
+    let parts = shown.map(|(count, name)| format!("{count}{name}"));
+    let parts: Vec<_> = parts.collect();
     if parts.is_empty() {
         "nothing".to_owned()
     } else {

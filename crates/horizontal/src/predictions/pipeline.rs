@@ -160,9 +160,8 @@ impl MetricPipeline {
     /// Whether a read is due.
     pub fn is_due(&self, now: i64) -> bool {
         // No pause is this long: the clock stepped back.
-        let latest = now
-            .saturating_add(self.intervals.read_seconds.max(1))
-            .saturating_add(MAX_CLOCK_STEP);
+        let pause = self.intervals.read_seconds.max(1);
+        let latest = now.saturating_add(pause).saturating_add(MAX_CLOCK_STEP);
         self.due().is_some_and(|due| due <= now || due > latest)
     }
 
@@ -182,11 +181,8 @@ impl MetricPipeline {
     /// Memory that the pipeline needs: before its history is complete at least the usual memory of
     /// one series.
     pub fn needed_bytes(&self) -> usize {
-        let least = if self.is_caught_up {
-            0
-        } else {
-            self.spec.usual_bytes()
-        };
+        let usual = self.spec.usual_bytes();
+        let least = if self.is_caught_up { 0 } else { usual };
         self.bytes().max(least)
     }
 
@@ -248,14 +244,8 @@ impl MetricPipeline {
 
     /// Appends the samples of a range that ends now, and forecasts.
     pub fn append(&mut self, range: ReadRange, samples: Samples, now: Timestamp) {
-        self.append_chunk(
-            ReadChunk {
-                range,
-                is_last: true,
-            },
-            samples,
-            now,
-        );
+        let is_last = true;
+        self.append_chunk(ReadChunk { range, is_last }, samples, now);
     }
 
     /// Appends the samples of a chunk, and forecasts after the last one. Returns whether the
@@ -288,23 +278,15 @@ impl MetricPipeline {
                 continue;
             };
             let series = self.models.entry(labels).or_insert_with(|| {
-                let model = Model::new(
-                    &self.spec.method,
-                    self.window_seconds,
-                    self.intervals.refit_seconds,
-                );
+                let (method, refit_seconds) = (&self.spec.method, self.intervals.refit_seconds);
+                let model = Model::new(method, self.window_seconds, refit_seconds);
                 ModelledSeries { model, last }
             });
             series.last = last;
             series.model.append(&newer, range.last);
         }
-        for series in self
-            .models
-            .values_mut()
-            .filter(|series| series.last <= after)
-        {
-            series.model.append(&[], range.last);
-        }
+        let silent = self.models.values_mut().filter(|it| it.last <= after);
+        silent.for_each(|series| series.model.append(&[], range.last));
         self.forget(range.last);
         self.read_until = Some(range.last.max(after));
         self.failures = 0;
@@ -361,13 +343,9 @@ impl MetricPipeline {
 
     /// Drops series without a sample for a day, unless all are: their pods are gone.
     fn forget(&mut self, until: i64) {
-        if self.models.len() > 1
-            && self
-                .models
-                .values()
-                .any(|series| series.last >= until - DAY)
-        {
-            self.models.retain(|_, series| series.last >= until - DAY);
+        let is_recent = |series: &ModelledSeries| series.last >= until - DAY;
+        if self.models.values().any(is_recent) {
+            self.models.retain(|_, series| is_recent(series));
         }
     }
 
@@ -380,12 +358,10 @@ impl MetricPipeline {
     }
 
     fn forecast(&mut self, now: Timestamp) {
-        let until = now
-            .as_second()
-            .saturating_add(2 * i64::from(self.window_seconds));
+        let windows = 2 * i64::from(self.window_seconds);
         let range = ForecastRange {
             now: now.as_second(),
-            until,
+            until: now.as_second().saturating_add(windows),
         };
         let (mut series, mut missing) = (Vec::new(), None);
         if self.models.is_empty() {
@@ -447,11 +423,7 @@ impl MetricPipeline {
     /// Records a read that failed after some time. Slow failures have longer pauses. Returns
     /// whether the reason changed.
     pub fn fail_after(&mut self, why: &str, took: Duration, now: Timestamp) -> bool {
-        let pause = PAUSES
-            .get(self.failures)
-            .or(PAUSES.last())
-            .copied()
-            .unwrap_or(1);
+        let pause = PAUSES[self.failures.min(PAUSES.len() - 1)];
         let rest = i64::try_from(took.as_secs())
             .unwrap_or(MAX_CLOCK_STEP)
             .saturating_mul(PAUSE_RATIO);

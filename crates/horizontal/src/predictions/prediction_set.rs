@@ -151,10 +151,8 @@ impl PredictionSet {
         let metadata = &inputs.prediction.object.metadata;
         let is_ours = metadata.deletion_timestamp.is_none()
             && inputs.annotations().recommender() == self.recommender;
-        metadata
-            .uid
-            .as_deref()
-            .filter(|uid| is_ours && !uid.is_empty())
+        let uid = metadata.uid.as_deref();
+        uid.filter(|uid| is_ours && !uid.is_empty())
     }
 
     /// A prediction with the known pipelines of its metrics, and whether it differs from the old
@@ -166,18 +164,12 @@ impl PredictionSet {
             .map_or(0, |created| created.0.as_second());
         let spec = PredictionSpec::new(key.clone(), object);
         let count = object.spec.prediction_metrics.len();
-        let (mut known, before) = match old {
-            Some(old) => (
-                old.metrics.into_iter().map(Some).collect(),
-                Some((old.inputs, old.spec, old.is_new)),
-            ),
+        let (known, before) = match old {
+            Some(old) => (old.metrics, Some((old.inputs, old.spec, old.is_new))),
             None => (Vec::new(), None),
         };
-        let numbers: Vec<_> = known
-            .iter()
-            .flatten()
-            .map(|entry: &MetricEntry| entry.number)
-            .collect();
+        let numbers: Vec<_> = known.iter().map(|entry| entry.number).collect();
+        let mut known: Vec<_> = known.into_iter().map(Some).collect();
         let mut metrics = Vec::with_capacity(count);
         for metric in
             (0..count).filter_map(|index| metric(&inputs, index, &self.access, self.has_store))
@@ -249,9 +241,8 @@ impl PredictionSet {
     }
 
     fn entries(&mut self) -> impl Iterator<Item = &mut MetricEntry> {
-        self.known
-            .values_mut()
-            .flat_map(|object| &mut object.metrics)
+        let known = self.known.values_mut();
+        known.flat_map(|object| &mut object.metrics)
     }
 
     /// Accuracy of each metric over the last day, where the method knows it, in the order of the
@@ -272,16 +263,12 @@ impl PredictionSet {
         let second = now.as_second();
         let is_due = |entry: &MetricEntry| entry.due(second).is_some();
         // Lazy: the slots look at the predictions only while one is free.
-        let waiting = self
-            .known
-            .values()
-            .filter(|object| object.metrics.iter().any(is_due));
+        let known = self.known.values();
+        let waiting = known.filter(|object| object.metrics.iter().any(is_due));
         let waiting = waiting.map(|object| object.spec.key.namespace.as_str());
         let namespace = slots.next_namespace(waiting, second)?.to_owned();
-        let own = self
-            .known
-            .values_mut()
-            .filter(|object| object.spec.key.namespace == namespace);
+        let known = self.known.values_mut();
+        let own = known.filter(|object| object.spec.key.namespace == namespace);
         let due = own.flat_map(|Prediction { spec, metrics, .. }| {
             let due = metrics
                 .iter_mut()
@@ -322,10 +309,8 @@ impl PredictionSet {
         now: Timestamp,
     ) -> Option<HistoryChange> {
         let object = self.known.get_mut(&key.uid)?;
-        let entry = object
-            .metrics
-            .iter_mut()
-            .find(|entry| entry.number == key.number)?;
+        let mut metrics = object.metrics.iter_mut();
+        let entry = metrics.find(|entry| entry.number == key.number)?;
         let (chunk, pipeline) = entry.end()?;
         let (is_change, failure) = match answer {
             Ok(found) => (pipeline.append_chunk(chunk, found, now), None),
@@ -335,39 +320,33 @@ impl PredictionSet {
             }) if pipeline.reduce_chunk(chunk, excess, now) => return None,
             Err(failure) => (pipeline.fail_after(&failure.why, took, now), Some(failure)),
         };
-        let metric = || pipeline.result().identifier.clone();
         is_change.then(|| HistoryChange {
             prediction: object.spec.key.clone(),
-            metric: metric(),
+            metric: pipeline.result().identifier.clone(),
             failure,
         })
     }
 
     /// Takes the results of finished fits.
     pub fn collect_fits(&mut self, now: Timestamp) {
-        self.pipelines()
-            .for_each(|pipeline| pipeline.collect_fits(now));
+        let pipelines = self.pipelines();
+        pipelines.for_each(|pipeline| pipeline.collect_fits(now));
     }
 
     /// Pipelines with due fits. Namespaces take turns to be the first.
     pub fn awaiting_fit(&mut self) -> impl Iterator<Item = &mut MetricPipeline> {
         let last = std::mem::take(&mut self.fitted);
-        let objects = self
-            .known
-            .values_mut()
-            .map(|object| (object.spec.key.namespace.clone(), &mut object.metrics));
+        let known = self.known.values_mut();
+        let objects = known.map(|it| (it.spec.key.namespace.clone(), &mut it.metrics));
         let pipelines = objects.flat_map(|(namespace, metrics)| {
-            let waiting = metrics
-                .iter_mut()
-                .filter_map(MetricEntry::pipeline_mut)
-                .filter(|pipeline| pipeline.awaits_fit());
+            let admitted = metrics.iter_mut().filter_map(MetricEntry::pipeline_mut);
+            let waiting = admitted.filter(|pipeline| pipeline.awaits_fit());
             waiting.map(move |pipeline| (namespace.clone(), pipeline))
         });
         let mut pipelines: Vec<_> = pipelines.collect();
         pipelines.sort_by(|(a, _), (b, _)| (*a <= last, a).cmp(&(*b <= last, b)));
-        self.fitted = pipelines
-            .first()
-            .map_or(last, |(namespace, _)| namespace.clone());
+        let first = pipelines.first();
+        self.fitted = first.map_or(last, |(namespace, _)| namespace.clone());
         pipelines.into_iter().map(|(_, pipeline)| pipeline)
     }
 
@@ -384,11 +363,8 @@ impl PredictionSet {
         } = self;
         let mut needed: BTreeMap<&str, usize> = BTreeMap::new();
         for object in known.values() {
-            *needed.entry(&object.spec.key.namespace).or_default() += object
-                .metrics
-                .iter()
-                .map(MetricEntry::needed_bytes)
-                .sum::<usize>();
+            let bytes = object.metrics.iter().map(MetricEntry::needed_bytes);
+            *needed.entry(&object.spec.key.namespace).or_default() += bytes.sum::<usize>();
         }
         let share = limits.share(needed.into_values().collect());
         let reason = limits.reason(share);
@@ -440,14 +416,10 @@ impl PredictionSet {
             if object.is_new || object.metrics.iter().any(MetricEntry::is_changed) {
                 object.is_new = false;
                 object.metrics.iter_mut().for_each(MetricEntry::published);
-                let metrics = object
-                    .metrics
-                    .iter()
-                    .map(|entry| entry.result().clone())
-                    .collect();
+                let metrics = object.metrics.iter().map(|entry| entry.result().clone());
                 changed.push(PredictionResult {
                     spec: Arc::clone(&object.spec),
-                    metrics,
+                    metrics: metrics.collect(),
                 });
             }
         }

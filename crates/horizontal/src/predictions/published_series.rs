@@ -24,9 +24,8 @@ pub(super) fn thin_series(series: &mut ForecastSeries, most: usize) {
     if factor > 1 {
         let largest = |values: &[f64]| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         series.values = series.values.chunks(factor).map(largest).collect();
-        series.step_seconds = series
-            .step_seconds
-            .saturating_mul(u32::try_from(factor).unwrap_or(u32::MAX));
+        let factor = u32::try_from(factor).unwrap_or(u32::MAX);
+        series.step_seconds = series.step_seconds.saturating_mul(factor);
     }
 }
 
@@ -49,38 +48,23 @@ pub(super) fn write(series: &ForecastSeries) -> PredictedSeries {
 /// A series of a status; `None` unless its points are equidistant.
 pub(super) fn read(written: &PredictedSeries) -> Option<ForecastSeries> {
     let first_second = written.samples.first()?.timestamp;
-    let step = written
-        .samples
-        .get(1)
-        .map_or(60, |second| second.timestamp.saturating_sub(first_second));
+    let second = written.samples.get(1);
+    let step = second.map_or(60, |second| second.timestamp.saturating_sub(first_second));
     let step_seconds = u32::try_from(step).ok().filter(|step| *step > 0)?;
     let value = |sample: &PredictedSample| {
-        sample
-            .value
-            .parse()
-            .ok()
-            .filter(|value: &f64| value.is_finite())
+        let value = sample.value.parse().ok();
+        value.filter(|value: &f64| value.is_finite())
     };
-    let values = written
-        .samples
-        .iter()
-        .map(value)
-        .collect::<Option<Vec<_>>>()?;
-    let labels = written
-        .labels
-        .iter()
-        .map(|label| (label.name.clone(), label.value.clone()))
-        .collect();
+    let values = written.samples.iter().map(value);
+    let label = |label: &SeriesLabel| (label.name.clone(), label.value.clone());
     let series = ForecastSeries {
-        labels,
+        labels: written.labels.iter().map(label).collect(),
         first_second,
         step_seconds,
-        values,
+        values: values.collect::<Option<_>>()?,
     };
-    let is_regular = series
-        .points()
-        .zip(&written.samples)
-        .all(|((at, _), sample)| at == sample.timestamp);
+    let is_same = |((at, _), sample): ((i64, f64), &PredictedSample)| at == sample.timestamp;
+    let is_regular = series.points().zip(&written.samples).all(is_same);
     is_regular.then_some(series)
 }
 

@@ -50,37 +50,31 @@ impl Query {
     ) -> Result<Self, String> {
         let query = match metric.kind {
             QueryKind::ResourceQuery => {
-                let name = metric
-                    .resource_query
-                    .as_deref()
-                    .ok_or("resourceQuery is missing")?;
-                return resource(object, name, access);
+                let name = metric.resource_query.as_deref();
+                return resource(object, name.ok_or("resourceQuery is missing")?, access);
             }
-            QueryKind::MetricQuery => by_labels(
-                metric
-                    .metric_query
-                    .as_ref()
-                    .ok_or("metricQuery is missing")?,
-            )?,
+            QueryKind::MetricQuery => {
+                let query = metric.metric_query.as_ref();
+                by_labels(query.ok_or("metricQuery is missing")?)?
+            }
             QueryKind::ExpressionQuery => {
-                let query = metric
-                    .expression_query
-                    .as_ref()
-                    .ok_or("expressionQuery is missing")?;
+                let query = metric.expression_query.as_ref();
+                let query = query.ok_or("expressionQuery is missing")?;
                 query.expression.trim().to_owned()
             }
         };
         if query.is_empty() {
             return Err("the expression is empty".to_owned());
         }
-        let is_short = |query: &String| query.len() <= MAX_LENGTH;
-        let query = Some(query)
-            .filter(is_short)
-            .map(|query| access.expression(&metric.resource_identifier, query));
-        let query = query.transpose()?.filter(|query| is_short(&query.text));
-        query
-            .map(Self::Expression)
-            .ok_or_else(|| format!("the expression is longer than {MAX_LENGTH} characters"))
+        let check = |query: &str| {
+            let is_short = query.len() <= MAX_LENGTH;
+            let too_long = || format!("the expression is longer than {MAX_LENGTH} characters");
+            is_short.then_some(()).ok_or_else(too_long)
+        };
+        check(&query)?;
+        let query = access.expression(&metric.resource_identifier, query)?;
+        check(&query.text)?;
+        Ok(Self::Expression(query))
     }
 
     pub(super) fn text_bytes(&self) -> usize {
@@ -167,6 +161,12 @@ fn node(name: &str, resource: Resource) -> String {
     }
 }
 
+/// Pattern of these values.
+pub(crate) fn any_of(values: &[String]) -> String {
+    let values: Vec<_> = values.iter().map(|value| literal(value)).collect();
+    values.join("|")
+}
+
 fn by_labels(query: &MetricQuery) -> Result<String, String> {
     let matcher = |label: &'_ LabelQuery| {
         let one = || label.value.first().cloned().unwrap_or_default();
@@ -175,15 +175,7 @@ fn by_labels(query: &MetricQuery) -> Result<String, String> {
             QueryOperator::NotEqual => ("!=", one()),
             QueryOperator::Matches => ("=~", one()),
             QueryOperator::MatchesNot => ("!~", one()),
-            QueryOperator::In => (
-                "=~",
-                label
-                    .value
-                    .iter()
-                    .map(|value| literal(value))
-                    .collect::<Vec<_>>()
-                    .join("|"),
-            ),
+            QueryOperator::In => ("=~", any_of(&label.value)),
         }
     };
     let matchers = query.labels.iter().map(|label| {

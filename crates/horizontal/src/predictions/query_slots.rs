@@ -76,10 +76,8 @@ impl QuerySlots {
     /// Takes a slot for a namespace.
     pub fn acquire(&mut self, namespace: &str) {
         self.in_use += 1;
-        self.namespaces
-            .entry(namespace.to_owned())
-            .or_default()
-            .in_use += 1;
+        let share = self.namespaces.entry(namespace.to_owned()).or_default();
+        share.in_use += 1;
     }
 
     /// Frees a slot of a namespace after some query time.

@@ -68,11 +68,10 @@ pub struct MetricForecasts {
 impl MetricForecasts {
     /// Approximate memory.
     pub fn bytes(&self) -> usize {
-        let labels = |series: &ForecastSeries| label_bytes(&series.labels);
         let series = |series: &ForecastSeries| {
             size_of::<ForecastSeries>()
                 + series.values.capacity() * size_of::<f64>()
-                + labels(series)
+                + label_bytes(&series.labels)
         };
         self.series.iter().map(series).sum()
     }
@@ -91,16 +90,11 @@ impl MetricResult {
     /// Approximate memory of its texts and its forecast.
     pub(super) fn bytes(&self) -> usize {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        let texts = [&self.missing, &self.read_error, &self.note]
-            .into_iter()
-            .map(text)
-            .sum::<usize>();
+        let texts = [&self.missing, &self.read_error, &self.note].map(text);
+        let forecasts = self.forecasts.as_ref();
         self.identifier.len()
-            + texts
-            + self
-                .forecasts
-                .as_ref()
-                .map_or(0, |forecasts| forecasts.bytes())
+            + texts.iter().sum::<usize>()
+            + forecasts.map_or(0, |forecasts| forecasts.bytes())
     }
 
     /// Whether anything is known about the metric. A forecast in progress counts, so that nothing
@@ -128,23 +122,16 @@ impl MetricResult {
     }
 
     fn reason(&self, is_ready: bool, made_at: Option<Timestamp>) -> String {
-        let read_error = self
-            .read_error
-            .as_ref()
-            .map(|why| match (is_ready, made_at) {
-                (true, Some(at)) => {
-                    let at = at.strftime("%Y-%m-%dT%H:%M:%SZ");
-                    format!(
-                        "{UNREAD}: {why}; the forecast of {at} stays valid until its window ends"
-                    )
-                }
-                (true, None) => {
-                    format!(
-                        "{UNREAD}: {why}; the previous forecast stays valid until its window ends"
-                    )
-                }
-                (false, _) => format!("{UNREAD}: {why}"),
+        let read_error = self.read_error.as_ref().map(|why| {
+            let forecast = made_at.map_or("previous forecast".to_owned(), |at| {
+                at.strftime("forecast of %Y-%m-%dT%H:%M:%SZ").to_string()
             });
+            if is_ready {
+                format!("{UNREAD}: {why}; the {forecast} stays valid until its window ends")
+            } else {
+                format!("{UNREAD}: {why}")
+            }
+        });
         let awaited =
             (self.is_pending && !is_ready).then(|| "its history is being read".to_owned());
         let parts: Vec<String> = [self.missing.clone(), awaited, read_error, self.note.clone()]
@@ -169,32 +156,19 @@ impl PredictionResult {
 
     /// Status, reason and message of the condition `HistoryRead`.
     pub fn history(&self) -> (ConditionStatus, &'static str, String) {
-        let read_error = self
-            .metrics
-            .iter()
-            .filter_map(|metric| Some((&metric.identifier, metric.read_error.as_ref()?)));
-        let read_error: Vec<String> = read_error
-            .map(|(identifier, why)| format!("{identifier}: {why}"))
-            .collect();
-        if !read_error.is_empty() {
-            return (ConditionStatus::False, OUT_OF_REACH, read_error.join("; "));
+        let listed = |why: fn(&MetricResult) -> Option<&String>| {
+            let one =
+                |metric: &MetricResult| Some(format!("{}: {}", metric.identifier, why(metric)?));
+            let all: Vec<String> = self.metrics.iter().filter_map(one).collect();
+            all.join("; ")
+        };
+        let unread = listed(|metric| metric.read_error.as_ref());
+        if !unread.is_empty() {
+            return (ConditionStatus::False, OUT_OF_REACH, unread);
         }
-        let refused = self.metrics.iter().filter(|metric| metric.is_refused);
-        let refused: Vec<String> = refused
-            .map(|metric| {
-                format!(
-                    "{}: {}",
-                    metric.identifier,
-                    metric.missing.as_deref().unwrap_or_default()
-                )
-            })
-            .collect();
+        let refused = listed(|metric| metric.missing.as_ref().filter(|_| metric.is_refused));
         if !refused.is_empty() {
-            return (
-                ConditionStatus::False,
-                MEMORY_LIMIT_REACHED,
-                refused.join("; "),
-            );
+            return (ConditionStatus::False, MEMORY_LIMIT_REACHED, refused);
         }
         if self.metrics.iter().any(|metric| metric.is_pending) {
             return (ConditionStatus::Unknown, PENDING, String::new());
@@ -270,12 +244,8 @@ fn metric_forecast(
 ) -> MetricForecast {
     let (made_at, series) = metric.current(written);
     let needed = now.as_second().saturating_add(metric.reach_seconds);
-    let reaches = |series: &ForecastSeries| {
-        series
-            .points()
-            .last()
-            .is_some_and(|(last, _)| last >= needed)
-    };
+    let last = |series: &ForecastSeries| series.points().last().map(|(last, _)| last);
+    let reaches = |series: &ForecastSeries| last(series).is_some_and(|last| last >= needed);
     let is_ready = metric.missing.is_none() && !series.is_empty() && series.iter().all(reaches);
     MetricForecast {
         identifier: metric.identifier.clone(),

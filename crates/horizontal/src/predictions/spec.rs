@@ -69,18 +69,17 @@ impl ForecastSpec {
 
     /// Memory of its texts.
     pub fn text_bytes(&self) -> usize {
-        let query = self
-            .query
-            .as_ref()
-            .map_or_else(String::len, Query::text_bytes);
+        let query = self.query.as_ref();
+        let query = query.map_or_else(String::len, Query::text_bytes);
         self.identifier.len() + query + self.note.as_ref().map_or(0, String::len)
     }
 
     /// Usual memory with a complete history. Without a query there is no history, only the reason.
     pub fn usual_bytes(&self) -> usize {
-        self.query
-            .as_ref()
-            .map_or_else(|_| 2 * self.text_bytes(), |_| self.method.usual_bytes())
+        match self.query {
+            Ok(_) => self.method.usual_bytes(),
+            Err(_) => 2 * self.text_bytes(),
+        }
     }
 }
 
@@ -115,11 +114,8 @@ pub(super) fn forecast_spec(
         query: query(object, metric, access).map_err(|why| truncate(&why, MAX_TEXT)),
         method,
         note: (!notes.is_empty()).then(|| {
-            notes
-                .iter()
-                .map(|note| truncate(note, MAX_TEXT))
-                .collect::<Vec<_>>()
-                .join("; ")
+            let notes: Vec<_> = notes.iter().map(|note| truncate(note, MAX_TEXT)).collect();
+            notes.join("; ")
         }),
     }
 }
@@ -159,9 +155,9 @@ pub(crate) fn method(
         Some("crane") => false,
         None | Some("") => !is_percentile,
         Some(other) => {
+            let other = quoted(other);
             notes.push(format!(
-                "annotation {METHOD}: {} is neither own nor crane",
-                quoted(other)
+                "annotation {METHOD}: {other} is neither own nor crane"
             ));
             !is_percentile
         }
@@ -216,14 +212,8 @@ fn own(
 
 /// Requested distance of samples in seconds.
 fn sample_interval(algorithm: &Algorithm, notes: &mut Vec<String>) -> u32 {
-    let dsp = algorithm
-        .dsp
-        .as_ref()
-        .map(|dsp| dsp.sample_interval.as_str());
-    let percentile = algorithm
-        .percentile
-        .as_ref()
-        .map(|percentile| percentile.sample_interval.as_str());
+    let dsp = algorithm.dsp.as_ref().map(|it| &it.sample_interval);
+    let percentile = algorithm.percentile.as_ref().map(|it| &it.sample_interval);
     let interval = dsp.or(percentile).filter(|interval| !interval.is_empty());
     let step = interval.map_or(Ok(60), |interval| {
         crane_settings::seconds("sampleInterval", interval)
@@ -257,9 +247,8 @@ fn plimsoll_step(step: u32) -> u32 {
     if step <= PLIMSOLL_SLOT {
         return step.max(60);
     }
-    (step..=HOUR)
-        .find(|step| DAY.is_multiple_of(*step))
-        .unwrap_or(HOUR)
+    let divisor = (step..=HOUR).find(|step| DAY.is_multiple_of(*step));
+    divisor.unwrap_or(HOUR)
 }
 
 #[cfg(test)]

@@ -8,8 +8,7 @@
 use api::condition::{self, ConditionStatus};
 use api::ehpa::READY;
 use api::prediction::{
-    HISTORY_READ, MetricPrediction, PREDICTION_ACCURATE, PredictedSeries,
-    TimeSeriesPredictionStatus,
+    HISTORY_READ, MetricPrediction, PREDICTION_ACCURATE, TimeSeriesPredictionStatus,
 };
 use jiff::Timestamp;
 use model::{Forecast, MetricForecast};
@@ -64,18 +63,14 @@ pub fn status_update(
         condition::set(&mut conditions, kind, status, reason, &message, now);
     }
     let is_same = conditions == before.conditions && old.is_some();
-    let window = now.as_second()
-        ..=now
-            .as_second()
-            .saturating_add(i64::from(result.spec.window_seconds));
-    let current = is_same
-        && before.prediction_metrics.len() == forecast.metrics.len()
-        && before
-            .prediction_metrics
-            .iter()
-            .zip(&forecast.metrics)
-            .all(|(old, new)| still_holds(old, new, &window));
-    if current {
+    let window_seconds = i64::from(result.spec.window_seconds);
+    let window = now.as_second()..=now.as_second().saturating_add(window_seconds);
+    let written = &before.prediction_metrics;
+    let mut pairs = written.iter().zip(&forecast.metrics);
+    let is_current = is_same
+        && written.len() == forecast.metrics.len()
+        && pairs.all(|(old, new)| still_holds(old, new, &window));
+    if is_current {
         return None;
     }
     let prediction = |metric: &MetricForecast| MetricPrediction {
@@ -88,11 +83,9 @@ pub fn status_update(
         conditions,
     };
     let was = |kind: &str| {
-        before
-            .conditions
-            .iter()
-            .find(|was| was.kind == kind)
-            .map(|was| was.status)
+        let mut conditions = before.conditions.iter();
+        let was = conditions.find(|was| was.kind == kind);
+        was.map(|was| was.status)
     };
     // A first status without a problem causes no event.
     let is_unread = is_read == ConditionStatus::False;
@@ -111,17 +104,14 @@ pub fn status_update(
 }
 
 fn message(forecast: &Forecast, is_ready: bool) -> String {
-    let with_reason = forecast
-        .metrics
-        .iter()
-        .filter(|metric| !metric.reason.is_empty());
-    let reasons: Vec<String> = with_reason
-        .map(|metric| format!("{}: {}", metric.identifier, metric.reason))
-        .collect();
+    let metrics = forecast.metrics.iter();
+    let with_reason = metrics.filter(|metric| !metric.reason.is_empty());
+    let reason = |metric: &MetricForecast| format!("{}: {}", metric.identifier, metric.reason);
+    let reasons = with_reason.map(reason).collect::<Vec<_>>().join("; ");
     let text = match (is_ready, reasons.is_empty()) {
-        (true, _) => reasons.join("; "),
+        (true, _) => reasons,
         (false, true) => "not all metric predicted".to_owned(),
-        (false, false) => format!("not all metric predicted: {}", reasons.join("; ")),
+        (false, false) => format!("not all metric predicted: {reasons}"),
     };
     bounded(&text)
 }
@@ -142,35 +132,22 @@ fn still_holds(
         return false;
     }
     old.prediction.iter().zip(&new.series).all(|(old, new)| {
-        let written = |series: &PredictedSeries| {
-            series.labels.len() == new.labels.len()
-                && series
-                    .labels
-                    .iter()
-                    .all(|label| new.labels.get(&label.name) == Some(&label.value))
-        };
-        let last_old = old
-            .samples
-            .last()
-            .map_or(i64::MIN, |sample| sample.timestamp);
+        let mut labels = old.labels.iter();
+        let has_labels = old.labels.len() == new.labels.len()
+            && labels.all(|label| new.labels.get(&label.name) == Some(&label.value));
+        let last_old = old.samples.last().map_or(i64::MIN, |last| last.timestamp);
         let last_new = new.points().last().map_or(i64::MIN, |(last, _)| last);
         let reaches = last_old >= *window.end() || last_old >= last_new;
-        let largest_old = old
-            .samples
-            .iter()
-            .filter(|sample| window.contains(&sample.timestamp));
-        let largest_old = largest_old
-            .filter_map(|sample| sample.value.parse().ok())
-            .reduce(f64::max);
-        let largest_new = new
-            .points()
-            .filter(|(at, _)| window.contains(at))
-            .map(|(_, value)| value)
-            .reduce(f64::max);
+        let samples = old.samples.iter();
+        let within = samples.filter(|sample| window.contains(&sample.timestamp));
+        let values = within.filter_map(|sample| sample.value.parse().ok());
+        let largest_old = values.reduce(f64::max);
+        let within = new.points().filter(|(at, _)| window.contains(at));
+        let largest_new = within.map(|(_, value)| value).reduce(f64::max);
         let is_near = match (largest_old, largest_new) {
             (Some(old), Some(new)) => (new - old).abs() <= MOVED * old.abs().max(new.abs()) + 1e-5,
             (old, new) => old == new,
         };
-        written(old) && reaches && is_near
+        has_labels && reaches && is_near
     })
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{FileError, refuse};
+use super::{FileError, ensure, refuse};
 
 /// A file, or an entry of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl CaFrom {
         check_names(field, &[&object.namespace, &object.name, &key])
     }
 
-    fn entry(&self) -> Option<ObjectEntry> {
+    pub(super) fn entry(&self) -> Option<ObjectEntry> {
         let (kind, spec) = match (&self.secret, &self.config_map) {
             (Some(spec), None) => (ObjectKind::Secret, spec),
             (None, Some(spec)) => (ObjectKind::ConfigMap, spec),
@@ -107,7 +107,7 @@ impl CertFrom {
         check_names(field, &[&self.secret.namespace, &self.secret.name])
     }
 
-    fn entry(&self, key: &str) -> ObjectEntry {
+    pub(super) fn entry(&self, key: &str) -> ObjectEntry {
         let object = ObjectRef {
             kind: ObjectKind::Secret,
             namespace: self.secret.namespace.clone(),
@@ -121,36 +121,9 @@ impl CertFrom {
 }
 
 fn check_names(field: &str, names: &[&String]) -> Result<(), FileError> {
-    let why = "namespace, name and key must not be empty";
-    if names.iter().any(|name| name.is_empty()) {
-        return Err(refuse(field, why));
-    }
-    Ok(())
-}
-
-/// The source of a CA bundle. `None` unless exactly one of the fields is there.
-pub(super) fn authorities(file: Option<&PathBuf>, from: Option<&CaFrom>) -> Option<PemSource> {
-    match (file, from) {
-        (Some(file), None) => Some(PemSource::File(file.clone())),
-        (None, Some(from)) => from.entry().map(PemSource::Entry),
-        _ => None,
-    }
-}
-
-/// The sources of a client certificate and its key. `None` unless exactly one of both ways is there.
-pub(super) fn client_certificate(
-    files: (Option<&PathBuf>, Option<&PathBuf>),
-    from: Option<&CertFrom>,
-) -> Option<[PemSource; 2]> {
-    match (files, from) {
-        ((Some(certificate), Some(key)), None) => {
-            Some([certificate, key].map(|path| PemSource::File(path.clone())))
-        }
-        ((None, None), Some(from)) => {
-            Some(["tls.crt", "tls.key"].map(|key| PemSource::Entry(from.entry(key))))
-        }
-        _ => None,
-    }
+    let are_complete = names.iter().all(|name| !name.is_empty());
+    let why = || "namespace, name and key must not be empty".to_owned();
+    ensure(are_complete, field, why)
 }
 
 impl PemSource {

@@ -7,8 +7,8 @@ use http::Uri;
 use runtime::GoDuration;
 use serde::{Deserialize, Deserializer};
 
-use super::pem_source::{self, CaFrom, CertFrom, PemSource};
-use super::{FileError, refuse};
+use super::pem_source::{CaFrom, CertFrom, PemSource};
+use super::{FileError, ensure, refuse};
 use serving::own_service::OwnService;
 
 /// The longest timeout, and the default. Requests to the adapter do not wait for it: the next one
@@ -98,51 +98,38 @@ impl UpstreamSpec {
                 }
             }
             (None, Some(url)) => {
-                let uri: Uri = url
-                    .parse()
-                    .map_err(|_| refuse(field("url"), format!("{url:?} is not a URL")))?;
+                let wrong = |why: &str| refuse(field("url"), why);
+                let uri = url.parse::<Uri>();
+                let uri = uri.map_err(|_| wrong(&format!("{url:?} is not a URL")))?;
                 let host = uri.host().filter(|_| uri.scheme_str() == Some("https"));
-                let Some(host) = host else {
-                    return Err(refuse(
-                        field("url"),
-                        "it must begin with https:// and a host",
-                    ));
-                };
+                let host = host.ok_or_else(|| wrong("it must begin with https:// and a host"))?;
                 if uri.path_and_query().is_some_and(|path| path != "/") {
-                    return Err(refuse(field("url"), "it must have no path"));
+                    return Err(wrong("it must have no path"));
                 }
+                let host = host.trim_end_matches('.');
                 if own
                     .names()
                     .iter()
-                    .any(|name| host.trim_end_matches('.').eq_ignore_ascii_case(name))
+                    .any(|name| host.eq_ignore_ascii_case(name))
                 {
-                    return Err(refuse(field("url"), "this is the adapter itself"));
+                    return Err(wrong("this is the adapter itself"));
                 }
             }
             _ => {
-                return Err(refuse(
-                    field("service"),
-                    "either service or url is required, not both",
-                ));
+                let why = "either service or url is required, not both";
+                return Err(refuse(field("service"), why));
             }
         }
         self.check_certificates(&field)?;
-        if self.timeout.is_zero() || self.timeout > MAX_TIMEOUT {
-            let why = format!(
-                "it must be more than 0s and at most {}",
-                GoDuration(MAX_TIMEOUT)
-            );
-            return Err(refuse(field("timeout"), why));
-        }
-        if self.max_stale > MAX_STALE {
-            return Err(refuse(
-                field("maxStale"),
-                format!("it must be at most {}", GoDuration(MAX_STALE)),
-            ));
-        }
-        self.uri()
-            .map(drop)
-            .map_err(|why| refuse(field("service"), why))
+        let is_valid = !self.timeout.is_zero() && self.timeout <= MAX_TIMEOUT;
+        let most = GoDuration(MAX_TIMEOUT);
+        let why = || format!("it must be more than 0s and at most {most}");
+        ensure(is_valid, field("timeout"), why)?;
+        let most = GoDuration(MAX_STALE);
+        let why = || format!("it must be at most {most}");
+        ensure(self.max_stale <= MAX_STALE, field("maxStale"), why)?;
+        let uri = self.uri().map(drop);
+        uri.map_err(|why| refuse(field("service"), why))
     }
 
     fn check_certificates(&self, field: &impl Fn(&str) -> String) -> Result<(), FileError> {
@@ -171,15 +158,28 @@ impl UpstreamSpec {
         }
     }
 
-    /// The source of the CA bundle, which a valid file has.
+    /// The source of the CA bundle, which a valid file has. `None` unless exactly one of the fields
+    /// is there.
     pub fn authorities(&self) -> Option<PemSource> {
-        pem_source::authorities(self.ca_file.as_ref(), self.ca_from.as_ref())
+        match (&self.ca_file, &self.ca_from) {
+            (Some(file), None) => Some(PemSource::File(file.clone())),
+            (None, Some(from)) => from.entry().map(PemSource::Entry),
+            _ => None,
+        }
     }
 
-    /// The sources of the client certificate and its key, for KEDA's operator.
+    /// The sources of the client certificate and its key, for KEDA's operator. `None` unless exactly
+    /// one of both ways is there.
     pub fn client_certificate(&self) -> Option<[PemSource; 2]> {
-        let files = (self.cert_file.as_ref(), self.key_file.as_ref());
-        pem_source::client_certificate(files, self.cert_from.as_ref())
+        match (&self.cert_file, &self.key_file, &self.cert_from) {
+            (Some(certificate), Some(key), None) => {
+                Some([certificate, key].map(|path| PemSource::File(path.clone())))
+            }
+            (None, None, Some(from)) => {
+                Some(["tls.crt", "tls.key"].map(|key| PemSource::Entry(from.entry(key))))
+            }
+            _ => None,
+        }
     }
 
     /// Resolves relative paths in this folder.
@@ -198,21 +198,12 @@ impl UpstreamSpec {
 
     /// Returns the address of the provider.
     pub fn uri(&self) -> Result<Uri, String> {
-        let text = match (&self.service, &self.url) {
-            (
-                Some(ServiceSpec {
-                    namespace,
-                    name,
-                    port,
-                }),
-                _,
-            ) => {
-                format!(
-                    "https://{name}.{namespace}.svc:{}",
-                    port.unwrap_or(self.kind.port())
-                )
+        let text = match &self.service {
+            Some(service) => {
+                let port = service.port.unwrap_or(self.kind.port());
+                format!("https://{}.{}.svc:{port}", service.name, service.namespace)
             }
-            (None, url) => url.clone().unwrap_or_default(),
+            None => self.url.clone().unwrap_or_default(),
         };
         text.parse().map_err(|_| format!("{text:?} is not a URL"))
     }

@@ -1,9 +1,9 @@
 //! Start of the controllers, which write only in the leader.
 
-use ehpa_controller::{CraneMetricsTask, EhpaController, EhpaInputs};
-use prediction_controller::{PredictionController, PredictionInputs, Source};
+use ::controllers::ehpa::{CraneMetricsTask, EhpaController, EhpaInputs};
+use ::controllers::predictions::{PredictionController, PredictionInputs, Source};
+use ::controllers::sizing_policies::{PolicyController, PolicyInputs};
 use runtime::{Hold, LeaderTasks, Manager};
-use sizing_policy_controller::{PolicyController, PolicyInputs};
 use vertical::sizing_policies::status::ShardIdentity;
 
 use super::holds::RecommenderHolds;

@@ -20,24 +20,9 @@ pub(super) struct Range {
     names: &'static [&'static str],
 }
 
-pub(super) const MINUTE: Range = Range {
-    name: "minute",
-    first: 0,
-    last: 59,
-    names: &[],
-};
-pub(super) const HOUR: Range = Range {
-    name: "hour",
-    first: 0,
-    last: 23,
-    names: &[],
-};
-pub(super) const DAY_OF_MONTH: Range = Range {
-    name: "day of month",
-    first: 1,
-    last: 31,
-    names: &[],
-};
+pub(super) const MINUTE: Range = Range::numbers("minute", 0, 59);
+pub(super) const HOUR: Range = Range::numbers("hour", 0, 23);
+pub(super) const DAY_OF_MONTH: Range = Range::numbers("day of month", 1, 31);
 pub(super) const MONTH: Range = Range {
     name: "month",
     first: 1,
@@ -73,6 +58,16 @@ impl Field {
 }
 
 impl Range {
+    const fn numbers(name: &'static str, first: u8, last: u8) -> Self {
+        let names = &[];
+        Self {
+            name,
+            first,
+            last,
+            names,
+        }
+    }
+
     pub(super) fn parse(&self, text: &str) -> Result<Field, ScheduleError> {
         let nothing = Field {
             bits: 0,
@@ -88,36 +83,26 @@ impl Range {
             text: text.into(),
         };
         let (range, step) = match text.split_once('/') {
-            Some((range, step)) => (
-                range,
-                Some(
-                    step.parse::<u8>()
-                        .ok()
-                        .filter(|step| *step > 0)
-                        .ok_or_else(wrong)?,
-                ),
-            ),
+            Some((range, step)) => {
+                let step = step.parse().ok().filter(|step: &u8| *step > 0);
+                (range, Some(step.ok_or_else(wrong)?))
+            }
             None => (text, None),
         };
-        let (from, to, is_star) = match range.split_once('-') {
-            _ if range == "*" || range == "?" => (self.first, self.last, true),
-            Some((from, to)) => (
-                self.value(from).ok_or_else(wrong)?,
-                self.value(to).ok_or_else(wrong)?,
-                false,
-            ),
-            None => {
-                let only = self.value(range).ok_or_else(wrong)?;
-                (only, if step.is_some() { self.last } else { only }, false)
-            }
+        let value = |text: &str| self.value(text).ok_or_else(wrong);
+        let is_star = range == "*" || range == "?";
+        let (from, to) = match range.split_once('-') {
+            _ if is_star => (self.first, self.last),
+            Some((from, to)) => (value(from)?, value(to)?),
+            None if step.is_some() => (value(range)?, self.last),
+            None => (value(range)?, value(range)?),
         };
         if from < self.first || to > self.last || from > to {
             return Err(wrong());
         }
         let step = step.unwrap_or(1);
-        let bits = (from..=to)
-            .step_by(step.into())
-            .fold(0, |bits, value| bits | 1_u64 << value);
+        let values = (from..=to).step_by(step.into());
+        let bits = values.fold(0, |bits, value| bits | 1_u64 << value);
         Ok(Field {
             bits,
             is_any: is_star && step == 1,
@@ -125,11 +110,8 @@ impl Range {
     }
 
     fn value(&self, text: &str) -> Option<u8> {
-        let by_name = self
-            .names
-            .iter()
-            .position(|name| name.eq_ignore_ascii_case(text));
-        match by_name {
+        let mut names = self.names.iter();
+        match names.position(|name| name.eq_ignore_ascii_case(text)) {
             Some(index) => u8::try_from(index).ok()?.checked_add(self.first),
             None => text.parse().ok(),
         }

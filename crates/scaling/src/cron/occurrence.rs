@@ -63,9 +63,8 @@ pub(super) fn last(calendar: &Calendar, until: Timestamp, zone: &TimeZone) -> Op
             continue;
         }
         if calendar.has_day(date) {
-            let found = times(calendar, date, zone)
-                .rev()
-                .find(|time| time.at <= until);
+            let mut times = times(calendar, date, zone).rev();
+            let found = times.find(|time| time.at <= until);
             if found.is_some() {
                 return found;
             }
@@ -83,14 +82,11 @@ fn times(
     zone: &TimeZone,
 ) -> impl DoubleEndedIterator<Item = Occurrence> {
     let minutes = move |hour| calendar.minute.values().map(move |minute| (hour, minute));
-    calendar
-        .hour
-        .values()
-        .flat_map(minutes)
-        .filter_map(move |(hour, minute)| {
-            let time = Time::new(hour, minute, 0, 0).ok()?;
-            instant(date, time, zone)
-        })
+    let times = calendar.hour.values().flat_map(minutes);
+    times.filter_map(move |(hour, minute)| {
+        let time = Time::new(hour, minute, 0, 0).ok()?;
+        instant(date, time, zone)
+    })
 }
 
 fn instant(date: Date, time: Time, zone: &TimeZone) -> Option<Occurrence> {

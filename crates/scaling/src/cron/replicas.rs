@@ -19,11 +19,8 @@ pub struct CronReplicas {
 
 /// The number of replicas for the windows at `now`.
 pub fn cron_replicas(windows: &[Window], workload: CronReplicas, now: Timestamp) -> i32 {
-    let open = windows
-        .iter()
-        .filter(|window| window.is_open(now))
-        .map(|window| window.target_replicas)
-        .max();
+    let open = windows.iter().filter(|window| window.is_open(now));
+    let open = open.map(|window| window.target_replicas).max();
     match (open, workload.kept) {
         (Some(target), _) => target.max(workload.min),
         (None, Some(kept)) => kept,

@@ -72,9 +72,9 @@ impl FromStr for Schedule {
         let (zone, rest) = match own {
             None => (None, text),
             Some(own) => {
-                let (zone, rest) = own.split_once(' ').unwrap_or((own, ""));
-                let zone =
-                    window::time_zone(zone).ok_or_else(|| ScheduleError::Zone(zone.into()))?;
+                let (name, rest) = own.split_once(' ').unwrap_or((own, ""));
+                let zone = window::time_zone(name);
+                let zone = zone.ok_or_else(|| ScheduleError::Zone(name.into()))?;
                 (Some(zone), rest.trim())
             }
         };
@@ -99,10 +99,8 @@ impl Schedule {
             // Counted from the query: the interval has no start.
             Pattern::Every(interval) => {
                 let whole_second = Timestamp::from_second(after.as_second()).ok()?;
-                whole_second
-                    .checked_add(*interval)
-                    .ok()
-                    .map(Occurrence::from)
+                let next = whole_second.checked_add(*interval).ok()?;
+                Some(Occurrence::from(next))
             }
         }
     }
@@ -143,13 +141,10 @@ impl Pattern {
     /// Whole seconds, at least one.
     fn every(word: &str) -> Result<Self, ScheduleError> {
         let wrong = || ScheduleError::Word(word.into());
-        let interval: SignedDuration = word
-            .strip_prefix("@every ")
-            .and_then(|text| text.parse().ok())
-            .ok_or_else(wrong)?;
-        Ok(Self::Every(SignedDuration::from_secs(
-            interval.as_secs().max(1),
-        )))
+        let text = word.strip_prefix("@every ").ok_or_else(wrong)?;
+        let interval: SignedDuration = text.parse().map_err(|_| wrong())?;
+        let seconds = interval.as_secs().max(1);
+        Ok(Self::Every(SignedDuration::from_secs(seconds)))
     }
 }
 
@@ -174,9 +169,8 @@ impl Calendar {
 
     pub(super) fn has_day(&self, date: Date) -> bool {
         let by_month = self.day_of_month.contains(date.day());
-        let by_week = self
-            .day_of_week
-            .contains(date.weekday().to_sunday_zero_offset());
+        let weekday = date.weekday().to_sunday_zero_offset();
+        let by_week = self.day_of_week.contains(weekday);
         if self.day_of_month.is_any || self.day_of_week.is_any {
             by_month && by_week
         } else {

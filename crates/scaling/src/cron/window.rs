@@ -114,10 +114,8 @@ impl Window {
         let zone = self.start.zone_or(&self.zone);
         let local = |at: Timestamp| at.to_zoned(zone.clone());
         let mut periods = Vec::new();
-        let mut opened = self
-            .is_open(now)
-            .then(|| self.start.last(now, &self.zone))
-            .flatten();
+        let opened = || self.start.last(now, &self.zone);
+        let mut opened = self.is_open(now).then(opened).flatten();
         let mut at = now;
         // Schedules may come every minute.
         for _ in 0..MAX_STEPS {
@@ -163,15 +161,10 @@ pub fn metric_name(
     end: &str,
 ) -> String {
     let time = |text: &str| {
-        text.replace(' ', "")
-            .replace('*', "x")
-            .replace('/', "sl")
-            .replace('?', "qm")
+        let text = text.replace(' ', "").replace('*', "x");
+        text.replace('/', "sl").replace('?', "qm")
     };
-    let name = format!(
-        "cron-{namespace}-{autoscaler}-{cron}-{zone}-{}-{}",
-        time(start),
-        time(end)
-    );
+    let (start, end) = (time(start), time(end));
+    let name = format!("cron-{namespace}-{autoscaler}-{cron}-{zone}-{start}-{end}");
     name.to_lowercase().replace(['/', '.', ':', '%'], "-")
 }

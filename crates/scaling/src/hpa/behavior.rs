@@ -60,17 +60,8 @@ pub enum PolicyKind {
     Percent,
 }
 
-/// Complete rules of scaling up.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ScaleUp {
-    pub(super) window: SignedDuration,
-    pub(super) select: SelectPolicy,
-    pub(super) policies: Vec<Policy>,
-}
-
-/// Complete rules of scaling down.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ScaleDown {
+/// Complete rules of one direction.
+pub(super) struct CompleteRules {
     pub(super) window: SignedDuration,
     pub(super) select: SelectPolicy,
     pub(super) policies: Vec<Policy>,
@@ -109,23 +100,17 @@ impl Behavior {
         }
     }
 
-    /// The complete rules; `downscale_window` is the controller's flag.
-    pub(super) fn complete(&self, downscale_window: SignedDuration) -> (ScaleUp, ScaleDown) {
+    /// The complete rules of scaling up and down; `downscale_window` is the controller's flag.
+    pub(super) fn complete(&self, downscale_window: SignedDuration) -> [CompleteRules; 2] {
         let Self { up, down } = self.clone().with_defaults();
-        let seconds =
-            |written: Option<i32>| written.map(|seconds| SignedDuration::from_secs(seconds.into()));
-        (
-            ScaleUp {
-                window: seconds(up.stabilization_seconds).unwrap_or_default(),
-                select: up.select_policy.unwrap_or_default(),
-                policies: up.policies,
-            },
-            ScaleDown {
-                window: seconds(down.stabilization_seconds).unwrap_or(downscale_window),
-                select: down.select_policy.unwrap_or_default(),
-                policies: down.policies,
-            },
-        )
+        [(up, SignedDuration::ZERO), (down, downscale_window)].map(|(rules, window)| {
+            let seconds = |seconds: i32| SignedDuration::from_secs(seconds.into());
+            CompleteRules {
+                window: rules.stabilization_seconds.map_or(window, seconds),
+                select: rules.select_policy.unwrap_or_default(),
+                policies: rules.policies,
+            }
+        })
     }
 
     /// The tolerance of each direction, with the controller's as default.

@@ -124,12 +124,11 @@ impl Workload<'_> {
                 TotalTarget::AverageMilli(target) => {
                     let usage = total::sum_for_average(items);
                     let proposal = self.by_average(usage, target);
+                    if usage < i64::MAX {
+                        return Ok(proposal);
+                    }
                     // A saturated value is reported as it is.
-                    let value = if usage == i64::MAX {
-                        Value::Average { milli: usage }
-                    } else {
-                        proposal.value
-                    };
+                    let value = Value::Average { milli: usage };
                     Ok(Proposal { value, ..proposal })
                 }
             },
@@ -155,18 +154,12 @@ impl fmt::Display for Metric {
                 container,
                 target,
             } => {
-                let container = if container.is_some() {
-                    "container "
-                } else {
-                    ""
+                let container = container.as_ref().map_or("", |_| "container ");
+                let target = match target {
+                    PerPodTarget::Utilization(_) => " utilization (percentage of request)",
+                    PerPodTarget::AverageMilli(_) => "",
                 };
-                write!(f, "{resource} {container}resource")?;
-                match target {
-                    PerPodTarget::Utilization(_) => {
-                        f.write_str(" utilization (percentage of request)")
-                    }
-                    PerPodTarget::AverageMilli(_) => Ok(()),
-                }
+                write!(f, "{resource} {container}resource{target}")
             }
             Self::Pods { name, .. } => write!(f, "pods metric {name}"),
             // As in the controller, which uses the external metric's text here.
@@ -177,11 +170,8 @@ impl fmt::Display for Metric {
             } => write!(f, "external metric {name}(nil)"),
             Self::Object { kind, name, .. } => write!(f, "{kind} metric {name}"),
             Self::External { name, selector, .. } => {
-                write!(
-                    f,
-                    "external metric {name}({})",
-                    selector.as_deref().unwrap_or("nil")
-                )
+                let selector = selector.as_deref().unwrap_or("nil");
+                write!(f, "external metric {name}({selector})")
             }
         }
     }

@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Behavior;
 use super::rate::Events;
-use super::stabilisation::{Recommendations, Windows};
+use super::stabilisation::Recommendations;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
@@ -118,22 +118,21 @@ impl History {
     /// Records a change of the count. Without behaviour nothing is recorded, as in the controller.
     pub fn scaled(&mut self, from: i32, to: i32, behavior: Option<&Behavior>, now: Timestamp) {
         let Some(behavior) = behavior else { return };
-        let (up, down) = behavior.complete(self.downscale_window);
+        let [up, down] = behavior.complete(self.downscale_window);
+        let Events {
+            up: added,
+            down: removed,
+        } = &mut self.events;
         if to > from {
-            self.events
-                .up
-                .add(to.saturating_sub(from), &up.policies, now);
+            added.add(to.saturating_sub(from), &up.policies, now);
         } else if to < from {
-            self.events
-                .down
-                .add(from.saturating_sub(to), &down.policies, now);
+            removed.add(from.saturating_sub(to), &down.policies, now);
         }
     }
 
     fn plain(&mut self, proposal: i32, current: i32, bounds: Bounds, now: Timestamp) -> Normalised {
-        let held = self
-            .recommendations
-            .stabilize_down(proposal, self.downscale_window, now);
+        let recommendations = &mut self.recommendations;
+        let held = recommendations.stabilize_down(proposal, self.downscale_window, now);
         let able_to_scale = if held == proposal {
             AbleToScale::ReadyForNewScale
         } else {
@@ -167,14 +166,10 @@ impl History {
         behavior: &Behavior,
         now: Timestamp,
     ) -> Normalised {
-        let (up, down) = behavior.complete(self.downscale_window);
-        let windows = Windows {
-            up: up.window,
-            down: down.window,
-        };
-        let held = self
-            .recommendations
-            .stabilize(proposal, current, windows, now);
+        let [up, down] = behavior.complete(self.downscale_window);
+        let windows = [up.window, down.window];
+        let recommendations = &mut self.recommendations;
+        let held = recommendations.stabilize(proposal, current, windows, now);
         let able_to_scale = if held == proposal {
             AbleToScale::ReadyForNewScale
         } else if proposal >= current {
@@ -184,18 +179,14 @@ impl History {
         };
         let limit = match held.cmp(&current) {
             Ordering::Greater => {
-                let rules = (
-                    self.events.ceiling(&up, current, now),
-                    ScalingLimited::ScaleUpLimit,
-                );
+                let ceiling = self.events.ceiling(&up, current, now);
+                let rules = (ceiling, ScalingLimited::ScaleUpLimit);
                 let user = (bounds.max, ScalingLimited::TooManyReplicas);
                 Some(if user.0 > rules.0 { rules } else { user }).filter(|(most, _)| held > *most)
             }
             Ordering::Less => {
-                let rules = (
-                    self.events.floor(&down, current, now),
-                    ScalingLimited::ScaleDownLimit,
-                );
+                let floor = self.events.floor(&down, current, now);
+                let rules = (floor, ScalingLimited::ScaleDownLimit);
                 let user = (bounds.min, ScalingLimited::TooFewReplicas);
                 Some(if user.0 < rules.0 { rules } else { user }).filter(|(least, _)| held < *least)
             }

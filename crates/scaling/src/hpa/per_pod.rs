@@ -6,6 +6,8 @@
 //! the direction, nothing changes. Source: upstream `replica_calculator.go` (`GetResourceReplicas`,
 //! `calcPlainMetricReplicas`). Sums are 64-bit integers that wrap, as there.
 
+use std::collections::BTreeSet;
+
 use model::ResourceName;
 
 use super::pods::PodClass;
@@ -116,10 +118,10 @@ impl Target<'_> {
             Self::Utilization {
                 percent: target, ..
             } => {
-                let no_requests = MetricError::NoRequests;
                 let percent = sums.used.wrapping_mul(100).checked_div(sums.requested);
-                let percent = percent.ok_or_else(|| no_requests.clone())? as i32;
-                let average_milli = sums.used.checked_div(sums.known).ok_or(no_requests)?;
+                let percent = percent.ok_or(MetricError::NoRequests)? as i32;
+                let average_milli = sums.used.checked_div(sums.known);
+                let average_milli = average_milli.ok_or(MetricError::NoRequests)?;
                 let value = Value::Utilization {
                     percent,
                     average_milli,
@@ -225,13 +227,9 @@ impl Workload<'_> {
 
     /// Adds values of pods not matched by the selector, which count in plain averages.
     fn add_unselected(&self, metrics: &PodMetrics, sums: &mut Sums) {
-        let known: std::collections::BTreeSet<&str> =
-            self.pods.iter().map(|pod| pod.name.as_str()).collect();
-        for (name, metric) in metrics {
-            if !known.contains(name.as_str()) {
-                sums.add_unknown(metric.value_milli);
-            }
-        }
+        let known: BTreeSet<_> = self.pods.iter().map(|pod| &pod.name).collect();
+        let unselected = metrics.iter().filter(|(name, _)| !known.contains(name));
+        unselected.for_each(|(_, metric)| sums.add_unknown(metric.value_milli));
     }
 }
 

@@ -132,10 +132,8 @@ impl Pod {
     }
 
     pub(super) fn is_ready(&self) -> bool {
-        self.phase == Phase::Running
-            && self
-                .ready
-                .is_some_and(|ready| ready.status == ReadyStatus::True)
+        let status = self.ready.map(|ready| ready.status);
+        self.phase == Phase::Running && status == Some(ReadyStatus::True)
     }
 }
 

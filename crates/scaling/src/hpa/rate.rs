@@ -5,7 +5,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::behavior::{Policy, PolicyKind, ScaleDown, ScaleUp, SelectPolicy};
+use super::behavior::{CompleteRules, Policy, PolicyKind, SelectPolicy};
 use super::stabilisation::before;
 
 /// Numbers of added or removed pods, with their times.
@@ -47,7 +47,7 @@ impl Events {
     }
 
     /// The maximum that the rules allow now.
-    pub(super) fn ceiling(&self, rules: &ScaleUp, current: i32, now: Timestamp) -> i32 {
+    pub(super) fn ceiling(&self, rules: &CompleteRules, current: i32, now: Timestamp) -> i32 {
         let limits = rules.policies.iter().map(|policy| {
             let start = self.at_start(policy, current, now);
             match policy.kind {
@@ -68,7 +68,7 @@ impl Events {
 
     /// The minimum that the rules allow now. The policy with the largest change gives the smallest
     /// number.
-    pub(super) fn floor(&self, rules: &ScaleDown, current: i32, now: Timestamp) -> i32 {
+    pub(super) fn floor(&self, rules: &CompleteRules, current: i32, now: Timestamp) -> i32 {
         let limits = rules.policies.iter().map(|policy| {
             let start = self.at_start(policy, current, now);
             match policy.kind {

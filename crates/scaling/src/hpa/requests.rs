@@ -35,10 +35,8 @@ impl Requests {
             None if !self.pod.is_empty() => self.of_pod(pod, resource),
             None => self.sum(pod, resource, |_| true),
             Some(name) if self.containers.iter().all(|it| it.name != name) => {
-                Err(MetricError::MissingContainer {
-                    container: name.to_owned(),
-                    pod: pod.to_owned(),
-                })
+                let (container, pod) = (name.to_owned(), pod.to_owned());
+                Err(MetricError::MissingContainer { container, pod })
             }
             Some(name) => self.sum(pod, resource, |container| container.name == name),
         }

@@ -25,23 +25,21 @@ impl Recommendations {
     ) -> i32 {
         let edge = before(now, window);
         self.0.retain(|(at, _)| *at >= edge);
-        let held = self
-            .0
-            .iter()
-            .fold(proposal, |most, (_, replicas)| most.max(*replicas));
+        let recent = self.0.iter();
+        let held = recent.fold(proposal, |most, (_, replicas)| most.max(*replicas));
         self.0.push((now, proposal));
         held
     }
 
-    /// Stabilises a proposal in both directions, and records it.
+    /// Stabilises a proposal by the windows of scaling up and down, and records it.
     pub(super) fn stabilize(
         &mut self,
         proposal: i32,
         current: i32,
-        windows: Windows,
+        windows: [SignedDuration; 2],
         now: Timestamp,
     ) -> i32 {
-        let (up_edge, down_edge) = (before(now, windows.up), before(now, windows.down));
+        let [up_edge, down_edge] = windows.map(|window| before(now, window));
         self.0.retain(|(at, _)| *at >= up_edge.min(down_edge));
         let (mut least, mut most) = (proposal, proposal);
         for (at, replicas) in &self.0 {
@@ -55,12 +53,6 @@ impl Recommendations {
         self.0.push((now, proposal));
         current.max(least).min(most)
     }
-}
-
-#[derive(Clone, Copy)]
-pub(super) struct Windows {
-    pub(super) up: SignedDuration,
-    pub(super) down: SignedDuration,
 }
 
 /// Saturates at the earliest time.

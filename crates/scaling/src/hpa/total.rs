@@ -61,11 +61,7 @@ pub(super) fn by_average(
     } else {
         ceil_replicas(usage as f64 / target as f64)
     };
-    let average = (usage as f64 / f64::from(status_replicas)).ceil();
-    Proposal {
-        replicas,
-        value: Value::Average {
-            milli: average as i64,
-        },
-    }
+    let milli = (usage as f64 / f64::from(status_replicas)).ceil() as i64;
+    let value = Value::Average { milli };
+    Proposal { replicas, value }
 }

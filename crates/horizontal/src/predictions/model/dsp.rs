@@ -4,13 +4,13 @@
 //! As in Crane every 12 hours, and more often without a result. Unlike there, a series that is no
 //! longer periodic has no forecast.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use forecast::crane;
 use model::ForecastSeries;
 
 use super::{ForecastRange, floor};
-use crate::predictions::fit_task::{FitResult, FitState, FitTask, PendingFit};
+use crate::predictions::fit_task::{FitResult, FitTask, PendingFit};
 
 /// Seconds until the next fit after one without a result.
 const AGAIN: i64 = 3600;
@@ -53,20 +53,15 @@ impl Dsp {
 
     pub(super) fn append(&mut self, samples: &[(i64, f64)], until: i64) {
         self.samples.extend(samples);
-        while self
-            .samples
-            .front()
-            .is_some_and(|(second, _)| *second < until - self.history_seconds)
-        {
-            self.samples.pop_front();
-        }
+        let first = until - self.history_seconds;
+        let samples = &mut self.samples;
+        while samples
+            .pop_front_if(|(second, _)| *second < first)
+            .is_some()
+        {}
         let is_due = self.found.as_ref().is_none_or(|(at, found)| {
-            let pause = if found.is_ok() {
-                self.refit_seconds
-            } else {
-                AGAIN.min(self.refit_seconds)
-            };
-            until - at >= pause
+            let again = if found.is_ok() { i64::MAX } else { AGAIN };
+            until - at >= again.min(self.refit_seconds)
         });
         if is_due && !matches!(self.next, Next::Awaited(..)) {
             self.next = Next::Wanted(until);
@@ -82,10 +77,8 @@ impl Dsp {
         let Next::Wanted(until) = self.next else {
             return None;
         };
-        let (task, pending) = FitTask::new(
-            self.predictor.clone(),
-            self.samples.iter().copied().collect(),
-        );
+        let samples = self.samples.iter().copied().collect();
+        let (task, pending) = FitTask::new(self.predictor.clone(), samples);
         self.next = Next::Awaited(until, pending);
         Some(task)
     }
@@ -95,10 +88,8 @@ impl Dsp {
         let Next::Awaited(until, pending) = &mut self.next else {
             return false;
         };
-        let found = match pending.poll() {
-            FitState::Running => return false,
-            FitState::Done(found) => found,
-            FitState::Lost => Err("the predictor failed".to_owned()),
+        let Some(found) = pending.poll() else {
+            return false;
         };
         self.found = Some((*until, found));
         self.next = Next::Nothing;
@@ -131,19 +122,17 @@ impl Dsp {
             return Err("the last forecast has ended".to_owned());
         }
         Ok(ForecastSeries {
-            labels: BTreeMap::new(),
             first_second,
             step_seconds,
             values,
+            ..ForecastSeries::default()
         })
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let period = self
-            .found
-            .as_ref()
-            .and_then(|(_, found)| found.as_ref().ok())
-            .map_or(0, |found| found.period.len());
+        let found = self.found.as_ref();
+        let found = found.and_then(|(_, found)| found.as_ref().ok());
+        let period = found.map_or(0, |found| found.period.len());
         self.samples.capacity() * size_of::<(i64, f64)>() + period * size_of::<f64>()
     }
 }

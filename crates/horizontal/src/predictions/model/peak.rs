@@ -1,14 +1,12 @@
 //! Peak method: one value, the peak of the coming window with its headroom, from now until the end
 //! of the range. The largest value of any window that begins now is this one.
 
-use std::collections::BTreeMap;
-
 use forecast::{ForecastError, ObserveError, PeakAccuracy, PeakConfig, PeakForecaster};
 use jiff::Timestamp;
 use model::ForecastSeries;
 
 use super::plimsoll::reason;
-use super::{ForecastRange, duration_text, floor};
+use super::{ForecastRange, duration_text};
 
 #[derive(Debug)]
 pub(in crate::predictions) struct Peak {
@@ -73,14 +71,13 @@ impl Peak {
             let age = duration_text(u64::try_from(age).unwrap_or_default());
             return Err(format!("the newest sample is {age} old"));
         }
-        let first_second = floor(range.now, self.config.step_seconds);
         let step_seconds = self.config.step_seconds;
-        let steps = (range.until - first_second).max(0) / i64::from(step_seconds.max(1)) + 1;
+        let (first_second, count) = range.points(step_seconds);
         Ok(ForecastSeries {
-            labels: BTreeMap::new(),
             first_second,
             step_seconds,
-            values: vec![forecast.value; usize::try_from(steps).unwrap_or_default()],
+            values: vec![forecast.value; count],
+            ..ForecastSeries::default()
         })
     }
 

@@ -1,11 +1,9 @@
 //! Crane's percentile predictor: a constant. As in Crane, samples do not age out.
 
-use std::collections::BTreeMap;
-
 use model::ForecastSeries;
 use sizing::{PercentilePredictor, WeightedHistogram};
 
-use super::{ForecastRange, floor};
+use super::ForecastRange;
 use crate::predictions::published_series::MAX_SERIES_POINTS;
 
 /// Memory of a bucket: its number and weight, in a tree.
@@ -40,22 +38,15 @@ impl Percentile {
         if self.samples == 0 {
             return Err("there are no samples".to_owned());
         }
-        let first_second = floor(range.now, self.step);
-        let count = (range.until - first_second).max(0) / i64::from(self.step.max(1)) + 1;
+        let (first_second, count) = range.points(self.step);
         // All values are equal, so longer steps lose nothing.
-        let factor = u32::try_from(count)
-            .unwrap_or(u32::MAX)
-            .div_ceil(MAX_SERIES_POINTS as u32);
-        let count = usize::try_from(count)
-            .unwrap_or_default()
-            .div_ceil(factor.max(1) as usize);
-        let values = vec![self.predictor.predict(&self.histogram); count];
-        let step_seconds = self.step.saturating_mul(factor.max(1));
+        let factor = count.div_ceil(MAX_SERIES_POINTS).max(1);
+        let longer = u32::try_from(factor).unwrap_or(u32::MAX);
         Ok(ForecastSeries {
-            labels: BTreeMap::new(),
             first_second,
-            step_seconds,
-            values,
+            step_seconds: self.step.saturating_mul(longer),
+            values: vec![self.predictor.predict(&self.histogram); count.div_ceil(factor)],
+            ..ForecastSeries::default()
         })
     }
 

@@ -1,13 +1,11 @@
 //! Plimsoll method: `forecast::Forecaster`, once there is a day of samples that determines its
 //! unit.
 
-use std::collections::BTreeMap;
-
 use forecast::{ForecastConfig, ForecastError, Forecaster, ObserveError};
 use jiff::Timestamp;
 use model::{ForecastSeries, Series};
 
-use super::{ForecastRange, duration_text, floor};
+use super::{ForecastRange, duration_text};
 use crate::predictions::method::Quantile;
 
 const DAY: u32 = 86_400;
@@ -68,17 +66,18 @@ impl PlimsollForecaster {
                 }
             }
         }
-        let span = self
-            .young
-            .first()
-            .zip(self.young.last())
-            .map_or(0, |((first, _), (last, _))| last - first);
-        if self.fitted.is_none() && span >= ENOUGH {
-            self.collect_fits(until);
+        if self.fitted.is_none() && self.young_seconds() >= ENOUGH {
+            self.fit(until);
         }
     }
 
-    fn collect_fits(&mut self, until: i64) {
+    /// Seconds from the first to the last sample before the first fit.
+    fn young_seconds(&self) -> i64 {
+        let ends = self.young.first().zip(self.young.last());
+        ends.map_or(0, |((first, _), (last, _))| last - first)
+    }
+
+    fn fit(&mut self, until: i64) {
         let at =
             |(second, value): &(i64, f64)| Some((Timestamp::from_second(*second).ok()?, *value));
         let history = Series::new(self.young.iter().filter_map(at).collect());
@@ -94,12 +93,17 @@ impl PlimsollForecaster {
     }
 
     pub(super) fn forecast(&self, range: ForecastRange) -> Result<ForecastSeries, String> {
-        let forecaster = self.fitted.as_deref().ok_or_else(|| self.too_young())?;
+        let forecaster = self.fitted.as_deref().ok_or_else(|| {
+            too_little(
+                u64::try_from(self.young_seconds()).unwrap_or_default(),
+                LEAST,
+            )
+        })?;
         let slot = self.slot();
         let forecast_at = |ahead: u32| forecaster.forecast(ahead).map_err(|error| reason(&error));
         let as_of = forecast_at(slot)?.as_of.as_second();
         let longest = self.horizons.last().copied().unwrap_or(slot);
-        let first_second = floor(range.now, self.step);
+        let (first_second, count) = range.points(self.step);
         let (mut values, mut last) = (Vec::new(), None);
         let mut second = first_second;
         while second <= range.until {
@@ -122,13 +126,12 @@ impl PlimsollForecaster {
             let age = duration_text(u64::try_from(range.now - as_of).unwrap_or_default());
             return Err(format!("the newest sample is {age} old"));
         }
-        let count = (range.until - first_second).max(0) / i64::from(self.step.max(1)) + 1;
-        self.repeat_day(&mut values, usize::try_from(count).unwrap_or_default());
+        self.repeat_day(&mut values, count);
         Ok(ForecastSeries {
-            labels: BTreeMap::new(),
             first_second,
             step_seconds: self.step,
             values,
+            ..ForecastSeries::default()
         })
     }
 
@@ -143,20 +146,10 @@ impl PlimsollForecaster {
             return;
         }
         for index in values.len()..count {
-            let before = index
-                .checked_sub(steps(DAY))
-                .and_then(|index| values.get(index));
-            values.push(before.copied().unwrap_or(first.max(last)));
+            let before = index.checked_sub(steps(DAY));
+            let value = before.and_then(|index| values.get(index)).copied();
+            values.push(value.unwrap_or(first.max(last)));
         }
-    }
-
-    fn too_young(&self) -> String {
-        let span = self
-            .young
-            .first()
-            .zip(self.young.last())
-            .map_or(0, |((first, _), (last, _))| last - first);
-        too_little(u64::try_from(span).unwrap_or_default(), LEAST)
     }
 
     pub(super) fn bytes(&self) -> usize {

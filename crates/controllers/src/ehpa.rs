@@ -1,0 +1,35 @@
+//! Controller of `EffectiveHorizontalPodAutoscaler` objects (EHPA): writes their HPAs, Substitutes,
+//! predictions and status. The decisions are in [`horizontal::ehpa`].
+//!
+//! * `args`: flags.
+//! * `controller`: passes over EHPAs, and the restoration of HPAs whose EHPA is gone.
+//! * `writer`: the only writes.
+//! * `rule_file`: rules of prometheus-adapter for the history of metrics.
+//! * `crane_metrics`: Crane's metrics about EHPAs and predictions.
+
+mod args;
+mod controller;
+mod crane_metrics;
+mod rule_file;
+mod writer;
+
+use tokio::sync::watch;
+use view::View;
+
+pub use args::EhpaArgs;
+pub use controller::EhpaController;
+pub use crane_metrics::CraneMetricsTask;
+pub use rule_file::RulesReceiver;
+
+/// Observed objects and options of the controller and of Crane's metrics.
+#[derive(Clone)]
+pub struct EhpaInputs {
+    /// View with pods.
+    pub view: watch::Receiver<View>,
+    /// View with EHPAs and the objects that they own. Empty until their kinds are installed.
+    pub horizontal: watch::Receiver<View>,
+    /// Name of this recommender.
+    pub recommender: String,
+    /// Maximum number of concurrent passes.
+    pub workers: usize,
+}
