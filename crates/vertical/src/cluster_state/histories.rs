@@ -29,7 +29,7 @@ pub(super) struct Histories {
     group_ids: HashMap<Arc<Labels>, u32>,
     pub(super) groups: Slab<Group>,
     pub(super) vpas: Vpas,
-    selection_ids: HashMap<Selector, u32>,
+    selection_ids: HashMap<Arc<Selector>, u32>,
     pub(super) selections: Slab<Selection>,
     pub(super) selector_index: SelectorIndex,
     /// Number of VPAs with their own sizing policy: zero in most namespaces.
@@ -167,16 +167,21 @@ impl Histories {
         let Some(vpa) = self.vpas.get_mut(name) else {
             return;
         };
-        let selector = &vpa.spec.selector;
-        let known = self.selection_ids.get(selector).copied();
-        let id = known.unwrap_or_else(|| self.selections.insert(Selection::new(selector.clone())));
+        let known = self.selection_ids.get(&vpa.spec.selector).copied();
+        let id = known.unwrap_or_else(|| {
+            let selector = Arc::new(vpa.spec.selector.clone());
+            let id = self
+                .selections
+                .insert(Selection::new(Arc::clone(&selector)));
+            self.selector_index.insert(&selector, id);
+            self.selection_ids.insert(selector, id);
+            id
+        });
         vpa.selection = Some(id);
         if let Some(selection) = self.selections.get_mut(id) {
             selection.vpas.push(name.into());
         }
         if known.is_none() {
-            self.selector_index.insert(selector, id);
-            self.selection_ids.insert(selector.clone(), id);
             for group in self.groups.ids().collect::<Vec<_>>() {
                 self.link_if_selected(id, group);
             }

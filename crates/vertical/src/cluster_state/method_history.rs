@@ -44,51 +44,37 @@ pub(super) struct MethodHistories {
 struct Recent {
     container: Box<str>,
     pod: u64,
-    seen: RecentObservation,
     at: Instant,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum RecentObservation {
-    Usage {
-        cpu: Option<Cpu>,
-        memory: Option<Memory>,
-    },
-    Oom {
-        request: Memory,
-        rules: MemoryRules,
-    },
+    cpu: Option<Cpu>,
+    /// The memory usage, or the request of an OOM kill.
+    memory: Option<Memory>,
+    /// The memory rules of an OOM kill; `None` for usage.
+    oom_rules: Option<MemoryRules>,
 }
 
 impl Recent {
-    fn is_oom(&self) -> bool {
-        matches!(self.seen, RecentObservation::Oom { .. })
+    fn new(container: &str, pod: u64, seen: Observation, at: Instant) -> Self {
+        let (cpu, memory, oom_rules) = match seen {
+            Observation::Usage { cpu, memory } => (cpu, memory, None),
+            Observation::Oom { request, rules } => (None, Some(request), Some(*rules)),
+        };
+        Self {
+            container: container.into(),
+            pod,
+            at,
+            cpu,
+            memory,
+            oom_rules,
+        }
     }
 
     fn add_to(&self, history: &mut MethodHistory, policy: &MethodSettings) {
-        let seen = match &self.seen {
-            RecentObservation::Usage { cpu, memory } => Observation::Usage {
-                cpu: *cpu,
-                memory: *memory,
-            },
-            RecentObservation::Oom { request, rules } => Observation::Oom {
-                request: *request,
-                rules,
-            },
+        let (cpu, memory) = (self.cpu, self.memory);
+        let seen = match (memory, &self.oom_rules) {
+            (Some(request), Some(rules)) => Observation::Oom { request, rules },
+            _ => Observation::Usage { cpu, memory },
         };
         history.observe(policy, self.pod, seen, self.at);
-    }
-}
-
-impl From<Observation<'_>> for RecentObservation {
-    fn from(seen: Observation<'_>) -> Self {
-        match seen {
-            Observation::Usage { cpu, memory } => Self::Usage { cpu, memory },
-            Observation::Oom { request, rules } => Self::Oom {
-                request,
-                rules: *rules,
-            },
-        }
     }
 }
 
@@ -114,12 +100,7 @@ impl MethodHistories {
             if recent.len() >= MAX_RECENT {
                 recent.pop_front();
             }
-            recent.push_back(Recent {
-                container: container.into(),
-                pod,
-                seen: seen.into(),
-                at,
-            });
+            recent.push_back(Recent::new(container, pod, seen, at));
         }
         if !self.by_container.contains_key(container) {
             self.insert(container, MethodHistory::new(policy, at));
@@ -149,16 +130,13 @@ impl MethodHistories {
         for (container, earlier) in &earlier.by_container {
             let mut history = earlier.clone();
             let until = history.last();
-            let own = || {
-                recent
-                    .iter()
-                    .filter(|recent| recent.container == *container)
-            };
-            for kill in own().filter(|recent| recent.is_oom() && recent.at <= until) {
+            let own = recent.iter().filter(|seen| seen.container == *container);
+            let is_kill = |seen: &&Recent| seen.oom_rules.is_some() && seen.at <= until;
+            for kill in own.clone().filter(is_kill) {
                 kill.add_to(&mut history, policy);
             }
             history.complete();
-            own().for_each(|recent| recent.add_to(&mut history, policy));
+            own.for_each(|recent| recent.add_to(&mut history, policy));
             self.insert(container, history);
         }
     }

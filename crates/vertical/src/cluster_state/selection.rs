@@ -15,7 +15,7 @@ use super::slab::Slab;
 /// Stored selector.
 #[derive(Clone, Debug)]
 pub(super) struct Selection {
-    pub(super) selector: Selector,
+    pub(super) selector: Arc<Selector>,
     /// Names of its VPAs.
     pub(super) vpas: Vec<Arc<str>>,
     /// Ids of the groups of pods that it matches.
@@ -29,7 +29,7 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    pub(super) fn new(selector: Selector) -> Self {
+    pub(super) fn new(selector: Arc<Selector>) -> Self {
         Self {
             selector,
             vpas: Vec::new(),
