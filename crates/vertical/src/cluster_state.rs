@@ -12,17 +12,18 @@ mod abandoned;
 mod backfill;
 mod garbage;
 mod group;
+mod histories;
 mod ingest;
 mod limits;
-mod links;
+mod matched_vpa;
 mod method_history;
 mod namespace;
 mod pod;
+mod published;
 mod recommend;
 mod selection;
 mod sizing_method;
 mod slab;
-mod unmeasured;
 mod vpa;
 
 use std::collections::HashMap;
@@ -40,8 +41,9 @@ pub use pod::PodSpec;
 pub use view::Phase;
 pub use vpa::VpaSpec;
 
+use matched_vpa::MatchedVpa;
 use namespace::Namespace;
-use vpa::Vpa;
+use pod::Pod;
 
 /// All pods, histories and VPAs of one recommender.
 #[derive(Clone, Debug)]
@@ -72,19 +74,15 @@ impl ClusterState {
     /// Creates an empty state.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         let shapes = config.validate()?;
-        let last_garbage_collection = Instant::NEVER;
-        Ok(Self {
-            config,
-            shapes,
-            namespaces: HashMap::new(),
-            last_garbage_collection,
-            awaits_method_histories: false,
-        })
+        Ok(Self::empty(config, shapes))
     }
 
     #[must_use]
     pub fn empty_copy(&self) -> Self {
-        let (config, shapes) = (self.config.clone(), self.shapes);
+        Self::empty(self.config.clone(), self.shapes)
+    }
+
+    fn empty(config: Config, shapes: HistogramConfigs) -> Self {
         Self {
             config,
             shapes,
@@ -126,7 +124,7 @@ impl ClusterState {
     }
 
     pub fn vpa_spec(&self, id: &ObjectKey) -> Option<&VpaSpec> {
-        self.vpa(id).map(|(_, vpa)| &vpa.spec)
+        self.vpa(id).map(|matched| &matched.vpa.spec)
     }
 
     /// Removes a VPA with its checkpoints.
@@ -139,24 +137,20 @@ impl ClusterState {
     /// The VPAs, in no particular order.
     fn vpa_ids(&self) -> impl Iterator<Item = ObjectKey> + '_ {
         self.namespaces.iter().flat_map(|(namespace, content)| {
-            let names = content.vpas.keys();
+            let names = content.histories.vpas.keys();
             names.map(|name| ObjectKey::new(&**namespace, &**name))
         })
     }
 
     /// Number of pods selected by a VPA; `None` if it does not exist.
     pub fn pod_count(&self, id: &ObjectKey) -> Option<usize> {
-        let (namespace, vpa) = self.vpa(id)?;
-        Some(namespace.selection(vpa).map_or(0, |all| all.pods))
+        let selection = self.vpa(id)?.selection();
+        Some(selection.map_or(0, |selection| selection.pods))
     }
 
     /// The objects of the pods that a VPA selects.
     pub fn pods_of(&self, id: &ObjectKey) -> impl Iterator<Item = &Arc<view::Pod>> {
-        let vpa = self.vpa(id).into_iter();
-        let pods = vpa.flat_map(|(namespace, vpa)| {
-            let groups = namespace.groups_of(vpa);
-            groups.flat_map(|group| namespace.pods_of(group))
-        });
+        let pods = self.vpa(id).into_iter().flat_map(MatchedVpa::pods);
         pods.filter_map(|pod| pod.object.as_ref())
     }
 
@@ -168,26 +162,28 @@ impl ClusterState {
     }
 
     pub fn pod(&self, id: &ObjectKey) -> Option<&Arc<view::Pod>> {
-        let namespace = self.namespaces.get(id.namespace.as_str())?;
-        namespace.pods.get(&*id.name)?.object.as_ref()
+        self.find_pod(&id.namespace, &id.name)?.1.object.as_ref()
     }
 
     /// The labels of a pod; `None` if it does not exist.
     pub fn labels_of(&self, id: &ObjectKey) -> Option<&Arc<Labels>> {
-        let namespace = self.namespaces.get(id.namespace.as_str())?;
-        namespace.labels(namespace.pods.get(&*id.name)?)
+        let (namespace, pod) = self.find_pod(&id.namespace, &id.name)?;
+        namespace.labels(pod)
     }
 
     /// Whether a VPA of this namespace selects pods with these labels.
     pub fn selects(&self, namespace: &str, labels: &Labels) -> bool {
         let namespace = self.namespaces.get(namespace);
-        namespace.is_some_and(|namespace| namespace.selects(labels))
+        namespace.is_some_and(|namespace| namespace.histories.selects(labels))
     }
 
     /// The VPAs that select a pod; empty if the pod does not exist.
     pub fn vpas_of(&self, namespace: &str, pod: &str) -> Vec<ObjectKey> {
-        let content = self.namespaces.get(namespace).into_iter();
-        let names = content.flat_map(|content| content.vpas_of(pod));
+        let Some((content, pod)) = self.find_pod(namespace, pod) else {
+            return Vec::new();
+        };
+        let group = content.group(pod).into_iter();
+        let names = group.flat_map(|group| content.histories.names_of(group));
         names
             .map(|name| ObjectKey::new(namespace, &**name))
             .collect()
@@ -212,9 +208,15 @@ impl ClusterState {
         self.namespaces.values().map(Namespace::slots).sum()
     }
 
-    fn vpa(&self, id: &ObjectKey) -> Option<(&Namespace, &Vpa)> {
+    fn vpa(&self, id: &ObjectKey) -> Option<MatchedVpa<'_>> {
         let namespace = self.namespaces.get(id.namespace.as_str())?;
-        Some((namespace, namespace.vpas.get(&*id.name)?))
+        let vpa = namespace.histories.vpas.get(&*id.name)?;
+        Some(MatchedVpa { namespace, vpa })
+    }
+
+    fn find_pod(&self, namespace: &str, name: &str) -> Option<(&Namespace, &Pod)> {
+        let namespace = self.namespaces.get(namespace)?;
+        Some((namespace, namespace.pods.get(name)?))
     }
 
     fn namespace_mut(&mut self, name: &str) -> &mut Namespace {

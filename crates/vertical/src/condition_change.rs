@@ -1,4 +1,4 @@
-//! Change of a condition from one status to the next.
+//! Conditions in statuses: search, number by label, and changes from one status to the next.
 
 use api::vpa::{VerticalPodAutoscalerCondition, VerticalPodAutoscalerStatus};
 
@@ -25,4 +25,28 @@ pub(crate) fn condition_change<'a>(
         }
         _ => None,
     }
+}
+
+/// The condition of a type.
+pub(crate) fn condition<'a>(
+    status: &'a VerticalPodAutoscalerStatus,
+    kind: &str,
+) -> Option<&'a VerticalPodAutoscalerCondition> {
+    let mut conditions = status.conditions.iter();
+    conditions.find(|condition| condition.kind == kind)
+}
+
+/// Number of words by label value, also of values without any. `labels` has each word with its
+/// value.
+pub(crate) fn count_by_label<'a, const N: usize>(
+    labels: [(&str, &'static str); N],
+    words: impl Iterator<Item = &'a str>,
+) -> [(&'static str, i64); N] {
+    let mut counts = labels.map(|(_, label)| (label, 0));
+    for word in words {
+        if let Some(index) = labels.iter().position(|(known, _)| *known == word) {
+            counts[index].1 += 1;
+        }
+    }
+    counts
 }

@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use model::ResourceList;
 use view::{HpaTargets, UtilizationTarget};
 
-use crate::condition_change::{ConditionChange, condition_change};
+use crate::condition_change::{ConditionChange, condition, condition_change, count_by_label};
 use crate::sizing_policies::desired::is_policy;
 
 /// Reason of `ConflictsWithHPA` of a VPA: the resource is sized nevertheless.
@@ -49,23 +49,12 @@ pub fn hpa_conflict_change<'a>(
 pub fn count_hpa_conflicts<'a>(
     statuses: impl IntoIterator<Item = &'a VerticalPodAutoscalerStatus>,
 ) -> [(&'static str, i64); 3] {
-    let mut counts = REASONS.map(|(_, handling)| (handling, 0));
-    for condition in statuses.into_iter().filter_map(conflict) {
-        if let Some(index) = REASONS
-            .iter()
-            .position(|(reason, _)| *reason == condition.reason)
-        {
-            counts[index].1 += 1;
-        }
-    }
-    counts
+    let conflicts = statuses.into_iter().filter_map(conflict);
+    count_by_label(REASONS, conflicts.map(|condition| &*condition.reason))
 }
 
 fn conflict(status: &VerticalPodAutoscalerStatus) -> Option<&VerticalPodAutoscalerCondition> {
-    status
-        .conditions
-        .iter()
-        .find(|condition| condition.kind == CONFLICTS_WITH_HPA)
+    condition(status, CONFLICTS_WITH_HPA)
 }
 
 /// The mode of an object, and the error in its annotation. The default is Respect for objects of a

@@ -35,11 +35,10 @@ use crate::resource_policy::sizing_policy;
 use crate::schedulable::{SchedulableCaps, refused_cap};
 use clock::ClockCheck;
 use conversion::{Target, pod_spec, spec, target, with_controller};
-use oom_kills::FoundOomKills;
 
 pub use checkpoints::LoadedCheckpoints;
 pub use decision::{Batch, Decision};
-pub use oom_kills::{OomKillCounts, OomKillResult};
+pub use oom_kills::OomKillCounts;
 pub use quality::Recommended;
 pub use samples::{Ingested, JudgedUsage};
 
@@ -68,8 +67,9 @@ pub struct RecommenderState {
     vpas: BTreeMap<ObjectKey, Tracked>,
     /// Deleted pods, whose last OOM kills may still arrive.
     gone: BTreeSet<ObjectKey>,
-    /// OOM kills found in the status of pods when they were loaded.
-    found_oom_kills: FoundOomKills,
+    /// Container and time of the OOM kills found in the status of each pod when it was loaded. Few
+    /// pods have any.
+    found_oom_kills: BTreeMap<ObjectKey, Vec<(String, Timestamp)>>,
     stored_history: StoredHistory,
     clock: ClockCheck,
     /// Progress of the backfill; `None` without one.
@@ -128,7 +128,7 @@ impl RecommenderState {
             cluster: ClusterState::new(sizing)?,
             vpas: BTreeMap::new(),
             gone: BTreeSet::new(),
-            found_oom_kills: FoundOomKills::default(),
+            found_oom_kills: BTreeMap::new(),
             stored_history: StoredHistory::default(),
             clock: ClockCheck::default(),
             history: None,
@@ -144,35 +144,27 @@ impl RecommenderState {
     /// Loads the objects of this recommender and resolves their targets. Returns whether some are new or
     /// have another sizing method: they may have checkpoints.
     pub fn load_vpas(&mut self, view: &View) -> bool {
-        let name = &self.config.recommender_name;
-        let ours: BTreeMap<ObjectKey, &Arc<Vpa>> = view
-            .vpas
-            .iter()
-            .filter(|vpa| vpa.object.spec.is_handled_by(name))
-            .map(|vpa| (vpa.key.clone(), vpa))
-            .collect();
-        let gone: Vec<ObjectKey> = self
-            .vpas
-            .keys()
-            .filter(|key| !ours.contains_key(*key))
-            .cloned()
-            .collect();
+        let name = self.config.recommender_name.clone();
+        let is_ours = |vpa: &&Arc<Vpa>| vpa.object.spec.is_handled_by(&name);
+        let is_gone = |key: &&ObjectKey| view.vpas.get(*key).is_none_or(|vpa| !is_ours(&vpa));
+        let gone: Vec<ObjectKey> = self.vpas.keys().filter(is_gone).cloned().collect();
         for key in gone {
             self.forget_vpa(&key);
         }
         let mut may_load = false;
-        for (key, vpa) in ours {
-            may_load |= self.load_vpa(view, key, vpa);
+        for vpa in view.vpas.iter().filter(is_ours) {
+            may_load |= self.load_vpa(view, vpa);
         }
         may_load
     }
 
-    fn load_vpa(&mut self, view: &View, key: ObjectKey, vpa: &Arc<Vpa>) -> bool {
-        let old = self.vpas.get(&key);
+    fn load_vpa(&mut self, view: &View, vpa: &Arc<Vpa>) -> bool {
+        let key = &vpa.key;
+        let old = self.vpas.get(key);
         if old.is_some_and(|old| old.vpa.uid() != vpa.uid()) {
-            self.forget_vpa(&key);
+            self.forget_vpa(key);
         }
-        let old = self.vpas.get(&key);
+        let old = self.vpas.get(key);
         let group = |vpa: &Vpa| NodeGroup::annotation(&vpa.object).map(str::to_owned);
         let same_target = old
             .is_some_and(|old| old.vpa.target() == vpa.target() && group(&old.vpa) == group(vpa));
@@ -212,8 +204,8 @@ impl RecommenderState {
             tracing::warn!(autoscaler = %key, message, "invalid annotation: not used");
         }
         self.cluster
-            .apply_vpa(&key, spec(vpa, &target, sizing.method.clone()));
-        let old = self.vpas.remove(&key);
+            .apply_vpa(key, spec(vpa, &target, sizing.method.clone()));
+        let old = self.vpas.remove(key);
         let has_other_method = old
             .as_ref()
             .is_none_or(|old| old.sizing.method != sizing.method);
@@ -229,7 +221,7 @@ impl RecommenderState {
             sizing,
             rounds,
         };
-        self.vpas.insert(key, tracked);
+        self.vpas.insert(key.clone(), tracked);
         has_other_method
     }
 
@@ -245,10 +237,10 @@ impl RecommenderState {
             None => self.is_wanted(pod),
         };
         let news: Vec<_> = view.pods.iter().filter(is_news).collect();
-        let kills = news
-            .into_iter()
-            .map(|pod| self.load_pod(pod, view, now))
-            .sum();
+        let mut kills = OomKillCounts::default();
+        for pod in news {
+            self.load_pod(pod, view, now, &mut kills);
+        }
         let known = self.cluster.pods().map(|pod| &pod.key);
         let gone = known.filter(|key| view.pods.get(*key).is_none());
         self.gone.extend(gone.cloned());
@@ -263,16 +255,14 @@ impl RecommenderState {
         kills
     }
 
-    fn load_pod(&mut self, pod: &Arc<Pod>, view: &View, now: Timestamp) -> OomKillCounts {
+    fn load_pod(&mut self, pod: &Arc<Pod>, view: &View, now: Timestamp, kills: &mut OomKillCounts) {
         self.gone.remove(&pod.key);
         let before = self.cluster.pod(&pod.key);
         let is_known = before.is_some_and(|before| before.uid == pod.uid);
         self.cluster
             .apply_pod(pod_spec(pod, view, self.config.native_sidecars), now);
-        if is_known {
-            OomKillCounts::default()
-        } else {
-            self.find_oom_kills(pod, now)
+        if !is_known {
+            self.find_oom_kills(pod, now, kills);
         }
     }
 
@@ -316,7 +306,7 @@ impl RecommenderState {
     pub fn delete_removed_pods(&mut self) {
         for key in std::mem::take(&mut self.gone) {
             self.cluster.delete_pod(&key.namespace, &key.name);
-            self.found_oom_kills.forget(&key);
+            self.found_oom_kills.remove(&key);
         }
         self.cluster.end_runs();
     }

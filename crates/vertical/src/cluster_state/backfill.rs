@@ -3,15 +3,10 @@
 //! The separate state is fed in order of time and ends where the live data begins. Histories are
 //! merged, and running containers continue the open memory window.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
-use model::Labels;
 use sizing::HistogramConfigs;
 
 use super::ClusterState;
-use super::group::Group;
-use super::links::{own_rules, touched};
 use super::namespace::Namespace;
 use super::pod::Pod;
 
@@ -31,8 +26,16 @@ impl ClusterState {
 
 impl Namespace {
     fn prepend_history(&mut self, earlier: &Self, shapes: &HistogramConfigs, now: Timestamp) {
-        for group in earlier.groups.iter() {
-            self.merge_histories(group, shapes, now);
+        let mut merged = 0;
+        for group in earlier.histories.groups.iter() {
+            let id = self.histories.group_of((*group.labels).clone());
+            for (container, before) in &group.histories {
+                if let Some(history) = self.histories.history(id, container, now) {
+                    history.aggregate.merge(shapes, &before.aggregate);
+                    merged += 1;
+                }
+            }
+            self.histories.drop_if_idle(id);
         }
         for (name, pod) in &earlier.pods {
             let labels = earlier.labels(pod);
@@ -41,43 +44,18 @@ impl Namespace {
                 self.resume(name, pod, shapes, now);
             }
         }
-        self.may_be_idle(
-            earlier
-                .groups
-                .iter()
-                .map(|group| group.histories.len())
-                .sum(),
-        );
-    }
-
-    fn merge_histories(&mut self, earlier: &Group, shapes: &HistogramConfigs, now: Timestamp) {
-        let id = self.group_of((*earlier.labels).clone());
-        if let Some(group) = touched(&mut self.groups, &mut self.selections, id) {
-            for (container, history) in &earlier.histories {
-                let vpas = (&self.selections, &self.vpas);
-                let rules = |ids: &[u32]| own_rules(&self.default_rules, vpas, ids, container);
-                group
-                    .history(container, now, rules)
-                    .aggregate
-                    .merge(shapes, &history.aggregate);
-            }
-        }
-        self.drop_if_idle(id);
+        self.may_be_idle(merged);
     }
 
     /// Continues the containers of a pod from their earlier state. If labels changed in between,
     /// the open window belongs to another history.
     fn resume(&mut self, name: &str, earlier: &Pod, shapes: &HistogramConfigs, now: Timestamp) {
-        let default_rules = self.default_rules;
+        let default_rules = self.histories.default_rules;
         for (container, before) in earlier.containers() {
             if let Some((state, history)) = self.container(name, container, now) {
                 let rules = history.rules.as_deref().unwrap_or(&default_rules);
                 state.resume(before, &mut history.aggregate, shapes, rules);
             }
         }
-    }
-
-    pub(super) fn labels(&self, pod: &Pod) -> Option<&Arc<Labels>> {
-        self.groups.get(pod.group).map(|group| &group.labels)
     }
 }

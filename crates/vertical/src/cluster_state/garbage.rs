@@ -6,8 +6,7 @@ use jiff::Timestamp;
 use sizing::Instant;
 
 use super::ClusterState;
-use super::group::Group;
-use super::links::touched;
+use super::group::History;
 use super::namespace::Namespace;
 use super::pod::Pod;
 
@@ -45,43 +44,54 @@ impl ClusterState {
 impl Namespace {
     /// Drops expired and unused histories, then groups with neither history nor pods. Returns the
     /// number of dropped histories.
-    ///
-    /// An empty history is used while an unfinished pod has the container, or a finished one whose
-    /// target exists.
     fn collect_garbage(&mut self, now: Timestamp, expires: bool) -> usize {
         let mut dropped = 0;
-        for id in self.groups.ids().collect::<Vec<_>>() {
-            let Some(group) = self.groups.get(id) else {
-                continue;
-            };
-            let has_target = self.has_target(group);
-            let Some(group) = touched(&mut self.groups, &mut self.selections, id) else {
-                continue;
-            };
-            let pods = group.pods.iter().filter_map(|pod| self.pods.get(pod));
-            let pods: Vec<&Pod> = pods.collect();
-            let exists = |container: &str| pods.iter().any(|pod| pod.has_container(container));
-            let contributes = |container: &str| {
-                let counts = |pod: &&Pod| has_target || !pod.phase.is_finished();
-                pods.iter()
-                    .any(|pod| counts(pod) && pod.has_container(container))
-            };
-            dropped +=
-                group.collect_garbage(&self.default_rules, now, expires, exists, contributes);
-            self.drop_if_idle(id);
+        for id in self.histories.groups.ids().collect::<Vec<_>>() {
+            dropped += self.collect_group(id, now, expires);
+            self.histories.drop_if_idle(id);
         }
         if !expires {
             return dropped;
         }
-        let vpas = self.vpas.values_mut();
+        let vpas = self.histories.vpas.values_mut();
         for histories in vpas.filter_map(|vpa| vpa.own.as_deref_mut()) {
             histories.collect_garbage(now.into());
         }
         dropped
     }
 
-    /// Whether any VPA of the group has a target.
-    fn has_target(&self, group: &Group) -> bool {
-        self.vpas_of_group(group).any(|vpa| vpa.spec.target_exists)
+    /// Drops expired histories, and empty ones without a live container. Returns the number of
+    /// histories dropped or emptied.
+    ///
+    /// An empty history is used while an unfinished pod has the container, or a finished one whose
+    /// target exists.
+    fn collect_group(&mut self, id: u32, now: Timestamp, expires: bool) -> usize {
+        let histories = &self.histories;
+        let has_target = histories.groups.get(id).is_some_and(|group| {
+            let vpas = histories.names_of(group);
+            let mut vpas = vpas.filter_map(|name| histories.vpas.get(name));
+            vpas.any(|vpa| vpa.spec.target_exists)
+        });
+        let default_rules = histories.default_rules;
+        let Some(group) = self.histories.touched(id) else {
+            return 0;
+        };
+        let pods = group.pods.iter().filter_map(|pod| self.pods.get(pod));
+        let pods: Vec<&Pod> = pods.collect();
+        let mut dropped = 0;
+        group.histories.retain_mut(|(container, history)| {
+            let mut having = pods.iter().filter(|pod| pod.has_container(container));
+            let is_used = |pod: &&Pod| has_target || !pod.phase.is_finished();
+            let useless = history.aggregate.samples() == 0 && !having.clone().any(is_used);
+            let rules = history.rules.as_deref().unwrap_or(&default_rules);
+            let is_old = expires && history.is_expired(rules.retention_ns(), now.into());
+            if !useless && !is_old {
+                return true;
+            }
+            dropped += 1;
+            *history = History::new(now, history.rules.take());
+            !useless && having.next().is_some()
+        });
+        dropped
     }
 }

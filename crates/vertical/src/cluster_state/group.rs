@@ -35,11 +35,12 @@ pub(super) struct History {
 }
 
 impl History {
-    fn new(created: Timestamp) -> Self {
+    /// An empty history with these rules.
+    pub(super) fn new(created: Timestamp, rules: Option<Box<MemoryRules>>) -> Self {
         Self {
             aggregate: ContainerHistory::default(),
             created: created.into(),
-            rules: None,
+            rules,
         }
     }
 
@@ -70,61 +71,9 @@ impl Group {
         self.pods.is_empty() && self.histories.is_empty()
     }
 
-    /// The history of a container; created with the rules of the linked VPAs if missing.
-    pub(super) fn history(
-        &mut self,
-        container: &str,
-        now: Timestamp,
-        rules: impl FnOnce(&[u32]) -> Option<Box<MemoryRules>>,
-    ) -> &mut History {
-        let found = self
-            .histories
-            .iter()
-            .position(|(name, _)| **name == *container);
-        let index = found.unwrap_or_else(|| {
-            self.histories.reserve_exact(1);
-            self.histories.push((
-                container.into(),
-                History {
-                    rules: rules(&self.selections),
-                    ..History::new(now)
-                },
-            ));
-            self.histories.len() - 1
-        });
-        &mut self.histories[index].1
-    }
-
-    /// Drops expired histories, and empty ones without a live container. Returns the number of
-    /// histories dropped or emptied.
-    pub(super) fn collect_garbage(
-        &mut self,
-        default_rules: &MemoryRules,
-        now: Timestamp,
-        expires: bool,
-        exists: impl Fn(&str) -> bool,
-        contributes: impl Fn(&str) -> bool,
-    ) -> usize {
-        let mut dropped = 0;
-        self.histories.retain_mut(|(container, history)| {
-            let retention = history
-                .rules
-                .as_deref()
-                .unwrap_or(default_rules)
-                .retention_ns();
-            let useless = history.aggregate.samples() == 0 && !contributes(container);
-            let is_old = expires && history.is_expired(retention, now.into());
-            if !useless && !is_old {
-                return true;
-            }
-            dropped += 1;
-            let rules = history.rules.take();
-            *history = History {
-                rules,
-                ..History::new(now)
-            };
-            !useless && exists(container)
-        });
-        dropped
+    /// The place of a container's history.
+    pub(super) fn position(&self, container: &str) -> Option<usize> {
+        let mut histories = self.histories.iter();
+        histories.position(|(name, _)| **name == *container)
     }
 }

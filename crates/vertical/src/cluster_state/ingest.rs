@@ -1,10 +1,10 @@
 //! Input of samples, OOM kills and checkpoints, with plausibility checks.
 
 use jiff::Timestamp;
-use model::{ContainerRef, Memory, Sample};
+use model::{ContainerRef, Cpu, Memory, Sample};
 use sizing::{
-    Checkpoint, CheckpointError, ContainerHistory, HistogramConfig, Instant, MemoryRules,
-    Observation, policy_for,
+    Checkpoint, CheckpointError, ContainerHistory, ContainerState, HistogramConfig,
+    HistogramConfigs, Instant, MemoryRules, Observation,
 };
 use thiserror::Error;
 use view::ObjectKey;
@@ -59,44 +59,30 @@ impl ClusterState {
         sample: &Sample,
         now: Timestamp,
     ) -> Result<Accepted, SampleError> {
-        check_time(container, sample.at, now)?;
-        let shapes = self.shapes;
-        let default_rules = self.config.memory;
         let at = sample.at.into();
-        let Some(namespace) = self.namespaces.get_mut(container.namespace.as_str()) else {
-            return self.unknown(container).map(|()| Accepted::default());
-        };
-        let Some((state, history)) =
-            namespace.container(&container.pod, &container.container, sample.at)
-        else {
-            return self.unknown(container).map(|()| Accepted::default());
-        };
-        let rules = history.rules.as_deref().unwrap_or(&default_rules);
-        state.forget_after(Instant::from(now).plus(MAX_AHEAD_NS));
-        let aggregate = &mut history.aggregate;
-        let is_new_memory = state.is_new_memory(at);
-        let accepted = Accepted {
-            cpu: sample
-                .cpu
-                .is_some_and(|cpu| state.add_cpu(aggregate, &shapes, cpu.millicores(), at)),
-            memory: sample.memory.is_some_and(|memory| {
-                state.add_memory(aggregate, &shapes, rules, memory.bytes(), at)
-            }),
-        };
-        if namespace.per_vpa_policies > 0 && !is_ahead(sample.at, now, MAX_WINDOW_AHEAD_NS) {
-            let cpu = sample.cpu.filter(|_| accepted.cpu);
-            // A repeated sample is accepted above, where only the peak counts.
-            let memory = sample.memory.filter(|_| accepted.memory && is_new_memory);
-            if cpu.is_some() || memory.is_some() {
-                namespace.observe(
-                    &container.pod,
-                    &container.container,
-                    Observation::Usage { cpu, memory },
-                    at,
-                );
-            }
-        }
-        Ok(accepted)
+        self.add(
+            container,
+            sample.at,
+            now,
+            |state, history, shapes, rules| {
+                state.forget_after(Instant::from(now).plus(MAX_AHEAD_NS));
+                let is_new_memory = state.is_new_memory(at);
+                let add_cpu = |cpu: &Cpu| state.add_cpu(history, shapes, cpu.millicores(), at);
+                let cpu = sample.cpu.filter(add_cpu);
+                let add_memory =
+                    |memory: &Memory| state.add_memory(history, shapes, rules, memory.bytes(), at);
+                let memory = sample.memory.filter(add_memory);
+                let accepted = Accepted {
+                    cpu: cpu.is_some(),
+                    memory: memory.is_some(),
+                };
+                // A repeated sample is accepted above, where only the peak counts.
+                let memory = memory.filter(|_| is_new_memory);
+                let is_seen = cpu.is_some() || memory.is_some();
+                let seen = Observation::Usage { cpu, memory };
+                (accepted, is_seen.then_some(seen))
+            },
+        )
     }
 
     /// Adds an OOM kill of a container with this request. Returns false if it is too old to count.
@@ -107,60 +93,82 @@ impl ClusterState {
         requested: Memory,
         now: Timestamp,
     ) -> Result<bool, SampleError> {
-        check_time(container, at, now)?;
-        let shapes = self.shapes;
-        let default_rules = self.config.memory;
-        let Some(namespace) = self.namespaces.get_mut(container.namespace.as_str()) else {
-            return self.unknown(container).map(|()| false);
-        };
-        let Some((state, history)) = namespace.container(&container.pod, &container.container, at)
-        else {
-            return self.unknown(container).map(|()| false);
-        };
-        let rules = *history.rules.as_deref().unwrap_or(&default_rules);
-        let accepted = state.add_oom(
-            &mut history.aggregate,
-            &shapes,
-            &rules,
-            requested.bytes(),
-            at.into(),
-        );
-        if accepted && !is_ahead(at, now, MAX_WINDOW_AHEAD_NS) {
+        self.add(container, at, now, |state, history, shapes, rules| {
+            let accepted = state.add_oom(history, shapes, rules, requested.bytes(), at.into());
             let seen = Observation::Oom {
                 request: requested,
-                rules: &rules,
+                rules,
             };
-            namespace.observe(&container.pod, &container.container, seen, at.into());
+            (accepted, accepted.then_some(seen))
+        })
+    }
+
+    /// Adds to the history of a container by `add`, which returns its result and what per-VPA
+    /// policies observe.
+    fn add<T: Default>(
+        &mut self,
+        container: &ContainerRef,
+        at: Timestamp,
+        now: Timestamp,
+        add: impl for<'a> FnOnce(
+            &mut ContainerState,
+            &mut ContainerHistory,
+            &HistogramConfigs,
+            &'a MemoryRules,
+        ) -> (T, Option<Observation<'a>>),
+    ) -> Result<T, SampleError> {
+        if is_ahead(at, now, MAX_AHEAD_NS) {
+            return Err(SampleError::Future {
+                container: container.clone(),
+                at,
+            });
         }
-        Ok(accepted)
+        let unknown = || SampleError::UnknownContainer(container.clone());
+        let ContainerRef {
+            namespace,
+            pod,
+            container,
+        } = container;
+        let namespace = self.namespaces.get_mut(namespace.as_str());
+        let namespace = namespace.ok_or_else(unknown)?;
+        let Some((state, history)) = namespace.container(pod, container, at) else {
+            let pod = namespace.pods.get(pod.as_str());
+            let is_init = pod.is_some_and(|pod| pod.has_init_container(container));
+            return if is_init {
+                Ok(T::default())
+            } else {
+                Err(unknown())
+            };
+        };
+        let rules = *history.rules.as_deref().unwrap_or(&self.config.memory);
+        let (result, seen) = add(state, &mut history.aggregate, &self.shapes, &rules);
+        if namespace.histories.per_vpa_policies > 0
+            && !is_ahead(at, now, MAX_WINDOW_AHEAD_NS)
+            && let Some(seen) = seen
+        {
+            namespace.observe(pod, container, seen, at.into());
+        }
+        Ok(result)
     }
 
     /// The peak of an OOM kill of a container; `None` for an unknown container.
     pub fn oom_peak(&self, container: &ContainerRef, requested: Memory) -> Option<Memory> {
-        let namespace = self.namespaces.get(container.namespace.as_str())?;
-        let pod = namespace.pods.get(&*container.pod)?;
-        let (_, state) = pod
-            .containers()
-            .find(|(name, _)| *name == container.container)?;
-        Some(Memory::from_bytes(
-            state.oom_peak(&self.memory_rules(container), requested.bytes()),
-        ))
+        let (_, pod) = self.find_pod(&container.namespace, &container.pod)?;
+        let mut states = pod.containers();
+        let (_, state) = states.find(|(name, _)| *name == container.container)?;
+        let peak = state.oom_peak(&self.memory_rules(container), requested.bytes());
+        Some(Memory::from_bytes(peak))
     }
 
     /// Memory rules of a container: those of its VPAs, or else the default.
     pub fn memory_rules(&self, container: &ContainerRef) -> MemoryRules {
-        let namespace = self.namespaces.get(container.namespace.as_str());
-        let group = namespace.and_then(|namespace| {
-            namespace
-                .groups
-                .get(namespace.pods.get(&*container.pod)?.group)
+        let pod = self.find_pod(&container.namespace, &container.pod);
+        let rules = pod.and_then(|(namespace, pod)| {
+            let group = namespace.group(pod)?;
+            let (_, history) = &group.histories[group.position(&container.container)?];
+            history.rules.as_deref().copied()
         });
-        let mut histories = group.into_iter().flat_map(|group| &group.histories);
-        let history = histories.find(|(name, _)| **name == *container.container);
-        history
-            .and_then(|(_, history)| history.rules.as_deref())
-            .copied()
-            .unwrap_or(self.config.memory)
+        rules.unwrap_or(self.config.memory)
     }
 
     /// Loads the checkpoint of a VPA's container, replacing an earlier one. A checkpoint
@@ -220,11 +228,8 @@ impl ClusterState {
         stored: &Checkpoint,
         now: Timestamp,
     ) -> Option<Ahead> {
-        let mut rules = self.config.memory;
-        let policies = self.vpa(id).map(|(_, vpa)| &*vpa.spec.policies);
-        if let Some(policy) = policies.and_then(|policies| policy_for(policies, container)) {
-            policy.overlay(&mut rules);
-        }
+        let rules = self.vpa(id).map(|matched| matched.memory_rules(container));
+        let rules = rules.unwrap_or(self.config.memory);
         let rounded = |shape: &HistogramConfig| shape.half_life.nanoseconds();
         let times = [
             ("lastSampleStart", stored.last_sample_start, 0),
@@ -248,28 +253,6 @@ impl ClusterState {
         });
         ahead.max_by_key(|ahead| ahead.by_ns)
     }
-
-    /// An error unless the container is an init container of its pod.
-    fn unknown(&self, container: &ContainerRef) -> Result<(), SampleError> {
-        let pod = self
-            .namespaces
-            .get(container.namespace.as_str())
-            .and_then(|namespace| namespace.pods.get(&*container.pod));
-        if pod.is_some_and(|pod| pod.has_init_container(&container.container)) {
-            return Ok(());
-        }
-        Err(SampleError::UnknownContainer(container.clone()))
-    }
-}
-
-fn check_time(container: &ContainerRef, at: Timestamp, now: Timestamp) -> Result<(), SampleError> {
-    if is_ahead(at, now, MAX_AHEAD_NS) {
-        return Err(SampleError::Future {
-            container: container.clone(),
-            at,
-        });
-    }
-    Ok(())
 }
 
 fn is_ahead(time: Timestamp, now: Timestamp, reach_ns: i64) -> bool {

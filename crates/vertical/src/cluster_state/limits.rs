@@ -12,13 +12,13 @@ use sizing::{ContainerHistory, Instant};
 use view::ObjectKey;
 
 use super::ClusterState;
-use super::group::{ByContainer, Group, History};
-use super::links::touched;
+use super::group::{ByContainer, History};
+use super::histories::Histories;
+use super::matched_vpa::MatchedVpa;
 use super::method_history::MAX_CONTAINERS;
 use super::namespace::Namespace;
 use super::pod::Pod;
 use super::selection::Selection;
-use super::vpa::Vpa;
 
 /// Maximum number of container names with checkpoints, and with history of deleted pods, of one
 /// VPA. Above it, [`MAX_CONTAINERS`] are kept, so that ranking is rare.
@@ -34,50 +34,31 @@ impl ClusterState {
     /// The container names that are sized and stored; `None` if all are, with at most
     /// [`MAX_CONTAINERS`].
     pub fn kept_containers(&self, id: &ObjectKey) -> Option<BTreeSet<&str>> {
-        let (namespace, vpa) = self.vpa(id)?;
-        kept_containers(namespace, vpa)
+        self.vpa(id)?.kept_containers()
     }
 }
 
-/// All histories of a VPA's containers: those of its pods, and stored ones.
-pub(super) fn known<'a>(
-    namespace: &'a Namespace,
-    vpa: &'a Vpa,
-) -> impl Iterator<Item = (&'a str, &'a ContainerHistory)> {
-    let selection = namespace.selection(vpa).into_iter();
-    let measured =
-        selection.flat_map(|selection| selection.histories(&namespace.groups, &namespace.shapes));
-    let stored = vpa.stored.iter();
-    measured.chain(stored.map(|(name, aggregate)| (&**name, aggregate)))
+impl<'a> MatchedVpa<'a> {
+    /// The most recently measured names; of several, those with most samples.
+    pub(super) fn kept_containers(self) -> Option<BTreeSet<&'a str>> {
+        self.known().nth(MAX_CONTAINERS)?;
+        let mut names: BTreeMap<&str, (Instant, i64)> = BTreeMap::new();
+        for (name, aggregate) in self.known() {
+            let (last, samples) = names.entry(name).or_insert((Instant::NEVER, 0));
+            *last = aggregate.last_sample().max(*last);
+            *samples = samples.saturating_add(aggregate.samples());
+        }
+        let is_above = names.len() > MAX_CONTAINERS;
+        is_above.then(|| by_rank(names).take(MAX_CONTAINERS).collect())
+    }
 }
 
-/// The most recently measured names; of several, those with most samples.
-pub(super) fn kept_containers<'a>(
-    namespace: &'a Namespace,
-    vpa: &'a Vpa,
-) -> Option<BTreeSet<&'a str>> {
-    known(namespace, vpa).nth(MAX_CONTAINERS)?;
-    let mut names: BTreeMap<&str, (Instant, i64)> = BTreeMap::new();
-    for (name, aggregate) in known(namespace, vpa) {
-        let (last, samples) = names.entry(name).or_insert((Instant::NEVER, 0));
-        *last = aggregate.last_sample().max(*last);
-        *samples = samples.saturating_add(aggregate.samples());
-    }
-    if names.len() <= MAX_CONTAINERS {
-        return None;
-    }
-    let mut ranked: Vec<_> = names
-        .into_iter()
-        .map(|(name, rank)| (Reverse(rank), name))
-        .collect();
+/// The names with the highest rank first.
+fn by_rank<N: Ord, R: Ord>(ranks: BTreeMap<N, R>) -> impl Iterator<Item = N> {
+    let ranked = ranks.into_iter().map(|(name, rank)| (Reverse(rank), name));
+    let mut ranked: Vec<_> = ranked.collect();
     ranked.sort_unstable();
-    Some(
-        ranked
-            .into_iter()
-            .take(MAX_CONTAINERS)
-            .map(|(_, name)| name)
-            .collect(),
-    )
+    ranked.into_iter().map(|(_, name)| name)
 }
 
 impl Namespace {
@@ -99,10 +80,7 @@ impl Namespace {
     /// Histories without pods, by their last sample.
     fn idle_histories(&self) -> Vec<(Instant, u32, Box<str>)> {
         let mut idle = Vec::new();
-        for id in self.groups.ids() {
-            let Some(group) = self.groups.get(id) else {
-                continue;
-            };
+        for (id, group) in self.histories.groups.entries() {
             let is_idle = |(name, _): &&(Box<str>, History)| {
                 !self.pods_of(group).any(|pod| pod.has_container(name))
             };
@@ -114,28 +92,30 @@ impl Namespace {
         idle
     }
 
+    /// Merges a history into those of deleted pods of its selections.
     fn retire(&mut self, id: u32, container: &str) {
-        let Some(group) = touched(&mut self.groups, &mut self.selections, id) else {
+        let Some(group) = self.histories.touched(id) else {
             return;
         };
-        let Some(history) = take(group, container) else {
+        let Some(index) = group.position(container) else {
             return;
         };
+        let (_, history) = group.histories.swap_remove(index);
         for id in group.selections.clone() {
-            let Some(selection) = self.selections.get_mut(id) else {
+            let Some(selection) = self.histories.selections.get_mut(id) else {
                 continue;
             };
             let retired = selection.retired.entry(container.into()).or_default();
-            retired.merge(&self.shapes, &history.aggregate);
+            retired.merge(&self.histories.shapes, &history.aggregate);
             self.bound_retired(id);
         }
-        self.drop_if_idle(id);
+        self.histories.drop_if_idle(id);
     }
 
     /// Sets the checkpoint of a VPA's container. Returns false if the VPA does not
     /// exist.
     pub(super) fn store(&mut self, vpa: &str, container: &str, history: ContainerHistory) -> bool {
-        let Some(found) = self.vpas.get_mut(vpa) else {
+        let Some(found) = self.histories.vpas.get_mut(vpa) else {
             return false;
         };
         found.stored.insert(container.into(), history);
@@ -145,22 +125,25 @@ impl Namespace {
 
     /// Drops the least useful checkpoints of a VPA above [`MAX_KEPT`].
     pub(super) fn bound_stored(&mut self, vpa: &str) {
-        let Some(found) = self.vpas.get(vpa) else {
+        let Some(found) = self.histories.vpas.get(vpa) else {
             return;
         };
-        let names = self.least_useful(self.selection(found), &found.stored);
-        if let Some(found) = self.vpas.get_mut(vpa) {
+        let selection = found.selection;
+        let selection = selection.and_then(|id| self.histories.selections.get(id));
+        let names = self.least_useful(selection, &found.stored);
+        if let Some(found) = self.histories.vpas.get_mut(vpa) {
             found.stored.retain(|name, _| !names.contains(name));
         }
     }
 
     /// Drops the least useful histories of deleted pods of a selection above [`MAX_KEPT`].
     fn bound_retired(&mut self, id: u32) {
-        let Some(selection) = self.selections.get(id) else {
+        let Some(selection) = self.histories.selections.get(id) else {
             return;
         };
         let names = self.least_useful(Some(selection), &selection.retired);
-        if let Some(selection) = self.selections.get_mut(id).filter(|_| !names.is_empty()) {
+        let selection = self.histories.selections.get_mut(id);
+        if let Some(selection) = selection.filter(|_| !names.is_empty()) {
             selection.retired.retain(|name, _| !names.contains(name));
             selection.changed();
         }
@@ -176,46 +159,24 @@ impl Namespace {
         if histories.len() <= MAX_KEPT {
             return BTreeSet::new();
         }
-        let mut ranks: BTreeMap<Box<str>, (bool, Instant)> = histories
+        let last_samples = histories
             .iter()
-            .map(|(name, history)| (name.clone(), (false, history.last_sample())))
-            .collect();
-        let measured = selection.into_iter();
-        for (name, history) in
-            measured.flat_map(|selection| selection.histories(&self.groups, &self.shapes))
-        {
+            .map(|(name, history)| (name.clone(), (false, history.last_sample())));
+        let mut ranks: BTreeMap<Box<str>, (bool, Instant)> = last_samples.collect();
+        let Histories { groups, shapes, .. } = &self.histories;
+        let selection = || selection.into_iter();
+        for (name, history) in selection().flat_map(|all| all.histories(groups, shapes)) {
             if let Some((_, last)) = ranks.get_mut(name) {
                 *last = history.last_sample().max(*last);
             }
         }
-        let groups = selection
-            .into_iter()
-            .flat_map(|all| all.groups_in(&self.groups));
-        for (name, _) in groups
-            .flat_map(|group| self.pods_of(group))
-            .flat_map(Pod::containers)
-        {
+        let groups = selection().flat_map(|all| all.groups_in(groups));
+        let pods = groups.flat_map(|group| self.pods_of(group));
+        for (name, _) in pods.flat_map(Pod::containers) {
             if let Some((is_used, _)) = ranks.get_mut(name) {
                 *is_used = true;
             }
         }
-        let mut ranked: Vec<_> = ranks
-            .into_iter()
-            .map(|(name, rank)| (Reverse(rank), name))
-            .collect();
-        ranked.sort_unstable();
-        ranked
-            .into_iter()
-            .skip(MAX_CONTAINERS)
-            .map(|(_, name)| name)
-            .collect()
+        by_rank(ranks).skip(MAX_CONTAINERS).collect()
     }
-}
-
-fn take(group: &mut Group, container: &str) -> Option<History> {
-    let index = group
-        .histories
-        .iter()
-        .position(|(name, _)| **name == *container)?;
-    Some(group.histories.swap_remove(index).1)
 }

@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use jiff::Timestamp;
-use model::{Cpu, Memory, MethodStep};
+use model::{Cpu, Memory};
 use sizing::{
-    Amounts, Instant, MemoryRules, MethodHistory, MethodSettings, Observation, StoredMethodHistory,
+    Instant, MemoryRules, MethodHistory, MethodSettings, Observation, StoredMethodHistory,
 };
 use view::ObjectKey;
 
@@ -44,51 +44,37 @@ pub(super) struct MethodHistories {
 struct Recent {
     container: Box<str>,
     pod: u64,
-    seen: RecentObservation,
     at: Instant,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum RecentObservation {
-    Usage {
-        cpu: Option<Cpu>,
-        memory: Option<Memory>,
-    },
-    Oom {
-        request: Memory,
-        rules: MemoryRules,
-    },
+    cpu: Option<Cpu>,
+    /// The memory usage, or the request of an OOM kill.
+    memory: Option<Memory>,
+    /// The memory rules of an OOM kill; `None` for usage.
+    oom_rules: Option<MemoryRules>,
 }
 
 impl Recent {
-    fn is_oom(&self) -> bool {
-        matches!(self.seen, RecentObservation::Oom { .. })
+    fn new(container: &str, pod: u64, seen: Observation, at: Instant) -> Self {
+        let (cpu, memory, oom_rules) = match seen {
+            Observation::Usage { cpu, memory } => (cpu, memory, None),
+            Observation::Oom { request, rules } => (None, Some(request), Some(*rules)),
+        };
+        Self {
+            container: container.into(),
+            pod,
+            at,
+            cpu,
+            memory,
+            oom_rules,
+        }
     }
 
     fn add_to(&self, history: &mut MethodHistory, policy: &MethodSettings) {
-        let seen = match &self.seen {
-            RecentObservation::Usage { cpu, memory } => Observation::Usage {
-                cpu: *cpu,
-                memory: *memory,
-            },
-            RecentObservation::Oom { request, rules } => Observation::Oom {
-                request: *request,
-                rules,
-            },
+        let (cpu, memory) = (self.cpu, self.memory);
+        let seen = match (memory, &self.oom_rules) {
+            (Some(request), Some(rules)) => Observation::Oom { request, rules },
+            _ => Observation::Usage { cpu, memory },
         };
         history.observe(policy, self.pod, seen, self.at);
-    }
-}
-
-impl From<Observation<'_>> for RecentObservation {
-    fn from(seen: Observation<'_>) -> Self {
-        match seen {
-            Observation::Usage { cpu, memory } => Self::Usage { cpu, memory },
-            Observation::Oom { request, rules } => Self::Oom {
-                request,
-                rules: *rules,
-            },
-        }
     }
 }
 
@@ -114,12 +100,7 @@ impl MethodHistories {
             if recent.len() >= MAX_RECENT {
                 recent.pop_front();
             }
-            recent.push_back(Recent {
-                container: container.into(),
-                pod,
-                seen: seen.into(),
-                at,
-            });
+            recent.push_back(Recent::new(container, pod, seen, at));
         }
         if !self.by_container.contains_key(container) {
             self.insert(container, MethodHistory::new(policy, at));
@@ -129,34 +110,8 @@ impl MethodHistories {
         }
     }
 
-    /// The recommendation of a container before rounding and limits; `None` without enough history.
-    pub(super) fn recommend(&self, policy: &MethodSettings, container: &str) -> Option<Amounts> {
-        self.by_container.get(container)?.recommend(policy)
-    }
-
-    /// The steps of the recommendation for CPU and memory; `None` without enough history.
-    pub(super) fn explain(
-        &self,
-        policy: &MethodSettings,
-        container: &str,
-    ) -> Option<[Vec<MethodStep>; 2]> {
-        self.by_container.get(container)?.explain(policy)
-    }
-
-    /// Whether a container has less history than its recommendation needs to decrease.
-    pub(super) fn is_young(&self, policy: &MethodSettings, container: &str) -> bool {
-        let history = self.by_container.get(container);
-        history.is_none_or(|history| history.is_young(policy))
-    }
-
-    /// Lower and upper bound by the needs of runs; `None` if history does not count in runs, or
-    /// without enough of it.
-    pub(super) fn bounds_of_runs(
-        &self,
-        policy: &MethodSettings,
-        container: &str,
-    ) -> Option<[Amounts; 2]> {
-        self.by_container.get(container)?.bounds_of_runs(policy)
+    pub(super) fn get(&self, container: &str) -> Option<&MethodHistory> {
+        self.by_container.get(container)
     }
 
     /// Adds a loaded history, unless the one here is longer. Samples in both do not count twice,
@@ -175,33 +130,24 @@ impl MethodHistories {
         for (container, earlier) in &earlier.by_container {
             let mut history = earlier.clone();
             let until = history.last();
-            let own = || {
-                recent
-                    .iter()
-                    .filter(|recent| recent.container == *container)
-            };
-            for kill in own().filter(|recent| recent.is_oom() && recent.at <= until) {
+            let own = recent.iter().filter(|seen| seen.container == *container);
+            let is_kill = |seen: &&Recent| seen.oom_rules.is_some() && seen.at <= until;
+            for kill in own.clone().filter(is_kill) {
                 kill.add_to(&mut history, policy);
             }
             history.complete();
-            own().for_each(|recent| recent.add_to(&mut history, policy));
+            own.for_each(|recent| recent.add_to(&mut history, policy));
             self.insert(container, history);
         }
     }
 
+    /// Inserts a history. Above the maximum, drops the least recently measured container.
     fn insert(&mut self, container: &str, history: MethodHistory) {
         self.by_container.insert(container.into(), history);
-        self.bound();
-    }
-
-    /// Drops the least recently measured container above the maximum.
-    fn bound(&mut self) {
         if self.by_container.len() > MAX_CONTAINERS {
-            let oldest = self
-                .by_container
-                .iter()
-                .min_by_key(|(_, history)| history.last())
-                .map(|(name, _)| name.clone());
+            let measured = self.by_container.iter();
+            let oldest = measured.min_by_key(|(_, history)| history.last());
+            let oldest = oldest.map(|(name, _)| name.clone());
             oldest.and_then(|name| self.by_container.remove(&name));
         }
     }
@@ -245,16 +191,16 @@ impl ClusterState {
 
     /// Whether the VPA has its own sizing policy and its earlier history is missing.
     pub fn awaits_method_history(&self, id: &ObjectKey) -> bool {
-        let own = self.vpa(id).and_then(|(_, vpa)| vpa.own.as_deref());
+        let matched = self.vpa(id);
+        let own = matched.and_then(|matched| matched.vpa.own.as_deref());
         own.is_some_and(|own| own.recent.is_some())
     }
 
     /// The history of a container for the VPA's own sizing policy, as it is stored. `None` without
     /// such a policy or history.
     pub fn method_history(&self, id: &ObjectKey, container: &str) -> Option<StoredMethodHistory> {
-        let (_, vpa) = self.vpa(id)?;
-        let (policy, histories) = vpa.spec.sizing.as_deref().zip(vpa.own.as_deref())?;
-        Some(histories.by_container.get(container)?.save(policy))
+        let (policy, histories) = self.vpa(id)?.vpa.method()?;
+        Some(histories.get(container)?.save(policy))
     }
 
     /// Loads the stored history of a container for the VPA's own sizing policy. No effect without
@@ -267,7 +213,7 @@ impl ClusterState {
         stored: StoredMethodHistory,
         now: Timestamp,
     ) -> Result<(), StoredHistoryError> {
-        let Some((policy, histories)) = self.vpa_mut(id).and_then(Vpa::method) else {
+        let Some((policy, histories)) = self.vpa_mut(id).and_then(Vpa::method_mut) else {
             return Ok(());
         };
         let loaded = MethodHistory::load(policy, stored)?;
@@ -281,18 +227,12 @@ impl ClusterState {
     /// Adds the histories of `earlier` before those of the VPAs that await them.
     pub fn prepend_method_histories(&mut self, earlier: &Self) {
         for id in earlier.vpa_ids() {
-            let Some((_, before)) = earlier.vpa(&id) else {
-                continue;
-            };
-            let Some((policy, histories)) = self.vpa_mut(&id).and_then(Vpa::method) else {
-                continue;
-            };
-            let fits = |before: &&Vpa| {
-                let recorded = before.spec.sizing.as_deref();
-                recorded.is_some_and(|recorded| policy.shares_history_with(recorded))
-            };
-            let before = Some(before).filter(fits).and_then(|vpa| vpa.own.as_deref());
-            if let Some(before) = before.filter(|_| histories.recent.is_some()) {
+            let before = earlier.vpa(&id).and_then(|before| before.vpa.method());
+            let own = self.vpa_mut(&id).and_then(Vpa::method_mut);
+            if let Some(((recorded, before), (policy, histories))) = before.zip(own)
+                && policy.shares_history_with(recorded)
+                && histories.recent.is_some()
+            {
                 histories.prepend(policy, before);
             }
         }
@@ -300,13 +240,6 @@ impl ClusterState {
 
     fn vpa_mut(&mut self, id: &ObjectKey) -> Option<&mut Vpa> {
         let namespace = self.namespaces.get_mut(id.namespace.as_str())?;
-        namespace.vpas.get_mut(&*id.name)
-    }
-}
-
-impl Vpa {
-    /// Its own sizing policy with the histories for it.
-    fn method(&mut self) -> Option<(&MethodSettings, &mut MethodHistories)> {
-        self.spec.sizing.as_deref().zip(self.own.as_deref_mut())
+        namespace.histories.vpas.get_mut(&*id.name)
     }
 }

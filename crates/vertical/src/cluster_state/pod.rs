@@ -59,7 +59,7 @@ impl Pod {
     }
 
     pub(super) fn has_container(&self, container: &str) -> bool {
-        self.containers.iter().any(|(name, _)| **name == *container)
+        self.containers().any(|(name, _)| name == container)
     }
 
     pub(super) fn has_init_container(&self, container: &str) -> bool {

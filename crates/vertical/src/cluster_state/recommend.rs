@@ -11,14 +11,13 @@ use std::collections::btree_map::Entry;
 use jiff::Timestamp;
 use model::{Explanation, Recommendation};
 use sizing::{
-    Amounts, Checkpoint, ContainerHistory, Estimate, HistogramConfigs, Publishing, ScalingMode,
-    WithoutUsage, container_minimum, estimate, explain, policy_for,
+    Amounts, Checkpoint, ContainerHistory, Estimate, Publishing, WithoutUsage, container_minimum,
+    estimate, explain, policy_for,
 };
 use view::ObjectKey;
 
 use super::ClusterState;
-use super::limits::{kept_containers, known};
-use super::namespace::Namespace;
+use super::matched_vpa::MatchedVpa;
 use super::vpa::Vpa;
 
 /// Histories by container name.
@@ -28,11 +27,14 @@ impl ClusterState {
     /// The recommendation for all known containers of a VPA; empty without containers,
     /// `None` if the VPA does not exist.
     pub fn recommend(&self, id: &ObjectKey) -> Option<Recommendation> {
-        let (namespace, vpa) = self.vpa(id)?;
-        let histories = merged(&self.shapes, namespace, vpa);
-        let estimates = self.estimates_from(vpa, &histories);
+        let matched = self.vpa(id)?;
+        let histories = matched.merged();
+        let estimates = self.estimates_from(matched.vpa, &histories);
         let containers = estimates
-            .map(|(name, estimate)| self.publishing(vpa, name).container(name, &estimate))
+            .map(|(name, estimate)| {
+                self.publishing(matched.vpa, name)
+                    .container(name, &estimate)
+            })
             .collect();
         Some(Recommendation { containers })
     }
@@ -40,18 +42,17 @@ impl ClusterState {
     /// Whether any container of the VPA has samples. A recommendation without samples is the
     /// minimum.
     pub fn is_measured(&self, id: &ObjectKey) -> bool {
-        let Some((namespace, vpa)) = self.vpa(id) else {
-            return false;
-        };
-        known(namespace, vpa).any(|(_, aggregate)| !aggregate.is_empty())
+        let mut known = self.vpa(id).into_iter().flat_map(MatchedVpa::known);
+        known.any(|(_, history)| !history.is_empty())
     }
 
     /// Target and bounds of every container before rounding and policies.
     pub fn estimates(&self, id: &ObjectKey) -> Option<BTreeMap<String, Estimate>> {
-        let (namespace, vpa) = self.vpa(id)?;
-        let histories = merged(&self.shapes, namespace, vpa);
+        let matched = self.vpa(id)?;
+        let histories = matched.merged();
+        let estimates = self.estimates_from(matched.vpa, &histories);
         Some(
-            self.estimates_from(vpa, &histories)
+            estimates
                 .map(|(name, estimate)| (name.to_owned(), estimate))
                 .collect(),
         )
@@ -78,8 +79,7 @@ impl ClusterState {
         id: &ObjectKey,
         convert: impl Fn(&ContainerHistory) -> T,
     ) -> Option<BTreeMap<String, T>> {
-        let (namespace, vpa) = self.vpa(id)?;
-        let histories = merged(&self.shapes, namespace, vpa).into_iter();
+        let histories = self.vpa(id)?.merged().into_iter();
         let converted = histories.map(|(name, history)| (name.to_owned(), convert(&history)));
         Some(converted.collect())
     }
@@ -87,10 +87,11 @@ impl ClusterState {
     /// The steps of the targets of one container; `None` if it is unknown or not sized, or the VPA's
     /// own sizing policy lacks history.
     pub fn explain(&self, id: &ObjectKey, container: &str) -> Option<Vec<Explanation>> {
-        let (namespace, vpa) = self.vpa(id)?;
-        let histories = merged(&self.shapes, namespace, vpa);
+        let matched = self.vpa(id)?;
+        let vpa = matched.vpa;
+        let histories = matched.merged();
         let is_recommended = |history: &&Cow<ContainerHistory>| {
-            is_sized(vpa, container) && self.is_recommended(history)
+            vpa.is_sized(container) && self.is_recommended(history)
         };
         let history = histories.get(container).filter(is_recommended)?;
         let minimum = self.minimum(vpa, &histories);
@@ -121,7 +122,7 @@ impl ClusterState {
     ) -> impl Iterator<Item = (&'a str, Estimate)> {
         let minimum = self.minimum(vpa, histories);
         let config = vpa.spec.vpa_method.apply(&self.config);
-        let sized = histories.iter().filter(|(name, _)| is_sized(vpa, name));
+        let sized = histories.iter().filter(|(name, _)| vpa.is_sized(name));
         let recommended = sized.filter(|(_, history)| self.is_recommended(history));
         recommended.filter_map(move |(name, history)| {
             let estimate = estimate(&config, &self.shapes, minimum, history);
@@ -135,10 +136,8 @@ impl ClusterState {
 
     /// The pod's minimum divided by its containers.
     fn minimum(&self, vpa: &Vpa, histories: &Histories) -> Amounts {
-        container_minimum(
-            &self.config,
-            histories.keys().filter(|name| is_sized(vpa, name)).count(),
-        )
+        let sized = histories.keys().filter(|name| vpa.is_sized(name));
+        container_minimum(&self.config, sized.count())
     }
 
     fn publishing<'a>(&'a self, vpa: &'a Vpa, container: &str) -> Publishing<'a> {
@@ -150,40 +149,29 @@ impl ClusterState {
     }
 }
 
-fn is_sized(vpa: &Vpa, container: &str) -> bool {
-    policy_for(&vpa.spec.policies, container).is_none_or(|policy| policy.mode == ScalingMode::Auto)
-}
-
-/// The history of each sized container name, over all groups and checkpoints. A history with one
-/// source is borrowed.
-fn merged<'a>(shapes: &HistogramConfigs, namespace: &'a Namespace, vpa: &'a Vpa) -> Histories<'a> {
-    let kept = kept_containers(namespace, vpa);
-    let is_kept = |(name, _): &(&str, _)| kept.as_ref().is_none_or(|kept| kept.contains(name));
-    let mut histories = Histories::new();
-    for (name, aggregate) in known(namespace, vpa).filter(is_kept) {
-        match histories.entry(name) {
-            Entry::Vacant(entry) => {
-                entry.insert(Cow::Borrowed(aggregate));
-            }
-            Entry::Occupied(mut entry) => {
-                if let Cow::Borrowed(first) = *entry.get() {
-                    entry.insert(Cow::Owned(merge_two(shapes, first, aggregate)));
-                } else {
-                    entry.get_mut().to_mut().merge(shapes, aggregate);
+impl<'a> MatchedVpa<'a> {
+    /// The history of each kept container name, over all groups and checkpoints. A history with one
+    /// source is borrowed.
+    fn merged(self) -> Histories<'a> {
+        let shapes = &self.namespace.histories.shapes;
+        let kept = self.kept_containers();
+        let is_kept = |(name, _): &(&str, _)| kept.as_ref().is_none_or(|kept| kept.contains(name));
+        let mut histories = Histories::new();
+        for (name, history) in self.known().filter(is_kept) {
+            match histories.entry(name) {
+                Entry::Vacant(entry) => {
+                    entry.insert(Cow::Borrowed(history));
+                }
+                Entry::Occupied(mut entry) => {
+                    if let Cow::Borrowed(first) = *entry.get() {
+                        let mut merged = ContainerHistory::default();
+                        merged.merge(shapes, first);
+                        entry.insert(Cow::Owned(merged));
+                    }
+                    entry.get_mut().to_mut().merge(shapes, history);
                 }
             }
         }
+        histories
     }
-    histories
-}
-
-fn merge_two(
-    shapes: &HistogramConfigs,
-    first: &ContainerHistory,
-    second: &ContainerHistory,
-) -> ContainerHistory {
-    let mut merged = ContainerHistory::default();
-    merged.merge(shapes, first);
-    merged.merge(shapes, second);
-    merged
 }

@@ -15,7 +15,7 @@ use super::slab::Slab;
 /// Stored selector.
 #[derive(Clone, Debug)]
 pub(super) struct Selection {
-    pub(super) selector: Selector,
+    pub(super) selector: Arc<Selector>,
     /// Names of its VPAs.
     pub(super) vpas: Vec<Arc<str>>,
     /// Ids of the groups of pods that it matches.
@@ -29,7 +29,7 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    pub(super) fn new(selector: Selector) -> Self {
+    pub(super) fn new(selector: Arc<Selector>) -> Self {
         Self {
             selector,
             vpas: Vec::new(),
@@ -94,8 +94,7 @@ mod tests {
     use sizing::Config;
     use view::ObjectKey;
 
-    use super::super::limits::known;
-    use super::super::{ClusterState, PodSpec, VpaSpec};
+    use super::super::{ClusterState, MatchedVpa, PodSpec, VpaSpec};
     use crate::fixture::at;
 
     #[test]
@@ -135,12 +134,13 @@ mod tests {
         }
         let namespace = &cluster.namespaces["shop"];
         let links = namespace
+            .histories
             .selections
             .iter()
             .map(|selection| selection.groups.len());
         assert_eq!(links.sum::<usize>(), 500);
-        for vpa in namespace.vpas.values() {
-            let histories: Vec<_> = known(namespace, vpa).collect();
+        for vpa in namespace.histories.vpas.values() {
+            let histories: Vec<_> = MatchedVpa { namespace, vpa }.known().collect();
             assert_eq!(histories.len(), 1, "each is merged in a decision");
             assert_eq!(histories[0].1.samples(), 500);
         }

@@ -10,16 +10,14 @@
 //! minimum (one bucket and its margin). Rounding, whole cores and limits apply to all.
 //!
 //! Until a container has the policy's minimum history, its published recommendation is kept and
-//! only raised.
+//! only raised: see `published`.
 
 use std::collections::HashSet;
 
-use model::{
-    ContainerRecommendation, Cpu, Memory, MethodStep, Recommendation, ResourceList, fnv1a,
-};
+use model::{Cpu, Memory, MethodStep, fnv1a};
 use sizing::{
     Amounts, Estimate, Instant, MethodSettings, MethodTarget, Observation, ScalingMode,
-    SizingMethod, cap_container, policy_for,
+    SizingMethod, policy_for,
 };
 use view::ObjectKey;
 
@@ -31,7 +29,8 @@ use super::vpa::Vpa;
 impl ClusterState {
     /// Whether the VPA has its own sizing policy, so that [`ClusterState::keep_published`] applies.
     pub fn has_per_vpa_policy(&self, id: &ObjectKey) -> bool {
-        self.vpa(id).is_some_and(|(_, vpa)| vpa.own.is_some())
+        self.vpa(id)
+            .is_some_and(|matched| matched.vpa.own.is_some())
     }
 
     /// Ends the runs of pods that have finished or are gone. It may be called at any time: the pods
@@ -41,76 +40,30 @@ impl ClusterState {
             namespace.end_runs();
         }
     }
-
-    /// Keeps the published values of containers without enough history, if they exceed the
-    /// recommendation, within the allowed range. No effect for VPAs with the VPA's policy.
-    pub fn keep_published(
-        &self,
-        id: &ObjectKey,
-        recommendation: &mut Recommendation,
-        published: &Recommendation,
-    ) {
-        let Some((namespace, vpa)) = self.vpa(id) else {
-            return;
-        };
-        let Some((policy, histories)) = vpa.spec.sizing.as_deref().zip(vpa.own.as_deref()) else {
-            return;
-        };
-        for before in &published.containers {
-            let name = before.container_name.as_str();
-            let rules = policy_for(&vpa.spec.policies, name);
-            let is_off = rules.is_some_and(|rules| rules.mode == ScalingMode::Off);
-            if is_off || !histories.is_young(policy, name) || !knows(namespace, vpa, name) {
-                continue;
-            }
-            let found = &mut recommendation.containers;
-            let index =
-                match found.binary_search_by(|found| found.container_name.as_str().cmp(name)) {
-                    Ok(index) => {
-                        raise(&mut found[index], before);
-                        index
-                    }
-                    Err(index) => {
-                        found.insert(index, before.clone());
-                        index
-                    }
-                };
-            cap_container(&mut found[index], rules, &self.config.max_allowed);
-        }
-    }
 }
 
 impl Namespace {
     /// Passes an observation of a container to the per-VPA policies of the VPAs that select
     /// its pod.
     pub(super) fn observe(&mut self, pod: &str, container: &str, seen: Observation, at: Instant) {
-        if self.per_vpa_policies == 0 {
-            return;
-        }
-        // The name identifies the pod also after a restart.
-        let id = fnv1a(pod.as_bytes());
-        let pod = self.pods.get(pod);
-        let Some(group) = pod.and_then(|pod| self.groups.get(pod.group)) else {
+        let Some(group) = self.pods.get(pod).map(|pod| pod.group) else {
             return;
         };
-        let selections = group.selections.iter();
-        let selections = selections.filter_map(|id| self.selections.get(*id));
-        for vpa in selections.flat_map(|selection| &selection.vpas) {
-            if let Some(vpa) = self.vpas.get_mut(vpa) {
-                vpa.observe(id, container, seen, at);
-            }
-        }
+        // The name identifies the pod also after a restart.
+        let pod = fnv1a(pod.as_bytes());
+        self.histories.observe(group, pod, container, seen, at);
     }
 
     fn end_runs(&mut self) {
         let counts_runs = |vpa: &Vpa| vpa.own.iter().any(|own| own.counts_runs());
-        if self.per_vpa_policies == 0 || !self.vpas.values().any(counts_runs) {
+        let histories = &mut self.histories;
+        if histories.per_vpa_policies == 0 || !histories.vpas.values().any(counts_runs) {
             return;
         }
         let running = self.pods.iter().filter(|(_, pod)| !pod.phase.is_finished());
         let running = running.map(|(name, _)| fnv1a(name.as_bytes()));
         let running: HashSet<u64> = running.collect();
-        let vpas = self.vpas.values_mut();
+        let vpas = histories.vpas.values_mut();
         for histories in vpas.filter_map(|vpa| vpa.own.as_deref_mut()) {
             histories.end_runs(|pod| running.contains(&pod));
         }
@@ -125,10 +78,11 @@ impl Vpa {
         minimum: Amounts,
         estimate: Estimate,
     ) -> Option<Estimate> {
-        let Some((policy, histories)) = self.spec.sizing.as_deref().zip(self.own.as_deref()) else {
+        let Some((policy, histories)) = self.method() else {
             return Some(estimate);
         };
-        let target = histories.recommend(policy, container)?;
+        let history = histories.get(container)?;
+        let target = history.recommend(policy)?;
         let target = match &policy.method {
             SizingMethod::Crane(_) => target,
             SizingMethod::Autopilot(_) | SizingMethod::PriceOfFailure(_) => {
@@ -141,7 +95,7 @@ impl Vpa {
                 each(estimate.upper_bound, target, i64::max),
             ),
             SizingMethod::PriceOfFailure(_) if policy.method.counts_runs() => {
-                let [lower, upper] = histories.bounds_of_runs(policy, container)?;
+                let [lower, upper] = history.bounds_of_runs(policy)?;
                 (each(lower, target, i64::min), each(upper, target, i64::max))
             }
             SizingMethod::PriceOfFailure(_) => (
@@ -165,9 +119,9 @@ impl Vpa {
         minimum: Amounts,
         vpa: Estimate,
     ) -> Option<MethodTarget> {
-        let (policy, histories) = self.spec.sizing.as_deref().zip(self.own.as_deref())?;
+        let (policy, histories) = self.method()?;
         let target = self.by_per_vpa_policy(container, minimum, vpa)?.target;
-        let mut steps = histories.explain(policy, container)?;
+        let mut steps = histories.get(container)?.explain(policy)?;
         let amounts = [
             (target.cpu.millicores(), "millicores"),
             (target.memory.bytes(), "bytes"),
@@ -178,15 +132,18 @@ impl Vpa {
         Some(MethodTarget { target, steps })
     }
 
-    fn observe(&mut self, pod: u64, container: &str, seen: Observation, at: Instant) {
-        let Some((policy, histories)) = self.spec.sizing.as_deref().zip(self.own.as_deref_mut())
-        else {
+    pub(super) fn observe(&mut self, pod: u64, container: &str, seen: Observation, at: Instant) {
+        if self.own.is_none() || !self.is_sized(container) {
             return;
-        };
-        let rules = policy_for(&self.spec.policies, container);
-        if rules.is_none_or(|rules| rules.mode == ScalingMode::Auto) {
+        }
+        if let Some((policy, histories)) = self.method_mut() {
             histories.observe(policy, pod, container, seen, at);
         }
+    }
+
+    pub(super) fn is_sized(&self, container: &str) -> bool {
+        let policy = policy_for(&self.spec.policies, container);
+        policy.is_none_or(|policy| policy.mode == ScalingMode::Auto)
     }
 
     /// Creates or drops the history of the VPA's own policy after the policy changed.
@@ -206,14 +163,6 @@ impl Vpa {
     }
 }
 
-/// Whether a pod of the VPA has, or recently had, such a container.
-fn knows(namespace: &Namespace, vpa: &Vpa, container: &str) -> bool {
-    let selection = namespace.selection(vpa).into_iter();
-    let mut histories =
-        selection.flat_map(|selection| selection.histories(&namespace.groups, &namespace.shapes));
-    histories.any(|(name, _)| name == container)
-}
-
 /// Requests below this are smaller than our own method's target by more than the updater's
 /// threshold.
 fn urgent_below(target: i64) -> i64 {
@@ -229,21 +178,5 @@ fn each(a: Amounts, b: Amounts, pick: fn(i64, i64) -> i64) -> Amounts {
     Amounts {
         cpu: Cpu::from_millicores(pick(a.cpu.millicores(), b.cpu.millicores())),
         memory: Memory::from_bytes(pick(a.memory.bytes(), b.memory.bytes())),
-    }
-}
-
-/// Raises the target to the published one if that is greater, and the upper bound to include it.
-/// Resources without a recommendation stay absent.
-fn raise(found: &mut ContainerRecommendation, before: &ContainerRecommendation) {
-    raise_list(&mut found.target, &before.target);
-    raise_list(&mut found.upper_bound, &before.target);
-    raise_list(&mut found.uncapped_target, &before.uncapped_target);
-}
-
-fn raise_list(found: &mut ResourceList, before: &ResourceList) {
-    for (name, quantity) in found.iter_mut() {
-        if let Some(before) = before.get(name).filter(|before| **before > *quantity) {
-            *quantity = before.clone();
-        }
     }
 }

@@ -43,12 +43,13 @@ impl<T> Slab<T> {
         self.slots.get_mut(id as usize)?.as_mut()
     }
 
-    pub(super) fn ids(&self) -> impl Iterator<Item = u32> + '_ {
-        self.slots
-            .iter()
-            .enumerate()
-            .filter(|(_, slot)| slot.is_some())
-            .map(|(id, _)| id as u32)
+    pub(super) fn entries(&self) -> impl Iterator<Item = (u32, &T)> {
+        let slots = (0..).zip(&self.slots);
+        slots.filter_map(|(id, slot)| Some((id, slot.as_ref()?)))
+    }
+
+    pub(super) fn ids(&self) -> impl Iterator<Item = u32> {
+        self.entries().map(|(id, _)| id)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {

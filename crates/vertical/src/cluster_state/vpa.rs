@@ -58,3 +58,14 @@ pub(super) struct Vpa {
     /// History for its own sizing policy, if it has one.
     pub(super) own: Option<Box<MethodHistories>>,
 }
+
+impl Vpa {
+    /// Its own sizing policy with the histories for it; `None` with the VPA's policy.
+    pub(super) fn method(&self) -> Option<(&MethodSettings, &MethodHistories)> {
+        self.spec.sizing.as_deref().zip(self.own.as_deref())
+    }
+
+    pub(super) fn method_mut(&mut self) -> Option<(&MethodSettings, &mut MethodHistories)> {
+        self.spec.sizing.as_deref().zip(self.own.as_deref_mut())
+    }
+}

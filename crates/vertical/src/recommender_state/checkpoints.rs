@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::vpa::{ConditionStatus, FETCHING_HISTORY, VerticalPodAutoscalerCondition};
 use jiff::Timestamp;
-use model::Selector;
 use sizing::CheckpointError;
 use view::{Checkpoint, ObjectKey, Table};
 
-use super::{RecommenderState, Target, Tracked};
+use super::{RecommenderState, Tracked};
 use crate::backfill::BackfillProgress;
 use crate::checkpoint::conversion;
 use crate::checkpoint::method_history::{StoredHistoryError, decode, encode};
@@ -175,7 +174,8 @@ impl RecommenderState {
     /// Whether the history of an object is saved: not while its pods are unknown, which would look
     /// like no history, and not while history is being fetched here or by another recommender.
     fn is_checkpointed(&self, key: &ObjectKey, tracked: &Tracked) -> bool {
-        let Target::Known { selector, .. } = &tracked.target else {
+        let selector = tracked.selector().filter(|known| !known.is_nothing());
+        let Some(selector) = selector else {
             return false;
         };
         let is_missing = |history: &BackfillProgress| history.is_missing(&key.namespace, selector);
@@ -188,8 +188,6 @@ impl RecommenderState {
         let is_fetching = |condition: &VerticalPodAutoscalerCondition| {
             condition.kind == FETCHING_HISTORY && condition.status == ConditionStatus::True.as_str()
         };
-        let is_complete = !self.history.as_ref().is_some_and(is_missing)
-            && !conditions.into_iter().any(is_fetching);
-        *selector != Selector::nothing() && is_complete
+        !self.history.as_ref().is_some_and(is_missing) && !conditions.into_iter().any(is_fetching)
     }
 }

@@ -186,10 +186,8 @@ impl RecommenderState {
             .into();
         self.cluster
             .keep_unmeasured(key, &mut recommendation, &published);
-        if self.cluster.has_per_vpa_policy(key) {
-            self.cluster
-                .keep_published(key, &mut recommendation, &published);
-        }
+        self.cluster
+            .keep_published(key, &mut recommendation, &published);
         recommendation
     }
 }

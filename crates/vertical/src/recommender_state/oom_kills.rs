@@ -10,8 +10,6 @@
 //! of its window and the end of that interval it may count twice, which is the lesser evil. A kill
 //! older than the whole retention never counts.
 
-use std::collections::BTreeMap;
-use std::iter::Sum;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -31,19 +29,7 @@ pub(super) fn container(kill: &OomKill) -> ContainerRef {
     }
 }
 
-/// Result of adding an OOM kill.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OomKillResult {
-    /// The kill entered a history.
-    Accepted,
-    /// The kill is too old, or of an unknown container.
-    Refused,
-    /// The kill is in the stored history.
-    Stored,
-    /// The kill was found in the pod before it was reported.
-    Counted,
-}
-
+/// Numbers of OOM kills by result. Those that were found before they were reported count once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OomKillCounts {
     /// Kills that entered a history.
@@ -52,59 +38,6 @@ pub struct OomKillCounts {
     pub refused: u64,
     /// Kills that are in the stored history.
     pub stored: u64,
-}
-
-impl OomKillCounts {
-    /// Counts one more kill, unless it was counted before.
-    pub fn add(&mut self, fate: OomKillResult) {
-        match fate {
-            OomKillResult::Accepted => self.accepted += 1,
-            OomKillResult::Refused => self.refused += 1,
-            OomKillResult::Stored => self.stored += 1,
-            OomKillResult::Counted => {}
-        }
-    }
-}
-
-impl Sum for OomKillCounts {
-    fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
-        counts.fold(Self::default(), |total, count| Self {
-            accepted: total.accepted + count.accepted,
-            refused: total.refused + count.refused,
-            stored: total.stored + count.stored,
-        })
-    }
-}
-
-/// Container and time of the kills found in each pod. Few pods have any.
-#[derive(Debug, Default)]
-pub(super) struct FoundOomKills(BTreeMap<ObjectKey, Vec<(String, Timestamp)>>);
-
-impl FoundOomKills {
-    fn set(&mut self, pod: &ObjectKey, kills: &[OomKill]) {
-        self.forget(pod);
-        if !kills.is_empty() {
-            self.0.insert(
-                pod.clone(),
-                kills
-                    .iter()
-                    .map(|kill| (kill.container.clone(), kill.at))
-                    .collect(),
-            );
-        }
-    }
-
-    fn include(&self, kill: &OomKill) -> bool {
-        let found = self.0.get(&kill.pod).into_iter().flatten();
-        kill.seen_in.is_some()
-            && found
-                .into_iter()
-                .any(|(name, at)| *name == kill.container && *at == kill.at)
-    }
-
-    pub(super) fn forget(&mut self, pod: &ObjectKey) {
-        self.0.remove(pod);
-    }
 }
 
 impl RecommenderState {
@@ -118,15 +51,10 @@ impl RecommenderState {
         count: &mut OomKillCounts,
     ) -> bool {
         let before = count.accepted;
-        *count = [*count, self.load_pod_of(kill, view, now)]
-            .into_iter()
-            .sum();
-        let fate = if self.found_oom_kills.include(kill) {
-            OomKillResult::Counted
-        } else {
-            self.record(kill, now)
-        };
-        count.add(fate);
+        self.load_pod_of(kill, view, now, count);
+        if !self.is_found(kill) {
+            self.record(kill, now, count);
+        }
         count.accepted > before
     }
 
@@ -136,32 +64,48 @@ impl RecommenderState {
     }
 
     /// Adds the kills in the status of a pod that is loaded.
-    pub(super) fn find_oom_kills(&mut self, pod: &Arc<Pod>, now: Timestamp) -> OomKillCounts {
+    pub(super) fn find_oom_kills(
+        &mut self,
+        pod: &Arc<Pod>,
+        now: Timestamp,
+        count: &mut OomKillCounts,
+    ) {
         let kills = oom_kills(None, pod);
-        self.found_oom_kills.set(&pod.key, &kills);
-        let mut count = OomKillCounts::default();
-        for kill in &kills {
-            count.add(self.record(kill, now));
+        self.found_oom_kills.remove(&pod.key);
+        if !kills.is_empty() {
+            let found = kills.iter().map(|kill| (kill.container.clone(), kill.at));
+            self.found_oom_kills
+                .insert(pod.key.clone(), found.collect());
         }
-        count
+        for kill in &kills {
+            self.record(kill, now, count);
+        }
+    }
+
+    /// Whether a kill was found when its pod was loaded.
+    fn is_found(&self, kill: &OomKill) -> bool {
+        let mut found = self.found_oom_kills.get(&kill.pod).into_iter().flatten();
+        kill.seen_in.is_some() && found.any(|(name, at)| *name == kill.container && *at == kill.at)
     }
 
     /// Loads the pod of a kill: pods are loaded in batches, which a kill does not wait for.
-    fn load_pod_of(&mut self, kill: &OomKill, view: &View, now: Timestamp) -> OomKillCounts {
+    fn load_pod_of(
+        &mut self,
+        kill: &OomKill,
+        view: &View,
+        now: Timestamp,
+        count: &mut OomKillCounts,
+    ) {
         if self.cluster.pod(&kill.pod).is_some() {
-            return OomKillCounts::default();
+            return;
         }
-        let Some(pod) = view.pods.get(&kill.pod).or(kill.seen_in.as_ref()) else {
-            return OomKillCounts::default();
-        };
-        if self.is_wanted(pod) {
-            self.load_pod(pod, view, now)
-        } else {
-            OomKillCounts::default()
+        let pod = view.pods.get(&kill.pod).or(kill.seen_in.as_ref());
+        if let Some(pod) = pod.filter(|pod| self.is_wanted(pod)) {
+            self.load_pod(pod, view, now, count);
         }
     }
 
-    fn record(&mut self, kill: &OomKill, now: Timestamp) -> OomKillResult {
+    fn record(&mut self, kill: &OomKill, now: Timestamp, count: &mut OomKillCounts) {
         let container = container(kill);
         let MemoryRules {
             interval_ns,
@@ -172,12 +116,14 @@ impl RecommenderState {
         let is_old = self.clock.at_most(now).duration_since(kill.at)
             >= SignedDuration::from_nanos(interval_ns.saturating_mul(interval_count));
         if is_old {
-            return OomKillResult::Refused;
+            count.refused += 1;
+            return;
         }
         // History from a clock that was ahead says nothing about kills of the present.
         let stored = self.stored_until(kill).filter(|stored| *stored <= now);
         if stored.is_some_and(|stored| stored.duration_since(kill.at) >= interval) {
-            return OomKillResult::Stored;
+            count.stored += 1;
+            return;
         }
         match self
             .cluster
@@ -185,12 +131,12 @@ impl RecommenderState {
         {
             Ok(true) => {
                 tracing::info!(pod = %kill.pod, container = kill.container, at = %kill.at, "OOM kill");
-                OomKillResult::Accepted
+                count.accepted += 1;
             }
-            Ok(false) => OomKillResult::Refused,
+            Ok(false) => count.refused += 1,
             Err(error) => {
                 tracing::debug!(%error, "refused an OOM kill");
-                OomKillResult::Refused
+                count.refused += 1;
             }
         }
     }

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use model::{Cap, Cpu, Memory, Quantity, Recommendation, ResourceName};
 use sizing::{Fit, Maximum};
 
-use crate::condition_change::{ConditionChange, condition_change};
+use crate::condition_change::{ConditionChange, condition, condition_change, count_by_label};
 
 /// Condition of a VPA: caps lower the recommendation; see
 /// docs/sizing.md#recommendations-that-can-be-scheduled.
@@ -60,13 +60,7 @@ const SOURCES: [(&str, &str); 3] = [
 pub fn count_capped<'a>(
     statuses: impl IntoIterator<Item = &'a VerticalPodAutoscalerStatus>,
 ) -> [(&'static str, i64); 3] {
-    let mut counts = SOURCES.map(|(_, source)| (source, 0));
-    for word in statuses.into_iter().flat_map(capped_by) {
-        if let Some(index) = SOURCES.iter().position(|(source, _)| *source == word) {
-            counts[index].1 += 1;
-        }
-    }
-    counts
+    count_by_label(SOURCES, statuses.into_iter().flat_map(capped_by))
 }
 
 /// Applies the caps to a status. `published` is the object's current status.
@@ -105,10 +99,7 @@ pub fn clear_cap(status: &mut VerticalPodAutoscalerStatus) {
 }
 
 fn capped(status: &VerticalPodAutoscalerStatus) -> Option<&VerticalPodAutoscalerCondition> {
-    status
-        .conditions
-        .iter()
-        .find(|condition| condition.kind == CAPPED)
+    condition(status, CAPPED)
 }
 
 type Cut<'a> = (&'a str, &'a ResourceName, &'a Maximum);

@@ -187,7 +187,7 @@ impl<'a> PlanBuilder<'a> {
         let workload = *workload;
         let summary = self.by_uid.get(policy.uid.as_str()).copied();
         for other in overridden {
-            self.override_by(other, selected, policy);
+            self.override_by(other, workload, policy);
         }
         if let Some(summary) = summary {
             self.plan.summaries[summary].selected += 1;
@@ -238,14 +238,12 @@ impl<'a> PlanBuilder<'a> {
         Ok(())
     }
 
-    fn override_by(&mut self, other: &Policy, selected: &Selection, winner: &Policy) {
-        if let Some(summary) = self.by_uid.get(other.uid.as_str()).copied() {
-            let summary = &mut self.plan.summaries[summary];
+    fn override_by(&mut self, other: &Policy, workload: Workload<'_>, winner: &Policy) {
+        if let Some(summary) = self.by_uid.get(other.uid.as_str()) {
+            let summary = &mut self.plan.summaries[*summary];
             summary.selected += 1;
-            summary.overridden.add(
-                selected.workload,
-                format!("{}/{}", winner.kind(), winner.key.name),
-            );
+            let by = format!("{}/{}", winner.kind(), winner.key.name);
+            summary.overridden.add(workload, by);
         }
     }
 
@@ -265,24 +263,11 @@ impl<'a> PlanBuilder<'a> {
     /// Removes objects that a policy of this recommender owns and does not select. The API server
     /// removes the objects of deleted policies.
     fn remove_unwanted(&mut self) {
-        for vpa in self
-            .input
-            .view
-            .vpas
-            .iter()
-            .filter(|object| !self.kept.contains(&object.key))
-        {
-            let Some(owner) = desired::owner(vpa).filter(|owner| !self.frozen.contains(owner))
-            else {
-                continue;
-            };
-            if let Some(summary) = self.by_uid.get(owner).copied() {
-                self.plan.summaries[summary].pending += 1;
-                self.plan.writes.push(Write {
-                    action: Action::Remove,
-                    key: vpa.key.clone(),
-                    summary,
-                });
+        for vpa in self.input.view.vpas.iter() {
+            let owner = desired::owner(vpa).filter(|owner| !self.frozen.contains(owner));
+            let summary = owner.and_then(|owner| self.by_uid.get(owner).copied());
+            if let Some(summary) = summary.filter(|_| !self.kept.contains(&vpa.key)) {
+                self.write(Action::Remove, vpa.key.clone(), summary);
             }
         }
     }

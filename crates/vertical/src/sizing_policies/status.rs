@@ -11,6 +11,7 @@ use api::vpa::Conditions;
 use jiff::Timestamp;
 use view::{Policy, PolicyScope};
 
+use super::parsed::InvalidPolicy;
 use super::plan::PolicySummary;
 use super::reasons::{
     KIND_UNAVAILABLE, NO_WORKLOADS, OTHER_AUTOSCALERS, OTHER_POLICIES, UP_TO_DATE, WRITE_FAILED,
@@ -106,41 +107,25 @@ fn report(summary: &PolicySummary, failed: &[&str]) -> ShardReport {
 }
 
 fn readiness(summary: &PolicySummary, failed: &[&str]) -> (&'static str, String) {
-    if let Some(invalid) = &summary.invalid {
-        return (
-            invalid.reason,
-            format!(
-                "{}; the policy's VPA objects stay as they are",
-                invalid.message
-            ),
-        );
+    if let Some(InvalidPolicy { reason, message }) = &summary.invalid {
+        let message = format!("{message}; the policy's VPA objects stay as they are");
+        return (*reason, message);
     }
+    let (pending, unavailable) = (summary.pending, &summary.unavailable);
     if let Some(first) = failed.first() {
-        let first: String = first.chars().take(MAX_PROBLEM).collect();
-        return (
-            WRITE_FAILED,
-            format!(
-                "{} VPA objects cannot be written, such as: {first}",
-                failed.len()
-            ),
-        );
+        let (count, first) = (failed.len(), first.chars().take(MAX_PROBLEM));
+        let first: String = first.collect();
+        let message = format!("{count} VPA objects cannot be written, such as: {first}");
+        (WRITE_FAILED, message)
+    } else if pending > 0 {
+        (WRITING, format!("{pending} VPA objects are being written"))
+    } else if !unavailable.is_empty() {
+        let kinds = unavailable.join("; ");
+        let message = format!("workloads of these kinds are not found: {kinds}");
+        (KIND_UNAVAILABLE, message)
+    } else {
+        (UP_TO_DATE, all_written(count(summary.managed)))
     }
-    if summary.pending > 0 {
-        return (
-            WRITING,
-            format!("{} VPA objects are being written", summary.pending),
-        );
-    }
-    if !summary.unavailable.is_empty() {
-        return (
-            KIND_UNAVAILABLE,
-            format!(
-                "workloads of these kinds are not found: {}",
-                summary.unavailable.join("; ")
-            ),
-        );
-    }
-    (UP_TO_DATE, all_written(count(summary.managed)))
 }
 
 fn all_written(managed: i64) -> String {
