@@ -60,10 +60,7 @@ pub struct Registration {
 /// The address of the webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
-    Service {
-        namespace: String,
-        name: String,
-    },
+    Service { namespace: String, name: String },
     Url(String),
 }
 
