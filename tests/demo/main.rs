@@ -15,7 +15,6 @@ mod kernel_kill;
 mod observe;
 mod oom_kill;
 mod page;
-mod panels;
 mod placement;
 mod pod_updates;
 mod replicas;

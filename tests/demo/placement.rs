@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use api::node_metrics::NodeMetrics;
 use e2e::deployment::{EXTENDER, replicas, scrape, sum_with};
 use e2e::scheduler::Scheduler;
-use e2e::{create, eventually, repository};
+use e2e::{create, eventually, node_of, repository};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{DeleteParams, ListParams};
@@ -165,9 +165,4 @@ async fn answers_by_load(client: &Client) -> Result<f64> {
         sum += sum_with(&text, "plimsoll_extender_answers_total", "basis=\"load\"");
     }
     Ok(sum)
-}
-
-fn node_of(pod: &Pod) -> &str {
-    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
-    node.unwrap_or_default()
 }

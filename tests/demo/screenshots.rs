@@ -11,8 +11,8 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 use tokio::time::timeout;
 
+use crate::dashboards;
 use crate::observe::NAMESPACE;
-use crate::panels;
 
 /// File, page of the dashboard, and size in pixels.
 const PAGES: [(&str, &str, (u32, u32)); 2] = [
@@ -39,7 +39,7 @@ pub(crate) async fn write(
     let url = format!("file://{}", report.display());
     browser.screenshot(&url, size, &folder.join(name)).await?;
 
-    panels::write(&browser, prometheus, folder)
+    dashboards::write(&browser, prometheus, folder)
         .await
         .context("draw the panels")?;
     let prometheus = sandbox.prometheus_url().context("there is a Prometheus")?;

@@ -9,7 +9,6 @@ mod external_usage;
 mod failures;
 mod feed;
 mod fixture;
-mod holidays;
 mod pod_cpu;
 mod rotation;
 mod rule_history;

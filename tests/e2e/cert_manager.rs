@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use e2e::deployment::{ADAPTER, Program, RECOMMENDER, SUITE, SYSTEM, WEBHOOK, replicas, scrape};
 use e2e::deployment::{restarts, system, total};
-use e2e::{Authority, WithCertManager, eventually, is_true, kubectl_in, patch, while_asked};
+use e2e::{Authority, WithCertManager, eventually, is_true, kubectl_in, patch, until, while_asked};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
@@ -159,11 +159,11 @@ impl Suite<'_> {
             })
             .await?;
         }
-        eventually("all readers are on the feed", async || {
-            let open = total(&self.client, RECOMMENDER, "plimsoll_feed_readers").await?;
-            ensure!(open >= READERS, "{open} streams");
-            Ok(())
-        })
+        until(
+            "all readers are on the feed",
+            async || total(&self.client, RECOMMENDER, "plimsoll_feed_readers").await,
+            |open| *open >= READERS,
+        )
         .await
     }
 

@@ -1,7 +1,6 @@
 //! State across restarts: checkpoints written, loaded and collected on the real API server.
 
 mod fixture;
-mod process;
 
 use anyhow::{Result, ensure};
 use api::checkpoint::VerticalPodAutoscalerCheckpoint as Checkpoint;
@@ -12,7 +11,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use fixture::Fixture;
-use process::Recommender;
+use fixture::Recommender;
 
 /// 240m lies in the bucket of CPU from 236m to 258m, with room above for what measuring adds, and a
 /// margin of 15 % makes that 296m.

@@ -8,7 +8,7 @@ use e2e::deployment::{RECOMMENDER, SYSTEM, UPDATER, leader, metric, replicas, sc
 use e2e::remote_write::Receiver;
 use e2e::{
     Namespace, WithUpstreamVpa, eventually, kubectl_in, plimsoll_prints, repository, requests,
-    target, usage, workload,
+    target, until, usage, workload,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
@@ -242,11 +242,11 @@ async fn wednesday(
     assert_eq!((sized(shop).await?, sized(stock).await?), (0, 0));
     let mode = json!({"spec": {"updatePolicy": {"updateMode": "Recreate"}}});
     shop.patch::<Vpa>("web", mode).await?;
-    eventually("both pods of the namespace have their size", async || {
-        let found = sized(shop).await?;
-        ensure!(found == 2, "{found}");
-        Ok(())
-    })
+    until(
+        "both pods of the namespace have their size",
+        async || sized(shop).await,
+        |found| *found == 2,
+    )
     .await?;
     assert_eq!(
         sized(stock).await?,

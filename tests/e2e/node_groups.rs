@@ -1,8 +1,6 @@
 //! A `DaemonSet` whose pods use different amounts on two groups of nodes, each with a VPA object: the
 //! recommender, the updater and the webhook together.
 
-use std::ops::Deref;
-
 use anyhow::{Context as _, Result, bail, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::deployment::{SUITE, deploy};
@@ -55,13 +53,7 @@ struct Fixture {
     cluster: Namespace,
 }
 
-impl Deref for Fixture {
-    type Target = Namespace;
-
-    fn deref(&self) -> &Namespace {
-        &self.own
-    }
-}
+e2e::deref_to_namespace!(Fixture, own);
 
 impl Fixture {
     async fn new(client: Client) -> Result<Self> {

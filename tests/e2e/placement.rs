@@ -5,7 +5,7 @@ mod fixture;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::deployment::{EXTENDER, replicas, scrape};
-use e2e::{eventually, kubectl_in};
+use e2e::{eventually, kubectl_in, until};
 use sandbox::Component;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -138,11 +138,11 @@ async fn scheduling_goes_on_without_metrics(cluster: &Cluster) -> Result<()> {
 async fn scheduling_goes_on_without_the_extender(cluster: &Cluster) -> Result<()> {
     let scale = "-n plimsoll-system scale deployment plimsoll-extender --replicas=0";
     kubectl_in(&cluster.sandbox, scale).await?;
-    eventually("no replica is left", async || {
-        let left = replicas(&cluster.client, EXTENDER).await?.len();
-        ensure!(left == 0, "{left} are left");
-        Ok(())
-    })
+    until(
+        "no replica is left",
+        async || anyhow::Ok(replicas(&cluster.client, EXTENDER).await?.len()),
+        |left| *left == 0,
+    )
     .await?;
     let started = Instant::now();
     let nodes = cluster.burst("without-extender", 20).await?;

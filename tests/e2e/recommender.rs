@@ -10,12 +10,9 @@ mod many_objects;
 mod metrics;
 mod node_capacity;
 mod own_rules;
-mod percentiles;
 mod policies;
-mod reader;
 mod schedulable;
 mod shards;
-mod sizing_methods;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use api::vpa::{RecommendedContainerResources, VerticalPodAutoscaler as Vpa};
@@ -80,7 +77,7 @@ async fn shared_room() -> Result<Fixture> {
     let make = async || {
         let fixture = fixture("shop").await?;
         fixture.deploy("web", 3, "240m", "300Mi").await?;
-        sizing_methods::begin(&fixture).await?;
+        own_rules::begin(&fixture).await?;
         anyhow::Ok(fixture.namespace.clone())
     };
     let namespace = NAMESPACE.get_or_try_init(make).await?;

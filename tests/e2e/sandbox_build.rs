@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::{eventually, program};
+use e2e::{eventually, program, until};
 use tokio::task::spawn_blocking;
 
 /// `sandbox up` with a cache of its own, in which nothing is built yet.
@@ -107,11 +107,11 @@ async fn a_killed_builder_leaves_no_process_and_nothing_that_would_be_used() -> 
     .await?;
     builder.kill().context("kill the builder")?;
     builder.wait().context("wait for the builder")?;
-    eventually("Go is gone", async || {
-        let left = processes_in(cache.path())?;
-        ensure!(left.is_empty(), "still there: {left:?}");
-        Ok(())
-    })
+    until(
+        "Go is gone",
+        async || anyhow::Ok(processes_in(cache.path())?),
+        Vec::is_empty,
+    )
     .await?;
     let folders = built(cache.path());
     assert!(

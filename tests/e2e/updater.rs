@@ -2,11 +2,9 @@
 //! resizes. Recommendations are written by hand, and so is the webhook's Lease; pods come back with
 //! another size because the template of their `ReplicaSet` was changed meanwhile.
 
-mod eviction_requirements;
 mod failures;
 mod fixture;
 mod in_place;
-mod maintenance_windows;
 mod make_room;
 mod modes;
 mod oom;

@@ -15,17 +15,16 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use e2e::benchmark::{exit_code, in_sandbox, vpas};
+use e2e::benchmark::{exit_code, in_sandbox, nodes_for, vpas};
 use e2e::deployment::{
-    Replica, SYSTEM, UPDATER, WEBHOOK, deploy, leader, metric, process, replicas, scrape,
+    Replica, SYSTEM, UPDATER, WEBHOOK, deploy, leader, metric, process, replicas, scrape, sum_with,
 };
-use e2e::{apply, eventually_within, kubectl_in, process_usage, program};
+use e2e::process_usage::Measurement;
+use e2e::{apply, eventually_within, kubectl_in, program, until_within};
 use sandbox::{Options, Sandbox};
 use tokio::time::{Instant, timeout};
 
 const DEFAULT_VPAS: usize = 1_000;
-/// A node of the sandbox takes 1,000 pods.
-const PODS_PER_NODE: usize = 900;
 const PATIENCE: Duration = Duration::from_mins(10);
 const STOP: &str = "plimsoll-stop";
 
@@ -37,11 +36,8 @@ async fn main() -> ExitCode {
 async fn run() -> Result<()> {
     let vpas = vpas(DEFAULT_VPAS)?;
     // Twice as many as run at a time: the old ones are still there for a moment.
-    let nodes = (2 * vpas * population::REPLICAS)
-        .div_ceil(PODS_PER_NODE)
-        .max(1);
     let options = Options {
-        nodes: nodes.try_into().context("VPAS is too large")?,
+        nodes: nodes_for(2 * vpas * population::REPLICAS)?,
         ..Options::new("evictions", program("sandbox")?)
     };
     in_sandbox(options, async |sandbox| measure(sandbox, vpas).await).await
@@ -80,28 +76,32 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
         ("webhook", process(&client, &webhook).await?),
         ("this measurement", std::process::id()),
     ];
-    let before = process_usage::processor_seconds(sandbox, &processes)?;
-    let started = Instant::now();
+    let measurement = Measurement::start(sandbox, &processes)?;
     kubectl_in(sandbox, &format!("-n {SYSTEM} delete configmap {STOP}")).await?;
     timeout(PATIENCE, population.evicted(pods / 2))
         .await
         .context("half are evicted")??;
-    let half = started.elapsed().as_secs_f64();
+    let half = measurement.seconds();
     timeout(PATIENCE, population.evicted(pods))
         .await
         .context("all are evicted")??;
-    let evicted = started.elapsed().as_secs_f64();
+    let evicted = measurement.seconds();
     timeout(PATIENCE, population.renewed(pods))
         .await
         .context("all are replaced")??;
-    let renewed = started.elapsed().as_secs_f64();
-    let after = process_usage::processor_seconds(sandbox, &processes)?;
-    eventually_within(PATIENCE, "the updater has nothing left to do", async || {
-        let left = metric(&updater, "vpa_updater_actions_in_flight").await?
-            + metric(&updater, "vpa_updater_actions_waiting").await?;
-        ensure!(left == 0.0, "{left} acts are left");
-        Ok(())
-    })
+    let renewed = measurement.seconds();
+    let used = measurement.used()?;
+    until_within(
+        PATIENCE,
+        "the updater has nothing left to do",
+        async || {
+            anyhow::Ok(
+                metric(&updater, "vpa_updater_actions_in_flight").await?
+                    + metric(&updater, "vpa_updater_actions_waiting").await?,
+            )
+        },
+        |left| *left == 0.0,
+    )
     .await?;
     let count = metric(&updater, "vpa_updater_evicted_pods_total").await?;
     println!(
@@ -112,13 +112,6 @@ async fn measure(sandbox: &Sandbox, vpas: usize) -> Result<()> {
         population.fewest()
     );
     report(&updater).await?;
-    let used = after.into_iter().map(|(name, after)| {
-        (
-            name.clone(),
-            after - before.get(&name).copied().unwrap_or(0.0),
-        )
-    });
-    let used: BTreeMap<String, f64> = used.collect();
     print_use(&used, &processes, renewed)?;
     ensure!(count >= pods as f64, "{count} of {pods} were evicted");
     ensure!(
@@ -183,32 +176,18 @@ fn print_use(used: &BTreeMap<String, f64>, ours: &[(&str, u32)], seconds: f64) -
 /// Durations by the updater's own metrics.
 async fn report(updater: &Replica) -> Result<()> {
     let metrics = scrape(updater).await?;
-    let value = |series: &str| -> f64 {
-        let lines = metrics.lines().filter_map(|line| line.strip_prefix(series));
-        lines
-            .filter_map(|rest| rest.rsplit(' ').next()?.parse::<f64>().ok())
-            .sum()
-    };
     println!("  step of the updater's loop, seconds in all, times");
     for step in ["ListPods", "FilterPods", "EvictPods", "total"] {
-        let series =
-            |kind: &str| format!("vpa_updater_execution_latency_seconds_{kind}{{step=\"{step}\"}}");
-        println!(
-            "    {step:<12} {:>8.3} {:>8}",
-            value(&series("sum")),
-            value(&series("count"))
-        );
+        let [sum, count] = ["sum", "count"].map(|kind| {
+            let series = format!("vpa_updater_execution_latency_seconds_{kind}");
+            sum_with(&metrics, &series, &format!("step=\"{step}\""))
+        });
+        println!("    {step:<12} {sum:>8.3} {count:>8}");
     }
-    let asked = |kind: &str| {
-        let series = format!("rest_client_request_duration_seconds_{kind}{{");
-        let lines = metrics
-            .lines()
-            .filter(|line| line.starts_with(&series) && line.contains("verb=\"POST\""));
-        lines
-            .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
-            .sum::<f64>()
-    };
-    let (sum, count) = (asked("sum"), asked("count"));
+    let [sum, count] = ["sum", "count"].map(|kind| {
+        let series = format!("rest_client_request_duration_seconds_{kind}");
+        sum_with(&metrics, &series, "verb=\"POST\"")
+    });
     println!(
         "  the API server took {:.0} ms for an eviction or an event on average, {count} of them",
         1e3 * sum / count

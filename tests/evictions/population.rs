@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::{Follow, Namespace, follow, is_available, namespace, requests, target, workload};
-use futures::{StreamExt as _, TryStreamExt as _, stream};
+use e2e::{
+    Follow, Namespace, follow, in_parallel, is_available, namespace, requests, target, workload,
+};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::watcher::Event;
@@ -67,12 +68,11 @@ pub(crate) async fn make(client: &Client, workloads: usize) -> Result<Population
         .map(|number| format!("workload-{number}"))
         .collect();
     let own = &own;
-    let made = stream::iter(&names).map(|name| async move {
+    let made = names.iter().map(|name| async move {
         let set = workload(name, REPLICAS, &requests("10m", "10Mi"), &json!({}));
         own.create::<ReplicaSet>(set).await.map(drop)
     });
-    made.buffer_unordered(PARALLEL)
-        .try_collect::<Vec<()>>()
+    in_parallel(PARALLEL, made)
         .await
         .context("make ReplicaSets")?;
     let is_there =
@@ -80,9 +80,8 @@ pub(crate) async fn make(client: &Client, workloads: usize) -> Result<Population
     timeout(PATIENCE, seen.wait_for(is_there))
         .await
         .context("all pods run")??;
-    let made = stream::iter(&names).map(|name| recommend(own, name));
-    made.buffer_unordered(PARALLEL)
-        .try_collect::<Vec<()>>()
+    let made = names.iter().map(|name| recommend(own, name));
+    in_parallel(PARALLEL, made)
         .await
         .context("make VPA objects")?;
     sender.send_modify(|seen| seen.is_counting = true);

@@ -1,11 +1,11 @@
-//! Many kills at once: each is counted exactly once, and each raises its object's target.
+//! No kill is lost: many at once, each of which counts exactly once and raises its object's target, and
+//! one that no recommender was there to see.
 
 use std::time::Instant;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use e2e::deployment::{RECOMMENDER, Replica, process, replicas, scrape};
-use e2e::{Signal, eventually, signal};
-use futures::{StreamExt as _, TryStreamExt as _, stream};
+use e2e::{Signal, eventually, in_parallel, signal};
 
 use crate::fixture::Fixture;
 use crate::target_sources::Listening;
@@ -52,11 +52,8 @@ async fn of_two_hundred_kills_within_a_second_each_counts_exactly_once() -> Resu
     processes
         .iter()
         .try_for_each(|process| signal(*process, Signal::STOP))?;
-    let kills = stream::iter(&pods).map(|pod| fixture.kill(pod));
-    let killed = kills
-        .buffer_unordered(CONCURRENCY)
-        .try_collect::<Vec<()>>()
-        .await;
+    let kills = pods.iter().map(|pod| fixture.kill(pod));
+    let killed = in_parallel(CONCURRENCY, kills).await;
     let started = Instant::now();
     processes
         .iter()
@@ -96,4 +93,36 @@ async fn of_two_hundred_kills_within_a_second_each_counts_exactly_once() -> Resu
         );
     }
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kill_before_the_start_of_the_recommender_counts() -> Result<()> {
+    let fixture = Fixture::take("before").await?;
+    let names = ["web".to_owned()];
+    fixture.populate(&names, 300).await?;
+    let listening = Listening::to(&fixture, &names).await?;
+    let before = listening.status("web").context("it has a target")?;
+    let mut processes = Vec::new();
+    for replica in replicas(&fixture.client, RECOMMENDER).await? {
+        processes.push(process(&fixture.client, &replica).await?);
+    }
+    // They see nothing any more, and end without having seen anything.
+    processes
+        .iter()
+        .try_for_each(|process| signal(*process, Signal::STOP))?;
+    let killed = fixture.kill(&fixture.running("web").await?).await;
+    let runs_again = fixture.running("web").await;
+    processes
+        .iter()
+        .try_for_each(|process| signal(*process, Signal::KILL))?;
+    killed?;
+    let last = runs_again?
+        .status
+        .and_then(|status| status.container_statuses?.pop()?.last_state?.terminated);
+    assert_eq!(
+        last.and_then(|end| end.reason).as_deref(),
+        Some("OOMKilled")
+    );
+    listening.status_above("web", before).await?;
+    listening.feed_above("web", before).await.map(drop)
 }

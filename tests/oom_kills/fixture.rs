@@ -1,17 +1,15 @@
 //! The recommender, workloads of one pod each with a VPA object of the same name, and kills of
 //! their containers.
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
 use api::vpa::{CONFIG_UNSUPPORTED, VerticalPodAutoscaler as Vpa};
 use e2e::deployment::{self, RECOMMENDER};
 use e2e::{
-    Namespace, Turn, Turns, container, eventually, feed_tls, oom_kill, requests_in_effect, shared,
-    target, workload,
+    Namespace, Turn, Turns, container, eventually, feed_tls, in_parallel, oom_kill,
+    requests_in_effect, shared, target, until, workload,
 };
-use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, Patch, PatchParams};
@@ -30,13 +28,7 @@ pub(crate) struct Fixture {
     pub(crate) tls: Turn<Arc<ClientConfig>>,
 }
 
-impl Deref for Fixture {
-    type Target = Namespace;
-
-    fn deref(&self) -> &Namespace {
-        &self.own
-    }
-}
+e2e::deref_to_namespace!(Fixture, own);
 
 impl Fixture {
     /// A namespace of this test's own. Tests take turns.
@@ -60,10 +52,10 @@ impl Fixture {
         requested_mib: u64,
         policy: &Value,
     ) -> Result<()> {
-        let make = stream::iter(names).map(|name| self.make(name, requested_mib, policy));
-        make.buffer_unordered(CONCURRENCY)
-            .try_collect::<Vec<()>>()
-            .await?;
+        let make = names
+            .iter()
+            .map(|name| self.make(name, requested_mib, policy));
+        in_parallel(CONCURRENCY, make).await?;
         eventually("each has a recommendation and runs", async || {
             let list = self.objects().list(&ListParams::default()).await?;
             let own = list.iter().filter(|it| names.contains(&it.name_any()));
@@ -111,17 +103,14 @@ impl Fixture {
     pub(crate) async fn crowd(&self, count: usize) -> Result<()> {
         let names: Vec<String> = (0..count).map(|number| format!("crowd-{number}")).collect();
         let policy = unmoved();
-        let make = stream::iter(&names).map(|name| self.autoscale(name, "late", &policy));
-        make.buffer_unordered(CONCURRENCY)
-            .try_collect::<Vec<()>>()
-            .await?;
-        eventually(
+        let make = names
+            .iter()
+            .map(|name| self.autoscale(name, "late", &policy));
+        in_parallel(CONCURRENCY, make).await?;
+        until(
             "each object says that its workload is not there",
-            async || {
-                let unsupported = self.unsupported().await?;
-                ensure!(unsupported == count, "{unsupported} of {count} do");
-                Ok(())
-            },
+            async || self.unsupported().await,
+            |unsupported| *unsupported == count,
         )
         .await?;
         self.make_set("late", 0, 100).await?;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::benchmark::vpas;
+use e2e::benchmark::{print_row, vpas};
 use e2e::deployment::system;
 use e2e::{Namespace, WithUpstreamVpa, apply, eventually, process_of, process_usage, repository};
 use kube::ResourceExt as _;
@@ -34,7 +34,7 @@ pub(crate) async fn run() -> Result<()> {
         "\n  {vpas} young VPA objects, {} pods, rounds of 15 s",
         vpas * population::REPLICAS
     );
-    println!("                                   upstream     suite     ratio");
+    print_row("", ["upstream", "suite", "ratio"].map(str::to_owned));
     for (index, lasts) in MEASURED.iter().enumerate() {
         let seconds = lasts.as_secs();
         row(
@@ -52,8 +52,8 @@ pub(crate) async fn run() -> Result<()> {
 }
 
 fn row(name: &str, [upstream, suite]: [f64; 2]) {
-    let ratio = suite / upstream;
-    println!("  {name:<33} {upstream:>8.2}  {suite:>8.2}  {ratio:>8.2}");
+    let values = [upstream, suite, suite / upstream];
+    print_row(name, values.map(|value| format!("{value:.2}")));
 }
 
 async fn measure(vpas: usize, which: &str) -> Result<Figures> {

@@ -6,7 +6,6 @@
 //! bench-scale` makes it.
 
 mod beside_upstream;
-mod figures;
 mod population;
 mod recommender;
 
@@ -16,17 +15,16 @@ use std::time::Duration;
 use std::{env, fs};
 
 use anyhow::{Context as _, Result};
-use e2e::benchmark::{exit_code, in_sandbox, vpas};
+use e2e::benchmark::{exit_code, in_sandbox, nodes_for, vpas};
 use e2e::deployment::{Program, UPDATER, WEBHOOK, all_ready, process, replicas};
-use e2e::{apply, hosted_programs, kubectl_in, process_usage, program};
+use e2e::process_usage::{Measurement, resident_text};
+use e2e::{apply, hosted_programs, kubectl_in, program};
 use sandbox::{Options, Sandbox};
 use tokio::time::{Instant, sleep};
 
 use crate::recommender::Age;
 
 const DEFAULT_VPAS: usize = 10_000;
-/// A node of the sandbox takes 1,000 pods.
-const PODS_PER_NODE: usize = 900;
 /// Time over which the use of webhook and updater is measured: two rounds of the updater.
 const MEASURED: Duration = Duration::from_mins(2);
 
@@ -40,10 +38,9 @@ async fn main() -> ExitCode {
 
 async fn run() -> Result<()> {
     let vpas = vpas(DEFAULT_VPAS)?;
-    let nodes = (vpas * population::REPLICAS).div_ceil(PODS_PER_NODE).max(1);
     let programs = hosted_programs(&[])?;
     let options = Options {
-        nodes: nodes.try_into().context("VPAS is too large")?,
+        nodes: nodes_for(vpas * population::REPLICAS)?,
         hosted_programs: programs.path().to_owned(),
         ..Options::new("scale", program("sandbox")?)
     };
@@ -82,7 +79,7 @@ async fn measure(sandbox: &Sandbox, vpas: usize, programs: &Path) -> Result<()> 
         "\n  the recommender, averages of {} rounds",
         recommender::ROUNDS
     );
-    figures::print(&columns);
+    recommender::print(&columns);
 
     println!("\n  the other programs, one replica each, in {MEASURED:?}");
     for (name, program) in [("webhook", WEBHOOK), ("updater", UPDATER)] {
@@ -111,15 +108,14 @@ async fn idle(sandbox: &Sandbox, name: &str, program: Program<'_>) -> Result<()>
     all_ready(&client, program.labels).await?;
     let replica = replicas(&client, program).await?;
     let process = process(&client, replica.first().context("no replica")?).await?;
-    let used = || -> Result<f64> {
-        let used = process_usage::processor_seconds(sandbox, &[(name, process)])?;
-        used.get(name).copied().context("no processor time")
-    };
-    let before = used()?;
+    let processes = [(name, process)];
+    let measurement = Measurement::start(sandbox, &processes)?;
     // Not a wait for something: the figures are of this time.
     sleep(MEASURED).await;
-    let cores = (used()? - before) / MEASURED.as_secs_f64();
-    let (now, peak) = process_usage::resident(process)?;
-    println!("    {name:<24} {cores:.3} cores, {now:.0} MB, at most {peak:.0} MB");
+    let cores = measurement.used()?[name] / MEASURED.as_secs_f64();
+    println!(
+        "    {name:<24} {cores:.3} cores, {}",
+        resident_text(process)?
+    );
     Ok(())
 }

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use api::vpa::VerticalPodAutoscaler;
-use e2e::{Namespace, eventually_within, namespace, requests, target, usage, workload};
-use futures::{StreamExt as _, TryStreamExt as _, stream};
+use e2e::{Namespace, in_parallel, namespace, requests, target, until_within, usage, workload};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
@@ -29,7 +28,7 @@ pub(crate) async fn make(client: &Client, workloads: usize) -> Result<()> {
         let name = namespace(client, "team").await?;
         namespaces.push(name);
     }
-    let made = stream::iter(0..workloads).map(|number| {
+    let made = (0..workloads).map(|number| {
         let namespace = Namespace::of(client.clone(), &namespaces[number % NAMESPACES]);
         async move {
             let name = format!("workload-{number}");
@@ -47,15 +46,14 @@ pub(crate) async fn make(client: &Client, workloads: usize) -> Result<()> {
             anyhow::Ok(())
         }
     });
-    made.buffer_unordered(PARALLEL)
-        .try_collect::<Vec<()>>()
-        .await?;
+    in_parallel(PARALLEL, made).await?;
     let wanted = workloads * REPLICAS;
-    eventually_within(PATIENCE, "all pods run", async || {
-        let running = count_running(client).await?;
-        ensure!(running >= wanted, "{running} of {wanted} run");
-        Ok(())
-    })
+    until_within(
+        PATIENCE,
+        "all pods run",
+        async || count_running(client).await,
+        |running| *running >= wanted,
+    )
     .await
 }
 

@@ -1,18 +1,18 @@
-//! Rounds of a recommender that was just started.
+//! Rounds of a recommender that was just started, and their figures as a table.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use e2e::benchmark::print_row;
 use e2e::deployment::{
     RECOMMENDER, Replica, deploy, leader, metric, process, replicas, scrape, sum_with,
 };
-use e2e::{eventually, eventually_within, kubectl_in, process_usage};
+use e2e::process_usage::{Measurement, resident};
+use e2e::{eventually_within, kubectl_in, until};
 use sandbox::Sandbox;
 use tokio::time::Instant;
-
-use crate::figures::Figures;
 
 /// Rounds that are measured, and as many times all statuses were decided.
 pub(crate) const ROUNDS: f64 = 3.0;
@@ -65,11 +65,11 @@ pub(crate) async fn measure(sandbox: &Sandbox, vpas: usize, age: Age) -> Result<
         "-n plimsoll-system delete deployment plimsoll-recommender --ignore-not-found",
     )
     .await?;
-    eventually("no recommender is left", async || {
-        let left = replicas(&client, RECOMMENDER).await?.len();
-        ensure!(left == 0, "{left} are left");
-        Ok(())
-    })
+    until(
+        "no recommender is left",
+        async || anyhow::Ok(replicas(&client, RECOMMENDER).await?.len()),
+        |left| *left == 0,
+    )
     .await?;
     if matches!(age, Age::Young) {
         let all = "delete verticalpodautoscalercheckpoints --all --all-namespaces --wait=false";
@@ -100,13 +100,13 @@ pub(crate) async fn measure(sandbox: &Sandbox, vpas: usize, age: Age) -> Result<
         let statuses = metric(&leader, "vpa_recommender_status_writes_total").await?;
         Ok(statuses + metric(&leader, "vpa_recommender_checkpoint_writes_total").await?)
     };
-    let used = || process_usage::processor_seconds(sandbox, &[(PROGRAM, process)]);
-    let started = Instant::now();
-    let (used_before, written_before) = (used()?, writes().await?);
+    let processes = [(PROGRAM, process)];
+    let measurement = Measurement::start(sandbox, &processes)?;
+    let written_before = writes().await?;
     let before = steps(&scrape(&leader).await?)?;
     let after = rounds(&leader, &before, ROUNDS).await?;
-    let took = started.elapsed().as_secs_f64();
-    let (used_after, written_after) = (used()?, writes().await?);
+    let took = measurement.seconds();
+    let (used, written_after) = (measurement.used()?, writes().await?);
 
     let average = |(name, step): (&String, &Step)| {
         let earlier = before.get(name).copied().unwrap_or_default();
@@ -114,10 +114,7 @@ pub(crate) async fn measure(sandbox: &Sandbox, vpas: usize, age: Age) -> Result<
         (times > 0.0).then(|| (name.clone(), (step.sum - earlier.sum) / times))
     };
     let steps: BTreeMap<_, _> = after.iter().filter_map(average).collect();
-    let cores = used_after.into_iter().map(|(name, after)| {
-        let before = used_before.get(&name).copied().unwrap_or_default();
-        (name, (after - before) / took)
-    });
+    let cores = used.into_iter().map(|(name, used)| (name, used / took));
     Ok(Figures {
         full_loop: steps
             .iter()
@@ -127,7 +124,7 @@ pub(crate) async fn measure(sandbox: &Sandbox, vpas: usize, age: Age) -> Result<
         steps,
         writes: (written_after - written_before) / took,
         cores: cores.collect(),
-        resident: process_usage::resident(process)?,
+        resident: resident(process)?,
     })
 }
 
@@ -181,4 +178,45 @@ fn steps(metrics: &str) -> Result<BTreeMap<String, Step>> {
         }
     }
     Ok(steps)
+}
+
+/// Averages over some rounds.
+#[derive(Debug)]
+pub(crate) struct Figures {
+    /// Seconds of each step of the loop.
+    pub(crate) steps: BTreeMap<String, f64>,
+    /// Seconds of all steps that follow each other.
+    pub(crate) full_loop: f64,
+    /// Statuses and checkpoints written per second.
+    pub(crate) writes: f64,
+    /// Cores that each program uses.
+    pub(crate) cores: BTreeMap<String, f64>,
+    /// Resident memory of the recommender in megabytes, at the end and at most.
+    pub(crate) resident: (f64, f64),
+}
+
+/// Prints a row per figure.
+pub(crate) fn print(columns: &[(String, Figures)]) {
+    let row = |name: &str, decimals: usize, value: &dyn Fn(&Figures) -> Option<f64>| {
+        let values = columns.iter().map(|(_, figures)| value(figures));
+        let text = |value: Option<f64>| value.map(|value| format!("{value:.decimals$}"));
+        print_row(name, values.map(|value| text(value).unwrap_or_default()));
+    };
+    print_row("", columns.iter().map(|(title, _)| title.clone()));
+    let names = |part: fn(&Figures) -> &BTreeMap<String, f64>| {
+        let names = columns.iter().flat_map(move |(_, it)| part(it).keys());
+        names.cloned().collect::<std::collections::BTreeSet<_>>()
+    };
+    row("full loop, s", 2, &|it| Some(it.full_loop));
+    for name in names(|it| &it.steps) {
+        row(&format!("  {name}"), 2, &|it| it.steps.get(&name).copied());
+    }
+    row("statuses and checkpoints, 1/s", 0, &|it| Some(it.writes));
+    for name in names(|it| &it.cores) {
+        row(&format!("cores of {name}"), 2, &|it| {
+            it.cores.get(&name).copied()
+        });
+    }
+    row("resident memory, MB", 0, &|it| Some(it.resident.0));
+    row("  at most", 0, &|it| Some(it.resident.1));
 }

@@ -3,15 +3,14 @@
 //!
 //! The numbers are of the release build; `make bench-scan` makes it.
 
+use std::fs;
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
-use std::{env, fs};
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::benchmark::{exit_code, in_sandbox};
+use e2e::benchmark::{exit_code, in_sandbox, number};
 use e2e::remote_write::Receiver;
-use e2e::{Namespace, eventually_within, process_usage, program, requests, workload};
-use futures::{StreamExt as _, TryStreamExt as _, stream};
+use e2e::{Namespace, eventually_within, in_parallel, process_usage, program, requests, workload};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
@@ -35,9 +34,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run() -> Result<()> {
-    let workloads = env::var("WORKLOADS").map_or(Ok(DEFAULT_WORKLOADS), |text| {
-        text.parse().with_context(|| format!("WORKLOADS={text}"))
-    })?;
+    let workloads = number("WORKLOADS")?.unwrap_or(DEFAULT_WORKLOADS);
     let options = Options {
         nodes: (workloads / 100 + 1).try_into().context("too many")?,
         prometheus: true,
@@ -54,13 +51,11 @@ async fn measure(sandbox: &Sandbox, workloads: usize) -> Result<()> {
         let own = Namespace::new(client.clone(), "scan").await?;
         let count = left.min(WORKLOADS_PER_NAMESPACE);
         left -= count;
-        let made = stream::iter((0..count).map(|number| {
+        let made = (0..count).map(|number| {
             let resources = requests("1", "1Gi");
             own.create::<Deployment>(workload(&format!("w{number}"), 1, &resources, &json!({})))
-        }));
-        made.buffer_unordered(PARALLEL)
-            .try_collect::<Vec<_>>()
-            .await?;
+        });
+        in_parallel(PARALLEL, made).await?;
         let pods = eventually_within(PATIENCE, "all workloads have a pod", async || {
             let pods = own.typed::<k8s_openapi::api::core::v1::Pod>();
             let pods = pods
@@ -70,14 +65,11 @@ async fn measure(sandbox: &Sandbox, workloads: usize) -> Result<()> {
             Ok(pods.items)
         })
         .await?;
-        let writing = stream::iter(pods.iter().map(|pod| {
+        let writing = pods.iter().map(|pod| {
             let (name, own, prometheus) = (pod.name_any(), &own, &prometheus);
             async move { write(prometheus, &own.namespace, &name).await }
-        }));
-        writing
-            .buffer_unordered(PARALLEL)
-            .try_collect::<Vec<_>>()
-            .await?;
+        });
+        in_parallel(PARALLEL, writing).await?;
     }
     println!("  {workloads} workloads and {DAYS} days with a sample per minute");
     scan(sandbox, workloads).await

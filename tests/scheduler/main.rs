@@ -13,14 +13,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::benchmark::{exit_code, in_sandbox, number};
+use e2e::benchmark::{exit_code, in_sandbox, median, number};
 use e2e::deployment::{EXTENDER, deploy, process, replicas, scrape, sum};
+use e2e::process_usage::resident_text;
 use e2e::scheduler::{Scheduler, defaults, with_extender};
 use e2e::{
-    Namespace, apply, eventually_within, extender_ca_file, follow, process_usage, program,
-    requests, usage,
+    Namespace, apply, eventually_within, extender_ca_file, follow, in_parallel, program, requests,
+    until_within, usage,
 };
-use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, ListParams};
@@ -84,7 +84,7 @@ async fn measure(sandbox: &Sandbox, nodes: usize, pods: usize) -> Result<()> {
         ("extender-filter", filter),
     ];
     println!("  {pods} pods per round on {nodes} nodes, pods per second:");
-    let processes = [("extender", process(&client, &replica).await?)];
+    let process = process(&client, &replica).await?;
     let mut rates: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for round in 0..ROUNDS {
         for (name, configuration) in &configurations {
@@ -100,11 +100,6 @@ async fn measure(sandbox: &Sandbox, nodes: usize, pods: usize) -> Result<()> {
             rates.entry(name).or_default().push(rate);
         }
     }
-    let median = |name: &str| {
-        let mut rates = rates[name].clone();
-        rates.sort_by(f64::total_cmp);
-        rates[ROUNDS / 2]
-    };
     let metrics = scrape(&replica).await?;
     println!("  answers of the extender, and seconds inside it:");
     for line in metrics.lines() {
@@ -114,35 +109,30 @@ async fn measure(sandbox: &Sandbox, nodes: usize, pods: usize) -> Result<()> {
             println!("    {line}");
         }
     }
-    let stock = median("stock");
+    let stock = median(rates["stock"].clone());
     println!("  median of pods per second, and difference from stock:");
     for (name, _) in &configurations {
-        let rate = median(name);
+        let rate = median(rates[name].clone());
         println!(
             "    {name:<16} {rate:>7.1} {:>+6.1} %",
             100.0 * (rate / stock - 1.0)
         );
     }
-    for (name, process) in processes {
-        let (now, peak) = process_usage::resident(process)?;
-        println!("  resident memory of the {name}: {now:.0} MB, at most {peak:.0} MB");
-    }
+    let memory = resident_text(process)?;
+    println!("  resident memory of the extender: {memory}");
     Ok(())
 }
 
 /// Creates a pod with load on each node: metrics-server does not report idle nodes.
 async fn make_load(own: &Namespace, nodes: usize) -> Result<()> {
-    let made = stream::iter((0..nodes).map(|number| {
+    let made = (0..nodes).map(|number| {
         let mut pod = pod(LOAD, number);
         let cores = (number % 20 + 1).to_string();
         pod["metadata"]["annotations"] = usage(&cores, "64Mi");
         pod["spec"]["nodeName"] = format!("node-{number}").into();
         own.create::<Pod>(pod)
-    }));
-    made.buffer_unordered(PARALLEL)
-        .try_collect::<Vec<_>>()
-        .await?;
-    Ok(())
+    });
+    Ok(in_parallel(PARALLEL, made).await?)
 }
 
 /// The pods of a round.
@@ -156,12 +146,8 @@ struct Pods<'a> {
 impl Pods<'_> {
     /// Pods per second of a scheduler with this configuration.
     async fn rate(&self, sandbox: &Sandbox, name: &str, configuration: &Value) -> Result<f64> {
-        let made = stream::iter(
-            (0..self.count).map(|number| self.own.create::<Pod>(self.pod(name, number))),
-        );
-        made.buffer_unordered(PARALLEL)
-            .try_collect::<Vec<_>>()
-            .await?;
+        let made = (0..self.count).map(|number| self.own.create::<Pod>(self.pod(name, number)));
+        in_parallel(PARALLEL, made).await?;
         let (sender, mut bindings) = watch::channel(Bindings::default());
         let _watch = follow(self.own.typed::<Pod>(), move |event| {
             if let Event::Apply(pod) | Event::InitApply(pod) = event
@@ -194,11 +180,12 @@ impl Pods<'_> {
         let params = ListParams::default().labels(&format!("app!={LOAD}"));
         pods.delete_collection(&DeleteParams::default(), &params)
             .await?;
-        eventually_within(PATIENCE, "the pods are gone", async || {
-            let left = pods.list_metadata(&params).await?.items.len();
-            ensure!(left == 0, "{left} are left");
-            Ok(())
-        })
+        until_within(
+            PATIENCE,
+            "the pods are gone",
+            async || anyhow::Ok(pods.list_metadata(&params).await?.items.len()),
+            |left| *left == 0,
+        )
         .await
     }
 }

@@ -40,6 +40,24 @@ pub fn number<T: FromStr<Err = ParseIntError>>(name: &str) -> Result<Option<T>> 
     parsed.transpose()
 }
 
+/// Nodes of a sandbox for this number of pods: each takes 1,000.
+pub fn nodes_for(pods: usize) -> Result<u16> {
+    let nodes = pods.div_ceil(900).max(1);
+    nodes.try_into().context("too many pods")
+}
+
+/// The median of at least one number.
+pub fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers[numbers.len() / 2]
+}
+
+/// Prints a row of a table: a name, then a column per number or title.
+pub fn print_row(name: &str, columns: impl IntoIterator<Item = String>) {
+    let columns = columns.into_iter().map(|column| format!("{column:>16}"));
+    println!("  {name:<38}{}", columns.collect::<String>());
+}
+
 /// Brings up a sandbox, measures in it and takes it down. An error if one of its name is up: two runs
 /// would disturb each other. Where the measurement fails, the sandbox ends with this process, and its
 /// logs stay until the next run.

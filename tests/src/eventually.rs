@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Error, Result, ensure};
 use testing::Pace;
 use tokio::time::{Instant, sleep_until};
 
@@ -40,6 +40,30 @@ pub async fn eventually_within<T>(
         found
     };
     testing::eventually(WithLogs(what), Pace { limit, every: POLL }, look).await
+}
+
+/// Polls a value until it is accepted. The error shows the last one.
+pub async fn until<T: fmt::Debug, E: Into<Error>>(
+    what: &str,
+    look: impl AsyncFnMut() -> Result<T, E>,
+    is_so: impl Fn(&T) -> bool,
+) -> Result<()> {
+    until_within(PATIENCE, what, look, is_so).await
+}
+
+/// The same with another limit.
+pub async fn until_within<T: fmt::Debug, E: Into<Error>>(
+    limit: Duration,
+    what: &str,
+    mut look: impl AsyncFnMut() -> Result<T, E>,
+    is_so: impl Fn(&T) -> bool,
+) -> Result<()> {
+    eventually_within(limit, what, async || {
+        let value = look().await.map_err(Into::into)?;
+        ensure!(is_so(&value), "{value:?}");
+        Ok(())
+    })
+    .await
 }
 
 /// A condition, and the folder of the logs.

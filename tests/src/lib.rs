@@ -15,7 +15,6 @@ pub mod dashboards;
 pub mod deployment;
 mod eventually;
 pub mod helm;
-mod kernel_log;
 mod kubectl;
 pub mod manifests;
 mod namespace;
@@ -36,7 +35,7 @@ mod test_ca;
 mod turns;
 mod upstream_vpa;
 
-pub use self::eventually::{PATIENCE, eventually, eventually_within};
+pub use self::eventually::{PATIENCE, eventually, eventually_within, until, until_within};
 pub use address::free_address;
 pub use api_server_proxy::{ApiServerProxy, Link};
 pub use availability::AvailabilityWatch;
@@ -48,7 +47,6 @@ pub use control_plane::{
     another, another_with_back_off, another_with_nodes, another_with_prometheus, hosted_programs,
     is_established, kubernetes_minor, options_named, program, promtool, repository, shared,
 };
-pub use kernel_log::oom_kills_of;
 pub use kubectl::{Kubectl, apply, apply_with, kubectl, kubectl_in};
 pub use namespace::{admits_pods, namespace};
 pub use objects::{
@@ -57,12 +55,14 @@ pub use objects::{
 };
 pub use offset_clock::{OffsetClock, OffsetClockLibrary};
 pub use oom_kill::oom_kill;
-pub use pod::{container, is_available, is_ready, process_of, requests_in_effect, signal};
+pub use oom_kill::oom_kills_of;
+pub use pod::{container, is_available, is_ready, node_of, process_of, requests_in_effect, signal};
 pub use prometheus::Prometheus;
 pub use real_node::{
     LOAD_IMAGE, can_run_real_node, images_of_suite, install_suite, load_image, real_node,
     real_node_options,
 };
+pub use request_load::in_parallel;
 pub use request_load::{Asked, while_asked};
 pub use resilient_watch::{Follow, follow};
 pub use rustix::process::Signal;

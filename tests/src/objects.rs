@@ -51,6 +51,20 @@ pub struct Namespace {
     pub namespace: String,
 }
 
+/// Lets a fixture be used as the namespace that one of its fields is.
+#[macro_export]
+macro_rules! deref_to_namespace {
+    ($fixture:ty, $field:tt) => {
+        impl std::ops::Deref for $fixture {
+            type Target = $crate::Namespace;
+
+            fn deref(&self) -> &$crate::Namespace {
+                &self.$field
+            }
+        }
+    };
+}
+
 impl Namespace {
     /// A new one; its name is `prefix` and some letters.
     pub async fn new(client: Client, prefix: &str) -> Result<Self> {

@@ -44,3 +44,9 @@ pub fn signal(process: u32, signal: Signal) -> Result<()> {
     let process = Pid::from_raw(process.cast_signed()).context("no process")?;
     kill_process(process, signal).with_context(|| format!("send {signal:?} to {process:?}"))
 }
+
+/// The node of a pod; empty before it is bound.
+pub fn node_of(pod: &Pod) -> &str {
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+    node.unwrap_or_default()
+}

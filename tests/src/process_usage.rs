@@ -5,10 +5,45 @@ use std::fs;
 
 use anyhow::{Context as _, Result};
 use sandbox::{Component, Sandbox};
+use tokio::time::Instant;
 
 /// `/proc` counts processor time in hundredths of a second (`USER_HZ`, the same on every Linux that
 /// Rust supports).
 const TICKS_PER_SECOND: f64 = 100.0;
+
+/// Processor time that is used from a moment on.
+pub struct Measurement<'a> {
+    sandbox: &'a Sandbox,
+    programs: &'a [(&'a str, u32)],
+    started: Instant,
+    before: BTreeMap<String, f64>,
+}
+
+impl<'a> Measurement<'a> {
+    /// Begins now, for each component and for these processes.
+    pub fn start(sandbox: &'a Sandbox, programs: &'a [(&'a str, u32)]) -> Result<Self> {
+        Ok(Self {
+            sandbox,
+            programs,
+            started: Instant::now(),
+            before: processor_seconds(sandbox, programs)?,
+        })
+    }
+
+    /// Seconds since the beginning.
+    pub fn seconds(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+
+    /// Seconds of processor time since the beginning, by name.
+    pub fn used(&self) -> Result<BTreeMap<String, f64>> {
+        let mut used = processor_seconds(self.sandbox, self.programs)?;
+        for (name, seconds) in &mut used {
+            *seconds -= self.before.get(name).copied().unwrap_or_default();
+        }
+        Ok(used)
+    }
+}
 
 /// Seconds of processor time that each component and each of these processes has used since it
 /// started, by its name.
@@ -50,6 +85,12 @@ fn used(process: u32) -> Result<f64> {
         .sum::<Result<f64, _>>()
         .with_context(|| format!("{path}: {stat}"))?;
     Ok(ticks / TICKS_PER_SECOND)
+}
+
+/// Resident memory of a process, now and at most, as text.
+pub fn resident_text(process: u32) -> Result<String> {
+    let (now, peak) = resident(process)?;
+    Ok(format!("{now:.0} MB, at most {peak:.0} MB"))
 }
 
 /// Resident memory of a process in megabytes, now and at most.

@@ -1,10 +1,12 @@
-//! Clients that ask again and again while something happens.
+//! Many requests at the same time, and clients that ask again and again while something happens.
 
 use std::cell::Cell;
+use std::future::ready;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use futures::future::{join, join_all};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::time::{Instant, sleep_until};
 
 use crate::eventually;
@@ -69,6 +71,15 @@ impl Asked {
         }
         Ok(())
     }
+}
+
+/// Awaits futures, at most `limit` at the same time, until one fails or all are done.
+pub async fn in_parallel<T, E>(
+    limit: usize,
+    work: impl IntoIterator<Item = impl Future<Output = Result<T, E>>>,
+) -> Result<(), E> {
+    let work = stream::iter(work).buffer_unordered(limit);
+    work.try_for_each(|_| ready(Ok(()))).await
 }
 
 #[cfg(test)]

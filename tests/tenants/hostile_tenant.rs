@@ -17,7 +17,7 @@ use sandbox::Sandbox;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::tenant_user;
+use crate::measured_tenant::tenant_client;
 
 /// Requests under way at once while objects are made, and while metrics are asked for.
 const PARALLEL: usize = 16;
@@ -31,7 +31,7 @@ pub(crate) struct Hostile {
 impl Hostile {
     pub(crate) async fn new(sandbox: &Sandbox) -> Result<Self> {
         let namespace = namespace(&sandbox.client().await?, "hostile").await?;
-        let client = tenant_user::in_namespace(sandbox, &namespace).await?;
+        let client = tenant_client(sandbox, &namespace).await?;
         let own = Namespace::of(client, &namespace);
         Ok(Self { own })
     }

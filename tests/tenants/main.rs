@@ -9,18 +9,18 @@
 
 mod hostile_tenant;
 mod measured_tenant;
-mod tenant_user;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::benchmark::{exit_code, in_sandbox};
+use e2e::benchmark::{exit_code, in_sandbox, print_row};
 use e2e::deployment::{
     self, ADAPTER, Program, RECOMMENDER, SUITE, SYSTEM, UPDATER, WEBHOOK, all_ready, process,
     prometheus_variables, replicas,
 };
-use e2e::{kubectl_in, process_usage, program};
+use e2e::process_usage::resident_text;
+use e2e::{kubectl_in, program};
 use kube::Client;
 use sandbox::{Options, Sandbox};
 
@@ -68,26 +68,18 @@ async fn measure(sandbox: &Sandbox) -> Result<()> {
         "metric",
         "without",
     ];
-    println!(
-        "  {:<34} {}",
-        "",
-        names.map(|name| format!("{name:>9}")).join(" ")
-    );
-    println!("  {:<34} {}", "alone", row(&alone));
+    print_row("", names.map(str::to_owned));
+    print_row("alone", row(&alone));
 
     let hostile = hostile_tenant::Hostile::new(sandbox).await?;
     hostile.make().await.context("make hostile objects")?;
     let loaded = hostile.while_asking(tenant.measure("hostile")).await?;
-    println!("  {:<34} {}", "with a hostile tenant", row(&loaded));
+    print_row("with a hostile tenant", row(&loaded));
     restart(sandbox, &client)
         .await
         .context("restart the suite")?;
     let after = hostile.while_asking(tenant.measure("after")).await?;
-    println!(
-        "  {:<34} {}",
-        "after a restart of all programs",
-        row(&after)
-    );
+    print_row("after a restart of all programs", row(&after));
     memory(&client).await?;
     for (name, now) in [
         ("with a hostile tenant", &loaded),
@@ -103,7 +95,7 @@ async fn measure(sandbox: &Sandbox) -> Result<()> {
     Ok(())
 }
 
-fn row(measured: &Measured) -> String {
+fn row(measured: &Measured) -> [String; 6] {
     let Measured {
         recommendation,
         forecast,
@@ -112,9 +104,8 @@ fn row(measured: &Measured) -> String {
         metric,
         store,
     } = measured;
-    format!(
-        "{recommendation:>9.2} {forecast:>9.2} {admission:>9.4} {unseen:>9.4} {metric:>9.4} {store:>9.4}"
-    )
+    let seconds = [recommendation, forecast, admission, unseen, metric, store];
+    seconds.map(|seconds| format!("{seconds:.4}"))
 }
 
 async fn deploy(sandbox: &Sandbox) -> Result<()> {
@@ -149,8 +140,8 @@ async fn restart(sandbox: &Sandbox, client: &Client) -> Result<()> {
 async fn memory(client: &Client) -> Result<()> {
     for (name, program) in PROGRAMS {
         for replica in replicas(client, program).await? {
-            let (now, most) = process_usage::resident(process(client, &replica).await?)?;
-            println!("  {name:<12} resident memory {now:.0} MB, at most {most:.0} MB");
+            let memory = resident_text(process(client, &replica).await?)?;
+            println!("  {name:<12} resident memory {memory}");
         }
     }
     Ok(())

@@ -1,19 +1,24 @@
-//! The tenant whose answers are timed.
+//! The tenant whose answers are timed, and its user, with rights in one namespace.
 
 use anyhow::{Context as _, Result, ensure};
 use api::prediction::TimeSeriesPrediction;
 use api::vpa::VerticalPodAutoscaler;
+use e2e::benchmark::median;
 use e2e::remote_write::{DailyCpu, Receiver};
-use e2e::{Namespace, dry_run, eventually_within, namespace, requests, target, usage, workload};
+use e2e::{
+    Namespace, create, dry_run, eventually_within, namespace, requests, target, usage, workload,
+};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::rbac::v1::RoleBinding;
 use k8s_openapi::jiff::Timestamp;
-use kube::{Resource, ResourceExt as _};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config, Resource, ResourceExt as _};
 use sandbox::Sandbox;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::{PATIENCE, tenant_user};
+use crate::PATIENCE;
 
 const WORKLOAD: &str = "web";
 const DAY: i64 = 86_400;
@@ -62,7 +67,7 @@ impl Tenant {
     /// Creates the tenant's namespace and workload, and writes a history of both to Prometheus.
     pub(crate) async fn new(sandbox: &Sandbox, prefix: &str) -> Result<Self> {
         let namespace = namespace(&sandbox.client().await?, prefix).await?;
-        let client = tenant_user::in_namespace(sandbox, &namespace).await?;
+        let client = tenant_client(sandbox, &namespace).await?;
         let (requests, usage) = (requests("100m", "10Mi"), usage("240m", "60Mi"));
         let own = Namespace::of(client, &namespace);
         own.create::<Deployment>(workload(WORKLOAD, 2, &requests, &usage))
@@ -229,7 +234,21 @@ impl Tenant {
     }
 }
 
-fn median(mut seconds: Vec<f64>) -> f64 {
-    seconds.sort_by(f64::total_cmp);
-    seconds[seconds.len() / 2]
+/// A client of a new user with the role `edit` in a namespace, and the right to make objects of the
+/// suite there.
+pub(crate) async fn tenant_client(sandbox: &Sandbox, namespace: &str) -> Result<Client> {
+    let bindings: Api<RoleBinding> = Api::namespaced(sandbox.client().await?, namespace);
+    for role in ["edit", "plimsoll-tenant"] {
+        let binding = json!({
+            "metadata": {"name": role},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": namespace}],
+        });
+        create(&bindings, binding).await?;
+    }
+    let kubeconfig = Kubeconfig::read_from(sandbox.kubeconfig())?;
+    let mut config =
+        Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    config.auth_info.impersonate = Some(namespace.to_owned());
+    Ok(Client::try_from(config)?)
 }

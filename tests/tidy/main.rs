@@ -1,6 +1,5 @@
 //! The conventions that a compiler does not check.
 
-mod budget;
 mod cycles;
 mod dependencies;
 mod documents;

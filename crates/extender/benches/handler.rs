@@ -21,6 +21,7 @@ use placement::{
 };
 use prometheus::Registry;
 use serde_json::json;
+use testing::measured::Latencies;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tower::ServiceExt as _;
@@ -191,7 +192,7 @@ fn requests(c: &mut Criterion) {
         let (scheduler, sender) = cluster(policy);
         let router = router(scheduler);
         let loads = [snapshot(0), snapshot(1)];
-        let mut durations = Vec::new();
+        let mut latencies = Latencies::default();
         c.bench_function(&format!("{title}, {NODES} nodes"), |bencher| {
             bencher.iter_custom(|count| {
                 let mut sum = Duration::ZERO;
@@ -202,18 +203,14 @@ fn requests(c: &mut Criterion) {
                     let start = Instant::now();
                     black_box(runtime.block_on(ask(&router, path, &body)));
                     let duration = start.elapsed();
-                    durations.push(duration);
+                    latencies.add(duration);
                     sum += duration;
                 }
                 sum
             });
         });
-        durations.sort_unstable();
-        let part = |percent: usize| durations.get(durations.len() * percent / 100);
-        if let (Some(p50), Some(p99)) = (part(50), part(99)) {
-            let runs = durations.len();
-            println!("{title}: p50 {p50:?}, p99 {p99:?} of {runs} runs");
-        }
+        let (runs, summary) = (latencies.count(), latencies.summary());
+        println!("{title}: {summary} of {runs} runs");
     }
 }
 

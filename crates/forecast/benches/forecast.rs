@@ -11,6 +11,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use forecast::{ForecastConfig, Forecaster};
 use jiff::{SignedDuration, Timestamp};
 use model::Series;
+use testing::measured::resident_bytes;
 
 const MINUTES: i64 = 14 * 1440;
 const KEPT: usize = 200;
@@ -48,15 +49,6 @@ fn config() -> ForecastConfig {
 
 fn fitted(history: &Series) -> Forecaster {
     Forecaster::fit(history, &config()).expect("two weeks are enough")
-}
-
-/// Resident memory of this process in bytes, or `None` without /proc.
-fn resident_bytes() -> Option<usize> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
-    Some(line.split_whitespace().next()?.parse::<usize>().ok()? * 1024)
 }
 
 fn memory() {

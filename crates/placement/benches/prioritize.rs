@@ -14,6 +14,7 @@ use placement::{
     LowRiskOverCommitment, NodeLoad, NodeState, PodDemand, PodKey, Policy, PressureTargets,
     Prioritizer, Reservations, TargetLoadPacking, Usage, Window, WindowLoad,
 };
+use testing::measured::Latencies;
 
 const NODES: usize = 5_000;
 const SIZE: Amounts = Amounts {
@@ -147,7 +148,7 @@ fn policies(c: &mut Criterion) {
         ("peaks", Policy::Peaks),
     ] {
         let prioritizer = Prioritizer { policy, targets };
-        let mut durations = Vec::new();
+        let mut latencies = Latencies::default();
         c.bench_function(&format!("{name}, {NODES} nodes"), |bencher| {
             bencher.iter_custom(|count| {
                 let mut sum = Duration::ZERO;
@@ -155,18 +156,14 @@ fn policies(c: &mut Criterion) {
                     let start = Instant::now();
                     black_box(prioritize(&cluster, &prioritizer, black_box(&pod)));
                     let duration = start.elapsed();
-                    durations.push(duration);
+                    latencies.add(duration);
                     sum += duration;
                 }
                 sum
             });
         });
-        durations.sort_unstable();
-        let part = |percent: usize| durations.get(durations.len() * percent / 100);
-        if let (Some(p50), Some(p99)) = (part(50), part(99)) {
-            let runs = durations.len();
-            println!("{name}: p50 {p50:?}, p99 {p99:?} of {runs} runs");
-        }
+        let (runs, summary) = (latencies.count(), latencies.summary());
+        println!("{name}: {summary} of {runs} runs");
     }
 }
 

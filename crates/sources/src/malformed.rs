@@ -14,7 +14,8 @@ use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use serde_json::Value;
-use testing::malformed::{mutated, peak_memory, spoil};
+use testing::malformed::{mutated, spoil};
+use testing::measured::peak_bytes;
 
 use crate::error_chain::with_causes;
 use crate::external_metrics::{ExternalMetricNames, ExternalMetrics, PodQuery};
@@ -223,7 +224,7 @@ async fn hostile_answers_neither_panic_nor_fill_memory_or_log() {
     );
     // In other runs other tests share the process.
     if count.is_some() {
-        let peak = peak_memory();
+        let peak = peak_bytes().expect("Linux");
         println!(
             "{all} answers, of which {read:?} were read, in at most {} MiB",
             peak >> 20

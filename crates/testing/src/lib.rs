@@ -1,9 +1,10 @@
-//! For tests only: waiting for a condition, malformed JSON, and cases recorded from upstream's
-//! programs.
+//! For tests only: waiting for a condition, malformed JSON, cases recorded from upstream's programs,
+//! and figures of benchmarks.
 
 #[cfg(feature = "eventually")]
 mod eventually;
 pub mod malformed;
+pub mod measured;
 pub mod vectors;
 
 #[cfg(feature = "eventually")]

@@ -107,18 +107,3 @@ pub fn spoil(text: &mut Vec<u8>, random: &mut StdRng) {
         }
     }
 }
-
-/// Peak resident memory of this process, in bytes. Linux only.
-///
-/// # Panics
-///
-/// On other systems.
-pub fn peak_memory() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))
-        .expect("Linux says so");
-    let kibibytes = line.trim().trim_end_matches(" kB").parse::<usize>();
-    kibibytes.expect("a number") << 10
-}

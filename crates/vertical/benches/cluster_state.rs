@@ -10,6 +10,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use jiff::{SignedDuration, Timestamp};
 use model::{ContainerRef, Cpu, Memory, Sample, Selector};
 use sizing::Config;
+use testing::measured::resident_bytes;
 use vertical::{ClusterState, Phase, PodSpec, VpaSpec};
 use view::ObjectKey;
 
@@ -86,15 +87,6 @@ fn cluster() -> ClusterState {
         cluster.apply_pod(pod, start());
     }
     cluster
-}
-
-/// Resident memory of this process in bytes, or `None` without /proc.
-fn resident_bytes() -> Option<usize> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
-    Some(line.split_whitespace().next()?.parse::<usize>().ok()? * 1024)
 }
 
 /// Memory of everything: histograms, pods, labels, VPAs and the index.

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::deployment::{ADAPTER, replicas};
-use e2e::{Namespace, create, eventually};
+use e2e::{Namespace, create, eventually, until};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
@@ -190,11 +190,11 @@ async fn through_the_api_server_the_autoscaler_may_ask_and_others_what_their_rol
     // has the role.
     let subject = json!({"kind": "Group", "name": "team", "apiGroup": "rbac.authorization.k8s.io"});
     may_read_queue(&fixture, &subject).await?;
-    eventually("the role counts", async || {
-        let error = refused("--as joe --as-group other --as-group team").await?;
-        ensure!(error.contains("could not find the metric queue"), "{error}");
-        Ok(())
-    })
+    until(
+        "the role counts",
+        async || refused("--as joe --as-group other --as-group team").await,
+        |error| error.contains("could not find the metric queue"),
+    )
     .await?;
     let error = refused("--as joe --as-group other").await?;
     ensure!(error.contains("(Forbidden)"), "{error}");

@@ -5,7 +5,7 @@ use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
 use api::prediction::TimeSeriesPrediction as Prediction;
 use e2e::deployment::{ADAPTER, RECOMMENDER, metric, replicas, system, total};
 use e2e::remote_write::{DailyCpu, Receiver};
-use e2e::{condition, eventually, patch};
+use e2e::{condition, eventually, patch, until};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
 use k8s_openapi::api::core::v1::Pod;
@@ -200,11 +200,11 @@ impl EhpaFixture {
     async fn asked_again(&self, times: u32) -> Result<()> {
         let asked = async || total(&self.client, ADAPTER, "plimsoll_adapter_requests_total").await;
         let before = asked().await?;
-        eventually("the autoscaler asks again", async || {
-            let more = asked().await? - before;
-            ensure!(more >= f64::from(times), "it asked {more} times");
-            Ok(())
-        })
+        until(
+            "the autoscaler asks again",
+            async || anyhow::Ok(asked().await? - before),
+            |more| *more >= f64::from(times),
+        )
         .await
     }
 

@@ -1,8 +1,6 @@
 //! Sandboxes with Prometheus and two replicas of the adapter: one for the adapter itself, and one
 //! with the recommender. Tests that break something have theirs alone.
 
-use std::ops::Deref;
-
 use anyhow::{Context as _, Result, ensure};
 use e2e::deployment::{ADAPTER, deploy, prometheus_variables};
 use e2e::{Namespace, Turn, Turns, another_with_prometheus, eventually, is_true};
@@ -27,13 +25,7 @@ pub(crate) struct Fixture {
     own: Namespace,
 }
 
-impl Deref for Fixture {
-    type Target = Namespace;
-
-    fn deref(&self) -> &Namespace {
-        &self.own
-    }
-}
+e2e::deref_to_namespace!(Fixture, own);
 
 impl Fixture {
     /// For a test that changes something that others need.

@@ -3,7 +3,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::remote_write::Receiver;
-use e2e::{eventually, target, workload};
+use e2e::{eventually, target, until, workload};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
 use k8s_openapi::api::core::v1::{Node, Service};
@@ -57,11 +57,11 @@ async fn an_autoscaler_of_requests_scales_by_rules_and_holds_without_prometheus(
     .await;
     fixture.sandbox.start(Component::Prometheus).await?;
     assert_eq!(held?, 3, "no metric is no reason to scale");
-    eventually("the metric is back", async || {
-        let conditions = conditions(&fixture).await?;
-        ensure!(conditions.contains("ValidMetricFound"), "{conditions}");
-        Ok(())
-    })
+    until(
+        "the metric is back",
+        async || conditions(&fixture).await,
+        |conditions| conditions.contains("ValidMetricFound"),
+    )
     .await?;
     assert_eq!(replicas().await?, 3);
     Ok(())

@@ -8,7 +8,7 @@ use e2e::deployment::{
     ADAPTER, Program, SYSTEM, all_ready, replicas, scrape, system, total, warns_of_expiry,
 };
 use e2e::remote_write::Receiver;
-use e2e::{Authority, Issued, Namespace, eventually, patch, plimsoll_prints, while_asked};
+use e2e::{Authority, Issued, Namespace, eventually, patch, plimsoll_prints, until, while_asked};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -212,11 +212,11 @@ impl<'a> Takeover<'a> {
         })
         .await?;
         let before = self.routed().await?;
-        eventually("it is asked with the new certificate", async || {
-            let now = self.routed().await?;
-            ensure!(now > before + 1.0, "{now} requests, {before} before");
-            Ok(())
-        })
+        until(
+            "it is asked with the new certificate",
+            async || self.routed().await,
+            |now| *now > before + 1.0,
+        )
         .await
     }
 

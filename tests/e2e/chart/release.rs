@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::deployment::{SUITE, SYSTEM, all_ready};
-use e2e::{Namespace, another, apply, eventually, kubectl_in, requests, target, workload};
+use e2e::{Namespace, another, apply, eventually, kubectl_in, requests, target, until, workload};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Pod, Service, ServiceAccount};
@@ -126,11 +126,11 @@ async fn a_release_changes_its_mode_and_leaves_nothing_but_the_objects() -> Resu
     ];
     let printed = upgrade(&helm, &client, &vertical).await?;
     ensure!(printed.contains("plimsoll-stop"), "{printed}");
-    eventually("both pods have the target", async || {
-        let found = sized().await?;
-        ensure!(found == (2, 2), "{found:?}");
-        Ok(())
-    })
+    until(
+        "both pods have the target",
+        async || sized().await,
+        |found| *found == (2, 2),
+    )
     .await?;
 
     let rollback = ["rollback", RELEASE, "1", "--namespace", SYSTEM];
@@ -242,11 +242,11 @@ async fn check_tests(helm: &Helm, client: &Client) -> Result<()> {
 /// Waits until the garbage collector has deleted the registration with its owner.
 async fn unregistered(client: &Client) -> Result<()> {
     let registrations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
-    eventually("the registration is deleted", async || {
-        let found = registrations.get_opt("vpa-webhook-config").await?;
-        ensure!(found.is_none(), "{found:?}");
-        Ok(())
-    })
+    until(
+        "the registration is deleted",
+        async || registrations.get_opt("vpa-webhook-config").await,
+        Option::is_none,
+    )
     .await
 }
 

@@ -1,25 +1,27 @@
-//! One namespace of workloads, VPA objects and checkpoints.
+//! One namespace of workloads, VPA objects and checkpoints, and a recommender of it as a process of the
+//! test that can be killed, under its own service account with exactly the RBAC of `deploy/`.
 
-use std::ops::Deref;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
 use api::checkpoint::{VerticalPodAutoscalerCheckpoint as Checkpoint, object_name};
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::{Namespace, eventually, shared, target, usage, with, workload};
+use e2e::deployment::{SYSTEM, scrape_at, sum};
+use e2e::process::{account, command};
+use e2e::{
+    Namespace, apply, eventually, free_address, shared, target, until, usage, with, workload,
+};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::{Value, json};
+use tokio::process::Child;
+use tokio::sync::OnceCell;
 
 pub(crate) struct Fixture(Namespace);
 
-impl Deref for Fixture {
-    type Target = Namespace;
-
-    fn deref(&self) -> &Namespace {
-        &self.0
-    }
-}
+e2e::deref_to_namespace!(Fixture, 0);
 
 impl Fixture {
     pub(crate) async fn new(prefix: &str) -> Result<Self> {
@@ -96,4 +98,72 @@ impl Fixture {
         self.when::<Vpa>(name, "it is recommended", recommendation)
             .await
     }
+}
+
+/// A running recommender; killed when dropped.
+pub(crate) struct Recommender {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Recommender {
+    /// Starts one that looks at this namespace only, each second, stores all changes and collects
+    /// garbage every two seconds.
+    pub(crate) async fn start(namespace: &str) -> Result<Self> {
+        let address = free_address()?;
+        let log = format!("recommender-{namespace}.log");
+        let log = shared().await?.logs_dir().join(log);
+        let child = command("recommender", kubeconfig().await?, &log)?
+            .arg(format!("--address={address}"))
+            .arg(format!("--vpa-object-namespace={namespace}"))
+            .args(["--leader-elect=false", "--recommender-interval=1s"])
+            .args(["--checkpoints-gc-interval=2s", "--refresh-interval=0s"])
+            .spawn()
+            .context("start a recommender")?;
+        Ok(Self { child, address })
+    }
+
+    /// Kills it as `kill -9` does.
+    pub(crate) async fn kill(mut self) -> Result<()> {
+        self.child.kill().await.context("kill the recommender")
+    }
+
+    /// Waits until three more checkpoints were looked at and found unchanged.
+    pub(crate) async fn await_looks(&self) -> Result<()> {
+        let looks = async || {
+            let series = r#"vpa_recommender_checkpoint_writes_total{result="unchanged"}"#;
+            let text = scrape_at(self.address).await?;
+            sum(&text, series).with_context(|| format!("no {series}"))
+        };
+        let before = eventually("metrics are served", looks).await?;
+        until(
+            "checkpoints are looked at",
+            async || looks().await,
+            |now| *now >= before + 3.0,
+        )
+        .await
+    }
+}
+
+/// The credentials of the recommender's service account, made once per run.
+async fn kubeconfig() -> Result<&'static PathBuf> {
+    static KUBECONFIG: OnceCell<PathBuf> = OnceCell::const_new();
+    KUBECONFIG.get_or_try_init(make_kubeconfig).await
+}
+
+async fn make_kubeconfig() -> Result<PathBuf> {
+    let sandbox = shared().await?;
+    for file in [
+        "namespace",
+        "recommender/service-account",
+        "recommender/rbac",
+    ] {
+        apply(sandbox, &format!("deploy/base/{file}.yaml")).await?;
+    }
+    let config = account(sandbox, SYSTEM, "plimsoll-recommender").await?;
+    let path = sandbox
+        .kubeconfig()
+        .with_file_name("recommender.kubeconfig");
+    std::fs::write(&path, serde_yaml_ng::to_string(&config)?)?;
+    Ok(path)
 }

@@ -1,7 +1,5 @@
 //! A namespace for objects that are right, and some that are wrong.
 
-use std::ops::Deref;
-
 use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::{Namespace, kubectl, repository, shared, target, with};
@@ -10,13 +8,7 @@ use serde_json::{Value, json};
 
 pub(crate) struct Fixture(Namespace);
 
-impl Deref for Fixture {
-    type Target = Namespace;
-
-    fn deref(&self) -> &Namespace {
-        &self.0
-    }
-}
+e2e::deref_to_namespace!(Fixture, 0);
 
 impl Fixture {
     pub(crate) async fn new() -> Result<Self> {

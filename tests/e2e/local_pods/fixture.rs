@@ -1,6 +1,5 @@
 //! A namespace with pods of the echo server, which says what it was started with and what it sees.
 
-use std::ops::Deref;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -18,13 +17,7 @@ pub(super) const IMAGE: &str = "ghcr.io/plimsoll/sandbox:dev";
 
 pub(super) struct Fixture(Namespace);
 
-impl Deref for Fixture {
-    type Target = Namespace;
-
-    fn deref(&self) -> &Namespace {
-        &self.0
-    }
-}
+e2e::deref_to_namespace!(Fixture, 0);
 
 impl Fixture {
     pub(super) async fn new() -> Result<Self> {

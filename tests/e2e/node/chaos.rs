@@ -20,9 +20,9 @@ use sandbox::{Component, Sandbox};
 use serde_json::json;
 use tokio::time::sleep;
 
+use super::failures::{Suite, nothing_is_lost, processes_of};
 use super::fixture::{Fixture, container};
 use super::oom_heal::PATIENCE;
-use super::replaced::{Suite, nothing_is_lost, processes_of};
 use super::settled::Settled;
 
 /// Limit of the probe's container, and memory that its program needs.

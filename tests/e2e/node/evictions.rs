@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::cgroups::{Applied, have};
 use super::fixture::Fixture;
-use super::workload::{amount, pod_of, resources};
+use super::fixture::{amount, pod_of, resources};
 
 const REPLICAS: usize = 4;
 /// The default eviction tolerance: half.

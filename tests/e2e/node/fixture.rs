@@ -1,23 +1,26 @@
-//! The suite on the real node, namespaces, and pods whose program `load` holds memory and uses CPU.
+//! The suite on the real node: namespaces, pods that run the program `load`, their usage as
+//! metrics-server reports it, and VPA objects, whose recommendation a test may write itself.
 
-use std::ops::Deref;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::{
-    LOAD_IMAGE, Namespace, Turn, Turns, can_run_real_node, eventually, eventually_within,
-    install_suite, real_node, target,
+    LOAD_IMAGE, Namespace, Turn, Turns, can_run_real_node, container as status_of, eventually,
+    eventually_within, install_suite, real_node, target, until, with,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{self as kind, Pod};
 use kube::api::ListParams;
-use kube::{Api, ResourceExt};
+use kube::{Api, ResourceExt as _};
+use model::Quantity;
 use sandbox::Sandbox;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
+
+use super::cgroups::container_id;
 
 /// Values of the chart: everything is on, and nothing waits for a pace that only people need.
 const VALUES: &[&str] = &[
@@ -64,13 +67,7 @@ impl Cluster {
     }
 }
 
-impl Deref for Fixture {
-    type Target = Namespace;
-
-    fn deref(&self) -> &Namespace {
-        &self.own
-    }
-}
+e2e::deref_to_namespace!(Fixture, own);
 
 /// The pods of a test that is over would keep their room on the node.
 impl Drop for Fixture {
@@ -124,11 +121,11 @@ impl Fixture {
             .delete::<kind::Namespace>(own)
             .await?;
         let pods: Api<Pod> = Api::namespaced(client, own);
-        eventually("its pods are gone", async || {
-            let left = pods.list(&ListParams::default()).await?.items.len();
-            ensure!(left == 0, "{left} are left");
-            Ok(())
-        })
+        until(
+            "its pods are gone",
+            async || anyhow::Ok(pods.list(&ListParams::default()).await?.items.len()),
+            |left| *left == 0,
+        )
         .await
     }
 
@@ -277,4 +274,153 @@ pub(crate) fn container(name: &str, flags: &[&str], resources: &Value) -> Value 
         "readinessProbe": {"httpGet": {"path": "/ready", "port": 8080}, "periodSeconds": 1},
         "resources": resources,
     })
+}
+
+/// A pod whose container `app` runs `load` with these flags.
+pub(crate) fn pod_of(flags: &[&str], resources: &Value) -> Value {
+    json!({
+        "containers": [container("app", flags, resources)],
+        "terminationGracePeriodSeconds": 1,
+        "dnsPolicy": "Default",
+    })
+}
+
+/// Requests and limits of CPU and memory.
+pub(crate) fn resources(requests: [&str; 2], limits: [&str; 2]) -> Value {
+    json!({"requests": amount(requests), "limits": amount(limits)})
+}
+
+pub(crate) fn amount([cpu, memory]: [&str; 2]) -> Value {
+    json!({"cpu": cpu, "memory": memory})
+}
+
+/// The present run of a pod's container.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Run {
+    /// UID of the pod.
+    pub(crate) uid: String,
+    /// Identifier of the run.
+    container: String,
+    /// Number of earlier runs.
+    pub(crate) restarts: i32,
+}
+
+/// The runs of all pods of an app, in the order of the pods' names.
+pub(crate) async fn runs(cluster: &Fixture, app: &str) -> Result<Vec<Run>> {
+    let run = |pod: &Pod| {
+        Ok(Run {
+            uid: pod.uid().context("a pod has a UID")?,
+            container: container_id(pod)?,
+            restarts: status_of(pod).context("it has a container")?.restart_count,
+        })
+    };
+    cluster.pods_of(app).await?.iter().map(run).collect()
+}
+
+/// Checks that the containers of an app run on, as they did before.
+pub(crate) async fn run_on(cluster: &Fixture, app: &str, before: &[Run]) -> Result<()> {
+    let now = runs(cluster, app).await?;
+    ensure!(now == before, "{app}: {now:?} {before:?}");
+    Ok(())
+}
+
+/// Waits until the program in each pod of an app holds this memory. A pod may be ready before.
+pub(crate) async fn all_hold(cluster: &Fixture, app: &str, mib: u64) -> Result<()> {
+    eventually(&format!("the pods of {app} hold {mib} MiB"), async || {
+        for pod in cluster.pods_of(app).await? {
+            let load = cluster.load(&pod).await?;
+            ensure!(load.held_mib >= mib, "{load:?} {:?}", pod.status);
+        }
+        Ok(())
+    })
+    .await
+}
+
+impl Fixture {
+    /// Creates a VPA object of a Deployment that recommends this amount for each container `app`.
+    pub(crate) async fn size_to(&self, name: &str, mode: &str, amount: &Value) -> Result<()> {
+        self.size_with(name, mode, json!({}), amount).await
+    }
+
+    /// The same with these fields of `spec` in addition.
+    pub(crate) async fn size_with(
+        &self,
+        name: &str,
+        mode: &str,
+        spec: Value,
+        amount: &Value,
+    ) -> Result<()> {
+        let fixed = json!({
+            "targetRef": target("Deployment", name),
+            "recommenders": [{"name": "e2e"}],
+            "updatePolicy": {"updateMode": mode},
+        });
+        self.create::<Vpa>(json!({"metadata": {"name": name}, "spec": with(fixed, spec)}))
+            .await?;
+        self.recommend(name, amount).await
+    }
+
+    /// Recommends this amount, and no other one is within the bounds.
+    pub(crate) async fn recommend(&self, name: &str, amount: &Value) -> Result<()> {
+        let container = json!({
+            "containerName": "app",
+            "target": amount,
+            "lowerBound": amount,
+            "upperBound": amount,
+            "uncappedTarget": amount,
+        });
+        let status = json!({
+            "recommendation": {"containerRecommendations": [container]},
+            "conditions": [],
+        });
+        self.patch_status::<Vpa>(name, &status).await?;
+        Ok(())
+    }
+}
+
+/// CPU in millicores and memory in bytes of one container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Amount {
+    pub(crate) cpu: i64,
+    pub(crate) memory: i64,
+}
+
+impl Amount {
+    fn parse(value: &Value) -> Result<Self> {
+        let quantity = |name: &str| -> Result<Quantity> {
+            let text = value[name].as_str();
+            let text = text.with_context(|| format!("no {name} in {value}"))?;
+            Ok(text.parse()?)
+        };
+        Ok(Self {
+            cpu: quantity("cpu")?.milli_value(),
+            memory: quantity("memory")?.value(),
+        })
+    }
+
+    /// The requests in effect of a pod's first container, as its kubelet reports them.
+    pub(crate) fn in_effect(pod: &Pod) -> Result<Self> {
+        let requests = e2e::requests_in_effect(pod).context("the kubelet reports no requests")?;
+        Self::parse(&serde_json::to_value(requests)?)
+    }
+}
+
+impl Fixture {
+    /// Usage of a pod's first container in metrics.k8s.io; an error before the first.
+    pub(crate) async fn usage(&self, pod: &Pod) -> Result<Amount> {
+        let path = format!(
+            "/apis/metrics.k8s.io/v1beta1/namespaces/{}/pods/{}",
+            self.namespace,
+            pod.name_any()
+        );
+        let request = http::Request::get(path).body(Vec::new())?;
+        let metrics: Value = self.client.request(request).await?;
+        Amount::parse(&metrics["containers"][0]["usage"])
+    }
+
+    /// The recommendation of a VPA object for its first container: `target`, `upperBound` ...
+    pub(crate) async fn recommended(&self, vpa: &str, field: &str) -> Result<Amount> {
+        let vpa = self.get::<Vpa>(vpa).await?;
+        Amount::parse(&vpa["status"]["recommendation"]["containerRecommendations"][0][field])
+    }
 }

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, ensure};
 use api::pod_annotations::OOM_RESIZE;
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::{condition, eventually, requests_in_effect};
+use e2e::{condition, eventually, requests_in_effect, until};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::cgroups::{Applied, all_have, check, have, of_pod};
 use super::fixture::Fixture;
-use super::workload::{all_hold, amount, pod_of, resources, run_on, runs};
+use super::fixture::{all_hold, amount, pod_of, resources, run_on, runs};
 
 const REPLICAS: usize = 2;
 
@@ -317,11 +317,11 @@ async fn a_boosted_pod_gets_memory_after_an_oom_kill_and_loses_its_boost_later()
     }
     all_have(&cluster, "calm", Applied::of(60, 60, 50)).await?;
     let before = runs(&cluster, "calm").await?;
-    eventually("the kernel has killed a container", async || {
-        let runs = runs(&cluster, "hungry").await?;
-        ensure!(runs.iter().any(|run| run.restarts > 0), "{runs:?}");
-        Ok(())
-    })
+    until(
+        "the kernel has killed a container",
+        async || runs(&cluster, "hungry").await,
+        |runs| runs.iter().any(|run| run.restarts > 0),
+    )
     .await?;
     cluster
         .recommend("hungry", &amount(["20m", "200Mi"]))

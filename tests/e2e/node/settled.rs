@@ -6,14 +6,14 @@ use anyhow::{Context as _, Result, ensure};
 use api::checkpoint::VerticalPodAutoscalerCheckpoint as Checkpoint;
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::deployment::system;
-use e2e::{eventually, patch};
+use e2e::{eventually, patch, until};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
+use super::fixture::Amount;
 use super::fixture::{Fixture, container};
-use super::measured::Amount;
 
 /// Name of the workload and of its VPA object.
 pub(crate) const NAME: &str = "settled";
@@ -96,11 +96,11 @@ impl<'a> Settled<'a> {
 
     /// Waits until the pods' usage is in metrics.k8s.io, or is not.
     pub(crate) async fn measured(&self, wanted: bool) -> Result<()> {
-        eventually(&format!("usage is known: {wanted}"), async || {
-            let usage = self.cluster.usage(&self.cluster.pod(NAME).await?).await;
-            ensure!(usage.is_ok() == wanted, "{usage:?}");
-            Ok(())
-        })
+        until(
+            &format!("usage is known: {wanted}"),
+            async || anyhow::Ok(self.cluster.usage(&self.cluster.pod(NAME).await?).await),
+            |usage| usage.is_ok() == wanted,
+        )
         .await
     }
 

@@ -6,8 +6,8 @@ use anyhow::{Result, ensure};
 use e2e::eventually;
 use serde_json::json;
 
+use super::fixture::Amount;
 use super::fixture::{Fixture, container};
-use super::measured::Amount;
 
 const MIB: i64 = 1 << 20;
 /// Memory that the program holds, and CPU that it uses.

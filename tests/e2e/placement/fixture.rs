@@ -2,17 +2,15 @@
 //! calls it.
 
 use std::collections::BTreeMap;
-use std::ops::Deref;
 
 use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::deployment::{EXTENDER, Replica, deploy, replicas};
 use e2e::scheduler::{Scheduler, with_extender};
 use e2e::{
-    Namespace, another_with_nodes, apply, eventually, extender_ca_file, requests, target, usage,
-    workload,
+    Namespace, another_with_nodes, apply, eventually, extender_ca_file, in_parallel, node_of,
+    requests, target, until, usage, workload,
 };
-use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -42,13 +40,7 @@ pub(crate) struct Cluster {
     own: Namespace,
 }
 
-impl Deref for Cluster {
-    type Target = Namespace;
-
-    fn deref(&self) -> &Namespace {
-        &self.own
-    }
-}
+e2e::deref_to_namespace!(Cluster, own);
 
 impl Cluster {
     pub(crate) async fn new() -> Result<Self> {
@@ -134,14 +126,12 @@ impl Cluster {
     /// Creates pods without a controller, waits until all are on nodes and returns how many each
     /// node has.
     pub(crate) async fn burst(&self, name: &str, count: usize) -> Result<BTreeMap<String, usize>> {
-        let made = stream::iter((0..count).map(|number| {
+        let made = (0..count).map(|number| {
             let mut pod = make_pod(name, number, "1");
             pod["spec"]["schedulerName"] = self.load_aware.name.clone().into();
             self.create::<Pod>(pod)
-        }));
-        made.buffer_unordered(PARALLEL)
-            .try_collect::<Vec<_>>()
-            .await?;
+        });
+        in_parallel(PARALLEL, made).await?;
         let mut nodes = BTreeMap::new();
         for pod in self.placed(&format!("app={name}"), count).await? {
             *nodes.entry(node_of(&pod).to_owned()).or_insert(0) += 1;
@@ -160,11 +150,11 @@ impl Cluster {
     }
 
     async fn gone_pods(&self, labels: &str) -> Result<()> {
-        eventually("the pods are gone", async || {
-            let left = self.pods(labels).await?.len();
-            ensure!(left == 0, "{left} are left");
-            Ok(())
-        })
+        until(
+            "the pods are gone",
+            async || anyhow::Ok(self.pods(labels).await?.len()),
+            |left| *left == 0,
+        )
         .await
     }
 
@@ -202,7 +192,7 @@ fn make_pod(name: &str, number: usize, cpu: &str) -> Value {
 
 /// Creates pods that are bound already and use much more than they request.
 async fn make_load(own: &Namespace) -> Result<()> {
-    let made = stream::iter((0..NODES).map(|number| {
+    let made = (0..NODES).map(|number| {
         let cpu = match number {
             ..LOADED => "20",
             99 => "100m",
@@ -212,16 +202,8 @@ async fn make_load(own: &Namespace) -> Result<()> {
         pod["metadata"]["annotations"] = usage(cpu, "64Mi");
         pod["spec"]["nodeName"] = format!("node-{number}").into();
         own.create::<Pod>(pod)
-    }));
-    made.buffer_unordered(PARALLEL)
-        .try_collect::<Vec<_>>()
-        .await?;
-    Ok(())
-}
-
-fn node_of(pod: &Pod) -> &str {
-    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
-    node.unwrap_or_default()
+    });
+    Ok(in_parallel(PARALLEL, made).await?)
 }
 
 /// CPU utilization of the nodes by what the pods on them use.

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use super::CPU_OF_240M;
 use super::failures::{CPU_OF_680M, Turn, kill};
 use super::fixture::Fixture;
-use super::reader::reader;
+use super::fixture::reader;
 
 /// From the moment at which the Lease names a new leader until its data is there.
 const TAKEOVER: Duration = Duration::from_secs(5);

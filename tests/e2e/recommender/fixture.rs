@@ -1,25 +1,25 @@
-//! One namespace of workloads and VPA objects, and what the recommender makes of them.
+//! One namespace of workloads and VPA objects, what the recommender makes of them, and a reader of its
+//! feed, with the client certificate of another program.
 
-use std::ops::Deref;
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::{Namespace, eventually, requests, target, usage, with, workload};
+use e2e::{FEED_SERVER, Namespace, eventually, feed_tls, requests, target, usage, with, workload};
+use feed::Reader;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{DeleteParams, DynamicObject, ListParams};
-use kube::{Client, ResourceExt as _};
+use kube::{Api, Client, ResourceExt as _};
+use runtime::follow_leader;
+use rustls_pki_types::ServerName;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 pub(crate) struct Fixture(Namespace);
 
-impl Deref for Fixture {
-    type Target = Namespace;
-
-    fn deref(&self) -> &Namespace {
-        &self.0
-    }
-}
+e2e::deref_to_namespace!(Fixture, 0);
 
 impl Fixture {
     pub(crate) async fn new(client: Client, prefix: &str) -> Result<Self> {
@@ -159,4 +159,28 @@ pub(crate) fn conditions(object: &Value) -> Vec<[&str; 4]> {
         ["type", "status", "reason", "message"].map(|field| condition[field].as_str().unwrap_or(""))
     };
     list.into_iter().flatten().map(text).collect()
+}
+
+/// The Lease of a leader without shards.
+pub(crate) const LEASE: &str = "vpa-recommender-lease";
+
+/// A reader that follows the leader's Lease.
+pub(crate) async fn reader(client: &Client) -> Result<Reader> {
+    let (found, leader) = watch::channel(None);
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "plimsoll-system");
+    tokio::spawn(follow_leader(leases, LEASE, found));
+    reader_of(client, vec![leader]).await
+}
+
+/// A reader of these leaders.
+pub(crate) async fn reader_of(
+    client: &Client,
+    leaders: Vec<watch::Receiver<Option<String>>>,
+) -> Result<Reader> {
+    let config = feed_tls(client).await?;
+    Ok(Reader {
+        leaders,
+        tls: Arc::new(move || Arc::clone(&config)),
+        server_name: ServerName::try_from(FEED_SERVER)?,
+    })
 }

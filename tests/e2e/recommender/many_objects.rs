@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use e2e::deployment::{RECOMMENDER, leader, metric};
-use e2e::{another, eventually_within};
-use futures::{StreamExt as _, TryStreamExt as _, stream};
+use e2e::{another, eventually_within, in_parallel, until_within};
 use tokio::time::Instant;
 
 use super::fixture::Fixture;
@@ -26,21 +25,18 @@ async fn two_thousand_objects_all_get_a_status() -> Result<()> {
     let started = Instant::now();
     let names = (0..CROWD).map(|number| format!("crowd-{number}"));
     let autoscale = async |name: String| fixture.autoscale(&name, "crowd").await;
-    stream::iter(names)
-        .map(autoscale)
-        .buffer_unordered(32)
-        .try_collect::<Vec<()>>()
-        .await?;
+    in_parallel(32, names.map(autoscale)).await?;
     println!(
         "{CROWD} objects were made within {:.1} s",
         started.elapsed().as_secs_f64()
     );
     let made = Instant::now();
-    eventually_within(CROWD_PATIENCE, "each has its target", async || {
-        let count = fixture.count_with_target("crowd", CPU_OF_240M).await?;
-        ensure!(count == CROWD, "{count} of {CROWD} have it");
-        Ok(())
-    })
+    until_within(
+        CROWD_PATIENCE,
+        "each has its target",
+        async || fixture.count_with_target("crowd", CPU_OF_240M).await,
+        |count| *count == CROWD,
+    )
     .await?;
     println!(
         "all had their recommendation {:.1} s after that",

@@ -6,7 +6,6 @@ mod kinds;
 mod many_workloads;
 mod obstacles;
 mod our_method;
-mod process;
 mod scoped;
 mod shards;
 

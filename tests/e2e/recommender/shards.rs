@@ -10,7 +10,7 @@ use e2e::deployment::{
     Program, RECOMMENDER, SYSTEM, all_ready, deploy, leader, metric, system, warns_of_expiry,
 };
 use e2e::process::{account, client_of};
-use e2e::{Authority, PATIENCE, another, create, eventually, kubectl_in};
+use e2e::{Authority, PATIENCE, another, create, eventually, kubectl_in, until};
 use feed::Subscription;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -28,7 +28,7 @@ use tokio::time::timeout;
 use super::CPU_OF_240M;
 use super::failures::kill;
 use super::fixture::Fixture;
-use super::reader::{LEASE, reader_of};
+use super::fixture::{LEASE, reader_of};
 
 /// The namespaces of each shard, by the hash of their names.
 const NAMESPACES: [[&str; 2]; 2] = [["shop", "search"], ["billing", "mail"]];
@@ -218,11 +218,13 @@ async fn each_program_follows_both(sandbox: &Sandbox, client: &Client) -> Result
         kubectl_in(sandbox, &format!("{scale} deployment {program}")).await?;
     }
     for shard in SHARDS {
-        eventually("each program reads the feed of each shard", async || {
-            let readers = metric(&leader(client, shard).await?, "plimsoll_feed_readers").await?;
-            ensure!(readers >= 4.0, "{} has {readers} readers", shard.labels);
-            Ok(())
-        })
+        until(
+            "each program reads the feed of each shard",
+            async || {
+                anyhow::Ok(metric(&leader(client, shard).await?, "plimsoll_feed_readers").await?)
+            },
+            |readers| *readers >= 4.0,
+        )
         .await?;
     }
     warns_of_expiry(client, "plimsoll-webhook-").await

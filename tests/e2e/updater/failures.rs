@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use e2e::benchmark::checks_latency;
 use e2e::deployment::{metric, process, scrape, system};
-use e2e::{AvailabilityWatch, Signal, create, dry_run, eventually, signal};
+use e2e::{AvailabilityWatch, Signal, create, dry_run, eventually, signal, until};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{DeleteParams, EvictParams};
@@ -56,11 +56,11 @@ async fn the_rest_moves(fixture: &Fixture, watching: &AvailabilityWatch) -> Resu
 }
 
 async fn some_are_replaced(fixture: &Fixture) -> Result<()> {
-    eventually("some pods are replaced", async || {
-        let large = fixture.count("web", LARGE).await?;
-        ensure!(large >= SOME, "{large} are");
-        Ok(())
-    })
+    until(
+        "some pods are replaced",
+        async || fixture.count("web", LARGE).await,
+        |large| *large >= SOME,
+    )
     .await
 }
 

@@ -1,7 +1,6 @@
 //! A sandbox with the updater in it, workloads, and a webhook that lives as long as its Lease is
 //! renewed.
 
-use std::ops::Deref;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -48,13 +47,7 @@ pub(crate) struct Heart {
     beating: tokio::task::JoinHandle<Result<()>>,
 }
 
-impl Deref for Fixture {
-    type Target = Namespace;
-
-    fn deref(&self) -> &Namespace {
-        &self.own
-    }
-}
+e2e::deref_to_namespace!(Fixture, own);
 
 impl Fixture {
     /// For a test that breaks something or measures a time.

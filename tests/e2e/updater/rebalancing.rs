@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, anyhow, ensure};
 use e2e::deployment::{SYSTEM, UPDATER, deploy, leader, scrape};
 use e2e::{
-    AvailabilityWatch, Namespace, Turns, another, eventually, eventually_within, free_address,
-    kubectl_in, usage, with,
+    AvailabilityWatch, Namespace, Turns, another, eventually, free_address, kubectl_in, until,
+    until_within, usage, with,
 };
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -70,18 +70,19 @@ async fn pods_leave_a_hot_node_within_their_budgets_and_none_is_moved_twice() ->
     }
     let watching = AvailabilityWatch::of(fixture.typed()).await?;
     let percent = async |node: &str| node_percent(&fixture.client, node).await;
-    eventually("the node is hot", async || {
-        let found = percent(HOT).await?;
-        ensure!(found > HOT_PERCENT, "{found} %");
-        Ok(())
-    })
+    until(
+        "the node is hot",
+        async || percent(HOT).await,
+        |found| *found > HOT_PERCENT,
+    )
     .await?;
     let began = Instant::now();
-    let cooled = eventually_within(LIMIT, "the node cools", async || {
-        let found = percent(HOT).await?;
-        ensure!(found < COOL_PERCENT, "{found} %");
-        Ok(())
-    })
+    let cooled = until_within(
+        LIMIT,
+        "the node cools",
+        async || percent(HOT).await,
+        |found| *found < COOL_PERCENT,
+    )
     .await;
     // In a new term, also of the same replica, no pod that exists is moved for an hour.
     let now = leadership(&fixture.client).await?;
@@ -113,11 +114,11 @@ async fn pods_leave_a_hot_node_within_their_budgets_and_none_is_moved_twice() ->
 async fn check_moves(fixture: &Fixture, before: &BTreeSet<String>) -> Result<()> {
     const READS: &str = "vpa_updater_node_load_reads_total{result=\"success\"}";
     let reads = fixture.total(READS).await?;
-    eventually("three more loads were read", async || {
-        let found = fixture.total(READS).await?;
-        ensure!(found >= reads + 3.0, "{found}, {reads} before");
-        Ok(())
-    })
+    until(
+        "three more loads were read",
+        async || fixture.total(READS).await,
+        |found| *found >= reads + 3.0,
+    )
     .await?;
     let mut now = BTreeSet::new();
     for name in ["plain", "sized"] {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::deployment::{Replica, SYSTEM, WEBHOOK, deploy, process, replicas, restarts, system};
-use e2e::{Signal, another, apply, eventually, kubectl_in, signal, while_asked};
+use e2e::{Signal, another, apply, eventually, kubectl_in, signal, until, while_asked};
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::DeleteParams;
 use kube::{Api, Client, Config};
@@ -101,11 +101,11 @@ async fn delete_and_await_certificates(client: &Client) -> Result<()> {
 async fn kill_and_await_restart(client: &Client, replica: &Replica) -> Result<()> {
     let before = restarts(client, replica).await?;
     signal(process(client, replica).await?, Signal::KILL)?;
-    eventually("its container is started again", async || {
-        let now = restarts(client, replica).await?;
-        ensure!(now > before, "{now} restarts");
-        Ok(())
-    })
+    until(
+        "its container is started again",
+        async || restarts(client, replica).await,
+        |now| *now > before,
+    )
     .await
 }
 

@@ -1,7 +1,5 @@
 //! One namespace with a workload and its VPA object, whose status says what a recommender would.
 
-use std::ops::Deref;
-
 use anyhow::{Context as _, Result, bail, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::{Namespace, dry_run, eventually, target, workload};
@@ -16,13 +14,7 @@ pub(crate) const RECOMMENDED: (&str, &str) = ("296m", "380258472");
 
 pub(crate) struct Fixture(Namespace);
 
-impl Deref for Fixture {
-    type Target = Namespace;
-
-    fn deref(&self) -> &Namespace {
-        &self.0
-    }
-}
+e2e::deref_to_namespace!(Fixture, 0);
 
 impl Fixture {
     pub(crate) async fn new(client: Client, prefix: &str) -> Result<Self> {

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, anyhow, ensure};
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use rustls_pki_types::ServerName;
+use testing::measured::Latencies;
 
 use crate::cluster::path;
 use crate::server::Server;
@@ -26,34 +27,6 @@ const WATCH: Duration = Duration::from_micros(150);
 const CALLER: &str = "X-Remote-User: system:serviceaccount:kube-system:horizontal-pod-autoscaler\r\n\
                       X-Remote-Group: system:serviceaccounts\r\nX-Remote-Group: system:serviceaccounts:kube-system\r\n\
                       X-Remote-Group: system:authenticated\r\n";
-
-/// Latencies of responses.
-#[derive(Default)]
-pub(crate) struct Latencies(Vec<Duration>);
-
-impl Latencies {
-    pub(crate) fn count(&self) -> usize {
-        self.0.len()
-    }
-
-    pub(crate) fn percentile_ms(&self, share: f64) -> f64 {
-        let last = self.0.len().saturating_sub(1);
-        self.0
-            .get((last as f64 * share) as usize)
-            .map_or(f64::NAN, |latency| latency.as_secs_f64() * 1e3)
-    }
-
-    pub(crate) fn summary(&self) -> String {
-        let at = |share| self.percentile_ms(share);
-        format!(
-            "p50 {:.3} ms, p99 {:.3} ms, p99.9 {:.3} ms, at most {:.3} ms",
-            at(0.5),
-            at(0.99),
-            at(0.999),
-            at(1.0)
-        )
-    }
-}
 
 pub(crate) struct LoadClient {
     address: SocketAddr,
@@ -81,9 +54,7 @@ impl LoadClient {
                 .map(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?)
                 .collect()
         });
-        let mut all = all?.concat();
-        all.sort_unstable();
-        Ok(Latencies(all))
+        Ok(all?.into_iter().flatten().collect())
     }
 
     fn keep_asking(

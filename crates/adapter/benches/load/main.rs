@@ -10,7 +10,8 @@ mod server;
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use testing::measured::resident_bytes;
 
 use client::LoadClient;
 use cluster::AUTOSCALERS;
@@ -37,7 +38,7 @@ fn main() -> Result<()> {
     asker.ask(Some(rate), WARM_UP)?;
 
     let (cpu, resident) = (server.cpu()?, resident_mib()?);
-    let answered = asker.ask(Some(rate), duration)?;
+    let mut answered = asker.ask(Some(rate), duration)?;
     let busy = server.cpu()?.saturating_sub(cpu).as_secs_f64() / duration.as_secs_f64();
     let grown = resident_mib()? - resident;
     println!(
@@ -67,7 +68,6 @@ fn main() -> Result<()> {
 }
 
 fn resident_mib() -> Result<f64> {
-    let statm = std::fs::read_to_string("/proc/self/statm")?;
-    let pages: u64 = statm.split(' ').nth(1).unwrap_or_default().parse()?;
-    Ok(pages as f64 * 4096.0 / 1_048_576.0)
+    let bytes = resident_bytes().context("resident memory")?;
+    Ok(bytes as f64 / 1_048_576.0)
 }

@@ -80,82 +80,34 @@ fn a_container_is_abandoned_when_it_is_old_and_running_pods_do_without_it() {
     let soon = last_heard + days(8) - SignedDuration::from_secs(1);
     let late = last_heard + days(8);
     let mut cluster = web();
-    let check = |cluster: &ClusterState, vpa, container, last, now, expected: bool, why: &str| {
-        let found = cluster.is_abandoned(&id(vpa), container, last, now);
-        assert_eq!(found, expected, "{container}: {why}");
+    let check = |cluster: &ClusterState, cases: &[(&str, &str, _, _, bool, &str)]| {
+        for (vpa, container, last, now, expected, why) in cases {
+            let found = cluster.is_abandoned(&id(vpa), container, *last, *now);
+            assert_eq!(found, *expected, "{container}: {why}");
+        }
     };
-    check(&cluster, "web", "app", None, late, false, "its pod has it");
-    check(
-        &cluster,
-        "web",
-        "old",
-        Some(last_heard),
-        late,
-        true,
-        "it is old",
-    );
-    check(
-        &cluster,
-        "web",
-        "old",
-        None,
-        late,
-        true,
-        "it was never measured",
-    );
-    check(
-        &cluster,
-        "web",
-        "old",
-        Some(last_heard),
-        soon,
-        false,
-        "it may come back",
-    );
-    check(
-        &cluster,
-        "other",
-        "old",
-        Some(last_heard),
-        late,
-        false,
-        "no such autoscaler",
-    );
+    let heard = Some(last_heard);
+    let cases = [
+        ("web", "app", None, late, false, "its pod has it"),
+        ("web", "old", heard, late, true, "it is old"),
+        ("web", "old", None, late, true, "it was never measured"),
+        ("web", "old", heard, soon, false, "it may come back"),
+        ("other", "old", heard, late, false, "no such autoscaler"),
+    ];
+    check(&cluster, &cases);
     cluster.apply_pod(pod_of("web-1", WEB, &["new"]), late);
-    check(
-        &cluster,
-        "web",
-        "app",
-        None,
-        soon,
-        false,
-        "its live history is young",
-    );
-    check(
-        &cluster,
-        "web",
-        "app",
-        None,
-        late,
-        true,
-        "its live history is old",
-    );
-    cluster.apply_pod(
-        PodSpec {
-            phase: Phase::Succeeded,
-            ..pod("web-1", WEB)
-        },
-        late,
-    );
-    check(
-        &cluster,
-        "web",
-        "old",
-        Some(last_heard),
-        late,
-        false,
-        "no pod runs to show that",
-    );
+    let cases = [
+        ("web", "app", None, soon, false, "its live history is young"),
+        ("web", "app", None, late, true, "its live history is old"),
+    ];
+    check(&cluster, &cases);
+    let succeeded = PodSpec {
+        phase: Phase::Succeeded,
+        ..pod("web-1", WEB)
+    };
+    cluster.apply_pod(succeeded, late);
+    let why = "no pod runs to show that";
+    check(&cluster, &[("web", "old", heard, late, false, why)]);
 }
 
 #[test]

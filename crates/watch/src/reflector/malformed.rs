@@ -16,7 +16,8 @@ use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use testing::malformed::{mutated, peak_memory};
+use testing::malformed::mutated;
+use testing::measured::peak_bytes;
 use tokio::sync::watch;
 use view::{
     CronSchedule, Entry, ObjectKey, Policy, Prediction, Resource, Scope, Stripped, View, Vpa,
@@ -287,7 +288,7 @@ fn hostile_events_neither_panic_nor_fill_the_memory() {
     );
     // In other runs other tests share the process.
     if count.is_some() {
-        let peak = peak_memory();
+        let peak = peak_bytes().expect("Linux");
         println!(
             "{all} events, of which {accepted:?} were accepted, in at most {} MiB",
             peak >> 20

@@ -2,7 +2,8 @@
 //! it is sent, so a stall of server or client counts for each review due meanwhile.
 //!
 //! One thread without timers: in a round it polls continuously. Between rounds it sleeps, because
-//! the kernel takes the core away from a thread of real-time priority that never does.
+//! the kernel takes the core away from a thread of real-time priority that never does. Reviews arrive at
+//! random, as a Poisson process, like the creation of pods by many controllers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,12 +13,10 @@ use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
+use testing::measured::Latencies;
 
-use crate::arrivals::Arrivals;
 use crate::cluster::review;
-use crate::connection::{Connection, Reviewed};
-use crate::latencies::Latencies;
-use crate::readiness::Readiness;
+use crate::connection::{Connection, Readiness, Reviewed};
 use crate::server::Server;
 
 const CONNECTIONS: usize = 32;
@@ -183,4 +182,41 @@ fn request(number: usize) -> Vec<u8> {
     let length = body.len();
     format!("POST /?timeout=10s HTTP/1.1\r\nhost: webhook\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}")
         .into_bytes()
+}
+
+/// An endless ascending sequence of arrival times. Each `series` is deterministic.
+pub(crate) struct Arrivals {
+    mean: Duration,
+    last: Duration,
+    state: u64,
+}
+
+impl Arrivals {
+    pub(crate) fn new(per_second: f64, series: u32) -> Self {
+        Self {
+            mean: Duration::from_secs_f64(1.0 / per_second),
+            last: Duration::ZERO,
+            state: series.into(),
+        }
+    }
+
+    /// Uniformly distributed in (0, 1]. Steele, Lea, Flood: Fast splittable pseudorandom number
+    /// generators (2014), `SplitMix64`.
+    fn uniform(&mut self) -> f64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (((mixed ^ (mixed >> 31)) >> 11) + 1) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+impl Iterator for Arrivals {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        let pause = -self.uniform().ln();
+        self.last += self.mean.mul_f64(pause);
+        Some(self.last)
+    }
 }

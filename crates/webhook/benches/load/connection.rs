@@ -1,12 +1,15 @@
-//! A non-blocking connection to the server.
+//! Non-blocking connections to the server, and those of them that are readable, by epoll. Reading each
+//! one instead would take the locks of its socket, for which the server would wait when it writes.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use rustls_pki_types::ServerName;
 
@@ -98,5 +101,33 @@ impl Connection {
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.sock.as_fd()
+    }
+}
+
+pub(crate) struct Readiness {
+    queue: OwnedFd,
+    events: Vec<epoll::Event>,
+}
+
+impl Readiness {
+    pub(crate) fn of(connections: &[Connection]) -> Result<Self> {
+        let queue = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        for (number, connection) in (0..).zip(connections) {
+            let data = epoll::EventData::new_u64(number);
+            epoll::add(&queue, connection, data, epoll::EventFlags::IN)?;
+        }
+        Ok(Self {
+            queue,
+            events: Vec::with_capacity(connections.len()),
+        })
+    }
+
+    /// The numbers of the readable connections. Does not block.
+    pub(crate) fn now(&mut self) -> Result<impl Iterator<Item = usize>> {
+        self.events.clear();
+        let events = spare_capacity(&mut self.events);
+        epoll::wait(&self.queue, events, Some(&Timespec::default()))?;
+        let numbers = self.events.iter().map(|event| event.data.u64());
+        Ok(numbers.filter_map(|number| usize::try_from(number).ok()))
     }
 }

@@ -8,17 +8,12 @@
 //! not see, are measured beforehand. They last milliseconds and hit some of the short rounds, so
 //! the goal applies to the median of the rounds' 99th percentiles.
 
-mod arrivals;
 mod client;
 mod cluster;
 mod connection;
 mod cores;
 mod http2;
-mod latencies;
-mod readiness;
 mod server;
-mod server_process;
-mod stalls;
 
 use anyhow::{Result, ensure};
 
@@ -40,7 +35,7 @@ const HALF_LOAD: u32 = 201;
 fn main() -> Result<()> {
     runtime::client::install_crypto_provider();
     if std::env::args().any(|argument| argument == SERVE) {
-        return server_process::run();
+        return server::run();
     }
     if std::env::args().any(|argument| argument == "http2") {
         let server = Server::start()?;
@@ -51,7 +46,7 @@ fn main() -> Result<()> {
         Ok(_) => println!("idle cores stay awake"),
         Err(error) => println!("idle cores may sleep, which adds to latencies: {error:#}"),
     }
-    let machine = stalls::watch()?;
+    let machine = cores::watch()?;
     let (stalled, longest) = (100.0 * machine.stalled, machine.longest.as_secs_f64() * 1e3);
     println!("the machine stalls for {stalled:.2} % of the time (median), {longest:.1} ms at most");
     let server = Server::start()?;

@@ -1,15 +1,18 @@
-//! One namespace of workloads, policies and autoscalers.
+//! One namespace of workloads, policies and autoscalers, and a recommender as a process of the test, with
+//! the rights of one service account.
 
-use std::ops::Deref;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy};
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::{Namespace, eventually, is_true, target, workload};
+use e2e::process::{account, command};
+use e2e::{Namespace, eventually, free_address, is_true, shared, target, until, workload};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::ListParams;
 use kube::{Client, Resource, ResourceExt};
 use serde_json::{Value, json};
+use tokio::process::Child;
 
 /// One namespace. Its policies are for the recommender of these tests unless they are said to be
 /// another's.
@@ -19,13 +22,7 @@ pub(super) struct PolicyFixture {
     recommender: &'static str,
 }
 
-impl Deref for PolicyFixture {
-    type Target = Namespace;
-
-    fn deref(&self) -> &Namespace {
-        &self.own
-    }
-}
+e2e::deref_to_namespace!(PolicyFixture, own);
 
 impl PolicyFixture {
     pub(super) fn of(client: Client, namespace: &str) -> Self {
@@ -124,11 +121,11 @@ impl PolicyFixture {
     }
 
     pub(super) async fn await_names(&self, expected: &[&str]) -> Result<()> {
-        eventually("there are these autoscalers and no others", async || {
-            let names = self.names().await?;
-            ensure!(names == expected, "there are {names:?}");
-            Ok(())
-        })
+        until(
+            "there are these autoscalers and no others",
+            async || self.names().await,
+            |names| *names == expected,
+        )
         .await
     }
 }
@@ -154,4 +151,22 @@ fn has_counts(status: &Value, counts: [i64; 4]) -> bool {
     let found =
         ["selected", "managed", "conflicts", "overridden"].map(|field| status[field].as_i64());
     is_true(status, "Ready") && found == counts.map(Some)
+}
+
+/// Starts one, which is killed when it is dropped.
+pub(super) fn start(kubeconfig: &Path, arguments: &[&str], log: &Path) -> Result<Child> {
+    command("recommender", kubeconfig, log)?
+        .arg(format!("--address={}", free_address()?))
+        .args(["--leader-elect=false", "--recommender-interval=1s"])
+        .args(arguments)
+        .spawn()
+        .context("start a recommender")
+}
+
+/// The credentials of a service account, as a file in `folder`.
+pub(super) async fn kubeconfig(namespace: &str, name: &str, folder: &Path) -> Result<PathBuf> {
+    let config = account(shared().await?, namespace, name).await?;
+    let path = folder.join("kubeconfig");
+    std::fs::write(&path, serde_yaml_ng::to_string(&config)?)?;
+    Ok(path)
 }

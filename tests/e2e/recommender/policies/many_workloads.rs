@@ -5,8 +5,7 @@ use anyhow::{Result, ensure};
 use api::sizing_policy::SizingPolicy;
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::deployment::{RECOMMENDER, leader, metric};
-use e2e::{another, eventually, kubectl_in, namespace};
-use futures::{StreamExt as _, TryStreamExt as _, stream};
+use e2e::{another, eventually, in_parallel, kubectl_in, namespace};
 use sandbox::Sandbox;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -26,11 +25,7 @@ async fn a_thousand_workloads_get_their_objects_and_lose_them_with_the_policy() 
     let fixture = PolicyFixture::of(client.clone(), &namespace(&client, "crowd").await?);
     let names = (0..WORKLOADS).map(|number| format!("web-{number}"));
     let deploy = async |name: String| fixture.deploy(&name, "web").await;
-    stream::iter(names)
-        .map(deploy)
-        .buffer_unordered(16)
-        .try_collect::<Vec<()>>()
-        .await?;
+    in_parallel(16, names.map(deploy)).await?;
     let mine = fixture.by_hand("mine", "web-500").await?;
 
     e2e::apply(&sandbox, "deploy/crds").await?;

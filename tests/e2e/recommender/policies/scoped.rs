@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::ONE;
 use super::fixture::PolicyFixture;
-use super::process::{kubeconfig, start};
+use super::fixture::{kubeconfig, start};
 
 const ACCOUNT: &str = "recommender";
 /// Resources that a Role cannot grant.

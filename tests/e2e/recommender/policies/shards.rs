@@ -6,7 +6,7 @@ use e2e::{condition, kubectl, shared};
 use serde_json::{Value, json};
 
 use super::fixture::PolicyFixture;
-use super::process::{kubeconfig, start};
+use super::fixture::{kubeconfig, start};
 use super::{ONE, fixture};
 
 /// Of two shards, the first has this namespace and the second the other.
