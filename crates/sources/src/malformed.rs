@@ -224,7 +224,7 @@ async fn hostile_answers_neither_panic_nor_fill_memory_or_log() {
     );
     // In other runs other tests share the process.
     if count.is_some() {
-        let peak = peak_bytes().expect("Linux");
+        let peak = peak_bytes().expect("/proc/self/status");
         println!(
             "{all} answers, of which {read:?} were read, in at most {} MiB",
             peak >> 20

@@ -288,7 +288,7 @@ fn hostile_events_neither_panic_nor_fill_the_memory() {
     );
     // In other runs other tests share the process.
     if count.is_some() {
-        let peak = peak_bytes().expect("Linux");
+        let peak = peak_bytes().expect("/proc/self/status");
         println!(
             "{all} events, of which {accepted:?} were accepted, in at most {} MiB",
             peak >> 20
