@@ -3,6 +3,7 @@
 mod predictions;
 mod serving;
 
+use runtime::ignored_flags::IgnoredFlags;
 use runtime::{CommonArgs, Program};
 
 pub use self::serving::ServingArgs;
@@ -43,6 +44,9 @@ pub struct Args {
     /// Flags of rules.
     #[command(flatten)]
     pub rules: RulesArgs,
+    /// Flags of prometheus-adapter that have no effect.
+    #[command(flatten)]
+    pub ignored_flags: IgnoredFlags,
 }
 
 #[cfg(test)]
@@ -56,6 +60,15 @@ mod tests {
     #[test]
     fn the_command_line_is_valid() {
         PROGRAM.command::<Args>().debug_assert();
+    }
+
+    #[test]
+    fn the_command_line_of_an_older_prometheus_adapter_is_accepted() {
+        let line = "--secure-port=6443 --tls-cert-file=a --tls-private-key-file=b \
+            --logtostderr=true --prometheus-url=http://prometheus:9090/ --metrics-relist-interval=1m \
+            --v=4 --config=/etc/adapter/config.yaml";
+        let args = parse(line).expect("its manifest");
+        assert_eq!(args.ignored_flags.iter().count(), 0);
     }
 
     #[test]

@@ -52,7 +52,9 @@ pub async fn run_on(
         rules,
         routes,
         serving,
+        ignored_flags,
     } = args;
+    ignored_flags.warn();
     let rules = rules.settings()?;
     let metrics = Metrics::register(&manager.registry)?;
     let own = serving.own_service(&own_namespace());

@@ -49,7 +49,6 @@ macro_rules! metrics {
             $(#[doc = $help] $row_visible $row: $Kind,)*
         }
 
-        #[allow(dead_code)]
         impl $Name {
             /// Creates the metrics and adds them to a registry.
             $visible fn register(
