@@ -142,9 +142,8 @@ impl Config {
         if file.is_empty() {
             return Ok(Self::default());
         }
-        let text = std::fs::read_to_string(file).map_err(anyhow::Error::from);
-        text.and_then(|text| Self::parse(&text))
-            .with_context(|| format!("--config={file}"))
+        let read = || Self::parse(&std::fs::read_to_string(file)?);
+        read().with_context(|| format!("--config={file}"))
     }
 
     fn parse(text: &str) -> anyhow::Result<Self> {
@@ -173,16 +172,11 @@ impl Config {
             "load.interval: must be at most {MAX_INTERVAL}"
         );
         let source = &self.load.metric_provider;
+        let labels = &source.node_labels;
         ensure!(
-            !source.node_labels.is_empty(),
-            "load.metricProvider.nodeLabels: must not be empty"
+            !labels.is_empty() && labels.iter().all(|label| is_label_name(label)),
+            "load.metricProvider.nodeLabels: must be names of labels, not {labels:?}"
         );
-        for label in &source.node_labels {
-            ensure!(
-                is_label_name(label),
-                "load.metricProvider.nodeLabels: {label:?} is not the name of a label"
-            );
-        }
         ensure!(
             !source.queries.cpu.is_empty(),
             "load.metricProvider.queries.cpu: must not be empty"
@@ -216,28 +210,24 @@ impl Config {
         self,
         prometheus: PrometheusArgs,
     ) -> anyhow::Result<LoadWatcherConfig> {
-        let Load {
-            metric_provider,
-            interval,
-            frozen_after,
-            cache_folder,
-        } = self.load;
-        let prometheus = match metric_provider.provider {
+        let load = self.load;
+        let source = load.metric_provider;
+        let prometheus = match source.provider {
             Provider::KubernetesMetricsServer => None,
             Provider::Prometheus => Some(PrometheusConfig {
                 connection: prometheus.connection(None, None)?,
-                queries: metric_provider.queries,
-                node_labels: metric_provider.node_labels,
+                queries: source.queries,
+                node_labels: source.node_labels,
             }),
         };
         Ok(LoadWatcherConfig {
             prometheus,
-            interval: interval.0,
-            frozen_after: match frozen_after {
+            interval: load.interval.0,
+            frozen_after: match load.frozen_after {
                 0 => u32::MAX,
                 count => count,
             },
-            cache_folder: Some(cache_folder).filter(|folder| !folder.as_os_str().is_empty()),
+            cache_folder: Some(load.cache_folder).filter(|folder| !folder.as_os_str().is_empty()),
         })
     }
 }
@@ -378,12 +368,12 @@ filter: {cpuPercent: 80}";
             (
                 "nodeLabels: [in-valid]",
                 "",
-                Err("load.metricProvider.nodeLabels: \"in-valid\""),
+                Err("nodeLabels: must be names of labels, not [\"in-valid\"]"),
             ),
             (
                 "nodeLabels: []",
                 "",
-                Err("load.metricProvider.nodeLabels: must not be empty"),
+                Err("load.metricProvider.nodeLabels: must be names of labels, not []"),
             ),
             (
                 "queries: {cpu: ''}",
