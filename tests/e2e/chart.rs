@@ -52,8 +52,27 @@ fn objects(text: &str) -> Result<BTreeMap<String, Value>> {
     Ok(objects)
 }
 
-/// Sorts flags and volumes, whose order has no meaning.
+/// The name of the extender's configuration in the chart. In an overlay, a hash of it follows.
+const CONFIG: &str = "plimsoll-extender-config";
+/// Length of that hash, with a hyphen.
+const HASH_LENGTH: usize = 11;
+
+/// Objects of an overlay, with the names of the chart.
+fn without_hash(text: &str) -> String {
+    let mut parts = text.split(CONFIG);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| {
+        text + CONFIG + part.get(HASH_LENGTH..).unwrap_or_default()
+    })
+}
+
+/// Sorts flags and volumes, whose order has no meaning, and removes the chart's checksum of the
+/// extender's configuration.
 fn sorted(mut object: Value) -> Value {
+    let annotations = &mut object["spec"]["template"]["metadata"]["annotations"];
+    if let Some(annotations) = annotations.as_object_mut() {
+        annotations.remove("checksum/config");
+    }
     let pod = &mut object["spec"]["template"]["spec"];
     if let Some(volumes) = pod["volumes"].as_array_mut() {
         volumes.sort_by_key(ToString::to_string);
@@ -124,7 +143,8 @@ async fn check_same(helm: &Helm, mode: &str, values: &[&str], components: &[&str
     let all: Vec<String> = all.iter().chain(values).map(ToString::to_string).collect();
     let mut of_chart = objects(&helm.template(&all).await?)?;
     of_chart.retain(|_, object| object["metadata"]["annotations"]["helm.sh/hook"].is_null());
-    let mut of_overlay = objects(&Combination::new(mode, components)?.render().await?)?;
+    let of_overlay = Combination::new(mode, components)?.render().await?;
+    let mut of_overlay = objects(&without_hash(&of_overlay))?;
     of_overlay.retain(|_, object| object["kind"] != "Namespace");
     let names = |objects: &BTreeMap<String, Value>| objects.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&of_chart), names(&of_overlay), "{mode} {values:?}");

@@ -260,11 +260,14 @@ fn clients_of_the_extender_have_bounds() {
     let _turn = turn();
     let server = Server {
         program: "extender",
-        // Long bodies arrive in time.
         flags: &[
             "--manage-certificates",
             "--load-watcher-address=127.0.0.1:0",
-            "--scheduler-deadline=10s",
+            concat!(
+                "--config=",
+                env!("CARGO_MANIFEST_DIR"),
+                "/memory/extender.yaml"
+            ),
         ],
         listen: |address| format!("--secure-port={}", address.port()),
         tls: Some((

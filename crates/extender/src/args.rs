@@ -1,13 +1,10 @@
 //! The extender's flags.
 
-mod load_watcher;
-mod scheduler;
 mod serving;
 
-use runtime::{CommonArgs, Program};
+use runtime::{CommonArgs, ListenAddress, Program};
+use sources::prometheus::PrometheusArgs;
 
-pub use self::load_watcher::LoadWatcherArgs;
-pub use self::scheduler::SchedulerArgs;
 pub use self::serving::ServingArgs;
 
 /// The program.
@@ -28,12 +25,17 @@ pub struct Args {
     /// Flags of every program.
     #[command(flatten)]
     pub common: CommonArgs,
-    /// Flags of the load of nodes.
+    /// YAML file with policies, thresholds and the source of the load of nodes. Empty: the
+    /// defaults.
+    #[arg(long, default_value = "", value_name = "FILE")]
+    pub config: String,
+    /// Address of the REST API of load-watcher, plain HTTP without authentication. `:2020` listens
+    /// on all interfaces.
+    #[arg(long, default_value = "localhost:2020", value_name = "ADDRESS")]
+    pub load_watcher_address: ListenAddress,
+    /// Flags of the connection to Prometheus.
     #[command(flatten)]
-    pub load_watcher: LoadWatcherArgs,
-    /// Flags of filter and prioritize.
-    #[command(flatten)]
-    pub scheduler: SchedulerArgs,
+    pub prometheus: PrometheusArgs,
     /// Flags of the HTTPS endpoint.
     #[command(flatten)]
     pub serving: ServingArgs,
@@ -66,34 +68,10 @@ mod tests {
     }
 
     #[test]
-    fn flags_of_the_load_watcher_are_checked() {
-        let args = parse("").expect("defaults").load_watcher;
+    fn the_api_of_load_watcher_is_on_loopback_by_default() {
+        let args = parse("").expect("defaults");
         assert_eq!(args.load_watcher_address.to_string(), "127.0.0.1:2020");
-        assert!(args.settings().is_ok());
-        for (line, expected) in [
-            ("--load-watcher-address=:2021 --load-cache-folder=/c", true),
-            ("--load-metrics-provider=Prometheus", true),
-            ("--load-metrics-provider=InfluxDB", false),
-            ("--load-interval=500ms", false),
-            ("--load-interval=3m", false),
-            ("--load-watcher-address=2020", false),
-            ("--prometheus-address=prometheus:9090", false),
-            ("--prometheus-client-cert-file=a", false),
-            ("--prometheus-node-labels=in-valid", false),
-            ("--prometheus-node-labels=", false),
-            ("--prometheus-cpu-query=", false),
-            ("--prometheus-disk-query= --prometheus-network-query=", true),
-        ] {
-            let provider = "--load-metrics-provider=Prometheus";
-            let line = if line.contains("provider") {
-                line.to_owned()
-            } else {
-                format!("{provider} {line}")
-            };
-            let settings = parse(&line)
-                .map_err(anyhow::Error::msg)
-                .and_then(|args| args.load_watcher.settings());
-            assert_eq!(settings.is_ok(), expected, "{line}: {settings:?}");
-        }
+        parse("--load-watcher-address=:2021").expect("valid flags");
+        parse("--load-watcher-address=2020").expect_err("no port");
     }
 }

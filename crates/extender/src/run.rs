@@ -14,6 +14,7 @@ use view::Scope;
 use watch::Watches;
 
 use crate::args::{Args, ServingArgs};
+use crate::config::Config;
 use crate::load_watcher;
 use crate::scheduler::{self, Scheduler};
 
@@ -39,15 +40,18 @@ const LIMITS: Limits = Limits {
 pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     let Args {
         common: _,
-        load_watcher,
-        scheduler,
+        config,
+        load_watcher_address,
+        prometheus,
         serving,
     } = args;
-    let address = load_watcher.load_watcher_address;
+    let config = Config::read(&config)?;
+    let scheduler = config.scheduler();
+    let load = config.load_watcher(prometheus)?;
     let cluster = Watches::new(manager.client.clone(), Scope::default());
-    let settings = load_watcher.settings()?;
-    let snapshots = load_watcher::start(settings, address, cluster.view(), &manager).await?;
-    let scheduler = Scheduler::start(scheduler.config()?, snapshots, cluster, &manager)?;
+    let snapshots =
+        load_watcher::start(load, load_watcher_address, cluster.view(), &manager).await?;
+    let scheduler = Scheduler::start(scheduler, snapshots, cluster, &manager)?;
     let router = scheduler::router(scheduler);
     serve(serving, router, manager).await
 }

@@ -169,8 +169,8 @@ impl Scheduler {
         manager.tasks.spawn_until_shutdown("reservations", syncing);
     }
 
-    /// Prepares scores of `LowRiskOverCommitment` whenever the measured load changes, if a flag has
-    /// this policy.
+    /// Prepares scores of `LowRiskOverCommitment` whenever the measured load changes, if
+    /// [`SchedulerConfig`] has this policy.
     fn watch_load(&self, manager: &Manager) {
         let configured = std::iter::once(&self.config.prioritizer.policy);
         let mut configured = configured.chain(self.config.profiles.values());

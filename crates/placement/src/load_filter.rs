@@ -2,17 +2,24 @@
 
 use std::fmt;
 
+use serde::Deserialize;
+
+use crate::prioritize::percent;
 use crate::{NodeResource, NodeState, PodDemand};
 
 /// Thresholds of the expected utilization; both off by default.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct LoadFilter {
     /// Largest CPU utilization with the pod, in percent of the capacity.
+    #[serde(deserialize_with = "percent")]
     pub cpu_percent: Option<f64>,
     /// Largest memory utilization with the pod, in percent of the capacity.
+    #[serde(deserialize_with = "percent")]
     pub memory_percent: Option<f64>,
     /// Largest share of the offered nodes that are removed, in percent; default 90. When more are
     /// above a threshold, none is removed.
+    #[serde(skip)]
     pub max_removed_percent: usize,
 }
 

@@ -10,7 +10,8 @@ pub fn request_millicores(pod: &PodSpec) -> i64 {
 }
 
 /// Power of a node in watts at `x` percent CPU: `k0 + k1 * e^(k2 * x)`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PowerModel {
     /// Constant part, in watts.
     pub k0: f64,

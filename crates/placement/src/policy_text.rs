@@ -3,6 +3,9 @@
 
 use std::str::FromStr;
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+
 use crate::{LoadVariationRiskBalancing, LowRiskOverCommitment, Policy, TargetLoadPacking};
 
 const MAX_BYTES: usize = 256;
@@ -82,6 +85,12 @@ impl FromStr for Policy {
             policy.set(&parameter)?;
         }
         Ok(policy)
+    }
+}
+
+impl<'de> Deserialize<'de> for Policy {
+    fn deserialize<D: Deserializer<'de>>(text: D) -> Result<Self, D::Error> {
+        String::deserialize(text)?.parse().map_err(D::Error::custom)
     }
 }
 

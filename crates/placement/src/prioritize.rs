@@ -1,5 +1,8 @@
 //! Scores of nodes for one pod: a policy, with caps for resources that the policy leaves out.
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+
 use crate::peaks::{PowerModel, normalize};
 use crate::{
     Allocation, Amounts, Commitment, FallbackReason, LoadRiskCache, LoadVariationRiskBalancing,
@@ -24,11 +27,28 @@ pub enum Policy {
 ///
 /// Below its target, a resource leaves the score of the policy unchanged. Above it, the score is at
 /// most that of [`TargetLoadPacking`] for the utilization.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct PressureTargets {
+    #[serde(deserialize_with = "percent")]
     pub memory_percent: Option<i64>,
+    #[serde(deserialize_with = "percent")]
     pub network_percent: Option<i64>,
+    #[serde(deserialize_with = "percent")]
     pub disk_percent: Option<i64>,
+}
+
+/// Reads 0 to 100 percent. 0 is `None`.
+pub(crate) fn percent<'de, D, T>(number: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: From<u8>,
+{
+    match u8::deserialize(number)? {
+        0 => Ok(None),
+        percent @ 1..=100 => Ok(Some(percent.into())),
+        _ => Err(D::Error::custom("must be 0 to 100")),
+    }
 }
 
 /// Scores nodes for a pod.

@@ -41,6 +41,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
+{{/* A ConfigMap with one file. Takes the root, its name, and the name and the text of the file. */}}
+{{- define "plimsoll.configMap" -}}
+{{- $root := index . 0 -}}
+{{ include "plimsoll.object" (list $root (dict "apiVersion" "v1" "kind" "ConfigMap"
+      "metadata" (dict "name" (index . 1) "namespace" $root.Release.Namespace)
+      "data" (dict (index . 2) (index . 3)))) }}
+{{- end }}
+
 {{/* The name of an object outside of the namespace of the release. With watchNamespace there can be
 several releases. Takes the root and the name. */}}
 {{- define "plimsoll.outerName" -}}

@@ -24,7 +24,7 @@
 {{- end }}
 
 {{/* The Deployment of a program, and its disruption budget. Takes a dict: root, program, folder,
-args, and optionally env, volumes, volumeMounts, withoutArgs and shard. */}}
+args, and optionally env, volumes, volumeMounts, withoutArgs, annotations of the pods and shard. */}}
 {{- define "plimsoll.program" -}}
 {{- $root := .root -}}
 {{- $values := index $root.Values .program -}}
@@ -185,7 +185,7 @@ args, and optionally env, volumes, volumeMounts, withoutArgs and shard. */}}
 {{- end -}}
 {{- $metadata := $spec.template.metadata -}}
 {{- $_ := set $metadata "labels" (merge (deepCopy $metadata.labels) $pod.labels $root.Values.global.labels) -}}
-{{- $_ := set $metadata "annotations" (merge (deepCopy $metadata.annotations) $pod.annotations $root.Values.global.annotations) -}}
+{{- $_ := set $metadata "annotations" (merge (deepCopy $metadata.annotations) (default dict .annotations) $pod.annotations $root.Values.global.annotations) -}}
 {{- with .shard -}}
 {{- $_ := set $deployment.metadata "name" (printf "%s-%s" $deployment.metadata.name .) -}}
 {{- range list $deployment.metadata.labels $spec.selector.matchLabels $metadata.labels -}}

@@ -110,6 +110,7 @@ const CASES: &[Case] = &[
     ("webhook.enabled", "false", &[]),
     ("adapter.enabled", "false", &[]),
     ("extender.enabled", "false", &[]),
+    ("extender.config.load.interval", "5s", &[]),
     ("metrics.podMonitor.enabled", "true", &[]),
     ("metrics.podMonitor.labels.team", "a", MONITOR),
     ("metrics.podMonitor.interval", "30s", MONITOR),

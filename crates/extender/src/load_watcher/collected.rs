@@ -6,17 +6,16 @@ use std::sync::{Arc, OnceLock};
 use axum::body::Bytes;
 use jiff::Timestamp;
 use placement::{LoadSnapshot, Window, WindowLoad};
+use serde::Deserialize;
 
 use super::{MAX_AGE, document};
 
 /// Source of the load of nodes, with load-watcher's name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum Provider {
     /// metrics-server, or another provider of `metrics.k8s.io`.
-    #[value(name = "KubernetesMetricsServer")]
     KubernetesMetricsServer,
     /// Prometheus, or another store with its API.
-    #[value(name = "Prometheus")]
     Prometheus,
 }
 

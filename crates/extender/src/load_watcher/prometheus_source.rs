@@ -11,6 +11,7 @@ use futures::future::join_all;
 use jiff::Timestamp;
 use placement::{NodeLoad, NodeResource, Usage, Window, WindowLoad};
 use prometheus::IntCounterVec;
+use serde::Deserialize;
 use sources::error_chain::with_causes;
 use sources::prometheus::{Connection, InstantSample, Prometheus, PrometheusError, is_metric_name};
 
@@ -28,13 +29,17 @@ pub struct PrometheusConfig {
     pub node_labels: Vec<String>,
 }
 
-/// Shares of use, 0 to 1, as metric names or expressions. An empty one is not read.
-#[derive(Debug, Clone)]
+/// Shares of use, 0 to 1, as metric names or expressions. The highest of several series of a node
+/// counts. An empty one is not read.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct LoadQueries {
     /// CPU; never empty.
     pub cpu: String,
     pub memory: String,
+    /// Network bandwidth.
     pub network: String,
+    /// Share of the time in which a disk is busy.
     pub disk: String,
 }
 
@@ -48,6 +53,22 @@ pub(super) struct PrometheusSource {
 struct NodeIndex<'a> {
     names: HashMap<&'a str, &'a str>,
     labels: &'a [String],
+}
+
+impl Default for LoadQueries {
+    /// Recording rules of kube-prometheus. The network is the busier direction of the busiest
+    /// interface that knows its speed.
+    fn default() -> Self {
+        let network = "(rate(node_network_receive_bytes_total[5m]) >= \
+            rate(node_network_transmit_bytes_total[5m]) or \
+            rate(node_network_transmit_bytes_total[5m])) / (node_network_speed_bytes > 0)";
+        Self {
+            cpu: "instance:node_cpu:ratio".to_owned(),
+            memory: "instance:node_memory_utilisation:ratio".to_owned(),
+            network: network.to_owned(),
+            disk: "instance_device:node_disk_io_time_seconds:rate5m".to_owned(),
+        }
+    }
 }
 
 impl LoadQueries {

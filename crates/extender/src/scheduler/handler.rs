@@ -99,7 +99,7 @@ impl Endpoint {
         let policy = self.scheduler.config.profiles.get(name);
         policy.copied().ok_or_else(|| {
             let reason = Refusal::UnknownProfile;
-            let text = "no such profile; see --profile";
+            let text = "no such profile; see profiles in the file of --config";
             Box::new(self.refuse(verb, reason, StatusCode::NOT_FOUND, text))
         })
     }

@@ -46,10 +46,9 @@ impl Store {
                 ..Connection::default()
             },
             queries: LoadQueries {
-                cpu: "instance:node_cpu:ratio".to_owned(),
-                memory: "instance:node_memory_utilisation:ratio".to_owned(),
                 network: "rate(rx[5m]) / speed".to_owned(),
                 disk: String::new(),
+                ..LoadQueries::default()
             },
             node_labels: ["node", "instance"].map(str::to_owned).into(),
         }

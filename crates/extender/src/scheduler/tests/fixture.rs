@@ -48,7 +48,7 @@ impl Found {
     }
 }
 
-/// The flags' defaults with a target of 50 percent.
+/// The defaults with a target of 50 percent.
 pub(super) fn config() -> SchedulerConfig {
     SchedulerConfig {
         prioritizer: Prioritizer {
