@@ -4,6 +4,7 @@
 //!
 //! | formula | file |
 //! |---|---|
+//! | native HPA: proposal of a metric, from its kind | `hpa/metric.rs` |
 //! | native HPA: classification of pods | `hpa/pods.rs` |
 //! | native HPA: replicas from the values of pods, or from one of the workload | `hpa/per_pod.rs`, `hpa/total.rs` |
 //! | native HPA: combination of metrics | `hpa/combine.rs` |

@@ -22,8 +22,8 @@
 //! | room of quotas and limit ranges | `schedulable/quota.rs`, `schedulable/limit_range.rs` |
 //! | division among the containers of a pod | `schedulable/division.rs`, `schedulable/container_maxima.rs` |
 //! | sizes of one pod's containers, capped by limit ranges and policies | `pod_size.rs`, `pod_size/pod_total.rs`, `pod_size/container_limits.rs` |
-//! | limits in proportion | `pod_size/proportion.rs` |
 //! | limits by mode | `pod_size/limit_mode.rs` |
+//! | limits in proportion | `pod_size/proportion.rs` |
 //! | sizes that the API server would refuse, totals of a pod | `pod_size/refusals.rs`, `pod_size/whole_pod.rs` |
 //! | settings and their defaults | `config.rs` |
 //! | Crane: target utilisation | `crane/resource.rs` |
