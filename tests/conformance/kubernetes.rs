@@ -76,7 +76,7 @@ static GROUPS: [Group; 4] = [
 ];
 
 /// Values of the chart: everything is on, and acts without the pace that only people need.
-const VALUES: [&str; 14] = [
+const VALUES: [&str; 19] = [
     "mode=all",
     "extender.enabled=true",
     "recommender.capToSchedulable={nodes,quotas,limit-ranges}",
@@ -91,6 +91,12 @@ const VALUES: [&str; 14] = [
     "updater.pod.extraArgs[0]=--updater-interval=10s",
     "updater.pod.extraArgs[1]=--settling-time=0s",
     r"featureGates=InPlace=true\,CPUStartupBoost=true",
+    // Three pods of a spec request 1.5 of the two cores.
+    "recommender.pod.resources.requests.cpu=10m",
+    "updater.pod.resources.requests.cpu=10m",
+    "webhook.pod.resources.requests.cpu=10m",
+    "adapter.pod.resources.requests.cpu=10m",
+    "extender.pod.resources.requests.cpu=10m",
 ];
 
 /// Whether `suite` names specs of Kubernetes.
