@@ -365,7 +365,8 @@ mod tests {
             pod_counts: vec![Arc::new(PodCounts {
                 controlled,
                 pending,
-                ..PodCounts::of(key())
+                vpa: key(),
+                ..PodCounts::default()
             })],
             ..Plan::default()
         }
@@ -423,7 +424,8 @@ mod tests {
         let with = |allowed| Plan {
             pod_counts: vec![Arc::new(PodCounts {
                 allowed,
-                ..PodCounts::of(key())
+                vpa: key(),
+                ..PodCounts::default()
             })],
             ..Plan::default()
         };

@@ -47,7 +47,7 @@ pub use limits::disruption_limit::Disruption;
 pub use limits::global_pause::{
     PausePolicy, PauseReason, Preconditions, WebhookLiveness, check_preconditions, is_current,
 };
-pub use limits::maintenance_window::{MAINTENANCE_WINDOW, MaintenanceWindow, WindowError};
+pub use limits::maintenance_window::MAINTENANCE_WINDOW;
 pub use limits::vpa_pause::{PausedVpa, VpaPauseReason};
 pub use moves::rebalancing::REBALANCE;
 pub use plan::{

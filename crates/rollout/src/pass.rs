@@ -1,6 +1,6 @@
 //! One pass: upstream's `RunOnce` without its I/O, over the VPA objects that changes concern.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::vpa::EffectiveUpdateMode;
@@ -75,10 +75,14 @@ pub(super) fn pass(
         vpa: &counts_vpa,
         pod: &counts_pod,
     };
-    let mut cache = known.unwrap_or_else(|| DecisionCache::new(Matched::build(view, scope), now));
+    let mut cache = known.unwrap_or_else(|| DecisionCache {
+        matched: Matched::build(view, scope),
+        by_vpa: BTreeMap::new(),
+        began: now,
+    });
     if is_full {
         state.forget_missing_vpas(view);
-        state.windows = std::mem::take(&mut state.windows).next();
+        state.windows.age();
     } else {
         cache.matched.update(view, &changes, scope);
         if let Some(earlier) = earlier {
@@ -91,16 +95,9 @@ pub(super) fn pass(
         cache.mark_due(now);
     }
     cache.matched.expand_marks();
-    let outdated_owners = cache.take_outdated();
-    let outdated_owners = (!is_full).then_some(outdated_owners);
-    let decided = decide_marked(
-        &cache.matched,
-        outdated_owners,
-        snapshot,
-        state,
-        settings,
-        now,
-    );
+    let outdated = cache.take_outdated();
+    let outdated = (!is_full).then_some(outdated);
+    let decided = decide_marked(&cache.matched, outdated, snapshot, state, settings, now);
     let plan = store(decided, cache, state, settings, now);
     if !keeps_decisions {
         state.forget_decisions();
@@ -171,40 +168,33 @@ fn decide_marked(
                 builder.wake_within(settles_in);
             }
             let plan = std::mem::take(&mut builder.plan);
-            VpaDecision::new(plan, input.owners.clone(), input.is_time_dependent, now)
+            VpaDecision {
+                due: plan.wake_in.map(|left| now.monotonic.saturating_add(left)),
+                plan,
+                owners: input.owners.clone(),
+                is_time_dependent: input.is_time_dependent,
+            }
         });
         decisions.push((input.vpa_pods.order.clone(), decision));
     }
     let actions = decisions
         .iter()
         .filter_map(|(_, decision)| decision.as_ref())
-        .flat_map(VpaDecision::actions);
+        .flat_map(|decision| &decision.plan.actions);
     let mut taken: BTreeSet<String> = actions.map(|action| action.pod_uid.clone()).collect();
     let moves = snapshot.pause.is_none();
     if moves && settings.preemption != PreemptionMode::Off {
-        plan_preemptions(
-            &mut builder,
-            &mut taken,
-            view,
-            state,
-            settings.preemption,
-            now,
-        );
+        plan_preemptions(&mut builder, &mut taken, context);
     }
     if let (true, Some(rebalancing), Some(load)) =
         (moves, &settings.rebalancing, snapshot.node_load)
     {
         plan_moves(&mut builder, &taken, context, rebalancing, load);
     }
-    let PlanBuilder {
-        plan: preemptions,
-        infeasible,
-        ..
-    } = builder;
     Decided {
         decisions,
-        preemptions,
-        infeasible,
+        preemptions: builder.plan,
+        infeasible: builder.infeasible,
     }
 }
 
@@ -216,19 +206,12 @@ fn store(
     settings: &Settings,
     now: ClockReading,
 ) -> Plan {
-    let Decided {
-        decisions,
-        preemptions,
-        infeasible,
-    } = decided;
-    let count = decisions.len();
-    for (vpa, decision) in decisions {
-        if let Some(decision) = decision {
-            cache.insert(vpa, decision);
-        }
-    }
+    let count = decided.decisions.len();
+    let decisions = decided.decisions.into_iter();
+    let decisions = decisions.filter_map(|(vpa, decision)| Some((vpa, decision?)));
+    cache.by_vpa.extend(decisions);
     cache.matched.clear_marks();
-    for (vpa, uid, attempt) in infeasible {
+    for (vpa, uid, attempt) in decided.infeasible {
         if state.record_infeasible(&vpa, &uid, &attempt) {
             cache.matched.mark_vpa(&vpa.namespace, &vpa.name);
         }
@@ -236,9 +219,9 @@ fn store(
     let mut plan = cache.plan(now);
     state.decisions = Some(cache);
     plan.decided = count;
-    plan.actions.extend(preemptions.actions);
-    plan.preemptions = preemptions.preemptions;
-    plan.rebalancing = preemptions.rebalancing;
+    plan.actions.extend(decided.preemptions.actions);
+    plan.preemptions = decided.preemptions.preemptions;
+    plan.rebalancing = decided.preemptions.rebalancing;
     plan.actions
         .sort_by_key(|action| !action.reason.is_urgent());
     if settings.paces_restarts {

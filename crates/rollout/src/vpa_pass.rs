@@ -25,7 +25,7 @@ use crate::plan::{AllowedUpdates, PodCounts, Snapshot};
 use crate::plan_builder::{PassContext, PlanBuilder};
 use crate::resize::oom_kill::{self, QuickOomKill};
 use crate::resize::pod_size::PodToSize;
-use crate::resize::resize_status::ResizeStatus;
+use crate::resize::resize_status::{ResizeStatus, resizing_since};
 use crate::resize::rolling_update::Replacement;
 use crate::resize::size_change::SizeChange;
 use crate::resize::startup_boost;
@@ -102,9 +102,10 @@ impl<'a> VpaPass<'a> {
             builder.wake_within(due);
         }
         let mut counts = PodCounts {
+            vpa: vpa.key.clone(),
             controlled: pods.len(),
             recent,
-            ..PodCounts::of(vpa.key.clone())
+            ..PodCounts::default()
         };
         if let Ok(Some(due)) | Err(VpaPauseReason::OutsideWindow { opens_in: due }) = pause {
             builder.wake_within(due);
@@ -128,7 +129,7 @@ impl<'a> VpaPass<'a> {
             groups,
             members,
             changes_in,
-        } = of(context, input, mode, replacement);
+        } = members(context, input, mode, replacement);
         if let Some(due) = changes_in {
             builder.wake_within(due);
         }
@@ -180,10 +181,16 @@ impl<'a> VpaPass<'a> {
             .iter()
             .filter(|member| member.pending.is_some())
             .count();
-        counts.allowed = self.allowed_updates();
+        counts.allowed = match self.mode {
+            _ if !self.has_recommendation => AllowedUpdates::NoRecommendation,
+            EffectiveUpdateMode::InPlace if !self.context.settings.in_place => {
+                AllowedUpdates::InPlaceDisabled
+            }
+            _ => AllowedUpdates::All,
+        };
         for member in boosted {
             if let Some(action) = self.unboost(member, builder) {
-                builder.plan.actions.push(Arc::new(action));
+                self.record(member, Ok(action), builder);
             }
         }
         match self.mode {
@@ -210,7 +217,7 @@ impl<'a> VpaPass<'a> {
                 counts.evictable = evictable.count();
                 for candidate in candidates {
                     let outcome = self.evict(&candidate, builder);
-                    self.record(&candidate, outcome, builder);
+                    self.record(candidate.member, outcome, builder);
                 }
             }
             EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate => {
@@ -220,19 +227,9 @@ impl<'a> VpaPass<'a> {
                 counts.resizable = candidates.len();
                 for candidate in candidates {
                     let outcome = self.resize_or_evict(&candidate, builder);
-                    self.record(&candidate, outcome, builder);
+                    self.record(candidate.member, outcome, builder);
                 }
             }
-        }
-    }
-
-    fn allowed_updates(&self) -> AllowedUpdates {
-        match self.mode {
-            _ if !self.has_recommendation => AllowedUpdates::NoRecommendation,
-            EffectiveUpdateMode::InPlace if !self.context.settings.in_place => {
-                AllowedUpdates::InPlaceDisabled
-            }
-            _ => AllowedUpdates::All,
         }
     }
 
@@ -248,21 +245,17 @@ impl<'a> VpaPass<'a> {
     /// Records an action, or the reason for skipping the pod.
     fn record(
         &self,
-        candidate: &Candidate,
+        member: &Member,
         outcome: Result<Action, SkipReason>,
         builder: &mut PlanBuilder,
     ) {
-        let pod = candidate.member.pod;
         match outcome {
             Ok(action) => builder.plan.actions.push(Arc::new(action)),
-            Err(reason) => {
-                let skip = Skip {
-                    vpa: self.vpa.key.clone(),
-                    pod: pod.key.clone(),
-                    reason,
-                };
-                builder.plan.skips.push(Arc::new(skip));
-            }
+            Err(reason) => builder.plan.skips.push(Arc::new(Skip {
+                vpa: self.vpa.key.clone(),
+                pod: member.pod.key.clone(),
+                reason,
+            })),
         }
     }
 
@@ -300,7 +293,7 @@ impl<'a> VpaPass<'a> {
     /// Whether a run of the pod was OOM killed that began after the node had no room for more memory.
     fn lacks_room(&self, member: &Member) -> bool {
         let Member { pod, running, .. } = member;
-        let since = running.resizes.first().and_then(|first| first.since);
+        let since = resizing_since(running);
         let killed = || oom_kill::last_killed(pod, running, self.spec, self.context.now);
         ResizeStatus::of(running) == ResizeStatus::Deferred
             && since
@@ -315,11 +308,7 @@ impl<'a> VpaPass<'a> {
         if self.lacks_room(member) {
             return Duration::MAX;
         }
-        let since = member
-            .running
-            .resizes
-            .first()
-            .and_then(|condition| condition.since);
+        let since = resizing_since(member.running);
         let resizing_for = state
             .resizing_for(&member.pod.uid, now)
             .max(since.map_or(Duration::ZERO, |since| now.since(since)));
@@ -341,11 +330,8 @@ impl<'a> VpaPass<'a> {
     /// An error during the pod's backoff.
     fn check_backoff(&self, member: &Member, builder: &mut PlanBuilder) -> Result<(), SkipReason> {
         let PassContext { state, now, .. } = self.context;
-        let Some(left) = state.backoffs.left(&member.pod.uid, now) else {
-            return Ok(());
-        };
-        builder.wake_within(left);
-        Err(SkipReason::BackingOff)
+        let left = state.backoff_left(&member.pod.uid, now);
+        builder.wait(left, SkipReason::BackingOff)
     }
 
     /// Takes a disruption from the pod's group and disruption budgets. An error if one does not
@@ -365,15 +351,9 @@ impl<'a> VpaPass<'a> {
         {
             return Err(SkipReason::EvictionTolerance);
         }
-        if let Some(reason) = builder
-            .budgets
-            .refusal(disruption, member.pod, member.running)
-        {
-            return Err(reason);
-        }
         builder
             .budgets
-            .reserve(disruption, member.pod, member.running);
+            .reserve(disruption, member.pod, member.running)?;
         if let Some(group) = member.group.and_then(|index| self.groups.get_mut(index)) {
             group.reserve(disruption, member.availability);
         }
@@ -401,35 +381,11 @@ impl<'a> VpaPass<'a> {
             relocation: None,
         }
     }
-}
 
-/// The pods of a VPA object in groups. Groups with too few pods are included if an action without
-/// disruption is possible.
-fn of<'a>(
-    context: PassContext<'a>,
-    input: &VpaInput<'a>,
-    mode: EffectiveUpdateMode,
-    replacement: Replacement,
-) -> MemberGroups<'a> {
-    let in_place = matches!(
-        mode,
-        EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate
-    );
-    let skips = in_place && context.settings.in_place_skip_disruption_budget;
-    let includes_small = move |members: &[Member]| {
-        skips
-            || replacement == Replacement::RollingUpdate
-            || members
-                .iter()
-                .any(|member| startup_boost::is_boosted(member.running))
-    };
-    let PassContext {
-        snapshot,
-        state,
-        settings,
-        now,
-    } = context;
-    members(input, snapshot.view, state, settings, now, &includes_small)
+    /// The changes of requests by a replacement of the pod. `own` is its capped recommendation.
+    fn target_changes(&self, member: &Member, own: &Recommendation) -> Vec<SizeChange> {
+        SizeChange::to_targets(member.running, own, self.context.settings.native_sidecars)
+    }
 }
 
 /// The recommendation of the feed if it takes precedence, else that of the status; `None` if it has no

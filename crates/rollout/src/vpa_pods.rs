@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use api::vpa::EffectiveUpdateMode;
 use view::{Controller, Phase, Pod, Running, View};
 
 use crate::clock::ClockReading;
@@ -11,12 +12,15 @@ use crate::limits::disruption_limit::{
 };
 use crate::limits::group_size::VpaInput;
 use crate::limits::group_size::owner_name;
+use crate::plan_builder::PassContext;
 use crate::resize::pod_size::sized_containers;
+use crate::resize::rolling_update::Replacement;
+use crate::resize::startup_boost;
 use crate::settings::Settings;
-use crate::state::{PendingAction, RolloutState};
+use crate::state::PendingAction;
 
 /// A pod of a VPA object.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub(super) struct Member<'a> {
     pub(super) pod: &'a Pod,
     pub(super) running: &'a Running,
@@ -35,18 +39,26 @@ pub(super) struct MemberGroups<'a> {
     pub(super) changes_in: Option<Duration>,
 }
 
-/// Whether a group with too few pods is included, for actions without disruption.
-pub(super) type IncludesSmall<'a> = dyn Fn(&[Member<'_>]) -> bool + 'a;
-
-/// The pods of one VPA object in groups.
+/// The pods of one VPA object in groups. Groups with too few pods are included if an action without
+/// disruption is possible.
 pub(super) fn members<'a>(
+    context: PassContext<'a>,
     input: &VpaInput<'a>,
-    view: &View,
-    state: &RolloutState,
-    settings: &Settings,
-    now: ClockReading,
-    includes_small: &IncludesSmall,
+    mode: EffectiveUpdateMode,
+    replacement: Replacement,
 ) -> MemberGroups<'a> {
+    let PassContext {
+        snapshot,
+        state,
+        settings,
+        now,
+    } = context;
+    let resizes = matches!(
+        mode,
+        EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate
+    );
+    let includes_small = replacement == Replacement::RollingUpdate
+        || resizes && settings.in_place_skip_disruption_budget;
     let mut changes_in = None;
     let mut by_owner: BTreeMap<OwnerName, Vec<Member>> = BTreeMap::new();
     for pod in input.vpa_pods.pods.values() {
@@ -55,9 +67,10 @@ pub(super) fn members<'a>(
         };
         let pending = state.pending(&pod.uid);
         let mut availability = availability(pod, running, pending);
-        if let (Some(left), PodAvailability::Running { available }) =
-            (min_ready_left(view, pod, running, now), &mut availability)
-        {
+        if let (Some(left), PodAvailability::Running { available }) = (
+            min_ready_left(snapshot.view, pod, running, now),
+            &mut availability,
+        ) {
             *available = false;
             changes_in = changes_in.into_iter().chain([left]).min();
         }
@@ -93,9 +106,10 @@ pub(super) fn members<'a>(
                 pending.may_retry = pending.may_retry && are_enough && allows;
             }
         }
-        if let Some(group) =
-            group.filter(|group| !group.below_min_replicas || includes_small(&members))
-        {
+        let has_boost = |it: &Member| startup_boost::is_boosted(it.running);
+        if let Some(group) = group.filter(|group| {
+            !group.below_min_replicas || includes_small || members.iter().any(has_boost)
+        }) {
             let index = all.groups.len();
             all.groups.push(group);
             for member in &mut members {
@@ -142,10 +156,9 @@ fn min_ready_left(
     running: &Running,
     now: ClockReading,
 ) -> Option<Duration> {
-    let left = controller_of(view, pod)?
-        .min_ready
-        .checked_sub(now.since(running.ready_since?))?;
-    Some(left).filter(|left| !left.is_zero())
+    let ready_for = now.since(running.ready_since?);
+    let left = controller_of(view, pod)?.min_ready.checked_sub(ready_for)?;
+    (!left.is_zero()).then_some(left)
 }
 
 /// The direct controller of a pod, if it is of a well-known kind.
@@ -180,11 +193,11 @@ fn awaits_restart(running: &Running) -> bool {
                 return false;
             };
             container.restarts_for.iter().any(|name| {
-                let asked = |list: &Option<model::ResourceList>| {
-                    list.as_ref().and_then(|list| list.get(name)).cloned()
-                };
-                asked(&container.requests).as_ref() != requests.get(name)
-                    || asked(&container.limits).as_ref() != limits.get(name)
+                [(&container.requests, requests), (&container.limits, limits)]
+                    .into_iter()
+                    .any(|(asked, reported)| {
+                        asked.as_ref().and_then(|asked| asked.get(name)) != reported.get(name)
+                    })
             })
         })
 }

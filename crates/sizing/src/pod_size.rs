@@ -80,6 +80,16 @@ pub struct ContainerSize {
     pub refused: Vec<(ResourceName, Refusal)>,
 }
 
+impl ContainerSize {
+    pub fn of(requests: ResourceList, limits: ResourceList) -> Self {
+        Self {
+            requests,
+            limits,
+            ..Self::default()
+        }
+    }
+}
+
 /// Caps a recommendation for one pod: first by the namespace's limits on pods, then by those on
 /// containers, then by the policy of each container, so that the policy wins.
 ///

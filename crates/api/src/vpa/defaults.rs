@@ -34,6 +34,13 @@ pub enum EffectiveUpdateMode {
     InPlace,
 }
 
+impl EffectiveUpdateMode {
+    /// Whether pods may be evicted.
+    pub fn evicts(self) -> bool {
+        matches!(self, Self::Recreate | Self::InPlaceOrRecreate)
+    }
+}
+
 impl From<Option<UpdateMode>> for EffectiveUpdateMode {
     fn from(mode: Option<UpdateMode>) -> Self {
         match mode {

@@ -178,13 +178,8 @@ impl SizeRecord {
     }
 
     fn settles_in(&self, now: ClockReading) -> Option<Duration> {
-        let settled_at = self
-            .scaled_down_at
-            .filter(|_| self.size.peak > self.size.configured)?
-            + SCALE_DOWN_GRACE;
-        settled_at
-            .checked_sub(now.monotonic)
-            .filter(|left| !left.is_zero())
+        let is_surplus = self.size.peak > self.size.configured;
+        now.left(self.scaled_down_at.filter(|_| is_surplus)? + SCALE_DOWN_GRACE)
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use model::{ContainerRecommendation, Quantity, Recommendation, ResourceList, ResourceName};
 use view::{ContainerSpec, Running};
 
-use crate::resize::observed_containers::ObservedContainers;
+use crate::resize::observed_containers::observed_containers;
 use crate::resize::pod_size::{container_recommendation, requests, sized_containers};
 use crate::resize::resize_patch::DesiredSizes;
 
@@ -14,7 +14,6 @@ use crate::resize::resize_patch::DesiredSizes;
 /// Displays as `app cpu request 100m -> 320m: below lower bound 300m`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SizeChange {
-    /// The container's name.
     pub container: String,
     pub resource: ResourceName,
     /// The present request.
@@ -28,9 +27,7 @@ pub struct SizeChange {
 /// A bound of the recommendation that a request violates.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BoundViolation {
-    /// The request is below the lower bound.
     BelowLowerBound(Quantity),
-    /// The request is above the upper bound.
     AboveUpperBound(Quantity),
 }
 
@@ -41,9 +38,9 @@ impl SizeChange {
         recommendation: &Recommendation,
         native_sidecars: bool,
     ) -> Vec<Self> {
-        let observed = ObservedContainers::of(running);
+        let is_observed = observed_containers(running);
         sized_containers(running, native_sidecars)
-            .filter(|container| observed.includes(&container.name))
+            .filter(|container| is_observed(&container.name))
             .filter_map(|container| {
                 let recommended = container_recommendation(recommendation, &container.name)?;
                 Some((container, recommended))

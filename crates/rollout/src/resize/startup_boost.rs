@@ -85,11 +85,8 @@ fn duration(spec: &VerticalPodAutoscalerSpec, container: &str) -> Duration {
         .into_iter()
         .flatten()
         .find_map(|boost| boost.cpu.as_ref()?.duration_seconds);
-    Duration::from_secs(
-        seconds
-            .and_then(|seconds| u64::try_from(seconds).ok())
-            .unwrap_or(0),
-    )
+    let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+    Duration::from_secs(seconds.unwrap_or(0))
 }
 
 /// The size of a container before its boost, if its annotation can be parsed.
@@ -97,9 +94,5 @@ pub(crate) fn original(running: &Running, container: &str) -> Option<ContainerSi
     let Original { requests, limits } =
         serde_json::from_str(running.annotations.get(&annotation(container))?).ok()?;
     let (requests, limits) = (requests.unwrap_or_default(), limits.unwrap_or_default());
-    Some(ContainerSize {
-        requests,
-        limits,
-        ..ContainerSize::default()
-    })
+    Some(ContainerSize::of(requests, limits))
 }

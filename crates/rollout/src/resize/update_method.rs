@@ -75,12 +75,11 @@ impl InPlaceRequest<'_> {
                 };
             }
         }
-        if settings.in_place_skip_disruption_budget
-            && !may_restart(self.running, settings.native_sidecars)
+        let mut sized = sized_containers(self.running, settings.native_sidecars);
+        let may_restart = sized.any(|container| !container.restarts_for.is_empty());
+        if settings.in_place_skip_disruption_budget && !may_restart
+            || group.allows(self.disruption, self.availability)
         {
-            return InPlaceDecision::Approved;
-        }
-        if group.allows(self.disruption, self.availability) {
             InPlaceDecision::Approved
         } else {
             InPlaceDecision::Deferred
@@ -103,9 +102,4 @@ pub(crate) fn may_evict(
         )
         && !resizing.has_timed_out(resizing_for);
     !waits && group.is_some_and(|group| group.allows(Disruption::Eviction, availability))
-}
-
-/// Whether a resize policy restarts a container.
-fn may_restart(running: &Running, native_sidecars: bool) -> bool {
-    sized_containers(running, native_sidecars).any(|container| !container.restarts_for.is_empty())
 }

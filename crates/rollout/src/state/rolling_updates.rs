@@ -24,11 +24,11 @@ const LONGEST_RETRY: Duration = Duration::from_mins(10);
 
 /// The rolling updates for each VPA object.
 #[derive(Debug, Clone, Default)]
-pub(super) struct RollingUpdates(HashMap<ObjectKey, Record>);
+pub(super) struct RollingUpdates(pub(super) HashMap<ObjectKey, Record>);
 
 /// The rolling updates for one VPA object.
 #[derive(Debug, Clone, Default)]
-struct Record {
+pub(super) struct Record {
     /// The last one that the API server accepted.
     accepted: Option<Accepted>,
     /// Whether one is sent and has no outcome yet.
@@ -105,13 +105,8 @@ impl RollingUpdates {
         if record.is_sent {
             return Err((SkipReason::RollingUpdatePending, None));
         }
-        let left = |until: Duration| {
-            until
-                .checked_sub(now.monotonic)
-                .filter(|left| !left.is_zero())
-        };
         if let Some(accepted) = &record.accepted
-            && let Some(left) = left(accepted.next_at())
+            && let Some(left) = now.left(accepted.next_at())
         {
             let is_ineffective = first_seen.is_some_and(|seen| seen > accepted.at)
                 && same_targets(&accepted.recommendation, recommendation);
@@ -122,13 +117,8 @@ impl RollingUpdates {
             };
             return Err((reason, Some(left)));
         }
-        match left(record.retry_at) {
-            Some(left) => Err((SkipReason::RollingUpdateRefused, Some(left))),
-            None => Ok(()),
-        }
-    }
-
-    pub(super) fn retain_vpas(&mut self, keep: impl Fn(&ObjectKey) -> bool) {
-        self.0.retain(|vpa, _| keep(vpa));
+        now.left(record.retry_at).map_or(Ok(()), |left| {
+            Err((SkipReason::RollingUpdateRefused, Some(left)))
+        })
     }
 }

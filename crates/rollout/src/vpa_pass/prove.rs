@@ -4,22 +4,22 @@ use std::sync::Arc;
 
 use api::vpa::EffectiveUpdateMode;
 use jiff::Timestamp;
-use model::{Quantity, ResourceName};
+use model::{Quantity, ResourceList, ResourceName};
 use sizing::ContainerSize;
 use view::{Container, Termination};
 
 use super::resize::Resize;
 use super::{Candidate, EPSILON, Member, PassContext, VpaPass};
-use crate::action::{Action, ActionKind, ActionReason, SkipReason};
+use crate::action::{Action, ActionReason, SkipReason};
 use crate::plan_builder::PlanBuilder;
+use crate::resize::memory_restore::only_memory;
 use crate::resize::oom_kill::{self, QuickOomKill};
-use crate::resize::pod_size;
+use crate::resize::pod_size::{self, memory_of};
 use crate::resize::proven_acts::{
     self, Evidence, NextAct, OOM_RESIZE, OomResize, Refutation, RefutationCause, RefutedAct,
     ResizeAct, Stopped, Verdict,
 };
 use crate::resize::resize_patch::{self, DesiredSizes};
-use crate::resize::size_change::SizeChange;
 use crate::selection::priority::Priority;
 
 /// Annotation of upstream's updater, and ours: the pod was resized in place.
@@ -44,13 +44,10 @@ impl VpaPass<'_> {
         members: Vec<&'m Member<'m>>,
         builder: &mut PlanBuilder,
     ) -> Vec<&'m Member<'m>> {
-        let mut others = Vec::with_capacity(members.len());
-        for member in members {
-            if self.follow(member, builder).is_none() {
-                others.push(member);
-            }
-        }
-        others
+        members
+            .into_iter()
+            .filter(|member| self.follow(member, builder).is_none())
+            .collect()
     }
 
     /// Plans the act that follows on one pod; `None` where nothing follows, or by other rules.
@@ -82,7 +79,7 @@ impl VpaPass<'_> {
         if outcome.is_err() && self.needs_other_size(member, candidate.priority) {
             return None;
         }
-        self.record(&candidate, outcome, builder);
+        self.record(member, outcome, builder);
         Some(())
     }
 
@@ -135,10 +132,7 @@ impl VpaPass<'_> {
             is_replacement: state.is_replacement(&self.vpa.key, &pod.uid, &self.recommendation),
             has_target,
             may_step: in_place && !lacks_room && size.limits.get(&ResourceName::Memory).is_some(),
-            may_evict: matches!(
-                self.mode,
-                EffectiveUpdateMode::Recreate | EffectiveUpdateMode::InPlaceOrRecreate
-            ),
+            may_evict: self.mode.evicts(),
         };
         Some(Judged {
             container,
@@ -167,21 +161,14 @@ impl VpaPass<'_> {
 
     /// The memory of the desired sizes, for a pod whose CPU a startup boost raises.
     pub(super) fn memory_sizes(&self, member: &Member) -> DesiredSizes {
-        let only_memory = |list: &model::ResourceList| {
-            let memory = list.get(&ResourceName::Memory);
-            memory
-                .map(|memory| (ResourceName::Memory, memory.clone()))
-                .into_iter()
-                .collect()
-        };
         let sizes = self.recommended_sizes(member).into_iter();
+        let memory = |list: &ResourceList| only_memory(memory_of(Some(list)));
         sizes
             .map(|size| {
-                Some(ContainerSize {
-                    requests: only_memory(&size.requests),
-                    limits: only_memory(&size.limits),
-                    ..ContainerSize::default()
-                })
+                Some(ContainerSize::of(
+                    memory(&size.requests),
+                    memory(&size.limits),
+                ))
             })
             .collect()
     }
@@ -268,17 +255,10 @@ impl VpaPass<'_> {
         let mut annotations =
             resize_patch::annotation_changes(member.running, self.spec, self.context.now);
         annotations.insert(OOM_RESIZE.to_owned(), note.text());
-        let kind = ActionKind::Resize {
-            patch,
-            annotations,
-            attempt: self.attempt(member.running),
-        };
-        let changes =
-            SizeChange::to_sizes(member.running, &resize.sizes, &candidate.recommendation);
-        let reason = ActionReason::QuickOom;
+        let (reason, own) = (candidate.reason, &candidate.recommendation);
         Ok(Action {
             oom_kill: candidate.oom_kill.clone(),
-            ..self.action(member, kind, reason, resize.disruption, changes)
+            ..self.resize_action(member, &resize, patch, annotations, reason, own)
         })
     }
 

@@ -19,7 +19,8 @@ fn plan(pods: usize) -> Plan {
     let counts = PodCounts {
         controlled: pods,
         evictable: pods,
-        ..PodCounts::of(web())
+        vpa: web(),
+        ..PodCounts::default()
     };
     Plan {
         pod_counts: vec![Arc::new(counts)],
