@@ -44,7 +44,6 @@ impl<'a> Budgets<'a> {
         }
     }
 
-    /// The budgets that cover a pod.
     pub(super) fn covering(&self, pod: &Pod) -> Vec<&'a BudgetPods> {
         self.matched.budgets_of(&pod.key).collect()
     }
@@ -96,7 +95,6 @@ impl<'a> Budgets<'a> {
         budget.is_current() && i64::from(budget.disruptions_allowed) > unobserved && is_enough
     }
 
-    /// The use of one budget, with the actions in flight.
     fn usage(&mut self, BudgetPods { budget, pods }: &'a BudgetPods) -> &mut BudgetUsage {
         let (state, now) = (self.state, self.now);
         self.usages.entry(&budget.key).or_insert_with(|| {

@@ -32,8 +32,10 @@ struct Decided {
     infeasible: Vec<(ObjectKey, String, ResizeAttempt)>,
 }
 
-/// See [`super::decide`].
-pub(super) fn pass(
+/// Decides about the VPA objects that changes since the last call with this `state` concern, and
+/// about those with something due; about all of them after [`RolloutState::forget_decisions`].
+/// Returns the plan for all VPA objects. `now` must not be before that of earlier calls.
+pub fn decide(
     snapshot: &Snapshot<'_>,
     state: &mut RolloutState,
     settings: &Settings,
@@ -164,9 +166,7 @@ fn decide_marked(
     for (input, pause) in inputs.iter().zip(pauses) {
         let decision = (!input.vpa_pods.pods.is_empty()).then(|| {
             VpaPass::run(context, input, pause, &mut builder);
-            if let Some(settles_in) = input.settles_in {
-                builder.wake_within(settles_in);
-            }
+            builder.wake_within(input.settles_in);
             let plan = std::mem::take(&mut builder.plan);
             VpaDecision {
                 due: plan.wake_in.map(|left| now.monotonic.saturating_add(left)),

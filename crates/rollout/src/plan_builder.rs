@@ -62,10 +62,10 @@ impl<'a> PlanBuilder<'a> {
         }
     }
 
-    /// Makes the plan's `wake_in` at most `after`.
-    pub(super) fn wake_within(&mut self, after: Duration) {
-        let sooner = self.plan.wake_in.map_or(after, |known| known.min(after));
-        self.plan.wake_in = Some(sooner);
+    /// Makes the plan's `wake_in` at most `after`, if there is such a time.
+    pub(super) fn wake_within(&mut self, after: impl Into<Option<Duration>>) {
+        let wake_in = after.into().into_iter().chain(self.plan.wake_in);
+        self.plan.wake_in = wake_in.min();
     }
 
     /// Refuses for `reason` until `left` is over.
@@ -109,19 +109,6 @@ pub(super) struct Victim<'a> {
 impl EvictablePod<'_> {
     /// Whether its group and the disruption budgets that cover it allow its eviction.
     pub(super) fn is_evictable(&self, builder: &mut PlanBuilder) -> bool {
-        let Member { pod, running, .. } = self.member;
-        let group = self
-            .member
-            .group
-            .and_then(|index| builder.groups.get(index));
-        group.is_some_and(|group| group.allows(Disruption::Eviction, self.member.availability))
-            && (builder.budgets)
-                .check(Disruption::Eviction, pod, running)
-                .is_ok()
-    }
-
-    /// Takes the eviction from its budgets and its group; `false` if a budget does not allow it.
-    pub(super) fn reserve(&self, builder: &mut PlanBuilder) -> bool {
         let Member {
             pod,
             running,
@@ -129,14 +116,27 @@ impl EvictablePod<'_> {
             availability,
             ..
         } = self.member;
-        let reserved = builder.budgets.reserve(Disruption::Eviction, pod, running);
-        if reserved.is_err() {
-            return false;
-        }
+        let (eviction, budgets) = (Disruption::Eviction, &mut builder.budgets);
+        let group = group.and_then(|index| builder.groups.get(index));
+        group.is_some_and(|group| group.allows(eviction, availability))
+            && budgets.check(eviction, pod, running).is_ok()
+    }
+
+    /// Takes the eviction from its budgets and its group; an error if a budget does not allow it.
+    pub(super) fn reserve(&self, builder: &mut PlanBuilder) -> Result<(), SkipReason> {
+        let Member {
+            pod,
+            running,
+            group,
+            availability,
+            ..
+        } = self.member;
+        let budgets = &mut builder.budgets;
+        budgets.reserve(Disruption::Eviction, pod, running)?;
         if let Some(group) = group.and_then(|index| builder.groups.get_mut(index)) {
             group.reserve(Disruption::Eviction, availability);
         }
-        true
+        Ok(())
     }
 
     /// Its eviction for the sake of another pod or a node.

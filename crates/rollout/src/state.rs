@@ -55,7 +55,6 @@ const OOM_KILL_EXPOSURE: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 struct ObservedOomKill {
     ended_at: Timestamp,
-    /// The first pass that saw it.
     seen: Duration,
     /// Memory requests and limits of the pod's containers.
     memory: Vec<[Option<Memory>; 2]>,
@@ -65,7 +64,6 @@ struct ObservedOomKill {
     was_resized: bool,
 }
 
-/// A resize that the API server rejected.
 #[derive(Debug, Clone)]
 struct RejectedResize {
     patch: Patch,
@@ -103,7 +101,6 @@ pub struct RolloutState {
     pub(super) missed_reviews: MissedReviews,
     pub(super) paces: RestartPaces,
     rolling_updates: RollingUpdates,
-    /// Times at which maintenance windows open and close.
     pub(super) windows: WindowCache,
     /// VPA objects and namespaces within their settling time.
     pub(super) settling: Settling,
@@ -239,12 +236,10 @@ impl RolloutState {
             .replaced(vpa, self.first_seen(uid), recommendation)
     }
 
-    /// The disruption of the action on a pod that is in flight.
     pub fn pending_disruption(&self, uid: &str) -> Option<Disruption> {
         self.pending(uid).map(|pending| pending.disruption)
     }
 
-    /// The action on a pod that is in flight.
     pub(super) fn pending(&self, uid: &str) -> Option<PendingAction> {
         self.in_flight.get(uid).map(InFlight::pending)
     }
@@ -254,7 +249,6 @@ impl RolloutState {
         self.pods.get(uid).map(|pod| pod.first_seen)
     }
 
-    /// The rest of a pod's backoff.
     pub(super) fn backoff_left(&self, uid: &str, now: ClockReading) -> Option<Duration> {
         now.left(self.pods.get(uid)?.backoff.until)
     }
@@ -442,7 +436,6 @@ fn live(pod: &Pod) -> Option<&Running> {
         .filter(|running| !running.is_terminating)
 }
 
-/// The end of the pod's last OOM kill.
 fn last_oom_kill(pod: &Pod) -> Option<Timestamp> {
     pod.containers
         .iter()

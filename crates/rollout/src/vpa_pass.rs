@@ -98,9 +98,7 @@ impl<'a> VpaPass<'a> {
             spec.effective_update_mode()
         };
         let (recent, changes_in) = recent_pods(vpa, pods.values().map(Arc::as_ref), context.now);
-        if let Some(due) = changes_in {
-            builder.wake_within(due);
-        }
+        builder.wake_within(changes_in);
         let mut counts = PodCounts {
             vpa: vpa.key.clone(),
             controlled: pods.len(),
@@ -122,21 +120,15 @@ impl<'a> VpaPass<'a> {
             }));
         }
         let recommendation = recommendation_of(context.snapshot, vpa);
-        let has_recommendation = recommendation.is_some();
-        let recommendation = recommendation.unwrap_or_default();
         let replacement = Replacement::of(vpa, mode, context.settings);
         let MemberGroups {
             groups,
             members,
             changes_in,
         } = members(context, input, mode, replacement);
-        if let Some(due) = changes_in {
-            builder.wake_within(due);
-        }
+        builder.wake_within(changes_in);
         let missing: i64 = groups.iter().map(Group::missing).sum();
         counts.missing = usize::try_from(missing).unwrap_or(0);
-        let limits = context.snapshot.view.namespace_limits(&vpa.key.namespace);
-        let settles_in = context.state.settling.time_left(&vpa.key, context.now);
         let mut pass = Self {
             context,
             vpa,
@@ -146,18 +138,16 @@ impl<'a> VpaPass<'a> {
             replacement,
             acts,
             has_rolled: false,
-            recommendation,
-            has_recommendation,
-            limits,
+            has_recommendation: recommendation.is_some(),
+            recommendation: recommendation.unwrap_or_default(),
+            limits: context.snapshot.view.namespace_limits(&vpa.key.namespace),
             limit_modes: limit_modes(&vpa.object).unwrap_or_default(),
-            settles_in,
+            settles_in: context.state.settling.time_left(&vpa.key, context.now),
             groups,
             recheck_in: Cell::new(None),
         };
         pass.plan_actions(&members, &mut counts, builder);
-        if let Some(due) = pass.recheck_in.get() {
-            builder.wake_within(due);
-        }
+        builder.wake_within(pass.recheck_in.get());
         if context.evicts_for_others() && acts == Acts::All {
             pass.record_preemption_candidates(&members, builder);
         }
@@ -177,10 +167,7 @@ impl<'a> VpaPass<'a> {
             self.is_boosted(member) && !self.lacks_memory(member)
         });
         counts.boosted = boosted.len();
-        counts.pending = members
-            .iter()
-            .filter(|member| member.pending.is_some())
-            .count();
+        counts.pending = members.iter().filter(|it| it.pending.is_some()).count();
         counts.allowed = match self.mode {
             _ if !self.has_recommendation => AllowedUpdates::NoRecommendation,
             EffectiveUpdateMode::InPlace if !self.context.settings.in_place => {
@@ -197,12 +184,10 @@ impl<'a> VpaPass<'a> {
             _ if !self.has_recommendation => {}
             EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial => {}
             EffectiveUpdateMode::InPlace if !self.context.settings.in_place => {}
-            EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate
-                if self.acts == Acts::Relief =>
-            {
+            EffectiveUpdateMode::Recreate if self.acts == Acts::Relief => {}
+            _ if self.acts == Acts::Relief => {
                 self.revert_oom_killed(others, builder);
             }
-            EffectiveUpdateMode::Recreate if self.acts == Acts::Relief => {}
             EffectiveUpdateMode::Recreate => {
                 let others = self.follow_refuted(others, builder);
                 let evicts = self.replacement == Replacement::Eviction;
@@ -297,8 +282,7 @@ impl<'a> VpaPass<'a> {
         let killed = || oom_kill::last_killed(pod, running, self.spec, self.context.now);
         ResizeStatus::of(running) == ResizeStatus::Deferred
             && since
-                .zip(killed().and_then(|(_, kill)| kill.started_at))
-                .is_some_and(|(since, began)| began > since)
+                .is_some_and(|since| killed().is_some_and(|(_, it)| it.started_at > Some(since)))
     }
 
     /// The time for which the pod has been resizing. Without an end where another node may have the room
@@ -394,9 +378,7 @@ fn recommendation_of(snapshot: &Snapshot, vpa: &Vpa) -> Option<Arc<Recommendatio
     if let Some(recommendation) = snapshot.recommendations.get(vpa.uid()) {
         return Some(Arc::clone(recommendation));
     }
-    let status = vpa.object.status.as_ref()?;
-    let recommendation = status.recommendation.clone();
-    recommendation
-        .filter(|recommendation| !recommendation.container_recommendations.is_empty())
-        .map(|recommendation| Arc::new(recommendation.into()))
+    let recommendation = vpa.object.status.as_ref()?.recommendation.as_ref();
+    let recommendation = recommendation.filter(|it| !it.container_recommendations.is_empty())?;
+    Some(Arc::new(recommendation.clone().into()))
 }

@@ -7,11 +7,8 @@ use api::vpa::EffectiveUpdateMode;
 use view::{Controller, Phase, Pod, Running, View};
 
 use crate::clock::ClockReading;
-use crate::limits::disruption_limit::{
-    Disruption, Group, GroupSize, OwnerName, PodAvailability, required_replicas,
-};
-use crate::limits::group_size::VpaInput;
-use crate::limits::group_size::owner_name;
+use crate::limits::disruption_limit::{Disruption, Group, GroupSize, OwnerName, PodAvailability};
+use crate::limits::group_size::{VpaInput, owner_name};
 use crate::plan_builder::PassContext;
 use crate::resize::pod_size::sized_containers;
 use crate::resize::rolling_update::Replacement;
@@ -27,7 +24,6 @@ pub(super) struct Member<'a> {
     pub(super) availability: PodAvailability,
     /// Index of its group; `None` if the group is not updated.
     pub(super) group: Option<usize>,
-    /// The action in flight.
     pub(super) pending: Option<PendingAction>,
 }
 
@@ -86,7 +82,8 @@ pub(super) fn members<'a>(
             });
     }
     let policy = input.vpa_pods.vpa.object.spec.update_policy.as_ref();
-    let required = required_replicas(policy.and_then(|policy| policy.min_replicas), settings);
+    let required = policy.and_then(|policy| policy.min_replicas);
+    let required = required.map_or(settings.min_replicas, i64::from);
     let mut all = MemberGroups {
         groups: Vec::new(),
         members: Vec::with_capacity(input.vpa_pods.pods.len()),
@@ -121,7 +118,6 @@ pub(super) fn members<'a>(
     all
 }
 
-/// The group of these pods.
 fn group(
     members: &[Member],
     GroupSize { configured, peak }: GroupSize,

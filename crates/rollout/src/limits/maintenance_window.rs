@@ -23,7 +23,6 @@ use sizing::parse_crane_duration;
 /// That of the VPA object takes precedence.
 pub const MAINTENANCE_WINDOW: &str = "plimsoll.dev/maintenance-window";
 
-/// A recurring window.
 #[derive(Debug, Clone)]
 pub(crate) struct MaintenanceWindow {
     opens: Schedule,

@@ -17,12 +17,10 @@ pub struct PausedVpa {
     pub reason: VpaPauseReason,
 }
 
-/// The reasons for which the pods of a VPA object are not updated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VpaPauseReason {
     /// Usage is missing, so the recommendation does not move (condition `SourceStale`).
     RecommendationFrozen,
-    /// Its maintenance window is closed.
     OutsideWindow {
         /// The time until it opens; [`Duration::MAX`] if it never does.
         opens_in: Duration,

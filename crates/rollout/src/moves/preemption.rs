@@ -64,7 +64,7 @@ pub(crate) fn plan_preemptions(
         };
         if context.settings.preemption == PreemptionMode::On {
             for eviction in evictions {
-                if !eviction.reserve(builder) {
+                if eviction.reserve(builder).is_err() {
                     break;
                 }
                 taken.insert(eviction.member.pod.uid.clone());
@@ -137,7 +137,6 @@ fn missing_on_node(
     Some(used.minus(amounts(node.allocatable)))
 }
 
-/// The requests of a pod.
 pub(super) fn requested(pod: &Pod) -> Amounts {
     amounts(pod.requirements().requests)
 }

@@ -106,8 +106,8 @@ pub(crate) fn plan_moves(
             } = planned_move;
             let evictable = movable.get(&planned[pod].uid);
             // Earlier moves of this pass have taken from the same group and budgets.
-            let Some(evictable) = evictable
-                .filter(|evictable| evictable.is_evictable(builder) && evictable.reserve(builder))
+            let Some(evictable) =
+                evictable.filter(|it| it.is_evictable(builder) && it.reserve(builder).is_ok())
             else {
                 is_refused |= reason == MoveReason::HotNode;
                 continue;
@@ -126,8 +126,8 @@ pub(crate) fn plan_moves(
         }
         for pod in &mut planned {
             let is_evictable = |it: &EvictablePod| it.is_evictable(builder);
-            if pod.mobility == Mobility::Movable && !movable.get(&pod.uid).is_some_and(is_evictable)
-            {
+            let may_go = movable.get(&pod.uid).is_some_and(is_evictable);
+            if pod.mobility == Mobility::Movable && !may_go {
                 pod.mobility = Mobility::Pinned;
             }
         }

@@ -36,7 +36,6 @@ pub(crate) fn limits(container: &ContainerSpec) -> Option<&ResourceList> {
     }
 }
 
-/// The memory of a list.
 pub(crate) fn memory_of(list: Option<&ResourceList>) -> Option<&Quantity> {
     list?.get(&ResourceName::Memory)
 }

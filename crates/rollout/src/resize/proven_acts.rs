@@ -28,7 +28,7 @@ use view::{ContainerSpec, ContainerState, ContainerStatus, ObjectKey, Pod, Runni
 use crate::clock::ClockReading;
 use crate::resize::memory_restore::only_memory;
 use crate::resize::pod_size::{limits, memory_of, requests, sized_containers};
-use crate::resize::resize_patch::DesiredSizes;
+use crate::resize::resize_patch::{DesiredSizes, resized_containers};
 
 /// The memory that a step adds, in bytes. The smallest amount that the kubelet sees as a change and
 /// that is a whole number of pages on each platform.
@@ -50,7 +50,6 @@ pub(crate) struct OomResize {
     pub(crate) refuted: u32,
 }
 
-/// The kinds of resizes after an OOM kill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ResizeAct {
@@ -64,7 +63,6 @@ impl OomResize {
         serde_json::from_str(running.annotations.get(OOM_RESIZE)?).ok()
     }
 
-    /// The text of the annotation.
     pub(crate) fn text(self) -> Option<String> {
         serde_json::to_string(&self).ok()
     }
@@ -73,7 +71,6 @@ impl OomResize {
 /// The acts that an observation can refute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RefutedAct {
-    /// A resize in place.
     Resize,
     /// A resize in place by one step, of a pod that has its target already.
     Step,
@@ -114,14 +111,11 @@ impl RefutationCause {
     }
 }
 
-/// The act that follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextAct {
     /// None: the last act is not refuted.
     Wait,
-    /// A resize to the target.
     Resize,
-    /// A resize by one step.
     Step,
     Evict,
     /// None, until the target changes: the pod was killed with the recommended memory.
@@ -141,20 +135,16 @@ impl NextAct {
     }
 }
 
-/// A refuted act on a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refutation {
-    /// The VPA object of the pod.
     pub vpa: ObjectKey,
     /// The pod. Of an eviction: the replacement.
     pub pod: ObjectKey,
-    /// The pod's unique identifier.
     pub pod_uid: String,
     pub container: String,
     pub act: RefutedAct,
     /// The time of the act, or when its effect was first observed; `None` if it is not known.
     pub acted_at: Option<Timestamp>,
-    /// The observation.
     pub cause: RefutationCause,
     /// The end of the last OOM kill, if there was one.
     pub killed_at: Option<Timestamp>,
@@ -210,10 +200,8 @@ impl Evidence {
     /// Judges the last act. Without one, or without an OOM kill, nothing is refuted.
     pub(crate) fn judge(&self) -> Verdict {
         let refuted = self.refuted();
-        let refuted_resizes = match (self.last, refuted) {
-            (_, None) => 0,
-            (last, Some(_)) => last.map_or(0, |last| last.refuted).saturating_add(1),
-        };
+        let earlier = self.last.map_or(0, |last| last.refuted);
+        let refuted_resizes = refuted.map_or(0, |_| earlier.saturating_add(1));
         let evict_or_rest = if self.may_evict {
             NextAct::Evict
         } else {
@@ -330,12 +318,10 @@ pub(crate) fn stopped(pod: &Pod, running: &Running, sizes: &DesiredSizes) -> Opt
     if !pod.memory_cgroup.is_sum {
         return None;
     }
-    let limited = sized_containers(running, true)
-        .zip(sizes)
-        .filter(|(container, size)| {
-            let desired = memory_of(size.as_ref().map(|size| &size.limits));
-            desired.is_some() && memory_of(container.limits.as_ref()) != desired
-        });
+    let limited = resized_containers(running, sizes).filter(|(container, size)| {
+        let desired = memory_of(Some(&size.limits));
+        desired.is_some() && memory_of(container.limits.as_ref()) != desired
+    });
     let mut stopped: Option<Stopped> = None;
     for (container, _) in limited {
         let status = status(pod, &container.name)?;

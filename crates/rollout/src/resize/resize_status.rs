@@ -23,18 +23,15 @@ const CAPACITY: &str = "enough capacity";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResizeStatus {
-    /// There is no resize.
     NotResizing,
     /// The node has no room for it now.
     Deferred,
     /// The node can never hold it.
     Infeasible,
-    /// The kubelet carries it out.
     InProgress,
     /// The kubelet does not lower a memory limit while the program holds more than the new one. It
     /// changes nothing else of the pod meanwhile, and tries again for ever.
     MemoryInUse,
-    /// The kubelet reports an error.
     Failed,
     /// The condition has an unknown reason.
     Other,

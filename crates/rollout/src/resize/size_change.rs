@@ -7,7 +7,7 @@ use view::{ContainerSpec, Running};
 
 use crate::resize::observed_containers::observed_containers;
 use crate::resize::pod_size::{container_recommendation, requests, sized_containers};
-use crate::resize::resize_patch::DesiredSizes;
+use crate::resize::resize_patch::{DesiredSizes, resized_containers};
 
 /// The change of one request of one container.
 ///
@@ -16,9 +16,7 @@ use crate::resize::resize_patch::DesiredSizes;
 pub struct SizeChange {
     pub container: String,
     pub resource: ResourceName,
-    /// The present request.
     pub from: Option<Quantity>,
-    /// The new request.
     pub to: Quantity,
     /// The bound that the present request violates, if any.
     pub violation: Option<BoundViolation>,
@@ -58,9 +56,7 @@ impl SizeChange {
         sizes: &DesiredSizes,
         recommendation: &Recommendation,
     ) -> Vec<Self> {
-        sized_containers(running, true)
-            .zip(sizes)
-            .filter_map(|(container, size)| Some((container, size.as_ref()?)))
+        resized_containers(running, sizes)
             .flat_map(|(container, size)| {
                 let recommended = container_recommendation(recommendation, &container.name);
                 of_container(container, &size.requests, recommended)

@@ -32,12 +32,10 @@ pub(crate) fn is_configured(spec: &VerticalPodAutoscalerSpec) -> bool {
             .any(|policy| policy.startup_boost.is_some())
 }
 
-/// Whether any container of the pod is boosted.
 pub(crate) fn is_boosted(running: &Running) -> bool {
     boosted(running).next().is_some()
 }
 
-/// The names of the boosted containers.
 pub(crate) fn boosted(running: &Running) -> impl Iterator<Item = &str> {
     running
         .annotations

@@ -17,19 +17,15 @@ use crate::settings::Settings;
 /// The decision, with upstream's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InPlaceDecision {
-    /// Resize the pod.
     Approved,
-    /// Wait.
     Deferred,
     /// The kubelet reports that the node can never hold the resize.
     Infeasible,
     /// The same resize, or a smaller one, was infeasible before.
     InfeasibleCached,
-    /// Evict the pod.
     Evict,
 }
 
-/// The input of the decision.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InPlaceRequest<'a> {
     pub(crate) mode: EffectiveUpdateMode,
@@ -40,9 +36,7 @@ pub(crate) struct InPlaceRequest<'a> {
     pub(crate) has_recommendation: bool,
     /// Whether the recommendation is known to be infeasible for the pod.
     pub(crate) is_known_infeasible: bool,
-    /// The time for which the pod has been resizing.
     pub(crate) resizing_for: Duration,
-    /// The disruption of the resize.
     pub(crate) disruption: Disruption,
 }
 

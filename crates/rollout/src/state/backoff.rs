@@ -17,13 +17,16 @@ pub(super) struct Backoff {
     failures: u32,
 }
 
+/// A pause of `first` after `times` doublings, at most `longest`.
+pub(super) fn doubled(first: Duration, times: u32, longest: Duration) -> Duration {
+    first.saturating_mul(1 << times.min(10)).min(longest)
+}
+
 impl Backoff {
     /// Begins the next backoff, of at least `at_least`.
     pub(super) fn extend(&mut self, at_least: Option<Duration>, now: ClockReading) {
-        let length = FIRST
-            .saturating_mul(1 << self.failures.min(10))
-            .min(LONGEST)
-            .max(at_least.unwrap_or_default().min(LONGEST_RETRY_AFTER));
+        let at_least = at_least.unwrap_or_default().min(LONGEST_RETRY_AFTER);
+        let length = doubled(FIRST, self.failures, LONGEST).max(at_least);
         self.until = now.monotonic.saturating_add(length);
         self.failures = self.failures.saturating_add(1);
     }

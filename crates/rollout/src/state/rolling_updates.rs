@@ -10,6 +10,7 @@ use std::time::Duration;
 use model::Recommendation;
 use view::ObjectKey;
 
+use super::backoff::doubled;
 use super::ineffective_evictions::same_targets;
 use crate::action::{Action, ActionOutcome, SkipReason};
 use crate::clock::ClockReading;
@@ -49,9 +50,7 @@ struct Accepted {
 
 impl Accepted {
     fn next_at(&self) -> Duration {
-        let pause = ROLLING_UPDATE_INTERVAL
-            .saturating_mul(1 << self.ineffective.min(10))
-            .min(LONGEST_INTERVAL);
+        let pause = doubled(ROLLING_UPDATE_INTERVAL, self.ineffective, LONGEST_INTERVAL);
         self.at.saturating_add(pause)
     }
 }
@@ -67,9 +66,7 @@ impl RollingUpdates {
         let record = self.0.entry(action.vpa.clone()).or_default();
         record.is_sent = false;
         if !matches!(outcome, ActionOutcome::Accepted { .. }) {
-            let pause = FIRST_RETRY
-                .saturating_mul(1 << record.refusals.min(10))
-                .min(LONGEST_RETRY);
+            let pause = doubled(FIRST_RETRY, record.refusals, LONGEST_RETRY);
             record.refusals = record.refusals.saturating_add(1);
             record.retry_at = now.monotonic.saturating_add(pause);
             return;

@@ -19,11 +19,8 @@ use crate::resize::proven_acts::{
     self, Evidence, NextAct, OOM_RESIZE, OomResize, Refutation, RefutationCause, RefutedAct,
     ResizeAct, Stopped, Verdict,
 };
-use crate::resize::resize_patch::{self, DesiredSizes};
+use crate::resize::resize_patch::{self, DesiredSizes, IN_PLACE_UPDATED};
 use crate::selection::priority::Priority;
-
-/// Annotation of upstream's updater, and ours: the pod was resized in place.
-const IN_PLACE_UPDATED: &str = "vpaInPlaceUpdated";
 
 /// The last OOM kill of a pod, or a limit that is not in effect, and the judgement of the last act.
 pub(super) struct Judged<'a> {
@@ -62,19 +59,16 @@ impl VpaPass<'_> {
             return None;
         }
         let candidate = self.judged_candidate(member, &judged);
-        let outcome = match next {
+        let mut outcome = match next {
             NextAct::Step => self.step(&candidate, &judged, builder),
             _ => self.evict(&candidate, builder),
         };
+        // The container was killed before the kubelet carried out the step.
         let is_lost =
             judged.verdict.refuted == Some((RefutedAct::Step, RefutationCause::ContainerStopped));
-        let outcome = match outcome {
-            // The container was killed before the kubelet carried out the step.
-            Err(_) if is_lost && next == NextAct::Evict && self.resizes_in_place() => {
-                self.step(&candidate, &judged, builder)
-            }
-            outcome => outcome,
-        };
+        if outcome.is_err() && is_lost && next == NextAct::Evict && self.resizes_in_place() {
+            outcome = self.step(&candidate, &judged, builder);
+        }
         // A pod that the budgets keep still gets other sizes in place.
         if outcome.is_err() && self.needs_other_size(member, candidate.priority) {
             return None;
@@ -109,10 +103,8 @@ impl VpaPass<'_> {
                 .find(|it| outdated.is_some_and(|outdated| outdated.container == it.name))?,
         };
         let size = self.size_of(member, &container.name)?;
-        let specified = running
-            .containers
-            .iter()
-            .find(|it| it.name == container.name)?;
+        let mut specified = running.containers.iter();
+        let specified = specified.find(|it| it.name == container.name)?;
         let lacks_room = self.lacks_room(member);
         if proven_acts::awaits_kubelet(specified) && !lacks_room {
             return None;

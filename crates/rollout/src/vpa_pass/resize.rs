@@ -116,14 +116,10 @@ impl VpaPass<'_> {
                 Err(Self::group_refusal(member))
             }
             InPlaceDecision::Deferred => {
-                let resizing_for = self.resizing_for(member);
-                if let Some(timeout) = resizing
+                let left = resizing
                     .timeout()
-                    .filter(|_| !resizing.has_timed_out(resizing_for))
-                {
-                    let left = timeout.saturating_sub(resizing_for);
-                    builder.wake_within(left.max(Duration::from_secs(1)));
-                }
+                    .and_then(|timeout| timeout.checked_sub(self.resizing_for(member)));
+                builder.wake_within(left.map(|left| left.max(Duration::from_secs(1))));
                 Err(SkipReason::ResizePending)
             }
         }
@@ -158,9 +154,8 @@ impl VpaPass<'_> {
     /// Whether a rolling update replaces a resize that the kubelet did not complete in time, or that
     /// the group is too small for.
     fn rolls_instead(&self, member: &Member, resizing: ResizeStatus) -> bool {
-        let is_small = self
-            .group(member)
-            .is_some_and(|group| group.below_min_replicas);
+        let group = self.group(member);
+        let is_small = group.is_some_and(|group| group.below_min_replicas);
         self.replacement == Replacement::RollingUpdate
             && match resizing {
                 ResizeStatus::NotResizing => is_small,

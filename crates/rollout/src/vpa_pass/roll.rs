@@ -51,9 +51,7 @@ impl VpaPass<'_> {
         state
             .check_rolling_update(&self.vpa.key, &pod.uid, &self.recommendation, now)
             .map_err(|(reason, left)| {
-                if let Some(left) = left {
-                    builder.wake_within(left);
-                }
+                builder.wake_within(left);
                 reason
             })?;
         self.check_oom_kill(candidate, builder)?;

@@ -97,8 +97,8 @@ fn cheapest(missing: Amounts, candidates: &[Candidate]) -> Option<Vec<usize>> {
         } = frees;
         (Reverse(priority), shrinks, cpu_millicores, memory_bytes)
     });
-    let frees = candidates.iter().map(|candidate| candidate.frees);
-    let mut freed = frees.fold(Amounts::default(), Amounts::plus);
+    let amounts = candidates.iter().map(|candidate| candidate.frees);
+    let mut freed = amounts.fold(Amounts::default(), Amounts::plus);
     if !missing.fits(freed) {
         return None;
     }
