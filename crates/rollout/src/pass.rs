@@ -15,7 +15,6 @@ use crate::moves::preemption::plan_preemptions;
 use crate::moves::rebalancing::{opts_in, plan_moves};
 use crate::plan::{Plan, Recommendations, Snapshot};
 use crate::plan_builder::{PassContext, PlanBuilder};
-use crate::resize::startup_boost;
 use crate::selection::recent_pods::newest_review;
 use crate::settings::{PreemptionMode, Settings};
 use crate::state::RolloutState;
@@ -114,7 +113,7 @@ fn updates_pods(vpa: &Vpa, settings: &Settings) -> bool {
         spec.effective_update_mode(),
         EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial
     );
-    !is_passive || (settings.startup_boost && startup_boost::is_configured(spec))
+    !is_passive || (settings.startup_boost && spec.has_startup_boost())
 }
 
 /// Replaces recommendations, and returns the earlier ones if any was added, changed or removed.

@@ -267,7 +267,7 @@ impl<'a> VpaPass<'a> {
     /// Whether the pod has a CPU startup boost. Until it is over, the pod is not sized.
     fn is_boosted(&self, member: &Member) -> bool {
         self.context.settings.startup_boost
-            && startup_boost::is_configured(self.spec)
+            && self.spec.has_startup_boost()
             && startup_boost::is_boosted(member.running)
     }
 
@@ -372,13 +372,8 @@ impl<'a> VpaPass<'a> {
     }
 }
 
-/// The recommendation of the feed if it takes precedence, else that of the status; `None` if it has no
-/// containers, as in the webhook.
+/// The recommendation of the feed if it takes precedence, else that of the status.
 fn recommendation_of(snapshot: &Snapshot, vpa: &Vpa) -> Option<Arc<Recommendation>> {
-    if let Some(recommendation) = snapshot.recommendations.get(vpa.uid()) {
-        return Some(Arc::clone(recommendation));
-    }
-    let recommendation = vpa.object.status.as_ref()?.recommendation.as_ref();
-    let recommendation = recommendation.filter(|it| !it.container_recommendations.is_empty())?;
-    Some(Arc::new(recommendation.clone().into()))
+    let of_feed = snapshot.recommendations.get(vpa.uid()).cloned();
+    of_feed.or_else(|| Some(Arc::new(vpa.recommendation()?.clone().into())))
 }

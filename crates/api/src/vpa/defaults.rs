@@ -67,6 +67,13 @@ impl VerticalPodAutoscalerSpec {
         self.resource_policy.as_ref()?.of(container)
     }
 
+    /// Whether the object, or its policy of a container, configures a startup boost.
+    pub fn has_startup_boost(&self) -> bool {
+        let policies = self.resource_policy.iter();
+        let mut policies = policies.flat_map(|policy| &policy.container_policies);
+        self.startup_boost.is_some() || policies.any(|policy| policy.startup_boost.is_some())
+    }
+
     /// Whether the policy of a container has the mode Off.
     pub fn is_off(&self, container: &str) -> bool {
         let policy = self.container_policy(container);

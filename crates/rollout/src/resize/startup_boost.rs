@@ -20,18 +20,6 @@ struct Original {
     limits: Option<ResourceList>,
 }
 
-/// Whether a VPA object configures boosts.
-pub(crate) fn is_configured(spec: &VerticalPodAutoscalerSpec) -> bool {
-    let policies = spec
-        .resource_policy
-        .iter()
-        .flat_map(|policy| &policy.container_policies);
-    spec.startup_boost.is_some()
-        || policies
-            .into_iter()
-            .any(|policy| policy.startup_boost.is_some())
-}
-
 pub(crate) fn is_boosted(running: &Running) -> bool {
     boosted(running).next().is_some()
 }
