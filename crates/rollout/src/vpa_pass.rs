@@ -89,7 +89,13 @@ impl<'a> VpaPass<'a> {
         pause: Result<Option<Duration>, VpaPauseReason>,
         builder: &mut PlanBuilder<'a>,
     ) {
-        let VpaPods { vpa, pods, .. } = input.vpa_pods;
+        let PassContext {
+            snapshot,
+            state,
+            settings,
+            now,
+        } = context;
+        let (view, VpaPods { vpa, pods, .. }) = (snapshot.view, input.vpa_pods);
         let spec = &vpa.object.spec;
         let is_unmanaged = input.vpa_pods.is_unmanaged();
         let mode = if is_unmanaged {
@@ -97,7 +103,7 @@ impl<'a> VpaPass<'a> {
         } else {
             spec.effective_update_mode()
         };
-        let (recent, changes_in) = recent_pods(vpa, pods.values().map(Arc::as_ref), context.now);
+        let (recent, changes_in) = recent_pods(vpa, pods.values().map(Arc::as_ref), now);
         builder.wake_within(changes_in);
         let mut counts = PodCounts {
             vpa: vpa.key.clone(),
@@ -108,7 +114,7 @@ impl<'a> VpaPass<'a> {
         if let Ok(Some(due)) | Err(VpaPauseReason::OutsideWindow { opens_in: due }) = pause {
             builder.wake_within(due);
         }
-        let acts = if context.snapshot.pause.is_some() || pause.is_err() {
+        let acts = if snapshot.pause.is_some() || pause.is_err() {
             Acts::Relief
         } else {
             Acts::All
@@ -119,13 +125,13 @@ impl<'a> VpaPass<'a> {
                 reason,
             }));
         }
-        let recommendation = recommendation_of(context.snapshot, vpa);
-        let replacement = Replacement::of(vpa, mode, context.settings);
+        let recommendation = recommendation_of(snapshot, vpa);
+        let replacement = Replacement::of(vpa, mode, settings);
         let MemberGroups {
             groups,
             members,
             changes_in,
-        } = members(context, input, mode, replacement);
+        } = members(input, (mode, replacement), view, state, settings, now);
         builder.wake_within(changes_in);
         let missing: i64 = groups.iter().map(Group::missing).sum();
         counts.missing = usize::try_from(missing).unwrap_or(0);
@@ -140,9 +146,9 @@ impl<'a> VpaPass<'a> {
             has_rolled: false,
             has_recommendation: recommendation.is_some(),
             recommendation: recommendation.unwrap_or_default(),
-            limits: context.snapshot.view.namespace_limits(&vpa.key.namespace),
+            limits: view.namespace_limits(&vpa.key.namespace),
             limit_modes: limit_modes(&vpa.object).unwrap_or_default(),
-            settles_in: context.state.settling.time_left(&vpa.key, context.now),
+            settles_in: state.settling.time_left(&vpa.key, now),
             groups,
             recheck_in: Cell::new(None),
         };

@@ -9,12 +9,11 @@ use view::{Controller, Phase, Pod, Running, View};
 use crate::clock::ClockReading;
 use crate::limits::disruption_limit::{Disruption, Group, GroupSize, OwnerName, PodAvailability};
 use crate::limits::group_size::{VpaInput, owner_name};
-use crate::plan_builder::PassContext;
 use crate::resize::pod_size::sized_containers;
 use crate::resize::rolling_update::Replacement;
 use crate::resize::startup_boost;
 use crate::settings::Settings;
-use crate::state::PendingAction;
+use crate::state::{PendingAction, RolloutState};
 
 /// A pod of a VPA object.
 #[derive(Clone, Copy)]
@@ -38,17 +37,13 @@ pub(super) struct MemberGroups<'a> {
 /// The pods of one VPA object in groups. Groups with too few pods are included if an action without
 /// disruption is possible.
 pub(super) fn members<'a>(
-    context: PassContext<'a>,
     input: &VpaInput<'a>,
-    mode: EffectiveUpdateMode,
-    replacement: Replacement,
+    (mode, replacement): (EffectiveUpdateMode, Replacement),
+    view: &View,
+    state: &RolloutState,
+    settings: &Settings,
+    now: ClockReading,
 ) -> MemberGroups<'a> {
-    let PassContext {
-        snapshot,
-        state,
-        settings,
-        now,
-    } = context;
     let resizes = matches!(
         mode,
         EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate
@@ -63,10 +58,9 @@ pub(super) fn members<'a>(
         };
         let pending = state.pending(&pod.uid);
         let mut availability = availability(pod, running, pending);
-        if let (Some(left), PodAvailability::Running { available }) = (
-            min_ready_left(snapshot.view, pod, running, now),
-            &mut availability,
-        ) {
+        if let (Some(left), PodAvailability::Running { available }) =
+            (min_ready_left(view, pod, running, now), &mut availability)
+        {
             *available = false;
             changes_in = changes_in.into_iter().chain([left]).min();
         }
