@@ -109,12 +109,8 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
             liveness: WebhookLiveness::default(),
         };
         let (holds, others, clock) = (holds.clone(), others.clone(), manager.clock());
-        let control_loop = ControlLoop::new(
-            inputs,
-            config.clone(),
-            PodWriter::new(&pods_client, &leading, manager.clock()),
-            outputs.clone(),
-        );
+        let writer = PodWriter::new(&pods_client, &leading, manager.clock());
+        let control_loop = ControlLoop::new(inputs, config.clone(), writer, outputs.clone());
         let shutdown = manager.shutdown.clone();
         async move {
             let looking =
