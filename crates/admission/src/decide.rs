@@ -4,7 +4,7 @@
 //! A pod is never refused: if the review, the view or the VPA object is invalid, the pod is
 //! admitted unchanged.
 
-use api::vpa::{RecommendedContainerResources, RecommendedPodResources};
+use api::vpa::RecommendedContainerResources;
 use model::Workload;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -15,7 +15,7 @@ use view::{ObjectKey, Vpa};
 use crate::field_error::{self, FieldError};
 use crate::input::Input;
 use crate::patch::Patch;
-use crate::pod::{self, Pod, SelectedVpa};
+use crate::pod::{self, Pod};
 use crate::review::{self, GroupKind, GroupResource, Request, Review, ReviewHeader, Verdict};
 use crate::startup_boost::BoostError;
 use crate::validate::{self, validate, validate_node_group};
@@ -71,16 +71,10 @@ pub struct PatchFailure {
 /// Decides on a review, given the body of the request.
 pub fn review(input: &Input<'_>, body: &[u8]) -> Decision {
     // Nearly all reviews are of pods, so the body is parsed as one first.
-    let pod = parse::<Pod>(body)
-        .ok()
-        .flatten()
-        .filter(|request| resource_of(request) == AdmissionResource::Pod);
+    let pod = parse::<Pod>(body).ok().flatten();
+    let pod = pod.filter(|request| resource_of(request) == AdmissionResource::Pod);
     if let Some(mut request) = pod {
-        let PodPatch {
-            patch,
-            failure,
-            awaits,
-        } = pod_patch(input, &mut request);
+        let (patch, failure, awaits) = pod_patch(input, &mut request).unwrap_or_default();
         let verdict = Verdict {
             patch,
             ..Verdict::default()
@@ -124,7 +118,7 @@ fn unchanged(header: &ReviewHeader<'_>) -> Decision {
 fn parse<'de, O: Default + Deserialize<'de>>(
     body: &'de [u8],
 ) -> serde_json::Result<Option<Request<'de, O>>> {
-    serde_json::from_slice(body).map(|review: Review<'de, O>| review.request)
+    serde_json::from_slice(body).map(|review: Review<Request<'de, O>>| review.request)
 }
 
 fn decision<O>(
@@ -158,65 +152,45 @@ fn admission_resource(
     resource: Option<&GroupResource<'_>>,
     sub_resource: Option<&str>,
 ) -> AdmissionResource {
+    let whole_object = sub_resource.is_none_or(str::is_empty);
     let Some(GroupResource {
         group,
         version,
         resource,
-    }) = resource
+    }) = resource.filter(|_| whole_object)
     else {
         return AdmissionResource::Unknown;
     };
-    if sub_resource.is_some_and(|sub| !sub.is_empty()) {
-        return AdmissionResource::Unknown;
-    }
     let is_v1 = version.as_deref().is_none_or(|version| version == "v1");
-    match (
-        group.as_deref().unwrap_or_default(),
-        resource.as_deref().unwrap_or_default(),
-    ) {
+    let [group, resource] = [group, resource].map(|text| text.as_deref().unwrap_or_default());
+    match (group, resource) {
         ("", "pods") if is_v1 => AdmissionResource::Pod,
         ("autoscaling.k8s.io", "verticalpodautoscalers") => AdmissionResource::Vpa,
         _ => AdmissionResource::Unknown,
     }
 }
 
-/// The patch of a pod under review.
-#[derive(Debug, Default)]
-struct PodPatch {
-    patch: Patch,
-    failure: Option<PatchFailure>,
-    awaits: Option<Awaited>,
-}
-
-/// The patch of a pod under review: empty if it is not being created or no VPA selects it.
-fn pod_patch(input: &Input<'_>, request: &mut Request<'_, Pod<'_>>) -> PodPatch {
-    let is_create = request
-        .operation
-        .as_deref()
-        .is_none_or(|operation| operation == "CREATE");
-    let Some(mut pod) = request.object.take().filter(|_| is_create) else {
-        return PodPatch::default();
-    };
+/// The patch of a pod under review, with the other parts of the decision; `None` if it is not being
+/// created or is not to be patched.
+fn pod_patch(
+    input: &Input<'_>,
+    request: &mut Request<'_, Pod<'_>>,
+) -> Option<(Patch, Option<PatchFailure>, Option<Awaited>)> {
+    let operation = request.operation.as_deref();
+    let is_create = operation.is_none_or(|operation| operation == "CREATE");
+    let mut pod = request.object.take().filter(|_| is_create)?;
     if pod.container_count() > MAX_CONTAINERS {
-        return PodPatch::default();
+        return None;
     }
     // A pod that is being created has no status, whatever its author writes.
     pod.status = None;
-    let namespace = request
-        .namespace
-        .as_deref()
-        .filter(|namespace| !namespace.is_empty())
-        .or(pod.metadata.namespace.as_deref());
-    let selected =
-        namespace.and_then(|namespace| Some((namespace, selection(input, &pod, namespace)?)));
-    let Some((namespace, selection)) = selected else {
-        return PodPatch::default();
-    };
+    let namespace = request.namespace.as_deref().filter(|name| !name.is_empty());
+    let namespace = namespace.or(pod.metadata.namespace.as_deref())?;
     let Selection {
         vpa,
         labels,
         awaits,
-    } = selection;
+    } = selection(input, &pod, namespace)?;
     let (mut patch, failure) = match vpa.map(|vpa| sized(input, &pod, vpa, namespace)) {
         None => (Patch::default(), None),
         Some(Ok(patch)) => (patch, None),
@@ -228,11 +202,7 @@ fn pod_patch(input: &Input<'_>, request: &mut Request<'_, Pod<'_>>) -> PodPatch 
     for (name, value) in labels {
         patch.label(&name, value);
     }
-    PodPatch {
-        patch,
-        failure,
-        awaits,
-    }
+    Some((patch, failure, awaits))
 }
 
 /// The patch that sizes a pod as its VPA recommends.
@@ -243,12 +213,10 @@ fn sized<'a>(
     namespace: &str,
 ) -> Result<Patch, PatchFailure> {
     let recommendation = recommendation(input, selected);
-    let vpa = SelectedVpa {
-        object: &selected.object,
-        recommendation: recommendation.as_deref(),
-    };
+    let (object, recommendation) = (&selected.object, recommendation.as_deref());
     let limits = input.view.namespace_limits(namespace);
-    pod::patch(pod, vpa, &limits, input.config).map_err(|error| PatchFailure {
+    let patch = pod::patch(pod, object, recommendation, &limits, input.config);
+    patch.map_err(|error| PatchFailure {
         vpa: selected.key.clone(),
         error,
     })
@@ -278,25 +246,16 @@ fn recommendation<'a>(input: &Input<'a>, vpa: &'a Vpa) -> Option<Vec<Target<'a>>
         container: &container.container_name,
         requests: &container.target,
     };
-    let recommendation = status_recommendation(vpa)?;
+    let recommendation = vpa.recommendation()?;
     let containers = recommendation.container_recommendations.iter();
     Some(containers.map(target).collect())
-}
-
-/// The recommendation in the status of a VPA object; `None` if it has no containers.
-pub fn status_recommendation(vpa: &Vpa) -> Option<&RecommendedPodResources> {
-    let status = vpa.object.status.as_ref()?;
-    let recommendation = status.recommendation.as_ref()?;
-    (!recommendation.container_recommendations.is_empty()).then_some(recommendation)
 }
 
 /// The verdict on a `VerticalPodAutoscaler` that is created or updated.
 fn vpa_verdict(input: &Input<'_>, body: &[u8]) -> Verdict {
     // An object that is being deleted is updated to remove finalizers, which must not fail.
-    let old = parse::<validate::Deletion>(body)
-        .ok()
-        .flatten()
-        .and_then(|request| request.old_object);
+    let old = parse::<validate::Deletion>(body).ok().flatten();
+    let old = old.and_then(|request| request.old_object);
     if old.is_some_and(|old| old.is_pending()) {
         return Verdict::default();
     }
@@ -320,10 +279,8 @@ fn vpa_verdict(input: &Input<'_>, body: &[u8]) -> Verdict {
     };
     let node_group = validate_node_group(&object);
     let has_spec = object.spec.is_some();
-    let (spec, old) = (
-        object.spec.unwrap_or_default(),
-        old_object.map(|old| old.spec.unwrap_or_default()),
-    );
+    let spec = object.spec.unwrap_or_default();
+    let old = old_object.map(|old| old.spec.unwrap_or_default());
     let mut verdict = validate(&spec, old.as_ref(), input.config.gates);
     verdict.errors.extend(node_group);
     if has_spec && spec.update_policy.is_none() {

@@ -24,7 +24,6 @@ mod vpa_selection;
 
 pub use decide::{
     AdmissionResource, AdmissionStatus, Decision, PatchFailure, admit_unreviewed, review,
-    status_recommendation,
 };
 pub use input::{AdmissionConfig, FeedLookup, Gates, Input};
 pub use startup_boost::BoostError;

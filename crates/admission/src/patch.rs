@@ -125,7 +125,6 @@ pub(crate) enum ContainerPath {
 }
 
 impl ContainerPath {
-    /// The path of its `resources`.
     fn resources_path(self) -> PointerBuf {
         let (list, index) = match self {
             Self::Container(index) => ("containers", index),

@@ -3,7 +3,6 @@
 //! Source: upstream `pkg/admission-controller/resource/pod` (`handler.go`, `patch/`).
 
 mod annotation;
-mod labels;
 mod node_affinity;
 mod object;
 #[cfg(test)]
@@ -11,7 +10,7 @@ mod vectors;
 
 use api::limit_mode::{LIMITS, limit_modes};
 use api::pod_annotations::{OBSERVED_CONTAINERS, UPDATES};
-use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscaler};
+use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscaler, VerticalPodAutoscalerSpec};
 use model::{LimitMode, LimitModes, NamespaceLimits, ResourceList, ResourceName};
 use sizing::{
     ContainerSize, PodContainer, ResourcesField, Target, limits_text, pod_sizes, revert_refused,
@@ -22,30 +21,23 @@ use crate::patch::Patch;
 use crate::startup_boost::{self, BoostError};
 
 use annotation::UpdatesText;
-pub(crate) use labels::Labels;
-pub(crate) use object::{Container, Pod};
+pub(crate) use object::{Container, Labels, Pod};
 use object::{TargetContainer, target_containers};
 
 /// Note of a container without its boost.
 const BOOST_REFUSED: &str = "cpu: no startup boost since the API server would refuse the pod";
 
-/// The VPA of a pod.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SelectedVpa<'a> {
-    pub(crate) object: &'a VerticalPodAutoscaler,
-    /// The current recommendation of each container, if any.
-    pub(crate) recommendation: Option<&'a [Target<'a>]>,
-}
-
-/// The patch of a pod that `vpa` selects, in a namespace with these limits.
+/// The patch of a pod that the VPA `object` selects, in a namespace with these limits.
+/// `recommendation` is the current one of each container, if any.
 pub(crate) fn patch(
     pod: &Pod<'_>,
-    vpa: SelectedVpa<'_>,
+    object: &VerticalPodAutoscaler,
+    recommendation: Option<&[Target<'_>]>,
     namespace: &NamespaceLimits,
     config: &AdmissionConfig,
 ) -> Result<Patch, BoostError> {
     let containers = target_containers(pod, config.native_sidecars);
-    let modes = limit_modes(vpa.object).unwrap_or_default();
+    let modes = limit_modes(object).unwrap_or_default();
     let whole = pod.whole(&containers);
     // Upstream's recorded patches are of pods with a status, whose resources it does not check.
     let admit = |sizes: &mut [ContainerSize]| {
@@ -53,34 +45,25 @@ pub(crate) fn patch(
             revert_refused(&whole, sizes, &namespace.items);
         }
     };
-    let mut sizes = sizes(&containers, vpa, &modes, namespace);
+    let mut sizes = sizes(&containers, &object.spec, recommendation, &modes, namespace);
     admit(&mut sizes);
-    let boosts = boosts(
-        &containers,
-        &mut sizes,
-        vpa.object,
-        &modes.cpu,
-        config,
-        admit,
-    )?;
+    let limit_mode = &modes.cpu;
+    let boosts = boosts(&containers, &mut sizes, object, limit_mode, config, admit)?;
     let mut patch = Patch::default();
     if pod.metadata.annotations.is_none() {
         patch.annotations();
     }
-    let pairs = containers.iter().zip(&sizes);
-    let limits = limits_text(
-        &modes,
-        pairs.map(|(target, size)| (&*target.container.name, size)),
-    );
-    let mut updates = UpdatesText::new(vpa.object.metadata.name.as_deref().unwrap_or_default());
-    for ((target, size), boost) in containers.iter().zip(sizes).zip(boosts) {
+    let names = containers.iter().map(|target| &*target.container.name);
+    let limits = limits_text(&modes, names.clone().zip(&sizes));
+    let mut updates = UpdatesText::new(object.metadata.name.as_deref().unwrap_or_default());
+    for ((target, size), boost) in containers.iter().zip(&sizes).zip(boosts) {
         if matches!(boost, Boost::Excluded) {
             continue;
         }
         if let Boost::Applied((name, text)) = boost {
             patch.annotation(&name, text);
         }
-        patch_container(&mut patch, &mut updates, target, &size);
+        patch_container(&mut patch, &mut updates, target, size);
     }
     if let Some(text) = updates.into_text() {
         patch.annotation(UPDATES, text);
@@ -88,10 +71,7 @@ pub(crate) fn patch(
     if let Some(text) = limits {
         patch.annotation(LIMITS, text);
     }
-    let names: Vec<&str> = containers
-        .iter()
-        .map(|target| &*target.container.name)
-        .collect();
+    let names: Vec<&str> = names.collect();
     patch.annotation(OBSERVED_CONTAINERS, names.join(", "));
     Ok(patch)
 }
@@ -99,13 +79,13 @@ pub(crate) fn patch(
 /// The recommended size of each container, within policies and limits.
 fn sizes(
     containers: &[TargetContainer<'_>],
-    vpa: SelectedVpa<'_>,
+    spec: &VerticalPodAutoscalerSpec,
+    recommendation: Option<&[Target<'_>]>,
     modes: &LimitModes,
     limits: &NamespaceLimits,
 ) -> Vec<ContainerSize> {
-    let spec = &vpa.object.spec;
     let is_off = spec.effective_update_mode() == EffectiveUpdateMode::Off;
-    let Some(recommendation) = vpa.recommendation.filter(|_| !is_off) else {
+    let Some(recommendation) = recommendation.filter(|_| !is_off) else {
         return vec![ContainerSize::default(); containers.len()];
     };
     let empty = ResourceList::new();
@@ -179,14 +159,8 @@ fn boost(
         return Ok(Boost::None);
     };
     let original = container.resources();
-    startup_boost::apply(
-        size,
-        boost,
-        original,
-        spec.allowed(name).values,
-        limit_mode,
-        config.max_cpu_boost.as_ref(),
-    )?;
+    let (values, max) = (spec.allowed(name).values, config.max_cpu_boost.as_ref());
+    startup_boost::apply(size, boost, original, values, limit_mode, max)?;
     Ok(Boost::Applied(startup_boost::annotation(name, original)))
 }
 

@@ -4,7 +4,7 @@
 
 mod requirements;
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::ops::Deref;
 
 use base64::Engine as _;
@@ -22,6 +22,12 @@ pub(crate) use requirements::Requirements;
 #[serde(transparent)]
 pub(crate) struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
+impl Borrow<str> for Text<'_> {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
 impl Deref for Text<'_> {
     type Target = str;
 
@@ -30,15 +36,13 @@ impl Deref for Text<'_> {
     }
 }
 
-/// A review of an object that is parsed as `O`.
+/// A review whose request is parsed as `R`.
 #[derive(Debug, Deserialize)]
-#[serde(bound(deserialize = "O: Default + Deserialize<'de>"))]
-pub(crate) struct Review<'a, O> {
-    #[serde(borrow)]
-    pub(crate) request: Option<Request<'a, O>>,
+pub(crate) struct Review<R> {
+    pub(crate) request: Option<R>,
 }
 
-/// The request of a review.
+/// The request of a review of an object that is parsed as `O`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Request<'a, O> {
@@ -57,13 +61,6 @@ pub(crate) struct Request<'a, O> {
     pub(crate) old_object: Option<O>,
 }
 
-/// A review without its object.
-#[derive(Debug, Deserialize)]
-struct UnparsedReview<'a> {
-    #[serde(borrow)]
-    request: Option<ReviewHeader<'a>>,
-}
-
 /// The UID of a review and the resource under review.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -77,7 +74,7 @@ pub(crate) struct ReviewHeader<'a> {
 impl<'a> ReviewHeader<'a> {
     /// The header of a review; empty if the body cannot be parsed.
     pub(crate) fn parse(body: &'a [u8]) -> Self {
-        let review: Option<UnparsedReview<'_>> = serde_json::from_slice(body).ok();
+        let review: Option<Review<Self>> = serde_json::from_slice(body).ok();
         review.and_then(|review| review.request).unwrap_or_default()
     }
 }
@@ -173,8 +170,6 @@ fn body(response: Response<'_>) -> Vec<u8> {
     };
     let patch_bytes = review.response.patch.as_ref().map_or(0, String::len);
     let mut body = Vec::with_capacity(patch_bytes.saturating_add(256));
-    match serde_json::to_writer(&mut body, &review) {
-        Ok(()) => body,
-        Err(_) => Vec::new(),
-    }
+    let written = serde_json::to_writer(&mut body, &review);
+    written.map_or_else(|_| Vec::new(), |()| body)
 }

@@ -129,29 +129,32 @@ fn validate_update(update: &UpdatePolicy, accepted: &Accepted, verdict: &mut Ver
         let detail = "minReplicas has to be positive";
         errors.push(FieldError::invalid(field("minReplicas"), count, detail));
     }
-    let seconds = update.evict_after_oom_seconds.map(i64::from);
-    let field = field("evictAfterOOMSeconds");
-    errors.extend(per_vpa_field(field, seconds, accepted, |it| {
-        at_least_one(*it)
-    }));
+    let seconds = update.evict_after_oom_seconds;
+    let checked = seconds.map(|seconds| at_least_one(seconds.into()));
+    errors.extend(per_vpa_field(
+        field("evictAfterOOMSeconds"),
+        checked,
+        accepted,
+    ));
 }
 
-/// The error of a field behind the gate `PerVPAConfig`. `check` returns the shown value and the
-/// detail of an invalid one.
-fn per_vpa_field<T>(
+/// The shown value and the detail of an invalid one.
+type Invalid = Option<(String, &'static str)>;
+
+/// The error of a field behind the gate `PerVPAConfig`. `checked` is `None` without a value.
+fn per_vpa_field(
     field: String,
-    value: Option<T>,
+    checked: Option<Invalid>,
     accepted: &Accepted,
-    check: impl FnOnce(&T) -> Option<(String, &'static str)>,
 ) -> Option<FieldError> {
-    let value = value?;
+    let invalid = checked?;
     if !accepted.gates.per_vpa_config {
         let detail = "not supported when feature flag PerVPAConfig is disabled";
         return Some(FieldError::forbidden(field, detail));
     }
-    check(&value).map(|(shown, detail)| FieldError::invalid(field, shown, detail))
+    invalid.map(|(shown, detail)| FieldError::invalid(field, shown, detail))
 }
 
-fn at_least_one(value: i64) -> Option<(String, &'static str)> {
+fn at_least_one(value: i64) -> Invalid {
     (value < 1).then(|| (value.to_string(), "must be greater than or equal to 1"))
 }

@@ -84,7 +84,7 @@ pub(crate) fn select<'a>(
     let mut known: BTreeMap<&str, bool> = BTreeMap::new();
     let mut selects = |vpa: &'a Vpa| {
         let target = vpa.points_at();
-        let selects = || selects(view, target, |key| labels.get(key));
+        let selects = || selects(view, target, |key| labels.get(key).map(|value| &**value));
         *known.entry(target.api_version).or_insert_with(selects)
     };
     let mut added = BTreeMap::new();
@@ -105,12 +105,19 @@ pub(crate) fn select<'a>(
                 });
             }
             let pod_label = group.pod_label();
-            if node.is_some() && labels.get(&pod_label) != Some(group.value()) {
+            if node.is_some()
+                && labels
+                    .get(&*pod_label)
+                    .is_none_or(|label| **label != *group.value())
+            {
                 added.insert(pod_label, group.value().to_owned());
             }
         }
     }
-    let label = |key: &str| added.get(key).map(String::as_str).or(labels.get(key));
+    let label = |key: &str| {
+        let added = added.get(key).map(String::as_str);
+        added.or(labels.get(key).map(|value| &**value))
+    };
     let candidates = view.vpas_of(top).filter(|vpa| patches_pods(&vpa.object));
     let vpa = candidates
         .filter(|vpa| NodeGroup::includes(&vpa.object, label) && selects(vpa))
@@ -125,15 +132,7 @@ pub(crate) fn select<'a>(
 /// Whether the VPA changes pods when they are created. A startup boost applies in mode `Off` too.
 fn patches_pods(object: &VerticalPodAutoscaler) -> bool {
     let spec = &object.spec;
-    let policies = spec
-        .resource_policy
-        .iter()
-        .flat_map(|policy| &policy.container_policies);
-    spec.effective_update_mode() != EffectiveUpdateMode::Off
-        || spec.startup_boost.is_some()
-        || policies
-            .into_iter()
-            .any(|policy| policy.startup_boost.is_some())
+    spec.effective_update_mode() != EffectiveUpdateMode::Off || spec.has_startup_boost()
 }
 
 /// The sort key: objects of node groups first, then the creation time and the name. An object without
@@ -173,7 +172,7 @@ fn deployment_of<'a>(
     }
     let name = owner
         .name
-        .strip_suffix(labels.get(TEMPLATE_HASH)?)?
+        .strip_suffix(&**labels.get(TEMPLATE_HASH)?)?
         .strip_suffix('-')?;
     let deployment = Workload {
         api_version: WellKnown::Deployment.api_version(),

@@ -25,7 +25,6 @@ pub struct Action {
     pub pod: ObjectKey,
     /// The pod's unique identifier. A later pod of the same name is another pod.
     pub pod_uid: String,
-    /// Eviction, resize or rolling update.
     pub kind: ActionKind,
     pub reason: ActionReason,
     /// The changes of requests that it brings about; none where it serves another pod.
@@ -40,10 +39,8 @@ pub struct Action {
     pub relocation: Option<Relocation>,
 }
 
-/// The move of a pod to another node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Relocation {
-    /// The node that the pod leaves.
     pub from: String,
     /// The node with the best score. The scheduler may choose another one.
     pub to: String,
@@ -53,20 +50,15 @@ pub struct Relocation {
     pub threshold_percent: f64,
     /// Gain in score, 1 to 100.
     pub gain: i64,
-    /// Load of the pod.
     pub load: Amounts,
-    /// Unique identifier of the pod's owner.
     pub owner_uid: String,
 }
 
-/// The kinds of actions.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ActionKind {
-    /// Evicts the pod.
     Evict,
     /// Resizes the pod in place.
     Resize {
-        /// The JSON patch of the subresource `resize`.
         patch: Patch,
         /// The changes of the pod's annotations, made once the resize was accepted.
         annotations: AnnotationChanges,
@@ -78,7 +70,6 @@ pub enum ActionKind {
 }
 
 impl ActionKind {
-    /// The kind as a field of log lines.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Evict => "evict",
@@ -100,9 +91,7 @@ pub struct ResizeAttempt {
 /// A node's allocatable resources. Nodes with the same amounts can hold the same pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NodeCapacity {
-    /// Allocatable CPU.
     pub cpu: Option<Cpu>,
-    /// Allocatable memory.
     pub memory: Option<Memory>,
 }
 
@@ -116,7 +105,6 @@ pub enum ActionReason {
     /// The kubelet does not lower the memory limit below the usage. The resize of memory is given
     /// up, so that the kubelet carries out the rest.
     MemoryInUse,
-    /// A CPU startup boost is over.
     BoostExpired,
     /// A request is below the lower bound, above the upper bound, or missing.
     OutsideBounds,
@@ -131,7 +119,6 @@ pub enum ActionReason {
 }
 
 impl ActionReason {
-    /// The reason as a field of log lines.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::QuickOom => "quick_oom",
@@ -172,7 +159,6 @@ pub enum ActionOutcome {
         /// The answer's `Retry-After`.
         retry_after: Option<Duration>,
     },
-    /// The pod does not exist any more.
     PodGone,
     /// The node's capacity is too small, whatever else runs there (403 with a cause
     /// `NodeCapacity`).
@@ -190,7 +176,6 @@ pub enum ActionOutcome {
 /// A pod that wants another size and does not get it now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skip {
-    /// The pod's VPA object.
     pub vpa: ObjectKey,
     pub pod: ObjectKey,
     pub reason: SkipReason,
@@ -201,9 +186,7 @@ pub struct Skip {
 pub enum SkipReason {
     /// The workload has fewer pods than it must have for updates.
     TooFewReplicas,
-    /// The eviction tolerance is used up.
     EvictionTolerance,
-    /// A `PodDisruptionBudget` allows no disruption.
     DisruptionBudget,
     /// More than one `PodDisruptionBudget` covers the pod. The API server refuses its eviction.
     MultipleBudgets,

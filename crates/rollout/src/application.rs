@@ -67,10 +67,8 @@ impl Applications {
 
     fn decided(&mut self, plan: &Plan, now: Timestamp) {
         let mut before = std::mem::take(&mut self.0);
-        let mut paused = BTreeMap::new();
-        for vpa in &plan.paused {
-            paused.insert(&vpa.vpa, pause_of(&vpa.reason));
-        }
+        let paused = plan.paused.iter();
+        let mut paused: BTreeMap<_, _> = paused.map(|it| (&it.vpa, pause_of(&it.reason))).collect();
         let mut skips: BTreeMap<&ObjectKey, BTreeMap<SkipReason, usize>> = BTreeMap::new();
         for skip in &plan.skips {
             let of_vpa = skips.entry(&skip.vpa).or_default();
@@ -137,48 +135,35 @@ fn is_for_size(action: &Action) -> bool {
 impl Numbers {
     /// Reason and message.
     fn state(&self) -> (&'static str, String) {
-        let Self {
-            pods,
-            updating,
-            boosted,
-            allowed,
-            skips,
-        } = self;
-        let (pods, updating) = (*pods, *updating);
-        match allowed {
-            AllowedUpdates::All => {}
+        let (pods, updating, boosted) = (self.pods, self.updating, self.boosted);
+        let disabled = match self.allowed {
+            AllowedUpdates::All => None,
             AllowedUpdates::NoRecommendation => {
-                return (
-                    reasons::NO_RECOMMENDATION,
-                    "There is no recommendation".to_owned(),
-                );
+                Some((reasons::NO_RECOMMENDATION, "There is no recommendation"))
             }
             AllowedUpdates::InPlaceDisabled => {
                 let message = "The mode is InPlace, and the updater does not resize in place";
-                return (reasons::IN_PLACE_DISABLED, message.to_owned());
+                Some((reasons::IN_PLACE_DISABLED, message))
             }
+        };
+        if let Some((reason, message)) = disabled {
+            return (reason, message.to_owned());
         }
-        let skipped: usize = skips.values().sum();
+        let skipped: usize = self.skips.values().sum();
         let need = (updating + skipped).min(pods);
         // The most frequent reason, and the first one of equally frequent ones.
-        let first = skips.iter().rev().max_by_key(|(_, count)| **count);
-        let parts = skips.iter().map(|(reason, count)| {
-            let (_, text) = skip_sentence(*reason);
-            format!("{count}: {text}")
-        });
-        let parts: Vec<String> = (updating > 0)
-            .then(|| format!("{updating}: updated now"))
-            .into_iter()
-            .chain(parts)
-            .collect();
-        let message = format!(
-            "{need} of {pods} pods need other requests; {}",
-            parts.join("; ")
-        );
+        let first = self.skips.iter().rev().max_by_key(|(_, count)| **count);
+        let mut parts = vec![format!("{need} of {pods} pods need other requests")];
+        if updating > 0 {
+            parts.push(format!("{updating}: updated now"));
+        }
+        let skips = self.skips.iter();
+        parts.extend(skips.map(|(reason, count)| format!("{count}: {}", text_of(*reason))));
+        let message = parts.join("; ");
         match first {
             _ if updating > 0 => (reasons::UPDATING, message),
-            Some((reason, _)) => (skip_sentence(*reason).0, message),
-            None if *boosted > 0 => {
+            Some((reason, _)) => (reason_of(*reason), message),
+            None if boosted > 0 => {
                 let message = format!("{boosted} of {pods} pods have a startup boost");
                 (reasons::STARTUP_BOOST, message)
             }
@@ -221,119 +206,92 @@ fn pause_sentence(reason: PauseReason) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Reason of the condition, and text.
-fn skip_sentence(reason: SkipReason) -> (&'static str, &'static str) {
-    match reason {
-        SkipReason::TooFewReplicas => (
-            reasons::TOO_FEW_REPLICAS,
-            "fewer live pods than minReplicas of the object or --min-replicas",
-        ),
-        SkipReason::EvictionTolerance => (
-            reasons::EVICTION_TOLERANCE,
-            "the eviction tolerance is used up by other pods",
-        ),
-        SkipReason::DisruptionBudget => (
-            reasons::DISRUPTION_BUDGET,
-            "a PodDisruptionBudget allows no disruption",
-        ),
-        SkipReason::MultipleBudgets => (
-            reasons::MULTIPLE_DISRUPTION_BUDGETS,
-            "several PodDisruptionBudgets select the pod",
-        ),
-        SkipReason::BackingOff => (reasons::BACKING_OFF, "refused before, tried again later"),
-        SkipReason::RecentOomKill => (
-            reasons::RECENT_OOM_KILL,
-            "OOM killed less than a second ago",
-        ),
-        SkipReason::EvictionIneffective => (
-            reasons::EVICTION_INEFFECTIVE,
-            "earlier evictions did not change the requests",
-        ),
-        SkipReason::WebhookNotCalled => (
-            reasons::WEBHOOK_NOT_CALLED,
-            "the API server did not call the webhook for the last replacement, so evictions wait for 1 min, and longer each time up to 1 h",
-        ),
-        SkipReason::Paced => (
-            reasons::PACED,
-            "enough pods were restarted in this minute, see --eviction-pace",
-        ),
-        SkipReason::Settling => (
-            reasons::SETTLING,
-            "the object or its constraints changed just now",
-        ),
-        SkipReason::EvictionRequirements => (
-            reasons::EVICTION_REQUIREMENTS,
-            "the evictionRequirements do not hold",
-        ),
-        SkipReason::KnownInfeasible => (reasons::RESIZE_INFEASIBLE, "the node is too small"),
-        SkipReason::ResizePending => (
-            reasons::RESIZE_PENDING,
-            "the kubelet has not completed the resize yet",
-        ),
-        SkipReason::MemoryInUse => (
-            reasons::MEMORY_IN_USE,
-            "the kubelet does not lower the memory limit below the usage",
-        ),
-        SkipReason::QosClass => (reasons::QOS_CLASS, "a resize would change the QoS class"),
-        SkipReason::ResizeRejected => (
-            reasons::RESIZE_REJECTED,
-            "the API server rejected the resize",
-        ),
-        SkipReason::ResizeForbidden => (
-            reasons::RESIZE_FORBIDDEN,
-            "a quota, a policy or a missing right forbids the resize",
-        ),
-        SkipReason::RecentlyReverted => (
-            reasons::RECENTLY_REVERTED,
-            "more memory was needed after a resize, so it is kept for a while",
-        ),
-        SkipReason::RollingUpdatePending => (
-            reasons::ROLLING_UPDATE_PENDING,
-            "a rolling update is under way, or was less than 10 min ago",
-        ),
-        SkipReason::RollingUpdateRefused => (
-            reasons::ROLLING_UPDATE_REFUSED,
-            "the Deployment gets no rolling update, see the events",
-        ),
-        SkipReason::RollingUpdateIneffective => (
-            reasons::ROLLING_UPDATE_INEFFECTIVE,
-            "the last rolling update did not change the requests",
-        ),
-        SkipReason::ContainerStopped => (
-            reasons::CONTAINER_STOPPED,
-            "a resize waits until the container runs, else it has no effect",
-        ),
-        SkipReason::OomKilledAtTarget => (
-            reasons::OOM_KILLED_AT_TARGET,
-            "OOM killed with the recommended memory: is maxAllowed or the quota too low?",
-        ),
-        SkipReason::Refused(refusal) => refused(refusal),
-        SkipReason::InvalidReplacement => (
-            reasons::INVALID_REPLACEMENT,
-            "the annotation plimsoll.dev/replacement is invalid",
-        ),
+/// Reason of the condition.
+fn reason_of(skip: SkipReason) -> &'static str {
+    match skip {
+        SkipReason::TooFewReplicas => reasons::TOO_FEW_REPLICAS,
+        SkipReason::EvictionTolerance => reasons::EVICTION_TOLERANCE,
+        SkipReason::DisruptionBudget => reasons::DISRUPTION_BUDGET,
+        SkipReason::MultipleBudgets => reasons::MULTIPLE_DISRUPTION_BUDGETS,
+        SkipReason::BackingOff => reasons::BACKING_OFF,
+        SkipReason::RecentOomKill => reasons::RECENT_OOM_KILL,
+        SkipReason::EvictionIneffective => reasons::EVICTION_INEFFECTIVE,
+        SkipReason::WebhookNotCalled => reasons::WEBHOOK_NOT_CALLED,
+        SkipReason::Paced => reasons::PACED,
+        SkipReason::Settling => reasons::SETTLING,
+        SkipReason::EvictionRequirements => reasons::EVICTION_REQUIREMENTS,
+        SkipReason::KnownInfeasible => reasons::RESIZE_INFEASIBLE,
+        SkipReason::ResizePending => reasons::RESIZE_PENDING,
+        SkipReason::MemoryInUse => reasons::MEMORY_IN_USE,
+        SkipReason::QosClass => reasons::QOS_CLASS,
+        SkipReason::ResizeRejected => reasons::RESIZE_REJECTED,
+        SkipReason::ResizeForbidden => reasons::RESIZE_FORBIDDEN,
+        SkipReason::RecentlyReverted => reasons::RECENTLY_REVERTED,
+        SkipReason::RollingUpdatePending => reasons::ROLLING_UPDATE_PENDING,
+        SkipReason::RollingUpdateRefused => reasons::ROLLING_UPDATE_REFUSED,
+        SkipReason::RollingUpdateIneffective => reasons::ROLLING_UPDATE_INEFFECTIVE,
+        SkipReason::ContainerStopped => reasons::CONTAINER_STOPPED,
+        SkipReason::OomKilledAtTarget => reasons::OOM_KILLED_AT_TARGET,
+        SkipReason::Refused(Refusal::ContainerLimit) => reasons::LIMIT_TOO_LOW,
+        SkipReason::Refused(Refusal::LimitRange | Refusal::LimitRangeOfPod) => reasons::LIMIT_RANGE,
+        SkipReason::Refused(Refusal::PodResources) => reasons::POD_RESOURCES,
+        SkipReason::InvalidReplacement => reasons::INVALID_REPLACEMENT,
     }
 }
 
-/// Reason of the condition, and text, where the webhook leaves requests as written.
-fn refused(refusal: Refusal) -> (&'static str, &'static str) {
-    match refusal {
-        Refusal::ContainerLimit => (
-            reasons::LIMIT_TOO_LOW,
-            "the webhook leaves the request as written: its limit stays below the recommendation",
-        ),
-        Refusal::LimitRange => (
-            reasons::LIMIT_RANGE,
-            "the webhook leaves the request as written: a LimitRange would refuse the container",
-        ),
-        Refusal::LimitRangeOfPod => (
-            reasons::LIMIT_RANGE,
-            "the webhook leaves the requests as written: a LimitRange would refuse the pod",
-        ),
-        Refusal::PodResources => (
-            reasons::POD_RESOURCES,
-            "the webhook leaves the requests as written: the pod as a whole may not have more",
-        ),
+/// Part of a sentence after the number of pods.
+fn text_of(skip: SkipReason) -> &'static str {
+    match skip {
+        SkipReason::TooFewReplicas => {
+            "fewer live pods than minReplicas of the object or --min-replicas"
+        }
+        SkipReason::EvictionTolerance => "the eviction tolerance is used up by other pods",
+        SkipReason::DisruptionBudget => "a PodDisruptionBudget allows no disruption",
+        SkipReason::MultipleBudgets => "several PodDisruptionBudgets select the pod",
+        SkipReason::BackingOff => "refused before, tried again later",
+        SkipReason::RecentOomKill => "OOM killed less than a second ago",
+        SkipReason::EvictionIneffective => "earlier evictions did not change the requests",
+        SkipReason::WebhookNotCalled => {
+            "the API server did not call the webhook for the last replacement, so evictions wait for 1 min, and longer each time up to 1 h"
+        }
+        SkipReason::Paced => "enough pods were restarted in this minute, see --eviction-pace",
+        SkipReason::Settling => "the object or its constraints changed just now",
+        SkipReason::EvictionRequirements => "the evictionRequirements do not hold",
+        SkipReason::KnownInfeasible => "the node is too small",
+        SkipReason::ResizePending => "the kubelet has not completed the resize yet",
+        SkipReason::MemoryInUse => "the kubelet does not lower the memory limit below the usage",
+        SkipReason::QosClass => "a resize would change the QoS class",
+        SkipReason::ResizeRejected => "the API server rejected the resize",
+        SkipReason::ResizeForbidden => "a quota, a policy or a missing right forbids the resize",
+        SkipReason::RecentlyReverted => {
+            "more memory was needed after a resize, so it is kept for a while"
+        }
+        SkipReason::RollingUpdatePending => {
+            "a rolling update is under way, or was less than 10 min ago"
+        }
+        SkipReason::RollingUpdateRefused => "the Deployment gets no rolling update, see the events",
+        SkipReason::RollingUpdateIneffective => {
+            "the last rolling update did not change the requests"
+        }
+        SkipReason::ContainerStopped => {
+            "a resize waits until the container runs, else it has no effect"
+        }
+        SkipReason::OomKilledAtTarget => {
+            "OOM killed with the recommended memory: is maxAllowed or the quota too low?"
+        }
+        SkipReason::Refused(Refusal::ContainerLimit) => {
+            "the webhook leaves the request as written: its limit stays below the recommendation"
+        }
+        SkipReason::Refused(Refusal::LimitRange) => {
+            "the webhook leaves the request as written: a LimitRange would refuse the container"
+        }
+        SkipReason::Refused(Refusal::LimitRangeOfPod) => {
+            "the webhook leaves the requests as written: a LimitRange would refuse the pod"
+        }
+        SkipReason::Refused(Refusal::PodResources) => {
+            "the webhook leaves the requests as written: the pod as a whole may not have more"
+        }
+        SkipReason::InvalidReplacement => "the annotation plimsoll.dev/replacement is invalid",
     }
 }
 
@@ -365,7 +323,8 @@ mod tests {
             pod_counts: vec![Arc::new(PodCounts {
                 controlled,
                 pending,
-                ..PodCounts::of(key())
+                vpa: key(),
+                ..PodCounts::default()
             })],
             ..Plan::default()
         }
@@ -423,7 +382,8 @@ mod tests {
         let with = |allowed| Plan {
             pod_counts: vec![Arc::new(PodCounts {
                 allowed,
-                ..PodCounts::of(key())
+                vpa: key(),
+                ..PodCounts::default()
             })],
             ..Plan::default()
         };

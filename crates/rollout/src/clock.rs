@@ -22,6 +22,12 @@ impl ClockReading {
         Duration::try_from(left).ok().filter(|left| !left.is_zero())
     }
 
+    /// The time until `end` by the monotonic clock; `None` once it has come.
+    pub(super) fn left(&self, end: Duration) -> Option<Duration> {
+        end.checked_sub(self.monotonic)
+            .filter(|left| !left.is_zero())
+    }
+
     /// The time since `then` by the wall clock; zero if `then` lies ahead.
     pub fn since(&self, then: Timestamp) -> Duration {
         Duration::try_from(self.wall.duration_since(then).max(SignedDuration::ZERO))

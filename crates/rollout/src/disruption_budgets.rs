@@ -44,45 +44,37 @@ impl<'a> Budgets<'a> {
         }
     }
 
-    /// The budgets that cover a pod.
     pub(super) fn covering(&self, pod: &Pod) -> Vec<&'a BudgetPods> {
         self.matched.budgets_of(&pod.key).collect()
     }
 
-    /// The reason for which a disruption of a pod is not allowed now.
-    pub(super) fn refusal(
+    /// An error if a disruption of a pod is not allowed now.
+    pub(super) fn check(
         &mut self,
         disruption: Disruption,
         pod: &Pod,
         running: &Running,
-    ) -> Option<SkipReason> {
+    ) -> Result<(), SkipReason> {
         if disruption == Disruption::Resize || pod.phase == Phase::Pending {
-            return None;
+            return Ok(());
         }
-        let covering = self.covering(pod);
+        let mut covering = self.covering(pod).into_iter();
         if disruption == Disruption::Eviction && covering.len() > 1 {
-            return Some(SkipReason::MultipleBudgets);
+            return Err(SkipReason::MultipleBudgets);
         }
-        if covering.is_empty() {
-            return None;
-        }
-        let is_allowed = covering
-            .into_iter()
-            .all(|found| self.allows(found, pod, running));
-        (!is_allowed).then_some(SkipReason::DisruptionBudget)
+        let is_allowed = covering.all(|found| self.allows(found, pod, running));
+        is_allowed.then_some(()).ok_or(SkipReason::DisruptionBudget)
     }
 
-    /// The reason for which an eviction of unknown outcome, which is counted already, must not be
-    /// sent again.
-    pub(super) fn retry_refusal(&mut self, pod: &Pod, running: &Running) -> Option<SkipReason> {
+    /// An error if an eviction of unknown outcome, which is counted already, must not be sent again.
+    pub(super) fn check_retry(&mut self, pod: &Pod, running: &Running) -> Result<(), SkipReason> {
         if pod.phase == Phase::Pending || !is_ready(running) {
-            return None;
+            return Ok(());
         }
-        let is_allowed = self
-            .covering(pod)
-            .into_iter()
+        let mut covering = self.covering(pod).into_iter();
+        let is_allowed = covering
             .all(|found| self.usage(found).available >= i64::from(found.budget.desired_healthy));
-        (!is_allowed).then_some(SkipReason::DisruptionBudget)
+        is_allowed.then_some(()).ok_or(SkipReason::DisruptionBudget)
     }
 
     /// Whether one budget allows the disruption of a pod.
@@ -98,12 +90,11 @@ impl<'a> Budgets<'a> {
             unobserved,
             available,
         } = *self.usage(found);
-        let left = available - i64::from(self.is_available(pod, running));
+        let left = available - i64::from(is_available(pod, running, self.state));
         let is_enough = left >= i64::from(budget.desired_healthy);
         budget.is_current() && i64::from(budget.disruptions_allowed) > unobserved && is_enough
     }
 
-    /// The use of one budget, with the actions in flight.
     fn usage(&mut self, BudgetPods { budget, pods }: &'a BudgetPods) -> &mut BudgetUsage {
         let (state, now) = (self.state, self.now);
         self.usages.entry(&budget.key).or_insert_with(|| {
@@ -112,13 +103,12 @@ impl<'a> Budgets<'a> {
                 let Some(running) = pod.running.as_deref() else {
                     continue;
                 };
-                let pending = state.pending(&pod.uid);
-                let is_evicted =
-                    pending.is_some_and(|pending| pending.disruption == Disruption::Eviction);
+                let pending = state.pending_disruption(&pod.uid);
+                let is_evicted = pending == Some(Disruption::Eviction);
                 let is_available = is_available(pod, running, state);
                 usage.available += i64::from(is_available && !is_evicted);
                 let is_unobserved =
-                    pending.is_some_and(|pending| is_disruption(pending.disruption, pod, running));
+                    pending.is_some_and(|disruption| is_disruption(disruption, pod, running));
                 usage.unobserved +=
                     i64::from(is_unobserved && !budget.is_disrupting(&pod.key.name, now.wall));
             }
@@ -126,22 +116,25 @@ impl<'a> Budgets<'a> {
         })
     }
 
-    fn is_available(&self, pod: &Pod, running: &Running) -> bool {
-        is_available(pod, running, self.state)
-    }
-
-    /// Counts a disruption of a pod.
-    pub(super) fn reserve(&mut self, disruption: Disruption, pod: &Pod, running: &Running) {
+    /// Counts a disruption of a pod; an error if it is not allowed.
+    pub(super) fn reserve(
+        &mut self,
+        disruption: Disruption,
+        pod: &Pod,
+        running: &Running,
+    ) -> Result<(), SkipReason> {
+        self.check(disruption, pod, running)?;
         if !is_disruption(disruption, pod, running) {
-            return;
+            return Ok(());
         }
-        let is_available = self.is_available(pod, running);
+        let is_available = is_available(pod, running, self.state);
         for found in self.covering(pod) {
             let shows = found.budget.is_disrupting(&pod.key.name, self.now.wall);
             let usage = self.usage(found);
             usage.available -= i64::from(is_available);
             usage.unobserved += i64::from(!shows);
         }
+        Ok(())
     }
 }
 

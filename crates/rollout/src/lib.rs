@@ -47,9 +47,10 @@ pub use limits::disruption_limit::Disruption;
 pub use limits::global_pause::{
     PausePolicy, PauseReason, Preconditions, WebhookLiveness, check_preconditions, is_current,
 };
-pub use limits::maintenance_window::{MAINTENANCE_WINDOW, MaintenanceWindow, WindowError};
+pub use limits::maintenance_window::MAINTENANCE_WINDOW;
 pub use limits::vpa_pause::{PausedVpa, VpaPauseReason};
 pub use moves::rebalancing::REBALANCE;
+pub use pass::decide;
 pub use plan::{
     AllowedUpdates, Plan, PodCounts, PreemptionMethod, PreemptionPlan, RebalancingReport,
     RecentPods, Recommendations, Snapshot,
@@ -65,15 +66,3 @@ pub use resize::size_change::{BoundViolation, SizeChange};
 pub use settings::{PreemptionMode, RebalancingSettings, Settings};
 pub use sizing::Refusal;
 pub use state::RolloutState;
-
-/// Decides about the VPA objects that changes since the last call with this `state` concern, and
-/// about those with something due; about all of them after [`RolloutState::forget_decisions`].
-/// Returns the plan for all VPA objects. `now` must not be before that of earlier calls.
-pub fn decide(
-    snapshot: &Snapshot<'_>,
-    state: &mut RolloutState,
-    settings: &Settings,
-    now: ClockReading,
-) -> Plan {
-    pass::pass(snapshot, state, settings, now)
-}

@@ -1,6 +1,6 @@
 //! One pass: upstream's `RunOnce` without its I/O, over the VPA objects that changes concern.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::vpa::EffectiveUpdateMode;
@@ -15,7 +15,6 @@ use crate::moves::preemption::plan_preemptions;
 use crate::moves::rebalancing::{opts_in, plan_moves};
 use crate::plan::{Plan, Recommendations, Snapshot};
 use crate::plan_builder::{PassContext, PlanBuilder};
-use crate::resize::startup_boost;
 use crate::selection::recent_pods::newest_review;
 use crate::settings::{PreemptionMode, Settings};
 use crate::state::RolloutState;
@@ -32,8 +31,10 @@ struct Decided {
     infeasible: Vec<(ObjectKey, String, ResizeAttempt)>,
 }
 
-/// See [`super::decide`].
-pub(super) fn pass(
+/// Decides about the VPA objects that changes since the last call with this `state` concern, and
+/// about those with something due; about all of them after [`RolloutState::forget_decisions`].
+/// Returns the plan for all VPA objects. `now` must not be before that of earlier calls.
+pub fn decide(
     snapshot: &Snapshot<'_>,
     state: &mut RolloutState,
     settings: &Settings,
@@ -75,10 +76,14 @@ pub(super) fn pass(
         vpa: &counts_vpa,
         pod: &counts_pod,
     };
-    let mut cache = known.unwrap_or_else(|| DecisionCache::new(Matched::build(view, scope), now));
+    let mut cache = known.unwrap_or_else(|| DecisionCache {
+        matched: Matched::build(view, scope),
+        by_vpa: BTreeMap::new(),
+        began: now,
+    });
     if is_full {
         state.forget_missing_vpas(view);
-        state.windows = std::mem::take(&mut state.windows).next();
+        state.windows.age();
     } else {
         cache.matched.update(view, &changes, scope);
         if let Some(earlier) = earlier {
@@ -91,16 +96,9 @@ pub(super) fn pass(
         cache.mark_due(now);
     }
     cache.matched.expand_marks();
-    let outdated_owners = cache.take_outdated();
-    let outdated_owners = (!is_full).then_some(outdated_owners);
-    let decided = decide_marked(
-        &cache.matched,
-        outdated_owners,
-        snapshot,
-        state,
-        settings,
-        now,
-    );
+    let outdated = cache.take_outdated();
+    let outdated = (!is_full).then_some(outdated);
+    let decided = decide_marked(&cache.matched, outdated, snapshot, state, settings, now);
     let plan = store(decided, cache, state, settings, now);
     if !keeps_decisions {
         state.forget_decisions();
@@ -115,7 +113,7 @@ fn updates_pods(vpa: &Vpa, settings: &Settings) -> bool {
         spec.effective_update_mode(),
         EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial
     );
-    !is_passive || (settings.startup_boost && startup_boost::is_configured(spec))
+    !is_passive || (settings.startup_boost && spec.has_startup_boost())
 }
 
 /// Replaces recommendations, and returns the earlier ones if any was added, changed or removed.
@@ -167,44 +165,35 @@ fn decide_marked(
     for (input, pause) in inputs.iter().zip(pauses) {
         let decision = (!input.vpa_pods.pods.is_empty()).then(|| {
             VpaPass::run(context, input, pause, &mut builder);
-            if let Some(settles_in) = input.settles_in {
-                builder.wake_within(settles_in);
-            }
+            builder.wake_within(input.settles_in);
             let plan = std::mem::take(&mut builder.plan);
-            VpaDecision::new(plan, input.owners.clone(), input.is_time_dependent, now)
+            VpaDecision {
+                due: plan.wake_in.map(|left| now.monotonic.saturating_add(left)),
+                plan,
+                owners: input.owners.clone(),
+                is_time_dependent: input.is_time_dependent,
+            }
         });
         decisions.push((input.vpa_pods.order.clone(), decision));
     }
     let actions = decisions
         .iter()
         .filter_map(|(_, decision)| decision.as_ref())
-        .flat_map(VpaDecision::actions);
+        .flat_map(|decision| &decision.plan.actions);
     let mut taken: BTreeSet<String> = actions.map(|action| action.pod_uid.clone()).collect();
     let moves = snapshot.pause.is_none();
     if moves && settings.preemption != PreemptionMode::Off {
-        plan_preemptions(
-            &mut builder,
-            &mut taken,
-            view,
-            state,
-            settings.preemption,
-            now,
-        );
+        plan_preemptions(&mut builder, &mut taken, context);
     }
     if let (true, Some(rebalancing), Some(load)) =
         (moves, &settings.rebalancing, snapshot.node_load)
     {
         plan_moves(&mut builder, &taken, context, rebalancing, load);
     }
-    let PlanBuilder {
-        plan: preemptions,
-        infeasible,
-        ..
-    } = builder;
     Decided {
         decisions,
-        preemptions,
-        infeasible,
+        preemptions: builder.plan,
+        infeasible: builder.infeasible,
     }
 }
 
@@ -216,19 +205,12 @@ fn store(
     settings: &Settings,
     now: ClockReading,
 ) -> Plan {
-    let Decided {
-        decisions,
-        preemptions,
-        infeasible,
-    } = decided;
-    let count = decisions.len();
-    for (vpa, decision) in decisions {
-        if let Some(decision) = decision {
-            cache.insert(vpa, decision);
-        }
-    }
+    let count = decided.decisions.len();
+    let decisions = decided.decisions.into_iter();
+    let decisions = decisions.filter_map(|(vpa, decision)| Some((vpa, decision?)));
+    cache.by_vpa.extend(decisions);
     cache.matched.clear_marks();
-    for (vpa, uid, attempt) in infeasible {
+    for (vpa, uid, attempt) in decided.infeasible {
         if state.record_infeasible(&vpa, &uid, &attempt) {
             cache.matched.mark_vpa(&vpa.namespace, &vpa.name);
         }
@@ -236,9 +218,9 @@ fn store(
     let mut plan = cache.plan(now);
     state.decisions = Some(cache);
     plan.decided = count;
-    plan.actions.extend(preemptions.actions);
-    plan.preemptions = preemptions.preemptions;
-    plan.rebalancing = preemptions.rebalancing;
+    plan.actions.extend(decided.preemptions.actions);
+    plan.preemptions = decided.preemptions.preemptions;
+    plan.rebalancing = decided.preemptions.rebalancing;
     plan.actions
         .sort_by_key(|action| !action.reason.is_urgent());
     if settings.paces_restarts {

@@ -54,7 +54,7 @@ pub struct Plan {
 }
 
 /// The numbers of pods of one VPA object.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodCounts {
     pub vpa: ObjectKey,
     pub controlled: usize,
@@ -62,7 +62,6 @@ pub struct PodCounts {
     pub evictable: usize,
     /// Pods that match the criteria of in-place resizes.
     pub resizable: usize,
-    /// Recently created pods.
     pub recent: RecentPods,
     /// Pods that its workloads should have and lack, or that have no node.
     pub missing: usize,
@@ -70,25 +69,7 @@ pub struct PodCounts {
     pub pending: usize,
     /// Pods with a CPU startup boost, which are not sized yet.
     pub boosted: usize,
-    /// The updates that the VPA object allows.
     pub allowed: AllowedUpdates,
-}
-
-impl PodCounts {
-    /// Without pods.
-    pub fn of(vpa: ObjectKey) -> Self {
-        Self {
-            vpa,
-            controlled: 0,
-            evictable: 0,
-            resizable: 0,
-            recent: RecentPods::default(),
-            missing: 0,
-            pending: 0,
-            boosted: 0,
-            allowed: AllowedUpdates::All,
-        }
-    }
 }
 
 /// The updates that a VPA object allows.
@@ -132,9 +113,7 @@ pub struct PreemptionPlan {
     pub vpa: ObjectKey,
     /// The pending pod.
     pub pod: ObjectKey,
-    /// The pending pod's unique identifier.
     pub pod_uid: String,
-    /// The pods to evict.
     pub method: PreemptionMethod,
 }
 

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::Recommendation;
-use view::{ObjectKey, Pod, Running};
+use view::ObjectKey;
 
-use crate::action::{Action, ActionKind, ActionReason, Relocation, ResizeAttempt};
+use crate::action::{Action, ActionKind, ActionReason, Relocation, ResizeAttempt, SkipReason};
 use crate::clock::ClockReading;
 use crate::disruption_budgets::Budgets;
-use crate::limits::disruption_limit::{Disruption, Group, PodAvailability};
+use crate::limits::disruption_limit::{Disruption, Group};
 use crate::plan::{Plan, Snapshot};
 use crate::settings::{PreemptionMode, Settings};
 use crate::state::RolloutState;
+use crate::vpa_pods::Member;
 
 /// The input that all VPA objects share in a pass.
 #[derive(Clone, Copy)]
@@ -61,10 +62,21 @@ impl<'a> PlanBuilder<'a> {
         }
     }
 
-    /// Makes the plan's `wake_in` at most `after`.
-    pub(super) fn wake_within(&mut self, after: Duration) {
-        let sooner = self.plan.wake_in.map_or(after, |known| known.min(after));
-        self.plan.wake_in = Some(sooner);
+    /// Makes the plan's `wake_in` at most `after`, if there is such a time.
+    pub(super) fn wake_within(&mut self, after: impl Into<Option<Duration>>) {
+        let wake_in = after.into().into_iter().chain(self.plan.wake_in);
+        self.plan.wake_in = wake_in.min();
+    }
+
+    /// Refuses for `reason` until `left` is over.
+    pub(super) fn wait(
+        &mut self,
+        left: Option<Duration>,
+        reason: SkipReason,
+    ) -> Result<(), SkipReason> {
+        let Some(left) = left else { return Ok(()) };
+        self.wake_within(left);
+        Err(reason)
     }
 }
 
@@ -73,11 +85,8 @@ impl<'a> PlanBuilder<'a> {
 pub(super) struct EvictablePod<'a> {
     pub(super) vpa: ObjectKey,
     pub(super) recommendation: Arc<Recommendation>,
-    pub(super) pod: &'a Pod,
-    pub(super) running: &'a Running,
-    pub(super) availability: PodAvailability,
-    /// Index of its group in the plan; `None` if the group is left alone.
-    pub(super) group: Option<usize>,
+    /// The pod, with the index of its group in the plan.
+    pub(super) member: Member<'a>,
 }
 
 /// A pod whose resize the kubelet deferred, or found infeasible on the node.
@@ -90,6 +99,7 @@ pub(super) struct PendingResize<'a> {
 }
 
 /// A pod that may be evicted for a pending resize of another pod.
+#[derive(Clone)]
 pub(super) struct Victim<'a> {
     pub(super) pod: EvictablePod<'a>,
     /// Whether its replacement would be smaller.
@@ -99,29 +109,34 @@ pub(super) struct Victim<'a> {
 impl EvictablePod<'_> {
     /// Whether its group and the disruption budgets that cover it allow its eviction.
     pub(super) fn is_evictable(&self, builder: &mut PlanBuilder) -> bool {
-        let group = self.group.and_then(|index| builder.groups.get(index));
-        group.is_some_and(|group| group.allows(Disruption::Eviction, self.availability))
-            && builder
-                .budgets
-                .refusal(Disruption::Eviction, self.pod, self.running)
-                .is_none()
+        let Member {
+            pod,
+            running,
+            group,
+            availability,
+            ..
+        } = self.member;
+        let (eviction, budgets) = (Disruption::Eviction, &mut builder.budgets);
+        let group = group.and_then(|index| builder.groups.get(index));
+        group.is_some_and(|group| group.allows(eviction, availability))
+            && budgets.check(eviction, pod, running).is_ok()
     }
 
-    /// Takes the eviction from its budgets and its group; `false` if a budget does not allow it.
-    pub(super) fn reserve(&self, builder: &mut PlanBuilder) -> bool {
-        let refusal = builder
-            .budgets
-            .refusal(Disruption::Eviction, self.pod, self.running);
-        if refusal.is_some() {
-            return false;
+    /// Takes the eviction from its budgets and its group; an error if a budget does not allow it.
+    pub(super) fn reserve(&self, builder: &mut PlanBuilder) -> Result<(), SkipReason> {
+        let Member {
+            pod,
+            running,
+            group,
+            availability,
+            ..
+        } = self.member;
+        let budgets = &mut builder.budgets;
+        budgets.reserve(Disruption::Eviction, pod, running)?;
+        if let Some(group) = group.and_then(|index| builder.groups.get_mut(index)) {
+            group.reserve(Disruption::Eviction, availability);
         }
-        builder
-            .budgets
-            .reserve(Disruption::Eviction, self.pod, self.running);
-        if let Some(group) = self.group.and_then(|index| builder.groups.get_mut(index)) {
-            group.reserve(Disruption::Eviction, self.availability);
-        }
-        true
+        Ok(())
     }
 
     /// Its eviction for the sake of another pod or a node.
@@ -132,8 +147,8 @@ impl EvictablePod<'_> {
     ) -> Action {
         Action {
             vpa: self.vpa,
-            pod: self.pod.key.clone(),
-            pod_uid: self.pod.uid.clone(),
+            pod: self.member.pod.key.clone(),
+            pod_uid: self.member.pod.uid.clone(),
             kind: ActionKind::Evict,
             reason,
             changes: Vec::new(),

@@ -15,6 +15,7 @@ pub(crate) mod restart_pace;
 mod rolling_updates;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -22,7 +23,7 @@ use json_patch::Patch;
 use model::{Memory, Recommendation};
 use view::{Change, ClusterChangeTracker, ObjectKey, Pod, Running, View, Vpa};
 
-use crate::action::{Action, ActionKind, ActionOutcome, ResizeAttempt, SkipReason};
+use crate::action::{Action, ActionKind, ActionOutcome, NodeCapacity, SkipReason};
 use crate::clock::ClockReading;
 use crate::limits::disruption_limit::Disruption;
 use crate::limits::group_size::GroupSizes;
@@ -34,12 +35,11 @@ use crate::resize::proven_acts::{Refutation, RefutedAct};
 use crate::resize::resize_status::ResizeStatus;
 use crate::resize::size_change::SizeChange;
 
-use backoff::Backoffs;
+use backoff::Backoff;
 use decision_cache::DecisionCache;
 pub(super) use in_flight::PendingAction;
 use in_flight::{InFlight, Stage};
 use ineffective_evictions::IneffectiveEvictions;
-use infeasible::InfeasibleResizes;
 #[cfg(test)]
 pub(super) use infeasible::is_any_lower;
 use missed_reviews::MissedReviews;
@@ -55,7 +55,6 @@ const OOM_KILL_EXPOSURE: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 struct ObservedOomKill {
     ended_at: Timestamp,
-    /// The first pass that saw it.
     seen: Duration,
     /// Memory requests and limits of the pod's containers.
     memory: Vec<[Option<Memory>; 2]>,
@@ -65,7 +64,6 @@ struct ObservedOomKill {
     was_resized: bool,
 }
 
-/// A resize that the API server rejected.
 #[derive(Debug, Clone)]
 struct RejectedResize {
     patch: Patch,
@@ -73,29 +71,36 @@ struct RejectedResize {
     is_forbidden: bool,
 }
 
+/// A live pod that a pass saw. Times are of the monotonic clock.
+#[derive(Debug, Clone, Default)]
+struct ObservedPod {
+    /// The first pass that saw it.
+    first_seen: Duration,
+    backoff: Backoff,
+    /// Start of the resize that it shows.
+    resizing_since: Option<Duration>,
+    /// The last recommendation that was infeasible on its node.
+    infeasible: Option<Arc<Recommendation>>,
+    rejected_resize: Option<Box<RejectedResize>>,
+    /// The last OOM kill that it shows, and its memory since then.
+    oom_kill: Option<Box<ObservedOomKill>>,
+    /// The refuted act that was reported last, and its time.
+    reported_refutation: Option<(RefutedAct, Option<Timestamp>)>,
+    /// The end of the last OOM kill that was recorded in events.
+    recorded_oom_kill: Option<Timestamp>,
+}
+
 /// The state between passes, by the pods' unique identifiers. Times are of the monotonic clock.
 #[derive(Debug, Clone, Default)]
 pub struct RolloutState {
     in_flight: HashMap<String, InFlight>,
-    pub(crate) backoffs: Backoffs,
-    /// Start of the resize that each pod shows.
-    resizing_since: HashMap<String, Duration>,
-    pub(crate) infeasible: InfeasibleResizes,
-    /// The last resize that the API server rejected, and the time of the rejection.
-    rejected_resizes: HashMap<String, RejectedResize>,
-    /// The first pass that saw each live pod.
-    first_seen: HashMap<String, Duration>,
-    /// The last OOM kill of each pod, and the memory of the pod since then.
-    oom_kills: HashMap<String, ObservedOomKill>,
-    /// The refuted act of each pod that was reported last, and its time.
-    reported_refutations: HashMap<String, (RefutedAct, Option<Timestamp>)>,
-    /// The end of each pod's last OOM kill that was recorded in events.
-    recorded_oom_kills: HashMap<String, Timestamp>,
+    pods: HashMap<String, ObservedPod>,
+    /// The last infeasible recommendation of each VPA object on nodes of a capacity.
+    infeasible: HashMap<(ObjectKey, NodeCapacity), Arc<Recommendation>>,
     evictions: IneffectiveEvictions,
     pub(super) missed_reviews: MissedReviews,
     pub(super) paces: RestartPaces,
     rolling_updates: RollingUpdates,
-    /// Times at which maintenance windows open and close.
     pub(super) windows: WindowCache,
     /// VPA objects and namespaces within their settling time.
     pub(super) settling: Settling,
@@ -132,7 +137,7 @@ impl RolloutState {
         self.in_flight.insert(action.pod_uid.clone(), in_flight);
         // Moves have pauses of their own.
         if action.kind == ActionKind::Evict && action.relocation.is_none() {
-            let first_seen = self.first_seen.get(&action.pod_uid).copied();
+            let first_seen = self.first_seen(&action.pod_uid);
             self.evictions.record(action, first_seen, now);
         }
         if let Some(relocation) = &action.relocation {
@@ -149,7 +154,9 @@ impl RolloutState {
         let uid = &action.pod_uid;
         match outcome {
             ActionOutcome::Accepted { generation } => {
-                self.backoffs.remove(uid);
+                if let Some(pod) = self.pods.get_mut(uid) {
+                    pod.backoff = Backoff::default();
+                }
                 let generation = *generation;
                 self.set_stage(uid, Stage::Accepted { generation }, now);
             }
@@ -178,13 +185,12 @@ impl RolloutState {
                         self.rebalancing.retract(uid);
                     }
                     ActionKind::Resize { patch, attempt, .. } => {
-                        if self.knows_pod(uid) {
-                            let rejected = RejectedResize {
+                        if let Some(pod) = self.pods.get_mut(uid) {
+                            pod.rejected_resize = Some(Box::new(RejectedResize {
                                 patch: patch.clone(),
                                 at: now.monotonic,
                                 is_forbidden: *outcome == ActionOutcome::Forbidden,
-                            };
-                            self.rejected_resizes.insert(uid.clone(), rejected);
+                            }));
                         }
                         if *outcome == ActionOutcome::Infeasible {
                             self.record_infeasible(&action.vpa, uid, attempt);
@@ -199,9 +205,8 @@ impl RolloutState {
     /// often the action is retried.
     pub fn unrecorded_oom_kill<'a>(&mut self, action: &'a Action) -> Option<&'a QuickOomKill> {
         let kill = action.oom_kill.as_ref()?;
-        let recorded = self
-            .recorded_oom_kills
-            .insert(action.pod_uid.clone(), kill.ended_at);
+        let pod = self.pods.get_mut(&action.pod_uid);
+        let recorded = pod.and_then(|pod| pod.recorded_oom_kill.replace(kill.ended_at));
         (recorded != Some(kill.ended_at)).then_some(kill)
     }
 
@@ -209,17 +214,14 @@ impl RolloutState {
     /// find it.
     pub fn is_new_refutation(&mut self, refutation: &Refutation) -> bool {
         let found = (refutation.act, refutation.acted_at);
-        self.knows_pod(&refutation.pod_uid)
-            && self
-                .reported_refutations
-                .insert(refutation.pod_uid.clone(), found)
-                != Some(found)
+        let pod = self.pods.get_mut(&refutation.pod_uid);
+        pod.is_some_and(|pod| pod.reported_refutation.replace(found) != Some(found))
     }
 
     /// The first pass that saw an OOM killed pod with its present memory, by the wall clock, and
     /// whether the memory has changed since its first kill.
     pub(super) fn memory_since(&self, uid: &str) -> Option<(Timestamp, bool)> {
-        let known = self.oom_kills.get(uid)?;
+        let known = self.pods.get(uid)?.oom_kill.as_ref()?;
         Some((known.memory_since, known.was_resized))
     }
 
@@ -230,23 +232,25 @@ impl RolloutState {
         uid: &str,
         recommendation: &Recommendation,
     ) -> bool {
-        let first_seen = self.first_seen.get(uid).copied();
-        self.evictions.replaced(vpa, first_seen, recommendation)
+        self.evictions
+            .replaced(vpa, self.first_seen(uid), recommendation)
     }
 
-    /// The disruption of the action on a pod that is in flight.
     pub fn pending_disruption(&self, uid: &str) -> Option<Disruption> {
         self.pending(uid).map(|pending| pending.disruption)
     }
 
-    /// The action on a pod that is in flight.
     pub(super) fn pending(&self, uid: &str) -> Option<PendingAction> {
         self.in_flight.get(uid).map(InFlight::pending)
     }
 
     /// The first pass that saw a live pod.
     pub(super) fn first_seen(&self, uid: &str) -> Option<Duration> {
-        self.first_seen.get(uid).copied()
+        self.pods.get(uid).map(|pod| pod.first_seen)
+    }
+
+    pub(super) fn backoff_left(&self, uid: &str, now: ClockReading) -> Option<Duration> {
+        now.left(self.pods.get(uid)?.backoff.until)
     }
 
     /// The rest of the pause before the eviction of a pod that needs changes, and that an eviction for
@@ -259,9 +263,8 @@ impl RolloutState {
         recommendation: &Recommendation,
         now: ClockReading,
     ) -> Option<Duration> {
-        let first_seen = self.first_seen.get(uid).copied();
         self.evictions
-            .pause_left(vpa, first_seen, changes, recommendation, now)
+            .pause_left(vpa, self.first_seen(uid), changes, recommendation, now)
     }
 
     /// Checks whether a rolling update may be sent for a pod. Otherwise returns the reason, and the
@@ -273,20 +276,8 @@ impl RolloutState {
         recommendation: &Recommendation,
         now: ClockReading,
     ) -> Result<(), (SkipReason, Option<Duration>)> {
-        let first_seen = self.first_seen.get(uid).copied();
         self.rolling_updates
-            .refusal(vpa, first_seen, recommendation, now)
-    }
-
-    /// Records that a pod's node can never hold what is recommended. Returns whether that is new.
-    pub(super) fn record_infeasible(
-        &mut self,
-        vpa: &ObjectKey,
-        uid: &str,
-        attempt: &ResizeAttempt,
-    ) -> bool {
-        let uid = self.knows_pod(uid).then_some(uid);
-        self.infeasible.record(vpa, uid, attempt)
+            .refusal(vpa, self.first_seen(uid), recommendation, now)
     }
 
     /// The time since the API server rejected this very resize.
@@ -296,32 +287,27 @@ impl RolloutState {
         resize: &Patch,
         now: ClockReading,
     ) -> Option<Duration> {
-        let rejected = self.rejected_resizes.get(uid)?;
+        let rejected = self.pods.get(uid)?.rejected_resize.as_ref()?;
         (rejected.patch == *resize).then(|| now.monotonic.saturating_sub(rejected.at))
     }
 
     /// Whether the last rejected resize of a pod was forbidden: its replacement might be, too.
     pub(super) fn is_forbidden(&self, uid: &str) -> bool {
-        let rejected = self.rejected_resizes.get(uid);
-        rejected.is_some_and(|rejected| rejected.is_forbidden)
+        let pod = self.pods.get(uid);
+        pod.and_then(|pod| pod.rejected_resize.as_ref())
+            .is_some_and(|rejected| rejected.is_forbidden)
     }
 
     /// The time for which a pod has been seen resizing.
     pub(super) fn resizing_for(&self, uid: &str, now: ClockReading) -> Duration {
-        self.resizing_since
-            .get(uid)
-            .map_or(Duration::ZERO, |since| now.monotonic.saturating_sub(*since))
+        let since = self.pods.get(uid).and_then(|pod| pod.resizing_since);
+        since.map_or(Duration::ZERO, |since| now.monotonic.saturating_sub(since))
     }
 
     /// The time for which the status of a pod's last OOM kill must still be exposed.
     pub(super) fn oom_kill_exposure_left(&self, uid: &str, now: ClockReading) -> Option<Duration> {
-        let left = self
-            .oom_kills
-            .get(uid)?
-            .seen
-            .saturating_add(OOM_KILL_EXPOSURE)
-            .checked_sub(now.monotonic)?;
-        (!left.is_zero()).then_some(left)
+        let seen = self.pods.get(uid)?.oom_kill.as_ref()?.seen;
+        now.left(seen.saturating_add(OOM_KILL_EXPOSURE))
     }
 
     /// Takes in changed pods, and forgets pods that are gone or terminating. Ends actions whose
@@ -333,7 +319,8 @@ impl RolloutState {
                 .as_ref()
                 .filter(|old| new.is_none_or(|(new, _)| new.uid != old.uid))
             {
-                self.forget_pod(&gone.uid);
+                self.in_flight.remove(&gone.uid);
+                self.pods.remove(&gone.uid);
             }
             if let Some((pod, running)) = new {
                 self.observe_pod(pod, running, now);
@@ -352,26 +339,27 @@ impl RolloutState {
     }
 
     fn observe_pod(&mut self, pod: &Pod, running: &Running, now: ClockReading) {
-        let uid = &pod.uid;
-        if !self.first_seen.contains_key(uid) {
-            self.first_seen.insert(uid.clone(), now.monotonic);
+        let observed = self.pods.entry(pod.uid.clone()).or_insert_with(|| {
             self.rebalancing.observe_pod(pod, running);
-        }
+            ObservedPod {
+                first_seen: now.monotonic,
+                ..ObservedPod::default()
+            }
+        });
         if let Some(at) = last_oom_kill(pod) {
             let memory = pod.containers.iter();
             let memory =
                 memory.map(|container| [container.requests.memory, container.limits.memory]);
             let memory: Vec<_> = memory.collect();
-            let known = self
-                .oom_kills
-                .entry(uid.clone())
-                .or_insert_with(|| ObservedOomKill {
+            let known = observed.oom_kill.get_or_insert_with(|| {
+                Box::new(ObservedOomKill {
                     ended_at: at,
                     seen: now.monotonic,
                     memory: memory.clone(),
                     memory_since: now.wall,
                     was_resized: false,
-                });
+                })
+            });
             if known.ended_at != at {
                 (known.ended_at, known.seen) = (at, now.monotonic);
             }
@@ -380,27 +368,11 @@ impl RolloutState {
                 (known.memory, known.memory_since) = (memory, now.wall);
             }
         } else {
-            self.oom_kills.remove(uid);
+            observed.oom_kill = None;
         }
-        if ResizeStatus::of(running) == ResizeStatus::NotResizing {
-            self.resizing_since.remove(uid);
-        } else {
-            self.resizing_since
-                .entry(uid.clone())
-                .or_insert(now.monotonic);
-        }
-    }
-
-    fn forget_pod(&mut self, uid: &str) {
-        self.in_flight.remove(uid);
-        self.backoffs.remove(uid);
-        self.resizing_since.remove(uid);
-        self.infeasible.forget_pod(uid);
-        self.rejected_resizes.remove(uid);
-        self.first_seen.remove(uid);
-        self.oom_kills.remove(uid);
-        self.recorded_oom_kills.remove(uid);
-        self.reported_refutations.remove(uid);
+        let since = observed.resizing_since.unwrap_or(now.monotonic);
+        let is_resizing = ResizeStatus::of(running) != ResizeStatus::NotResizing;
+        observed.resizing_since = is_resizing.then_some(since);
     }
 
     /// Forgets VPA objects that were deleted.
@@ -410,20 +382,20 @@ impl RolloutState {
             .filter(|change| change.new.is_none())
             .filter_map(|change| change.old.as_ref())
         {
-            self.infeasible.retain_vpas(|vpa| *vpa != deleted.key);
-            self.evictions.retain_vpas(|vpa| *vpa != deleted.key);
-            self.missed_reviews.retain_vpas(|vpa| *vpa != deleted.key);
-            self.rolling_updates.retain_vpas(|vpa| *vpa != deleted.key);
+            self.retain_vpas(|vpa| *vpa != deleted.key);
         }
     }
 
     /// Forgets VPA objects that the view does not show: outcomes may arrive after a deletion.
     pub(super) fn forget_missing_vpas(&mut self, view: &View) {
-        let exists = |vpa: &ObjectKey| view.vpas.get(vpa).is_some();
-        self.infeasible.retain_vpas(exists);
-        self.evictions.retain_vpas(exists);
-        self.missed_reviews.retain_vpas(exists);
-        self.rolling_updates.retain_vpas(exists);
+        self.retain_vpas(|vpa| view.vpas.get(vpa).is_some());
+    }
+
+    fn retain_vpas(&mut self, keep: impl Fn(&ObjectKey) -> bool) {
+        self.infeasible.retain(|(vpa, _), _| keep(vpa));
+        self.evictions.0.retain(|vpa, _| keep(vpa));
+        self.missed_reviews.0.retain(|vpa, _| keep(vpa));
+        self.rolling_updates.0.retain(|vpa, _| keep(vpa));
     }
 
     /// Has the next pass decide about the VPA object of an action, and about all that shares a
@@ -449,14 +421,10 @@ impl RolloutState {
         }
     }
 
-    /// Whether the last pass saw this pod. Pods that are gone are not recorded.
-    fn knows_pod(&self, uid: &str) -> bool {
-        self.first_seen.contains_key(uid)
-    }
-
+    /// Begins the next backoff of a pod. Pods that are gone have none.
     fn back_off(&mut self, uid: &str, at_least: Option<Duration>, now: ClockReading) {
-        if self.knows_pod(uid) {
-            self.backoffs.extend(uid, at_least, now);
+        if let Some(pod) = self.pods.get_mut(uid) {
+            pod.backoff.extend(at_least, now);
         }
     }
 }
@@ -468,7 +436,6 @@ fn live(pod: &Pod) -> Option<&Running> {
         .filter(|running| !running.is_terminating)
 }
 
-/// The end of the pod's last OOM kill.
 fn last_oom_kill(pod: &Pod) -> Option<Timestamp> {
     pod.containers
         .iter()

@@ -25,7 +25,7 @@ use crate::plan::{AllowedUpdates, PodCounts, Snapshot};
 use crate::plan_builder::{PassContext, PlanBuilder};
 use crate::resize::oom_kill::{self, QuickOomKill};
 use crate::resize::pod_size::PodToSize;
-use crate::resize::resize_status::ResizeStatus;
+use crate::resize::resize_status::{ResizeStatus, resizing_since};
 use crate::resize::rolling_update::Replacement;
 use crate::resize::size_change::SizeChange;
 use crate::resize::startup_boost;
@@ -89,7 +89,13 @@ impl<'a> VpaPass<'a> {
         pause: Result<Option<Duration>, VpaPauseReason>,
         builder: &mut PlanBuilder<'a>,
     ) {
-        let VpaPods { vpa, pods, .. } = input.vpa_pods;
+        let PassContext {
+            snapshot,
+            state,
+            settings,
+            now,
+        } = context;
+        let (view, VpaPods { vpa, pods, .. }) = (snapshot.view, input.vpa_pods);
         let spec = &vpa.object.spec;
         let is_unmanaged = input.vpa_pods.is_unmanaged();
         let mode = if is_unmanaged {
@@ -97,19 +103,18 @@ impl<'a> VpaPass<'a> {
         } else {
             spec.effective_update_mode()
         };
-        let (recent, changes_in) = recent_pods(vpa, pods.values().map(Arc::as_ref), context.now);
-        if let Some(due) = changes_in {
-            builder.wake_within(due);
-        }
+        let (recent, changes_in) = recent_pods(vpa, pods.values().map(Arc::as_ref), now);
+        builder.wake_within(changes_in);
         let mut counts = PodCounts {
+            vpa: vpa.key.clone(),
             controlled: pods.len(),
             recent,
-            ..PodCounts::of(vpa.key.clone())
+            ..PodCounts::default()
         };
         if let Ok(Some(due)) | Err(VpaPauseReason::OutsideWindow { opens_in: due }) = pause {
             builder.wake_within(due);
         }
-        let acts = if context.snapshot.pause.is_some() || pause.is_err() {
+        let acts = if snapshot.pause.is_some() || pause.is_err() {
             Acts::Relief
         } else {
             Acts::All
@@ -120,22 +125,16 @@ impl<'a> VpaPass<'a> {
                 reason,
             }));
         }
-        let recommendation = recommendation_of(context.snapshot, vpa);
-        let has_recommendation = recommendation.is_some();
-        let recommendation = recommendation.unwrap_or_default();
-        let replacement = Replacement::of(vpa, mode, context.settings);
+        let recommendation = recommendation_of(snapshot, vpa);
+        let replacement = Replacement::of(vpa, mode, settings);
         let MemberGroups {
             groups,
             members,
             changes_in,
-        } = of(context, input, mode, replacement);
-        if let Some(due) = changes_in {
-            builder.wake_within(due);
-        }
+        } = members(input, (mode, replacement), view, state, settings, now);
+        builder.wake_within(changes_in);
         let missing: i64 = groups.iter().map(Group::missing).sum();
         counts.missing = usize::try_from(missing).unwrap_or(0);
-        let limits = context.snapshot.view.namespace_limits(&vpa.key.namespace);
-        let settles_in = context.state.settling.time_left(&vpa.key, context.now);
         let mut pass = Self {
             context,
             vpa,
@@ -145,18 +144,16 @@ impl<'a> VpaPass<'a> {
             replacement,
             acts,
             has_rolled: false,
-            recommendation,
-            has_recommendation,
-            limits,
+            has_recommendation: recommendation.is_some(),
+            recommendation: recommendation.unwrap_or_default(),
+            limits: view.namespace_limits(&vpa.key.namespace),
             limit_modes: limit_modes(&vpa.object).unwrap_or_default(),
-            settles_in,
+            settles_in: state.settling.time_left(&vpa.key, now),
             groups,
             recheck_in: Cell::new(None),
         };
         pass.plan_actions(&members, &mut counts, builder);
-        if let Some(due) = pass.recheck_in.get() {
-            builder.wake_within(due);
-        }
+        builder.wake_within(pass.recheck_in.get());
         if context.evicts_for_others() && acts == Acts::All {
             pass.record_preemption_candidates(&members, builder);
         }
@@ -176,26 +173,27 @@ impl<'a> VpaPass<'a> {
             self.is_boosted(member) && !self.lacks_memory(member)
         });
         counts.boosted = boosted.len();
-        counts.pending = members
-            .iter()
-            .filter(|member| member.pending.is_some())
-            .count();
-        counts.allowed = self.allowed_updates();
+        counts.pending = members.iter().filter(|it| it.pending.is_some()).count();
+        counts.allowed = match self.mode {
+            _ if !self.has_recommendation => AllowedUpdates::NoRecommendation,
+            EffectiveUpdateMode::InPlace if !self.context.settings.in_place => {
+                AllowedUpdates::InPlaceDisabled
+            }
+            _ => AllowedUpdates::All,
+        };
         for member in boosted {
             if let Some(action) = self.unboost(member, builder) {
-                builder.plan.actions.push(Arc::new(action));
+                self.record(member, Ok(action), builder);
             }
         }
         match self.mode {
             _ if !self.has_recommendation => {}
             EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial => {}
             EffectiveUpdateMode::InPlace if !self.context.settings.in_place => {}
-            EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate
-                if self.acts == Acts::Relief =>
-            {
+            EffectiveUpdateMode::Recreate if self.acts == Acts::Relief => {}
+            _ if self.acts == Acts::Relief => {
                 self.revert_oom_killed(others, builder);
             }
-            EffectiveUpdateMode::Recreate if self.acts == Acts::Relief => {}
             EffectiveUpdateMode::Recreate => {
                 let others = self.follow_refuted(others, builder);
                 let evicts = self.replacement == Replacement::Eviction;
@@ -210,7 +208,7 @@ impl<'a> VpaPass<'a> {
                 counts.evictable = evictable.count();
                 for candidate in candidates {
                     let outcome = self.evict(&candidate, builder);
-                    self.record(&candidate, outcome, builder);
+                    self.record(candidate.member, outcome, builder);
                 }
             }
             EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate => {
@@ -220,19 +218,9 @@ impl<'a> VpaPass<'a> {
                 counts.resizable = candidates.len();
                 for candidate in candidates {
                     let outcome = self.resize_or_evict(&candidate, builder);
-                    self.record(&candidate, outcome, builder);
+                    self.record(candidate.member, outcome, builder);
                 }
             }
-        }
-    }
-
-    fn allowed_updates(&self) -> AllowedUpdates {
-        match self.mode {
-            _ if !self.has_recommendation => AllowedUpdates::NoRecommendation,
-            EffectiveUpdateMode::InPlace if !self.context.settings.in_place => {
-                AllowedUpdates::InPlaceDisabled
-            }
-            _ => AllowedUpdates::All,
         }
     }
 
@@ -248,21 +236,17 @@ impl<'a> VpaPass<'a> {
     /// Records an action, or the reason for skipping the pod.
     fn record(
         &self,
-        candidate: &Candidate,
+        member: &Member,
         outcome: Result<Action, SkipReason>,
         builder: &mut PlanBuilder,
     ) {
-        let pod = candidate.member.pod;
         match outcome {
             Ok(action) => builder.plan.actions.push(Arc::new(action)),
-            Err(reason) => {
-                let skip = Skip {
-                    vpa: self.vpa.key.clone(),
-                    pod: pod.key.clone(),
-                    reason,
-                };
-                builder.plan.skips.push(Arc::new(skip));
-            }
+            Err(reason) => builder.plan.skips.push(Arc::new(Skip {
+                vpa: self.vpa.key.clone(),
+                pod: member.pod.key.clone(),
+                reason,
+            })),
         }
     }
 
@@ -289,7 +273,7 @@ impl<'a> VpaPass<'a> {
     /// Whether the pod has a CPU startup boost. Until it is over, the pod is not sized.
     fn is_boosted(&self, member: &Member) -> bool {
         self.context.settings.startup_boost
-            && startup_boost::is_configured(self.spec)
+            && self.spec.has_startup_boost()
             && startup_boost::is_boosted(member.running)
     }
 
@@ -300,12 +284,11 @@ impl<'a> VpaPass<'a> {
     /// Whether a run of the pod was OOM killed that began after the node had no room for more memory.
     fn lacks_room(&self, member: &Member) -> bool {
         let Member { pod, running, .. } = member;
-        let since = running.resizes.first().and_then(|first| first.since);
+        let since = resizing_since(running);
         let killed = || oom_kill::last_killed(pod, running, self.spec, self.context.now);
         ResizeStatus::of(running) == ResizeStatus::Deferred
             && since
-                .zip(killed().and_then(|(_, kill)| kill.started_at))
-                .is_some_and(|(since, began)| began > since)
+                .is_some_and(|since| killed().is_some_and(|(_, it)| it.started_at > Some(since)))
     }
 
     /// The time for which the pod has been resizing. Without an end where another node may have the room
@@ -315,11 +298,7 @@ impl<'a> VpaPass<'a> {
         if self.lacks_room(member) {
             return Duration::MAX;
         }
-        let since = member
-            .running
-            .resizes
-            .first()
-            .and_then(|condition| condition.since);
+        let since = resizing_since(member.running);
         let resizing_for = state
             .resizing_for(&member.pod.uid, now)
             .max(since.map_or(Duration::ZERO, |since| now.since(since)));
@@ -341,11 +320,8 @@ impl<'a> VpaPass<'a> {
     /// An error during the pod's backoff.
     fn check_backoff(&self, member: &Member, builder: &mut PlanBuilder) -> Result<(), SkipReason> {
         let PassContext { state, now, .. } = self.context;
-        let Some(left) = state.backoffs.left(&member.pod.uid, now) else {
-            return Ok(());
-        };
-        builder.wake_within(left);
-        Err(SkipReason::BackingOff)
+        let left = state.backoff_left(&member.pod.uid, now);
+        builder.wait(left, SkipReason::BackingOff)
     }
 
     /// Takes a disruption from the pod's group and disruption budgets. An error if one does not
@@ -365,15 +341,9 @@ impl<'a> VpaPass<'a> {
         {
             return Err(SkipReason::EvictionTolerance);
         }
-        if let Some(reason) = builder
-            .budgets
-            .refusal(disruption, member.pod, member.running)
-        {
-            return Err(reason);
-        }
         builder
             .budgets
-            .reserve(disruption, member.pod, member.running);
+            .reserve(disruption, member.pod, member.running)?;
         if let Some(group) = member.group.and_then(|index| self.groups.get_mut(index)) {
             group.reserve(disruption, member.availability);
         }
@@ -401,46 +371,15 @@ impl<'a> VpaPass<'a> {
             relocation: None,
         }
     }
-}
 
-/// The pods of a VPA object in groups. Groups with too few pods are included if an action without
-/// disruption is possible.
-fn of<'a>(
-    context: PassContext<'a>,
-    input: &VpaInput<'a>,
-    mode: EffectiveUpdateMode,
-    replacement: Replacement,
-) -> MemberGroups<'a> {
-    let in_place = matches!(
-        mode,
-        EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate
-    );
-    let skips = in_place && context.settings.in_place_skip_disruption_budget;
-    let includes_small = move |members: &[Member]| {
-        skips
-            || replacement == Replacement::RollingUpdate
-            || members
-                .iter()
-                .any(|member| startup_boost::is_boosted(member.running))
-    };
-    let PassContext {
-        snapshot,
-        state,
-        settings,
-        now,
-    } = context;
-    members(input, snapshot.view, state, settings, now, &includes_small)
-}
-
-/// The recommendation of the feed if it takes precedence, else that of the status; `None` if it has no
-/// containers, as in the webhook.
-fn recommendation_of(snapshot: &Snapshot, vpa: &Vpa) -> Option<Arc<Recommendation>> {
-    if let Some(recommendation) = snapshot.recommendations.get(vpa.uid()) {
-        return Some(Arc::clone(recommendation));
+    /// The changes of requests by a replacement of the pod. `own` is its capped recommendation.
+    fn target_changes(&self, member: &Member, own: &Recommendation) -> Vec<SizeChange> {
+        SizeChange::to_targets(member.running, own, self.context.settings.native_sidecars)
     }
-    let status = vpa.object.status.as_ref()?;
-    let recommendation = status.recommendation.clone();
-    recommendation
-        .filter(|recommendation| !recommendation.container_recommendations.is_empty())
-        .map(|recommendation| Arc::new(recommendation.into()))
+}
+
+/// The recommendation of the feed if it takes precedence, else that of the status.
+fn recommendation_of(snapshot: &Snapshot, vpa: &Vpa) -> Option<Arc<Recommendation>> {
+    let of_feed = snapshot.recommendations.get(vpa.uid()).cloned();
+    of_feed.or_else(|| Some(Arc::new(vpa.recommendation()?.clone().into())))
 }

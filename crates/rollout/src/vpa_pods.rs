@@ -3,27 +3,26 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use api::vpa::EffectiveUpdateMode;
 use view::{Controller, Phase, Pod, Running, View};
 
 use crate::clock::ClockReading;
-use crate::limits::disruption_limit::{
-    Disruption, Group, GroupSize, OwnerName, PodAvailability, required_replicas,
-};
-use crate::limits::group_size::VpaInput;
-use crate::limits::group_size::owner_name;
+use crate::limits::disruption_limit::{Disruption, Group, GroupSize, OwnerName, PodAvailability};
+use crate::limits::group_size::{VpaInput, owner_name};
 use crate::resize::pod_size::sized_containers;
+use crate::resize::rolling_update::Replacement;
+use crate::resize::startup_boost;
 use crate::settings::Settings;
 use crate::state::{PendingAction, RolloutState};
 
 /// A pod of a VPA object.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub(super) struct Member<'a> {
     pub(super) pod: &'a Pod,
     pub(super) running: &'a Running,
     pub(super) availability: PodAvailability,
     /// Index of its group; `None` if the group is not updated.
     pub(super) group: Option<usize>,
-    /// The action in flight.
     pub(super) pending: Option<PendingAction>,
 }
 
@@ -35,18 +34,22 @@ pub(super) struct MemberGroups<'a> {
     pub(super) changes_in: Option<Duration>,
 }
 
-/// Whether a group with too few pods is included, for actions without disruption.
-pub(super) type IncludesSmall<'a> = dyn Fn(&[Member<'_>]) -> bool + 'a;
-
-/// The pods of one VPA object in groups.
+/// The pods of one VPA object in groups. Groups with too few pods are included if an action without
+/// disruption is possible.
 pub(super) fn members<'a>(
     input: &VpaInput<'a>,
+    (mode, replacement): (EffectiveUpdateMode, Replacement),
     view: &View,
     state: &RolloutState,
     settings: &Settings,
     now: ClockReading,
-    includes_small: &IncludesSmall,
 ) -> MemberGroups<'a> {
+    let resizes = matches!(
+        mode,
+        EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate
+    );
+    let includes_small = replacement == Replacement::RollingUpdate
+        || resizes && settings.in_place_skip_disruption_budget;
     let mut changes_in = None;
     let mut by_owner: BTreeMap<OwnerName, Vec<Member>> = BTreeMap::new();
     for pod in input.vpa_pods.pods.values() {
@@ -73,7 +76,8 @@ pub(super) fn members<'a>(
             });
     }
     let policy = input.vpa_pods.vpa.object.spec.update_policy.as_ref();
-    let required = required_replicas(policy.and_then(|policy| policy.min_replicas), settings);
+    let required = policy.and_then(|policy| policy.min_replicas);
+    let required = required.map_or(settings.min_replicas, i64::from);
     let mut all = MemberGroups {
         groups: Vec::new(),
         members: Vec::with_capacity(input.vpa_pods.pods.len()),
@@ -93,9 +97,10 @@ pub(super) fn members<'a>(
                 pending.may_retry = pending.may_retry && are_enough && allows;
             }
         }
-        if let Some(group) =
-            group.filter(|group| !group.below_min_replicas || includes_small(&members))
-        {
+        let has_boost = |it: &Member| startup_boost::is_boosted(it.running);
+        if let Some(group) = group.filter(|group| {
+            !group.below_min_replicas || includes_small || members.iter().any(has_boost)
+        }) {
             let index = all.groups.len();
             all.groups.push(group);
             for member in &mut members {
@@ -107,7 +112,6 @@ pub(super) fn members<'a>(
     all
 }
 
-/// The group of these pods.
 fn group(
     members: &[Member],
     GroupSize { configured, peak }: GroupSize,
@@ -142,10 +146,9 @@ fn min_ready_left(
     running: &Running,
     now: ClockReading,
 ) -> Option<Duration> {
-    let left = controller_of(view, pod)?
-        .min_ready
-        .checked_sub(now.since(running.ready_since?))?;
-    Some(left).filter(|left| !left.is_zero())
+    let ready_for = now.since(running.ready_since?);
+    let left = controller_of(view, pod)?.min_ready.checked_sub(ready_for)?;
+    (!left.is_zero()).then_some(left)
 }
 
 /// The direct controller of a pod, if it is of a well-known kind.
@@ -180,11 +183,11 @@ fn awaits_restart(running: &Running) -> bool {
                 return false;
             };
             container.restarts_for.iter().any(|name| {
-                let asked = |list: &Option<model::ResourceList>| {
-                    list.as_ref().and_then(|list| list.get(name)).cloned()
-                };
-                asked(&container.requests).as_ref() != requests.get(name)
-                    || asked(&container.limits).as_ref() != limits.get(name)
+                [(&container.requests, requests), (&container.limits, limits)]
+                    .into_iter()
+                    .any(|(asked, reported)| {
+                        asked.as_ref().and_then(|asked| asked.get(name)) != reported.get(name)
+                    })
             })
         })
 }

@@ -26,12 +26,10 @@ pub struct Buckets {
 /// Errors in bucket parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum BucketsError {
-    /// A parameter is not finite or not above zero, or the ratio is not above one.
     #[error(
         "max value and first bucket size must be positive numbers and the ratio greater than 1"
     )]
     OutOfRange,
-    /// The parameters result in too many buckets.
     #[error("the histogram would have more than {MAX_BUCKETS} buckets")]
     TooMany,
 }

@@ -42,7 +42,6 @@ pub struct Checkpoint {
     pub total_samples_count: i64,
 }
 
-/// Checkpoint of one histogram.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HistogramCheckpoint {
@@ -63,26 +62,20 @@ pub struct HistogramCheckpoint {
 
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum CheckpointError {
-    /// The version is not v3.
     #[error("unsupported checkpoint version {0:?}")]
     Version(String),
-    /// The total weight cannot come from samples.
     #[error("totalWeight {0} is out of range")]
     TotalWeight(f64),
-    /// The bucket does not exist.
     #[error("bucketWeights has no bucket {0}")]
     Bucket(i64),
-    /// The number of samples is negative.
     #[error("totalSamplesCount {0} is negative")]
     SamplesCount(i64),
-    /// A time is so far in the future that later samples would not count.
     #[error("{field} {time} is too far in the future")]
     Future {
         /// Field of the time.
         field: &'static str,
         time: Timestamp,
     },
-    /// The VPA does not exist.
     #[error("no VPA object of this name")]
     UnknownVpa,
 }

@@ -138,13 +138,10 @@ impl Default for Config {
 /// Invalid settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
-    /// The number is not finite.
     #[error("{0} must be a finite number of at least 0")]
     NotANumber(&'static str),
-    /// The fraction is outside 0 to 1.
     #[error("{0} must be between 0 and 1")]
     NotAFraction(&'static str),
-    /// The duration or count is not above zero.
     #[error("{0} must be greater than 0")]
     NotPositive(&'static str),
 }

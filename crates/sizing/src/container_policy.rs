@@ -14,10 +14,8 @@ const MAX_INTERVAL_NS: i64 = 100 * 86_400_000_000_000;
 /// Whether a container is sized.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ScalingMode {
-    /// The container is sized.
     #[default]
     Auto,
-    /// The container gets no recommendation.
     Off,
 }
 
@@ -70,30 +68,21 @@ impl ContainerPolicy {
 
     /// Applies this policy's overrides; invalid values are ignored.
     pub fn overlay(&self, rules: &mut MemoryRules) {
-        if let Some(ratio) = self
-            .oom_bump_up_ratio
-            .as_ref()
-            .filter(|ratio| !ratio.is_negative())
-        {
+        let valid = |amount: &Option<Quantity>| amount.clone().filter(|it| !it.is_negative());
+        if let Some(ratio) = valid(&self.oom_bump_up_ratio) {
             rules.oom_bump_up_ratio = ratio.milli_value() as f64 / 1000.0;
         }
-        if let Some(bytes) = self
-            .oom_min_bump_up
-            .as_ref()
-            .filter(|bytes| !bytes.is_negative())
-        {
+        if let Some(bytes) = valid(&self.oom_min_bump_up) {
             rules.oom_min_bump_up_bytes = bytes.value() as f64;
         }
-        if let Some(seconds) = self
-            .memory_aggregation_interval_seconds
-            .filter(|seconds| *seconds > 0)
-        {
+        let (seconds, count) = (
+            self.memory_aggregation_interval_seconds,
+            self.memory_aggregation_interval_count,
+        );
+        if let Some(seconds) = seconds.filter(|seconds| *seconds > 0) {
             rules.interval_ns = (i64::from(seconds) * 1_000_000_000).min(MAX_INTERVAL_NS);
         }
-        if let Some(count) = self
-            .memory_aggregation_interval_count
-            .filter(|count| *count > 0)
-        {
+        if let Some(count) = count.filter(|count| *count > 0) {
             rules.interval_count = count;
         }
     }
@@ -104,14 +93,13 @@ pub fn policy_for<'a>(
     policies: &'a [ContainerPolicy],
     container: &str,
 ) -> Option<&'a ContainerPolicy> {
-    let named = policies
-        .iter()
-        .find(|policy| policy.container_name == container);
-    named.or_else(|| {
+    let named = policies.iter().find(|it| it.container_name == container);
+    let default = || {
         policies
             .iter()
-            .rfind(|policy| policy.container_name == DEFAULT_CONTAINER)
-    })
+            .rfind(|it| it.container_name == DEFAULT_CONTAINER)
+    };
+    named.or_else(default)
 }
 
 #[cfg(test)]

@@ -65,8 +65,7 @@ pub fn estimate(
     minimum: Amounts,
     history: &ContainerHistory,
 ) -> Estimate {
-    let cpu = derive_cpu(config, shapes, minimum.cpu, history);
-    let memory = derive_memory(config, shapes, minimum.memory, history);
+    let [cpu, memory] = derive(config, shapes, minimum, history);
     let amounts = |cpu, memory| Amounts {
         cpu: Cpu::from_millicores(cpu),
         memory: Memory::from_bytes(memory),
@@ -78,43 +77,35 @@ pub fn estimate(
     }
 }
 
-/// The steps to target and bounds of CPU, in millicores.
-pub(crate) fn derive_cpu(
+/// The steps to target and bounds of CPU in millicores, and of memory in bytes.
+pub(crate) fn derive(
     config: &Config,
     shapes: &HistogramConfigs,
-    minimum: Cpu,
+    minimum: Amounts,
     history: &ContainerHistory,
-) -> Derivation {
-    let confidence = confidence(history, config.cpu_confidence_interval_ns);
-    let usage = |percentile| history.cpu.percentile(&shapes.cpu, percentile) * 1000.0;
-    derive(
-        config.margin_fraction,
-        confidence,
-        minimum.millicores(),
-        &config.cpu_percentiles,
-        usage,
-    )
+) -> [Derivation; 2] {
+    let cores = |percentile| history.cpu.percentile(&shapes.cpu, percentile);
+    let bytes = |percentile| history.memory.percentile(&shapes.memory, percentile);
+    let margin = config.margin_fraction;
+    [
+        derive_one(
+            margin,
+            confidence(history, config.cpu_confidence_interval_ns),
+            minimum.cpu.millicores(),
+            &config.cpu_percentiles,
+            |percentile| cores(percentile) * 1000.0,
+        ),
+        derive_one(
+            margin,
+            confidence(history, config.memory_confidence_interval_ns),
+            minimum.memory.bytes(),
+            &config.memory_percentiles,
+            bytes,
+        ),
+    ]
 }
 
-/// The steps to target and bounds of memory, in bytes.
-pub(crate) fn derive_memory(
-    config: &Config,
-    shapes: &HistogramConfigs,
-    minimum: Memory,
-    history: &ContainerHistory,
-) -> Derivation {
-    let confidence = confidence(history, config.memory_confidence_interval_ns);
-    let usage = |percentile| history.memory.percentile(&shapes.memory, percentile);
-    derive(
-        config.margin_fraction,
-        confidence,
-        minimum.bytes(),
-        &config.memory_percentiles,
-        usage,
-    )
-}
-
-fn derive(
+fn derive_one(
     margin: f64,
     confidence: f64,
     minimum: i64,

@@ -4,7 +4,7 @@
 use model::{Cpu, Explanation, Memory, MethodStep, ResourceName};
 
 use crate::container_history::{ContainerHistory, HistogramConfigs};
-use crate::estimate::{Amounts, Derivation, derive_cpu, derive_memory};
+use crate::estimate::{Amounts, Derivation, derive};
 use crate::published::{Published, Publishing};
 
 /// Target of a sizing method other than the VPA's, with its steps for CPU and memory.
@@ -25,8 +25,7 @@ pub fn explain(
     own: Option<MethodTarget>,
 ) -> Vec<Explanation> {
     let config = publishing.config;
-    let cpu = derive_cpu(config, shapes, minimum.cpu, history);
-    let memory = derive_memory(config, shapes, minimum.memory, history);
+    let [cpu, memory] = derive(config, shapes, minimum, history);
     let MethodTarget {
         target,
         steps: [cpu_steps, memory_steps],

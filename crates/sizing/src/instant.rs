@@ -7,7 +7,6 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Instant(i64);
 
@@ -16,7 +15,6 @@ pub struct Instant(i64);
 const YEAR_ONE: i128 = 62_135_596_800_000_000_000;
 
 impl Instant {
-    /// The point before all others.
     pub const NEVER: Self = Self(i64::MIN);
 
     pub(crate) fn is_never(self) -> bool {

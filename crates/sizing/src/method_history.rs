@@ -55,7 +55,6 @@ enum HistoryKind {
 /// Format of a stored history.
 const VERSION: u8 = 1;
 
-/// A history as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StoredMethodHistory {
@@ -68,13 +67,10 @@ pub struct StoredMethodHistory {
 /// Reasons for refusing a stored history.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MethodHistoryError {
-    /// The format is not supported.
     #[error("unsupported version {0} of the history of a sizing method")]
     Version(u8),
-    /// It was recorded with another method, or with other buckets.
     #[error("the history was recorded with another sizing method or other buckets")]
     Shape,
-    /// A part has a value that no samples lead to.
     #[error("invalid {0} in the history of a sizing method")]
     Invalid(&'static str),
 }
@@ -176,65 +172,55 @@ impl MethodHistory {
             return;
         }
         self.last = self.last.max(at);
+        let (cpu, memory, kill) = match seen {
+            Observation::Usage { cpu, memory } => (cpu, memory, None),
+            Observation::Oom { request, rules } => (None, None, Some((request, rules))),
+        };
         match (&mut self.history, &policy.method) {
-            (HistoryKind::Crane(history), SizingMethod::Crane(config)) => match seen {
-                Observation::Usage { cpu, memory } => {
-                    if let Some(cpu) = cpu {
-                        history.add_cpu(config, pod, cpu.cores(), at);
-                    }
-                    if let Some(memory) = memory {
-                        history.add_memory(config, pod, memory.bytes() as f64, at);
-                    }
+            (HistoryKind::Crane(history), SizingMethod::Crane(config)) => {
+                if let Some(cpu) = cpu {
+                    history.add_cpu(config, pod, cpu.cores(), at);
                 }
-                Observation::Oom { request, .. } => history.add_oom(config, request, at),
-            },
-            (HistoryKind::Autopilot(history), SizingMethod::Autopilot(method)) => match seen {
-                Observation::Usage { cpu, memory } => {
-                    if let Some(cpu) = cpu {
-                        history.add_cpu(method, cpu.cores(), at);
-                    }
-                    if let Some(memory) = memory {
-                        history.add_memory(method, pod, memory.bytes() as f64, at);
-                    }
+                if let Some(memory) = memory {
+                    history.add_memory(config, pod, memory.bytes() as f64, at);
                 }
-                Observation::Oom { request, rules } => {
+                if let Some((request, _)) = kill {
+                    history.add_oom(config, request, at);
+                }
+            }
+            (HistoryKind::Autopilot(history), SizingMethod::Autopilot(method)) => {
+                if let Some(cpu) = cpu {
+                    history.add_cpu(method, cpu.cores(), at);
+                }
+                if let Some(memory) = memory {
+                    history.add_memory(method, pod, memory.bytes() as f64, at);
+                }
+                if let Some((request, rules)) = kill {
                     history.add_oom(method, rules, pod, request.bytes() as f64, at);
                 }
-            },
+            }
             (HistoryKind::PriceOfFailure(history), SizingMethod::PriceOfFailure(config)) => {
-                let Some(at) = at.into() else {
-                    return;
-                };
-                match seen {
-                    Observation::Usage { cpu, memory } => {
-                        if let Some(cpu) = cpu {
-                            history.add_cpu(config, pod, cpu, at);
-                        }
-                        if let Some(memory) = memory {
-                            history.add_memory(config, pod, memory, at);
-                        }
-                    }
-                    Observation::Oom { request, rules } => {
-                        history.add_oom(config, rules, pod, request, at);
-                    }
+                let Some(at) = at.into() else { return };
+                if let Some(cpu) = cpu {
+                    history.add_cpu(config, pod, cpu, at);
+                }
+                if let Some(memory) = memory {
+                    history.add_memory(config, pod, memory, at);
+                }
+                if let Some((request, rules)) = kill {
+                    history.add_oom(config, rules, pod, request, at);
                 }
             }
             (HistoryKind::Runs(history), SizingMethod::PriceOfFailure(config)) => {
-                let Some(at) = at.into() else {
-                    return;
-                };
-                match seen {
-                    Observation::Usage { cpu, memory } => {
-                        if let Some(cpu) = cpu {
-                            history.add_cpu(config, pod, cpu, at);
-                        }
-                        if let Some(memory) = memory {
-                            history.add_memory(config, pod, memory, at);
-                        }
-                    }
-                    Observation::Oom { request, rules } => {
-                        history.add_oom(config, rules, pod, request, at);
-                    }
+                let Some(at) = at.into() else { return };
+                if let Some(cpu) = cpu {
+                    history.add_cpu(config, pod, cpu, at);
+                }
+                if let Some(memory) = memory {
+                    history.add_memory(config, pod, memory, at);
+                }
+                if let Some((request, rules)) = kill {
+                    history.add_oom(config, rules, pod, request, at);
                 }
             }
             // Histories are dropped when the method changes.

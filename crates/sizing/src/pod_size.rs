@@ -24,13 +24,11 @@ pub use proportion::{ProportionalLimits, proportional_limits};
 pub use refusals::{Refusal, revert_refused};
 pub use whole_pod::{ContainerRole, ResourcesField, WholeContainer, WholePod, Written};
 
-/// Current state of a pod's container.
 #[derive(Clone, Copy, Debug)]
 pub struct PodContainer<'a> {
     pub name: &'a str,
     /// Effective requests: those reported by the kubelet, else those of the specification.
     pub requests: &'a ResourceList,
-    /// Effective limits.
     pub limits: &'a ResourceList,
     /// Range and resources allowed by the container policy.
     pub allowed: Allowed<'a>,
@@ -42,9 +40,7 @@ pub struct PodContainer<'a> {
 /// needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target<'a> {
-    /// Name of the container.
     pub container: &'a str,
-    /// Recommended requests.
     pub requests: &'a ResourceList,
 }
 
@@ -61,7 +57,6 @@ impl<'a> Target<'a> {
 /// A recommendation capped for one pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CappedRecommendation {
-    /// The recommendation for the pod's containers.
     pub recommendation: Recommendation,
     /// By container, the reasons for changes of its target.
     pub notes: BTreeMap<String, Vec<String>>,
@@ -72,12 +67,20 @@ pub struct CappedRecommendation {
 pub struct ContainerSize {
     pub requests: ResourceList,
     pub limits: ResourceList,
-    /// Resources whose limit is removed.
     pub removed_limits: Vec<ResourceName>,
-    /// Reasons for the changes.
     pub notes: Vec<String>,
     /// Resources that stay unchanged although another size is recommended.
     pub refused: Vec<(ResourceName, Refusal)>,
+}
+
+impl ContainerSize {
+    pub fn of(requests: ResourceList, limits: ResourceList) -> Self {
+        Self {
+            requests,
+            limits,
+            ..Self::default()
+        }
+    }
 }
 
 /// Caps a recommendation for one pod: first by the namespace's limits on pods, then by those on

@@ -42,7 +42,8 @@ mod workload;
 
 pub use caution::Caution;
 pub use choice::{Choice, Reason};
-pub use history::{History, HistoryError};
+pub use history::History;
+pub(crate) use history::first_invalid;
 pub use runs::RunsHistory;
 pub use settings::Settings;
 pub use workload::{HistoryUnit, PriceOfFailureConfig, WorkloadHistory};

@@ -13,9 +13,7 @@ use crate::{integer_cpu, quantity_format};
 #[derive(Clone, Copy, Debug)]
 pub struct Publishing<'a> {
     pub config: &'a Config,
-    /// The container's policy.
     pub policy: Option<&'a ContainerPolicy>,
-    /// Whether CPU is rounded to whole cores.
     pub whole_cores: bool,
 }
 

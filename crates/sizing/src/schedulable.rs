@@ -1,11 +1,11 @@
 //! Largest recommendation with which the pods of a workload can be scheduled: free resources of
 //! nodes, quotas and limit ranges.
 //!
-//! * `pod_shape.rs`: requests of one pod apart from the recommendation
+//! * `pod_requests.rs`: requests of one pod apart from the recommendation
 //! * `node_headroom.rs`: free resources of nodes after `DaemonSets` and a margin
 //! * `quota.rs`, `limit_range.rs`: limits of a namespace
-//! * `share.rs`: division of a limit among containers
-//! * `fit.rs`: maximum of each container from all of these
+//! * `division.rs`: division of a limit among containers
+//! * `container_maxima.rs`: maximum of each container from all of these
 
 mod arithmetic;
 mod ceiling;

@@ -62,7 +62,6 @@ pub struct MethodSettings {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum SizingMethod {
-    /// Crane's resource recommender.
     Crane(CraneConfig),
     /// One of Google Autopilot's recommenders.
     Autopilot(AutopilotMethod),
@@ -71,27 +70,21 @@ pub enum SizingMethod {
 }
 
 impl SizingMethod {
-    /// Whether history counts in runs.
     pub fn counts_runs(&self) -> bool {
         matches!(self, Self::PriceOfFailure(config) if config.unit == HistoryUnit::Runs)
     }
 }
 
-/// Errors in the annotations.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum MethodSettingsError {
-    /// Unknown policy.
     #[error(
         "{SIZING_PREFIX}{POLICY} must be vpa, plimsoll, crane, autopilot-window or autopilot-ml, not {0:?}"
     )]
     Unknown(String),
-    /// Unknown setting of the policy.
     #[error("{SIZING_PREFIX}{0} is not a setting of the sizing policy {1}")]
     UnknownSetting(String, String),
-    /// Invalid value of a setting.
     #[error("{SIZING_PREFIX}{0} has a value that cannot be used: {1:?}")]
     Value(&'static str, String),
-    /// Invalid setting of Crane's method.
     #[error(transparent)]
     Crane(#[from] CraneConfigError),
 }

@@ -250,11 +250,14 @@ impl PauseArgs {
 }
 
 fn fraction(text: &str) -> Result<f64, String> {
+    at_most(1.0, text)
+}
+
+/// Parses a number from 0 to `most`.
+fn at_most(most: f64, text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| "expected a number".to_owned())?;
-    (0.0..=1.0)
-        .contains(&value)
-        .then_some(value)
-        .ok_or_else(|| "must be from 0 to 1".to_owned())
+    let value = Some(value).filter(|value| (0.0..=most).contains(value));
+    value.ok_or_else(|| format!("must be from 0 to {most}"))
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::pod_writer::PodWriter;
 
 use executor::{Executor, Finished};
-pub(crate) use inputs::{Inputs, Watched};
+pub(crate) use inputs::Inputs;
 use pacing::Pacing;
 pub(crate) use reporter::Outputs;
 use reporter::Reporter;
@@ -37,9 +37,6 @@ const MIN_PAUSE: Duration = Duration::from_millis(100);
 /// The pause after a pass in lengths of that pass. It leaves the machine to others while thousands
 /// of pods come and go.
 const PAUSE_FACTOR: u32 = 5;
-
-/// Evictions and resizes at a time. The API server takes about 100 ms for an eviction.
-const CONCURRENCY: usize = 64;
 
 /// Settings from the command line.
 #[derive(Debug, Clone)]
@@ -68,7 +65,7 @@ pub(crate) struct ControlLoop {
 
 impl ControlLoop {
     pub(crate) fn new(
-        watched: Watched,
+        inputs: Inputs,
         config: LoopConfig,
         writer: PodWriter,
         outputs: Outputs,
@@ -80,7 +77,7 @@ impl ControlLoop {
             interval,
             requests,
         } = config;
-        let started = Instant::now();
+        let started = inputs.started;
         let mut schedule = PassSchedule::new(Pace {
             settle: Duration::ZERO,
             min_pause: MIN_PAUSE,
@@ -89,12 +86,12 @@ impl ControlLoop {
         });
         schedule.wake_at(started);
         Self {
-            inputs: Inputs::new(watched, started),
+            inputs,
             settings,
             policy,
             state: RolloutState::default(),
             schedule,
-            executor: Executor::new(writer, Pacing::new(limit, requests), CONCURRENCY),
+            executor: Executor::new(writer, Pacing::new(limit, requests)),
             reporter: Reporter::new(outputs, interval, started),
             webhook_alive_until: None,
         }
@@ -103,7 +100,7 @@ impl ControlLoop {
     /// Runs until shutdown, and waits for the actions in flight then. Dropped with the lease.
     pub(crate) async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         loop {
-            let retry_at = self.executor.retry_at();
+            let retry_at = self.executor.retry_at;
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
@@ -157,7 +154,7 @@ impl ControlLoop {
                 ..
             } = self;
             inputs.with_snapshot(policy, now, |snapshot| {
-                reporter.step("ListPods", began.elapsed());
+                (reporter.outputs.metrics).step("ListPods", began.elapsed());
                 let plan = decide(snapshot, state, settings, now);
                 if snapshot.pause.is_none() {
                     reporter.planned(&plan, snapshot.view);

@@ -7,12 +7,13 @@ mod reasons;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
-use kube::{Client, Resource as _};
+use kube::Client;
+use kube::runtime::events::{Event, EventType, Recorder};
 use rollout::{
     Action, ActionKind, ActionReason, PreemptionMethod, PreemptionPlan, QuickOomKill, REBALANCE,
     REPLACEMENT, Refutation, RefutationCause, Relocation, RollingUpdate, RollingUpdateRefusal,
 };
+use runtime::object_writer::reference;
 use tokio::sync::mpsc;
 use view::{ObjectKey, Vpa};
 
@@ -78,12 +79,9 @@ impl EventRecord {
 
     /// The event about an in-place resize.
     pub(crate) fn resized(pod: &ObjectKey, uid: &str, changes: &str) -> Self {
-        Self::normal(
-            pod_reference(pod, uid),
-            reasons::IN_PLACE_RESIZED_BY_VPA,
-            "Resize",
-            with_changes("Pod was resized in place by VPA Updater.", changes),
-        )
+        let note = with_changes("Pod was resized in place by VPA Updater.", changes);
+        let (about, reason) = (pod_reference(pod, uid), reasons::IN_PLACE_RESIZED_BY_VPA);
+        Self::normal(about, reason, "Resize", note)
     }
 
     /// The event about a pending resize, and the evictions that make room for it. With `executes`
@@ -101,12 +99,8 @@ impl EventRecord {
             }
         };
         let note = format!("Node lacks resources for the deferred resize; {consequence}");
-        Self::normal(
-            pod_reference(&preemption.pod, &preemption.pod_uid),
-            reasons::MAKE_ROOM,
-            "Evict",
-            note,
-        )
+        let about = pod_reference(&preemption.pod, &preemption.pod_uid);
+        Self::normal(about, reasons::MAKE_ROOM, "Evict", note)
     }
 
     /// The event about a move to another node.
@@ -141,13 +135,11 @@ impl EventRecord {
             "The annotation {REBALANCE} of the Pod, or else of its namespace, must be \"true\" or \"false\". \
              The Pod is not moved."
         );
-        let about = pod_reference(pod, uid);
-        Self::warning(
-            about,
+        let (about, reason) = (
+            pod_reference(pod, uid),
             reasons::INVALID_REBALANCE_ANNOTATION,
-            "Rebalance",
-            note,
-        )
+        );
+        Self::warning(about, reason, "Rebalance", note)
     }
 
     /// The events about a rolling update, for the Deployment and for the VPA object. `changes` are
@@ -157,14 +149,9 @@ impl EventRecord {
         let note = format!(
             "VPA Updater began a rolling update of Deployment {name} to apply resource recommendation: {changes}."
         );
-        [deployment_reference(update), vpa.reference()].map(|about| {
-            Self::normal(
-                about,
-                reasons::ROLLING_UPDATE_BEGUN,
-                "RollingUpdate",
-                bounded(&note),
-            )
-        })
+        let (reason, note) = (reasons::ROLLING_UPDATE_BEGUN, bounded(&note));
+        [deployment_reference(update), vpa.reference()]
+            .map(|about| Self::normal(about, reason, "RollingUpdate", note.clone()))
     }
 
     /// The event about a Deployment that gets no rolling update now.
@@ -188,12 +175,8 @@ impl EventRecord {
     /// The event about a rolling update whose pods do not have the recommended size.
     pub(crate) fn roll_ineffective(vpa: &Vpa) -> Self {
         let note = "The last rolling update did not bring the recommended size to new pods; the next one is delayed. Check the admission webhook.";
-        Self::warning(
-            vpa.reference(),
-            reasons::ROLLING_UPDATE_INEFFECTIVE,
-            "RollingUpdate",
-            note,
-        )
+        let reason = reasons::ROLLING_UPDATE_INEFFECTIVE;
+        Self::warning(vpa.reference(), reason, "RollingUpdate", note)
     }
 
     /// The event about an annotation of a VPA object that asks for no valid replacement of pods.
@@ -202,23 +185,15 @@ impl EventRecord {
             "The annotation {REPLACEMENT} must be \"Eviction\", or \"RollingUpdate\" with pods of a Deployment of the API group apps. \
              Pods are not evicted."
         );
-        Self::warning(
-            vpa.reference(),
-            reasons::INVALID_REPLACEMENT_ANNOTATION,
-            "RollingUpdate",
-            note,
-        )
+        let reason = reasons::INVALID_REPLACEMENT_ANNOTATION;
+        Self::warning(vpa.reference(), reason, "RollingUpdate", note)
     }
 
     /// The event about memory that is restored after an OOM kill.
     pub(crate) fn reverted(pod: &ObjectKey, uid: &str) -> Self {
         let note = "Pod was OOM killed after VPA Updater reduced its memory; the previous memory is restored and kept.";
-        Self::warning(
-            pod_reference(pod, uid),
-            reasons::RESIZE_REVERTED,
-            "Resize",
-            note,
-        )
+        let about = pod_reference(pod, uid);
+        Self::warning(about, reasons::RESIZE_REVERTED, "Resize", note)
     }
 
     /// The events about an act whose effect did not come about, for the pod and for its VPA object.
@@ -253,12 +228,8 @@ impl EventRecord {
     /// The event about a resize that is known to be infeasible on the pod's node.
     pub(crate) fn resize_skipped(pod: &ObjectKey, uid: &str) -> Self {
         let note = "Previously recorded in-place update was infeasible, current recommendation is not lower than previous, skipping resize";
-        Self::normal(
-            pod_reference(pod, uid),
-            reasons::IN_PLACE_RESIZE_SKIPPED,
-            "Resize",
-            note,
-        )
+        let (about, reason) = (pod_reference(pod, uid), reasons::IN_PLACE_RESIZE_SKIPPED);
+        Self::normal(about, reason, "Resize", note)
     }
 
     fn warning(
@@ -290,14 +261,8 @@ impl EventRecord {
 }
 
 fn deployment_reference(update: &RollingUpdate) -> ObjectReference {
-    ObjectReference {
-        api_version: Some(Deployment::api_version(&()).into_owned()),
-        kind: Some(Deployment::kind(&()).into_owned()),
-        namespace: Some(update.deployment.namespace.clone()),
-        name: Some(update.deployment.name.clone()),
-        uid: Some(update.uid.clone()),
-        ..ObjectReference::default()
-    }
+    let ObjectKey { namespace, name } = &update.deployment;
+    reference::<Deployment>(namespace, name, &update.uid)
 }
 
 /// Upstream's sentence with the changes of requests, if there are any.
@@ -339,14 +304,7 @@ fn evicted(pods: &[ObjectKey], namespace: &str) -> String {
 }
 
 fn pod_reference(pod: &ObjectKey, uid: &str) -> ObjectReference {
-    ObjectReference {
-        api_version: Some(Pod::api_version(&()).into_owned()),
-        kind: Some(Pod::kind(&()).into_owned()),
-        namespace: Some(pod.namespace.clone()),
-        name: Some(pod.name.clone()),
-        uid: Some(uid.to_owned()),
-        ..ObjectReference::default()
-    }
+    reference::<Pod>(&pod.namespace, &pod.name, uid)
 }
 
 /// The queue of events to write. Clones share it.
@@ -358,13 +316,7 @@ impl EventQueue {
     /// own.
     pub(crate) fn new(client: Client) -> (Self, impl Future<Output = ()> + Send) {
         let (queue, mut records) = mpsc::channel::<EventRecord>(QUEUE_LENGTH);
-        let events = Recorder::new(
-            client,
-            Reporter {
-                controller: CONTROLLER.to_owned(),
-                instance: None,
-            },
-        );
+        let events = Recorder::new(client, CONTROLLER.to_owned().into());
         let writing = async move {
             while let Some(EventRecord {
                 about,
@@ -389,10 +341,12 @@ impl EventQueue {
         (Self(queue), writing)
     }
 
-    /// Enqueues an event, or drops it if the queue is full.
-    pub(crate) fn push(&self, record: EventRecord) {
-        if self.0.try_send(record).is_err() {
-            tracing::debug!("event queue is full; dropping event");
+    /// Enqueues events, and drops those for which the queue has no room.
+    pub(crate) fn push(&self, records: impl IntoIterator<Item = EventRecord>) {
+        for record in records {
+            if self.0.try_send(record).is_err() {
+                tracing::debug!("event queue is full; dropping event");
+            }
         }
     }
 }

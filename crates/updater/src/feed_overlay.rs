@@ -56,12 +56,8 @@ impl FeedOverlay {
         let changes = self.tracker.changes(view.vpas.iter());
         for Change { old, new } in &changes {
             let uid = new.as_ref().map(|new| new.uid());
-            if let Some(gone) = old
-                .as_ref()
-                .map(|old| old.uid())
-                .filter(|old| uid != Some(*old))
-            {
-                self.set(gone, None);
+            if let Some(old) = old.as_ref().filter(|old| uid != Some(old.uid())) {
+                self.set(old.uid(), None);
             }
         }
         let others = changes.iter().filter_map(|change| change.new.as_ref());
@@ -95,12 +91,10 @@ impl FeedOverlay {
 /// The value of the feed for a VPA object, if it takes precedence over the status.
 fn of<'a>(subscription: &'a Subscription, vpa: &Vpa) -> Option<&'a Arc<feed::Recommendation>> {
     let status = vpa.object.status.as_ref();
-    let written = status.and_then(|status| status.recommendation.as_ref());
-    let is_written = written.is_some_and(|written| !written.container_recommendations.is_empty());
     let generation = status.map_or(0, |status| status.observed_generation);
-    subscription
-        .over_status(vpa.uid(), generation, is_written)
-        .map(|received| &received.value)
+    let is_written = vpa.recommendation().is_some();
+    let received = subscription.over_status(vpa.uid(), generation, is_written)?;
+    Some(&received.value)
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@
 
 mod classes;
 mod reasons;
-mod rebalancing;
 #[cfg(test)]
 mod tests;
 
@@ -24,8 +23,8 @@ use view::{ObjectKey, View};
 
 use classes::{Class, SIZES, mode, size_class};
 use reasons::{
-    EVICTION_ERROR, RESIZE_ERROR, RESIZE_INFEASIBLE, UNBOOST_ERROR, paused_vpa, refused_reasons,
-    resize_failure, skipped,
+    ERROR, EVICTION_ERROR, RESIZE_ERROR, RESIZE_INFEASIBLE, UNBOOST_ERROR, paused_vpa,
+    refused_reasons, resize_failure, skipped,
 };
 
 pub(crate) use classes::SizeClasses;
@@ -115,12 +114,6 @@ runtime::metrics! {
 }
 
 impl Metrics {
-    fn recent(&self, pods: RecentPods) {
-        for (reviewed, pods) in [("true", pods.reviewed), ("false", pods.unreviewed)] {
-            self.recent.with_label_values(&[reviewed]).set(count(pods));
-        }
-    }
-
     /// Sets the reason for which a pass pauses all actions, if any, and counts it.
     pub(crate) fn paused(&self, pause: Option<PauseReason>) {
         for reason in PAUSES {
@@ -159,26 +152,15 @@ impl Metrics {
         ] {
             gauge.reset();
         }
-        for gauge in [&self.resizable, &self.with_resizable] {
-            zero(gauge);
-        }
+        zero(&self.resizable);
+        zero(&self.with_resizable);
         let mut sums: BTreeMap<Class, [i64; 5]> = BTreeMap::new();
         let mut recent = RecentPods::default();
         for counts in &plan.pod_counts {
-            let mode = view.vpas.get(&counts.vpa).map_or("", |vpa| {
-                mode(
-                    vpa.object
-                        .spec
-                        .update_policy
-                        .as_ref()
-                        .and_then(|policy| policy.update_mode),
-                )
-            });
-            recent.reviewed += counts.recent.reviewed;
-            recent.unreviewed += counts.recent.unreviewed;
+            recent += counts.recent;
             let class = Class {
                 size: size_class(counts.controlled),
-                mode,
+                mode: view.vpas.get(&counts.vpa).map_or("", |vpa| mode(vpa)),
             };
             let PodCounts {
                 controlled,
@@ -203,7 +185,9 @@ impl Metrics {
                 }
             }
         }
-        self.recent(recent);
+        for (reviewed, pods) in [("true", recent.reviewed), ("false", recent.unreviewed)] {
+            self.recent.with_label_values(&[reviewed]).set(count(pods));
+        }
         for (class, sums) in sums {
             let size = class.size.to_string();
             let (both, size) = ([size.as_str(), class.mode], [size.as_str()]);
@@ -222,15 +206,11 @@ impl Metrics {
         {
             self.paused_vpas.with_label_values(&[reason]).set(paused);
         }
-        let reasons = SkipReason::ALL
-            .into_iter()
-            .map(|reason| (skipped(reason), 0));
-        let mut skips: BTreeMap<_, i64> = reasons.collect();
-        for skip in &plan.skips {
-            *skips.entry(skipped(skip.reason)).or_default() += 1;
-        }
-        for (reason, count) in skips {
-            self.skipped.with_label_values(&[reason]).set(count);
+        let reasons = SkipReason::ALL.map(|reason| (skipped(reason), 0));
+        let mut skips = BTreeMap::from(reasons);
+        skips.extend(counts(plan.skips.iter().map(|skip| skipped(skip.reason))));
+        for (reason, pods) in skips {
+            self.skipped.with_label_values(&[reason]).set(pods);
         }
         classes.known.retain(|key, known| {
             let is_there = view.vpas.get(key).is_some();
@@ -247,18 +227,14 @@ impl Metrics {
     /// Creates the counters of a VPA object at zero: a rate needs a first value.
     fn remember(&self, ObjectKey { namespace, name }: &ObjectKey, class: Class) {
         let size = class.size.to_string();
+        let (size, mode) = (size.as_str(), class.mode);
+        let failed = [size, mode, EVICTION_ERROR, name, namespace];
         self.evicted
-            .with_label_values(&[&size, class.mode, name, namespace]);
-        self.failed_evictions.with_label_values(&[
-            &size,
-            class.mode,
-            EVICTION_ERROR,
-            name,
-            namespace,
-        ]);
-        self.resized.with_label_values(&[&size, name, namespace]);
-        self.failed_resizes
-            .with_label_values(&[&size, RESIZE_ERROR, name, namespace]);
+            .with_label_values(&[size, mode, name, namespace]);
+        self.failed_evictions.with_label_values(&failed);
+        self.resized.with_label_values(&[size, name, namespace]);
+        let failed = [size, RESIZE_ERROR, name, namespace];
+        self.failed_resizes.with_label_values(&failed);
     }
 
     fn forget(&self, ObjectKey { namespace, name }: &ObjectKey, class: Class) {
@@ -331,16 +307,40 @@ impl Metrics {
         }
     }
 
+    fn finished_move(&self, action: &Action, outcome: &ActionOutcome) {
+        let counter = match outcome {
+            ActionOutcome::PodGone => return,
+            ActionOutcome::Accepted { .. } => &self.moved,
+            _ => &self.failed_moves,
+        };
+        counter.with_label_values(&[action.reason.as_str()]).inc();
+    }
+
+    fn finished_rolling_update(&self, outcome: &ActionOutcome) {
+        let reason = match outcome {
+            ActionOutcome::Accepted { .. } => return self.rolling_updates.inc(),
+            ActionOutcome::PodGone => return,
+            ActionOutcome::RollingUpdateRefused(refusal) => refusal.as_str(),
+            _ => ERROR,
+        };
+        let refused = &self.refused_rolling_updates;
+        refused.with_label_values(&[reason]).inc();
+    }
+
+    /// Counts a read of the node load.
+    pub(crate) fn load_read(&self, is_read: bool) {
+        let result = if is_read { "success" } else { ERROR };
+        self.load_reads.with_label_values(&[result]).inc();
+    }
+
+    pub(crate) fn hot_nodes(&self, nodes: usize) {
+        self.hot_nodes.set(count(nodes));
+    }
+
     /// Counts a refuted act.
     pub(crate) fn refuted(&self, refutation: &Refutation) {
         let labels = [refutation.act.as_str(), refutation.cause.as_str()];
         self.refuted_acts.with_label_values(&labels).inc();
-    }
-
-    /// Resets all metrics when this replica stops leading: it counts from zero when it leads again,
-    /// as after a restart.
-    pub(crate) fn stand_down(&self) {
-        self.reset();
     }
 
     /// Begins a round.

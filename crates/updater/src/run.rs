@@ -6,7 +6,7 @@
 use anyhow::Context as _;
 use feed::client::{ReportPace, Reports};
 use feed::{Reader, Subscription};
-use rollout::Settings;
+use rollout::{Settings, WebhookLiveness};
 use runtime::client;
 use runtime::own_pod::{hostname, own_namespace};
 use runtime::rate_limiter::Throttle;
@@ -15,13 +15,14 @@ use runtime::{
 };
 use serving::{FeedReaderArgs, FeedSource};
 use tokio::sync::watch::{Receiver, Sender};
-use tokio_util::sync::CancellationToken;
+use tokio::time::Instant;
 use view::{AutoscalerRole, ObjectKey, Scope, Shard};
 use watch::{MissingRights, OtherAutoscalers, Watches};
 
 use crate::args::Args;
-use crate::control_loop::{ControlLoop, LoopConfig, Outputs, Watched};
+use crate::control_loop::{ControlLoop, Inputs, LoopConfig, Outputs};
 use crate::events::EventQueue;
+use crate::feed_overlay::FeedOverlay;
 use crate::metrics::Metrics;
 use crate::node_load;
 use crate::pod_writer::PodWriter;
@@ -31,10 +32,9 @@ const URGENT_SHARE: u32 = 4;
 
 /// Runs the updater until shutdown.
 pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
-    args.ignored_flags.warn();
     let Args {
         common,
-        ignored_flags: _,
+        ignored_flags,
         election,
         rollout,
         rebalancing,
@@ -45,6 +45,7 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         holds,
         namespaces,
     } = args;
+    ignored_flags.warn();
     let Namespaces { only, ignored } = namespaces.namespaces()?;
     let (holds, another_updater, others) =
         other_updaters(holds, only.is_none(), &election, &manager)?;
@@ -66,7 +67,6 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         interval: updater_interval.0,
         requests: requests.reserving(common.kube_api_burst / URGENT_SHARE),
     };
-    let metrics = Metrics::register(&manager.registry)?;
     let missing_rights = MissingRights::register(&manager.registry)?;
     // Actions wait in the control loop, where they can still be dropped, and not in the client.
     let pods_client = client::connect(
@@ -74,13 +74,13 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         Throttle::new(1e6, 1_000_000),
         manager.rest_metrics.clone(),
     )?;
-    let (config_of_client, measuring) = (manager.config.clone(), manager.rest_metrics.clone());
-    let events_client = client::connect(config_of_client, requests, measuring)?;
+    let (kube_config, rest_metrics) = (manager.config.clone(), manager.rest_metrics.clone());
+    let events_client = client::connect(kube_config, requests, rest_metrics)?;
     let (events, writing) = EventQueue::new(events_client);
     manager.tasks.spawn_until_shutdown("events", writing);
     let (subscription, reports) = subscribe(feed, &manager)?.unzip();
     let outputs = Outputs {
-        metrics,
+        metrics: Metrics::register(&manager.registry)?,
         events,
         activity: manager.activity.clone(),
         reports,
@@ -97,23 +97,21 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
             webhook = webhook.webhook_lease(key);
         }
         let (node_load, reading) = node_load::follow(load_watcher.clone(), outputs.metrics.clone());
-        let watched = Watched {
+        let inputs = Inputs {
             view: workloads.view(),
             control: control.view(),
             webhook: webhook.view(),
-            feed: subscription.clone(),
+            feed: FeedOverlay::new(subscription.clone()),
             node_load,
             another_updater: another_updater.clone(),
             clock: manager.clock(),
+            started: Instant::now(),
+            liveness: WebhookLiveness::default(),
         };
         let (holds, others, clock) = (holds.clone(), others.clone(), manager.clock());
-        let control_loop = ControlLoop::new(
-            watched,
-            config.clone(),
-            PodWriter::new(&pods_client, &leading, manager.clock()),
-            outputs.clone(),
-        );
-        let shutdown: CancellationToken = manager.shutdown.clone();
+        let writer = PodWriter::new(&pods_client, &leading, manager.clock());
+        let control_loop = ControlLoop::new(inputs, config.clone(), writer, outputs.clone());
+        let shutdown = manager.shutdown.clone();
         async move {
             let looking =
                 holds.keep(|| async { others.read(|| clock.timestamp()).await.by_role() });

@@ -14,7 +14,7 @@ use kube::core::ObjectMeta;
 use model::{Workload, WorkloadRef};
 
 /// Namespace and name. Cluster-wide objects have an empty namespace.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
     /// Namespace, empty for cluster-wide objects.
     pub namespace: String,

@@ -1,6 +1,6 @@
 //! A `VerticalPodAutoscaler` object without the metadata that no decision reads.
 
-use api::vpa::{CrossVersionObjectReference, VerticalPodAutoscaler};
+use api::vpa::{CrossVersionObjectReference, RecommendedPodResources, VerticalPodAutoscaler};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource as _;
@@ -59,6 +59,12 @@ impl Vpa {
             uid: Some(self.uid().to_owned()),
             ..ObjectReference::default()
         }
+    }
+
+    /// The recommendation of the status, unless it has no containers.
+    pub fn recommendation(&self) -> Option<&RecommendedPodResources> {
+        let recommendation = self.object.status.as_ref()?.recommendation.as_ref();
+        recommendation.filter(|it| !it.container_recommendations.is_empty())
     }
 
     /// Creation time, in whole seconds.

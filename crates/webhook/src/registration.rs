@@ -41,9 +41,7 @@ const PORT: i32 = 443;
 /// The desired registration without its CA bundle.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Registration {
-    /// The address of the webhook.
     pub address: Address,
-    /// Labels of the configuration.
     pub labels: BTreeMap<String, String>,
     /// Timeout of a review.
     pub timeout_seconds: i32,
@@ -57,7 +55,6 @@ pub struct Registration {
     pub is_reinvoked: bool,
 }
 
-/// The address of the webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     Service { namespace: String, name: String },
@@ -68,27 +65,20 @@ impl Address {
     /// The names in the server certificate. The first one is that of the TLS handshake.
     pub fn names(&self) -> Vec<String> {
         match self {
-            Self::Service { namespace, name } => {
-                vec![
-                    format!("{name}.{namespace}.svc"),
-                    format!("{name}.{namespace}.svc.cluster.local"),
-                ]
-            }
+            Self::Service { namespace, name } => vec![
+                format!("{name}.{namespace}.svc"),
+                format!("{name}.{namespace}.svc.cluster.local"),
+            ],
             Self::Url(url) => {
-                let authority = url
-                    .trim_start_matches("https://")
-                    .split(['/', '?'])
-                    .next()
-                    .unwrap_or_default();
+                let url = url.trim_start_matches("https://");
+                let authority = url.split(['/', '?']).next().unwrap_or_default();
                 let host = match authority.strip_prefix('[') {
                     Some(rest) => rest.split(']').next().unwrap_or_default(),
                     None => authority.split(':').next().unwrap_or_default(),
                 };
                 // As in a certificate: IP addresses in canonical form, names in lower case.
-                vec![host.parse().map_or_else(
-                    |_| host.to_ascii_lowercase(),
-                    |address: IpAddr| address.to_string(),
-                )]
+                let address = host.parse::<IpAddr>().map(|address| address.to_string());
+                vec![address.unwrap_or_else(|_| host.to_ascii_lowercase())]
             }
         }
     }
@@ -127,11 +117,9 @@ impl Registration {
     ) -> MutatingWebhookConfiguration {
         let found = current.and_then(webhook_of);
         let annotations = current.and_then(|current| current.metadata.annotations.clone());
-        let is_external = bundle.is_none()
-            || annotations
-                .iter()
-                .flatten()
-                .any(|(name, _)| name.starts_with(CERT_MANAGER_INJECT));
+        let mut names = annotations.iter().flatten().map(|(name, _)| name);
+        let is_external =
+            bundle.is_none() || names.any(|name| name.starts_with(CERT_MANAGER_INJECT));
         let ca_bundle = if is_external {
             current.and_then(bundle_of)
         } else {
@@ -239,19 +227,13 @@ impl Registration {
 
 /// The CA bundle in the configuration.
 pub fn bundle_of(current: &MutatingWebhookConfiguration) -> Option<Vec<u8>> {
-    webhook_of(current)?
-        .client_config
-        .ca_bundle
-        .clone()
-        .map(|bundle| bundle.0)
+    let bundle = webhook_of(current)?.client_config.ca_bundle.as_ref()?;
+    Some(bundle.0.clone())
 }
 
 fn webhook_of(current: &MutatingWebhookConfiguration) -> Option<&MutatingWebhook> {
-    current
-        .webhooks
-        .iter()
-        .flatten()
-        .find(|webhook| webhook.name == WEBHOOK)
+    let mut webhooks = current.webhooks.iter().flatten();
+    webhooks.find(|webhook| webhook.name == WEBHOOK)
 }
 
 /// Whether the current configuration is the desired one.

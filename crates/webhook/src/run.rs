@@ -194,17 +194,17 @@ fn subscribe(
     feed: FeedReaderArgs,
     manager: &Manager,
 ) -> anyhow::Result<Option<watch::Receiver<Subscription>>> {
-    let Some(feed) = feed.source(manager)? else {
-        return Ok(None);
-    };
-    let reader = Reader {
-        leaders: feed.leaders,
-        tls: feed.tls,
-        server_name: feed.server_name,
-    };
-    let (subscription, reading) = reader.subscribe();
-    manager.tasks.spawn_until_shutdown("feed", reading);
-    Ok(Some(subscription))
+    let source = feed.source(manager)?;
+    Ok(source.map(|source| {
+        let reader = Reader {
+            leaders: source.leaders,
+            tls: source.tls,
+            server_name: source.server_name,
+        };
+        let (subscription, reading) = reader.subscribe();
+        manager.tasks.spawn_until_shutdown("feed", reading);
+        subscription
+    }))
 }
 
 /// Watches the objects that decisions read. Returns the view once it is complete; `None` if the

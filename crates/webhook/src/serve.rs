@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use admission::{
     AdmissionConfig, Decision, FeedLookup, Input, PatchFailure, admit_unreviewed, review,
-    status_recommendation,
 };
 use axum::Router;
 use axum::extract::{Request, State};
@@ -118,7 +117,7 @@ impl ReviewHandler {
 fn over_status<'a>(feed: &'a Subscription, vpa: &Vpa) -> Option<&'a Recommendation> {
     let status = vpa.object.status.as_ref();
     let generation = status.map_or(0, |status| status.observed_generation);
-    let has_recommendation = status_recommendation(vpa).is_some();
+    let has_recommendation = vpa.recommendation().is_some();
     let received = feed.over_status(vpa.uid(), generation, has_recommendation)?;
     Some(&received.value.recommendation)
 }

@@ -1,5 +1,6 @@
 //! A pod in a review: only the fields that can change the decision. Each may be absent or null.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
@@ -7,7 +8,6 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 
 use sizing::{ContainerRole, WholeContainer, WholePod};
 
-use super::labels::Labels;
 use super::node_affinity::Affinity;
 use crate::patch::ContainerPath;
 use crate::review::{Requirements, Text};
@@ -27,10 +27,14 @@ pub(crate) struct Pod<'a> {
 pub(crate) struct Metadata<'a> {
     #[serde(borrow)]
     pub(crate) namespace: Option<Text<'a>>,
+    #[serde(borrow)]
     pub(crate) labels: Option<Labels<'a>>,
     pub(crate) annotations: Option<Annotations>,
     pub(crate) owner_references: Option<Vec<Owner<'a>>>,
 }
+
+/// Labels. Of duplicate keys the last one counts, as for the API server.
+pub(crate) type Labels<'a> = BTreeMap<Text<'a>, Text<'a>>;
 
 /// Annotations. Only their presence is recorded.
 #[derive(Debug)]
@@ -120,8 +124,8 @@ impl<'t> Pod<'t> {
             .unwrap_or(container.resources())
     }
 
-    /// All containers, of which these get a size.
-    pub(super) fn whole<'a>(&'a self, targets: &[TargetContainer<'_>]) -> WholePod<'a> {
+    /// All containers with their roles and paths.
+    fn containers(&self) -> impl Iterator<Item = (ContainerRole, ContainerPath, &Container<'t>)> {
         let main = self.spec.containers.iter().enumerate();
         let main = main.map(|(index, container)| {
             let path = ContainerPath::Container(index);
@@ -129,24 +133,27 @@ impl<'t> Pod<'t> {
         });
         let init = self.spec.init_containers.iter().flatten().enumerate();
         let init = init.map(|(index, container)| {
-            let role = if container.is_sidecar() {
-                ContainerRole::Sidecar
-            } else {
-                ContainerRole::Init
+            let role = match container.restart_policy.as_deref() {
+                Some("Always") => ContainerRole::Sidecar,
+                _ => ContainerRole::Init,
             };
             (role, ContainerPath::InitContainer(index), container)
         });
+        main.chain(init)
+    }
+
+    /// All containers, of which these get a size.
+    pub(super) fn whole<'a>(&'a self, targets: &[TargetContainer<'_>]) -> WholePod<'a> {
         // Both are in the same order.
         let mut targets = targets.iter().enumerate().peekable();
-        let containers = main
-            .chain(init)
-            .map(|(role, path, container)| WholeContainer {
-                role,
-                written: self.effective(container).written(),
-                size: targets
-                    .next_if(|(_, target)| target.path == path)
-                    .map(|(index, _)| index),
-            });
+        let containers = self.containers();
+        let containers = containers.map(|(role, path, container)| WholeContainer {
+            role,
+            written: self.effective(container).written(),
+            size: targets
+                .next_if(|(_, target)| target.path == path)
+                .map(|(index, _)| index),
+        });
         WholePod {
             containers: containers.collect(),
             resources: self.spec.resources.as_ref().map(Requirements::written),
@@ -197,11 +204,6 @@ impl Container<'_> {
         };
         self.resources.as_ref().unwrap_or(NONE)
     }
-
-    /// Whether an init container is a native sidecar, which keeps running.
-    pub(crate) fn is_sidecar(&self) -> bool {
-        self.restart_policy.as_deref() == Some("Always")
-    }
 }
 
 /// A container that gets a recommended size.
@@ -217,18 +219,39 @@ pub(super) fn target_containers<'a>(
     pod: &'a Pod<'_>,
     native_sidecars: bool,
 ) -> Vec<TargetContainer<'a>> {
-    let containers = pod.spec.containers.iter().enumerate();
-    let containers =
-        containers.map(|(index, container)| (ContainerPath::Container(index), container));
-    let sidecars = pod.spec.init_containers.iter().flatten().enumerate();
-    let sidecars = sidecars.filter(|(_, container)| native_sidecars && container.is_sidecar());
-    let sidecars =
-        sidecars.map(|(index, container)| (ContainerPath::InitContainer(index), container));
-    let both = containers.chain(sidecars);
-    both.map(|(path, container)| TargetContainer {
-        path,
-        container,
-        effective: pod.effective(container),
-    })
-    .collect()
+    let is_sized = |role: ContainerRole| match role {
+        ContainerRole::Main => true,
+        ContainerRole::Sidecar => native_sidecars,
+        ContainerRole::Init => false,
+    };
+    let containers = pod.containers().filter(|(role, ..)| is_sized(*role));
+    containers
+        .map(|(_, path, container)| TargetContainer {
+            path,
+            container,
+            effective: pod.effective(container),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_found_by_key_and_the_last_of_duplicates_counts() {
+        let of_two = r#"{"tier":"back","app":"web"}"#;
+        let duplicate = r#"{"app":"web","a":"","app":"\u0041pi"}"#;
+        for (json, key, expected) in [
+            (of_two, "app", Some("web")),
+            (of_two, "tier", Some("back")),
+            (of_two, "b", None),
+            ("{}", "app", None),
+            (duplicate, "app", Some("Api")),
+        ] {
+            let labels: Labels = serde_json::from_str(json).expect("labels");
+            let found = labels.get(key).map(|value| &**value);
+            assert_eq!(found, expected, "{key} of {json}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sizing::Target;
 use view::{LimitRange, View};
 
-use super::{Pod, SelectedVpa, patch};
+use super::{Pod, patch};
 use crate::input::{AdmissionConfig, Gates};
 
 #[derive(Deserialize)]
@@ -63,15 +63,12 @@ impl Case {
             max_cpu_boost: max,
             ..AdmissionConfig::default()
         };
-        let vpa = SelectedVpa {
-            object: &object,
-            recommendation: targets.as_deref(),
-        };
         let text = self.pod.to_string();
         let pod: Pod<'_> = serde_json::from_str(&text).expect("a pod");
         let view = self.view();
-        let patch =
-            patch(&pod, vpa, &view.namespace_limits("default"), &config).unwrap_or_default();
+        let limits = view.namespace_limits("default");
+        let patch = patch(&pod, &object, targets.as_deref(), &limits, &config);
+        let patch = patch.unwrap_or_default();
         patch
             .into_json()
             .map(|json| serde_json::from_slice(&json).expect("a patch"))

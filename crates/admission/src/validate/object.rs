@@ -5,7 +5,6 @@ use model::{Quantity, ResourceList};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// The object.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Object {

@@ -3,7 +3,7 @@
 use model::{Quantity, ResourceList, ResourceName};
 
 use super::object::{CpuBoost, Policy, StartupBoost};
-use super::{Accepted, at_least_one, per_vpa_field};
+use super::{Accepted, Invalid, at_least_one, per_vpa_field};
 use crate::field_error::FieldError;
 use crate::review::Verdict;
 
@@ -26,33 +26,26 @@ pub(super) fn validate(policy: &Policy, path: &str, accepted: &Accepted, verdict
         errors.push(FieldError::forbidden(field("controlledValues"), detail));
     }
     controlled_resources(policy, path, accepted, verdict);
-    let per_vpa_fields = [
-        per_vpa_field(
-            field("oomBumpUpRatio"),
-            policy.oom_bump_up_ratio.as_ref(),
-            accepted,
-            |ratio| ratio_below_one(ratio),
+    let interval = policy.memory_aggregation_interval_seconds.map(i64::from);
+    let count = policy.memory_aggregation_interval_count;
+    for (name, checked) in [
+        (
+            "oomBumpUpRatio",
+            policy.oom_bump_up_ratio.as_ref().map(ratio_below_one),
         ),
-        per_vpa_field(
-            field("oomMinBumpUp"),
-            policy.oom_min_bump_up.as_ref(),
-            accepted,
-            |bytes| negative(bytes),
+        (
+            "oomMinBumpUp",
+            policy.oom_min_bump_up.as_ref().map(negative),
         ),
-        per_vpa_field(
-            field("memoryAggregationIntervalSeconds"),
-            policy.memory_aggregation_interval_seconds,
-            accepted,
-            |seconds| at_least_one(i64::from(*seconds)),
+        (
+            "memoryAggregationIntervalSeconds",
+            interval.map(at_least_one),
         ),
-        per_vpa_field(
-            field("memoryAggregationIntervalCount"),
-            policy.memory_aggregation_interval_count,
-            accepted,
-            |count| at_least_one(*count),
-        ),
-    ];
-    verdict.errors.extend(per_vpa_fields.into_iter().flatten());
+        ("memoryAggregationIntervalCount", count.map(at_least_one)),
+    ] {
+        let error = per_vpa_field(field(name), checked, accepted);
+        verdict.errors.extend(error);
+    }
     if let Some(boost) = &policy.startup_boost {
         let found = validate_boost(boost, &field("startupBoost"), accepted);
         verdict.errors.extend(found);
@@ -74,25 +67,16 @@ pub(super) fn validate_boost(
         quantity,
     } = boost.cpu.as_ref()?;
     let field = |name: &str| format!("{path}.cpu.{name}");
+    let required = |name: &str, detail: &str| Some(FieldError::required(field(name), detail));
     match (kind.as_deref().unwrap_or_default(), factor, quantity) {
-        ("", _, _) => Some(FieldError::required(
-            field("type"),
-            "must be either Factor or Quantity",
-        )),
-        ("Factor", None, _) => Some(FieldError::required(
-            field("factor"),
-            "required when type is Factor",
-        )),
-        ("Factor", Some(factor), _) if *factor < 1 => Some(FieldError::invalid(
-            field("factor"),
-            factor,
-            "must be >= 1 for type Factor",
-        )),
-        ("Factor", Some(_), _) => None,
-        ("Quantity", _, None) => Some(FieldError::required(
-            field("quantity"),
-            "required when type is Quantity",
-        )),
+        ("", _, _) => required("type", "must be either Factor or Quantity"),
+        ("Factor", None, _) => required("factor", "required when type is Factor"),
+        ("Factor", Some(factor), _) => {
+            let error =
+                || FieldError::invalid(field("factor"), factor, "must be >= 1 for type Factor");
+            (*factor < 1).then(error)
+        }
+        ("Quantity", _, None) => required("quantity", "required when type is Quantity"),
         ("Quantity", _, Some(quantity)) => cpu_resolution(field("quantity"), quantity),
         (other, _, _) => Some(FieldError::unsupported(field("type"), other, &BOOST_KINDS)),
     }
@@ -108,11 +92,8 @@ fn bounds(policy: &Policy, path: &str) -> Vec<FieldError> {
         let max = maxima.and_then(|maxima| maxima.get(resource));
         if let Some(max) = max.filter(|max| *max < min) {
             let detail = format!("max resource for {resource} is lower than min of \"{min}\"");
-            errors.push(FieldError::invalid(
-                max_field(resource),
-                quoted(max),
-                &detail,
-            ));
+            let (field, max) = (max_field(resource), quoted(max));
+            errors.push(FieldError::invalid(field, max, &detail));
         }
     }
     for (resource, max) in maxima.into_iter().flat_map(ResourceList::iter) {
@@ -144,10 +125,8 @@ fn resolution(field: String, resource: &ResourceName, quantity: &Quantity) -> Op
         _ if quantity.is_negative() => Some(below_zero(field, quantity)),
         ResourceName::Cpu => cpu_resolution(field, quantity),
         ResourceName::Memory => {
-            let (is_whole, detail) = (
-                quantity.round_up(0) == *quantity,
-                "must be a whole number of bytes",
-            );
+            let is_whole = quantity.round_up(0) == *quantity;
+            let detail = "must be a whole number of bytes";
             (!is_whole).then(|| FieldError::invalid(field, quoted(quantity), detail))
         }
         ResourceName::Other(_) => None,
@@ -155,11 +134,8 @@ fn resolution(field: String, resource: &ResourceName, quantity: &Quantity) -> Op
 }
 
 fn below_zero(field: String, quantity: &Quantity) -> FieldError {
-    FieldError::invalid(
-        field,
-        quoted(quantity),
-        "must be greater than or equal to 0",
-    )
+    let detail = "must be greater than or equal to 0";
+    FieldError::invalid(field, quoted(quantity), detail)
 }
 
 /// The error of a CPU quantity that is negative or has fractions of millicores.
@@ -176,12 +152,12 @@ fn quoted(quantity: &Quantity) -> String {
     format!("\"{quantity}\"")
 }
 
-fn ratio_below_one(ratio: &Quantity) -> Option<(String, &'static str)> {
+fn ratio_below_one(ratio: &Quantity) -> Invalid {
     let ratio = ratio.milli_value() as f64 / 1000.0;
     (ratio < 1.0).then(|| (ratio.to_string(), "must be greater than or equal to 1.0"))
 }
 
-fn negative(bytes: &Quantity) -> Option<(String, &'static str)> {
+fn negative(bytes: &Quantity) -> Invalid {
     let bytes = bytes.value();
     (bytes < 0).then(|| (bytes.to_string(), "must be greater than or equal to 0"))
 }

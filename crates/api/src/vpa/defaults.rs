@@ -34,6 +34,13 @@ pub enum EffectiveUpdateMode {
     InPlace,
 }
 
+impl EffectiveUpdateMode {
+    /// Whether pods may be evicted.
+    pub fn evicts(self) -> bool {
+        matches!(self, Self::Recreate | Self::InPlaceOrRecreate)
+    }
+}
+
 impl From<Option<UpdateMode>> for EffectiveUpdateMode {
     fn from(mode: Option<UpdateMode>) -> Self {
         match mode {
@@ -58,6 +65,13 @@ impl VerticalPodAutoscalerSpec {
     /// Policy of a container: [`PodResourcePolicy::of`].
     pub fn container_policy(&self, container: &str) -> Option<&ContainerResourcePolicy> {
         self.resource_policy.as_ref()?.of(container)
+    }
+
+    /// Whether the object, or its policy of a container, configures a startup boost.
+    pub fn has_startup_boost(&self) -> bool {
+        let policies = self.resource_policy.iter();
+        let mut policies = policies.flat_map(|policy| &policy.container_policies);
+        self.startup_boost.is_some() || policies.any(|policy| policy.startup_boost.is_some())
     }
 
     /// Whether the policy of a container has the mode Off.

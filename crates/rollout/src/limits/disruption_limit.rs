@@ -16,8 +16,6 @@
 //! were gone already. Source: upstream `pkg/updater/restriction/pods_restriction_factory.go` and
 //! `pods_eviction_restriction.go`.
 
-use crate::settings::Settings;
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PodAvailability {
     /// Bound to a node, but not started.
@@ -31,7 +29,6 @@ pub(crate) enum PodAvailability {
 /// The disruption of a workload by an action on one of its pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disruption {
-    /// The pod is deleted.
     Eviction,
     /// The pod stays, and some of its containers restart.
     Restart,
@@ -55,13 +52,10 @@ pub(crate) struct GroupSize {
 /// The pods of one controller, as numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Group {
-    /// Pods that there should be.
     pub(crate) configured: i64,
     /// Pods of those that may be unavailable.
     pub(crate) tolerance: i64,
-    /// Pods that have not started.
     pub(crate) pending: i64,
-    /// Pods that run.
     pub(crate) running: i64,
     pub(crate) available_pods: i64,
     /// Whether there are fewer than the minimum. Then only resizes without disruption are allowed.
@@ -73,11 +67,6 @@ pub(crate) struct Group {
     reserved: i64,
     /// Those of them that were available and are disrupted.
     reserved_available: i64,
-}
-
-/// The minimum number of live pods of a group: that of the VPA object, else that of the flag.
-pub(crate) fn required_replicas(of_vpa: Option<i32>, settings: &Settings) -> i64 {
-    of_vpa.map_or(settings.min_replicas, i64::from)
 }
 
 impl Group {

@@ -17,10 +17,8 @@ pub struct PausePolicy {
     pub stop_config_map: Option<ObjectKey>,
 }
 
-/// The reasons for which all actions are paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PauseReason {
-    /// The stop switch exists.
     Stopped,
     /// Another updater runs: both together would exceed the eviction tolerance.
     AnotherUpdater,

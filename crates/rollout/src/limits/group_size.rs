@@ -23,7 +23,6 @@ pub(crate) struct VpaInput<'a> {
     pub(crate) vpa_pods: &'a VpaPods,
     /// The sizes of its groups, by owner. The pods of a group without one are not updated.
     pub(crate) group_sizes: BTreeMap<OwnerName<'a>, GroupSize>,
-    /// Unique identifiers of the owners.
     pub(crate) owners: Vec<String>,
     /// The time after which one of its groups has settled.
     pub(crate) settles_in: Option<Duration>,
@@ -51,7 +50,6 @@ impl<'a> VpaInput<'a> {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct GroupSizes {
     by_owner: HashMap<String, SizeRecord>,
-    /// The time of the last pass.
     last_pass: Duration,
 }
 
@@ -82,7 +80,7 @@ impl GroupSizes {
         };
         let last_pass = std::mem::replace(&mut self.last_pass, now.monotonic);
         let mut live_by_scale: HashMap<&str, HashMap<ScaleKey, PodSet>> = HashMap::new();
-        let mut shared = SharedOwners::default();
+        let mut shared: HashMap<&str, HashMap<&str, i64>> = HashMap::new();
         for VpaInput {
             vpa_pods,
             group_sizes,
@@ -107,8 +105,10 @@ impl GroupSizes {
                     if !vpa_pods.shares_owners {
                         return Some(all);
                     }
-                    let others = shared.live_pods(view, namespace, owner) - live;
-                    Some(all - others).filter(|own| *own > 0)
+                    let shared = shared.entry(namespace);
+                    let shared = shared.or_insert_with(|| pods_of_daemon_sets(view, namespace));
+                    let of_all = shared.get(owner.name.as_str()).copied().unwrap_or(0);
+                    Some(all - (of_all - live)).filter(|own| *own > 0)
                 }) else {
                     let known = known.map(|known| SizeRecord {
                         peak_at: known.peak_at.or(Some(last_pass)),
@@ -142,7 +142,7 @@ impl SizeRecord {
         } else {
             before.and_then(|before| before.scaled_down_at)
         };
-        let unsettled = Self {
+        let mut record = Self {
             size: GroupSize {
                 configured,
                 peak: live,
@@ -150,26 +150,17 @@ impl SizeRecord {
             peak_at: None,
             scaled_down_at,
         };
-        match before {
-            Some(before) if before.size.peak > live => {
-                let (peak, peak_at) = (before.size.peak, before.peak_at.unwrap_or(last_pass));
-                let held = Self {
-                    size: GroupSize { configured, peak },
-                    peak_at: Some(peak_at),
-                    scaled_down_at,
-                };
-                if held.holds(live, peak_at, now) {
-                    held
-                } else {
-                    unsettled
-                }
+        if let Some(before) = before.filter(|before| before.size.peak > live) {
+            let peak_at = before.peak_at.unwrap_or(last_pass);
+            if record.holds_peak(live, peak_at, now) {
+                (record.size.peak, record.peak_at) = (before.size.peak, Some(peak_at));
             }
-            _ => unsettled,
         }
+        record
     }
 
     /// Whether lost pods may still be replaced, or more pods deleted.
-    fn holds(&self, live: i64, peak_at: Duration, now: ClockReading) -> bool {
+    fn holds_peak(&self, live: i64, peak_at: Duration, now: ClockReading) -> bool {
         if live > self.size.configured {
             return now.monotonic.saturating_sub(peak_at) < SURPLUS_GRACE;
         }
@@ -178,13 +169,8 @@ impl SizeRecord {
     }
 
     fn settles_in(&self, now: ClockReading) -> Option<Duration> {
-        let settled_at = self
-            .scaled_down_at
-            .filter(|_| self.size.peak > self.size.configured)?
-            + SCALE_DOWN_GRACE;
-        settled_at
-            .checked_sub(now.monotonic)
-            .filter(|left| !left.is_zero())
+        let is_surplus = self.size.peak > self.size.configured;
+        now.left(self.scaled_down_at.filter(|_| is_surplus)? + SCALE_DOWN_GRACE)
     }
 }
 
@@ -198,28 +184,16 @@ fn group_id(vpa_pods: &VpaPods, owner: &Owner) -> String {
     }
 }
 
-/// The live pods of `DaemonSet`s whose pods several VPA objects control.
-#[derive(Default)]
-struct SharedOwners<'a> {
-    /// By namespace, and by the name of the `DaemonSet`.
-    counts: HashMap<&'a str, HashMap<&'a str, i64>>,
-}
-
-impl<'a> SharedOwners<'a> {
-    /// The number of live pods of a `DaemonSet`, under all VPA objects and under none.
-    fn live_pods(&mut self, view: &'a View, namespace: &'a str, owner: &Owner) -> i64 {
-        let counts = self.counts.entry(namespace).or_insert_with(|| {
-            let mut counts = HashMap::new();
-            let pods = view.pods_in(namespace).filter(|pod| pod.is_live());
-            for owner in pods.filter_map(|pod| pod.owner.as_ref()) {
-                if owner.kind == WellKnown::DaemonSet.kind() {
-                    *counts.entry(owner.name.as_str()).or_default() += 1;
-                }
-            }
-            counts
-        });
-        counts.get(owner.name.as_str()).copied().unwrap_or(0)
+/// The live pods of the `DaemonSet`s of a namespace by name, under all VPA objects and under none.
+fn pods_of_daemon_sets<'a>(view: &'a View, namespace: &'a str) -> HashMap<&'a str, i64> {
+    let mut counts = HashMap::new();
+    let pods = view.pods_in(namespace).filter(|pod| pod.is_live());
+    for owner in pods.filter_map(|pod| pod.owner.as_ref()) {
+        if owner.kind == WellKnown::DaemonSet.kind() {
+            *counts.entry(owner.name.as_str()).or_default() += 1;
+        }
     }
+    counts
 }
 
 pub(crate) fn owner_name(owner: Option<&Owner>) -> OwnerName<'_> {

@@ -9,6 +9,7 @@
 //! parse both: it has no `@every` and no `CRON_TZ=`, accepts Sunday as 7, and does not order two
 //! times that one clock change skips (`scaling`, `tests/cron.rs`).
 
+use std::fmt;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -22,32 +23,8 @@ use sizing::parse_crane_duration;
 /// That of the VPA object takes precedence.
 pub const MAINTENANCE_WINDOW: &str = "plimsoll.dev/maintenance-window";
 
-/// The reasons for which a window cannot be parsed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WindowError {
-    /// The cron is invalid.
-    #[error("{0:?} is not a cron expression: {1}")]
-    Cron(String, String),
-    /// The duration is missing.
-    #[error("for=DURATION is missing")]
-    NoDuration,
-    /// A duration is invalid, zero, or longer than 366 days.
-    #[error("{0}: {1:?} is not a duration above 0 and at most 366 days")]
-    Duration(&'static str, String),
-    /// The time zone is unknown.
-    #[error("{0:?} is not a time zone")]
-    Zone(String),
-    /// The text is too long.
-    #[error("longer than {LONGEST_TEXT} bytes")]
-    TooLong,
-    /// A part is unknown.
-    #[error("{0:?} is not one of for=, zone= and end-buffer=")]
-    Unknown(String),
-}
-
-/// A recurring window.
 #[derive(Debug, Clone)]
-pub struct MaintenanceWindow {
+pub(crate) struct MaintenanceWindow {
     opens: Schedule,
     zone: TimeZone,
     /// The time from its opening in which updates may begin.
@@ -60,20 +37,20 @@ const LONGEST: Duration = Duration::from_hours(366 * 24);
 const LONGEST_TEXT: usize = 256;
 
 impl std::str::FromStr for MaintenanceWindow {
-    type Err = WindowError;
+    /// The invalid part.
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, WindowError> {
+    fn from_str(text: &str) -> Result<Self, String> {
         if text.len() > LONGEST_TEXT {
-            return Err(WindowError::TooLong);
+            return Err(format!("longer than {LONGEST_TEXT} bytes"));
         }
         let mut parts = text.split(';').map(str::trim);
         let cron = parts.next().unwrap_or_default();
-        let no_cron = |reason: String| WindowError::Cron(cron.to_owned(), reason);
-        let opens = cron
-            .parse::<Schedule>()
-            .map_err(|error| no_cron(error.to_string()))?;
+        let no_cron =
+            |reason: &dyn fmt::Display| format!("{cron:?} is not a cron expression: {reason}");
+        let opens = cron.parse::<Schedule>().map_err(|error| no_cron(&error))?;
         if cron.contains("@every") {
-            return Err(no_cron("@every is not supported".to_owned()));
+            return Err(no_cron(&"@every is not supported"));
         }
         let (mut length, mut buffer, mut zone) = (None, Duration::ZERO, TimeZone::UTC);
         for part in parts.filter(|part| !part.is_empty()) {
@@ -81,12 +58,16 @@ impl std::str::FromStr for MaintenanceWindow {
                 Some(("for", text)) => length = Some(duration("for", text)?),
                 Some(("end-buffer", text)) => buffer = duration("end-buffer", text)?,
                 Some(("zone", text)) => {
-                    zone = TimeZone::get(text).map_err(|_| WindowError::Zone(text.to_owned()))?;
+                    zone =
+                        TimeZone::get(text).map_err(|_| format!("{text:?} is not a time zone"))?;
                 }
-                _ => return Err(WindowError::Unknown(part.to_owned())),
+                _ => {
+                    let error = format!("{part:?} is not one of for=, zone= and end-buffer=");
+                    return Err(error);
+                }
             }
         }
-        let length = length.ok_or(WindowError::NoDuration)?;
+        let length = length.ok_or("for=DURATION is missing")?;
         Ok(Self {
             opens,
             zone,
@@ -95,7 +76,8 @@ impl std::str::FromStr for MaintenanceWindow {
     }
 }
 
-fn duration(name: &'static str, text: &str) -> Result<Duration, WindowError> {
+/// A duration above zero, of at most 366 days.
+fn duration(name: &str, text: &str) -> Result<Duration, String> {
     // The parser also takes whole days, which are not allowed here.
     let nanos = (!text.ends_with('d'))
         .then(|| parse_crane_duration(text))
@@ -104,13 +86,14 @@ fn duration(name: &'static str, text: &str) -> Result<Duration, WindowError> {
         .and_then(|nanos| u64::try_from(nanos).ok())
         .map(Duration::from_nanos);
     let in_range = duration.filter(|duration| !duration.is_zero() && *duration <= LONGEST);
-    in_range.ok_or_else(|| WindowError::Duration(name, text.to_owned()))
+    in_range
+        .ok_or_else(|| format!("{name}: {text:?} is not a duration above 0 and at most 366 days"))
 }
 
 impl MaintenanceWindow {
     /// The time for which updates may still begin. While the window is closed, the time until it
     /// opens as an error; [`Duration::MAX`] if it never opens again.
-    pub fn open_for(&self, now: Timestamp) -> Result<Duration, Duration> {
+    pub(crate) fn open_for(&self, now: Timestamp) -> Result<Duration, Duration> {
         let since = |last| Duration::try_from(now.duration_since(last)).ok();
         let since = self.opens.last(now, &self.zone).and_then(since);
         if let Some(since) = since.filter(|since| *since < self.usable) {
@@ -202,7 +185,7 @@ mod tests {
     fn errors_name_the_invalid_part() {
         let error = |text: &str| {
             let error = text.parse::<MaintenanceWindow>().err();
-            error.expect("no window").to_string()
+            error.expect("no window")
         };
         let too_long = format!("0 2 * * *; for=1h{}", " ".repeat(256));
         for (text, expected) in [

@@ -5,7 +5,7 @@
 //! updates wait until nothing has changed for the settling time. Consecutive changes delay them by
 //! at most [`MAX_EXTENSION`] times as much.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use view::{
@@ -34,16 +34,6 @@ struct SettlingPeriod {
     ends_at: Duration,
 }
 
-impl SettlingPeriod {
-    fn time_left(self, now: ClockReading) -> Option<Duration> {
-        let time_left = self
-            .settled_at
-            .min(self.ends_at)
-            .checked_sub(now.monotonic)?;
-        (!time_left.is_zero()).then_some(time_left)
-    }
-}
-
 impl Settling {
     /// Records changes since the last call. At the first call the age of a VPA object decides, so
     /// that a restart delays only new ones.
@@ -57,42 +47,30 @@ impl Settling {
         if settling.is_zero() || !view.is_synced() {
             return;
         }
-        self.changed_vpas
-            .retain(|_, changing| changing.settled_at > now.monotonic);
-        self.changed_namespaces
-            .retain(|_, changing| changing.settled_at > now.monotonic);
+        let Self {
+            changed_vpas,
+            changed_namespaces,
+            ..
+        } = self;
+        changed_vpas.retain(|_, changing| changing.settled_at > now.monotonic);
+        changed_namespaces.retain(|_, changing| changing.settled_at > now.monotonic);
         if !std::mem::replace(&mut self.has_observed, true) {
             for vpa in view.vpas.iter() {
                 let age = age(vpa, now);
-                record(&mut self.changed_vpas, vpa.key.clone(), settling, age, now);
+                record(changed_vpas, vpa.key.clone(), settling, age, now);
             }
             return;
         }
-
         for key in changed_keys(&changes.vpas, same_selection) {
-            record(
-                &mut self.changed_vpas,
-                key.clone(),
-                settling,
-                Duration::ZERO,
-                now,
-            );
+            record(changed_vpas, key.clone(), settling, Duration::ZERO, now);
         }
-
         // The status of a budget changes with each of its pods.
-        let namespaces: BTreeSet<&str> = changed_keys(&changes.limit_ranges, LimitRange::eq)
+        for key in changed_keys(&changes.limit_ranges, LimitRange::eq)
             .chain(changed_keys(&changes.quotas, Quota::eq))
             .chain(changed_keys(&changes.budgets, same_budget))
-            .map(|key| key.namespace.as_str())
-            .collect();
-        for namespace in namespaces {
-            record(
-                &mut self.changed_namespaces,
-                namespace.to_owned(),
-                settling,
-                Duration::ZERO,
-                now,
-            );
+        {
+            let namespace = key.namespace.clone();
+            record(changed_namespaces, namespace, settling, Duration::ZERO, now);
         }
     }
 
@@ -100,9 +78,9 @@ impl Settling {
     pub(crate) fn time_left(&self, vpa: &ObjectKey, now: ClockReading) -> Option<Duration> {
         let own = self.changed_vpas.get(vpa);
         let namespace = self.changed_namespaces.get(&vpa.namespace);
-        own.into_iter()
-            .chain(namespace)
-            .filter_map(|changes| changes.time_left(now))
+        let changes = own.into_iter().chain(namespace);
+        changes
+            .filter_map(|it| now.left(it.settled_at.min(it.ends_at)))
             .max()
     }
 }

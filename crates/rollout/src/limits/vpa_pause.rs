@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use view::{ObjectKey, View, Vpa};
 
 use crate::clock::ClockReading;
-use crate::limits::maintenance_window::{MAINTENANCE_WINDOW, MaintenanceWindow, WindowError};
+use crate::limits::maintenance_window::{MAINTENANCE_WINDOW, MaintenanceWindow};
 
 /// A VPA object whose pods are not updated now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,18 +17,16 @@ pub struct PausedVpa {
     pub reason: VpaPauseReason,
 }
 
-/// The reasons for which the pods of a VPA object are not updated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VpaPauseReason {
     /// Usage is missing, so the recommendation does not move (condition `SourceStale`).
     RecommendationFrozen,
-    /// Its maintenance window is closed.
     OutsideWindow {
         /// The time until it opens; [`Duration::MAX`] if it never does.
         opens_in: Duration,
     },
     /// Its maintenance window cannot be parsed, and counts as closed.
-    InvalidWindow(WindowError),
+    InvalidWindow(String),
 }
 
 /// Cache of the times at which windows open or close, by their texts, so that no pass parses and
@@ -42,11 +40,8 @@ pub(crate) struct WindowCache {
 
 impl WindowCache {
     /// Ages the cache: entries that are not used until the next call are dropped then.
-    pub(crate) fn next(self) -> Self {
-        Self {
-            before: self.known,
-            known: HashMap::new(),
-        }
+    pub(crate) fn age(&mut self) {
+        self.before = std::mem::take(&mut self.known);
     }
 
     /// The time for which the window is still open, or the reason for a pause.
@@ -67,9 +62,8 @@ impl WindowCache {
             .parse::<MaintenanceWindow>()
             .map_err(VpaPauseReason::InvalidWindow)
             .and_then(|window| {
-                window
-                    .open_for(now)
-                    .map_err(|opens_in| VpaPauseReason::OutsideWindow { opens_in })
+                let open_for = window.open_for(now);
+                open_for.map_err(|opens_in| VpaPauseReason::OutsideWindow { opens_in })
             });
         self.known.insert(text.to_owned(), (now, found.clone()));
         found
@@ -104,12 +98,8 @@ pub(crate) fn check_pause(
     if is_frozen(vpa) {
         return Err(VpaPauseReason::RecommendationFrozen);
     }
-    let own = vpa
-        .object
-        .metadata
-        .annotations
-        .as_ref()
-        .and_then(|all| all.get(MAINTENANCE_WINDOW));
+    let annotations = vpa.object.metadata.annotations.as_ref();
+    let own = annotations.and_then(|all| all.get(MAINTENANCE_WINDOW));
     let namespace = view.namespaces.get(&vpa.key.namespace);
     let Some(written) = own.or_else(|| namespace?.annotations.get(MAINTENANCE_WINDOW)) else {
         return Ok(None);
@@ -119,14 +109,9 @@ pub(crate) fn check_pause(
 
 /// Whether the condition `SourceStale` is true.
 fn is_frozen(vpa: &Vpa) -> bool {
-    let conditions = vpa
-        .object
-        .status
-        .iter()
-        .flat_map(|status| &status.conditions);
-    conditions
-        .into_iter()
-        .any(|condition| condition.kind == api::vpa::SOURCE_STALE && condition.status == "True")
+    let status = vpa.object.status.iter();
+    let mut conditions = status.flat_map(|status| &status.conditions);
+    conditions.any(|it| it.kind == api::vpa::SOURCE_STALE && it.status == "True")
 }
 
 #[cfg(test)]
@@ -162,7 +147,7 @@ mod tests {
     fn check(text: &str, expected: &[(&str, Result<u64, u64>)]) {
         let mut windows = WindowCache::default();
         for (at, expected) in expected {
-            windows = windows.next();
+            windows.age();
             let found = windows.open_for(text, at.parse().expect("a time"));
             let expected = expected.map(Duration::from_mins).map_err(|minutes| {
                 VpaPauseReason::OutsideWindow {
@@ -193,7 +178,7 @@ mod tests {
     fn a_day_that_never_comes_is_searched_once() {
         let (mut windows, mut now) = (WindowCache::default(), Timestamp::UNIX_EPOCH);
         for _ in 0..10_000 {
-            windows = windows.next();
+            windows.age();
             now += Duration::from_secs(1);
             let never = VpaPauseReason::OutsideWindow {
                 opens_in: Duration::MAX,
@@ -206,9 +191,9 @@ mod tests {
     fn unused_windows_are_dropped() {
         let mut windows = WindowCache::default();
         assert!(windows.open_for("whenever", Timestamp::UNIX_EPOCH).is_err());
-        windows = windows.next();
+        windows.age();
         assert_eq!((windows.known.len(), windows.before.len()), (0, 1));
-        windows = windows.next();
+        windows.age();
         assert_eq!((windows.known.len(), windows.before.len()), (0, 0));
     }
 }

@@ -25,22 +25,21 @@
 //! If 1500m were missing, both would be needed. Then web-0 is evicted itself if its VPA object
 //! allows that, and both victims otherwise.
 
-mod node_shortage;
 mod victims;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use view::{Pod, View};
+use placement::Amounts;
+use view::{Pod, Resources};
 
 use crate::action::ActionReason;
-use crate::clock::ClockReading;
+use crate::limits::disruption_limit::Disruption;
 use crate::plan::{PreemptionMethod, PreemptionPlan};
-use crate::plan_builder::{EvictablePod, PendingResize, PlanBuilder};
+use crate::plan_builder::{EvictablePod, PassContext, PendingResize, PlanBuilder};
+use crate::resize::pod_size::sized_containers;
 use crate::settings::PreemptionMode;
-use crate::state::RolloutState;
 
-use node_shortage::{NodeShortage, missing_on_node};
 use victims::select_victims;
 
 /// Plans preemptions for all pending resizes, and with [`PreemptionMode::On`] their evictions.
@@ -49,37 +48,34 @@ use victims::select_victims;
 pub(crate) fn plan_preemptions(
     builder: &mut PlanBuilder,
     taken: &mut BTreeSet<String>,
-    view: &View,
-    state: &RolloutState,
-    mode: PreemptionMode,
-    now: ClockReading,
+    context: PassContext,
 ) {
-    let is_backing_off = |pod: &Pod| state.backoffs.left(&pod.uid, now).is_some();
+    let is_backing_off = |pod: &Pod| (context.state.backoff_left(&pod.uid, context.now)).is_some();
     for pending in std::mem::take(&mut builder.pending_resizes) {
-        if taken.contains(&pending.pod.pod.uid) {
+        let pod = pending.pod.member.pod;
+        if taken.contains(&pod.uid) {
             continue;
         }
-        let missing = missing_on_node(&pending.pod, view, state, taken);
-        let planned = missing
-            .filter(|missing| *missing != NodeShortage::default())
+        let planned = missing_on_node(&pending.pod, context, taken)
+            .filter(|missing| *missing != Amounts::default())
             .and_then(|missing| method(&pending, missing, builder, taken, &is_backing_off));
         let Some((method, evictions)) = planned else {
             continue;
         };
-        if mode == PreemptionMode::On {
+        if context.settings.preemption == PreemptionMode::On {
             for eviction in evictions {
-                if !eviction.reserve(builder) {
+                if eviction.reserve(builder).is_err() {
                     break;
                 }
-                taken.insert(eviction.pod.uid.clone());
+                taken.insert(eviction.member.pod.uid.clone());
                 let action = eviction.into_action(ActionReason::Preemption, None);
                 builder.plan.actions.push(Arc::new(action));
             }
         }
         builder.plan.preemptions.push(PreemptionPlan {
             vpa: pending.pod.vpa,
-            pod: pending.pod.pod.key.clone(),
-            pod_uid: pending.pod.pod.uid.clone(),
+            pod: pod.key.clone(),
+            pod_uid: pod.uid.clone(),
             method,
         });
     }
@@ -89,28 +85,65 @@ pub(crate) fn plan_preemptions(
 /// refused a short time ago.
 fn method<'a>(
     pending: &PendingResize<'a>,
-    missing: NodeShortage,
+    missing: Amounts,
     builder: &mut PlanBuilder<'a>,
     taken: &BTreeSet<String>,
     is_backing_off: &dyn Fn(&Pod) -> bool,
 ) -> Option<(PreemptionMethod, Vec<EvictablePod<'a>>)> {
-    let victims = if pending.fits_empty_node {
-        select_victims(&pending.pod, missing, builder, taken, is_backing_off)
-    } else {
-        None
-    };
-    let moves =
-        pending.may_move && !is_backing_off(pending.pod.pod) && pending.pod.is_evictable(builder);
+    let victims = pending
+        .fits_empty_node
+        .then(|| select_victims(&pending.pod, missing, builder, taken, is_backing_off))
+        .flatten();
+    let moves = pending.may_move
+        && !is_backing_off(pending.pod.member.pod)
+        && pending.pod.is_evictable(builder);
     match victims {
         Some(chosen) if chosen.len() <= 1 || !moves => {
-            let evictions: Vec<EvictablePod> = chosen
-                .into_iter()
-                .map(|index| builder.victims[index].pod.clone())
-                .collect();
-            let keys = evictions.iter().map(|eviction| eviction.pod.key.clone());
-            Some((PreemptionMethod::Victims(keys.collect()), evictions))
+            let keys = chosen.iter().map(|victim| victim.member.pod.key.clone());
+            Some((PreemptionMethod::Victims(keys.collect()), chosen))
         }
         _ if moves => Some((PreemptionMethod::Itself, vec![pending.pod.clone()])),
         _ => None,
+    }
+}
+
+/// The requests on the node of `pending`, beyond what is allocatable there. Pods that terminate, are
+/// being evicted or are `taken` count as gone. `None` if the node is not known.
+fn missing_on_node(
+    pending: &EvictablePod,
+    context: PassContext,
+    taken: &BTreeSet<String>,
+) -> Option<Amounts> {
+    let view = context.snapshot.view;
+    let name = pending.member.running.node.as_ref()?;
+    let node = view.nodes.get(name)?;
+    let stays = |pod: &Pod| {
+        let in_flight = context.state.pending_disruption(&pod.uid);
+        let is_here = pod
+            .running
+            .as_ref()
+            .is_some_and(|running| running.node.as_ref() == Some(name) && !running.is_terminating);
+        is_here
+            && in_flight != Some(Disruption::Eviction)
+            && !taken.contains(&pod.uid)
+            && pod.uid != pending.member.pod.uid
+    };
+    let others = view.pods.iter().filter(|pod| stays(pod));
+    let others = others.map(|pod| requested(pod));
+    let own = sized_containers(pending.member.running, true)
+        .filter_map(|container| container.requests.as_ref())
+        .map(Amounts::of);
+    let used = others.chain(own).fold(Amounts::default(), Amounts::plus);
+    Some(used.minus(amounts(node.allocatable)))
+}
+
+pub(super) fn requested(pod: &Pod) -> Amounts {
+    amounts(pod.requirements().requests)
+}
+
+pub(super) fn amounts(resources: Resources) -> Amounts {
+    Amounts {
+        cpu_millicores: resources.cpu.map_or(0, model::Cpu::millicores),
+        memory_bytes: resources.memory.map_or(0, model::Memory::bytes),
     }
 }

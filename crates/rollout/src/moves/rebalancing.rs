@@ -20,6 +20,7 @@ use placement::{
 };
 use view::{Node, ObjectKey, Pod, Running, View};
 
+use super::preemption::{amounts, requested};
 use crate::action::{Action, ActionReason, Relocation};
 use crate::plan::RebalancingReport;
 use crate::plan_builder::{EvictablePod, PassContext, PlanBuilder};
@@ -105,8 +106,8 @@ pub(crate) fn plan_moves(
             } = planned_move;
             let evictable = movable.get(&planned[pod].uid);
             // Earlier moves of this pass have taken from the same group and budgets.
-            let Some(evictable) = evictable
-                .filter(|evictable| evictable.is_evictable(builder) && evictable.reserve(builder))
+            let Some(evictable) =
+                evictable.filter(|it| it.is_evictable(builder) && it.reserve(builder).is_ok())
             else {
                 is_refused |= reason == MoveReason::HotNode;
                 continue;
@@ -125,8 +126,8 @@ pub(crate) fn plan_moves(
         }
         for pod in &mut planned {
             let is_evictable = |it: &EvictablePod| it.is_evictable(builder);
-            if pod.mobility == Mobility::Movable && !movable.get(&pod.uid).is_some_and(is_evictable)
-            {
+            let may_go = movable.get(&pod.uid).is_some_and(is_evictable);
+            if pod.mobility == Mobility::Movable && !may_go {
                 pod.mobility = Mobility::Pinned;
             }
         }
@@ -144,7 +145,7 @@ fn action(
         MoveReason::HotNode => (ActionReason::HotNode, settings.hot_nodes.hot_percent),
         MoveReason::FragmentedNode => (ActionReason::FragmentedNode, settings.fragmented_percent),
     };
-    let owner = evictable.pod.owner.as_ref();
+    let Pod { owner, uid, .. } = evictable.member.pod;
     let relocation = Relocation {
         from: from.state.name.clone(),
         to: to.state.name.clone(),
@@ -152,7 +153,7 @@ fn action(
         threshold_percent,
         gain: planned_move.gain,
         load,
-        owner_uid: owner.map_or_else(|| evictable.pod.uid.clone(), |owner| owner.uid.clone()),
+        owner_uid: owner.as_ref().map_or(uid, |owner| &owner.uid).clone(),
     };
     evictable.clone().into_action(reason, Some(relocation))
 }
@@ -162,10 +163,9 @@ fn invalid_annotations(view: &View) -> Vec<(ObjectKey, String)> {
         pod.is_live()
             && written_for(pod, view).is_some_and(|value| !matches!(value, "true" | "false"))
     };
-    let invalid = view.pods.iter().filter(is_invalid).take(MAX_INVALID);
-    invalid
-        .map(|pod| (pod.key.clone(), pod.uid.clone()))
-        .collect()
+    let invalid = view.pods.iter().filter(is_invalid);
+    let invalid = invalid.map(|pod| (pod.key.clone(), pod.uid.clone()));
+    invalid.take(MAX_INVALID).collect()
 }
 
 /// The pods that may be evicted now for a move, by their unique identifiers.
@@ -184,18 +184,17 @@ fn movable<'a>(
     let candidates: Vec<EvictablePod> = managed
         .chain(&builder.unmanaged)
         .filter(|candidate| {
-            let uid = &candidate.pod.uid;
-            opts_in(candidate.pod, snapshot.view)
-                && !taken.contains(uid)
-                && state.backoffs.left(uid, now).is_none()
+            let pod = candidate.member.pod;
+            opts_in(pod, snapshot.view)
+                && !taken.contains(&pod.uid)
+                && state.backoff_left(&pod.uid, now).is_none()
         })
         .cloned()
         .collect();
-    let evictable = candidates
+    candidates
         .into_iter()
-        .filter(|candidate| candidate.is_evictable(builder));
-    evictable
-        .map(|candidate| (candidate.pod.uid.clone(), candidate))
+        .filter(|candidate| candidate.is_evictable(builder))
+        .map(|candidate| (candidate.member.pod.uid.clone(), candidate))
         .collect()
 }
 
@@ -214,10 +213,7 @@ fn nodes<'a>(
     history: &RebalancingHistory,
 ) -> Vec<MeasuredNode<'a>> {
     let node = |node: &'a Arc<Node>| {
-        let allocatable = Amounts {
-            cpu_millicores: node.allocatable.cpu.map_or(0, model::Cpu::millicores),
-            memory_bytes: node.allocatable.memory.map_or(0, model::Memory::bytes),
-        };
+        let allocatable = amounts(node.allocatable);
         let measured = load.nodes.get(&node.name).copied().unwrap_or_default();
         let of = |amount: i64, usage: Option<placement::Usage>| {
             usage.map_or(0, |usage| {
@@ -253,11 +249,8 @@ fn pods<'a>(
 ) -> Vec<(&'a Pod, RebalancingPod)> {
     let PassContext { state, now, .. } = context;
     let history = &state.rebalancing;
-    let indices: HashMap<String, usize> = nodes
-        .iter()
-        .enumerate()
-        .map(|(index, node)| (node.state.name.clone(), index))
-        .collect();
+    let names = nodes.iter().map(|node| node.state.name.clone());
+    let indices: HashMap<String, usize> = names.zip(0..).collect();
     let mut pods = Vec::new();
     for pod in view.pods.iter().filter(|pod| pod.is_live()) {
         let Some(running) = pod.running.as_deref() else {
@@ -270,20 +263,14 @@ fn pods<'a>(
         let candidate = movable.get(&pod.uid);
         let recommendation = candidate.map(|candidate| &*candidate.recommendation);
         let (weight, is_recommended) = weight(running, recommendation);
-        let requested = requested(pod);
-        let requests = if is_recommended {
-            requested.max(weight)
-        } else {
-            requested
-        };
-        let is_per_node = pod
-            .owner
-            .as_ref()
-            .is_some_and(|owner| matches!(owner.kind.as_str(), "DaemonSet" | "Node"));
-        let mobility = match candidate {
-            _ if is_per_node => Mobility::PerNode,
-            Some(_) => Mobility::Movable,
-            None => Mobility::Pinned,
+        let mut requests = requested(pod);
+        if is_recommended {
+            requests = requests.max(weight);
+        }
+        let mobility = match pod.owner.as_ref().map(|owner| owner.kind.as_str()) {
+            Some("DaemonSet" | "Node") => Mobility::PerNode,
+            _ if candidate.is_some() => Mobility::Movable,
+            _ => Mobility::Pinned,
         };
         let planned = RebalancingPod {
             uid: pod.uid.clone(),
@@ -338,36 +325,21 @@ fn weight(running: &Running, recommendation: Option<&Recommendation>) -> (Amount
     (found.load, found.cpu_source == LoadSource::Recommendation)
 }
 
-fn requested(pod: &Pod) -> Amounts {
-    let requests = pod.requirements().requests;
-    Amounts {
-        cpu_millicores: requests.cpu.map_or(0, model::Cpu::millicores),
-        memory_bytes: requests.memory.map_or(0, model::Memory::bytes),
-    }
-}
-
 /// Divides the measured usage of each node among its pods, in proportion to their loads.
 fn share_usage(nodes: &[MeasuredNode], pods: &mut [(&Pod, RebalancingPod)]) {
     let mut sums = vec![Amounts::default(); nodes.len()];
     for (_, pod) in pods.iter() {
         sums[pod.node] = sums[pod.node].plus(pod.load);
     }
-    let share = |usage: i64, part: i64, sum: i64| {
-        if sum > 0 {
-            (usage as f64 * part as f64 / sum as f64) as i64
-        } else {
-            0
-        }
-    };
     for (_, pod) in pods {
-        let (usage, sum) = (nodes[pod.node].state.usage, sums[pod.node]);
+        let (usage, sum, part) = (nodes[pod.node].state.usage, sums[pod.node], pod.load);
+        let share = |amount: fn(Amounts) -> i64| {
+            let share = amount(usage) as f64 * amount(part) as f64 / amount(sum) as f64;
+            if amount(sum) > 0 { share as i64 } else { 0 }
+        };
         pod.load = Amounts {
-            cpu_millicores: share(
-                usage.cpu_millicores,
-                pod.load.cpu_millicores,
-                sum.cpu_millicores,
-            ),
-            memory_bytes: share(usage.memory_bytes, pod.load.memory_bytes, sum.memory_bytes),
+            cpu_millicores: share(|it| it.cpu_millicores),
+            memory_bytes: share(|it| it.memory_bytes),
         };
     }
 }

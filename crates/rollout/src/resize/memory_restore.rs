@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use model::{Recommendation, ResourceList, ResourceName};
+use model::{Quantity, Recommendation, ResourceList, ResourceName};
 use serde::{Deserialize, Serialize};
 use sizing::ContainerSize;
-use view::{Pod, Running};
+use view::{ContainerSpec, Pod, Running};
 
 use crate::clock::ClockReading;
 use crate::resize::oom_kill::OOM_KILLED;
-use crate::resize::pod_size::container_recommendation;
+use crate::resize::pod_size::{container_recommendation, memory_of};
 use crate::resize::proven_acts::OOM_RESIZE;
 use crate::resize::resize_patch::{AnnotationChanges, DesiredSizes};
 
@@ -81,16 +81,11 @@ pub(crate) fn resized_from(
     let mut containers = BTreeMap::new();
     for (container, size) in running.containers.iter().zip(sizes) {
         let Some(size) = size else { continue };
-        let requests = reduced_memory(container.requests.as_ref(), &size.requests);
-        let limits = reduced_memory(container.limits.as_ref(), &size.limits);
-        if !requests.is_empty() || !limits.is_empty() {
+        if reduces_memory(container, size) {
             // Requests and limits are restored together.
-            let memory = |list: Option<&ResourceList>| {
-                only_memory(list.and_then(|list| list.get(&ResourceName::Memory)))
-            };
             let previous = PreviousMemory {
-                requests: memory(container.requests.as_ref()),
-                limits: memory(container.limits.as_ref()),
+                requests: only_memory(memory_of(container.requests.as_ref())),
+                limits: only_memory(memory_of(container.limits.as_ref())),
             };
             containers.insert(container.name.clone(), previous);
         }
@@ -98,30 +93,30 @@ pub(crate) fn resized_from(
     if containers.is_empty() {
         return None;
     }
-    serde_json::to_string(&ResizedFrom {
-        at: now.wall,
-        containers,
-    })
-    .ok()
+    let at = now.wall;
+    serde_json::to_string(&ResizedFrom { at, containers }).ok()
 }
 
-/// The memory in `before`, if `after` has less.
-fn reduced_memory(before: Option<&ResourceList>, after: &ResourceList) -> ResourceList {
-    let before = before.and_then(|before| before.get(&ResourceName::Memory));
-    let after = after.get(&ResourceName::Memory);
-    only_memory(before.filter(|before| after.is_some_and(|after| after < before)))
+/// Whether a size has less memory, or a lower limit of it, than the container.
+fn reduces_memory(container: &ContainerSpec, size: &ContainerSize) -> bool {
+    is_less_memory(&size.requests, container.requests.as_ref())
+        || is_less_memory(&size.limits, container.limits.as_ref())
+}
+
+/// Whether both lists have memory, and `list` has less.
+fn is_less_memory(list: &ResourceList, than: Option<&ResourceList>) -> bool {
+    memory_of(Some(list))
+        .zip(memory_of(than))
+        .is_some_and(|(memory, than)| memory < than)
 }
 
 fn without_memory(list: &ResourceList) -> ResourceList {
-    let others = list
-        .iter()
-        .filter(|(name, _)| **name != ResourceName::Memory);
+    let mut others = list.clone();
+    others.remove(&ResourceName::Memory);
     others
-        .map(|(name, quantity)| (name.clone(), quantity.clone()))
-        .collect()
 }
 
-fn only_memory(quantity: Option<&model::Quantity>) -> ResourceList {
+pub(crate) fn only_memory(quantity: Option<&Quantity>) -> ResourceList {
     let memory = quantity.map(|quantity| (ResourceName::Memory, quantity.clone()));
     memory.into_iter().collect()
 }
@@ -139,21 +134,18 @@ pub(crate) fn sizes_to_restore(
         .iter()
         .map(|container| {
             let previous = from.oom_killed_since(pod, &container.name)?;
-            let gains = |previous: &ResourceList, present: Option<&ResourceList>| {
-                !reduced_memory(Some(previous), present.unwrap_or(&NOTHING)).is_empty()
+            let gains = |previous: &ResourceList, present: &Option<ResourceList>| {
+                is_less_memory(present.as_ref().unwrap_or(&NOTHING), Some(previous))
             };
-            let gains = gains(&previous.requests, container.requests.as_ref())
-                || gains(&previous.limits, container.limits.as_ref());
-            let target = container_recommendation(recommendation, &container.name)
-                .and_then(|recommended| recommended.target.get(&ResourceName::Memory));
-            let had_request = previous.requests.get(&ResourceName::Memory);
+            let gains = gains(&previous.requests, &container.requests)
+                || gains(&previous.limits, &container.limits);
+            let recommended = container_recommendation(recommendation, &container.name);
+            let target = memory_of(recommended.map(|recommended| &recommended.target));
+            let had_request = memory_of(Some(&previous.requests));
             let is_less =
                 target.is_none_or(|target| had_request.is_none_or(|previous| target < previous));
-            (gains && is_less).then(|| ContainerSize {
-                requests: previous.requests.clone(),
-                limits: previous.limits.clone(),
-                ..ContainerSize::default()
-            })
+            (gains && is_less)
+                .then(|| ContainerSize::of(previous.requests.clone(), previous.limits.clone()))
         })
         .collect();
     sizes.iter().any(Option::is_some).then_some(sizes)
@@ -168,11 +160,8 @@ pub(crate) fn sizes_in_effect(running: &Running) -> Option<DesiredSizes> {
         let asked = |list: &Option<ResourceList>| without_memory(list.as_ref().unwrap_or(&NOTHING));
         has_others |= asked(&container.requests) != without_memory(requests)
             || asked(&container.limits) != without_memory(limits);
-        Some(ContainerSize {
-            requests: only_memory(requests.get(&ResourceName::Memory)),
-            limits: only_memory(limits.get(&ResourceName::Memory)),
-            ..ContainerSize::default()
-        })
+        let memory = |list| only_memory(memory_of(Some(list)));
+        Some(ContainerSize::of(memory(requests), memory(limits)))
     });
     let sizes = sizes.collect();
     has_others.then_some(sizes)
@@ -182,14 +171,10 @@ pub(crate) fn sizes_in_effect(running: &Running) -> Option<DesiredSizes> {
 /// were any.
 pub(crate) fn keep_memory(running: &Running, sizes: &mut DesiredSizes) -> bool {
     let mut is_kept = false;
-    let sizes = sizes.iter_mut().zip(&running.containers);
-    for (size, container) in sizes.filter_map(|(size, container)| Some((size.as_mut()?, container)))
-    {
-        let reduces = !reduced_memory(container.requests.as_ref(), &size.requests).is_empty()
-            || !reduced_memory(container.limits.as_ref(), &size.limits).is_empty();
-        if reduces {
-            size.requests = without_memory(&size.requests);
-            size.limits = without_memory(&size.limits);
+    for (size, container) in sizes.iter_mut().zip(&running.containers) {
+        if let Some(size) = size.as_mut().filter(|size| reduces_memory(container, size)) {
+            size.requests.remove(&ResourceName::Memory);
+            size.limits.remove(&ResourceName::Memory);
             is_kept = true;
         }
     }
@@ -217,10 +202,6 @@ pub(crate) fn notes(changes: &AnnotationChanges) -> BTreeMap<String, String> {
 
 /// The rest of the time for which restored memory is not reduced.
 pub(crate) fn protected_for(running: &Running, now: ClockReading) -> Option<Duration> {
-    let at = running
-        .annotations
-        .get(REVERTED_AT)?
-        .parse::<Timestamp>()
-        .ok()?;
+    let at = running.annotations.get(REVERTED_AT)?.parse().ok()?;
     now.until(at, PROTECTED_FOR)
 }

@@ -11,31 +11,13 @@ use view::Running;
 /// The maximum length of a container's name.
 const MAX_NAME: usize = 63;
 
-/// The containers of a pod that count.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ObservedContainers<'a> {
-    /// All, without the annotation.
-    All,
-    /// The listed ones.
-    Only(BTreeSet<&'a str>),
-}
-
-impl<'a> ObservedContainers<'a> {
-    /// The containers in the pod's annotation; all if it is missing or invalid.
-    pub(crate) fn of(running: &'a Running) -> Self {
-        running
-            .annotations
-            .get(OBSERVED_CONTAINERS)
-            .and_then(|text| parse(text))
-            .map_or(Self::All, Self::Only)
-    }
-
-    /// Whether this container counts.
-    pub(crate) fn includes(&self, container: &str) -> bool {
-        match self {
-            Self::All => true,
-            Self::Only(names) => names.contains(container),
-        }
+/// Whether containers of a pod count: those in its annotation, or all if that is missing or invalid.
+pub(crate) fn observed_containers(running: &Running) -> impl Fn(&str) -> bool {
+    let annotation = running.annotations.get(OBSERVED_CONTAINERS);
+    let observed = annotation.and_then(|text| parse(text));
+    move |container| {
+        let names = observed.as_ref();
+        names.is_none_or(|names| names.contains(container))
     }
 }
 

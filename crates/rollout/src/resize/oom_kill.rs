@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use api::vpa::VerticalPodAutoscalerSpec;
 use jiff::Timestamp;
-use model::{Quantity, Recommendation, ResourceList, ResourceName};
+use model::{Quantity, Recommendation};
 use view::{Container, Pod, Running, Termination};
 
 use crate::clock::ClockReading;
-use crate::resize::observed_containers::ObservedContainers;
-use crate::resize::pod_size::{container_recommendation, limits, requests};
+use crate::resize::observed_containers::observed_containers;
+use crate::resize::pod_size::{container_recommendation, limits, memory_of, requests};
 use crate::settings::Settings;
 
 /// The kubelet's reason for an OOM kill.
@@ -20,15 +20,12 @@ pub(crate) const REFUTES_FOR: Duration = Duration::from_hours(12);
 /// An OOM kill of a container soon after its start.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuickOomKill {
-    /// The container's name.
     pub container: String,
     /// The time from the container's start to the kill.
     pub ran_for: Duration,
-    /// The time of the kill.
     pub ended_at: Timestamp,
-    /// The container's memory request.
+    /// Memory request and limit of the container.
     pub request: Option<Quantity>,
-    /// The container's memory limit.
     pub limit: Option<Quantity>,
     /// The recommended memory request, capped for the pod.
     pub target: Option<Quantity>,
@@ -39,13 +36,9 @@ pub(crate) fn quick_oom_threshold(
     spec: &VerticalPodAutoscalerSpec,
     settings: &Settings,
 ) -> Duration {
-    let own = spec
-        .update_policy
-        .as_ref()
-        .and_then(|policy| policy.evict_after_oom_seconds);
-    let own = own
-        .filter(|_| settings.per_vpa_config)
-        .and_then(|seconds| u64::try_from(seconds).ok());
+    let policy = spec.update_policy.as_ref();
+    let own = policy.filter(|_| settings.per_vpa_config);
+    let own = own.and_then(|policy| u64::try_from(policy.evict_after_oom_seconds?).ok());
     own.map_or(settings.quick_oom_threshold, Duration::from_secs)
 }
 
@@ -61,11 +54,11 @@ pub(crate) fn quick_oom<'a>(
     now: ClockReading,
 ) -> Option<(&'a str, Duration, Timestamp)> {
     let threshold = quick_oom_threshold(spec, settings);
-    let observed = ObservedContainers::of(running);
+    let is_observed = observed_containers(running);
     pod.containers.iter().find_map(|container| {
         let is_off = spec.is_off(&container.name);
         let killed =
-            last_oom_kill(container).filter(|_| !is_off && observed.includes(&container.name))?;
+            last_oom_kill(container).filter(|_| !is_off && is_observed(&container.name))?;
         let (began, ended) = (killed.started_at?, killed.finished_at?);
         let ran_for = Duration::try_from(ended.duration_since(began)).unwrap_or_default();
         let is_quick = ran_for < threshold && now.since(ended) < threshold;
@@ -86,24 +79,20 @@ pub(crate) fn last_killed<'a>(
     let mut killed = killed.peekable();
     // Few pods have any.
     killed.peek()?;
-    let observed = ObservedContainers::of(running);
+    let is_observed = observed_containers(running);
     let killed = killed.filter(|(container, last)| {
         let is_off = spec.is_off(&container.name);
         let counts = last
             .finished_at
             .is_none_or(|ended| now.since(ended) <= REFUTES_FOR);
-        counts && !is_off && observed.includes(&container.name)
+        counts && !is_off && is_observed(&container.name)
     });
     killed.max_by_key(|(_, last)| last.finished_at)
 }
 
 pub(crate) fn last_oom_kill(container: &Container) -> Option<&Termination> {
-    container
-        .status
-        .as_ref()?
-        .last_termination
-        .as_ref()
-        .filter(|last| last.reason == OOM_KILLED)
+    let last = container.status.as_ref()?.last_termination.as_ref();
+    last.filter(|last| last.reason == OOM_KILLED)
 }
 
 /// The OOM kill of a container, with its memory and the new request.
@@ -112,22 +101,14 @@ pub(crate) fn oom_kill(
     running: &Running,
     own: &Recommendation,
 ) -> QuickOomKill {
-    let memory = |list: Option<&ResourceList>| {
-        list.and_then(|list| list.get(&ResourceName::Memory))
-            .cloned()
-    };
-    let specified = running
-        .containers
-        .iter()
-        .find(|specified| specified.name == container);
+    let specified = running.containers.iter().find(|it| it.name == container);
+    let recommended = container_recommendation(own, container);
     QuickOomKill {
         container: container.to_owned(),
         ran_for,
         ended_at,
-        request: memory(specified.and_then(requests)),
-        limit: memory(specified.and_then(limits)),
-        target: memory(
-            container_recommendation(own, container).map(|recommended| &recommended.target),
-        ),
+        request: memory_of(specified.and_then(requests)).cloned(),
+        limit: memory_of(specified.and_then(limits)).cloned(),
+        target: memory_of(recommended.map(|recommended| &recommended.target)).cloned(),
     }
 }

@@ -6,8 +6,8 @@
 
 use api::vpa::VerticalPodAutoscalerSpec;
 use model::{
-    ContainerRecommendation, LimitMode, LimitModes, NamespaceLimits, Recommendation, ResourceList,
-    ResourceName,
+    ContainerRecommendation, LimitMode, LimitModes, NamespaceLimits, Quantity, Recommendation,
+    ResourceList, ResourceName,
 };
 use sizing::{
     ContainerRole, ContainerSize, PodContainer, Target, WholeContainer, WholePod, Written,
@@ -15,7 +15,7 @@ use sizing::{
 };
 use view::{ContainerSpec, PodTemplate, Running};
 
-use crate::resize::observed_containers::ObservedContainers;
+use crate::resize::observed_containers::observed_containers;
 
 static NOTHING: ResourceList = ResourceList::new();
 
@@ -34,6 +34,10 @@ pub(crate) fn limits(container: &ContainerSpec) -> Option<&ResourceList> {
         Some([_, limits]) => Some(limits),
         None => container.limits.as_ref(),
     }
+}
+
+pub(crate) fn memory_of(list: Option<&ResourceList>) -> Option<&Quantity> {
+    list?.get(&ResourceName::Memory)
 }
 
 pub(crate) fn container_recommendation<'a>(
@@ -148,10 +152,10 @@ impl PodToSize<'_> {
         sizes: &[ContainerSize],
         recommendation: &Recommendation,
     ) -> bool {
-        let observed = ObservedContainers::of(self.running);
+        let is_observed = observed_containers(self.running);
         sized_containers(self.running, self.native_sidecars)
             .zip(sizes)
-            .filter(|(container, _)| observed.includes(&container.name))
+            .filter(|(container, _)| is_observed(&container.name))
             .any(|(container, size)| {
                 let is_new = |name: &ResourceName| {
                     let request = requests(container).and_then(|requests| requests.get(name));

@@ -20,14 +20,15 @@ use std::time::Duration;
 pub use api::pod_annotations::OOM_RESIZE;
 use api::pod_annotations::OOM_RESIZE_EFFECT_WITHIN;
 use jiff::Timestamp;
-use model::{Memory, Quantity, ResourceName};
+use model::{Memory, Quantity, ResourceList};
 use serde::{Deserialize, Serialize};
 use sizing::ContainerSize;
 use view::{ContainerSpec, ContainerState, ContainerStatus, ObjectKey, Pod, Running};
 
 use crate::clock::ClockReading;
-use crate::resize::pod_size::{limits, requests, sized_containers};
-use crate::resize::resize_patch::DesiredSizes;
+use crate::resize::memory_restore::only_memory;
+use crate::resize::pod_size::{limits, memory_of, requests, sized_containers};
+use crate::resize::resize_patch::{DesiredSizes, resized_containers};
 
 /// The memory that a step adds, in bytes. The smallest amount that the kubelet sees as a change and
 /// that is a whole number of pages on each platform.
@@ -49,7 +50,6 @@ pub(crate) struct OomResize {
     pub(crate) refuted: u32,
 }
 
-/// The kinds of resizes after an OOM kill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ResizeAct {
@@ -63,7 +63,6 @@ impl OomResize {
         serde_json::from_str(running.annotations.get(OOM_RESIZE)?).ok()
     }
 
-    /// The text of the annotation.
     pub(crate) fn text(self) -> Option<String> {
         serde_json::to_string(&self).ok()
     }
@@ -72,7 +71,6 @@ impl OomResize {
 /// The acts that an observation can refute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RefutedAct {
-    /// A resize in place.
     Resize,
     /// A resize in place by one step, of a pod that has its target already.
     Step,
@@ -113,14 +111,11 @@ impl RefutationCause {
     }
 }
 
-/// The act that follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextAct {
     /// None: the last act is not refuted.
     Wait,
-    /// A resize to the target.
     Resize,
-    /// A resize by one step.
     Step,
     Evict,
     /// None, until the target changes: the pod was killed with the recommended memory.
@@ -140,20 +135,16 @@ impl NextAct {
     }
 }
 
-/// A refuted act on a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refutation {
-    /// The VPA object of the pod.
     pub vpa: ObjectKey,
     /// The pod. Of an eviction: the replacement.
     pub pod: ObjectKey,
-    /// The pod's unique identifier.
     pub pod_uid: String,
     pub container: String,
     pub act: RefutedAct,
     /// The time of the act, or when its effect was first observed; `None` if it is not known.
     pub acted_at: Option<Timestamp>,
-    /// The observation.
     pub cause: RefutationCause,
     /// The end of the last OOM kill, if there was one.
     pub killed_at: Option<Timestamp>,
@@ -209,10 +200,8 @@ impl Evidence {
     /// Judges the last act. Without one, or without an OOM kill, nothing is refuted.
     pub(crate) fn judge(&self) -> Verdict {
         let refuted = self.refuted();
-        let refuted_resizes = match (self.last, refuted) {
-            (_, None) => 0,
-            (last, Some(_)) => last.map_or(0, |last| last.refuted).saturating_add(1),
-        };
+        let earlier = self.last.map_or(0, |last| last.refuted);
+        let refuted_resizes = refuted.map_or(0, |_| earlier.saturating_add(1));
         let evict_or_rest = if self.may_evict {
             NextAct::Evict
         } else {
@@ -278,31 +267,19 @@ impl Evidence {
 /// The sizes of a step: one MiB more for the container's limit, and for a request that is equal to
 /// it, so that the quality-of-service class stays. `None` without a limit.
 pub(crate) fn step_sizes(running: &Running, container: &str) -> Option<DesiredSizes> {
-    let memory = |list: Option<&model::ResourceList>| {
-        list.and_then(|list| list.get(&ResourceName::Memory))
-            .map(|quantity| Memory::from(quantity).bytes())
-    };
+    let memory = |list: &Option<ResourceList>| list.as_ref()?.memory().map(Memory::bytes);
     let mut has_limit = false;
     let sizes = sized_containers(running, true)
         .map(|sized| {
-            let limit = memory(sized.limits.as_ref()).filter(|_| sized.name == container)?;
+            let limit = memory(&sized.limits).filter(|_| sized.name == container)?;
             has_limit = true;
-            let list = |bytes: i64| {
-                let raised = Memory::from_bytes(bytes.saturating_add(STEP));
-                [(ResourceName::Memory, Quantity::from(raised))]
-                    .into_iter()
-                    .collect()
-            };
-            let is_equal = memory(sized.requests.as_ref()) == Some(limit);
-            Some(ContainerSize {
-                requests: if is_equal {
-                    list(limit)
-                } else {
-                    model::ResourceList::new()
-                },
-                limits: list(limit),
-                ..ContainerSize::default()
-            })
+            let raised = Quantity::from(Memory::from_bytes(limit.saturating_add(STEP)));
+            let is_equal = memory(&sized.requests) == Some(limit);
+            let request = Some(&raised).filter(|_| is_equal);
+            Some(ContainerSize::of(
+                only_memory(request),
+                only_memory(Some(&raised)),
+            ))
         })
         .collect();
     has_limit.then_some(sizes)
@@ -310,12 +287,9 @@ pub(crate) fn step_sizes(running: &Running, container: &str) -> Option<DesiredSi
 
 /// Whether a container has the memory of a desired size, by its specification and its status.
 pub(crate) fn has_memory(container: &ContainerSpec, size: &ContainerSize) -> bool {
-    let has = |list: Option<&model::ResourceList>, desired: &model::ResourceList| {
-        let desired = desired.get(&ResourceName::Memory);
-        desired.is_none_or(|desired| {
-            list.and_then(|list| list.get(&ResourceName::Memory))
-                .is_some_and(|present| present >= desired)
-        })
+    let has = |list: Option<&ResourceList>, desired: &ResourceList| {
+        let desired = memory_of(Some(desired));
+        desired.is_none_or(|desired| memory_of(list).is_some_and(|present| present >= desired))
     };
     has(container.requests.as_ref(), &size.requests)
         && has(requests(container), &size.requests)
@@ -326,10 +300,9 @@ pub(crate) fn has_memory(container: &ContainerSpec, size: &ContainerSize) -> boo
 /// Whether the status of a container still has another memory limit than its specification: the
 /// kubelet waits for room, for a lower usage, or has not seen the resize.
 pub(crate) fn awaits_kubelet(container: &ContainerSpec) -> bool {
-    let memory = |list: &model::ResourceList| list.get(&ResourceName::Memory).cloned();
-    let specified = container.limits.as_ref().and_then(memory);
     let reported = container.reported.as_ref();
-    reported.is_some_and(|[_, limits]| memory(limits) != specified)
+    reported
+        .is_some_and(|[_, limits]| memory_of(Some(limits)) != memory_of(container.limits.as_ref()))
 }
 
 /// Stopped containers, for whose next run a resize must wait.
@@ -345,17 +318,10 @@ pub(crate) fn stopped(pod: &Pod, running: &Running, sizes: &DesiredSizes) -> Opt
     if !pod.memory_cgroup.is_sum {
         return None;
     }
-    let limited = sized_containers(running, true)
-        .zip(sizes)
-        .filter(|(container, size)| {
-            let desired = size
-                .as_ref()
-                .and_then(|it| it.limits.get(&ResourceName::Memory));
-            let present = container.limits.as_ref();
-            desired.is_some_and(|desired| {
-                present.and_then(|list| list.get(&ResourceName::Memory)) != Some(desired)
-            })
-        });
+    let limited = resized_containers(running, sizes).filter(|(container, size)| {
+        let desired = memory_of(Some(&size.limits));
+        desired.is_some() && memory_of(container.limits.as_ref()) != desired
+    });
     let mut stopped: Option<Stopped> = None;
     for (container, _) in limited {
         let status = status(pod, &container.name)?;

@@ -8,14 +8,6 @@ use view::{ContainerSpec, Running};
 use crate::resize::pod_size::sized_containers;
 use crate::resize::resize_patch::DesiredSizes;
 
-/// The classes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Class {
-    Guaranteed,
-    Burstable,
-    BestEffort,
-}
-
 /// Whether a resize would change the class. Init containers count too.
 pub(crate) fn would_change(running: &Running, sizes: &DesiredSizes) -> bool {
     let asked = |container: &ContainerSpec| [container.requests.clone(), container.limits.clone()];
@@ -41,37 +33,28 @@ pub(crate) fn would_change(running: &Running, sizes: &DesiredSizes) -> bool {
 
 /// A list with the amounts of another one laid over it.
 fn over(list: Option<&ResourceList>, new: &ResourceList) -> Option<ResourceList> {
-    let all = list
-        .into_iter()
-        .flat_map(ResourceList::iter)
-        .chain(new.iter());
-    let merged: ResourceList = all
-        .map(|(name, quantity)| (name.clone(), quantity.clone()))
-        .collect();
+    let mut merged = list.cloned().unwrap_or_default();
+    for (name, quantity) in new.iter() {
+        merged.insert(name.clone(), quantity.clone());
+    }
     (list.is_some() || !new.is_empty()).then_some(merged)
 }
 
-fn class(containers: impl Iterator<Item = [Option<ResourceList>; 2]>) -> Class {
+/// Whether the class is `Guaranteed`, and whether it is `BestEffort`; neither for `Burstable`.
+fn class(containers: impl Iterator<Item = [Option<ResourceList>; 2]>) -> [bool; 2] {
     let (mut guaranteed, mut best_effort) = (true, true);
     for [requests, limits] in containers {
         for name in [ResourceName::Cpu, ResourceName::Memory] {
-            let amount = |list: &Option<ResourceList>| {
-                list.as_ref()
-                    .and_then(|list| list.get(&name))
-                    .filter(|amount| !amount.is_zero())
-                    .cloned()
-            };
-            let (request, limit) = (amount(&requests), amount(&limits));
+            let [request, limit] = [&requests, &limits].map(|list| {
+                let amount = list.as_ref()?.get(&name);
+                amount.filter(|amount| !amount.is_zero())
+            });
             best_effort &= request.is_none() && limit.is_none();
             // A missing request is equal to the limit.
             guaranteed &= limit.is_some() && (request.is_none() || request == limit);
         }
     }
-    match (guaranteed, best_effort) {
-        (_, true) => Class::BestEffort,
-        (true, false) => Class::Guaranteed,
-        (false, false) => Class::Burstable,
-    }
+    [guaranteed, best_effort]
 }
 
 #[cfg(test)]
@@ -101,11 +84,7 @@ mod tests {
             ..Running::default()
         };
         let [requests, limits] = lists(after);
-        let sizes = vec![Some(ContainerSize {
-            requests,
-            limits,
-            ..ContainerSize::default()
-        })];
+        let sizes = vec![Some(ContainerSize::of(requests, limits))];
         let found = would_change(&running, &sizes);
         assert_eq!(found, expected, "{before:?} {after:?}");
     }

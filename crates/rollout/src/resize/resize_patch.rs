@@ -19,7 +19,7 @@ use crate::resize::pod_size::{container_paths, requests, sized_containers};
 use crate::resize::startup_boost;
 
 /// Annotation that Plimsoll writes on a pod: the pod was resized in place; upstream's.
-const IN_PLACE_UPDATED: &str = "vpaInPlaceUpdated";
+pub(crate) const IN_PLACE_UPDATED: &str = "vpaInPlaceUpdated";
 
 /// The desired size of each sized container, in their order; `None` if it stays as it is.
 pub(crate) type DesiredSizes = Vec<Option<ContainerSize>>;
@@ -141,9 +141,8 @@ pub(crate) fn limits_change(
     modes: &LimitModes,
     sizes: &DesiredSizes,
 ) -> Option<(String, Option<String>)> {
-    let containers = sized_containers(running, true)
-        .zip(sizes)
-        .filter_map(|(container, size)| Some((container.name.as_str(), size.as_ref()?)));
+    let containers = resized_containers(running, sizes);
+    let containers = containers.map(|(container, size)| (container.name.as_str(), size));
     let text = limits_text(modes, containers);
     let is_change = text.is_some() || running.annotations.contains_key(LIMITS);
     is_change.then(|| (LIMITS.to_owned(), text))
@@ -156,15 +155,21 @@ fn add(path: &[&str], value: Value) -> PatchOperation {
     })
 }
 
+/// The containers that a resize concerns, with their desired sizes.
+pub(crate) fn resized_containers<'a>(
+    running: &'a Running,
+    sizes: &'a DesiredSizes,
+) -> impl Iterator<Item = (&'a ContainerSpec, &'a ContainerSize)> {
+    let containers = sized_containers(running, true).zip(sizes);
+    containers.filter_map(|(container, size)| Some((container, size.as_ref()?)))
+}
+
 /// The changes of a resize in the specification, container by container.
 pub(crate) fn changes<'a>(
     running: &'a Running,
     sizes: &'a DesiredSizes,
 ) -> impl Iterator<Item = (&'a ContainerSpec, &'a ResourceName, &'a Quantity)> {
-    let containers = sized_containers(running, true)
-        .zip(sizes)
-        .filter_map(|(container, size)| Some((container, size.as_ref()?)));
-    containers.flat_map(|(container, size)| {
+    resized_containers(running, sizes).flat_map(|(container, size)| {
         let requests = differing(container.requests.as_ref(), &size.requests);
         let limits = differing(container.limits.as_ref(), &size.limits);
         requests

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use view::{ResizeCondition, ResizeStage, Running};
 
 /// The longest time for which a resize may be deferred.
@@ -22,18 +23,15 @@ const CAPACITY: &str = "enough capacity";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResizeStatus {
-    /// There is no resize.
     NotResizing,
     /// The node has no room for it now.
     Deferred,
     /// The node can never hold it.
     Infeasible,
-    /// The kubelet carries it out.
     InProgress,
     /// The kubelet does not lower a memory limit while the program holds more than the new one. It
     /// changes nothing else of the pod meanwhile, and tries again for ever.
     MemoryInUse,
-    /// The kubelet reports an error.
     Failed,
     /// The condition has an unknown reason.
     Other,
@@ -45,32 +43,23 @@ impl ResizeStatus {
         if !running.resizes.first().is_some_and(|first| first.is_true) {
             return Self::NotResizing;
         }
-        let first_of = |stage| {
-            running
-                .resizes
-                .iter()
-                .find(|condition| condition.stage == stage)
+        let first_of = |stage| running.resizes.iter().find(|it| it.stage == stage);
+        let condition = first_of(ResizeStage::Pending).or(first_of(ResizeStage::InProgress));
+        let Some(ResizeCondition {
+            stage,
+            reason,
+            message,
+            ..
+        }) = condition
+        else {
+            return Self::Other;
         };
-        match (
-            first_of(ResizeStage::Pending),
-            first_of(ResizeStage::InProgress),
-        ) {
-            (Some(ResizeCondition { reason, .. }), _) => match reason.as_str() {
-                "Deferred" => Self::Deferred,
-                "Infeasible" => Self::Infeasible,
-                _ => Self::Other,
-            },
-            (
-                None,
-                Some(ResizeCondition {
-                    reason, message, ..
-                }),
-            ) => match (reason.as_str(), message.as_str()) {
-                ("", "") => Self::InProgress,
-                ("Error", message) => Self::after_error(message),
-                _ => Self::Other,
-            },
-            (None, None) => Self::Other,
+        match (stage, reason.as_str(), message.as_str()) {
+            (ResizeStage::Pending, "Deferred", _) => Self::Deferred,
+            (ResizeStage::Pending, "Infeasible", _) => Self::Infeasible,
+            (ResizeStage::InProgress, "", "") => Self::InProgress,
+            (ResizeStage::InProgress, "Error", message) => Self::after_error(message),
+            _ => Self::Other,
         }
     }
 
@@ -93,9 +82,7 @@ impl ResizeStatus {
     pub(crate) fn has_timed_out(self, waited: Duration) -> bool {
         match self {
             Self::NotResizing | Self::MemoryInUse => false,
-            Self::Deferred => waited > DEFERRED_TIMEOUT,
-            Self::InProgress => waited > IN_PROGRESS_TIMEOUT,
-            Self::Infeasible | Self::Failed | Self::Other => true,
+            _ => self.timeout().is_none_or(|timeout| waited > timeout),
         }
     }
 
@@ -111,6 +98,11 @@ impl ResizeStatus {
             | Self::Other => None,
         }
     }
+}
+
+/// The time from which on the pod has been resizing, by its first condition.
+pub(crate) fn resizing_since(running: &Running) -> Option<Timestamp> {
+    running.resizes.first()?.since
 }
 
 /// Whether the kubelet refuses the resize since its node is too small, as before Kubernetes 1.36. Its

@@ -86,7 +86,6 @@ pub enum RollingUpdateRefusal {
     /// `spec.paused` is true.
     Paused,
     NoReplicas,
-    /// The strategy is `Recreate`.
     RecreateStrategy,
     /// `maxSurge` is 0.
     NoSurge,

@@ -5,21 +5,18 @@ use std::fmt;
 use model::{ContainerRecommendation, Quantity, Recommendation, ResourceList, ResourceName};
 use view::{ContainerSpec, Running};
 
-use crate::resize::observed_containers::ObservedContainers;
+use crate::resize::observed_containers::observed_containers;
 use crate::resize::pod_size::{container_recommendation, requests, sized_containers};
-use crate::resize::resize_patch::DesiredSizes;
+use crate::resize::resize_patch::{DesiredSizes, resized_containers};
 
 /// The change of one request of one container.
 ///
 /// Displays as `app cpu request 100m -> 320m: below lower bound 300m`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SizeChange {
-    /// The container's name.
     pub container: String,
     pub resource: ResourceName,
-    /// The present request.
     pub from: Option<Quantity>,
-    /// The new request.
     pub to: Quantity,
     /// The bound that the present request violates, if any.
     pub violation: Option<BoundViolation>,
@@ -28,9 +25,7 @@ pub struct SizeChange {
 /// A bound of the recommendation that a request violates.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BoundViolation {
-    /// The request is below the lower bound.
     BelowLowerBound(Quantity),
-    /// The request is above the upper bound.
     AboveUpperBound(Quantity),
 }
 
@@ -41,9 +36,9 @@ impl SizeChange {
         recommendation: &Recommendation,
         native_sidecars: bool,
     ) -> Vec<Self> {
-        let observed = ObservedContainers::of(running);
+        let is_observed = observed_containers(running);
         sized_containers(running, native_sidecars)
-            .filter(|container| observed.includes(&container.name))
+            .filter(|container| is_observed(&container.name))
             .filter_map(|container| {
                 let recommended = container_recommendation(recommendation, &container.name)?;
                 Some((container, recommended))
@@ -61,9 +56,7 @@ impl SizeChange {
         sizes: &DesiredSizes,
         recommendation: &Recommendation,
     ) -> Vec<Self> {
-        sized_containers(running, true)
-            .zip(sizes)
-            .filter_map(|(container, size)| Some((container, size.as_ref()?)))
+        resized_containers(running, sizes)
             .flat_map(|(container, size)| {
                 let recommended = container_recommendation(recommendation, &container.name);
                 of_container(container, &size.requests, recommended)

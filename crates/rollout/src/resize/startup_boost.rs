@@ -20,24 +20,10 @@ struct Original {
     limits: Option<ResourceList>,
 }
 
-/// Whether a VPA object configures boosts.
-pub(crate) fn is_configured(spec: &VerticalPodAutoscalerSpec) -> bool {
-    let policies = spec
-        .resource_policy
-        .iter()
-        .flat_map(|policy| &policy.container_policies);
-    spec.startup_boost.is_some()
-        || policies
-            .into_iter()
-            .any(|policy| policy.startup_boost.is_some())
-}
-
-/// Whether any container of the pod is boosted.
 pub(crate) fn is_boosted(running: &Running) -> bool {
     boosted(running).next().is_some()
 }
 
-/// The names of the boosted containers.
 pub(crate) fn boosted(running: &Running) -> impl Iterator<Item = &str> {
     running
         .annotations
@@ -85,11 +71,8 @@ fn duration(spec: &VerticalPodAutoscalerSpec, container: &str) -> Duration {
         .into_iter()
         .flatten()
         .find_map(|boost| boost.cpu.as_ref()?.duration_seconds);
-    Duration::from_secs(
-        seconds
-            .and_then(|seconds| u64::try_from(seconds).ok())
-            .unwrap_or(0),
-    )
+    let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+    Duration::from_secs(seconds.unwrap_or(0))
 }
 
 /// The size of a container before its boost, if its annotation can be parsed.
@@ -97,9 +80,5 @@ pub(crate) fn original(running: &Running, container: &str) -> Option<ContainerSi
     let Original { requests, limits } =
         serde_json::from_str(running.annotations.get(&annotation(container))?).ok()?;
     let (requests, limits) = (requests.unwrap_or_default(), limits.unwrap_or_default());
-    Some(ContainerSize {
-        requests,
-        limits,
-        ..ContainerSize::default()
-    })
+    Some(ContainerSize::of(requests, limits))
 }

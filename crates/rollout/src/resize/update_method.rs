@@ -17,19 +17,15 @@ use crate::settings::Settings;
 /// The decision, with upstream's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InPlaceDecision {
-    /// Resize the pod.
     Approved,
-    /// Wait.
     Deferred,
     /// The kubelet reports that the node can never hold the resize.
     Infeasible,
     /// The same resize, or a smaller one, was infeasible before.
     InfeasibleCached,
-    /// Evict the pod.
     Evict,
 }
 
-/// The input of the decision.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InPlaceRequest<'a> {
     pub(crate) mode: EffectiveUpdateMode,
@@ -40,9 +36,7 @@ pub(crate) struct InPlaceRequest<'a> {
     pub(crate) has_recommendation: bool,
     /// Whether the recommendation is known to be infeasible for the pod.
     pub(crate) is_known_infeasible: bool,
-    /// The time for which the pod has been resizing.
     pub(crate) resizing_for: Duration,
-    /// The disruption of the resize.
     pub(crate) disruption: Disruption,
 }
 
@@ -75,12 +69,11 @@ impl InPlaceRequest<'_> {
                 };
             }
         }
-        if settings.in_place_skip_disruption_budget
-            && !may_restart(self.running, settings.native_sidecars)
+        let mut sized = sized_containers(self.running, settings.native_sidecars);
+        let may_restart = sized.any(|container| !container.restarts_for.is_empty());
+        if settings.in_place_skip_disruption_budget && !may_restart
+            || group.allows(self.disruption, self.availability)
         {
-            return InPlaceDecision::Approved;
-        }
-        if group.allows(self.disruption, self.availability) {
             InPlaceDecision::Approved
         } else {
             InPlaceDecision::Deferred
@@ -103,9 +96,4 @@ pub(crate) fn may_evict(
         )
         && !resizing.has_timed_out(resizing_for);
     !waits && group.is_some_and(|group| group.allows(Disruption::Eviction, availability))
-}
-
-/// Whether a resize policy restarts a container.
-fn may_restart(running: &Running, native_sidecars: bool) -> bool {
-    sized_containers(running, native_sidecars).any(|container| !container.restarts_for.is_empty())
 }

@@ -5,13 +5,14 @@
 //! `update_priority_calculator.go`.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use model::{Recommendation, ResourceName};
 use view::{Pod, Running};
 
 use crate::clock::ClockReading;
-use crate::resize::observed_containers::ObservedContainers;
+use crate::resize::observed_containers::observed_containers;
 use crate::resize::pod_size::{container_recommendation, requests, sized_containers};
 use crate::settings::Settings;
 
@@ -34,11 +35,12 @@ impl Priority {
         recommendation: &Recommendation,
         native_sidecars: bool,
     ) -> Self {
-        let observed = ObservedContainers::of(running);
-        let mut sums: Vec<(&ResourceName, i64, i64)> = Vec::new();
+        let is_observed = observed_containers(running);
+        // Requested and wanted amounts.
+        let mut sums: BTreeMap<&ResourceName, (i64, i64)> = BTreeMap::new();
         let mut priority = Self::default();
         for container in sized_containers(running, native_sidecars)
-            .filter(|container| observed.includes(&container.name))
+            .filter(|container| is_observed(&container.name))
         {
             let Some(recommended) = container_recommendation(recommendation, &container.name)
             else {
@@ -47,14 +49,7 @@ impl Priority {
             for (name, target) in recommended.target.iter() {
                 let request = requests(container).and_then(|requests| requests.get(name));
                 let target_milli = target.milli_value();
-                let index = sums
-                    .iter()
-                    .position(|(other, ..)| *other == name)
-                    .unwrap_or_else(|| {
-                        sums.push((name, 0, 0));
-                        sums.len() - 1
-                    });
-                let (_, requested, wanted) = &mut sums[index];
+                let (requested, wanted) = sums.entry(name).or_default();
                 *wanted = wanted.saturating_add(target_milli);
                 let Some(request) = request else {
                     priority.outside_recommended_range = true;
@@ -63,21 +58,15 @@ impl Priority {
                 };
                 *requested = requested.saturating_add(request.milli_value());
                 priority.scale_up |= target_milli > request.milli_value();
-                let too_low = recommended
-                    .lower_bound
-                    .get(name)
-                    .is_some_and(|lower| request < lower);
-                let too_high = recommended
-                    .upper_bound
-                    .get(name)
-                    .is_some_and(|upper| request > upper);
-                priority.outside_recommended_range |= too_low || too_high;
+                let (lower, upper) = (&recommended.lower_bound, &recommended.upper_bound);
+                priority.outside_recommended_range |=
+                    lower.get(name).is_some_and(|it| request < it)
+                        || upper.get(name).is_some_and(|it| request > it);
             }
         }
-        sums.sort_by_key(|(name, ..)| *name);
         priority.resource_diff = sums
-            .iter()
-            .map(|(_, requested, wanted)| {
+            .values()
+            .map(|(requested, wanted)| {
                 let requested = (*requested as f64).max(1.0);
                 (requested - *wanted as f64).abs() / requested
             })

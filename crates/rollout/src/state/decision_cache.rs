@@ -1,13 +1,11 @@
 //! The decisions that remain valid until something changes.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
 use view::{Matched, VpaOrder};
 
-use crate::action::Action;
 use crate::clock::ClockReading;
 use crate::plan::Plan;
 
@@ -19,56 +17,24 @@ const CLOCK_JUMP: SignedDuration = SignedDuration::from_secs(1);
 #[derive(Debug, Clone)]
 pub(crate) struct DecisionCache {
     pub(crate) matched: Matched,
-    by_vpa: BTreeMap<VpaOrder, VpaDecision>,
-    began: ClockReading,
+    pub(crate) by_vpa: BTreeMap<VpaOrder, VpaDecision>,
+    /// The first decision.
+    pub(crate) began: ClockReading,
 }
 
 /// The decision about one VPA object.
 #[derive(Debug, Clone)]
 pub(crate) struct VpaDecision {
-    plan: Plan,
+    pub(crate) plan: Plan,
     /// Unique identifiers of the owners of the pods, or of their shares.
-    owners: Vec<String>,
+    pub(crate) owners: Vec<String>,
     /// The time at which another decision is due although nothing changes, by the monotonic clock.
-    due: Option<Duration>,
-    /// Whether another decision is due in each pass.
-    is_time_dependent: bool,
-}
-
-impl VpaDecision {
-    /// A decision. `is_time_dependent` says whether time alone may change it at any moment.
-    pub(crate) fn new(
-        plan: Plan,
-        owners: Vec<String>,
-        is_time_dependent: bool,
-        now: ClockReading,
-    ) -> Self {
-        let due = plan
-            .wake_in
-            .map(|wake_in| now.monotonic.saturating_add(wake_in));
-        Self {
-            plan,
-            owners,
-            due,
-            is_time_dependent,
-        }
-    }
-
-    pub(crate) fn actions(&self) -> impl Iterator<Item = &Arc<Action>> {
-        self.plan.actions.iter()
-    }
+    pub(crate) due: Option<Duration>,
+    /// Whether another decision is due in each pass, since time alone may change it at any moment.
+    pub(crate) is_time_dependent: bool,
 }
 
 impl DecisionCache {
-    /// An empty cache.
-    pub(crate) fn new(matched: Matched, now: ClockReading) -> Self {
-        Self {
-            matched,
-            by_vpa: BTreeMap::new(),
-            began: now,
-        }
-    }
-
     /// Whether both clocks have advanced by the same since the first decision.
     pub(crate) fn clocks_agree(&self, now: ClockReading) -> bool {
         let monotonic =
@@ -89,11 +55,6 @@ impl DecisionCache {
                 self.matched.mark_vpa(namespace, name);
             }
         }
-    }
-
-    /// Adds the decision about one VPA object.
-    pub(crate) fn insert(&mut self, vpa: VpaOrder, decision: VpaDecision) {
-        self.by_vpa.insert(vpa, decision);
     }
 
     /// Removes the decisions about removed and marked VPA objects. Returns the owners of their pods.

@@ -27,12 +27,12 @@ const LONGEST_PAUSE_OF_OTHERS: Duration = Duration::from_hours(1);
 
 /// The evictions for each VPA object.
 #[derive(Debug, Clone, Default)]
-pub(super) struct IneffectiveEvictions(HashMap<ObjectKey, EvictionSeries>);
+pub(super) struct IneffectiveEvictions(pub(super) HashMap<ObjectKey, EvictionSeries>);
 
 /// Evictions for one recommendation of a VPA object. Pods created since then were admitted under
 /// it.
 #[derive(Debug, Clone)]
-struct EvictionSeries {
+pub(super) struct EvictionSeries {
     recommendation: Arc<Recommendation>,
     /// The requests that the evictions were for, by container.
     requests: HashMap<(String, ResourceName), Quantity>,
@@ -133,9 +133,7 @@ impl IneffectiveEvictions {
     ) -> Option<Duration> {
         let series = self.0.get(vpa);
         let series = series.filter(|series| series.is_ineffective(first_seen, changes))?;
-        let left = series.paused_until(recommendation);
-        let left = left.saturating_sub(now.monotonic);
-        (!left.is_zero()).then_some(left)
+        now.left(series.paused_until(recommendation))
     }
 
     /// Whether a pod first seen at `first_seen` was created within the series.
@@ -148,10 +146,6 @@ impl IneffectiveEvictions {
         let series = self.0.get(vpa);
         let series = series.filter(|series| series.is_for(recommendation));
         series.is_some_and(|series| series.created(first_seen))
-    }
-
-    pub(super) fn retain_vpas(&mut self, keep: impl Fn(&ObjectKey) -> bool) {
-        self.0.retain(|vpa, _| keep(vpa));
     }
 }
 

@@ -1,92 +1,66 @@
 //! Resizes that nodes cannot hold, whatever else runs there.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::Recommendation;
 use view::ObjectKey;
 
+use super::RolloutState;
 use crate::action::{NodeCapacity, ResizeAttempt};
+use crate::resize::pod_size::container_recommendation;
 
-/// The recommendations that were infeasible, by pod UID, and by VPA object and node capacity.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct InfeasibleResizes {
-    by_pod: HashMap<String, Arc<Recommendation>>,
-    by_capacity: HashMap<(ObjectKey, NodeCapacity), Arc<Recommendation>>,
-}
-
-impl InfeasibleResizes {
-    /// Records an infeasible attempt, for its pod only if `uid` is known. Returns whether it is
-    /// new.
-    pub(super) fn record(
+impl RolloutState {
+    /// Records that a pod's node can never hold what is recommended. Returns whether that is new.
+    pub(crate) fn record_infeasible(
         &mut self,
         vpa: &ObjectKey,
-        uid: Option<&str>,
+        uid: &str,
         attempt: &ResizeAttempt,
     ) -> bool {
-        let recommendation = &attempt.recommendation;
-        let is_known = |known: Option<Arc<Recommendation>>| {
-            known.is_some_and(|known| known == *recommendation)
-        };
-        let mut is_new = false;
-        if let Some(uid) = uid {
-            let known = self
-                .by_pod
-                .insert(uid.to_owned(), Arc::clone(recommendation));
-            is_new = !is_known(known);
-        }
-        if let Some(capacity) = attempt.node_capacity {
+        let ResizeAttempt {
+            recommendation,
+            node_capacity,
+        } = attempt;
+        let known_of_pod = self
+            .pods
+            .get_mut(uid)
+            .map(|pod| pod.infeasible.replace(Arc::clone(recommendation)));
+        let known_of_capacity = node_capacity.map(|capacity| {
             let key = (vpa.clone(), capacity);
-            let known = self.by_capacity.insert(key, Arc::clone(recommendation));
-            is_new |= !is_known(known);
-        }
-        is_new
+            self.infeasible.insert(key, Arc::clone(recommendation))
+        });
+        let mut known = [known_of_pod, known_of_capacity].into_iter().flatten();
+        known.any(|known| known.as_ref() != Some(recommendation))
     }
 
     /// Whether a recommendation is infeasible for a pod: no target is lower than in the infeasible
     /// one.
-    pub(crate) fn contains_pod(&self, uid: &str, recommendation: &Recommendation) -> bool {
-        self.by_pod
-            .get(uid)
+    pub(crate) fn is_infeasible(&self, uid: &str, recommendation: &Recommendation) -> bool {
+        let pod = self.pods.get(uid);
+        pod.and_then(|pod| pod.infeasible.as_ref())
             .is_some_and(|known| !is_any_lower(recommendation, known))
     }
 
     /// The same for all pods of a VPA object on nodes of this capacity.
-    pub(crate) fn contains_capacity(
+    pub(crate) fn is_infeasible_on(
         &self,
         vpa: &ObjectKey,
         capacity: NodeCapacity,
         recommendation: &Recommendation,
     ) -> bool {
-        self.by_capacity
+        self.infeasible
             .get(&(vpa.clone(), capacity))
             .is_some_and(|known| !is_any_lower(recommendation, known))
-    }
-
-    pub(super) fn forget_pod(&mut self, uid: &str) {
-        self.by_pod.remove(uid);
-    }
-
-    pub(super) fn retain_vpas(&mut self, keep: impl Fn(&ObjectKey) -> bool) {
-        self.by_capacity.retain(|(vpa, _), _| keep(vpa));
     }
 }
 
 /// Whether any target is lower than it was.
 pub(crate) fn is_any_lower(recommendation: &Recommendation, before: &Recommendation) -> bool {
     recommendation.containers.iter().any(|container| {
-        let before = before
-            .containers
-            .iter()
-            .find(|before| before.container_name == container.container_name);
+        let before = container_recommendation(before, &container.container_name);
         before.is_some_and(|before| {
             let mut targets = container.target.iter();
-            targets.any(|(name, target)| {
-                before
-                    .target
-                    .get(name)
-                    .is_some_and(|before| target < before)
-            })
+            targets.any(|(name, target)| before.target.get(name).is_some_and(|it| target < it))
         })
     })
 }

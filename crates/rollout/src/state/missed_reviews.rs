@@ -17,10 +17,10 @@ const LONGEST_PAUSE: Duration = Duration::from_hours(1);
 
 /// The pods that the webhook did not review, by VPA object.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct MissedReviews(HashMap<ObjectKey, Missed>);
+pub(crate) struct MissedReviews(pub(super) HashMap<ObjectKey, Missed>);
 
 #[derive(Debug, Clone)]
-struct Missed {
+pub(super) struct Missed {
     /// Creation of the first such pod since one was reviewed.
     first: Timestamp,
     /// Creation of the newest pod, if it is such a pod.
@@ -49,9 +49,5 @@ impl MissedReviews {
         let newest = (*newest)?;
         let missed_for = Duration::try_from(newest.duration_since(*first)).unwrap_or_default();
         now.until(newest, missed_for.clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
-    }
-
-    pub(super) fn retain_vpas(&mut self, keep: impl Fn(&ObjectKey) -> bool) {
-        self.0.retain(|vpa, _| keep(vpa));
     }
 }

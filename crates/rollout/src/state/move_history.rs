@@ -4,7 +4,7 @@
 //! its first move rest. The moves of an earlier leader are not known, so pods that existed when this
 //! one began rest until they are old enough.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -38,7 +38,7 @@ pub(crate) struct RebalancingHistory {
     /// By the unique identifier of the owner.
     owners: HashMap<String, OwnerMoves>,
     /// The oldest first.
-    recent: VecDeque<RecentMove>,
+    recent: Vec<RecentMove>,
 }
 
 /// The first and the last move of an owner's pods within the cooldown.
@@ -89,35 +89,25 @@ impl RebalancingHistory {
             let has_returned = moves.cooldown > COOLDOWN;
             passed(moves.last) < moves.cooldown * if has_returned { 2 } else { 1 }
         });
-        while self
-            .recent
-            .front()
-            .is_some_and(|oldest| passed(oldest.at) >= MAX_UNMEASURED)
-        {
-            self.recent.pop_front();
-        }
+        self.recent.retain(|it| passed(it.at) < MAX_UNMEASURED);
     }
 
     /// Takes in a load of the nodes. Without measurements for some time, no node is hot.
     pub(crate) fn observe(&mut self, load: &WindowLoad, config: &HotNodeConfig, now: ClockReading) {
         let max_gap = Duration::try_from(MAX_LOAD_AGE).unwrap_or_default();
-        let gap = self
-            .observed_at
-            .replace(now.monotonic)
-            .map(|at| now.monotonic.saturating_sub(at));
-        if is_stale(load, now) || gap.is_some_and(|gap| gap > max_gap) {
+        let observed_at = self.observed_at.replace(now.monotonic);
+        let is_gap = observed_at.is_some_and(|at| now.monotonic.saturating_sub(at) > max_gap);
+        if is_stale(load, now) || is_gap {
             self.heat.clear();
         }
         if is_stale(load, now) {
             return;
         }
+        let at = timestamp(now.monotonic);
         let heat = load.nodes.iter().map(|(name, node)| {
             let before = self.heat.get(name).copied().unwrap_or_default();
-            let at = timestamp(now.monotonic);
-            (
-                name.clone(),
-                before.observe(node.highest_percent(), at, config),
-            )
+            let heat = before.observe(node.highest_percent(), at, config);
+            (name.clone(), heat)
         });
         self.heat = heat.collect();
     }
@@ -166,7 +156,7 @@ impl RebalancingHistory {
             });
         moves.last = at;
         moves.from = Some(relocation.from.clone());
-        self.recent.push_back(RecentMove {
+        self.recent.push(RecentMove {
             at,
             pod_uid: pod_uid.to_owned(),
             from: relocation.from.clone(),

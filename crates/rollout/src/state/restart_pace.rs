@@ -99,17 +99,11 @@ impl RestartPace {
 impl Numbers {
     /// The change of doublings: 1 where new pods are well, -1 where they fail.
     fn change(self) -> i32 {
-        let RecentPods {
-            reviewed,
-            unreviewed,
-            ready,
-            failing,
-        } = self.recent;
-        let recent = reviewed + unreviewed;
-        if failing * 10 > recent {
+        let recent = self.recent.reviewed + self.recent.unreviewed;
+        if self.recent.failing * 10 > recent {
             -1
         } else {
-            i32::from(ready * 2 >= recent + self.missing)
+            i32::from(self.recent.ready * 2 >= recent + self.missing)
         }
     }
 }
@@ -176,28 +170,25 @@ impl RestartPaces {
             .filter(|pace| pace.begun > 0)
             .map(|pace| pace.ends_in(now));
         plan.wake_in = ends_in.chain(plan.wake_in).min();
-        let mut index = 0;
-        let skips = &mut plan.skips;
-        plan.actions.retain(|action| {
-            let is_held = held.contains(&index);
-            index += 1;
-            if is_held {
-                skips.push(Arc::new(Skip {
+        let actions = std::mem::take(&mut plan.actions).into_iter().enumerate();
+        for (index, action) in actions {
+            if held.contains(&index) {
+                plan.skips.push(Arc::new(Skip {
                     vpa: action.vpa.clone(),
                     pod: action.pod.clone(),
                     reason: SkipReason::Paced,
                 }));
+            } else {
+                plan.actions.push(action);
             }
-            !is_held
-        });
+        }
     }
 
     fn advance(&mut self, by_namespace: &BTreeMap<&str, Numbers>, now: ClockReading) {
         let change = |namespace: &str| by_namespace.get(namespace).map_or(1, |it| it.change());
-        let active = self.namespaces.iter().filter(|(_, pace)| pace.begun > 0);
-        let is_any_well = active
-            .map(|(namespace, _)| change(namespace))
-            .any(|it| it > 0);
+        let mut namespaces = self.namespaces.iter();
+        let is_any_well =
+            namespaces.any(|(namespace, pace)| pace.begun > 0 && change(namespace) > 0);
         self.cluster.advance(i32::from(is_any_well), 0, now);
         self.namespaces.retain(|namespace, pace| {
             pace.advance(change(namespace), LEAST_DOUBLINGS, now);

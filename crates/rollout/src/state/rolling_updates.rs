@@ -10,6 +10,7 @@ use std::time::Duration;
 use model::Recommendation;
 use view::ObjectKey;
 
+use super::backoff::doubled;
 use super::ineffective_evictions::same_targets;
 use crate::action::{Action, ActionOutcome, SkipReason};
 use crate::clock::ClockReading;
@@ -24,11 +25,11 @@ const LONGEST_RETRY: Duration = Duration::from_mins(10);
 
 /// The rolling updates for each VPA object.
 #[derive(Debug, Clone, Default)]
-pub(super) struct RollingUpdates(HashMap<ObjectKey, Record>);
+pub(super) struct RollingUpdates(pub(super) HashMap<ObjectKey, Record>);
 
 /// The rolling updates for one VPA object.
 #[derive(Debug, Clone, Default)]
-struct Record {
+pub(super) struct Record {
     /// The last one that the API server accepted.
     accepted: Option<Accepted>,
     /// Whether one is sent and has no outcome yet.
@@ -49,9 +50,7 @@ struct Accepted {
 
 impl Accepted {
     fn next_at(&self) -> Duration {
-        let pause = ROLLING_UPDATE_INTERVAL
-            .saturating_mul(1 << self.ineffective.min(10))
-            .min(LONGEST_INTERVAL);
+        let pause = doubled(ROLLING_UPDATE_INTERVAL, self.ineffective, LONGEST_INTERVAL);
         self.at.saturating_add(pause)
     }
 }
@@ -67,9 +66,7 @@ impl RollingUpdates {
         let record = self.0.entry(action.vpa.clone()).or_default();
         record.is_sent = false;
         if !matches!(outcome, ActionOutcome::Accepted { .. }) {
-            let pause = FIRST_RETRY
-                .saturating_mul(1 << record.refusals.min(10))
-                .min(LONGEST_RETRY);
+            let pause = doubled(FIRST_RETRY, record.refusals, LONGEST_RETRY);
             record.refusals = record.refusals.saturating_add(1);
             record.retry_at = now.monotonic.saturating_add(pause);
             return;
@@ -105,13 +102,8 @@ impl RollingUpdates {
         if record.is_sent {
             return Err((SkipReason::RollingUpdatePending, None));
         }
-        let left = |until: Duration| {
-            until
-                .checked_sub(now.monotonic)
-                .filter(|left| !left.is_zero())
-        };
         if let Some(accepted) = &record.accepted
-            && let Some(left) = left(accepted.next_at())
+            && let Some(left) = now.left(accepted.next_at())
         {
             let is_ineffective = first_seen.is_some_and(|seen| seen > accepted.at)
                 && same_targets(&accepted.recommendation, recommendation);
@@ -122,13 +114,8 @@ impl RollingUpdates {
             };
             return Err((reason, Some(left)));
         }
-        match left(record.retry_at) {
-            Some(left) => Err((SkipReason::RollingUpdateRefused, Some(left))),
-            None => Ok(()),
-        }
-    }
-
-    pub(super) fn retain_vpas(&mut self, keep: impl Fn(&ObjectKey) -> bool) {
-        self.0.retain(|vpa, _| keep(vpa));
+        now.left(record.retry_at).map_or(Ok(()), |left| {
+            Err((SkipReason::RollingUpdateRefused, Some(left)))
+        })
     }
 }

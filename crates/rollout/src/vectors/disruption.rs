@@ -12,7 +12,7 @@ use testing::vectors::each_case;
 use view::{Phase, Pod};
 
 use super::{Attempts, pod, recommendation, running, vpa};
-use crate::limits::disruption_limit::{Disruption, Group, PodAvailability, required_replicas};
+use crate::limits::disruption_limit::{Disruption, Group, PodAvailability};
 use crate::resize::resize_status::ResizeStatus;
 use crate::resize::update_method::{InPlaceDecision, InPlaceRequest, may_evict};
 use crate::settings::Settings;
@@ -276,7 +276,7 @@ fn vectors_disruption() {
         };
         let policy = vpa.spec.update_policy.as_ref();
         let own = policy.and_then(|policy| policy.min_replicas);
-        let required = required_replicas(own, &settings);
+        let required = own.map_or(settings.min_replicas, i64::from);
         let in_place = matches!(
             mode,
             EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate

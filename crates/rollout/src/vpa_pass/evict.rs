@@ -38,10 +38,7 @@ impl VpaPass<'_> {
         let PassContext { state, now, .. } = self.context;
         let is_begun = candidate.member.pending.is_some();
         let left = state.missed_reviews.pause_left(&self.vpa.key, now);
-        if let Some(left) = left.filter(|_| !is_begun) {
-            builder.wake_within(left);
-            return Err(SkipReason::WebhookNotCalled);
-        }
+        builder.wait(left.filter(|_| !is_begun), SkipReason::WebhookNotCalled)?;
         match self.replacement {
             Replacement::Eviction => self.evict_pod(candidate, builder),
             Replacement::RollingUpdate => self.roll_or_evict(candidate, builder),
@@ -58,13 +55,8 @@ impl VpaPass<'_> {
         let PassContext { state, now, .. } = self.context;
         let uid = &candidate.member.pod.uid;
         let kill = candidate.oom_kill.as_ref();
-        match kill.and_then(|_| state.oom_kill_exposure_left(uid, now)) {
-            Some(left) => {
-                builder.wake_within(left);
-                Err(SkipReason::RecentOomKill)
-            }
-            None => Ok(()),
-        }
+        let left = kill.and_then(|_| state.oom_kill_exposure_left(uid, now));
+        builder.wait(left, SkipReason::RecentOomKill)
     }
 
     /// The rest of the pause before the eviction of a pod that needs changes, if an earlier eviction
@@ -87,41 +79,35 @@ impl VpaPass<'_> {
         candidate: &Candidate,
         builder: &mut PlanBuilder,
     ) -> Result<Action, SkipReason> {
-        let Member {
-            pod,
-            running,
-            pending,
-            ..
-        } = candidate.member;
-        if !self.may_evict(candidate.member) {
-            return Err(Self::group_refusal(candidate.member));
+        let member = candidate.member;
+        if !self.may_evict(member) {
+            return Err(Self::group_refusal(member));
         }
-        self.check_backoff(candidate.member, builder)?;
-        let changes = SizeChange::to_targets(
-            running,
-            &candidate.recommendation,
-            self.context.settings.native_sidecars,
-        );
-        if pending.is_none() {
-            if let Some(left) = self.ineffective_pause(candidate.member, &changes) {
-                builder.wake_within(left);
-                return Err(SkipReason::EvictionIneffective);
-            }
+        self.check_backoff(member, builder)?;
+        let action = self.replacing_action(candidate, ActionKind::Evict, Disruption::Eviction);
+        if member.pending.is_none() {
+            let left = self.ineffective_pause(member, &action.changes);
+            builder.wait(left, SkipReason::EvictionIneffective)?;
             self.check_oom_kill(candidate, builder)?;
-            self.reserve(candidate.member, Disruption::Eviction, builder)?;
-        } else if let Some(reason) = builder.budgets.retry_refusal(pod, running) {
-            return Err(reason);
+            self.reserve(member, Disruption::Eviction, builder)?;
+        } else {
+            builder.budgets.check_retry(member.pod, member.running)?;
         }
-        let action = self.action(
-            candidate.member,
-            ActionKind::Evict,
-            candidate.reason,
-            Disruption::Eviction,
-            changes,
-        );
-        Ok(Action {
+        Ok(action)
+    }
+
+    /// The action by which a pod of the recommended size replaces this one.
+    pub(super) fn replacing_action(
+        &self,
+        candidate: &Candidate,
+        kind: ActionKind,
+        disruption: Disruption,
+    ) -> Action {
+        let (member, reason) = (candidate.member, candidate.reason);
+        let changes = self.target_changes(member, &candidate.recommendation);
+        Action {
             oom_kill: candidate.oom_kill.clone(),
-            ..action
-        })
+            ..self.action(member, kind, reason, disruption, changes)
+        }
     }
 }

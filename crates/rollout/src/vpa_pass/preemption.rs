@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use api::vpa::EffectiveUpdateMode;
 use model::Recommendation;
 
 use super::{Member, VpaPass};
-use crate::plan_builder::PlanBuilder;
-use crate::plan_builder::{EvictablePod, PendingResize, Victim};
+use crate::plan_builder::{EvictablePod, PendingResize, PlanBuilder, Victim};
 use crate::resize::resize_status::ResizeStatus;
 use crate::resize::rolling_update::Replacement;
-use crate::resize::size_change::SizeChange;
 use crate::selection::eviction_requirements;
 use crate::selection::priority::Priority;
 
@@ -26,36 +23,22 @@ impl<'a> VpaPass<'a> {
         }
         let first = builder.groups.len();
         // A VPA object that asks for rolling updates allows no evictions.
-        let evicts = self.replacement == Replacement::Eviction
-            && matches!(
-                self.mode,
-                EffectiveUpdateMode::Recreate | EffectiveUpdateMode::InPlaceOrRecreate
-            );
+        let evicts = self.replacement == Replacement::Eviction && self.mode.evicts();
         for member in members {
-            let Member {
-                pod,
-                running,
-                availability,
-                group,
-                pending,
-            } = member;
-            let group = group.map(|index| first + index);
+            let group = member.group.map(|index| first + index);
             let evictable = EvictablePod {
                 vpa: self.vpa.key.clone(),
                 recommendation: Arc::clone(&self.recommendation),
-                pod,
-                running,
-                availability: *availability,
-                group,
+                member: Member { group, ..*member },
             };
             if self.is_unmanaged {
-                if group.is_some() && pending.is_none() && self.may_evict(member) {
+                if group.is_some() && member.pending.is_none() && self.may_evict(member) {
                     builder.unmanaged.push(evictable);
                 }
                 continue;
             }
             let own = self.pod_recommendation(member);
-            let resizing = ResizeStatus::of(running);
+            let resizing = ResizeStatus::of(member.running);
             if matches!(resizing, ResizeStatus::Deferred | ResizeStatus::Infeasible) {
                 builder.pending_resizes.push(PendingResize {
                     pod: evictable,
@@ -67,10 +50,10 @@ impl<'a> VpaPass<'a> {
                 && self.may_evict(member)
                 && self.allows_preemption(member, &own)
             {
-                let priority = Priority::of(running, &own, self.context.settings.native_sidecars);
+                let native_sidecars = self.context.settings.native_sidecars;
                 builder.victims.push(Victim {
                     pod: evictable,
-                    shrinks: !priority.scale_up,
+                    shrinks: !Priority::of(member.running, &own, native_sidecars).scale_up,
                 });
             }
         }
@@ -80,10 +63,11 @@ impl<'a> VpaPass<'a> {
     /// Whether the pod's own VPA object allows its eviction for another pod.
     fn allows_preemption(&self, member: &Member, own: &Recommendation) -> bool {
         let native_sidecars = self.context.settings.native_sidecars;
-        let changes = || SizeChange::to_targets(member.running, own, native_sidecars);
         member.pending.is_none()
             && !self.is_boosted(member)
             && eviction_requirements::admit(member.running, own, self.spec, native_sidecars)
-            && self.ineffective_pause(member, &changes()).is_none()
+            && self
+                .ineffective_pause(member, &self.target_changes(member, own))
+                .is_none()
     }
 }

@@ -4,26 +4,23 @@ use std::sync::Arc;
 
 use api::vpa::EffectiveUpdateMode;
 use jiff::Timestamp;
-use model::{Quantity, ResourceName};
+use model::{Quantity, ResourceList, ResourceName};
 use sizing::ContainerSize;
 use view::{Container, Termination};
 
 use super::resize::Resize;
 use super::{Candidate, EPSILON, Member, PassContext, VpaPass};
-use crate::action::{Action, ActionKind, ActionReason, SkipReason};
+use crate::action::{Action, ActionReason, SkipReason};
 use crate::plan_builder::PlanBuilder;
+use crate::resize::memory_restore::only_memory;
 use crate::resize::oom_kill::{self, QuickOomKill};
-use crate::resize::pod_size;
+use crate::resize::pod_size::{self, memory_of};
 use crate::resize::proven_acts::{
     self, Evidence, NextAct, OOM_RESIZE, OomResize, Refutation, RefutationCause, RefutedAct,
     ResizeAct, Stopped, Verdict,
 };
-use crate::resize::resize_patch::{self, DesiredSizes};
-use crate::resize::size_change::SizeChange;
+use crate::resize::resize_patch::{self, DesiredSizes, IN_PLACE_UPDATED};
 use crate::selection::priority::Priority;
-
-/// Annotation of upstream's updater, and ours: the pod was resized in place.
-const IN_PLACE_UPDATED: &str = "vpaInPlaceUpdated";
 
 /// The last OOM kill of a pod, or a limit that is not in effect, and the judgement of the last act.
 pub(super) struct Judged<'a> {
@@ -44,13 +41,10 @@ impl VpaPass<'_> {
         members: Vec<&'m Member<'m>>,
         builder: &mut PlanBuilder,
     ) -> Vec<&'m Member<'m>> {
-        let mut others = Vec::with_capacity(members.len());
-        for member in members {
-            if self.follow(member, builder).is_none() {
-                others.push(member);
-            }
-        }
-        others
+        members
+            .into_iter()
+            .filter(|member| self.follow(member, builder).is_none())
+            .collect()
     }
 
     /// Plans the act that follows on one pod; `None` where nothing follows, or by other rules.
@@ -65,24 +59,21 @@ impl VpaPass<'_> {
             return None;
         }
         let candidate = self.judged_candidate(member, &judged);
-        let outcome = match next {
+        let mut outcome = match next {
             NextAct::Step => self.step(&candidate, &judged, builder),
             _ => self.evict(&candidate, builder),
         };
+        // The container was killed before the kubelet carried out the step.
         let is_lost =
             judged.verdict.refuted == Some((RefutedAct::Step, RefutationCause::ContainerStopped));
-        let outcome = match outcome {
-            // The container was killed before the kubelet carried out the step.
-            Err(_) if is_lost && next == NextAct::Evict && self.resizes_in_place() => {
-                self.step(&candidate, &judged, builder)
-            }
-            outcome => outcome,
-        };
+        if outcome.is_err() && is_lost && next == NextAct::Evict && self.resizes_in_place() {
+            outcome = self.step(&candidate, &judged, builder);
+        }
         // A pod that the budgets keep still gets other sizes in place.
         if outcome.is_err() && self.needs_other_size(member, candidate.priority) {
             return None;
         }
-        self.record(&candidate, outcome, builder);
+        self.record(member, outcome, builder);
         Some(())
     }
 
@@ -112,10 +103,8 @@ impl VpaPass<'_> {
                 .find(|it| outdated.is_some_and(|outdated| outdated.container == it.name))?,
         };
         let size = self.size_of(member, &container.name)?;
-        let specified = running
-            .containers
-            .iter()
-            .find(|it| it.name == container.name)?;
+        let mut specified = running.containers.iter();
+        let specified = specified.find(|it| it.name == container.name)?;
         let lacks_room = self.lacks_room(member);
         if proven_acts::awaits_kubelet(specified) && !lacks_room {
             return None;
@@ -135,10 +124,7 @@ impl VpaPass<'_> {
             is_replacement: state.is_replacement(&self.vpa.key, &pod.uid, &self.recommendation),
             has_target,
             may_step: in_place && !lacks_room && size.limits.get(&ResourceName::Memory).is_some(),
-            may_evict: matches!(
-                self.mode,
-                EffectiveUpdateMode::Recreate | EffectiveUpdateMode::InPlaceOrRecreate
-            ),
+            may_evict: self.mode.evicts(),
         };
         Some(Judged {
             container,
@@ -167,21 +153,14 @@ impl VpaPass<'_> {
 
     /// The memory of the desired sizes, for a pod whose CPU a startup boost raises.
     pub(super) fn memory_sizes(&self, member: &Member) -> DesiredSizes {
-        let only_memory = |list: &model::ResourceList| {
-            let memory = list.get(&ResourceName::Memory);
-            memory
-                .map(|memory| (ResourceName::Memory, memory.clone()))
-                .into_iter()
-                .collect()
-        };
         let sizes = self.recommended_sizes(member).into_iter();
+        let memory = |list: &ResourceList| only_memory(memory_of(Some(list)));
         sizes
             .map(|size| {
-                Some(ContainerSize {
-                    requests: only_memory(&size.requests),
-                    limits: only_memory(&size.limits),
-                    ..ContainerSize::default()
-                })
+                Some(ContainerSize::of(
+                    memory(&size.requests),
+                    memory(&size.limits),
+                ))
             })
             .collect()
     }
@@ -268,17 +247,10 @@ impl VpaPass<'_> {
         let mut annotations =
             resize_patch::annotation_changes(member.running, self.spec, self.context.now);
         annotations.insert(OOM_RESIZE.to_owned(), note.text());
-        let kind = ActionKind::Resize {
-            patch,
-            annotations,
-            attempt: self.attempt(member.running),
-        };
-        let changes =
-            SizeChange::to_sizes(member.running, &resize.sizes, &candidate.recommendation);
-        let reason = ActionReason::QuickOom;
+        let (reason, own) = (candidate.reason, &candidate.recommendation);
         Ok(Action {
             oom_kill: candidate.oom_kill.clone(),
-            ..self.action(member, kind, reason, resize.disruption, changes)
+            ..self.resize_action(member, &resize, patch, annotations, reason, own)
         })
     }
 

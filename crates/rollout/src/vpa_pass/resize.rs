@@ -5,22 +5,19 @@ use std::time::Duration;
 
 use api::vpa::EffectiveUpdateMode;
 use json_patch::Patch;
-use model::{LimitMode, ResourceName};
+use model::{LimitMode, Recommendation, ResourceName};
 use sizing::ContainerSize;
 use view::Running;
 
 use super::{Candidate, Disruption, EPSILON, Group, Member, PassContext, VpaPass};
-use crate::action::{Action, ActionKind, NodeCapacity, ResizeAttempt, SkipReason};
+use crate::action::{Action, ActionKind, ActionReason, NodeCapacity, ResizeAttempt, SkipReason};
 use crate::plan_builder::PlanBuilder;
-use crate::resize::memory_restore;
-use crate::resize::oom_kill;
-use crate::resize::pod_size;
-use crate::resize::proven_acts;
-use crate::resize::qos;
-use crate::resize::resize_patch::{self, DesiredSizes};
+use crate::resize::resize_patch::{self, AnnotationChanges, DesiredSizes};
 use crate::resize::resize_status::{ResizeStatus, names_capacity};
+use crate::resize::rolling_update::Replacement;
 use crate::resize::size_change::SizeChange;
 use crate::resize::update_method::{InPlaceDecision, InPlaceRequest};
+use crate::resize::{memory_restore, oom_kill, pod_size, proven_acts, qos};
 
 /// The time after which a rejected resize is retried if the pod must not be evicted.
 pub(super) const REFUSED_PAUSE: Duration = Duration::from_mins(1);
@@ -119,17 +116,10 @@ impl VpaPass<'_> {
                 Err(Self::group_refusal(member))
             }
             InPlaceDecision::Deferred => {
-                let resizing_for = self.resizing_for(member);
-                if let Some(timeout) = resizing
+                let left = resizing
                     .timeout()
-                    .filter(|_| !resizing.has_timed_out(resizing_for))
-                {
-                    builder.wake_within(
-                        timeout
-                            .saturating_sub(resizing_for)
-                            .max(Duration::from_secs(1)),
-                    );
-                }
+                    .and_then(|timeout| timeout.checked_sub(self.resizing_for(member)));
+                builder.wake_within(left.map(|left| left.max(Duration::from_secs(1))));
                 Err(SkipReason::ResizePending)
             }
         }
@@ -164,10 +154,9 @@ impl VpaPass<'_> {
     /// Whether a rolling update replaces a resize that the kubelet did not complete in time, or that
     /// the group is too small for.
     fn rolls_instead(&self, member: &Member, resizing: ResizeStatus) -> bool {
-        let is_small = self
-            .group(member)
-            .is_some_and(|group| group.below_min_replicas);
-        self.rolls()
+        let group = self.group(member);
+        let is_small = group.is_some_and(|group| group.below_min_replicas);
+        self.replacement == Replacement::RollingUpdate
             && match resizing {
                 ResizeStatus::NotResizing => is_small,
                 _ => resizing.has_timed_out(self.resizing_for(member)),
@@ -185,8 +174,8 @@ impl VpaPass<'_> {
             availability: member.availability,
             group: self.group(member),
             has_recommendation: self.has_recommendation,
-            is_known_infeasible: (self.context.state.infeasible)
-                .contains_pod(&member.pod.uid, &self.recommendation),
+            is_known_infeasible: (self.context.state)
+                .is_infeasible(&member.pod.uid, &self.recommendation),
             resizing_for: self.resizing_for(member),
             disruption,
         }
@@ -220,34 +209,44 @@ impl VpaPass<'_> {
             return self.evict_instead(candidate, reason, builder);
         }
         self.reserve(member, resize.disruption, builder)?;
-        let mut annotations =
-            resize_patch::annotation_changes(member.running, self.spec, self.context.now);
-        annotations.extend(resize_patch::limits_change(
-            member.running,
-            &self.limit_modes,
-            &resize.sizes,
-        ));
+        let mut annotations = self.annotation_changes(member, resize);
         annotations.extend(self.oom_resize_change(candidate));
-        if let Some(note) = memory_restore::resized_from(
-            member.pod,
-            member.running,
-            &resize.sizes,
-            self.context.now,
-        ) {
-            annotations.insert(memory_restore::RESIZED_FROM.to_owned(), Some(note));
-        }
+        let now = self.context.now;
+        let note = memory_restore::resized_from(member.pod, member.running, &resize.sizes, now);
+        annotations.extend(note.map(|note| (memory_restore::RESIZED_FROM.to_owned(), Some(note))));
+        let (reason, own) = (candidate.reason, &candidate.recommendation);
+        Ok(Action {
+            oom_kill: candidate.oom_kill.clone(),
+            ..self.resize_action(member, resize, patch, annotations, reason, own)
+        })
+    }
+
+    /// The changes of annotations by an ordinary resize.
+    pub(super) fn annotation_changes(&self, member: &Member, resize: &Resize) -> AnnotationChanges {
+        let Member { running, .. } = member;
+        let mut changes = resize_patch::annotation_changes(running, self.spec, self.context.now);
+        let limits = resize_patch::limits_change(running, &self.limit_modes, &resize.sizes);
+        changes.extend(limits);
+        changes
+    }
+
+    /// The action that resizes a pod. `own` is the pod's capped recommendation.
+    pub(super) fn resize_action(
+        &self,
+        member: &Member,
+        resize: &Resize,
+        patch: Patch,
+        annotations: AnnotationChanges,
+        reason: ActionReason,
+        own: &Recommendation,
+    ) -> Action {
         let kind = ActionKind::Resize {
             patch,
             annotations,
             attempt: self.attempt(member.running),
         };
-        let changes =
-            SizeChange::to_sizes(member.running, &resize.sizes, &candidate.recommendation);
-        let action = self.action(member, kind, candidate.reason, resize.disruption, changes);
-        Ok(Action {
-            oom_kill: candidate.oom_kill.clone(),
-            ..action
-        })
+        let changes = SizeChange::to_sizes(member.running, &resize.sizes, own);
+        self.action(member, kind, reason, resize.disruption, changes)
     }
 
     /// Evicts the pod in place of a resize that is known to fail, if the mode allows that and its
@@ -294,12 +293,9 @@ impl VpaPass<'_> {
             }
         }
         let node_capacity = self.node_capacity(member.running)?;
-        let known = (state.infeasible).contains_capacity(
-            &self.vpa.key,
-            node_capacity,
-            &self.recommendation,
-        );
-        known.then_some(SkipReason::KnownInfeasible)
+        state
+            .is_infeasible_on(&self.vpa.key, node_capacity, &self.recommendation)
+            .then_some(SkipReason::KnownInfeasible)
     }
 
     pub(super) fn desired_resize(&self, member: &Member) -> Resize {
@@ -333,7 +329,7 @@ impl VpaPass<'_> {
         sizes
     }
 
-    pub(super) fn attempt(&self, running: &Running) -> ResizeAttempt {
+    fn attempt(&self, running: &Running) -> ResizeAttempt {
         ResizeAttempt {
             recommendation: Arc::clone(&self.recommendation),
             node_capacity: self.node_capacity(running),
@@ -342,12 +338,8 @@ impl VpaPass<'_> {
 
     /// The capacity of the pod's node, if the node is known.
     fn node_capacity(&self, running: &Running) -> Option<NodeCapacity> {
-        let node = self
-            .context
-            .snapshot
-            .view
-            .nodes
-            .get(running.node.as_ref()?)?;
+        let nodes = &self.context.snapshot.view.nodes;
+        let node = nodes.get(running.node.as_ref()?)?;
         Some(NodeCapacity {
             cpu: node.allocatable.cpu,
             memory: node.allocatable.memory,

@@ -8,15 +8,9 @@ use super::{Candidate, Disruption, PassContext, VpaPass};
 use crate::action::{Action, ActionKind, ActionReason, SkipReason};
 use crate::limits::disruption_limit::PodAvailability;
 use crate::plan_builder::PlanBuilder;
-use crate::resize::rolling_update::{Replacement, RollingUpdate, deployment_of};
-use crate::resize::size_change::SizeChange;
+use crate::resize::rolling_update::{RollingUpdate, deployment_of};
 
 impl VpaPass<'_> {
-    /// Whether the Deployment's rolling update replaces evictions.
-    pub(super) fn rolls(&self) -> bool {
-        self.replacement == Replacement::RollingUpdate
-    }
-
     /// Changes the Deployment's pod template, once for all pods. While that is not possible, a pod
     /// that is not available after an OOM kill is evicted: nothing is lost by it.
     pub(super) fn roll_or_evict(
@@ -44,8 +38,8 @@ impl VpaPass<'_> {
         let PassContext {
             snapshot,
             state,
-            settings,
             now,
+            ..
         } = self.context;
         let pod = candidate.member.pod;
         let owner = deployment_of(pod, snapshot.view)
@@ -57,9 +51,7 @@ impl VpaPass<'_> {
         state
             .check_rolling_update(&self.vpa.key, &pod.uid, &self.recommendation, now)
             .map_err(|(reason, left)| {
-                if let Some(left) = left {
-                    builder.wake_within(left);
-                }
+                builder.wake_within(left);
                 reason
             })?;
         self.check_oom_kill(candidate, builder)?;
@@ -68,21 +60,6 @@ impl VpaPass<'_> {
             deployment: ObjectKey::new(&pod.key.namespace, &owner.name),
             uid: owner.uid.clone(),
         }));
-        let changes = SizeChange::to_targets(
-            candidate.member.running,
-            &candidate.recommendation,
-            settings.native_sidecars,
-        );
-        let action = self.action(
-            candidate.member,
-            kind,
-            candidate.reason,
-            Disruption::Resize,
-            changes,
-        );
-        Ok(Action {
-            oom_kill: candidate.oom_kill.clone(),
-            ..action
-        })
+        Ok(self.replacing_action(candidate, kind, Disruption::Resize))
     }
 }

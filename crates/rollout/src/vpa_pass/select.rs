@@ -3,8 +3,7 @@
 use super::{Candidate, EPSILON, Member, PassContext, VpaPass};
 use crate::action::{ActionReason, SkipReason};
 use crate::plan_builder::PlanBuilder;
-use crate::resize::oom_kill;
-use crate::resize::oom_kill::quick_oom;
+use crate::resize::oom_kill::{self, quick_oom};
 use crate::resize::proven_acts::NextAct;
 use crate::selection::eviction_requirements;
 use crate::selection::priority::Priority;
@@ -48,20 +47,14 @@ impl VpaPass<'_> {
             let counts_for = oom_kill::quick_oom_threshold(self.spec, settings);
             self.recheck_in(now.until(ended_at, counts_for + EPSILON));
         }
-        let candidate = Candidate {
-            member,
-            priority,
-            reason,
-            oom_kill: quick_oom.map(|kill| oom_kill::oom_kill(kill, member.running, &own)),
-            recommendation: own,
-            refuted_resizes: verdict.map_or(0, |verdict| verdict.refuted_resizes),
-            evicts_next: !has_target
-                && verdict.is_some_and(|verdict| verdict.next == NextAct::Evict),
+        let next = verdict.map(|verdict| verdict.next);
+        let skip = |reason: SkipReason, builder: &mut PlanBuilder| {
+            self.record(member, Err(reason), builder);
         };
         if !priority.needs_update(member.pod, quick_oom.is_some(), settings, now) {
             self.recheck_in(priority.needs_update_in(member.pod, settings, now));
-            if verdict.is_some_and(|verdict| verdict.next == NextAct::Rest) {
-                self.record(&candidate, Err(SkipReason::OomKilledAtTarget), builder);
+            if next == Some(NextAct::Rest) {
+                skip(SkipReason::OomKilledAtTarget, builder);
             }
             return None;
         }
@@ -71,24 +64,28 @@ impl VpaPass<'_> {
         if !pod.differs_from(&admitted, &self.recommendation) {
             let refused = admitted.iter().flat_map(|size| &size.refused);
             if let Some((_, refusal)) = refused.max_by_key(|(_, refusal)| *refusal) {
-                self.record(&candidate, Err(SkipReason::Refused(*refusal)), builder);
+                skip(SkipReason::Refused(*refusal), builder);
             }
             return None;
         }
-        if let Some(left) = self.settles_in.filter(|_| reason != ActionReason::QuickOom) {
-            builder.wake_within(left);
-            self.record(&candidate, Err(SkipReason::Settling), builder);
+        let settles_in = self.settles_in.filter(|_| reason != ActionReason::QuickOom);
+        if let Err(reason) = builder.wait(settles_in, SkipReason::Settling) {
+            skip(reason, builder);
             return None;
         }
-        if !eviction_requirements::admit(
-            member.running,
-            &candidate.recommendation,
-            self.spec,
-            settings.native_sidecars,
-        ) {
-            self.record(&candidate, Err(SkipReason::EvictionRequirements), builder);
+        let (running, native_sidecars) = (member.running, settings.native_sidecars);
+        if !eviction_requirements::admit(running, &own, self.spec, native_sidecars) {
+            skip(SkipReason::EvictionRequirements, builder);
             return None;
         }
-        Some(candidate)
+        Some(Candidate {
+            member,
+            priority,
+            reason,
+            oom_kill: quick_oom.map(|kill| oom_kill::oom_kill(kill, member.running, &own)),
+            recommendation: own,
+            refuted_resizes: verdict.map_or(0, |verdict| verdict.refuted_resizes),
+            evicts_next: !has_target && next == Some(NextAct::Evict),
+        })
     }
 }

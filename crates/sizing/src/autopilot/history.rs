@@ -16,6 +16,7 @@ use crate::Buckets;
 use crate::amount;
 use crate::config::MemoryRules;
 use crate::instant::Instant;
+use crate::price_of_failure::first_invalid;
 
 /// Recommender and its settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -125,19 +126,15 @@ impl AutopilotHistory {
             (Recommenders::Ensemble { cpu, memory }, AutopilotMethod::Ensemble(_)) => {
                 (cpu.is_valid(), memory.is_valid())
             }
-            (Recommenders::MovingWindow { .. } | Recommenders::Ensemble { .. }, _) => {
-                (false, false)
-            }
+            _ => (false, false),
         };
         let is_open = |open: &OpenWindow| open.is_valid(newest);
-        [
+        first_invalid([
             (cpu, "cpu state"),
             (memory, "memory state"),
             (self.open.as_ref().is_none_or(is_open), "open window"),
             (self.needs.is_valid(newest), "needs of OOM kills"),
-        ]
-        .into_iter()
-        .find_map(|(is_valid, part)| (!is_valid).then_some(part))
+        ])
     }
 
     /// The recommendation; `None` before both resources have a whole window of samples.
@@ -167,9 +164,7 @@ impl AutopilotHistory {
                 cpu.explain(config, Buckets::cpu(), 1000.0, "millicores"),
                 memory.explain(config, Buckets::memory(), 1.0, "bytes"),
             ],
-            (Recommenders::MovingWindow { .. } | Recommenders::Ensemble { .. }, _) => {
-                Default::default()
-            }
+            _ => Default::default(),
         };
         if let Some(need) = self.needs.get() {
             let step = MethodStep::number("oom-need-of-last-hour", need, "bytes");
@@ -195,7 +190,7 @@ impl AutopilotHistory {
                     memory.close(config, &closed.memory);
                 }
                 // A history is created for its method and replaced with it.
-                (Recommenders::MovingWindow { .. } | Recommenders::Ensemble { .. }, _) => {}
+                _ => {}
             }
             self.needs.forget_before(open.number);
         }

@@ -17,10 +17,10 @@ use super::percentile::PercentilePredictor;
 use super::resource::CraneConfig;
 use crate::amount;
 use crate::instant::Instant;
+use crate::price_of_failure::first_invalid;
 
 const BLOCKS: i64 = 7;
 
-/// History of one container.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CraneHistory {
     cpu: Blocks,
@@ -69,7 +69,6 @@ impl CraneHistory {
         }
     }
 
-    /// The recommendation at a time.
     pub(crate) fn recommend(&self, config: &CraneConfig, now: Instant) -> Option<(Cpu, Memory)> {
         let killed = self.killed(config, now);
         config.recommend(&self.cpu.merged(), &self.memory.merged(), killed)
@@ -92,13 +91,11 @@ impl CraneHistory {
     pub(crate) fn invalid_part(&self, config: &CraneConfig, last: Instant) -> Option<&'static str> {
         let amounts = 0..=amount::MAX as i64;
         let is_kill = |(at, bytes): &(Instant, i64)| *at <= last && amounts.contains(bytes);
-        [
+        first_invalid([
             (self.cpu.is_valid(&config.cpu, last), "cpu blocks"),
             (self.memory.is_valid(&config.memory, last), "memory blocks"),
             (self.killed.as_ref().is_none_or(is_kill), "OOM kill"),
-        ]
-        .into_iter()
-        .find_map(|(is_valid, part)| (!is_valid).then_some(part))
+        ])
     }
 }
 
@@ -161,7 +158,6 @@ impl Blocks {
     }
 }
 
-/// Number of the block of a time.
 fn block(predictor: &PercentilePredictor, at: Instant) -> i64 {
     at.whole((predictor.history_ns / BLOCKS).max(1))
 }

@@ -24,23 +24,18 @@ pub struct PercentileSettings {
     pub history_length: String,
     /// Distance between samples, such as `1m`.
     pub sample_interval: String,
-    /// Safety margin as a share of usage.
     pub margin_fraction: String,
     /// Target utilisation of a request.
     pub target_utilization: String,
     /// Percentile as a fraction.
     pub percentile: String,
-    /// Minimum weight of a sample.
     pub min_sample_weight: String,
-    /// Bucket settings.
     pub histogram: HistogramSettings,
 }
 
-/// Bucket settings as strings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HistogramSettings {
-    /// The largest value.
     pub max_value: String,
     /// Minimum weight of a bucket at either end.
     pub epsilon: String,
@@ -54,21 +49,16 @@ pub struct HistogramSettings {
     pub bucket_size_growth_ratio: String,
 }
 
-/// Invalid settings.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum PercentileError {
-    /// Invalid duration.
     #[error("{0} is not a duration: {1:?}")]
     Duration(&'static str, String),
-    /// Invalid number, or one out of range.
     #[error("{0} is not a number in its range: {1:?}")]
     Number(&'static str, String),
-    /// Invalid buckets.
     #[error("histogram: {0}")]
     Buckets(#[from] BucketsError),
 }
 
-/// Validated settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PercentilePredictor {
     /// Whether all series form one value.
@@ -113,7 +103,6 @@ impl PercentilePredictor {
         })
     }
 
-    /// Adds a sample with its weight.
     pub fn add(&self, histogram: &mut WeightedHistogram, value: f64) {
         histogram.add(&self.layout, value, value.max(self.min_sample_weight));
     }

@@ -41,22 +41,16 @@ pub struct CraneConfig {
 /// Invalid settings.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum CraneConfigError {
-    /// Invalid setting of CPU prediction.
     #[error("cpu: {0}")]
     Cpu(PercentileError),
-    /// Invalid setting of memory prediction.
     #[error("memory: {0}")]
     Memory(PercentileError),
-    /// Invalid list of sizes.
     #[error("specification-config: {0}")]
     Specifications(#[from] SpecificationError),
-    /// A switch is neither on nor off.
     #[error("{0} must be true or false")]
     Switch(&'static str),
-    /// Invalid duration, or one out of range.
     #[error("{0} must be a duration above 0 and at most {1}")]
     Duration(&'static str, &'static str),
-    /// Invalid factor after an OOM kill.
     #[error("oom-bump-ratio must be a number of at least 0")]
     OomBumpRatio,
 }

@@ -7,17 +7,13 @@
 use model::{Cpu, Memory};
 use thiserror::Error;
 
-/// Maximum length of a list.
 const MAX_ITEMS: usize = 1000;
 
 const GIB: f64 = (1u64 << 30) as f64;
 
-/// One size.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Specification {
-    /// CPU in cores.
     pub cores: f64,
-    /// Memory in GiB.
     pub gibibytes: f64,
 }
 
@@ -28,10 +24,8 @@ pub struct Specifications(Vec<Specification>);
 /// Errors in a list of sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SpecificationError {
-    /// An item without exactly two numbers.
     #[error("size {0:?} is not of the form <cores>c<GiB>g")]
     Format(String),
-    /// Too many items.
     #[error("there are more than {MAX_ITEMS} sizes")]
     TooMany,
 }

@@ -43,21 +43,24 @@ fn cap_list(
     let mut notes = Vec::new();
     for [(min, at_min), (max, at_max)] in [range, policy] {
         for (resource, quantity) in list.iter_mut() {
-            if raise(quantity, min.and_then(|list| list.get(resource))) {
+            let bound = |list: Option<&ResourceList>| {
+                let amount = list.and_then(|list| list.get(resource));
+                amount.filter(|amount| is_bound(amount)).cloned()
+            };
+            if let Some(min) = bound(min).filter(|min| *min > *quantity) {
+                *quantity = min;
                 notes.push(format!("{resource} capped to {at_min}"));
             }
-            if lower(quantity, max.and_then(|list| list.get(resource))) {
+            if let Some(max) = bound(max).filter(|max| *max < *quantity) {
+                *quantity = max;
                 notes.push(format!("{resource} capped to {at_max}"));
             }
         }
     }
     if allowed.values == ControlledValues::RequestsOnly {
         for (resource, quantity) in list.iter_mut() {
-            let limit = container
-                .limits
-                .get(resource)
-                .filter(|limit| *quantity > **limit);
-            if let Some(limit) = limit {
+            let limit = container.limits.get(resource);
+            if let Some(limit) = limit.filter(|limit| *quantity > **limit) {
                 *quantity = limit.clone();
                 notes.push(format!("{resource} capped to container limit"));
             }
@@ -66,34 +69,10 @@ fn cap_list(
     notes
 }
 
-fn raise(quantity: &mut Quantity, min: Option<&Quantity>) -> bool {
-    put(
-        quantity,
-        min.filter(|min| is_bound(min) && **min > *quantity)
-            .cloned(),
-    )
-}
-
-fn lower(quantity: &mut Quantity, max: Option<&Quantity>) -> bool {
-    put(
-        quantity,
-        max.filter(|max| is_bound(max) && **max < *quantity)
-            .cloned(),
-    )
-}
-
 /// Whether an amount bounds anything. Upstream takes negative ones, with which the API server refuses
 /// every pod.
 fn is_bound(amount: &Quantity) -> bool {
     !amount.is_zero() && !amount.is_negative()
-}
-
-fn put(quantity: &mut Quantity, bound: Option<Quantity>) -> bool {
-    let is_changed = bound.is_some();
-    if let Some(bound) = bound {
-        *quantity = bound;
-    }
-    is_changed
 }
 
 /// Range of requests for which the request and its proportional limit are within the namespace's
@@ -116,21 +95,13 @@ impl Requestable {
                 if *mode != LimitMode::Proportional {
                     return Some(bound.clone());
                 }
-                let (limit, request) = (
-                    container.limits.get(&resource),
-                    container.requests.get(&resource),
-                );
-                request_at(
-                    &resource,
-                    bound,
-                    limit,
-                    request,
-                    get(&range.default, &resource).as_ref(),
-                )
+                let lists = [container.limits, container.requests];
+                let [limit, request] = lists.map(|list| list.get(&resource));
+                let default = get(&range.default, &resource);
+                request_at(&resource, bound, limit, request, default.as_ref())
             };
             let (min, max) = (get(&range.min, &resource), get(&range.max, &resource));
-            let max = max.as_ref().and_then(request_at);
-            if let Some(max) = max {
+            if let Some(max) = max.as_ref().and_then(request_at) {
                 requestable.max.insert(resource.clone(), max);
             }
             // The limit and the request must both be above the minimum.

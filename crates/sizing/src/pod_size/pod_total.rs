@@ -12,31 +12,7 @@ use super::PodContainer;
 use super::limit_mode::{effective_mode, limit_for};
 use super::proportion::{Rounding, proportional_limit, scale};
 
-/// A list of a recommendation.
-#[derive(Clone, Copy)]
-enum Bound {
-    Upper,
-    Target,
-    Lower,
-}
-
-impl Bound {
-    fn of(self, recommended: &ContainerRecommendation) -> &ResourceList {
-        match self {
-            Self::Upper => &recommended.upper_bound,
-            Self::Target => &recommended.target,
-            Self::Lower => &recommended.lower_bound,
-        }
-    }
-
-    fn of_mut(self, recommended: &mut ContainerRecommendation) -> &mut ResourceList {
-        match self {
-            Self::Upper => &mut recommended.upper_bound,
-            Self::Target => &mut recommended.target,
-            Self::Lower => &mut recommended.lower_bound,
-        }
-    }
-}
+type List = fn(&mut ContainerRecommendation) -> &mut ResourceList;
 
 /// Caps every number by `range`. Containers without a recommendation count with their current
 /// requests.
@@ -47,7 +23,8 @@ pub(super) fn cap_total(
     namespace: &NamespaceLimits,
 ) {
     for container in containers {
-        if find(recommended, container).is_none() && !container.requests.is_empty() {
+        let is_recommended = find(recommended, container).is_some();
+        if !is_recommended && !container.requests.is_empty() {
             recommended.push(ContainerRecommendation {
                 container_name: container.name.to_owned(),
                 target: container.requests.clone(),
@@ -55,9 +32,14 @@ pub(super) fn cap_total(
             });
         }
     }
-    for bound in [Bound::Upper, Bound::Target, Bound::Lower] {
+    let lists: [List; 3] = [
+        |recommended| &mut recommended.upper_bound,
+        |recommended| &mut recommended.target,
+        |recommended| &mut recommended.lower_bound,
+    ];
+    for list in lists {
         for resource in [ResourceName::Cpu, ResourceName::Memory] {
-            cap_sum(recommended, containers, range, namespace, &resource, bound);
+            cap_sum(recommended, containers, range, namespace, &resource, list);
         }
     }
 }
@@ -68,14 +50,14 @@ fn cap_sum(
     range: &Limits,
     namespace: &NamespaceLimits,
     resource: &ResourceName,
-    bound: Bound,
+    list: List,
 ) {
-    let sums = Sums::of(recommended, containers, range, namespace, resource, bound);
+    let sums = Sums::of(recommended, containers, range, namespace, resource, list);
     let Some((numerator, denominator, rounding)) = sums.factor(range, resource) else {
         return;
     };
     for recommended in recommended {
-        let list = bound.of_mut(recommended);
+        let list = list(recommended);
         if list.is_empty() {
             continue;
         }
@@ -95,12 +77,12 @@ struct Sums {
 
 impl Sums {
     fn of(
-        recommended: &[ContainerRecommendation],
+        recommended: &mut [ContainerRecommendation],
         containers: &[PodContainer<'_>],
         range: &Limits,
         namespace: &NamespaceLimits,
         resource: &ResourceName,
-        bound: Bound,
+        list: List,
     ) -> Self {
         let default = range.default.as_ref().and_then(|list| list.get(resource));
         let mut sums = Self {
@@ -108,13 +90,11 @@ impl Sums {
             limits: Quantity::ZERO,
         };
         for container in containers {
-            let (limit, request) = (
-                container.limits.get(resource),
-                container.requests.get(resource),
-            );
+            let [limit, request] =
+                [container.limits, container.requests].map(|list| list.get(resource));
             let (recommended, mode) = match find(recommended, container) {
                 Some(recommended) => (
-                    bound.of(recommended).get(resource),
+                    list(recommended).get(resource),
                     effective_mode(container, resource, namespace).0,
                 ),
                 None => (request, &LimitMode::Proportional),
@@ -143,9 +123,7 @@ impl Sums {
         resource: &ResourceName,
     ) -> Option<(Quantity, Quantity, Rounding)> {
         let Self { requests, limits } = self;
-        let get = |list: &Option<ResourceList>| {
-            list.as_ref().and_then(|list| list.get(resource)).cloned()
-        };
+        let get = |list: &Option<ResourceList>| list.as_ref()?.get(resource).cloned();
         let min = get(&range.min).unwrap_or_default();
         let max = get(&range.max).filter(|max| !max.is_zero());
         let is_above_max = max.as_ref().is_some_and(|max| limits > *max);
@@ -166,10 +144,9 @@ impl Sums {
 }
 
 fn find<'a>(
-    recommended: &'a [ContainerRecommendation],
+    recommended: &'a mut [ContainerRecommendation],
     container: &PodContainer<'_>,
-) -> Option<&'a ContainerRecommendation> {
-    recommended
-        .iter()
-        .find(|recommended| recommended.container_name == container.name)
+) -> Option<&'a mut ContainerRecommendation> {
+    let mut all = recommended.iter_mut();
+    all.find(|recommended| recommended.container_name == container.name)
 }

@@ -36,11 +36,10 @@ pub fn proportional_limits(
         }
     }
     if !result.limits.is_empty() {
-        result.notes.extend(
-            notes
-                .into_iter()
-                .map(|(resource, note)| format!("{resource}: {note}")),
-        );
+        let notes = notes.into_iter();
+        result.notes = notes
+            .map(|(resource, note)| format!("{resource}: {note}"))
+            .collect();
     }
     result
 }
@@ -57,10 +56,8 @@ pub(super) fn proportional_limit(
         return (None, Some("limit NOT set since originalLimit is nil or 0"));
     };
     let Some(recommended) = present(recommended) else {
-        return (
-            None,
-            Some("limit NOT set since recommendedRequest is nil or 0"),
-        );
+        let note = "limit NOT set since recommendedRequest is nil or 0";
+        return (None, Some(note));
     };
     // A limit without a request implies an equal request.
     let Some(request) = present(request).filter(|request| milli(request) != milli(limit)) else {

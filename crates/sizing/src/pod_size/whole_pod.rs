@@ -47,9 +47,7 @@ pub struct Written<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResourcesField {
-    /// `requests`
     Requests,
-    /// `limits`
     Limits,
 }
 

@@ -40,7 +40,6 @@ pub struct Choice {
     pub change_price: f64,
     /// Decayed mean of recent peaks.
     pub scale: f64,
-    /// Price of one failure at this scale.
     pub price: f64,
     /// Highest need of the last seven days.
     pub highest: f64,
@@ -49,18 +48,15 @@ pub struct Choice {
     /// State of the container: 3 x class of the recent peak + class of the seasonal peak. Classes
     /// are 0 (below the median), 1 and 2 (from the 90th percentile).
     pub state: u8,
-    /// Complete blocks of history.
     pub age: u32,
 }
 
-/// The reason of a recommendation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// There is no present request.
     First,
     /// Usage exceeds the present request, or is about to.
     Short,
-    /// The request of least cost is larger.
     Larger,
     /// The request of least cost is smaller, and keeping the present one has cost enough.
     Smaller,
@@ -71,7 +67,6 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The reason in words.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::First => "there was no request before: the one of least cost",

@@ -9,7 +9,6 @@ use std::collections::VecDeque;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use super::histogram::{Histogram, bucket};
 use super::quiet::Quiet;
@@ -65,25 +64,12 @@ pub struct History {
     pub(super) is_due: bool,
 }
 
-/// Errors in a stored history.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum HistoryError {
-    /// The format is not supported.
-    #[error("unsupported version {0} of a stored history")]
-    Version(u8),
-    /// A field has a value that no samples lead to.
-    #[error("invalid {0} in a stored history")]
-    Field(&'static str),
-}
-
-impl HistoryError {
-    /// The first part that no samples lead to.
-    pub(super) fn part(self) -> &'static str {
-        match self {
-            Self::Version(_) => "version",
-            Self::Field(field) => field,
-        }
-    }
+/// The name of the first part that is not valid.
+pub(crate) fn first_invalid<const N: usize>(
+    parts: [(bool, &'static str); N],
+) -> Option<&'static str> {
+    let (_, part) = parts.into_iter().find(|(is_valid, _)| !is_valid)?;
+    Some(part)
 }
 
 /// Whether no sample leads to more, in millicores or MiB.
@@ -117,11 +103,8 @@ impl Default for History {
 }
 
 impl History {
-    /// Validates a stored history.
-    pub fn validate(&self) -> Result<(), HistoryError> {
-        if self.version != VERSION {
-            return Err(HistoryError::Version(self.version));
-        }
+    /// The first part of a stored history that no samples lead to.
+    pub fn invalid_part(&self) -> Option<&'static str> {
         let others = [&self.samples, &self.ranks.recent, &self.ranks.seasonal];
         let mut histograms = self.needs.iter().chain(others);
         let are_histograms = self.needs.len() == STATES && histograms.all(Histogram::is_valid);
@@ -134,27 +117,17 @@ impl History {
             self.scale.1,
             self.regret,
         ];
-        for (is_valid, field) in [
+        let are_peaks = self.peaks.len() <= PEAKS && peaks.all(|peak| is_amount(f64::from(*peak)));
+        let are_states = self.states.iter().all(|state| usize::from(*state) < STATES);
+        let are_amounts = numbers.into_iter().chain(self.request).all(is_amount);
+        first_invalid([
+            (self.version == VERSION, "version"),
             (are_histograms, "histogram"),
-            (
-                self.peaks.len() <= PEAKS && peaks.all(|peak| is_amount(f64::from(*peak))),
-                "peak",
-            ),
-            (
-                self.states.iter().all(|state| usize::from(*state) < STATES),
-                "state",
-            ),
-            (
-                numbers.into_iter().chain(self.request).all(is_amount),
-                "number",
-            ),
+            (are_peaks, "peak"),
+            (are_states, "state"),
+            (are_amounts, "number"),
             ((self.scale.1 > 0.0) == (self.age > 0), "age"),
-        ] {
-            if !is_valid {
-                return Err(HistoryError::Field(field));
-            }
-        }
-        Ok(())
+        ])
     }
 
     /// Adds a sample. Negative ones, and those that are no numbers, are ignored; a late one counts
@@ -317,12 +290,8 @@ impl History {
 
     /// Begins anew with the last blocks, of which only the peaks are known.
     fn restart(&mut self, settings: &Settings, blocks: usize) {
-        let peaks: Vec<f32> = self
-            .peaks
-            .range(..blocks.min(self.peaks.len()))
-            .flatten()
-            .copied()
-            .collect();
+        let peaks = self.peaks.range(..blocks.min(self.peaks.len()));
+        let peaks: Vec<f32> = peaks.flatten().copied().collect();
         let before = std::mem::take(self);
         let silent = Settings {
             restarts: false,
@@ -455,23 +424,17 @@ mod tests {
     #[test]
     fn invalid_stored_histories_are_refused() {
         let good = history(&Settings::CPU, &[10.0; 30]);
-        assert_eq!(good.validate(), Ok(()));
+        assert_eq!(good.invalid_part(), None);
         let check = |change: fn(&mut History), expected| {
             let mut bad = good.clone();
             change(&mut bad);
-            assert_eq!(bad.validate(), Err(expected));
+            assert_eq!(bad.invalid_part(), Some(expected));
         };
-        check(|bad| bad.version = 9, HistoryError::Version(9));
-        check(
-            |bad| bad.needs.truncate(1),
-            HistoryError::Field("histogram"),
-        );
-        check(
-            |bad| bad.peaks.extend([None; 200]),
-            HistoryError::Field("peak"),
-        );
-        check(|bad| bad.states.push_back(9), HistoryError::Field("state"));
-        check(|bad| bad.regret = f64::NAN, HistoryError::Field("number"));
-        check(|bad| bad.age = 0, HistoryError::Field("age"));
+        check(|bad| bad.version = 9, "version");
+        check(|bad| bad.needs.truncate(1), "histogram");
+        check(|bad| bad.peaks.extend([None; 200]), "peak");
+        check(|bad| bad.states.push_back(9), "state");
+        check(|bad| bad.regret = f64::NAN, "number");
+        check(|bad| bad.age = 0, "age");
     }
 }

@@ -29,10 +29,9 @@ use serde::{Deserialize, Serialize};
 
 use self::fold::{Folded, OomMinimum, View};
 use self::run::Run;
-use super::history::HistoryError;
+use super::history::first_invalid;
 use super::settings::Settings;
-use super::workload::{MIB, PriceOfFailureConfig, SECOND_NS};
-use crate::amount;
+use super::workload::{MIB, PriceOfFailureConfig, SECOND_NS, amounts};
 use crate::config::MemoryRules;
 
 /// Format of a stored history.
@@ -71,7 +70,6 @@ impl Default for RunsHistory {
 }
 
 impl RunsHistory {
-    /// Adds the CPU usage of a pod.
     pub(crate) fn add_cpu(
         &mut self,
         config: &PriceOfFailureConfig,
@@ -82,7 +80,6 @@ impl RunsHistory {
         self.run(config, pod, at).add_cpu(usage.millicores() as f64);
     }
 
-    /// Adds the memory usage of a pod.
     pub(crate) fn add_memory(
         &mut self,
         config: &PriceOfFailureConfig,
@@ -146,36 +143,26 @@ impl RunsHistory {
 
     /// The steps of the recommendation for CPU and memory, without the result.
     pub(crate) fn explain(&self, config: &PriceOfFailureConfig) -> [Vec<MethodStep>; 2] {
-        let Some(view) = self.view(config) else {
-            return Default::default();
-        };
-        let View {
+        let Some(View {
             cpu,
             memory,
             in_progress,
-        } = view;
+        }) = self.view(config)
+        else {
+            return Default::default();
+        };
         [
             cpu.explain(config.caution, in_progress, "millicores"),
             memory.explain(config.caution, in_progress, "MiB"),
         ]
     }
 
-    /// The first part that no samples lead to.
+    /// The first part of a stored history that no samples lead to.
     pub(crate) fn invalid_part(&self) -> Option<&'static str> {
-        self.validate().err().map(HistoryError::part)
-    }
-
-    /// Validates a stored history.
-    pub fn validate(&self) -> Result<(), HistoryError> {
-        if self.version != VERSION {
-            return Err(HistoryError::Version(self.version));
-        }
         let are_runs =
             self.recent.len() <= MAX_RECENT + 1 && self.recent.values().all(Run::is_valid);
-        if !are_runs {
-            return Err(HistoryError::Field("run"));
-        }
-        self.folded.validate()
+        first_invalid([(self.version == VERSION, "version"), (are_runs, "run")])
+            .or_else(|| self.folded.invalid_part())
     }
 
     fn view(&self, config: &PriceOfFailureConfig) -> Option<View> {
@@ -213,12 +200,8 @@ impl RunsHistory {
             let seconds = if run.has_ended { LATE } else { SILENCE };
             run.last < second.saturating_sub(seconds)
         };
-        let mut silent: Vec<_> = self
-            .recent
-            .iter()
-            .filter(|(_, run)| is_silent(run))
-            .map(|(pod, run)| (run.last, *pod))
-            .collect();
+        let silent = self.recent.iter().filter(|(_, run)| is_silent(run));
+        let mut silent: Vec<_> = silent.map(|(pod, run)| (run.last, *pod)).collect();
         silent.sort_unstable();
         for (_, pod) in silent {
             self.fold(config, pod);
@@ -230,14 +213,6 @@ impl RunsHistory {
             self.folded.add(config, &run);
         }
     }
-}
-
-/// Amounts in millicores and MiB, rounded up.
-fn amounts(millicores: f64, mebibytes: f64) -> (Cpu, Memory) {
-    (
-        Cpu::from_millicores(amount::from_f64(millicores.ceil())),
-        Memory::from_bytes(amount::from_f64((mebibytes * MIB).ceil())),
-    )
 }
 
 impl PriceOfFailureConfig {

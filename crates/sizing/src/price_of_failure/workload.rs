@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::caution::Caution;
 use super::choice::Choice;
-use super::history::{History, HistoryError, is_amount};
+use super::history::{History, first_invalid, is_amount};
 use super::settings::Settings;
 use crate::amount;
 use crate::config::MemoryRules;
@@ -110,7 +110,6 @@ struct RequestHistory {
 }
 
 impl WorkloadHistory {
-    /// Adds the CPU usage of a pod.
     pub(crate) fn add_cpu(
         &mut self,
         config: &PriceOfFailureConfig,
@@ -122,7 +121,6 @@ impl WorkloadHistory {
         self.cpu.add(&config.cpu(), pod, millicores, at);
     }
 
-    /// Adds the memory usage of a pod.
     pub(crate) fn add_memory(
         &mut self,
         config: &PriceOfFailureConfig,
@@ -159,11 +157,7 @@ impl WorkloadHistory {
 
     /// The recommended requests; `None` before both resources have samples.
     pub(crate) fn recommend(&self) -> Option<(Cpu, Memory)> {
-        let (millicores, mebibytes) = (self.cpu.request?, self.memory.request?);
-        Some((
-            Cpu::from_millicores(amount::from_f64(millicores.ceil())),
-            Memory::from_bytes(amount::from_f64((mebibytes * MIB).ceil())),
-        ))
+        Some(amounts(self.cpu.request?, self.memory.request?))
     }
 
     /// The steps of the recommendation for CPU and memory, without the result.
@@ -187,24 +181,24 @@ impl WorkloadHistory {
         stored
     }
 
-    /// Validates a stored history.
-    pub fn validate(&self) -> Result<(), HistoryError> {
-        for resource in [&self.cpu, &self.memory] {
-            resource.history.validate()?;
+    /// The first part of a stored history that no samples lead to.
+    pub(crate) fn invalid_part(&self) -> Option<&'static str> {
+        [&self.cpu, &self.memory].into_iter().find_map(|resource| {
             let minimum = resource.minimum.map(|(_, minimum)| minimum);
             let usages = resource.pods.values().map(|(_, usage)| *usage);
             let mut amounts = resource.request.into_iter().chain(minimum).chain(usages);
-            if !amounts.all(is_amount) {
-                return Err(HistoryError::Field("request"));
-            }
-        }
-        Ok(())
+            let invalid = resource.history.invalid_part();
+            invalid.or_else(|| first_invalid([(amounts.all(is_amount), "request")]))
+        })
     }
+}
 
-    /// The first part that no samples lead to.
-    pub(crate) fn invalid_part(&self) -> Option<&'static str> {
-        self.validate().err().map(HistoryError::part)
-    }
+/// Amounts in millicores and MiB, rounded up.
+pub(super) fn amounts(millicores: f64, mebibytes: f64) -> (Cpu, Memory) {
+    (
+        Cpu::from_millicores(amount::from_f64(millicores.ceil())),
+        Memory::from_bytes(amount::from_f64((mebibytes * MIB).ceil())),
+    )
 }
 
 impl RequestHistory {
@@ -417,12 +411,12 @@ mod tests {
         history.add_oom(&config, &MemoryRules::default(), 1, request, at(30 * 3600));
         let json = serde_json::to_string(&history).expect("JSON");
         let mut restored: WorkloadHistory = serde_json::from_str(&json).expect("a history");
-        assert_eq!(restored.validate(), Ok(()));
+        assert_eq!(restored.invalid_part(), None);
         for history in [&mut history, &mut restored] {
             add(history, &config, 31 * 60..80 * 60, &[(500, 700)]);
         }
         assert_eq!(restored.recommend(), history.recommend());
         restored.memory.request = Some(f64::NAN);
-        assert_eq!(restored.validate(), Err(HistoryError::Field("request")));
+        assert_eq!(restored.invalid_part(), Some("request"));
     }
 }

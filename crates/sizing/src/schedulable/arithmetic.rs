@@ -30,7 +30,6 @@ impl Sum for Amounts {
 }
 
 impl Amounts {
-    /// The maximum of each resource.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         each(self, other, i64::max)

@@ -2,7 +2,6 @@
 
 use model::{Cap, Quantity, ResourceName};
 
-/// Values to sum or compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitedValues {
     Requests,
@@ -20,13 +19,11 @@ pub enum LimitScope {
 /// Maximum of one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ceiling {
-    /// Resource, CPU or memory.
     pub resource: ResourceName,
     pub values: LimitedValues,
     pub per: LimitScope,
     /// Maximum in millicores or bytes.
     pub most: i64,
-    /// Source of the limit.
     pub by: Cap,
     /// The name of the node, quota or limit range.
     pub object: String,

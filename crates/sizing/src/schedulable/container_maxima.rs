@@ -21,17 +21,14 @@ const RESOURCES: [ResourceName; 2] = [ResourceName::Cpu, ResourceName::Memory];
 /// Inputs of the computation for the pods of one workload.
 #[derive(Clone, Copy, Debug)]
 pub struct FitInput<'a> {
-    /// Shape of one pod.
     pub pod: &'a PodRequests,
     /// Container policies; a minimum is kept as long as it fits.
     pub policies: &'a [ContainerPolicy],
-    /// Ceilings of the namespace.
     pub ceilings: &'a [Ceiling],
     /// Free resources of nodes; `None` if nodes are ignored.
     pub nodes: Option<&'a CandidateNodes>,
 }
 
-/// Maximum of each container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fit {
     most: BTreeMap<(String, ResourceName), Maximum>,
@@ -59,17 +56,13 @@ struct SizedContainer<'a> {
 }
 
 impl FitInput<'_> {
-    /// Computes the maxima, given the targets.
     pub fn fit(&self, recommendation: &Recommendation) -> Fit {
         let mut fit = Fit::default();
         let mut parts = RESOURCES.map(|resource| self.parts(recommendation, &resource));
         let mut used: [Vec<&Ceiling>; 2] = Default::default();
         for ((resource, parts), used) in RESOURCES.iter().zip(&mut parts).zip(&mut used) {
-            for ceiling in self
-                .ceilings
-                .iter()
-                .filter(|ceiling| ceiling.resource == *resource)
-            {
+            let ceilings = self.ceilings.iter();
+            for ceiling in ceilings.filter(|ceiling| ceiling.resource == *resource) {
                 if self.lower(parts, ceiling) {
                     used.push(ceiling);
                 } else {
@@ -106,11 +99,8 @@ impl FitInput<'_> {
     ) -> Vec<SizedContainer<'_>> {
         let part = |container: &ContainerRecommendation| {
             let name = container.container_name.as_str();
-            let shape = self
-                .pod
-                .containers
-                .iter()
-                .find(|shape| shape.name == name)?;
+            let mut shapes = self.pod.containers.iter();
+            let shape = shapes.find(|shape| shape.name == name)?;
             let amount = whole(resource, container.target.get(resource)?);
             let policy = policy_for(self.policies, name);
             let least = policy.and_then(|policy| policy.min_allowed.get(resource));
@@ -133,11 +123,7 @@ impl FitInput<'_> {
             return false;
         };
         for (part, amount) in parts.iter_mut().zip(cut) {
-            let amount = if part.shape.whole_cores {
-                whole_cores(ceiling, amount)
-            } else {
-                amount
-            };
+            let amount = part.rounded(ceiling, amount);
             if amount < part.amount {
                 part.amount = amount;
                 part.cut_by = Some(ceiling.clone());
@@ -172,19 +158,14 @@ impl FitInput<'_> {
             LimitedValues::Limits => of(&self.pod.fixed_limits, resource),
         };
         let varies = |shape: &ContainerRequests| {
-            parts
-                .iter()
-                .any(|part| std::ptr::eq(part.shape, shape) && part.weight(ceiling).is_some())
+            let mut parts = parts.iter();
+            parts.any(|part| std::ptr::eq(part.shape, shape) && part.weight(ceiling).is_some())
         };
-        let others = self
-            .pod
-            .containers
-            .iter()
-            .filter(|shape| !varies(shape))
-            .map(|shape| match ceiling.values {
-                LimitedValues::Requests => shape.request(resource),
-                LimitedValues::Limits => shape.limit(resource),
-            });
+        let others = self.pod.containers.iter().filter(|shape| !varies(shape));
+        let others = others.map(|shape| match ceiling.values {
+            LimitedValues::Requests => shape.request(resource),
+            LimitedValues::Limits => shape.limit(resource),
+        });
         others.map(i128::from).sum::<i128>() + i128::from(fixed)
     }
 
@@ -194,10 +175,8 @@ impl FitInput<'_> {
         parts: &[Vec<SizedContainer>; 2],
         fit: &mut Fit,
     ) -> [Option<Ceiling>; 2] {
-        let Some(nodes) = self
-            .nodes
-            .filter(|_| parts.iter().any(|parts| !parts.is_empty()))
-        else {
+        let has_any = parts.iter().any(|parts| !parts.is_empty());
+        let Some(nodes) = self.nodes.filter(|_| has_any) else {
             return [None, None];
         };
         let amounts = |amount: &dyn Fn(&ResourceName, &[SizedContainer]) -> i64| Amounts {
@@ -208,12 +187,8 @@ impl FitInput<'_> {
             let sized = |shape: &ContainerRequests| {
                 parts.iter().any(|part| std::ptr::eq(part.shape, shape))
             };
-            let others = self
-                .pod
-                .containers
-                .iter()
-                .filter(|shape| !sized(shape))
-                .map(|shape| shape.request(resource));
+            let others = self.pod.containers.iter().filter(|shape| !sized(shape));
+            let others = others.map(|shape| shape.request(resource));
             others.sum::<i64>() + of(&self.pod.fixed_requests, resource)
         });
         let wanted = amounts(&|_, parts| parts.iter().map(|part| part.amount).sum());
@@ -255,12 +230,7 @@ impl FitInput<'_> {
                     i128::from(ceiling.most) - self.fixed(parts, ceiling) - others(ceiling)
                 }
             };
-            let amount = stake.affords(room);
-            let amount = if part.shape.whole_cores {
-                whole_cores(ceiling, amount)
-            } else {
-                amount
-            };
+            let amount = part.rounded(ceiling, stake.affords(room));
             Some((amount.max(part.amount), *ceiling))
         });
         let (amount, ceiling) = left.min_by_key(|(amount, _)| *amount)?;
@@ -276,15 +246,23 @@ impl SizedContainer<'_> {
     /// Units of the ceiling per unit of the request; `None` for a ceiling on limits that are not
     /// proportional.
     fn weight(&self, ceiling: &Ceiling) -> Option<(i64, i64)> {
-        let (request, limit) = (
-            self.shape.request(&ceiling.resource),
-            self.shape.limit(&ceiling.resource),
-        );
+        let resource = &ceiling.resource;
+        let (request, limit) = (self.shape.request(resource), self.shape.limit(resource));
         match ceiling.values {
             LimitedValues::Requests => Some((1, 1)),
             LimitedValues::Limits if !self.shape.limits_follow || limit <= 0 => None,
             LimitedValues::Limits if request <= 0 => Some((1, 1)),
             LimitedValues::Limits => Some((limit, request)),
+        }
+    }
+
+    /// The amount, in whole cores if the container needs them and at least one is left.
+    fn rounded(&self, ceiling: &Ceiling, amount: i64) -> i64 {
+        let is_cpu = ceiling.resource == ResourceName::Cpu;
+        if self.shape.whole_cores && is_cpu && amount >= 1000 {
+            amount - amount % 1000
+        } else {
+            amount
         }
     }
 
@@ -311,10 +289,8 @@ impl Fit {
             } = container;
             for list in [target, lower_bound, upper_bound] {
                 for (resource, quantity) in list.iter_mut() {
-                    if let Some(most) = self
-                        .of(container_name, resource)
-                        .filter(|most| whole(resource, quantity) > most.amount)
-                    {
+                    let most = self.of(container_name, resource);
+                    if let Some(most) = most.filter(|it| whole(resource, quantity) > it.amount) {
                         *quantity = show(resource, most.amount);
                         cuts_target |= most.cuts_target;
                     }
@@ -348,15 +324,6 @@ fn each_under(parts: &[SizedContainer], ceiling: &Ceiling) -> Option<Vec<i64>> {
             .filter(|amount| *amount > 0 || part.amount == 0),
     };
     parts.iter().map(under).collect()
-}
-
-/// Rounds down to whole cores if there is at least one.
-fn whole_cores(ceiling: &Ceiling, amount: i64) -> i64 {
-    if ceiling.resource == ResourceName::Cpu && amount >= 1000 {
-        amount - amount % 1000
-    } else {
-        amount
-    }
 }
 
 /// Millicores or bytes, rounded up.

@@ -2,10 +2,8 @@
 //! webhook divides a pod's `LimitRange`, but with each container's minimum as long as the minima
 //! fit.
 
-/// Claim of one container.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claim {
-    /// Target amount.
     pub(super) amount: i64,
     /// Minimum amount by its policy.
     pub(super) floor: i64,

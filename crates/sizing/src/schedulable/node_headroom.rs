@@ -18,9 +18,7 @@ pub struct NodeInfo {
     pub could_come: bool,
     pub labels: Labels,
     pub taints: Vec<Taint>,
-    /// Allocatable CPU and memory.
     pub allocatable: Amounts,
-    /// Allocatable extended resources.
     pub extended: ResourceList,
     /// Requests of static pods, which cannot move.
     pub bound: Amounts,
@@ -31,9 +29,7 @@ pub struct NodeInfo {
 pub struct DaemonSetInfo {
     /// Namespace and name.
     pub key: (String, String),
-    /// Node constraints of its pods.
     pub constraints: NodeConstraints,
-    /// Requests of one of its pods.
     pub requests: Amounts,
 }
 
@@ -42,7 +38,6 @@ pub struct DaemonSetInfo {
 pub struct NodeHeadroom {
     /// Name of the node, or of the node group that could add it.
     pub node: String,
-    /// Amounts for one pod.
     pub left: Amounts,
 }
 
@@ -90,11 +85,8 @@ impl NodeHeadrooms {
     /// Free resources of the nodes allowed by these constraints.
     pub fn for_pods(&self, constraints: &NodeConstraints) -> CandidateNodes {
         let mut largest: Vec<NodeHeadroom> = Vec::new();
-        for (_, room) in self
-            .nodes
-            .iter()
-            .filter(|(node, _)| node.admits(constraints))
-        {
+        let nodes = self.nodes.iter();
+        for (_, room) in nodes.filter(|(node, _)| node.admits(constraints)) {
             if !largest.iter().any(|other| dominates(other, room)) {
                 largest.retain(|other| !dominates(room, other));
                 largest.push(room.clone());
@@ -169,17 +161,11 @@ impl CandidateNodes {
         match self {
             Self::Every(cpu, memory) => Some((cpu, memory)),
             Self::One(rooms) => {
-                let mut best: Option<(&NodeHeadroom, [f64; 2])> = None;
-                for room in rooms {
-                    let Some(rank) = rank(room, fixed, wanted) else {
-                        continue;
-                    };
-                    if best.is_none_or(|(found, rank_found)| {
-                        is_better((room, rank), (found, rank_found))
-                    }) {
-                        best = Some((room, rank));
-                    }
-                }
+                let rank = |room| Some((room, rank(room, fixed, wanted)?));
+                let ranked = rooms.iter().filter_map(rank);
+                // The first of equally good ones.
+                let best =
+                    ranked.reduce(|best, next| if is_better(next, best) { next } else { best });
                 best.map(|(room, _)| (room, room))
             }
         }

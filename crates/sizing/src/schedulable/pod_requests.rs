@@ -4,7 +4,6 @@ use model::{Cpu, Memory, ResourceName};
 
 use crate::estimate::Amounts;
 
-/// Shape of one pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodRequests {
     /// Its containers, in no particular order.
@@ -25,7 +24,6 @@ pub struct ContainerRequests {
     pub memory_limit: Option<Memory>,
     /// Whether its limits are proportional to its requests.
     pub limits_follow: bool,
-    /// Whether CPU is rounded to whole cores.
     pub whole_cores: bool,
 }
 

@@ -17,9 +17,7 @@ pub struct QuotaUsage<'a> {
     /// Its hard limits by Kubernetes' names: `cpu` or `requests.cpu`, `limits.cpu`, and the same
     /// for memory.
     pub hard: &'a ResourceList,
-    /// Requests and limits of the other pods.
     pub others: (Amounts, Amounts),
-    /// Requests and limits of the workload's own pods.
     pub own: (Amounts, Amounts),
     /// Current number of pods of the workload.
     pub pods: u32,
@@ -28,7 +26,6 @@ pub struct QuotaUsage<'a> {
 }
 
 impl QuotaUsage<'_> {
-    /// The ceilings for one pod.
     pub fn ceilings(&self) -> Vec<Ceiling> {
         let all = [
             (

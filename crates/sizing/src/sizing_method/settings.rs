@@ -15,7 +15,6 @@ const MAX_MINIMUM_HISTORY_NS: i64 = 7 * DAY_NS;
 /// Maximum of our own method's `oom-history-length`.
 const MAX_OOM_HISTORY_NS: i64 = 7 * DAY_NS;
 
-/// Maximum of `minimum-runs`.
 const MAX_MINIMUM_RUNS: u32 = 100;
 
 /// Annotations by their name after the prefix. The functions below remove those that they read.

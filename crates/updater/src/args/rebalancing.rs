@@ -63,10 +63,7 @@ impl RebalancingArgs {
             hot_nodes: HotNodeConfig {
                 hot_percent: rebalance_hot_percent,
                 cool_percent,
-                after: rebalance_hot_for
-                    .0
-                    .try_into()
-                    .context("--rebalance-hot-for")?,
+                after: (rebalance_hot_for.0.try_into()).context("--rebalance-hot-for")?,
             },
             fragmented_percent: rebalance_fragmented_percent,
             moves_per_minute: MOVES_PER_MINUTE,
@@ -76,11 +73,7 @@ impl RebalancingArgs {
 }
 
 fn percent(text: &str) -> Result<f64, String> {
-    let value: f64 = text.parse().map_err(|_| "expected a number".to_owned())?;
-    (0.0..=100.0)
-        .contains(&value)
-        .then_some(value)
-        .ok_or_else(|| "must be from 0 to 100".to_owned())
+    super::at_most(100.0, text)
 }
 
 #[cfg(test)]

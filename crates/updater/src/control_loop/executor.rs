@@ -11,16 +11,18 @@ use view::Vpa;
 use super::pacing::Pacing;
 use crate::pod_writer::PodWriter;
 
+/// Evictions and resizes at a time. The API server takes about 100 ms for an eviction.
+const CONCURRENCY: usize = 64;
+
 /// Actions that wait, and those in flight.
 pub(super) struct Executor {
     writer: PodWriter,
     pacing: Pacing,
-    concurrency: usize,
     /// In order of urgency.
     waiting: VecDeque<Arc<Action>>,
     in_flight: JoinSet<Finished>,
     /// The time at which a limit may admit a waiting action.
-    retry_at: Option<Instant>,
+    pub(super) retry_at: Option<Instant>,
 }
 
 /// An action with its outcome.
@@ -33,11 +35,10 @@ pub(super) struct Finished {
 }
 
 impl Executor {
-    pub(super) fn new(writer: PodWriter, pacing: Pacing, concurrency: usize) -> Self {
+    pub(super) fn new(writer: PodWriter, pacing: Pacing) -> Self {
         Self {
             writer,
             pacing,
-            concurrency,
             waiting: VecDeque::new(),
             in_flight: JoinSet::new(),
             retry_at: None,
@@ -64,15 +65,10 @@ impl Executor {
         (self.in_flight.len(), self.waiting.len())
     }
 
-    /// The time at which a limit may admit a waiting action.
-    pub(super) fn retry_at(&self) -> Option<Instant> {
-        self.retry_at
-    }
-
     /// Removes and returns the waiting actions that concurrency and limits admit now.
     pub(super) fn admit(&mut self, now: Instant) -> Vec<Arc<Action>> {
         self.retry_at = None;
-        let mut free = self.concurrency.saturating_sub(self.in_flight.len());
+        let mut free = CONCURRENCY.saturating_sub(self.in_flight.len());
         let (mut admitted, mut held_back) = (Vec::new(), VecDeque::new());
         while free > 0 {
             let Some(action) = self.waiting.pop_front() else {
@@ -84,8 +80,7 @@ impl Executor {
                     free -= 1;
                 }
                 Err(wait) => {
-                    let time = now + wait;
-                    self.retry_at = Some(self.retry_at.map_or(time, |at| at.min(time)));
+                    self.retry_at = self.retry_at.into_iter().chain([now + wait]).min();
                     held_back.push_back(action);
                     if self.pacing.is_request_limit_only() {
                         break;

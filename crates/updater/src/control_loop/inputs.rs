@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use feed::Subscription;
 use rollout::{
     ClockReading, PausePolicy, Preconditions, Snapshot, WebhookLiveness, check_preconditions,
     is_current,
@@ -15,62 +14,27 @@ use view::{ObjectKey, View, Vpa};
 use crate::feed_overlay::FeedOverlay;
 use crate::node_load::NodeLoad;
 
-/// The watched objects, the feed, and the API server's clock.
-pub(crate) struct Watched {
+/// The inputs of decisions.
+pub(crate) struct Inputs {
     /// Workloads.
     pub(crate) view: watch::Receiver<View>,
     /// The stop switch.
     pub(crate) control: watch::Receiver<View>,
     /// The webhook's Lease.
     pub(crate) webhook: watch::Receiver<View>,
-    /// The feed, if it is configured.
-    pub(crate) feed: Option<watch::Receiver<Subscription>>,
+    pub(crate) feed: FeedOverlay,
     pub(crate) node_load: NodeLoad,
     /// The hold while another updater runs.
     pub(crate) another_updater: Hold,
     /// The API server's time. Leases, ages of pods and maintenance windows do not depend on the
     /// node's own clock.
     pub(crate) clock: ApiServerClock,
-}
-
-/// The inputs of decisions.
-pub(crate) struct Inputs {
-    pub(super) view: watch::Receiver<View>,
-    pub(super) control: watch::Receiver<View>,
-    pub(super) webhook: watch::Receiver<View>,
-    pub(super) feed: FeedOverlay,
-    pub(super) node_load: NodeLoad,
-    pub(super) another_updater: Hold,
-    clock: ApiServerClock,
     /// The zero of the monotonic clock.
-    started: Instant,
-    liveness: WebhookLiveness,
+    pub(crate) started: Instant,
+    pub(crate) liveness: WebhookLiveness,
 }
 
 impl Inputs {
-    pub(super) fn new(watched: Watched, started: Instant) -> Self {
-        let Watched {
-            view,
-            control,
-            webhook,
-            feed,
-            node_load,
-            another_updater,
-            clock,
-        } = watched;
-        Self {
-            view,
-            control,
-            webhook,
-            feed: FeedOverlay::new(feed),
-            node_load,
-            another_updater,
-            clock,
-            started,
-            liveness: WebhookLiveness::default(),
-        }
-    }
-
     /// A reading of both clocks.
     pub(super) fn now(&self) -> ClockReading {
         ClockReading {

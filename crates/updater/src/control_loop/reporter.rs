@@ -36,7 +36,7 @@ pub(crate) struct Outputs {
 
 /// The reporter, with what it has reported already.
 pub(super) struct Reporter {
-    outputs: Outputs,
+    pub(super) outputs: Outputs,
     classes: SizeClasses,
     /// Preemptions of the last pass.
     preemptions: Vec<PreemptionPlan>,
@@ -64,7 +64,8 @@ impl Drop for Reporter {
             reports.send_replace(Reports::new());
         }
         self.outputs.activity.expect_nothing();
-        self.outputs.metrics.stand_down();
+        // This replica counts from zero when it leads again, as after a restart.
+        self.outputs.metrics.reset();
     }
 }
 
@@ -83,11 +84,6 @@ impl Reporter {
             pause: None,
             round: None,
         }
-    }
-
-    /// Records the length of a step of the loop.
-    pub(super) fn step(&self, step: &str, took: Duration) {
-        self.outputs.metrics.step(step, took);
     }
 
     /// Reports the plan of a pass.
@@ -114,10 +110,10 @@ impl Reporter {
         } = &self.outputs;
         metrics.hot_nodes(report.hot_nodes);
         let invalid = report.invalid_annotations.iter();
-        for (pod, uid) in invalid.filter(|(_, uid)| !self.invalid_annotations.contains(uid)) {
-            events.push(EventRecord::invalid_annotation(pod, uid));
-        }
-        let invalid = report.invalid_annotations.iter();
+        let new = invalid
+            .clone()
+            .filter(|(_, uid)| !self.invalid_annotations.contains(uid));
+        events.push(new.map(|(pod, uid)| EventRecord::invalid_annotation(pod, uid)));
         self.invalid_annotations = invalid.map(|(_, uid)| uid.clone()).collect();
     }
 
@@ -130,11 +126,9 @@ impl Reporter {
         };
         for skip in infeasible().filter(|skip| !self.infeasible.contains(&skip.pod)) {
             self.outputs.metrics.infeasible(&skip.vpa, &self.classes);
-            if let Some(pod) = view.pods.get(&skip.pod) {
-                self.outputs
-                    .events
-                    .push(EventRecord::resize_skipped(&skip.pod, &pod.uid));
-            }
+            let pod = view.pods.get(&skip.pod);
+            let record = pod.map(|pod| EventRecord::resize_skipped(&skip.pod, &pod.uid));
+            self.outputs.events.push(record);
         }
         self.infeasible = infeasible().map(|skip| skip.pod.clone()).collect();
     }
@@ -150,15 +144,13 @@ impl Reporter {
         });
         let failed: BTreeSet<_> = failed.map(|skip| (skip.vpa.clone(), skip.reason)).collect();
         for (key, reason) in failed.difference(&self.failed_replacements) {
-            let Some(vpa) = view.vpas.get(key) else {
-                continue;
-            };
             let record = if *reason == SkipReason::InvalidReplacement {
-                EventRecord::invalid_replacement(vpa)
+                EventRecord::invalid_replacement
             } else {
-                EventRecord::roll_ineffective(vpa)
+                EventRecord::roll_ineffective
             };
-            self.outputs.events.push(record);
+            let vpa = view.vpas.get(key);
+            self.outputs.events.push(vpa.map(|vpa| record(vpa)));
         }
         self.failed_replacements = failed;
     }
@@ -179,13 +171,11 @@ impl Reporter {
 
     /// Reports each preemption once, for as long as it stays the same.
     pub(super) fn preemptions(&mut self, preemptions: Vec<PreemptionPlan>, executes: bool) {
-        for preemption in &preemptions {
-            if !self.preemptions.contains(preemption) {
-                self.outputs
-                    .events
-                    .push(EventRecord::preemption(preemption, executes));
-            }
-        }
+        let new = preemptions
+            .iter()
+            .filter(|it| !self.preemptions.contains(it));
+        let records = new.map(|preemption| EventRecord::preemption(preemption, executes));
+        self.outputs.events.push(records);
         self.preemptions = preemptions;
     }
 
@@ -220,9 +210,8 @@ impl Reporter {
 
     /// Reports the OOM kill that an action answers.
     pub(super) fn oom_killed(&self, action: &Action, kill: &QuickOomKill, vpa: &Vpa) {
-        for record in EventRecord::oom_killed(action, kill, vpa) {
-            self.outputs.events.push(record);
-        }
+        let records = EventRecord::oom_killed(action, kill, vpa);
+        self.outputs.events.push(records);
     }
 
     /// Reports an act whose effect did not come about.
@@ -247,9 +236,8 @@ impl Reporter {
             "act had no effect"
         );
         self.outputs.metrics.refuted(refutation);
-        for record in EventRecord::act_refuted(refutation, vpa) {
-            self.outputs.events.push(record);
-        }
+        let records = EventRecord::act_refuted(refutation, vpa);
+        self.outputs.events.push(records);
     }
 
     /// Reports the outcome of an action. Returns whether it was accepted.
@@ -268,7 +256,7 @@ impl Reporter {
             let is_accepted = matches!(outcome, ActionOutcome::Accepted { .. });
             if is_accepted {
                 log_move(action, relocation);
-                events.push(EventRecord::moved(action, relocation));
+                events.push([EventRecord::moved(action, relocation)]);
             }
             return is_accepted;
         }
@@ -281,9 +269,7 @@ impl Reporter {
                     changes = changes(action),
                     "evicted pod"
                 );
-                for record in EventRecord::evicted(pod, uid, &changes(action), vpa) {
-                    events.push(record);
-                }
+                events.push(EventRecord::evicted(pod, uid, &changes(action), vpa));
                 true
             }
             (ActionKind::Resize { .. }, ActionOutcome::Accepted { .. }, _) => {
@@ -294,9 +280,9 @@ impl Reporter {
                     changes = changes(action),
                     "resized pod in place"
                 );
-                events.push(EventRecord::resized(pod, uid, &changes(action)));
+                events.push([EventRecord::resized(pod, uid, &changes(action))]);
                 if action.reason == ActionReason::Revert {
-                    events.push(EventRecord::reverted(pod, uid));
+                    events.push([EventRecord::reverted(pod, uid)]);
                 }
                 true
             }
@@ -308,9 +294,7 @@ impl Reporter {
                     changes = changes(action),
                     "began rolling update"
                 );
-                for record in EventRecord::rolled(update, &changes(action), vpa) {
-                    events.push(record);
-                }
+                events.push(EventRecord::rolled(update, &changes(action), vpa));
                 true
             }
             (
@@ -324,7 +308,7 @@ impl Reporter {
                     reason = refusal.as_str(),
                     "refused rolling update"
                 );
-                events.push(EventRecord::roll_refused(update, *refusal, vpa));
+                events.push([EventRecord::roll_refused(update, *refusal, vpa)]);
                 false
             }
             _ => false,

@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use api::vpa::UpdateMode;
-use view::ObjectKey;
+use view::{ObjectKey, Vpa};
 
 /// The largest power of two in the label `vpa_size_log2`.
 const LARGEST: u32 = 20;
@@ -37,8 +37,9 @@ pub(super) fn size_class(pods: usize) -> u32 {
     pods.checked_ilog2().unwrap_or(0).min(LARGEST)
 }
 
-pub(super) fn mode(mode: Option<UpdateMode>) -> &'static str {
-    match mode {
+pub(super) fn mode(vpa: &Vpa) -> &'static str {
+    let policy = vpa.object.spec.update_policy.as_ref();
+    match policy.and_then(|policy| policy.update_mode) {
         Some(UpdateMode::Off) => "Off",
         Some(UpdateMode::Initial) => "Initial",
         Some(UpdateMode::InPlaceOrRecreate) => "InPlaceOrRecreate",

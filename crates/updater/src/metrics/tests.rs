@@ -19,7 +19,8 @@ fn plan(pods: usize) -> Plan {
     let counts = PodCounts {
         controlled: pods,
         evictable: pods,
-        ..PodCounts::of(web())
+        vpa: web(),
+        ..PodCounts::default()
     };
     Plan {
         pod_counts: vec![Arc::new(counts)],
@@ -148,6 +149,6 @@ fn a_replica_that_stops_leading_resets_its_metrics() {
     metrics.queue(1, 1);
     metrics.refuted(&fixture::refutation());
     assert_ne!(shown(), before);
-    metrics.stand_down();
+    metrics.reset();
     assert_eq!(shown(), before);
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use runtime::duration::at_least;
 use runtime::{ApiServerClock, GoDuration, LeaderElectionArgs, ResourceLock};
@@ -42,9 +41,8 @@ impl HeartbeatArgs {
         own_namespace: &str,
         holder: String,
     ) -> Heartbeat {
-        let leases: Api<Lease> = Api::namespaced(client, self.namespace(own_namespace));
         Heartbeat {
-            leases,
+            leases: Api::namespaced(client, self.namespace(own_namespace)),
             clock,
             name: self.status_lease_name.clone(),
             holder,

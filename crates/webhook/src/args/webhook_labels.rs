@@ -14,11 +14,8 @@ pub(super) fn labels(text: &str) -> anyhow::Result<BTreeMap<String, String>> {
     if bare.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let Some(labels) = bare
-        .split(',')
-        .map(pair)
-        .collect::<Option<BTreeMap<_, _>>>()
-    else {
+    let labels: Option<BTreeMap<_, _>> = bare.split(',').map(pair).collect();
+    let Some(labels) = labels else {
         tracing::warn!(
             "--webhook-labels={text} does not have the format name:value,name:value; setting no labels"
         );

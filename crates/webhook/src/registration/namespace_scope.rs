@@ -4,6 +4,7 @@ use anyhow::ensure;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
 use super::FailurePolicy;
+use super::selection::normal;
 
 pub(super) const NAMESPACE_LABEL: &str = "kubernetes.io/metadata.name";
 const SYSTEM: &str = "kube-system";
@@ -24,10 +25,9 @@ impl NamespaceScope {
         only: &str,
         ignored: &[String],
     ) -> anyhow::Result<Self> {
-        let excluded = if policy == FailurePolicy::Fail {
-            vec![own_namespace, SYSTEM]
-        } else {
-            Vec::new()
+        let excluded = match policy {
+            FailurePolicy::Fail => vec![own_namespace, SYSTEM],
+            FailurePolicy::Ignore => Vec::new(),
         };
         if !only.is_empty() {
             ensure!(
@@ -76,10 +76,10 @@ pub(super) fn with_requirement(
     }
     let mut labels = current.match_labels.unwrap_or_default();
     labels.remove(key);
-    LabelSelector {
-        match_expressions: Some(expressions).filter(|expressions| !expressions.is_empty()),
-        match_labels: Some(labels).filter(|labels| !labels.is_empty()),
-    }
+    normal(LabelSelector {
+        match_expressions: Some(expressions),
+        match_labels: Some(labels),
+    })
 }
 
 #[cfg(test)]

@@ -70,13 +70,11 @@ impl OtherWebhooks {
         if webhook.name != WEBHOOK {
             return Ok(None);
         }
-        let is_own_service = |service: &ServiceReference| {
-            matches!(own, Address::Service { namespace, name }
-                if *namespace == service.namespace && *name == service.name)
-        };
         if let Some(service) = &client.service {
             let (namespace, service_name) = (&service.namespace, &service.name);
-            let is_other = !is_own_service(service) && self.is_served(service).await?;
+            let is_own = matches!(own, Address::Service { namespace, name }
+                if *namespace == service.namespace && *name == service.name);
+            let is_other = !is_own && self.is_served(service).await?;
             return Ok(is_other.then(|| {
                 format!("the Service {namespace}/{service_name} of the MutatingWebhookConfiguration {name}")
             }));
@@ -93,19 +91,16 @@ impl OtherWebhooks {
         let api: Api<EndpointSlice> = Api::namespaced(self.client.clone(), &service.namespace);
         let label = format!("kubernetes.io/service-name={}", service.name);
         let slices = permitted(api.list(&ListParams::default().labels(&label))).await?;
-        let mut slices = slices.into_iter().flatten();
-        Ok(slices.any(|slice| {
-            let mut endpoints = slice.endpoints.into_iter().flatten();
-            endpoints.any(|endpoint| {
-                let conditions = endpoint.conditions.unwrap_or_default();
-                conditions.ready.unwrap_or(true)
-            })
-        }))
+        let slices = slices.into_iter().flatten();
+        let mut endpoints = slices.flat_map(|slice| slice.endpoints.into_iter().flatten());
+        Ok(endpoints.any(|endpoint| endpoint.conditions.unwrap_or_default().ready != Some(false)))
     }
 }
 
 /// The response, or `None` if the request is not permitted.
-async fn permitted<T>(response: impl Future<Output = kube::Result<T>>) -> kube::Result<Option<T>> {
+pub(super) async fn permitted<T>(
+    response: impl Future<Output = kube::Result<T>>,
+) -> kube::Result<Option<T>> {
     match response.await {
         Err(kube::Error::Api(status)) if status.code == StatusCode::FORBIDDEN.as_u16() => Ok(None),
         response => response.map(Some),

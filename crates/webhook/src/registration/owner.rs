@@ -2,10 +2,11 @@
 //! and the garbage collector deletes the registration with its owner: it would send reviews to a Service
 //! that is gone.
 
-use axum::http::StatusCode;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Api, Client, Resource as _};
+
+use super::other_webhook::permitted;
 
 /// A `ClusterRole` by its name.
 #[derive(Clone)]
@@ -26,17 +27,12 @@ impl Owner {
     /// The reference to the role; `None` if it does not exist or may not be read. The role is read each time: one that
     /// was deleted and created again has another UID, and the old one would delete the registration.
     pub(super) async fn reference(&self) -> kube::Result<Option<OwnerReference>> {
-        match self.roles.get_opt(&self.name).await {
-            Ok(role) => Ok(role.and_then(|role| role.owner_ref(&()))),
+        let Some(role) = permitted(self.roles.get_opt(&self.name)).await? else {
             // The registration matters more than its end.
-            Err(kube::Error::Api(status)) if status.code == StatusCode::FORBIDDEN.as_u16() => {
-                tracing::debug!(
-                    role = self.name,
-                    "cannot read the owner of the registration"
-                );
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
+            let role = &self.name;
+            tracing::debug!(role, "cannot read the owner of the registration");
+            return Ok(None);
+        };
+        Ok(role.and_then(|role| role.owner_ref(&())))
     }
 }

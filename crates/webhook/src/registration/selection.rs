@@ -104,19 +104,12 @@ impl Selection {
 
 /// The selector without the requirements of `removed`.
 pub(super) fn without(selector: &LabelSelector, removed: &LabelSelector) -> LabelSelector {
-    let gone = |key: &str, value: &str| {
-        let labels = removed.match_labels.as_ref();
-        labels
-            .and_then(|labels| labels.get(key))
-            .map(String::as_str)
-            == Some(value)
-    };
     let mut left = selector.clone();
-    if let Some(labels) = &mut left.match_labels {
-        labels.retain(|key, value| !gone(key, value));
+    if let (Some(labels), Some(removed)) = (&mut left.match_labels, &removed.match_labels) {
+        labels.retain(|key, value| removed.get(key) != Some(value));
     }
-    if let Some(expressions) = &mut left.match_expressions {
-        let removed = removed.match_expressions.as_deref().unwrap_or_default();
+    let expressions = left.match_expressions.as_mut();
+    if let Some((expressions, removed)) = expressions.zip(removed.match_expressions.as_ref()) {
         expressions.retain(|one| !removed.contains(one));
     }
     normal(left)
@@ -131,13 +124,13 @@ pub(super) fn with(mut selector: LabelSelector, added: &LabelSelector) -> LabelS
     if let Some(expressions) = &added.match_expressions {
         let own = selector.match_expressions.get_or_insert_default();
         let added = expressions.iter().filter(|one| !own.contains(one));
-        let added: Vec<_> = added.cloned().collect();
-        own.extend(added);
+        own.extend(added.cloned().collect::<Vec<_>>());
     }
     normal(selector)
 }
 
-fn normal(selector: LabelSelector) -> LabelSelector {
+/// The selector without empty lists.
+pub(super) fn normal(selector: LabelSelector) -> LabelSelector {
     LabelSelector {
         match_expressions: selector.match_expressions.filter(|list| !list.is_empty()),
         match_labels: selector.match_labels.filter(|labels| !labels.is_empty()),

@@ -3,10 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use placement::Amounts;
 use view::Pod;
 
-use super::node_shortage::NodeShortage;
+use super::requested;
 use crate::plan_builder::{EvictablePod, PlanBuilder, Victim};
+use crate::vpa_pods::Member;
 
 /// The most victims for one pending resize.
 const MAX_VICTIMS: usize = 8;
@@ -16,56 +18,61 @@ const MAX_VICTIMS: usize = 8;
 struct Candidate {
     priority: i32,
     shrinks: bool,
-    frees: NodeShortage,
+    frees: Amounts,
 }
 
-/// Indices of the victims to evict for `pending`, at most one of a group and of a budget: whether
-/// the next one may go is known once the first is replaced. `None` if all together free too little.
-pub(super) fn select_victims(
+/// The victims to evict for `pending`, at most one of a group and of a budget: whether the next one
+/// may go is known once the first is replaced. `None` if all together free too little.
+pub(super) fn select_victims<'a>(
     pending: &EvictablePod,
-    missing: NodeShortage,
-    builder: &mut PlanBuilder,
+    missing: Amounts,
+    builder: &mut PlanBuilder<'a>,
     taken: &BTreeSet<String>,
     is_backing_off: &dyn Fn(&Pod) -> bool,
-) -> Option<Vec<usize>> {
+) -> Option<Vec<EvictablePod<'a>>> {
     let (mut groups, mut budgets) = (BTreeSet::new(), BTreeSet::new());
-    let (mut indices, mut candidates) = (Vec::new(), Vec::new());
+    let (mut victims, mut candidates) = (Vec::new(), Vec::new());
     for index in 0..builder.victims.len() {
         let Victim {
             pod: victim,
             shrinks,
-        } = &builder.victims[index];
-        let (victim, shrinks) = (victim.clone(), *shrinks);
-        let may_go = is_less_important(&victim, pending)
-            && !taken.contains(&victim.pod.uid)
-            && !is_backing_off(victim.pod)
-            && !victim.running.keeps_pod()
+        } = builder.victims[index].clone();
+        let Member {
+            pod,
+            running,
+            group,
+            ..
+        } = victim.member;
+        let may_go = is_less_important(&victim.member, &pending.member)
+            && !taken.contains(&pod.uid)
+            && !is_backing_off(pod)
+            && !running.keeps_pod()
             && victim.is_evictable(builder)
-            && victim.group != pending.group
-            && !groups.contains(&victim.group);
+            && group != pending.member.group
+            && !groups.contains(&group);
         if !may_go {
             continue;
         }
-        let covering = builder.budgets.covering(victim.pod).into_iter();
+        let covering = builder.budgets.covering(pod).into_iter();
         let covering: Vec<_> = covering.map(|found| &found.budget.key).collect();
         if covering.iter().any(|budget| budgets.contains(budget)) {
             continue;
         }
-        groups.insert(victim.group);
+        groups.insert(group);
         budgets.extend(covering);
-        indices.push(index);
+        victims.push(victim);
         candidates.push(Candidate {
-            priority: victim.running.priority,
+            priority: running.priority,
             shrinks,
-            frees: NodeShortage::requested(victim.pod.requirements()),
+            frees: requested(pod),
         });
     }
-    let chosen = cheapest(missing, &candidates)?;
-    Some(chosen.into_iter().map(|index| indices[index]).collect())
+    let chosen = cheapest(missing, &candidates)?.into_iter();
+    Some(chosen.map(|index| victims[index].clone()).collect())
 }
 
 /// Whether `victim` runs on the node of `pending` and may go for it by priority.
-fn is_less_important(victim: &EvictablePod, pending: &EvictablePod) -> bool {
+fn is_less_important(victim: &Member, pending: &Member) -> bool {
     let (priority, of_pending) = (victim.running.priority, pending.running.priority);
     let is_same_namespace = victim.pod.key.namespace == pending.pod.key.namespace;
     victim.running.node == pending.running.node
@@ -75,7 +82,7 @@ fn is_less_important(victim: &EvictablePod, pending: &EvictablePod) -> bool {
 
 /// Indices of the candidates that free `missing` at the least cost: the costliest ones are dropped
 /// first, as long as the rest frees enough.
-fn cheapest(missing: NodeShortage, candidates: &[Candidate]) -> Option<Vec<usize>> {
+fn cheapest(missing: Amounts, candidates: &[Candidate]) -> Option<Vec<usize>> {
     let mut chosen: Vec<usize> = (0..candidates.len()).collect();
     // The costliest first, and of equally costly ones the smallest.
     chosen.sort_by_key(|index| {
@@ -84,17 +91,20 @@ fn cheapest(missing: NodeShortage, candidates: &[Candidate]) -> Option<Vec<usize
             shrinks,
             frees,
         } = candidates[*index];
-        (Reverse(priority), shrinks, frees.cpu, frees.memory)
+        let Amounts {
+            cpu_millicores,
+            memory_bytes,
+        } = frees;
+        (Reverse(priority), shrinks, cpu_millicores, memory_bytes)
     });
-    let mut freed = chosen.iter().fold(NodeShortage::default(), |sum, index| {
-        sum.plus(candidates[*index].frees)
-    });
-    if !missing.fits_in(freed) {
+    let amounts = candidates.iter().map(|candidate| candidate.frees);
+    let mut freed = amounts.fold(Amounts::default(), Amounts::plus);
+    if !missing.fits(freed) {
         return None;
     }
     chosen.retain(|index| {
         let rest = freed.minus(candidates[*index].frees);
-        let is_needed = !missing.fits_in(rest);
+        let is_needed = !missing.fits(rest);
         if !is_needed {
             freed = rest;
         }
@@ -113,7 +123,10 @@ mod tests {
         candidates: &[(i32, bool, i64, i64)],
         expected: Option<&[usize]>,
     ) {
-        let amount = |cpu, memory| NodeShortage { cpu, memory };
+        let amount = |cpu_millicores, memory_bytes| Amounts {
+            cpu_millicores,
+            memory_bytes,
+        };
         let candidate = |(priority, shrinks, cpu, memory): &(i32, bool, i64, i64)| Candidate {
             priority: *priority,
             shrinks: *shrinks,

@@ -10,7 +10,7 @@ use crate::price_of_failure::caution::Caution;
 use crate::price_of_failure::choice;
 use crate::price_of_failure::cost::{cost, hours, price};
 use crate::price_of_failure::histogram::{Histogram, bound, bucket};
-use crate::price_of_failure::history::{HistoryError, is_amount};
+use crate::price_of_failure::history::{first_invalid, is_amount};
 use crate::price_of_failure::needs::{Needs, Risk};
 use crate::price_of_failure::settings::{Need, Settings};
 use crate::price_of_failure::workload::{DEADBAND, PriceOfFailureConfig};
@@ -24,7 +24,6 @@ const RECENT_WEIGHT: f32 = 0.5;
 /// Minimum length of a run in hours: the time that samples of metrics may be apart.
 const MINIMUM_HOURS: f64 = 1.0 / 12.0;
 
-/// Minimum of memory after an OOM kill.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct OomMinimum {
     /// MiB.
@@ -58,7 +57,6 @@ struct Needed {
     runs: u32,
     /// Decayed sum of the hours of all runs.
     hours: f64,
-    /// End of the last run.
     last: i64,
     request: Option<f64>,
 }
@@ -99,20 +97,18 @@ impl Folded {
         self.minimum.map_or(0.0, |minimum| minimum.amount)
     }
 
-    pub(super) fn validate(&self) -> Result<(), HistoryError> {
+    /// The first part of a stored history that no samples lead to.
+    pub(super) fn invalid_part(&self) -> Option<&'static str> {
         let needed = [&self.cpu, &self.memory];
-        if !needed.iter().all(|needed| needed.needs.is_valid()) {
-            return Err(HistoryError::Field("histogram"));
-        }
-        if !needed.iter().all(|needed| is_amount(needed.hours)) {
-            return Err(HistoryError::Field("hours"));
-        }
         let minimum = self.minimum.map(|minimum| minimum.amount);
         let requests = needed.iter().filter_map(|needed| needed.request);
-        if !requests.chain(minimum).all(is_amount) {
-            return Err(HistoryError::Field("request"));
-        }
-        Ok(())
+        let are_histograms = needed.iter().all(|needed| needed.needs.is_valid());
+        let are_hours = needed.iter().all(|needed| is_amount(needed.hours));
+        first_invalid([
+            (are_histograms, "histogram"),
+            (are_hours, "hours"),
+            (requests.chain(minimum).all(is_amount), "request"),
+        ])
     }
 }
 
@@ -206,7 +202,6 @@ impl Needed {
     }
 }
 
-/// Reason of a request.
 #[derive(Clone, Copy, Debug)]
 enum Reason {
     Cheapest,
@@ -293,12 +288,10 @@ impl Decision {
     }
 }
 
-/// The requests now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View {
     pub(super) cpu: Decision,
     pub(super) memory: Decision,
-    /// Number of runs in progress.
     pub(super) in_progress: u32,
 }
 

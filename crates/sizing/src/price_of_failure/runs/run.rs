@@ -9,7 +9,6 @@ use crate::price_of_failure::settings::Settings;
 /// Percentile of a run's CPU samples that the run needs.
 const CPU_PERCENTILE: f64 = 0.95;
 
-/// Usage of one pod.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Run {
     /// Seconds since 1970 of the first and the last observation.
@@ -20,7 +19,6 @@ pub(super) struct Run {
     /// Peak of memory in MiB, and the assumed need after an OOM kill.
     memory: Option<f64>,
     oom_need: Option<f64>,
-    /// Whether the pod has ended.
     pub(super) has_ended: bool,
 }
 
