@@ -23,12 +23,11 @@ use crate::configuration_files::prepare;
 use crate::control_socket::{self, ControlRequest};
 use crate::kubelet;
 use crate::layout::Layout;
-use crate::node;
 use crate::node::namespaces::Namespaces;
 use crate::parent_pipe::ParentPipe;
 use crate::ports::Ports;
 use crate::process_id::Process;
-use crate::start_components::{client, ready_client, start};
+use crate::start_components::{ready_client, start};
 use crate::startup_protocol::{SandboxConfig, StartEvent};
 use crate::state_file::{RealNode, Record};
 
@@ -170,8 +169,9 @@ async fn run_attempt(
     };
     let cancel = CancellationToken::new();
     let mut hosting = tokio::spawn(host_pods(
-        host_config(config, layout, &ports).await?,
+        config.clone(),
         layout.clone(),
+        ports.api_server,
         cancel.clone(),
     ));
     let outcome = tokio::select! {
@@ -213,34 +213,24 @@ async fn run(
 
 /// Hosts pods once the API server is ready.
 async fn host_pods(
-    config: kubelet::Config,
+    config: SandboxConfig,
     layout: Layout,
+    api_server_port: u16,
     cancel: CancellationToken,
 ) -> Result<()> {
-    tokio::select! {
-        client = ready_client(&layout) => drop(client?),
+    let client = tokio::select! {
+        client = ready_client(&layout) => client?,
         () = cancel.cancelled() => return Ok(()),
-    }
-    Box::pin(kubelet::run(config, cancel))
-        .await
-        .context("host pods")
-}
-
-async fn host_config(
-    config: &SandboxConfig,
-    layout: &Layout,
-    ports: &Ports,
-) -> Result<kubelet::Config> {
-    Ok(kubelet::Config {
-        client: client(layout).await?,
-        binaries: config.hosted_programs.clone(),
-        dir: layout.pods(),
-        proxy_socket: layout.proxy_socket(),
-        api_server_port: ports.api_server,
-        restart_back_off: config.restart_back_off,
-        exec_wrapper: config.sandbox.clone(),
-        real_node: config.real_node.is_some().then_some(node::NAME),
-    })
+    };
+    Box::pin(kubelet::run(
+        client,
+        config,
+        &layout,
+        api_server_port,
+        cancel,
+    ))
+    .await
+    .context("host pods")
 }
 
 async fn handle_requests(

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Container;
+use k8s_openapi::api::core::v1::{Container, Pod};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -14,17 +14,23 @@ use super::restart::Restart;
 use super::status::is_sidecar;
 use super::stop::StopSignals;
 
+/// All containers of a pod, init containers first.
+pub(super) fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
+    pod.spec.iter().flat_map(|spec| {
+        let init = spec.init_containers.iter().flatten();
+        init.chain(&spec.containers)
+    })
+}
+
 /// Runs all containers until they have ended or are asked to stop.
 pub(super) async fn run(context: &Arc<PodContext>, stop: &StopSignals) {
     let pod = context.pod();
     let Some(spec) = &pod.spec else { return };
-    let runner = |container: &Container, slot: Slot, init: bool| {
-        Runner::new(
-            Arc::clone(context),
-            container.clone(),
-            slot,
-            Restart::of(&pod, container, init),
-        )
+    let runner = |container: &Container, slot: Slot, init: bool| Runner {
+        context: Arc::clone(context),
+        container: container.clone(),
+        slot,
+        restart: Restart::of(&pod, container, init),
     };
     let mut sidecars = JoinSet::new();
     let mut initialized = true;

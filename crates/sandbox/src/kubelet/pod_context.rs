@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::events::EventType;
 use tokio::sync::watch;
 
 use super::Hosting;
 use super::address::PodAddress;
 use super::container_state::{Report, Reports, Slot};
 
-/// A hosted pod.
 pub(super) struct PodContext {
     /// State that all pods share.
     pub(super) hosting: Arc<Hosting>,
@@ -19,7 +19,6 @@ pub(super) struct PodContext {
     pub(super) address: PodAddress,
     /// Folder of all files of this pod.
     pub(super) folder: PathBuf,
-    /// Reports of its containers.
     pub(super) reports: watch::Sender<Reports>,
 }
 
@@ -34,7 +33,6 @@ impl PodContext {
         self.folder.join("volumes")
     }
 
-    /// Log folder of a container.
     pub(super) fn logs(&self, container: &str) -> PathBuf {
         self.folder.join("logs").join(container)
     }
@@ -42,6 +40,17 @@ impl PodContext {
     /// Kubeconfig of its `ServiceAccount`.
     pub(super) fn kubeconfig(&self) -> PathBuf {
         self.folder.join("kubeconfig")
+    }
+
+    /// Records a normal event.
+    pub(super) fn event(&self, reason: &str, note: String) {
+        let events = &self.hosting.events;
+        events.send(&self.pod(), EventType::Normal, reason, note);
+    }
+
+    pub(super) fn warn(&self, reason: &str, note: String) {
+        let events = &self.hosting.events;
+        events.send(&self.pod(), EventType::Warning, reason, note);
     }
 
     /// Changes the report of a container.
