@@ -14,7 +14,7 @@ use crate::kubernetes_version::{KubernetesVersion, VARIABLE};
 use crate::node::image::Image;
 use crate::node::{cleaner, init};
 use crate::replay::Target;
-use crate::sandbox::NodeKind;
+use crate::sandbox::{NodeKind, Sandbox};
 use crate::{commands, exec_wrapper, supervisor};
 
 /// A real Kubernetes control plane on this machine, without a container engine.
@@ -164,7 +164,6 @@ pub(crate) struct PlayArgs {
 }
 
 impl Args {
-    /// Runs the subcommand.
     pub fn run(self) -> ExitCode {
         match self.try_run() {
             Ok(code) => code,
@@ -178,8 +177,8 @@ impl Args {
     fn try_run(self) -> Result<ExitCode> {
         let Self { name, command } = self;
         let done = match command {
-            Verb::Pause { component } => block_on(commands::pause(&name, component)),
-            Verb::Resume { component } => block_on(commands::resume(&name, component)),
+            Verb::Pause { component } => block_on(Sandbox::attach(&name)?.pause(component)),
+            Verb::Resume { component } => block_on(Sandbox::attach(&name)?.resume(component)),
             Verb::Replay(args) => block_on(commands::play(&name, args)),
             Verb::Supervise => supervisor::supervise(),
             Verb::Exec {
@@ -192,18 +191,16 @@ impl Args {
             }
             Verb::NodeInit { state } => init::run(&state),
             Verb::RemoveCgroups { sandbox } => cleaner::run(&sandbox),
-            Verb::EchoServer(args) => Runtime::new()
-                .context("start the runtime")?
-                .block_on(echo_server::echo(args)),
+            Verb::EchoServer(args) => block_on(echo_server::echo(args)),
             Verb::Status => commands::status(),
             Verb::Logs { component } => commands::logs(&name, component),
             Verb::Env => commands::env(&name),
-            Verb::Import { images } => block_on(commands::import(&name, images)),
+            Verb::Import { images } => block_on(Sandbox::attach(&name)?.import(images)),
             Verb::Kubectl { arguments } => commands::kubectl(&name, &arguments),
             Verb::Up(args) => block_on(commands::up(name, args)),
             Verb::Down => block_on(commands::down(&name)),
-            Verb::Stop { component } => block_on(commands::stop(&name, component)),
-            Verb::Start { component } => block_on(commands::start(&name, component)),
+            Verb::Stop { component } => block_on(Sandbox::attach(&name)?.stop(component)),
+            Verb::Start { component } => block_on(Sandbox::attach(&name)?.start(component)),
         };
         done.map(|()| ExitCode::SUCCESS)
     }

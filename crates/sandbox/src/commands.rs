@@ -14,7 +14,6 @@ use tokio_util::sync::CancellationToken;
 use crate::args::{PlayArgs, UpArgs};
 use crate::component::Component;
 use crate::layout::Layout;
-use crate::node::image::Image;
 use crate::programs::this_program;
 use crate::replay::Replay;
 use crate::sandbox::{NodeKind, Options, Sandbox};
@@ -90,26 +89,6 @@ pub(crate) async fn down(name: &str) -> Result<()> {
         if was_up { "is down" } else { "was not up" }
     );
     Ok(())
-}
-
-pub(crate) async fn stop(name: &str, component: Component) -> Result<()> {
-    Sandbox::attach(name)?.stop(component).await
-}
-
-pub(crate) async fn start(name: &str, component: Component) -> Result<()> {
-    Sandbox::attach(name)?.start(component).await
-}
-
-pub(crate) async fn pause(name: &str, component: Component) -> Result<()> {
-    Sandbox::attach(name)?.pause(component).await
-}
-
-pub(crate) async fn resume(name: &str, component: Component) -> Result<()> {
-    Sandbox::attach(name)?.resume(component).await
-}
-
-pub(crate) async fn import(name: &str, images: Vec<Image>) -> Result<()> {
-    Sandbox::attach(name)?.import(images).await
 }
 
 pub(crate) async fn play(name: &str, args: PlayArgs) -> Result<()> {

@@ -19,7 +19,6 @@ pub(crate) struct Module {
     /// Files of dependencies that the sandbox reads: module, then paths in it.
     pub(crate) files: &'static [(&'static str, &'static [&'static str])],
     tags: &'static str,
-    /// Programs to build.
     pub(crate) programs: &'static [Program],
     /// Go module whose version the linker flags give to all programs.
     version: Option<&'static str>,
@@ -75,7 +74,18 @@ const CNI_MODULE: &str = "github.com/containernetworking/plugins";
 const CONTAINERD_MODULE: &str = "github.com/containerd/containerd/v2";
 const PROMETHEUS_MODULE: &str = "github.com/prometheus/prometheus";
 
-/// A program of Kubernetes.
+/// Defaults of a module.
+const MODULE: Module = Module {
+    name: "",
+    go_mod: "",
+    go_sum: "",
+    sources: &[],
+    files: &[],
+    tags: "",
+    programs: &[],
+    version: None,
+};
+
 macro_rules! kubernetes {
     ($name:literal) => {
         Program::new($name, concat!("k8s.io/kubernetes/cmd/", $name), KUBERNETES)
@@ -103,7 +113,6 @@ pub(crate) const CONTROL_PLANE: Module = Module {
     name: "control-plane",
     go_mod: include_str!("../control-plane/go.mod"),
     go_sum: include_str!("../control-plane/go.sum"),
-    sources: &[],
     files: &[(
         "sigs.k8s.io/kwok",
         &[
@@ -117,7 +126,6 @@ pub(crate) const CONTROL_PLANE: Module = Module {
             "kustomize/crd/bases/kwok.x-k8s.io_portforwards.yaml",
         ],
     )],
-    tags: "",
     programs: &[
         ETCD,
         KUBE_APISERVER,
@@ -128,6 +136,7 @@ pub(crate) const CONTROL_PLANE: Module = Module {
         METRICS_SERVER,
     ],
     version: Some(KUBERNETES),
+    ..MODULE
 };
 
 /// Kubelet and kube-proxy of [`CONTROL_PLANE`]'s Kubernetes, for a real node.
@@ -144,8 +153,6 @@ pub(crate) const CONTAINER_RUNTIME: Module = Module {
     name: "container-runtime",
     go_mod: include_str!("../container-runtime/go.mod"),
     go_sum: include_str!("../container-runtime/go.sum"),
-    sources: &[],
-    files: &[],
     tags: "no_btrfs,no_zfs,no_devmapper,no_aufs",
     programs: &[
         Program::new(
@@ -184,7 +191,7 @@ pub(crate) const CONTAINER_RUNTIME: Module = Module {
             CNI_MODULE,
         ),
     ],
-    version: None,
+    ..MODULE
 };
 
 /// KWOK and metrics-server of [`CONTROL_PLANE`], next to another Kubernetes.
@@ -199,9 +206,6 @@ pub(crate) const OLDEST_KUBERNETES: Module = Module {
     name: "control-plane-oldest",
     go_mod: include_str!("../control-plane-oldest/go.mod"),
     go_sum: include_str!("../control-plane-oldest/go.sum"),
-    sources: &[],
-    files: &[],
-    tags: "",
     programs: &[
         ETCD,
         KUBE_APISERVER,
@@ -210,6 +214,7 @@ pub(crate) const OLDEST_KUBERNETES: Module = Module {
         KUBECTL,
     ],
     version: Some(KUBERNETES),
+    ..MODULE
 };
 
 /// Prometheus; its dependencies conflict with those of the control plane.
@@ -217,15 +222,13 @@ pub(crate) const PROMETHEUS: Module = Module {
     name: "prometheus",
     go_mod: include_str!("../prometheus/go.mod"),
     go_sum: include_str!("../prometheus/go.sum"),
-    sources: &[],
-    files: &[],
     tags: "remove_all_sd,enable_kubernetes_sd",
     programs: &[Program::new(
         "prometheus",
         "github.com/prometheus/prometheus/cmd/prometheus",
         PROMETHEUS_MODULE,
     )],
-    version: None,
+    ..MODULE
 };
 
 /// The checker of rules and queries of [`PROMETHEUS`].
@@ -244,15 +247,12 @@ pub(crate) const HELM: Module = Module {
     name: "helm",
     go_mod: include_str!("../helm/go.mod"),
     go_sum: include_str!("../helm/go.sum"),
-    sources: &[],
-    files: &[],
-    tags: "",
     programs: &[Program::new(
         "helm",
         "helm.sh/helm/v4/cmd/helm",
         "helm.sh/helm/v4",
     )],
-    version: None,
+    ..MODULE
 };
 
 /// Recommender and updater of upstream's VPA, which end-to-end tests run beside the suite. Its admission
@@ -262,7 +262,6 @@ pub(crate) const UPSTREAM_VPA: Module = Module {
     name: "upstream-vpa",
     go_mod: include_str!("../upstream-vpa/go.mod"),
     go_sum: include_str!("../upstream-vpa/go.sum"),
-    sources: &[],
     files: &[(
         VPA_MODULE,
         &[
@@ -273,7 +272,6 @@ pub(crate) const UPSTREAM_VPA: Module = Module {
             "deploy/updater-deployment.yaml",
         ],
     )],
-    tags: "",
     programs: &[
         Program::new(
             "vpa-recommender",
@@ -286,7 +284,7 @@ pub(crate) const UPSTREAM_VPA: Module = Module {
             VPA_MODULE,
         ),
     ],
-    version: None,
+    ..MODULE
 };
 
 /// Cert-manager's controllers and its CA injector. Its own programs are Go modules that the module proxy
@@ -306,13 +304,12 @@ pub(crate) const CERT_MANAGER: Module = Module {
             "deploy/crds/cert-manager.io_issuers.yaml",
         ],
     )],
-    tags: "",
     programs: &[Program::new(
         "cert-manager",
         "plimsoll/sandbox/cert-manager",
         CERT_MANAGER_MODULE,
     )],
-    version: None,
+    ..MODULE
 };
 
 impl Module {
@@ -387,7 +384,6 @@ impl Module {
         required_version(self.go_mod, KUBERNETES).and_then(Release::find)
     }
 
-    /// The text of `go.mod`.
     pub(crate) fn go_mod(&self) -> &'static str {
         self.go_mod
     }

@@ -97,7 +97,6 @@ impl Progress {
         self.show(what);
     }
 
-    /// Counts a package.
     pub(crate) fn step(&mut self, package: &str) {
         self.work.compiled += 1;
         let status = self.work.describe(self.started.elapsed());

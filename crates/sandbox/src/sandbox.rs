@@ -16,7 +16,7 @@ use crate::kubernetes_version::KubernetesVersion;
 use crate::layout::Layout;
 use crate::log_tail::log_tail;
 use crate::node::image::Image;
-use crate::node::images::ContainerRuntime;
+use crate::node::images;
 use crate::programs;
 use crate::start_components;
 use crate::start_supervisor::{OwnedSupervisor, bring_up};
@@ -29,8 +29,6 @@ const POLL: Duration = Duration::from_millis(50);
 const METRICS_TIMEOUT: Duration = Duration::from_mins(2);
 /// Limit for a restarted API server beside other sandboxes on two cores.
 const READY_TIMEOUT: Duration = Duration::from_mins(3);
-/// Lines of a log in an error message.
-const SHOWN_LINES: usize = 12;
 
 /// Kind of node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -186,7 +184,6 @@ impl Sandbox {
         self.layout.logs()
     }
 
-    /// A component's log.
     pub fn log(&self, component: Component) -> PathBuf {
         self.layout.log(component)
     }
@@ -263,7 +260,7 @@ impl Sandbox {
             "metrics.k8s.io did not answer for {} s; the end of {}:\n{}",
             METRICS_TIMEOUT.as_secs(),
             log.display(),
-            log_tail(&log, SHOWN_LINES)
+            log_tail(&log)
         )
     }
 
@@ -273,12 +270,8 @@ impl Sandbox {
         let node = node.context("this sandbox has no real node")?;
         let pack = spawn_blocking(move || programs::image_archive(&images));
         let archive = pack.await.context("join")??;
-        let runtime = ContainerRuntime {
-            sandbox: &node.sandbox,
-            programs: &node.container_runtime,
-            init: node.init.pid,
-        };
-        runtime.import(&archive).await
+        let programs = &node.container_runtime;
+        images::import(&node.sandbox, programs, node.init.pid, &archive).await
     }
 
     async fn request(&self, request: ControlRequest) -> Result<()> {

@@ -16,7 +16,7 @@ use crate::component_processes::ComponentProcesses;
 use crate::initial_objects;
 use crate::layout::Layout;
 use crate::node;
-use crate::node::images::ContainerRuntime;
+use crate::node::images;
 use crate::startup_protocol::SandboxConfig;
 
 /// Pause between two requests to the API server.
@@ -147,12 +147,8 @@ async fn import_pause_image(config: &SandboxConfig, context: CommandContext<'_>)
     let (Some(folders), Some(init)) = (&config.real_node, context.real_node) else {
         return Ok(());
     };
-    let runtime = ContainerRuntime {
-        sandbox: context.sandbox,
-        programs: &folders.container_runtime.join("bin"),
-        init,
-    };
-    runtime.import(&folders.pause_image).await
+    let programs = folders.container_runtime.join("bin");
+    images::import(context.sandbox, &programs, init, &folders.pause_image).await
 }
 
 /// A client with the administrator's rights.

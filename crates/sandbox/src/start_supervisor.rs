@@ -24,8 +24,6 @@ use crate::take_down::{DOWN_TIMEOUT, remove_stale};
 
 /// Pause between two reads of the record of a sandbox that is going down.
 const POLL: Duration = Duration::from_millis(50);
-/// Lines of the supervisor's log in the message when it ends without an event.
-const SHOWN_LINES: usize = 12;
 
 /// The supervisor of a sandbox that goes down with this process, when its standard input closes.
 #[derive(Debug)]
@@ -172,6 +170,6 @@ fn await_ready(events: ChildStdout, layout: &Layout, step: &mut dyn FnMut(&str))
     bail!(
         "the supervisor ended unexpectedly; the end of its log {}:\n{}",
         log.display(),
-        log_tail(&log, SHOWN_LINES)
+        log_tail(&log)
     )
 }

@@ -49,7 +49,6 @@ pub(crate) const DETACH: &str = "detach";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum StartEvent {
-    /// A step is done.
     Step(String),
     /// Everything is up.
     Ready,

@@ -2,46 +2,13 @@
 //! each scaled by a factor. A file is CSV; its first column is `unix_seconds`, and an empty cell
 //! means that the value has not changed.
 
-use thiserror::Error;
+use anyhow::{Context as _, Result, bail, ensure};
 
 /// Names of the columns when none are given.
 const CPU_COLUMN: &str = "cpu_millicores";
 const MEMORY_COLUMN: &str = "memory_mib";
 /// Rows of a trace; a year of minutes fits.
 const MOST_ROWS: usize = 600_000;
-
-/// Errors of a trace file.
-#[derive(Debug, PartialEq, Error)]
-pub enum TraceError {
-    /// The first column is not `unix_seconds`.
-    #[error("the first column must be unix_seconds, not {0:?}")]
-    NoTime(String),
-    /// A named column is missing.
-    #[error("there is no column {0:?}")]
-    NoColumn(String),
-    /// Neither default column exists.
-    #[error("there is neither a column cpu_millicores nor memory_mib; name the columns to use")]
-    NoUsage,
-    /// A cell is not a finite number from zero on.
-    #[error("line {line}: {cell:?} is not a number from zero on")]
-    Cell {
-        line: usize,
-        /// Text of the cell.
-        cell: String,
-    },
-    /// Time runs backwards.
-    #[error("line {0}: unix_seconds must grow from line to line")]
-    ControlRequest(usize),
-    /// A scale is not a finite number from zero on.
-    #[error("scale {0} is not a number from zero on")]
-    Scale(f64),
-    /// More than the maximum number of rows.
-    #[error("more than {MOST_ROWS} rows")]
-    Long,
-    /// No row at all.
-    #[error("no rows")]
-    Empty,
-}
 
 /// Columns of a file, and factors for their numbers.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,9 +17,7 @@ pub struct Columns {
     pub cpu: Option<String>,
     /// Memory in MiB; default `memory_mib`, if present.
     pub memory: Option<String>,
-    /// Factor for the CPU.
     pub cpu_scale: f64,
-    /// Factor for the memory.
     pub memory_scale: f64,
 }
 
@@ -90,12 +55,12 @@ struct Row {
 
 impl Trace {
     /// Reads the text of a CSV file.
-    pub fn parse(text: &str, columns: &Columns) -> Result<Self, TraceError> {
-        if let Some(scale) = [columns.cpu_scale, columns.memory_scale]
-            .into_iter()
-            .find(|scale| !is_amount(*scale))
-        {
-            return Err(TraceError::Scale(scale));
+    pub fn parse(text: &str, columns: &Columns) -> Result<Self> {
+        for scale in [columns.cpu_scale, columns.memory_scale] {
+            ensure!(
+                is_amount(scale),
+                "scale {scale} is not a number from zero on"
+            );
         }
         let mut lines = text
             .lines()
@@ -104,51 +69,54 @@ impl Trace {
         let header: Vec<&str> = lines
             .next()
             .map(|(_, line)| line.split(',').map(str::trim).collect())
-            .ok_or(TraceError::Empty)?;
-        if header[0] != "unix_seconds" {
-            return Err(TraceError::NoTime(header[0].to_owned()));
-        }
+            .context("no rows")?;
+        ensure!(
+            header[0] == "unix_seconds",
+            "the first column must be unix_seconds, not {:?}",
+            header[0]
+        );
         let cpu = position(&header, columns.cpu.as_deref(), CPU_COLUMN)?;
         let memory = position(&header, columns.memory.as_deref(), MEMORY_COLUMN)?;
         if cpu.is_none() && memory.is_none() {
-            return Err(TraceError::NoUsage);
+            bail!(
+                "there is neither a column cpu_millicores nor memory_mib; name the columns to use"
+            );
         }
         let mut rows: Vec<Row> = Vec::new();
         let mut first = None;
         for (index, line) in lines {
-            let line_number = index + 1;
+            let number = |cell: &str| {
+                number(cell).with_context(|| {
+                    format!("line {}: {cell:?} is not a number from zero on", index + 1)
+                })
+            };
             let cells: Vec<&str> = line.split(',').map(str::trim).collect();
-            let time = number(cells[0], line_number)?.ok_or(TraceError::Cell {
-                line: line_number,
-                cell: String::new(),
-            })?;
+            let time = number(cells[0])?;
             let last = rows.last().copied();
             let at = time - *first.get_or_insert(time);
-            if last.is_some_and(|last| at <= last.at) {
-                return Err(TraceError::ControlRequest(line_number));
-            }
-            let value = |column: Option<usize>, scale: f64, last: Option<f64>| match column {
-                Some(column) => {
-                    let here = number(cells.get(column).copied().unwrap_or_default(), line_number)?;
-                    Ok(here.map(|value| value * scale).or(last))
+            ensure!(
+                last.is_none_or(|last| at > last.at),
+                "line {}: unix_seconds must grow from line to line",
+                index + 1
+            );
+            let value = |column: Option<usize>, scale: f64, last: Option<f64>| {
+                let cell = column.map(|column| cells.get(column).copied().unwrap_or_default());
+                match cell {
+                    Some("") => Ok(last),
+                    Some(cell) => number(cell).map(|value| Some(value * scale)),
+                    None => Ok(None),
                 }
-                None => Ok(None),
             };
             let before = last.map(|last| last.usage).unwrap_or_default();
             let usage = Usage {
                 cpu_millicores: value(cpu, columns.cpu_scale, before.cpu_millicores)?,
                 memory_mib: value(memory, columns.memory_scale, before.memory_mib)?,
             };
-            if rows.len() == MOST_ROWS {
-                return Err(TraceError::Long);
-            }
+            ensure!(rows.len() < MOST_ROWS, "more than {MOST_ROWS} rows");
             rows.push(Row { at, usage });
         }
-        if rows.is_empty() {
-            Err(TraceError::Empty)
-        } else {
-            Ok(Self { rows })
-        }
+        ensure!(!rows.is_empty(), "no rows");
+        Ok(Self { rows })
     }
 
     /// Duration in seconds: the last value lasts as long as the one before it.
@@ -178,30 +146,19 @@ impl Trace {
     }
 }
 
-fn position(
-    header: &[&str],
-    wanted: Option<&str>,
-    usual: &str,
-) -> Result<Option<usize>, TraceError> {
-    let find = |name: &str| header.iter().position(|column| *column == name);
-    match wanted {
-        Some(name) => find(name)
-            .map(Some)
-            .ok_or_else(|| TraceError::NoColumn(name.to_owned())),
-        None => Ok(find(usual)),
-    }
+fn position(header: &[&str], wanted: Option<&str>, usual: &str) -> Result<Option<usize>> {
+    let column = wanted.unwrap_or(usual);
+    let found = header.iter().position(|name| *name == column);
+    ensure!(
+        found.is_some() || wanted.is_none(),
+        "there is no column {column:?}"
+    );
+    Ok(found)
 }
 
-/// A number from zero on; `None` for an empty cell.
-fn number(cell: &str, line: usize) -> Result<Option<f64>, TraceError> {
-    if cell.is_empty() {
-        return Ok(None);
-    }
-    let value = cell.parse().ok().filter(|value| is_amount(*value));
-    value.map(Some).ok_or_else(|| TraceError::Cell {
-        line,
-        cell: cell.to_owned(),
-    })
+/// A number from zero on.
+fn number(cell: &str) -> Option<f64> {
+    cell.parse().ok().filter(|value| is_amount(*value))
 }
 
 fn is_amount(value: f64) -> bool {
@@ -275,46 +232,43 @@ mod tests {
 
     #[test]
     fn what_is_no_trace_is_refused_with_its_place() {
-        let refuse = |text: &str, columns: &Columns| Trace::parse(text, columns).unwrap_err();
+        let refuse = |text: &str, columns: &Columns| {
+            let error = Trace::parse(text, columns).unwrap_err();
+            error.to_string()
+        };
         let usual = Columns::default();
-        assert_eq!(refuse("", &usual), TraceError::Empty);
-        assert_eq!(
-            refuse("unix_seconds,cpu_millicores\n", &usual),
-            TraceError::Empty
-        );
+        assert_eq!(refuse("", &usual), "no rows");
+        assert_eq!(refuse("unix_seconds,cpu_millicores\n", &usual), "no rows");
         assert_eq!(
             refuse("time,cpu_millicores\n", &usual),
-            TraceError::NoTime("time".to_owned())
+            "the first column must be unix_seconds, not \"time\""
         );
-        assert_eq!(refuse("unix_seconds,x\n1,2\n", &usual), TraceError::NoUsage);
+        assert_eq!(
+            refuse("unix_seconds,x\n1,2\n", &usual),
+            "there is neither a column cpu_millicores nor memory_mib; name the columns to use"
+        );
         assert_eq!(
             refuse("unix_seconds,memory_mib\n1,2\n1,3\n", &usual),
-            TraceError::ControlRequest(3)
+            "line 3: unix_seconds must grow from line to line"
         );
         for cell in ["-1", "NaN", "inf", "x"] {
-            let error = refuse(&format!("unix_seconds,memory_mib\n1,{cell}\n"), &usual);
             assert_eq!(
-                error,
-                TraceError::Cell {
-                    line: 2,
-                    cell: cell.to_owned()
-                }
+                refuse(&format!("unix_seconds,memory_mib\n1,{cell}\n"), &usual),
+                format!("line 2: {cell:?} is not a number from zero on")
             );
         }
         let columns = Columns {
             memory: Some("m".to_owned()),
             ..Columns::default()
         };
-        assert_eq!(refuse(TEXT, &columns), TraceError::NoColumn("m".to_owned()));
+        assert_eq!(refuse(TEXT, &columns), "there is no column \"m\"");
+        let columns = Columns {
+            cpu_scale: -1.0,
+            ..usual
+        };
         assert_eq!(
-            refuse(
-                TEXT,
-                &Columns {
-                    cpu_scale: -1.0,
-                    ..usual
-                }
-            ),
-            TraceError::Scale(-1.0)
+            refuse(TEXT, &columns),
+            "scale -1 is not a number from zero on"
         );
     }
 }
