@@ -122,15 +122,13 @@ pub(crate) struct UpArgs {
     /// Stay in the foreground; the sandbox stops with this process.
     #[arg(long, env = "PLIMSOLL_SANDBOX_FOREGROUND")]
     pub(crate) foreground: bool,
-    /// Folder of the programs that hosted pods run [default: the folder of this program].
-    #[arg(long, env = "PLIMSOLL_SANDBOX_HOSTED_PROGRAMS")]
-    pub(crate) hosted_programs: Option<PathBuf>,
 }
 
 /// Arguments of `sandbox play`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PlayArgs {
-    /// CSV file; its first column is `unix_seconds`, an empty cell keeps the last value.
+    /// CSV file with the columns `unix_seconds`, `cpu_millicores` and `memory_mib`, of which one of the
+    /// last two may be missing; an empty cell keeps the last value.
     pub(crate) file: PathBuf,
     /// Workload whose pods play the trace: deployment/NAME, statefulset/NAME, ...
     #[arg(long, env = "PLIMSOLL_SANDBOX_TARGET")]
@@ -146,18 +144,6 @@ pub(crate) struct PlayArgs {
     /// Seconds of the trace per second of real time.
     #[arg(long, env = "PLIMSOLL_SANDBOX_SPEED", default_value_t = 1.0)]
     pub(crate) speed: f64,
-    /// Column with CPU in millicores [default: `cpu_millicores`, if present].
-    #[arg(long, env = "PLIMSOLL_SANDBOX_CPU_COLUMN")]
-    pub(crate) cpu_column: Option<String>,
-    /// Column with memory in MiB [default: `memory_mib`, if present].
-    #[arg(long, env = "PLIMSOLL_SANDBOX_MEMORY_COLUMN")]
-    pub(crate) memory_column: Option<String>,
-    /// Factor from the CPU column to millicores.
-    #[arg(long, env = "PLIMSOLL_SANDBOX_CPU_SCALE", default_value_t = 1.0)]
-    pub(crate) cpu_scale: f64,
-    /// Factor from the memory column to MiB.
-    #[arg(long, env = "PLIMSOLL_SANDBOX_MEMORY_SCALE", default_value_t = 1.0)]
-    pub(crate) memory_scale: f64,
     /// Start again at the end of the trace.
     #[arg(long = "loop", env = "PLIMSOLL_SANDBOX_LOOP")]
     pub(crate) repeat: bool,

@@ -16,10 +16,11 @@ use crate::component::Component;
 use crate::layout::Layout;
 use crate::programs::this_program;
 use crate::replay::Replay;
-use crate::sandbox::{NodeKind, Options, Sandbox};
+use crate::sandbox::{NodeKind, Sandbox};
+use crate::startup_protocol::Options;
 use crate::state_file::{Phase, Record};
 use crate::take_down;
-use crate::trace::{Columns, Trace};
+use crate::trace::Trace;
 
 /// Exit code that a shell shows for a program that Ctrl-C ended.
 const INTERRUPTED: i32 = 130;
@@ -31,17 +32,15 @@ pub(crate) async fn up(name: String, args: UpArgs) -> Result<()> {
         kubernetes_version,
         prometheus,
         foreground,
-        hosted_programs,
     } = args;
     let real_node = node == NodeKind::Real;
-    let mut options = Options {
+    let options = Options {
         nodes: nodes.unwrap_or(if real_node { 0 } else { 3 }),
         real_node,
         prometheus,
         kubernetes_version,
         ..Options::new(&name, this_program()?)
     };
-    options.hosted_programs = hosted_programs.unwrap_or(options.hosted_programs);
     // Both are listened for until the end: a signal between two listeners would be lost.
     let mut interrupted = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
     let mut terminated = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
@@ -97,21 +96,10 @@ pub(crate) async fn play(name: &str, args: PlayArgs) -> Result<()> {
         target,
         namespace,
         speed,
-        cpu_column,
-        memory_column,
-        cpu_scale,
-        memory_scale,
         repeat,
     } = args;
     let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
-    let columns = Columns {
-        cpu: cpu_column,
-        memory: memory_column,
-        cpu_scale,
-        memory_scale,
-    };
-    let trace =
-        Trace::parse(&text, &columns).with_context(|| format!("parse {}", file.display()))?;
+    let trace = Trace::parse(&text).with_context(|| format!("parse {}", file.display()))?;
     let seconds = trace.duration_seconds() / speed;
     eprintln!(
         "Playing {} for {target} at {speed} times its speed: {seconds:.0} s{}",

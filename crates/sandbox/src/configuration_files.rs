@@ -104,7 +104,7 @@ pub(crate) fn prepare(config: &SandboxConfig, layout: &Layout, ports: &Ports) ->
     if config.prometheus.is_some() {
         let files = layout.prometheus_files();
         fs::create_dir_all(&files).context("create a folder for Prometheus")?;
-        let own = prometheus::configuration(ports, config.nodes, &authority.own(), &files);
+        let own = prometheus::configuration(ports, config.options.nodes, &authority.own(), &files);
         write_yaml(layout, "prometheus.yaml", &own)?;
         let web = prometheus::web_configuration(&serving);
         write_yaml(layout, "prometheus-web.yaml", &web)?;

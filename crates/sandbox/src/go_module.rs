@@ -70,9 +70,14 @@ impl Program {
 const KUBERNETES: &str = "k8s.io/kubernetes";
 const VPA_MODULE: &str = "k8s.io/autoscaler/vertical-pod-autoscaler";
 const CERT_MANAGER_MODULE: &str = "github.com/cert-manager/cert-manager";
-const CNI_MODULE: &str = "github.com/containernetworking/plugins";
-const CONTAINERD_MODULE: &str = "github.com/containerd/containerd/v2";
 const PROMETHEUS_MODULE: &str = "github.com/prometheus/prometheus";
+
+/// A program by its name, its Go module, and the path of its main package there.
+macro_rules! program {
+    ($name:literal = $module:literal / $path:literal) => {
+        Program::new($name, concat!($module, "/", $path), $module)
+    };
+}
 
 /// Defaults of a module.
 const MODULE: Module = Module {
@@ -101,12 +106,9 @@ const KUBE_APISERVER: Program = kubernetes!("kube-apiserver");
 const KUBE_CONTROLLER_MANAGER: Program = kubernetes!("kube-controller-manager");
 const KUBE_SCHEDULER: Program = kubernetes!("kube-scheduler");
 const KUBECTL: Program = kubernetes!("kubectl");
-const KWOK: Program = Program::new("kwok", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok");
-const METRICS_SERVER: Program = Program::new(
-    "metrics-server",
-    "sigs.k8s.io/metrics-server/cmd/metrics-server",
-    "sigs.k8s.io/metrics-server",
-);
+const KWOK: Program = program!("kwok" = "sigs.k8s.io/kwok" / "cmd/kwok");
+const METRICS_SERVER: Program =
+    program!("metrics-server" = "sigs.k8s.io/metrics-server" / "cmd/metrics-server");
 
 /// The newest supported Kubernetes, etcd, KWOK and metrics-server.
 pub(crate) const CONTROL_PLANE: Module = Module {
@@ -155,41 +157,18 @@ pub(crate) const CONTAINER_RUNTIME: Module = Module {
     go_sum: include_str!("../container-runtime/go.sum"),
     tags: "no_btrfs,no_zfs,no_devmapper,no_aufs",
     programs: &[
-        Program::new(
-            "containerd",
-            "github.com/containerd/containerd/v2/cmd/containerd",
-            CONTAINERD_MODULE,
+        program!("containerd" = "github.com/containerd/containerd/v2" / "cmd/containerd"),
+        program!(
+            "containerd-shim-runc-v2" =
+                "github.com/containerd/containerd/v2" / "cmd/containerd-shim-runc-v2"
         ),
-        Program::new(
-            "containerd-shim-runc-v2",
-            "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
-            CONTAINERD_MODULE,
+        program!("ctr" = "github.com/containerd/containerd/v2" / "cmd/ctr"),
+        program!("bridge" = "github.com/containernetworking/plugins" / "plugins/main/bridge"),
+        program!("loopback" = "github.com/containernetworking/plugins" / "plugins/main/loopback"),
+        program!(
+            "host-local" = "github.com/containernetworking/plugins" / "plugins/ipam/host-local"
         ),
-        Program::new(
-            "ctr",
-            "github.com/containerd/containerd/v2/cmd/ctr",
-            CONTAINERD_MODULE,
-        ),
-        Program::new(
-            "bridge",
-            "github.com/containernetworking/plugins/plugins/main/bridge",
-            CNI_MODULE,
-        ),
-        Program::new(
-            "loopback",
-            "github.com/containernetworking/plugins/plugins/main/loopback",
-            CNI_MODULE,
-        ),
-        Program::new(
-            "host-local",
-            "github.com/containernetworking/plugins/plugins/ipam/host-local",
-            CNI_MODULE,
-        ),
-        Program::new(
-            "portmap",
-            "github.com/containernetworking/plugins/plugins/meta/portmap",
-            CNI_MODULE,
-        ),
+        program!("portmap" = "github.com/containernetworking/plugins" / "plugins/meta/portmap"),
     ],
     ..MODULE
 };
@@ -223,10 +202,8 @@ pub(crate) const PROMETHEUS: Module = Module {
     go_mod: include_str!("../prometheus/go.mod"),
     go_sum: include_str!("../prometheus/go.sum"),
     tags: "remove_all_sd,enable_kubernetes_sd",
-    programs: &[Program::new(
-        "prometheus",
-        "github.com/prometheus/prometheus/cmd/prometheus",
-        PROMETHEUS_MODULE,
+    programs: &[program!(
+        "prometheus" = "github.com/prometheus/prometheus" / "cmd/prometheus"
     )],
     ..MODULE
 };
@@ -234,10 +211,8 @@ pub(crate) const PROMETHEUS: Module = Module {
 /// The checker of rules and queries of [`PROMETHEUS`].
 pub(crate) const PROMTOOL: Module = Module {
     name: "promtool",
-    programs: &[Program::new(
-        "promtool",
-        "github.com/prometheus/prometheus/cmd/promtool",
-        PROMETHEUS_MODULE,
+    programs: &[program!(
+        "promtool" = "github.com/prometheus/prometheus" / "cmd/promtool"
     )],
     ..PROMETHEUS
 };
@@ -247,11 +222,7 @@ pub(crate) const HELM: Module = Module {
     name: "helm",
     go_mod: include_str!("../helm/go.mod"),
     go_sum: include_str!("../helm/go.sum"),
-    programs: &[Program::new(
-        "helm",
-        "helm.sh/helm/v4/cmd/helm",
-        "helm.sh/helm/v4",
-    )],
+    programs: &[program!("helm" = "helm.sh/helm/v4" / "cmd/helm")],
     ..MODULE
 };
 
@@ -273,16 +244,10 @@ pub(crate) const UPSTREAM_VPA: Module = Module {
         ],
     )],
     programs: &[
-        Program::new(
-            "vpa-recommender",
-            "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/recommender",
-            VPA_MODULE,
+        program!(
+            "vpa-recommender" = "k8s.io/autoscaler/vertical-pod-autoscaler" / "pkg/recommender"
         ),
-        Program::new(
-            "vpa-updater",
-            "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/updater",
-            VPA_MODULE,
-        ),
+        program!("vpa-updater" = "k8s.io/autoscaler/vertical-pod-autoscaler" / "pkg/updater"),
     ],
     ..MODULE
 };

@@ -15,7 +15,7 @@ use crate::programs::ensure_built;
 pub(crate) const VARIABLE: &str = "PLIMSOLL_SANDBOX_KUBERNETES_VERSION";
 
 /// A supported version of Kubernetes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KubernetesVersion {
     Oldest,
     /// The newest supported one.

@@ -59,14 +59,20 @@ pub(crate) fn supervise() -> Result<()> {
         .read_line(&mut line)
         .context("read the configuration")?;
     let config: SandboxConfig = serde_json::from_str(&line).context("parse the configuration")?;
-    let layout = Layout::of(&config.name)?;
+    let layout = Layout::of(&config.options.name)?;
     layout.create()?;
     log_to(&layout)?;
     // Before any other thread: it moves this process.
     let node = config
         .real_node
         .is_some()
-        .then(|| Namespaces::enter(&config.sandbox, &config.name, &layout.state()))
+        .then(|| {
+            Namespaces::enter(
+                &config.options.program,
+                &config.options.name,
+                &layout.state(),
+            )
+        })
         .transpose();
     let node = match node {
         Ok(node) => node,
@@ -152,9 +158,9 @@ async fn run_attempt(
     let writer = tokio::spawn(write_changes(layout.clone(), record.subscribe()));
     let mut processes = ComponentProcesses::new(Arc::clone(&record));
     let programs = config.control_plane.kubernetes.join("bin");
-    let audit_log = layout.audit_log(config.audit_logs.as_deref());
+    let audit_log = layout.audit_log(config.options.audit_logs.as_deref());
     let context = CommandContext {
-        sandbox: &config.sandbox,
+        sandbox: &config.options.program,
         programs: &programs,
         layout,
         ports: &ports,
@@ -280,7 +286,7 @@ fn new_record(config: &SandboxConfig, ports: &Ports, node: Option<&Namespaces>) 
 fn real_node(config: &SandboxConfig, node: Option<&Namespaces>) -> Option<RealNode> {
     Some(RealNode {
         init: Process::find(node?.init())?,
-        sandbox: config.sandbox.clone(),
+        sandbox: config.options.program.clone(),
         container_runtime: config.real_node.as_ref()?.container_runtime.join("bin"),
     })
 }

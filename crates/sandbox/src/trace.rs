@@ -1,36 +1,10 @@
-//! A recorded usage over time and its value at any moment: CPU in millicores and memory in MiB,
-//! each scaled by a factor. A file is CSV; its first column is `unix_seconds`, and an empty cell
-//! means that the value has not changed.
+//! A recorded usage over time and its value at any moment: CPU in millicores and memory in MiB. A file is
+//! CSV; its first column is `unix_seconds`, and an empty cell means that the value has not changed.
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 
-/// Names of the columns when none are given.
-const CPU_COLUMN: &str = "cpu_millicores";
-const MEMORY_COLUMN: &str = "memory_mib";
 /// Rows of a trace; a year of minutes fits.
 const MOST_ROWS: usize = 600_000;
-
-/// Columns of a file, and factors for their numbers.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Columns {
-    /// CPU in millicores; default `cpu_millicores`, if present.
-    pub cpu: Option<String>,
-    /// Memory in MiB; default `memory_mib`, if present.
-    pub memory: Option<String>,
-    pub cpu_scale: f64,
-    pub memory_scale: f64,
-}
-
-impl Default for Columns {
-    fn default() -> Self {
-        Self {
-            cpu: None,
-            memory: None,
-            cpu_scale: 1.0,
-            memory_scale: 1.0,
-        }
-    }
-}
 
 /// Usage of a container at one moment; `None` leaves it unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -55,13 +29,7 @@ struct Row {
 
 impl Trace {
     /// Reads the text of a CSV file.
-    pub fn parse(text: &str, columns: &Columns) -> Result<Self> {
-        for scale in [columns.cpu_scale, columns.memory_scale] {
-            ensure!(
-                is_amount(scale),
-                "scale {scale} is not a number from zero on"
-            );
-        }
+    pub fn parse(text: &str) -> Result<Self> {
         let mut lines = text
             .lines()
             .enumerate()
@@ -75,13 +43,12 @@ impl Trace {
             "the first column must be unix_seconds, not {:?}",
             header[0]
         );
-        let cpu = position(&header, columns.cpu.as_deref(), CPU_COLUMN)?;
-        let memory = position(&header, columns.memory.as_deref(), MEMORY_COLUMN)?;
-        if cpu.is_none() && memory.is_none() {
-            bail!(
-                "there is neither a column cpu_millicores nor memory_mib; name the columns to use"
-            );
-        }
+        let position = |name: &str| header.iter().position(|column| *column == name);
+        let (cpu, memory) = (position("cpu_millicores"), position("memory_mib"));
+        ensure!(
+            cpu.is_some() || memory.is_some(),
+            "there is neither a column cpu_millicores nor memory_mib"
+        );
         let mut rows: Vec<Row> = Vec::new();
         let mut first = None;
         for (index, line) in lines {
@@ -99,18 +66,18 @@ impl Trace {
                 "line {}: unix_seconds must grow from line to line",
                 index + 1
             );
-            let value = |column: Option<usize>, scale: f64, last: Option<f64>| {
+            let value = |column: Option<usize>, last: Option<f64>| {
                 let cell = column.map(|column| cells.get(column).copied().unwrap_or_default());
                 match cell {
                     Some("") => Ok(last),
-                    Some(cell) => number(cell).map(|value| Some(value * scale)),
+                    Some(cell) => number(cell).map(Some),
                     None => Ok(None),
                 }
             };
             let before = last.map(|last| last.usage).unwrap_or_default();
             let usage = Usage {
-                cpu_millicores: value(cpu, columns.cpu_scale, before.cpu_millicores)?,
-                memory_mib: value(memory, columns.memory_scale, before.memory_mib)?,
+                cpu_millicores: value(cpu, before.cpu_millicores)?,
+                memory_mib: value(memory, before.memory_mib)?,
             };
             ensure!(rows.len() < MOST_ROWS, "more than {MOST_ROWS} rows");
             rows.push(Row { at, usage });
@@ -146,23 +113,10 @@ impl Trace {
     }
 }
 
-fn position(header: &[&str], wanted: Option<&str>, usual: &str) -> Result<Option<usize>> {
-    let column = wanted.unwrap_or(usual);
-    let found = header.iter().position(|name| *name == column);
-    ensure!(
-        found.is_some() || wanted.is_none(),
-        "there is no column {column:?}"
-    );
-    Ok(found)
-}
-
 /// A number from zero on.
 fn number(cell: &str) -> Option<f64> {
-    cell.parse().ok().filter(|value| is_amount(*value))
-}
-
-fn is_amount(value: f64) -> bool {
-    value.is_finite() && value >= 0.0
+    let value = cell.parse().ok();
+    value.filter(|value: &f64| value.is_finite() && *value >= 0.0)
 }
 
 #[cfg(test)]
@@ -173,7 +127,7 @@ mod tests {
         "unix_seconds,cpu_millicores,memory_mib,other\n1000,100,50,7\n1300,,60,8\n1600,300,,9\n";
 
     fn trace() -> Trace {
-        Trace::parse(TEXT, &Columns::default()).unwrap()
+        Trace::parse(TEXT).unwrap()
     }
 
     fn check(seconds: f64, cpu_millicores: f64, memory_mib: f64) {
@@ -203,7 +157,7 @@ mod tests {
                 memory_mib: Some(60.0)
             }
         );
-        let single = Trace::parse("unix_seconds,memory_mib\n5,1\n", &Columns::default()).unwrap();
+        let single = Trace::parse("unix_seconds,memory_mib\n5,1\n").unwrap();
         assert_eq!(
             single.usage_in_loop(1e9),
             Usage {
@@ -214,61 +168,27 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_chosen_by_name_and_scaled() {
-        let columns = Columns {
-            cpu: Some("other".to_owned()),
-            cpu_scale: 10.0,
-            ..Columns::default()
-        };
-        let usage = Trace::parse(TEXT, &columns).unwrap().usage_at(0.0);
-        assert_eq!(
-            usage,
-            Some(Usage {
-                cpu_millicores: Some(70.0),
-                memory_mib: Some(50.0)
-            })
-        );
-    }
-
-    #[test]
     fn what_is_no_trace_is_refused_with_its_place() {
-        let refuse = |text: &str, columns: &Columns| {
-            let error = Trace::parse(text, columns).unwrap_err();
-            error.to_string()
-        };
-        let usual = Columns::default();
-        assert_eq!(refuse("", &usual), "no rows");
-        assert_eq!(refuse("unix_seconds,cpu_millicores\n", &usual), "no rows");
+        let refuse = |text: &str| Trace::parse(text).unwrap_err().to_string();
+        assert_eq!(refuse(""), "no rows");
+        assert_eq!(refuse("unix_seconds,cpu_millicores\n"), "no rows");
         assert_eq!(
-            refuse("time,cpu_millicores\n", &usual),
+            refuse("time,cpu_millicores\n"),
             "the first column must be unix_seconds, not \"time\""
         );
         assert_eq!(
-            refuse("unix_seconds,x\n1,2\n", &usual),
-            "there is neither a column cpu_millicores nor memory_mib; name the columns to use"
+            refuse("unix_seconds,x\n1,2\n"),
+            "there is neither a column cpu_millicores nor memory_mib"
         );
         assert_eq!(
-            refuse("unix_seconds,memory_mib\n1,2\n1,3\n", &usual),
+            refuse("unix_seconds,memory_mib\n1,2\n1,3\n"),
             "line 3: unix_seconds must grow from line to line"
         );
         for cell in ["-1", "NaN", "inf", "x"] {
             assert_eq!(
-                refuse(&format!("unix_seconds,memory_mib\n1,{cell}\n"), &usual),
+                refuse(&format!("unix_seconds,memory_mib\n1,{cell}\n")),
                 format!("line 2: {cell:?} is not a number from zero on")
             );
         }
-        let columns = Columns {
-            memory: Some("m".to_owned()),
-            ..Columns::default()
-        };
-        assert_eq!(refuse(TEXT, &columns), "there is no column \"m\"");
-        let columns = Columns {
-            cpu_scale: -1.0,
-            ..usual
-        };
-        assert_eq!(
-            refuse(TEXT, &columns),
-            "scale -1 is not a number from zero on"
-        );
     }
 }

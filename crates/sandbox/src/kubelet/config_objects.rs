@@ -11,7 +11,7 @@ use kube::{Api, Client, Resource, ResourceExt as _};
 use tokio::sync::watch;
 
 use super::WaitingReason;
-use super::container_order::containers;
+use super::pod_context::containers;
 
 /// Contents of an object by key.
 pub(super) type Entries = BTreeMap<String, Vec<u8>>;

@@ -12,8 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::container_config::ContainerConfig;
 use super::container_state::{Report, Slot};
 use super::logs::Log;
-use super::pod::grace;
-use super::pod_context::PodContext;
+use super::pod_context::{PodContext, grace};
 use super::probe::{self, Handler};
 use super::prober::{Prober, probe_once};
 use super::process::Process;
@@ -47,7 +46,7 @@ enum End {
 impl Runner {
     /// Runs the container until its final end, or until it is asked to stop.
     pub(super) async fn run(self, mut deadline: Deadline) {
-        let mut back_off = BackOff::new(self.context.hosting.config.restart_back_off);
+        let mut back_off = BackOff::new(self.context.hosting.config.options.restart_back_off);
         loop {
             let prepared = tokio::select! {
                 biased;
@@ -101,7 +100,8 @@ impl Runner {
         };
         let log = Log::start(&self.context.logs(&self.container.name)).map_err(failed)?;
         let mut process =
-            Process::start(&self.context.hosting.config.sandbox, launch, &log).map_err(failed)?;
+            Process::start(&self.context.hosting.config.options.program, launch, &log)
+                .map_err(failed)?;
         let pid = process.pid();
         self.report(|report| {
             report.start(

@@ -41,7 +41,7 @@ impl ContainerConfig {
         let mounts = mounts(container, &context.volumes())?;
         let root = context.folder.join("roots").join(&container.name);
         let folders = Folders {
-            binaries: &config.hosted_programs,
+            binaries: &config.options.hosted_programs,
             root: &root,
             kubeconfig: &context.kubeconfig(),
         };

@@ -3,24 +3,16 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::api::core::v1::Container;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::container::Runner;
 use super::container_state::{Report, Slot};
-use super::pod_context::PodContext;
+use super::pod_context::{PodContext, grace};
 use super::restart::Restart;
 use super::status::is_sidecar;
 use super::stop::StopSignals;
-
-/// All containers of a pod, init containers first.
-pub(super) fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
-    pod.spec.iter().flat_map(|spec| {
-        let init = spec.init_containers.iter().flatten();
-        init.chain(&spec.containers)
-    })
-}
 
 /// Runs all containers until they have ended or are asked to stop.
 pub(super) async fn run(context: &Arc<PodContext>, stop: &StopSignals) {
@@ -60,7 +52,7 @@ pub(super) async fn run(context: &Arc<PodContext>, stop: &StopSignals) {
         }
         main.join_all().await;
     }
-    let soon = Instant::now() + super::pod::grace(&pod);
+    let soon = Instant::now() + grace(&pod);
     stop.stop_sidecars_by(soon);
     sidecars.join_all().await;
 }

@@ -9,9 +9,8 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
 
-use super::container_order::containers;
 use super::logs;
-use super::pod_context::PodContext;
+use super::pod_context::{PodContext, containers};
 
 /// Custom resources for KWOK's option `enableCRDs`.
 pub(crate) const ENABLED_CRDS: [&str; 2] = ["Logs", "PortForward"];

@@ -15,9 +15,8 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::address::PodAddress;
-use super::container_order::containers;
 use super::container_state::Reports;
-use super::pod_context::PodContext;
+use super::pod_context::{PodContext, containers, grace};
 use super::status::pod_status;
 use super::stop::StopSignals;
 use super::tokens::Granted;
@@ -46,15 +45,6 @@ const USAGE_PERIOD: Duration = Duration::from_secs(10);
 
 /// Time between two readings before the first usage is known.
 const FIRST_USAGE_PERIOD: Duration = Duration::from_secs(1);
-
-/// Grace period of a pod's containers.
-pub(super) fn grace(pod: &Pod) -> Duration {
-    let spec = pod.spec.as_ref();
-    let seconds = pod.metadata.deletion_grace_period_seconds;
-    let seconds = seconds.or_else(|| spec?.termination_grace_period_seconds);
-    let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
-    Duration::from_secs(seconds.unwrap_or(30))
-}
 
 /// Hosts a pod until its object is gone or the sandbox ends. `pods` holds its latest version,
 /// `None` once it is gone.
@@ -198,7 +188,7 @@ impl PodWorker {
             }
         }
         self.stop.stop_by(Instant::now() + SANDBOX_GRACE);
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Writes the status whenever it changes. Returns only when the pod is gone.

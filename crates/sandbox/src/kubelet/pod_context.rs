@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::runtime::events::EventType;
 use tokio::sync::watch;
 
@@ -64,4 +65,21 @@ impl PodContext {
             *report != before
         });
     }
+}
+
+/// All containers of a pod, init containers first.
+pub(super) fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
+    pod.spec.iter().flat_map(|spec| {
+        let init = spec.init_containers.iter().flatten();
+        init.chain(&spec.containers)
+    })
+}
+
+/// Grace period of a pod's containers.
+pub(super) fn grace(pod: &Pod) -> Duration {
+    let spec = pod.spec.as_ref();
+    let seconds = pod.metadata.deletion_grace_period_seconds;
+    let seconds = seconds.or_else(|| spec?.termination_grace_period_seconds);
+    let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+    Duration::from_secs(seconds.unwrap_or(30))
 }

@@ -154,7 +154,7 @@ pub(super) async fn probe_once(
         Handler::Exec(command) => {
             let arguments = launch.arguments_of(command);
             let arguments = arguments.map_err(|problem| problem.message)?;
-            process::run(&context.hosting.config.sandbox, launch, &arguments).await
+            process::run(&context.hosting.config.options.program, launch, &arguments).await
         }
     }
 }

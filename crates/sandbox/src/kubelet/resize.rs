@@ -7,8 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::container_order::containers;
-use super::pod_context::PodContext;
+use super::pod_context::{PodContext, containers};
 
 /// Request and limit of each resource whose change needs a restart.
 type Sensitive = BTreeMap<String, [Option<Quantity>; 2]>;

@@ -10,8 +10,7 @@ use kube::ResourceExt;
 use tokio::time::sleep;
 
 use super::config_objects::References;
-use super::container_order::containers;
-use super::pod_context::PodContext;
+use super::pod_context::{PodContext, containers};
 use super::process_spec::SERVICE_ACCOUNT;
 use super::tokens::Granted;
 use super::volumes::{Material, Tokens};
