@@ -19,7 +19,6 @@ use sandbox::Sandbox;
 use serde_json::json;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// Arguments of the recommender.
 pub(crate) const ARGUMENTS: [&str; 3] = [
     "--use-external-metrics=true",
     "--external-metrics-cpu-metric=cpu",
@@ -39,11 +38,7 @@ const DEVIATIONS: [f64; 3] = [-1.0, 0.0, 1.0];
 
 /// Deploys our adapter, with the rules in upstream's manifest of prometheus-adapter.
 pub(crate) async fn deploy_adapter(sandbox: &Sandbox, manifest: &Path) -> Result<()> {
-    let variables = [
-        "PLIMSOLL_ADAPTER_PROMETHEUS_ADDRESS",
-        "PLIMSOLL_ADAPTER_PROMETHEUS_CA_FILE",
-    ];
-    prometheus_variables(sandbox, &[variables]).await?;
+    prometheus_variables(sandbox, &["ADAPTER"]).await?;
     deploy(sandbox, "tests/conformance/external-metrics", ADAPTER).await?;
     let client = sandbox.client().await?;
     let rules = json!({"data": {"config.yaml": rules(manifest)?}});

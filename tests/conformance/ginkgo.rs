@@ -15,7 +15,6 @@ pub(crate) struct Ginkgo<'a> {
     /// A folder with ginkgo and the programs of the specs.
     pub(crate) programs: &'a Path,
     pub(crate) kubeconfig: PathBuf,
-    /// Folder of the results.
     pub(crate) results: PathBuf,
 }
 
@@ -29,7 +28,6 @@ pub(crate) struct Specs<'a> {
     pub(crate) processes: usize,
     /// Time after which the run is ended.
     pub(crate) limit: &'a str,
-    /// Arguments of the program.
     pub(crate) arguments: &'a [&'a str],
 }
 

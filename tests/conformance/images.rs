@@ -11,7 +11,6 @@ use sandbox::{Content, Image};
 pub(crate) const COMPONENTS: [&str; 3] = ["recommender", "updater", "admission-controller"];
 /// Registry of images that the integration specs name.
 const LOCAL: &str = "localhost:5001";
-/// Image of the name server.
 const NAME_SERVER: &str = "localhost/coredns:1.15.0";
 const TEST_IMAGES: &str = "registry.k8s.io/e2e-test-images";
 /// A static program, of a package of that name.

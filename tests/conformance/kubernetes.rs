@@ -237,7 +237,6 @@ fn table() -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The section of the page.
 fn section(kubernetes: &str, table: &[Row]) -> String {
     let passed = |outcomes: &BTreeMap<String, bool>| outcomes.values().filter(|it| **it).count();
     let rows = table.iter().map(|row| {

@@ -138,7 +138,6 @@ pub(crate) fn outcomes(report: &Value) -> Result<BTreeMap<String, bool>> {
         .collect())
 }
 
-/// The specs of a report that ran.
 fn specs_in(report: &Value) -> Result<Vec<Spec>> {
     let parts = report.as_array().context("a report is a list of suites")?;
     let mut specs = Vec::new();

@@ -32,11 +32,7 @@ pub(crate) async fn forward_metrics(sandbox: &Sandbox, client: &Client) -> Resul
     let certificate = authority.issue(&format!("other-adapter.{SYSTEM}.svc"))?;
     let secrets: Api<Secret> = system(client).typed();
     create(&secrets, certificate.secret("other-adapter-tls")).await?;
-    let variables = [
-        "PLIMSOLL_ADAPTER_PROMETHEUS_ADDRESS",
-        "PLIMSOLL_ADAPTER_PROMETHEUS_CA_FILE",
-    ];
-    prometheus_variables(sandbox, &[variables]).await?;
+    prometheus_variables(sandbox, &["ADAPTER"]).await?;
     apply(sandbox, "tests/e2e/adapter/other.yaml").await?;
     all_ready(client, OTHER.labels).await?;
 

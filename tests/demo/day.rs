@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use e2e::repository;
 use kube::Client;
-use sandbox::{Columns, Replay, Trace};
+use sandbox::{Replay, Trace};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
@@ -76,7 +76,7 @@ pub(crate) async fn watch(client: &Client) -> Result<Vec<Row>> {
 pub(crate) fn trace(workload: &str) -> Result<Trace> {
     let path = repository().join(format!("tests/fixtures/traces/{workload}.csv"));
     let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-    Trace::parse(&text, &Columns::default()).with_context(|| format!("read {}", path.display()))
+    Trace::parse(&text).with_context(|| format!("read {}", path.display()))
 }
 
 /// The day, played by the workload's pods.

@@ -106,27 +106,21 @@ async fn create_workload(shop: &Namespace) -> Result<()> {
     });
     let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [container]}});
     let spec = json!({"replicas": 2, "selector": {"matchLabels": labels}, "template": template});
-    shop.create::<Deployment>(json!({"metadata": {"name": WORKLOAD}, "spec": spec}))
-        .await?;
+    shop.make::<Deployment>(WORKLOAD, spec).await?;
     let policy = json!({"containerName": "*", "minAllowed": {"memory": memory}});
     let spec = json!({
         "targetRef": target("Deployment", WORKLOAD),
         "updatePolicy": {"updateMode": "InPlaceOrRecreate"},
         "resourcePolicy": {"containerPolicies": [policy]},
     });
-    shop.create::<Vpa>(json!({"metadata": {"name": WORKLOAD}, "spec": spec}))
-        .await?;
+    shop.make::<Vpa>(WORKLOAD, spec).await?;
     Ok(())
 }
 
 /// The state of the program in a pod, as it reports it.
 async fn status_of(shop: &Namespace, pod: &str) -> Result<Value> {
-    let path = format!(
-        "/api/v1/namespaces/{}/pods/{pod}:8080/proxy/status",
-        shop.namespace
-    );
-    let request = http::Request::get(path).body(Vec::new())?;
-    Ok(shop.client.request(request).await?)
+    let status = shop.proxied(&format!("pods/{pod}:8080"), "/status").await?;
+    Ok(serde_json::from_str(&status)?)
 }
 
 fn print(pod: &str, healed: &Healed) {

@@ -188,7 +188,6 @@ fn change(before: Amounts, after: Amounts) -> String {
     )
 }
 
-/// The requests of all pods.
 pub(crate) fn total(pods: &[SizedPod]) -> Amounts {
     pods.iter().fold(Amounts::default(), |sum, pod| Amounts {
         cpu_millicores: sum.cpu_millicores + pod.request.cpu_millicores,

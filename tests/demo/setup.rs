@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use e2e::deployment::{EXTENDER, SUITE, SYSTEM, all_ready, replicas, system};
 use e2e::helm::{Helm, RELEASE};
 use e2e::scheduler::{Scheduler, with_extender};
-use e2e::{apply, extender_ca_file, repository};
+use e2e::{apply, repository};
 use k8s_openapi::api::core::v1::Secret;
 use sandbox::Sandbox;
 use serde_json::json;
@@ -34,10 +34,9 @@ pub(crate) async fn deploy(sandbox: &Sandbox) -> Result<Scheduler> {
     apply(sandbox, "tests/demo/workloads.yaml").await?;
     all_ready(&client, SUITE).await?;
 
-    let file = extender_ca_file(sandbox).await?;
     let extenders = replicas(&client, EXTENDER).await?;
     let extender = extenders.first().context("the extender has no replica")?;
-    let mut configuration = with_extender(&format!("https://{}:8443", extender.address), &file)?;
+    let mut configuration = with_extender(sandbox, extender).await?;
     // A busy machine answers late, and a late answer would be without load.
     configuration["extenders"][0]["httpTimeout"] = "5s".into();
     let scheduler = Scheduler::start(sandbox, "load-aware", configuration)?;

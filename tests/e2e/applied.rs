@@ -100,8 +100,7 @@ async fn scale_by_cpu(own: &Namespace, name: &str) -> Result<()> {
         "minReplicas": 2, "maxReplicas": 3, "scaleTargetRef": target("ReplicaSet", name),
         "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": goal}}],
     });
-    own.create::<Hpa>(json!({"metadata": {"name": name}, "spec": spec}))
-        .await?;
+    own.make::<Hpa>(name, spec).await?;
     Ok(())
 }
 

@@ -23,43 +23,21 @@ use e2e::helm::Helm;
 use team::Team;
 
 /// The program, the Secret with its certificate, and the name in it.
-const SECRETS: [(&str, &str, &str); 7] = [
-    (
-        "webhook",
-        "plimsoll-webhook-tls",
-        "vpa-webhook.plimsoll-system.svc",
-    ),
-    (
-        "adapter",
-        "plimsoll-adapter-tls",
-        "plimsoll-adapter.plimsoll-system.svc",
-    ),
-    (
-        "feed.recommender",
-        "plimsoll-recommender-feed-tls",
-        "plimsoll-recommender",
-    ),
-    (
-        "feed.updater",
-        "plimsoll-updater-feed-tls",
-        "plimsoll-updater",
-    ),
-    (
-        "feed.webhook",
-        "plimsoll-webhook-feed-tls",
-        "plimsoll-webhook",
-    ),
-    (
-        "feed.adapter",
-        "plimsoll-adapter-feed-tls",
-        "plimsoll-adapter",
-    ),
-    (
-        "extender",
-        "plimsoll-extender-tls",
-        "plimsoll-extender.plimsoll-system.svc",
-    ),
+const SECRETS: [&str; 7] = [
+    "webhook plimsoll-webhook-tls vpa-webhook.plimsoll-system.svc",
+    "adapter plimsoll-adapter-tls plimsoll-adapter.plimsoll-system.svc",
+    "feed.recommender plimsoll-recommender-feed-tls plimsoll-recommender",
+    "feed.updater plimsoll-updater-feed-tls plimsoll-updater",
+    "feed.webhook plimsoll-webhook-feed-tls plimsoll-webhook",
+    "feed.adapter plimsoll-adapter-feed-tls plimsoll-adapter",
+    "extender plimsoll-extender-tls plimsoll-extender.plimsoll-system.svc",
 ];
+
+fn words(row: &str) -> Result<[&str; 3]> {
+    let words: Vec<&str> = row.split(' ').collect();
+    <[&str; 3]>::try_from(words).map_err(|words| anyhow::anyhow!("{words:?}"))
+}
+
 /// Secrets that the programs make unless they are given certificates.
 const SELF_MANAGED: [&str; 4] = [
     "vpa-tls-certs",
@@ -120,7 +98,8 @@ impl Suite<'_> {
         upgrade(&self.helm, &self.client, &values).await?;
         let wait = "wait certificates --all --for=condition=Ready --timeout=120s";
         kubectl_in(self.sandbox, &format!("-n {SYSTEM} {wait}")).await?;
-        for (_, name, _) in SECRETS {
+        for row in SECRETS {
+            let [_, name, _] = words(row)?;
             let secret = self.secrets().get(name).await?;
             let annotations = secret.annotations();
             ensure!(
@@ -287,7 +266,8 @@ impl Suite<'_> {
         let authority = Authority::new("of the user")?;
         let mut values: Vec<String> = VALUES.map(str::to_owned).into();
         values.push("certificates.mode=existing".to_owned());
-        for (program, name, host) in SECRETS {
+        for row in SECRETS {
+            let [program, name, host] = words(row)?;
             let own = name.replace("plimsoll", "own");
             let issued = authority.issue(host)?;
             let data = json!({

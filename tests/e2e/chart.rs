@@ -371,48 +371,20 @@ async fn wrong_values_are_refused_by_name() -> Result<()> {
         let text = format!("{error:#}");
         ensure!(text.contains(expected), "{value}: {text}");
     }
-    for (values, expected) in [
-        (
-            &["mode=all", "adapter.rules=rules: []"],
-            "needs prometheus.address",
-        ),
-        (
-            &["mode=all", "watchNamespace=shop"],
-            "needs mode recommend or vertical",
-        ),
-        (
-            &["recommender.shards=2", "watchNamespace=shop"],
-            "watchNamespace and recommender.shards",
-        ),
-        (
-            &["policies[0].name=a", "policies[0].spec.updateMode=Off"],
-            "policies need recommender.sizingPolicies",
-        ),
-        (
-            &[
-                "mode=vertical",
-                "webhook.reinvocationPolicy=IfNeeded,featureGates=CPUStartupBoost=true",
-            ],
-            "reinvocationPolicy=IfNeeded and",
-        ),
-        (
-            &["mode=all", "updater.serviceAccount.create=false"],
-            "needs updater.serviceAccount.name",
-        ),
-        (
-            &["prometheus.address=http://p", "prometheus.tokenKey=token"],
-            "prometheus.tokenKey needs prometheus.secretName",
-        ),
-        (
-            &["prometheus.address=http://p", "prometheus.username=u"],
-            "prometheus.username and prometheus.passwordKey",
-        ),
-        (
-            &["extender.enabled=true", "watchNamespace=shop"],
-            "watchNamespace and extender.enabled",
-        ),
+    for row in [
+        "mode=all|adapter.rules=rules: [] => needs prometheus.address",
+        "mode=all|watchNamespace=shop => needs mode recommend or vertical",
+        "recommender.shards=2|watchNamespace=shop => watchNamespace and recommender.shards",
+        "policies[0].name=a|policies[0].spec.updateMode=Off => policies need recommender.sizingPolicies",
+        "mode=vertical|webhook.reinvocationPolicy=IfNeeded,featureGates=CPUStartupBoost=true => reinvocationPolicy=IfNeeded and",
+        "mode=all|updater.serviceAccount.create=false => needs updater.serviceAccount.name",
+        "prometheus.address=http://p|prometheus.tokenKey=token => prometheus.tokenKey needs prometheus.secretName",
+        "prometheus.address=http://p|prometheus.username=u => prometheus.username and prometheus.passwordKey",
+        "extender.enabled=true|watchNamespace=shop => watchNamespace and extender.enabled",
     ] {
-        let error = helm.template(&values.map(str::to_owned)).await.err();
+        let (values, expected) = row.split_once(" => ").context("values and an error")?;
+        let values: Vec<String> = values.split('|').map(str::to_owned).collect();
+        let error = helm.template(&values).await.err();
         let error = error.with_context(|| format!("{values:?} are accepted"))?;
         ensure!(format!("{error:#}").contains(expected), "{error:#}");
     }

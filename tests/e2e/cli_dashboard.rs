@@ -11,9 +11,8 @@ use api::prediction::TimeSeriesPrediction as Prediction;
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::{
     Browser, Namespace, PATIENCE, Signal, eventually, plimsoll_prints, program, requests, shared,
-    target, workload,
+    target,
 };
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -23,10 +22,8 @@ use tokio::time::timeout;
 
 use labels::check_labels;
 
-/// A running dashboard.
 pub(super) struct Dashboard {
     child: Child,
-    /// Host and port.
     host: String,
     token: String,
 }
@@ -92,11 +89,10 @@ impl Dashboard {
 
 /// A workload with a VPA object whose recommendation is twice the request, and an EHPA.
 async fn arrange(own: &Namespace) -> Result<()> {
-    own.create::<Deployment>(workload("web", 1, &requests("100m", "128Mi"), &json!({})))
+    own.deploy("web", 1, &requests("100m", "128Mi"), &json!({}))
         .await?;
     let spec = json!({"targetRef": target("Deployment", "web")});
-    own.create::<Vpa>(json!({"metadata": {"name": "web"}, "spec": spec}))
-        .await?;
+    own.make::<Vpa>("web", spec).await?;
     let amounts = json!({"cpu": "200m", "memory": "256Mi"});
     let container = json!({
         "containerName": "app", "target": amounts, "lowerBound": amounts, "upperBound": amounts,

@@ -8,7 +8,7 @@ use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::{
     Namespace, eventually, plimsoll, plimsoll_prints, requests, shared, target, usage, workload,
 };
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::jiff::Timestamp;
@@ -27,8 +27,7 @@ async fn blocked(own: &Namespace) -> Result<()> {
     .await?;
     let selector = json!({"matchLabels": {"app": "web"}});
     let spec = json!({"minAvailable": 2, "selector": selector});
-    own.create::<PodDisruptionBudget>(json!({"metadata": {"name": "web"}, "spec": spec}))
-        .await?;
+    own.make::<PodDisruptionBudget>("web", spec).await?;
     own.when::<PodDisruptionBudget>("web", "the budget is counted", |it| {
         it["status"]["currentHealthy"] == 2
     })
@@ -38,8 +37,7 @@ async fn blocked(own: &Namespace) -> Result<()> {
         "updatePolicy": {"updateMode": "Recreate"},
         "resourcePolicy": {"containerPolicies": [{"containerName": "*", "maxAllowed": {"cpu": "250m"}}]},
     });
-    own.create::<Vpa>(json!({"metadata": {"name": "web"}, "spec": spec}))
-        .await?;
+    own.make::<Vpa>("web", spec).await?;
     let container = json!({
         "containerName": "app", "target": {"cpu": "250m"}, "lowerBound": {"cpu": "200m"},
         "upperBound": {"cpu": "250m"}, "uncappedTarget": {"cpu": "400m"},
@@ -115,7 +113,6 @@ async fn explain_says_that_no_vpa_targets_a_workload() -> Result<()> {
     Ok(())
 }
 
-/// An owner reference to an object.
 fn owner(kind: [&str; 2], object: &Value) -> Value {
     let [api_version, kind] = kind;
     json!([{
@@ -135,7 +132,7 @@ fn condition([kind, status, reason, message]: [&str; 4]) -> Value {
 /// status the control plane writes.
 async fn scaled(own: &Namespace) -> Result<()> {
     let resources = requests("100m", "100Mi");
-    own.create::<Deployment>(workload("web", 2, &resources, &usage("200m", "50Mi")))
+    own.deploy("web", 2, &resources, &usage("200m", "50Mi"))
         .await?;
     let cpu = json!({"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}});
     let metrics = json!([{"type": "Resource", "resource": cpu}]);
@@ -269,9 +266,7 @@ async fn explain_names_the_policy_that_manages_a_vpa() -> Result<()> {
     let sandbox = shared().await?;
     let own = Namespace::new(sandbox.client().await?, "explain").await?;
     let spec = json!({"recommender": "explain-test", "sizing": {"caution": "high"}});
-    let policy = own
-        .create::<SizingPolicy>(json!({"metadata": {"name": "team"}, "spec": spec}))
-        .await?;
+    let policy = own.make::<SizingPolicy>("team", spec).await?;
     let conflict = json!({
         "kind": "Deployment", "namespace": own.namespace, "name": "web", "by": "SizingPolicy/first",
     });
@@ -288,7 +283,7 @@ async fn explain_names_the_policy_that_manages_a_vpa() -> Result<()> {
     let spec = json!({
         "targetRef": target("Deployment", "web"), "recommenders": [{"name": "explain-test"}],
     });
-    own.create::<Deployment>(workload("web", 0, &requests("100m", "100Mi"), &json!({})))
+    own.deploy("web", 0, &requests("100m", "100Mi"), &json!({}))
         .await?;
     own.create::<Vpa>(json!({"metadata": metadata, "spec": spec}))
         .await?;

@@ -8,9 +8,8 @@ use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::remote_write::Receiver;
 use e2e::{
     Namespace, another_with_prometheus, eventually, free_address, object_of, plimsoll, process,
-    requests, target, workload,
+    requests, target,
 };
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{Service, ServiceAccount};
 use k8s_openapi::jiff::Timestamp;
@@ -86,8 +85,7 @@ async fn check_dashboard(sandbox: &Sandbox, own: &Namespace, prometheus: &[&str]
     own.create::<Vpa>(json!({"metadata": {"name": "large"}, "spec": {"targetRef": of}}))
         .await?;
     let spec = json!({"scaleTargetRef": of, "minReplicas": 1, "maxReplicas": 2});
-    own.create::<Ehpa>(json!({"metadata": {"name": "large"}, "spec": spec}))
-        .await?;
+    own.make::<Ehpa>("large", spec).await?;
     let dashboard = Dashboard::start(&sandbox.kubeconfig(), prometheus).await?;
     let namespace = &own.namespace;
     for (kind, expected) in [
@@ -111,8 +109,7 @@ async fn arrange(sandbox: &Sandbox, own: &Namespace) -> Result<()> {
         ("small", requests("1", "300Mi")),
         ("scaled", requests("2", "2Gi")),
     ] {
-        own.create::<Deployment>(workload(name, 1, &resources, &json!({})))
-            .await?;
+        own.deploy(name, 1, &resources, &json!({})).await?;
     }
     let target = json!({"type": "Utilization", "averageUtilization": 60});
     let hpa = json!({

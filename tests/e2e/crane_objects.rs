@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 
 use crate::crds::fixture::{Fixture, all_refused, example, name};
 
-/// An EHPA with a target and `extra`.
 fn ehpa(extra: Value) -> Value {
     let target = target("Deployment", "web");
     with(json!({"scaleTargetRef": target, "maxReplicas": 10}), extra)

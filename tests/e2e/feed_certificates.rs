@@ -102,9 +102,7 @@ async fn certificates_are_issued_and_replaced_without_a_lost_value() -> Result<(
         .await?;
     let spec =
         json!({"targetRef": target("ReplicaSet", "web"), "updatePolicy": {"updateMode": "Off"}});
-    let vpa = own
-        .create::<Vpa>(json!({"metadata": {"name": "web"}, "spec": spec}))
-        .await?;
+    let vpa = own.make::<Vpa>("web", spec).await?;
     let open = async || {
         let open = total(&client, RECOMMENDER, "plimsoll_feed_readers").await?;
         ensure!(open >= READERS, "{open} streams");

@@ -4,13 +4,12 @@
 use anyhow::{Context as _, Result, ensure};
 use api::checkpoint::VerticalPodAutoscalerCheckpoint as Checkpoint;
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::deployment::{RECOMMENDER, SYSTEM, UPDATER, leader, metric, replicas, scrape};
+use e2e::deployment::{RECOMMENDER, SYSTEM, leader};
 use e2e::remote_write::Receiver;
 use e2e::{
     Namespace, WithUpstreamVpa, eventually, kubectl_in, plimsoll_prints, repository, requests,
-    target, until, usage, workload,
+    target, until, usage,
 };
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::DeleteParams;
@@ -19,6 +18,7 @@ use sandbox::Sandbox;
 use serde_json::{Value, json};
 
 use super::chart::release::{check_uninstalled, upgrade};
+use super::other_autoscalers::holds;
 use e2e::helm::{Helm, RELEASE};
 
 /// Each change of a status is written in each round: one to the same numbers as upstream's waits for
@@ -47,12 +47,10 @@ fn cpu_target(vpa: &Value) -> Option<&str> {
 async fn team(client: &Client, name: &str) -> Result<Namespace> {
     let own = Namespace::new(client.clone(), name).await?;
     let (resources, used) = (requests("10m", "10Mi"), usage("200m", "100Mi"));
-    own.create::<Deployment>(workload("web", 2, &resources, &used))
-        .await?;
+    own.deploy("web", 2, &resources, &used).await?;
     let spec =
         json!({"targetRef": target("Deployment", "web"), "updatePolicy": {"updateMode": "Off"}});
-    own.create::<Vpa>(json!({"metadata": {"name": "web"}, "spec": spec}))
-        .await?;
+    own.make::<Vpa>("web", spec).await?;
     Ok(own)
 }
 
@@ -79,26 +77,6 @@ async fn scale_upstream(sandbox: &Sandbox, replicas: u32) -> Result<()> {
         "-n kube-system scale deployment vpa-recommender vpa-updater --replicas={replicas}"
     );
     kubectl_in(sandbox, &scale).await.map(drop)
-}
-
-/// Waits until the leader of a program holds, or does not.
-async fn holds(client: &Client, part: &str, expected: f64) -> Result<()> {
-    let program = if part == "updater" {
-        UPDATER
-    } else {
-        RECOMMENDER
-    };
-    let series = format!("plimsoll_other_autoscaler_running{{part=\"{part}\"}} {expected}");
-    eventually(&format!("the leader shows {series}"), async || {
-        for replica in replicas(client, program).await? {
-            let leads = metric(&replica, "leader_election_master_status").await?;
-            if leads > 0.0 && scrape(&replica).await?.contains(&series) {
-                return Ok(());
-            }
-        }
-        anyhow::bail!("none does")
-    })
-    .await
 }
 
 /// The pods of the workload that request more than before.
@@ -143,7 +121,7 @@ async fn monday(
 ) -> Result<()> {
     let helm = Helm::find().await?.with(&sandbox.kubeconfig());
     upgrade(&helm, client, &[FAST]).await?;
-    holds(client, "recommender", 1.0).await?;
+    holds(client, "recommender", 1).await?;
     let replica = leader(client, RECOMMENDER).await?;
     let suite = e2e::deployment::system(client);
     suite.await_event(&replica.pod, "AnotherAutoscaler").await?;
@@ -217,13 +195,13 @@ async fn wednesday(
 ) -> Result<()> {
     let client = &shop.client;
     upgrade(helm, client, &["mode=vertical", FAST, EAGER]).await?;
-    holds(client, "updater", 1.0).await?;
+    holds(client, "updater", 1).await?;
     let first_sample = |checkpoint: &Value| checkpoint["status"]["firstSampleStart"].clone();
     let before = shop.get::<Checkpoint>(checkpoint).await?;
 
     scale_upstream(sandbox, 0).await?;
-    holds(client, "recommender", 0.0).await?;
-    holds(client, "updater", 0.0).await?;
+    holds(client, "recommender", 0).await?;
+    holds(client, "updater", 0).await?;
     shop.when::<Vpa>(
         "web",
         "the recommender of the suite writes",
@@ -300,7 +278,7 @@ async fn friday(
     let rollback = ["rollback", RELEASE, "1", "--namespace", SYSTEM, "--wait"];
     helm.run_without_chart(&rollback).await?;
     scale_upstream(sandbox, 1).await?;
-    holds(client, "recommender", 1.0).await?;
+    holds(client, "recommender", 1).await?;
     let uninstall = ["uninstall", RELEASE, "--namespace", SYSTEM, "--wait"];
     helm.run_without_chart(&uninstall).await?;
     check_uninstalled(client).await?;

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::api::{Patch, PatchParams};
 use kube::runtime::watcher::Event;
 use kube::{Api, ResourceExt as _};
-use sandbox::{Columns, Replay, Trace};
+use sandbox::{Replay, Trace};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -358,11 +358,10 @@ async fn metrics_follow_the_annotations() -> Result<()> {
 async fn a_trace_drives_the_pods_of_its_workload_and_those_that_come_later() -> Result<()> {
     let client = shared().await?.client().await?;
     let namespace = Namespace::new(client.clone(), "play").await?;
-    let deployment = workload("web", 2, &json!({}), &json!({}));
-    namespace.create::<Deployment>(deployment).await?;
+    namespace.deploy("web", 2, &json!({}), &json!({})).await?;
     // Its last value holds for minutes, so that also a busy machine comes to it.
     let text = "unix_seconds,cpu_millicores,memory_mib\n0,100,200\n1000,150,\n2000,300,400\n300000,300,400\n";
-    let trace = Trace::parse(text, &Columns::default())?;
+    let trace = Trace::parse(text)?;
     let play = Replay {
         trace,
         target: "deployment/web".parse()?,

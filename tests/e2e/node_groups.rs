@@ -4,9 +4,7 @@
 use anyhow::{Context as _, Result, bail, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::deployment::{SUITE, deploy};
-use e2e::{
-    Namespace, another_with_nodes, condition, eventually, requests, target, usage, workload,
-};
+use e2e::{Namespace, another_with, condition, eventually, requests, target, usage, workload};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Client, ResourceExt as _};
@@ -187,7 +185,7 @@ impl Fixture {
 
 #[tokio::test]
 async fn a_daemon_set_is_sized_per_group_of_nodes() -> Result<()> {
-    let sandbox = another_with_nodes("groups", NODES).await?;
+    let sandbox = another_with("groups", |options| options.nodes = NODES).await?;
     deploy(&sandbox, "tests/e2e/node_groups", SUITE).await?;
     let fixture = Fixture::new(sandbox.client().await?).await?;
     for number in 0..NODES {

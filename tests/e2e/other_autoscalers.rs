@@ -3,15 +3,11 @@
 
 use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::deployment::{
-    Program, RECOMMENDER, UPDATER, WEBHOOK, leader, metric, replicas, scrape, system,
-};
+use e2e::deployment::{RECOMMENDER, UPDATER, WEBHOOK, leader, metric, replicas, scrape, system};
 use e2e::{
     Namespace, another, eventually, is_ready, kubectl_in, plimsoll, requests, target, usage,
-    workload,
 };
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration as Configuration;
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Pod, Service};
 use k8s_openapi::jiff::Timestamp;
@@ -107,11 +103,9 @@ async fn imitate(namespace: &Namespace, leases: &[&str]) -> Result<()> {
 async fn work_beside_an_imitation(client: &Client) -> Result<()> {
     let own = Namespace::new(client.clone(), "sized").await?;
     let (resources, used) = (requests("10m", "10Mi"), usage("200m", "100Mi"));
-    own.create::<Deployment>(workload("web", 2, &resources, &used))
-        .await?;
+    own.deploy("web", 2, &resources, &used).await?;
     let spec = json!({"targetRef": target("Deployment", "web")});
-    own.create::<Vpa>(json!({"metadata": {"name": "web"}, "spec": spec}))
-        .await?;
+    own.make::<Vpa>("web", spec).await?;
     own.when::<Vpa>("web", "it has a recommendation", |it| {
         it["status"]["recommendation"].is_object()
     })
@@ -128,7 +122,12 @@ async fn work_beside_an_imitation(client: &Client) -> Result<()> {
 
 /// Waits until a replica of a program shows whether a part holds: the leader, or any replica of the
 /// webhook.
-async fn holds(client: &Client, program: Program<'_>, part: &str, expected: u8) -> Result<()> {
+pub(crate) async fn holds(client: &Client, part: &str, expected: u8) -> Result<()> {
+    let program = match part {
+        "webhook" => WEBHOOK,
+        "updater" => UPDATER,
+        _ => RECOMMENDER,
+    };
     let series = format!("plimsoll_other_autoscaler_running{{part=\"{part}\"}} {expected}");
     eventually(&format!("a replica shows {series}"), async || {
         for replica in replicas(client, program).await? {
@@ -169,15 +168,15 @@ async fn what_other_autoscalers_own_stays_theirs_until_they_end() -> Result<()> 
         printed.contains("keda/keda-operator-metrics-apiserver"),
         "{printed}"
     );
-    holds(&client, WEBHOOK, "webhook", 1).await?;
+    holds(&client, "webhook", 1).await?;
     work_beside_an_imitation(&client).await?;
-    holds(&client, UPDATER, "updater", 0).await?;
-    holds(&client, RECOMMENDER, "ehpa-controller", 0).await?;
+    holds(&client, "updater", 0).await?;
+    holds(&client, "ehpa-controller", 0).await?;
     let trusted = Namespace::of(client.clone(), "kube-system");
     imitate(&trusted, &["craned"]).await?;
-    holds(&client, UPDATER, "updater", 1).await?;
-    holds(&client, RECOMMENDER, "ehpa-controller", 1).await?;
-    holds(&client, RECOMMENDER, "recommender", 0).await?;
+    holds(&client, "updater", 1).await?;
+    holds(&client, "ehpa-controller", 1).await?;
+    holds(&client, "recommender", 0).await?;
     let metrics = scrape(
         replicas(&client, UPDATER)
             .await?
@@ -199,9 +198,9 @@ async fn what_other_autoscalers_own_stays_theirs_until_they_end() -> Result<()> 
     other.delete::<Pod>("admission").await?;
     trusted.delete::<Pod>(OTHER).await?;
     trusted.delete::<Lease>("craned").await?;
-    holds(&client, WEBHOOK, "webhook", 0).await?;
-    holds(&client, UPDATER, "updater", 0).await?;
-    holds(&client, RECOMMENDER, "ehpa-controller", 0).await?;
+    holds(&client, "webhook", 0).await?;
+    holds(&client, "updater", 0).await?;
+    holds(&client, "ehpa-controller", 0).await?;
     cluster
         .when::<Configuration>(REGISTRATION, "it is the suite's", |it| {
             it["webhooks"][0]["clientConfig"]["service"]["namespace"] == "plimsoll-system"

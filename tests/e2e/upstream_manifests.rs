@@ -8,9 +8,8 @@ use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::deployment::{sum, sum_with};
 use e2e::{
     Authority, Namespace, WithUpstreamVpa, eventually, is_ready, repository, requests,
-    requests_in_effect, target, usage, workload,
+    requests_in_effect, target, usage,
 };
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::ResourceExt as _;
 use serde_json::json;
@@ -112,14 +111,12 @@ async fn start_upstreams_recommender(system: &Namespace) -> Result<()> {
 /// Makes a workload that uses more than it requests, and a VPA object for it.
 async fn make_workload(own: &Namespace, name: &str, mode: &str) -> Result<()> {
     let (resources, used) = (requests("10m", "10Mi"), usage("200m", "100Mi"));
-    own.create::<Deployment>(workload(name, 2, &resources, &used))
-        .await?;
+    own.deploy(name, 2, &resources, &used).await?;
     let spec = json!({
         "targetRef": target("Deployment", name),
         "updatePolicy": {"updateMode": mode},
     });
-    own.create::<Vpa>(json!({"metadata": {"name": name}, "spec": spec}))
-        .await?;
+    own.make::<Vpa>(name, spec).await?;
     Ok(())
 }
 

@@ -95,9 +95,7 @@ pub(crate) async fn make(client: &Client, workloads: usize) -> Result<Population
 async fn recommend(namespace: &Namespace, name: &str) -> Result<()> {
     let policy = json!({"updateMode": "Recreate"});
     let spec = json!({"targetRef": target("ReplicaSet", name), "updatePolicy": policy});
-    namespace
-        .create::<Vpa>(json!({"metadata": {"name": name}, "spec": spec}))
-        .await?;
+    namespace.make::<Vpa>(name, spec).await?;
     let size = |cpu: &str, memory: &str| json!({"cpu": cpu, "memory": memory});
     let container = json!({
         "containerName": "app", "target": size(CPU, "250Mi"), "uncappedTarget": size(CPU, "250Mi"),
@@ -185,7 +183,6 @@ impl Population {
         Ok(())
     }
 
-    /// Namespace of the workloads.
     pub(crate) fn namespace(&self) -> &str {
         &self.namespace
     }

@@ -38,7 +38,6 @@ fn use_cpu(thread: u64, state: &State) {
     }
 }
 
-/// CPU time of this thread.
 fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

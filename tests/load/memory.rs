@@ -55,13 +55,8 @@ mod tests {
 
     /// Resident anonymous memory of this process.
     fn resident_mib() -> u64 {
-        let status = std::fs::read_to_string("/proc/self/status").expect("proc is mounted");
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("RssAnon:"));
-        let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
-        let kib: u64 = kib.and_then(|kib| kib.parse().ok()).expect("RssAnon");
-        kib / 1024
+        let bytes = e2e::process_usage::status_bytes(std::process::id(), "RssAnon:");
+        (bytes.expect("RssAnon") >> 20) as u64
     }
 
     #[test]

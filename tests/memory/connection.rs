@@ -23,7 +23,6 @@ pub(crate) struct Client {
     tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
 }
 
-/// An open connection.
 pub(crate) struct Connection(Box<dyn Stream>);
 
 trait Stream: Read + Write {}

@@ -15,14 +15,12 @@ use crate::table::{Row, SHORTEST_REQUEST, Times, check, turn};
 
 /// Minimum number of requests that are timed.
 const ASKED: usize = 30;
-/// Connections that are held.
 const HELD: usize = 500;
 /// Address of the other client.
 const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 9);
 /// Time until a program serves.
 const STARTS_WITHIN: Duration = Duration::from_mins(2);
 
-/// A server of a program.
 pub(crate) struct Server {
     program: &'static str,
     /// Flags of the program, and that of its address.
@@ -213,7 +211,6 @@ fn args(uid: &str) -> Vec<u8> {
     post("/prioritize", body.as_bytes(), body.len())
 }
 
-/// The webhook's server.
 pub(crate) fn webhook() -> Server {
     Server {
         program: "webhook",

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::deployment::{RECOMMENDER, Replica, process, replicas, scrape};
+use e2e::deployment::{RECOMMENDER, Replica, process, replicas, scrape, sum};
 use e2e::{Signal, eventually, in_parallel, signal};
 
 use crate::fixture::Fixture;
@@ -17,13 +17,8 @@ const REQUESTED_MIB: u64 = 400;
 
 /// Kills that the replica has counted, with this result.
 async fn counted(replica: &Replica, result: &str) -> Result<u64> {
-    let series = format!("vpa_recommender_oom_kills_total{{result=\"{result}\"}} ");
-    let text = scrape(replica).await?;
-    let value = text
-        .lines()
-        .find_map(|line| line.strip_prefix(&series))
-        .unwrap_or("0");
-    Ok(value.parse()?)
+    let series = format!("vpa_recommender_oom_kills_total{{result=\"{result}\"}}");
+    Ok(sum(&scrape(replica).await?, &series).unwrap_or(0.0) as u64)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

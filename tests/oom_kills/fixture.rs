@@ -93,8 +93,7 @@ impl Fixture {
             "recommenders": [{"name": "e2e"}],
             "updatePolicy": policy,
         });
-        let object = json!({"metadata": {"name": name}, "spec": spec});
-        self.create::<Vpa>(object).await?;
+        self.own.make::<Vpa>(name, spec).await?;
         Ok(())
     }
 

@@ -9,7 +9,6 @@ use crate::fixture::Fixture;
 use crate::target_sources::Listening;
 
 const WORKLOADS: usize = 10;
-/// Measured kills.
 const KILLS: usize = 50;
 /// Kills that are not measured: connections are opened, and code runs for the first time.
 const WARM_UP: usize = 10;

@@ -22,7 +22,6 @@ pub(crate) struct Definition {
 /// Kind of a name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// Reason of an event.
     Event,
     Condition,
     /// Reason of conditions of these types.

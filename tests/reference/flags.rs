@@ -39,7 +39,6 @@ pub(crate) struct CommandHelp {
     pub(crate) words: Vec<String>,
     about: String,
     usage: String,
-    /// Names of its subcommands.
     pub(crate) subcommands: Vec<String>,
     /// The flags in their order.
     pub(crate) flags: Vec<Flag>,

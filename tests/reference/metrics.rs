@@ -173,7 +173,6 @@ fn metrics() -> BTreeMap<&'static str, BTreeSet<Metric>> {
     found
 }
 
-/// The names of all metrics.
 pub(crate) fn names() -> BTreeSet<String> {
     metrics()
         .into_values()
@@ -182,7 +181,6 @@ pub(crate) fn names() -> BTreeSet<String> {
         .collect()
 }
 
-/// The page of all metrics.
 pub(crate) fn page() -> String {
     let mut text = INTRODUCTION.to_owned();
     for (programs, metrics) in metrics() {

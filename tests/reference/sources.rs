@@ -19,7 +19,6 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// The crate of the file.
     pub(crate) fn crate_name(&self) -> &str {
         let part = self.path.iter().nth(1).and_then(|part| part.to_str());
         part.expect("crates/NAME/src/...")

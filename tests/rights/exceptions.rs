@@ -20,42 +20,23 @@ pub(crate) const UNUSED: &[(&str, &str)] = &[
     ),
 ];
 
-const OF_CHART: &str =
-    "the chart makes it of roles in deploy/, for a release that watches one namespace";
+/// Programs with roles that the chart makes of those in `deploy/`, for a release that watches one
+/// namespace.
+pub(crate) const OF_CHART: [&str; 7] = [
+    "recommender: ClusterRole plimsoll-recommender-sizing-policies-plimsoll-system",
+    "recommender: Role plimsoll-recommender-sizing-policies-workloads-plimsoll-system",
+    "recommender: Role plimsoll-recommender-workloads-plimsoll-system",
+    "updater: ClusterRole plimsoll-updater-plimsoll-system",
+    "updater: Role plimsoll-updater-workloads-plimsoll-system",
+    "webhook: ClusterRole plimsoll-webhook-plimsoll-system",
+    "webhook: Role plimsoll-webhook-workloads-plimsoll-system",
+];
 
-/// Programs with roles that are not in `deploy/`.
+/// Programs with other roles that are not in `deploy/`.
 pub(crate) const NOT_IN_DEPLOY: &[(&str, &str)] = &[
     (
         "adapter: Role extension-apiserver-authentication-reader",
         "the API server creates the role; deploy/base/adapter/rbac.yaml binds it",
-    ),
-    (
-        "recommender: ClusterRole plimsoll-recommender-sizing-policies-plimsoll-system",
-        OF_CHART,
-    ),
-    (
-        "recommender: Role plimsoll-recommender-sizing-policies-workloads-plimsoll-system",
-        OF_CHART,
-    ),
-    (
-        "recommender: Role plimsoll-recommender-workloads-plimsoll-system",
-        OF_CHART,
-    ),
-    (
-        "updater: ClusterRole plimsoll-updater-plimsoll-system",
-        OF_CHART,
-    ),
-    (
-        "updater: Role plimsoll-updater-workloads-plimsoll-system",
-        OF_CHART,
-    ),
-    (
-        "webhook: ClusterRole plimsoll-webhook-plimsoll-system",
-        OF_CHART,
-    ),
-    (
-        "webhook: Role plimsoll-webhook-workloads-plimsoll-system",
-        OF_CHART,
     ),
     (
         "recommender: ClusterRole external-usage",

@@ -38,9 +38,8 @@ pub(crate) async fn make(client: &Client, workloads: usize) -> Result<()> {
                 .await
                 .context("make a Deployment")?;
             let spec = json!({"targetRef": target("Deployment", &name)});
-            let object = json!({"metadata": {"name": name}, "spec": spec});
             namespace
-                .create::<VerticalPodAutoscaler>(object)
+                .make::<VerticalPodAutoscaler>(&name, spec)
                 .await
                 .context("make a VPA object")?;
             anyhow::Ok(())

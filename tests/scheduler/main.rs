@@ -18,7 +18,7 @@ use e2e::deployment::{EXTENDER, deploy, process, replicas, scrape, sum};
 use e2e::process_usage::resident_text;
 use e2e::scheduler::{Scheduler, defaults, with_extender};
 use e2e::{
-    Namespace, apply, eventually_within, extender_ca_file, follow, in_parallel, program, requests,
+    Namespace, apply, bare_pod, eventually_within, follow, in_parallel, program, requests,
     until_within, usage,
 };
 use k8s_openapi::api::core::v1::Pod;
@@ -26,7 +26,7 @@ use kube::ResourceExt as _;
 use kube::api::{DeleteParams, ListParams};
 use kube::runtime::watcher::Event;
 use sandbox::{Options, Sandbox};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
@@ -59,7 +59,6 @@ async fn measure(sandbox: &Sandbox, nodes: usize, pods: usize) -> Result<()> {
     apply(sandbox, "deploy/base/namespace.yaml").await?;
     let client = sandbox.client().await?;
     deploy(sandbox, "tests/scheduler", EXTENDER.labels).await?;
-    let file = extender_ca_file(sandbox).await?;
     let replica = replicas(&client, EXTENDER).await?.pop();
     let replica = replica.context("no replica of the extender")?;
     let own = Namespace::new(client.clone(), "pods").await?;
@@ -75,7 +74,7 @@ async fn measure(sandbox: &Sandbox, nodes: usize, pods: usize) -> Result<()> {
     })
     .await?;
 
-    let extender = with_extender(&format!("https://{}:8443", replica.address), &file)?;
+    let extender = with_extender(sandbox, &replica).await?;
     let mut filter = extender.clone();
     filter["extenders"][0]["filterVerb"] = "filter".into();
     let configurations = [
@@ -216,9 +215,7 @@ impl Bindings {
 
 /// A pod without a controller, for the scheduler of this name.
 fn pod(scheduler: &str, number: usize) -> Value {
-    let container = json!({"name": "app", "image": "registry.example.com/app", "resources": requests("100m", "64Mi")});
-    json!({
-        "metadata": {"name": format!("{scheduler}-{number}"), "labels": {"app": scheduler}},
-        "spec": {"containers": [container], "schedulerName": scheduler, "terminationGracePeriodSeconds": 0},
-    })
+    let mut pod = bare_pod(scheduler, number, "100m");
+    pod["spec"]["schedulerName"] = scheduler.into();
+    pod
 }

@@ -21,7 +21,6 @@ const DEFINITIONS: [&str; 4] = [
 
 /// A sandbox with cert-manager.
 pub struct WithCertManager {
-    /// The sandbox.
     pub sandbox: Sandbox,
     _programs: TempDir,
 }

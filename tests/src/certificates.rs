@@ -19,7 +19,7 @@ use crate::eventually;
 pub const FEED_SERVER: &str = "plimsoll-recommender";
 
 /// Waits until the extender has issued its certificate; returns a file with its CA, for kube-scheduler.
-pub async fn extender_ca_file(sandbox: &Sandbox) -> Result<PathBuf> {
+pub(crate) async fn extender_ca_file(sandbox: &Sandbox) -> Result<PathBuf> {
     let secrets: Api<Secret> = Api::namespaced(sandbox.client().await?, "plimsoll-system");
     let authority = eventually("the extender has issued a certificate", async || {
         let secret = secrets.get("plimsoll-extender-certificates").await?;

@@ -6,7 +6,6 @@
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use std::{env, fs, process};
 
 use anyhow::{Context, Result, ensure};
@@ -20,7 +19,7 @@ use tokio::sync::OnceCell;
 
 use crate::cert_manager::folder_of_cert_manager;
 use crate::upstream_vpa::folder_of_upstream;
-use crate::{audit_logs, eventually, helm};
+use crate::{SERVICES, audit_logs, eventually, helm};
 
 /// Prefix of the sandboxes' names; the process id follows.
 const NAME: &str = "e2e-";
@@ -42,29 +41,14 @@ pub async fn another(purpose: &str) -> Result<Sandbox> {
 
 /// The same with a Prometheus in it.
 pub async fn another_with_prometheus(purpose: &str) -> Result<Sandbox> {
-    start(Options {
-        prometheus: true,
-        ..options(Some(purpose))?
-    })
-    .await
+    another_with(purpose, |options| options.prometheus = true).await
 }
 
-/// The same with this number of nodes.
-pub async fn another_with_nodes(purpose: &str, nodes: u16) -> Result<Sandbox> {
-    start(Options {
-        nodes,
-        ..options(Some(purpose))?
-    })
-    .await
-}
-
-/// The same in which a killed process starts again after this time, which doubles each time.
-pub async fn another_with_back_off(purpose: &str, restart_back_off: Duration) -> Result<Sandbox> {
-    start(Options {
-        restart_back_off,
-        ..options(Some(purpose))?
-    })
-    .await
+/// The same with other options.
+pub async fn another_with(purpose: &str, change: impl FnOnce(&mut Options)) -> Result<Sandbox> {
+    let mut options = options(Some(purpose))?;
+    change(&mut options);
+    start(options).await
 }
 
 /// Number after `1.` of the Kubernetes version of this run.
@@ -100,7 +84,6 @@ pub fn options_named(name: String) -> Result<Options> {
     })
 }
 
-/// The path of promtool.
 pub async fn promtool() -> Result<PathBuf> {
     let sandbox = program("sandbox")?;
     tokio::task::spawn_blocking(move || sandbox::promtool(&sandbox)).await?
@@ -109,15 +92,7 @@ pub async fn promtool() -> Result<PathBuf> {
 /// A folder with links to the programs of the suite and to others, which the sandbox can host.
 pub fn hosted_programs(others: &[PathBuf]) -> Result<TempDir> {
     let folder = tempfile::tempdir()?;
-    for name in [
-        "recommender",
-        "updater",
-        "webhook",
-        "adapter",
-        "extender",
-        "plimsoll",
-        "sandbox",
-    ] {
+    for name in SERVICES.into_iter().chain(["plimsoll", "sandbox"]) {
         symlink(program(name)?, folder.path().join(name))?;
     }
     for other in others {

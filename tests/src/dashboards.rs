@@ -10,7 +10,6 @@ use crate::repository;
 
 #[derive(Debug)]
 pub struct Panel {
-    /// Title of the dashboard.
     pub dashboard: String,
     /// The panel as in the file.
     pub definition: Value,
@@ -19,20 +18,17 @@ pub struct Panel {
 
 #[derive(Debug)]
 pub struct Query {
-    /// Dashboard and panel.
     pub panel: String,
     pub text: String,
     /// Name of a series, with labels such as `{{instance}}`.
     pub legend: String,
 }
 
-/// The files of all dashboards.
 pub fn dashboards() -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(repository().join("deploy/dashboards"))?;
     entries.map(|entry| Ok(entry?.path())).collect()
 }
 
-/// A dashboard.
 pub fn read(path: &Path) -> Result<Value> {
     let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
     serde_json::from_str(&text).with_context(|| path.display().to_string())
@@ -76,7 +72,6 @@ pub fn panels(rate_interval: &str) -> Result<Vec<Panel>> {
     Ok(panels)
 }
 
-/// The queries of all panels.
 pub fn queries(rate_interval: &str) -> Result<Vec<Query>> {
     let panels = panels(rate_interval)?.into_iter();
     let queries: Vec<Query> = panels.flat_map(|panel| panel.queries).collect();

@@ -26,31 +26,21 @@ pub const SUITE: &str = "app.kubernetes.io/part-of=plimsoll";
 pub struct Program<'a> {
     /// The labels of the Deployments and their pods.
     pub labels: &'a str,
-    /// Port of its metrics.
     pub port: u16,
 }
 
-pub const RECOMMENDER: Program<'_> = Program {
-    labels: "app.kubernetes.io/name=recommender",
-    port: 8942,
-};
-pub const UPDATER: Program<'_> = Program {
-    labels: "app.kubernetes.io/name=updater",
-    port: 8943,
-};
-pub const WEBHOOK: Program<'_> = Program {
-    labels: "app.kubernetes.io/name=webhook",
-    port: 8944,
-};
-pub const ADAPTER: Program<'_> = Program {
-    labels: "app.kubernetes.io/name=adapter",
-    port: 8945,
-};
+impl Program<'static> {
+    const fn new(labels: &'static str, port: u16) -> Self {
+        Self { labels, port }
+    }
+}
+
+pub const RECOMMENDER: Program<'_> = Program::new("app.kubernetes.io/name=recommender", 8942);
+pub const UPDATER: Program<'_> = Program::new("app.kubernetes.io/name=updater", 8943);
+pub const WEBHOOK: Program<'_> = Program::new("app.kubernetes.io/name=webhook", 8944);
+pub const ADAPTER: Program<'_> = Program::new("app.kubernetes.io/name=adapter", 8945);
 /// The scheduler extender.
-pub const EXTENDER: Program<'_> = Program {
-    labels: "app.kubernetes.io/name=extender",
-    port: 8946,
-};
+pub const EXTENDER: Program<'_> = Program::new("app.kubernetes.io/name=extender", 8946);
 
 /// The objects of the suite.
 pub fn system(client: &Client) -> Namespace {
@@ -58,15 +48,16 @@ pub fn system(client: &Client) -> Namespace {
 }
 
 /// Creates the namespace of the suite, and in it the `ConfigMap` `prometheus`: environment
-/// variables of each of these programs with the address of the sandbox's Prometheus and its
-/// authority.
-pub async fn prometheus_variables(sandbox: &Sandbox, variables: &[[&str; 2]]) -> Result<()> {
+/// variables of each of these programs, such as `ADAPTER`, with the address of the sandbox's Prometheus
+/// and its authority.
+pub async fn prometheus_variables(sandbox: &Sandbox, programs: &[&str]) -> Result<()> {
     apply(sandbox, "deploy/base/namespace.yaml").await?;
     let url = sandbox.prometheus_url().context("there is a Prometheus")?;
     let authority = sandbox.authority();
     let authority = authority.display();
-    let literals = variables.iter().map(|[of_url, of_authority]| {
-        format!("--from-literal={of_url}={url} --from-literal={of_authority}={authority}")
+    let literals = programs.iter().map(|program| {
+        let literal = format!("--from-literal=PLIMSOLL_{program}_PROMETHEUS");
+        format!("{literal}_ADDRESS={url} {literal}_CA_FILE={authority}")
     });
     let literals = literals.collect::<Vec<_>>().join(" ");
     let create = format!("-n {SYSTEM} create configmap prometheus {literals}");
@@ -120,11 +111,9 @@ pub async fn warns_of_expiry(client: &Client, pod: &str) -> Result<()> {
 
 #[derive(Debug, Clone)]
 pub struct Replica {
-    /// The name of its pod.
     pub pod: String,
     /// Listening address of its process: the address in the pod's status, in its loopback form.
     pub address: Ipv4Addr,
-    /// Port of its metrics.
     port: u16,
 }
 

@@ -8,7 +8,6 @@ use tokio::process::Command;
 use crate::deployment::SYSTEM;
 use crate::{prints, program, repository};
 
-/// The name of the release.
 pub const RELEASE: &str = "plimsoll";
 
 /// The path of the program, which is built from its sources first if necessary.

@@ -41,17 +41,17 @@ pub use api_server_proxy::{ApiServerProxy, Link};
 pub use availability::AvailabilityWatch;
 pub use browser::Browser;
 pub use cert_manager::{WithCertManager, cert_manager_definitions};
-pub use certificates::{FEED_SERVER, extender_ca_file, feed_reader, feed_tls};
+pub use certificates::{FEED_SERVER, feed_reader, feed_tls};
 pub use command_line::{SERVICES, plimsoll, plimsoll_prints, prints};
 pub use control_plane::{
-    another, another_with_back_off, another_with_nodes, another_with_prometheus, hosted_programs,
-    is_established, kubernetes_minor, options_named, program, promtool, repository, shared,
+    another, another_with, another_with_prometheus, hosted_programs, is_established,
+    kubernetes_minor, options_named, program, promtool, repository, shared,
 };
 pub use kubectl::{Kubectl, apply, apply_with, kubectl, kubectl_in};
 pub use namespace::{admits_pods, namespace};
 pub use objects::{
-    Namespace, closed_window, condition, create, dry_run, is_true, object_of, patch, requests,
-    target, usage, with, workload,
+    Namespace, bare_pod, closed_window, condition, create, dry_run, is_true, object_of, patch,
+    requests, target, usage, with, workload,
 };
 pub use offset_clock::{OffsetClock, OffsetClockLibrary};
 pub use oom_kill::oom_kill;

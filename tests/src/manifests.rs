@@ -38,7 +38,6 @@ impl fmt::Display for Right {
     }
 }
 
-/// The objects in a file.
 pub fn objects_in(path: &Path) -> Result<Vec<Value>> {
     let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
     serde_yaml_ng::Deserializer::from_str(&text)
@@ -58,7 +57,6 @@ pub fn rules_of(objects: &[Value]) -> Result<Vec<PolicyRule>> {
     Ok(rules)
 }
 
-/// Every right that rules grant.
 pub fn rights_of(rules: &[PolicyRule]) -> BTreeSet<Right> {
     let mut rights = BTreeSet::new();
     for rule in rules {

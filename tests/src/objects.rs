@@ -1,7 +1,8 @@
 //! Objects of a namespace as JSON, so that they may have any shape.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use api::substitute::Substitute;
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::jiff::tz::TimeZone;
@@ -47,7 +48,6 @@ pub fn dry_run() -> PostParams {
 pub struct Namespace {
     /// A client of its API server.
     pub client: Client,
-    /// Its name.
     pub namespace: String,
 }
 
@@ -105,6 +105,27 @@ impl Namespace {
         K: Resource<DynamicType = ()>,
     {
         json(create(&self.api::<K>(), object_of::<K>(object)).await?)
+    }
+
+    /// Creates an object with this name and `spec`.
+    pub async fn make<K>(&self, name: &str, spec: Value) -> kube::Result<Value>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        self.create::<K>(json!({"metadata": {"name": name}, "spec": spec}))
+            .await
+    }
+
+    /// Creates a Deployment: a [`workload`].
+    pub async fn deploy(
+        &self,
+        name: &str,
+        replicas: usize,
+        resources: &Value,
+        annotations: &Value,
+    ) -> kube::Result<Value> {
+        let deployment = workload(name, replicas, resources, annotations);
+        self.create::<Deployment>(deployment).await
     }
 
     pub async fn get<K: Resource<DynamicType = ()>>(&self, name: &str) -> kube::Result<Value> {
@@ -184,10 +205,28 @@ impl Namespace {
         Ok([reference.clone(), json!([with(reference, owner)])])
     }
 
-    /// The pods with this label `app`.
+    /// GET through the API server: `pods/NAME:PORT` or `services/NAME:PORT`.
+    pub async fn proxied(&self, target: &str, path: &str) -> Result<String> {
+        let uri = format!("/api/v1/namespaces/{}/{target}/proxy{path}", self.namespace);
+        let request = http::Request::get(&uri).body(Vec::new())?;
+        let answer = self.client.request_text(request).await;
+        answer.with_context(|| format!("get {uri}"))
+    }
+
     pub async fn pods_of(&self, app: &str) -> kube::Result<Vec<Pod>> {
         let params = ListParams::default().labels(&format!("app={app}"));
         Ok(self.typed::<Pod>().list(&params).await?.items)
+    }
+
+    /// Waits until there are no pods with these labels.
+    pub async fn no_pods(&self, labels: &str) -> Result<()> {
+        let params = ListParams::default().labels(labels);
+        eventually(&format!("the pods {labels} are gone"), async || {
+            let left = self.typed::<Pod>().list_metadata(&params).await?;
+            ensure!(left.items.is_empty(), "{} are left", left.items.len());
+            Ok(())
+        })
+        .await
     }
 
     /// Annotates the pods with this label `app`.
@@ -246,6 +285,15 @@ pub fn workload(name: &str, replicas: usize, resources: &Value, annotations: &Va
                 "spec": {"containers": [container]},
             },
         },
+    })
+}
+
+/// A pod `APP-NUMBER` without a controller, which requests this CPU and ends at once.
+pub fn bare_pod(app: &str, number: usize, cpu: &str) -> Value {
+    let container = json!({"name": "app", "image": "registry.example.com/app", "resources": requests(cpu, "64Mi")});
+    json!({
+        "metadata": {"name": format!("{app}-{number}"), "labels": {"app": app}},
+        "spec": {"containers": [container], "terminationGracePeriodSeconds": 0},
     })
 }
 

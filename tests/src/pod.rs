@@ -39,7 +39,6 @@ pub fn process_of(pod: &Pod) -> Result<u32> {
         .context("not a number")
 }
 
-/// Sends a signal to a process.
 pub fn signal(process: u32, signal: Signal) -> Result<()> {
     let process = Pid::from_raw(process.cast_signed()).context("no process")?;
     kill_process(process, signal).with_context(|| format!("send {signal:?} to {process:?}"))

@@ -95,15 +95,16 @@ pub fn resident_text(process: u32) -> Result<String> {
 
 /// Resident memory of a process in megabytes, now and at most.
 pub fn resident(process: u32) -> Result<(f64, f64)> {
+    let megabytes = |field| anyhow::Ok(status_bytes(process, field)? as f64 / 1e6);
+    Ok((megabytes("VmRSS:")?, megabytes("VmHWM:")?))
+}
+
+/// A field of `/proc/PID/status` that is an amount of memory.
+pub fn status_bytes(process: u32, field: &str) -> Result<usize> {
     let path = format!("/proc/{process}/status");
     let status = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
-    let megabytes = |name| -> Result<f64> {
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix(name))
-            .with_context(|| format!("no {name}"))?;
-        let kibibytes: f64 = line.trim().trim_end_matches(" kB").parse()?;
-        Ok(kibibytes * 1024.0 / 1e6)
-    };
-    Ok((megabytes("VmRSS:")?, megabytes("VmHWM:")?))
+    let mut lines = status.lines();
+    let line = lines.find_map(|line| line.strip_prefix(field));
+    let line = line.with_context(|| format!("no {field}"))?;
+    Ok(line.trim().trim_end_matches(" kB").parse::<usize>()? << 10)
 }

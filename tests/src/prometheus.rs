@@ -72,7 +72,6 @@ impl Prometheus {
         Ok(series.cloned().unwrap_or_default())
     }
 
-    /// Names of all metrics.
     pub async fn names(&self) -> Result<BTreeSet<String>> {
         let names = self.get("/api/v1/label/__name__/values").await?;
         Ok(serde_json::from_value(names)?)

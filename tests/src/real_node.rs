@@ -92,7 +92,6 @@ pub async fn install_suite(sandbox: &Sandbox, values: &[&str]) -> Result<()> {
     .await
 }
 
-/// The image of the program `load`.
 pub fn load_image() -> Result<Image> {
     Image::of_program(LOAD_IMAGE, &program("load")?)
 }

@@ -1,7 +1,7 @@
 //! A second kube-scheduler as a process of a test, with the rights of the sandbox's own.
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result};
@@ -9,6 +9,8 @@ use sandbox::{Component, Sandbox};
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
+use crate::certificates::extender_ca_file;
+use crate::deployment::Replica;
 use crate::repository;
 
 /// Configuration of kube-scheduler with the extender, as it is installed.
@@ -65,12 +67,13 @@ pub fn defaults() -> Value {
     })
 }
 
-/// The configuration in `deploy/` with the address of an extender, such as `https://127.0.0.1:8443`,
-/// and the file of the authority that signed its certificate.
-pub fn with_extender(url: &str, authority: &Path) -> Result<Value> {
+/// The configuration in `deploy/` with this replica of the extender, and the file of the authority that
+/// signed its certificate.
+pub async fn with_extender(sandbox: &Sandbox, replica: &Replica) -> Result<Value> {
+    let authority = extender_ca_file(sandbox).await?;
     let text = fs::read_to_string(repository().join(WITH_EXTENDER)).context(WITH_EXTENDER)?;
     let mut configuration: Value = serde_yaml_ng::from_str(&text).context(WITH_EXTENDER)?;
-    configuration["extenders"][0]["urlPrefix"] = url.into();
+    configuration["extenders"][0]["urlPrefix"] = format!("https://{}:8443", replica.address).into();
     configuration["extenders"][0]["tlsConfig"]["caFile"] = json!(authority);
     Ok(configuration)
 }

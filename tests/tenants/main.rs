@@ -109,17 +109,7 @@ fn row(measured: &Measured) -> [String; 6] {
 }
 
 async fn deploy(sandbox: &Sandbox) -> Result<()> {
-    let variables = [
-        [
-            "PLIMSOLL_RECOMMENDER_PROMETHEUS_ADDRESS",
-            "PLIMSOLL_RECOMMENDER_PROMETHEUS_CA_FILE",
-        ],
-        [
-            "PLIMSOLL_ADAPTER_PROMETHEUS_ADDRESS",
-            "PLIMSOLL_ADAPTER_PROMETHEUS_CA_FILE",
-        ],
-    ];
-    prometheus_variables(sandbox, &variables).await?;
+    prometheus_variables(sandbox, &["RECOMMENDER", "ADAPTER"]).await?;
     deployment::deploy(sandbox, "tests/tenants", SUITE).await
 }
 

@@ -5,9 +5,7 @@ use api::prediction::TimeSeriesPrediction;
 use api::vpa::VerticalPodAutoscaler;
 use e2e::benchmark::median;
 use e2e::remote_write::{DailyCpu, Receiver};
-use e2e::{
-    Namespace, create, dry_run, eventually_within, namespace, requests, target, usage, workload,
-};
+use e2e::{Namespace, create, dry_run, eventually_within, namespace, requests, target, usage};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::rbac::v1::RoleBinding;
@@ -70,8 +68,7 @@ impl Tenant {
         let client = tenant_client(sandbox, &namespace).await?;
         let (requests, usage) = (requests("100m", "10Mi"), usage("240m", "60Mi"));
         let own = Namespace::of(client, &namespace);
-        own.create::<Deployment>(workload(WORKLOAD, 2, &requests, &usage))
-            .await?;
+        own.deploy(WORKLOAD, 2, &requests, &usage).await?;
         let store = Receiver::of(sandbox)?;
         let tenant = Self { own, store };
         tenant.write_cpu().await?;

@@ -6,70 +6,49 @@ use std::path::{Path, PathBuf};
 use crate::metadata::{Metadata, cargo};
 use crate::repository::root;
 
-/// Crate, then the crates of ours that it may depend on, with spaces between them.
-const ARROWS: &[(&str, &str)] = &[
-    ("model", ""),
-    ("sizing", "model"),
-    ("forecast", "model"),
-    ("scaling", "model"),
-    ("placement", "model"),
-    (
-        "replay",
-        "sizing forecast scaling horizontal placement model",
-    ),
-    (
-        "plimsoll",
-        "replay sizing forecast scaling horizontal model runtime sources metric_routes \
-         api promql serving vertical view watch",
-    ),
-    ("api", "model"),
-    ("feed", "model runtime"),
-    ("view", "model api"),
-    ("vertical", "sizing view model api"),
-    ("admission", "sizing view model api"),
-    ("rollout", "placement scaling sizing view model api"),
-    ("watch", "view model api runtime"),
-    ("promql", "model"),
-    ("sources", "placement promql model api runtime"),
-    ("runtime", "model"),
-    ("metric_routes", "model runtime serving"),
-    ("serving", "runtime"),
-    ("delegated_auth", "model runtime serving"),
-    // sizing for Crane's percentile predictor, which sizes containers too.
-    (
-        "horizontal",
-        "forecast scaling sizing promql view model api",
-    ),
-    (
-        "controllers",
-        "horizontal vertical model api feed view watch sources runtime",
-    ),
-    (
-        "recommender",
-        "controllers vertical sizing model api feed view watch sources runtime serving",
-    ),
-    (
-        "updater",
-        "rollout placement view api feed watch sources runtime serving",
-    ),
-    (
-        "webhook",
-        "admission model api feed view watch runtime serving",
-    ),
-    (
-        "adapter",
-        "metric_routes scaling model api feed view watch sources runtime serving \
-         delegated_auth",
-    ),
-    (
-        "extender",
-        "placement model api view watch sources runtime serving",
-    ),
-    ("sandbox", "runtime serving"),
-    // For tests.
-    ("testing", ""),
-    ("e2e", "api sandbox testing"),
-];
+/// Crates, each with those of ours that it may depend on.
+const ARROWS: &str = "\
+model:
+sizing: model
+forecast: model
+scaling: model
+placement: model
+replay: sizing forecast scaling horizontal placement model
+plimsoll: replay sizing forecast scaling horizontal model runtime sources metric_routes api \
+    promql serving vertical view watch
+api: model
+feed: model runtime
+view: model api
+vertical: sizing view model api
+admission: sizing view model api
+rollout: placement scaling sizing view model api
+watch: view model api runtime
+promql: model
+sources: placement promql model api runtime
+runtime: model
+metric_routes: model runtime serving
+serving: runtime
+delegated_auth: model runtime serving
+# sizing for Crane's percentile predictor, which sizes containers too.
+horizontal: forecast scaling sizing promql view model api
+controllers: horizontal vertical model api feed view watch sources runtime
+recommender: controllers vertical sizing model api feed view watch sources runtime serving
+updater: rollout placement view api feed watch sources runtime serving
+webhook: admission model api feed view watch runtime serving
+adapter: metric_routes scaling model api feed view watch sources runtime serving delegated_auth
+extender: placement model api view watch sources runtime serving
+sandbox: runtime serving
+# For tests.
+testing:
+e2e: api sandbox testing
+";
+
+/// The crates of ours that a crate may depend on; `None` if it has no line.
+fn allowed(package: &str) -> Option<Vec<&'static str>> {
+    let mut lines = ARROWS.lines();
+    let allowed = lines.find_map(|line| line.strip_prefix(package)?.strip_prefix(':'))?;
+    Some(allowed.split_whitespace().collect())
+}
 
 /// No clock, no network, no Kubernetes client in these, not even through a dependency.
 pub(crate) const PURE: &[&str] = &[
@@ -105,13 +84,13 @@ fn crates_depend_along_the_allowed_arrows_only() {
         .map(|package| package.name.as_str())
         .collect();
     for package in metadata.members() {
-        let Some((_, allowed)) = ARROWS.iter().find(|(name, _)| *name == package.name) else {
+        let Some(allowed) = allowed(&package.name) else {
             panic!("crate {} has no line in ARROWS", package.name);
         };
         for dependency in metadata.normal_dependencies(&package.id) {
             let ours = names.contains(dependency.name.as_str());
             assert!(
-                !ours || allowed.split(' ').any(|name| name == dependency.name),
+                !ours || allowed.contains(&dependency.name.as_str()),
                 "{} may not depend on {}",
                 package.name,
                 dependency.name
@@ -137,13 +116,9 @@ fn pure_crates_reach_no_runtime_and_no_kubernetes_client() {
     for package in PURE {
         let reached = tree(&["--package", package]);
         assert!(reached.contains(*package), "{reached:?}");
-        let allowed = |package: &str| {
-            let line = ARROWS.iter().find(|(name, _)| *name == package);
-            let line = line.expect("a crate has a line in ARROWS").1;
-            line.split_whitespace()
-        };
-        let through = |package: &str| allowed(package).any(|name| name == "api");
-        let has_objects = through(package) || allowed(package).any(through);
+        let allowed = |package: &str| allowed(package).expect("a crate has a line in ARROWS");
+        let through = |package: &str| allowed(package).contains(&"api");
+        let has_objects = through(package) || allowed(package).into_iter().any(through);
         let objects = if has_objects { &[] } else { OBJECT_PACKAGES };
         for impure in IMPURE_PACKAGES.iter().chain(objects) {
             assert!(

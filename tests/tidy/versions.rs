@@ -24,7 +24,6 @@ impl Chart {
     }
 }
 
-/// Version of all crates.
 fn workspace_version() -> String {
     let manifest: toml::Table = read(Path::new("Cargo.toml"))
         .parse()

@@ -14,7 +14,7 @@ use crate::kubernetes_version::{KubernetesVersion, VARIABLE};
 use crate::node::image::Image;
 use crate::node::{cleaner, init};
 use crate::replay::Target;
-use crate::sandbox::NodeKind;
+use crate::sandbox::{NodeKind, Sandbox};
 use crate::{commands, exec_wrapper, supervisor};
 
 /// A real Kubernetes control plane on this machine, without a container engine.
@@ -122,15 +122,13 @@ pub(crate) struct UpArgs {
     /// Stay in the foreground; the sandbox stops with this process.
     #[arg(long, env = "PLIMSOLL_SANDBOX_FOREGROUND")]
     pub(crate) foreground: bool,
-    /// Folder of the programs that hosted pods run [default: the folder of this program].
-    #[arg(long, env = "PLIMSOLL_SANDBOX_HOSTED_PROGRAMS")]
-    pub(crate) hosted_programs: Option<PathBuf>,
 }
 
 /// Arguments of `sandbox play`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PlayArgs {
-    /// CSV file; its first column is `unix_seconds`, an empty cell keeps the last value.
+    /// CSV file with the columns `unix_seconds`, `cpu_millicores` and `memory_mib`, of which one of the
+    /// last two may be missing; an empty cell keeps the last value.
     pub(crate) file: PathBuf,
     /// Workload whose pods play the trace: deployment/NAME, statefulset/NAME, ...
     #[arg(long, env = "PLIMSOLL_SANDBOX_TARGET")]
@@ -146,25 +144,12 @@ pub(crate) struct PlayArgs {
     /// Seconds of the trace per second of real time.
     #[arg(long, env = "PLIMSOLL_SANDBOX_SPEED", default_value_t = 1.0)]
     pub(crate) speed: f64,
-    /// Column with CPU in millicores [default: `cpu_millicores`, if present].
-    #[arg(long, env = "PLIMSOLL_SANDBOX_CPU_COLUMN")]
-    pub(crate) cpu_column: Option<String>,
-    /// Column with memory in MiB [default: `memory_mib`, if present].
-    #[arg(long, env = "PLIMSOLL_SANDBOX_MEMORY_COLUMN")]
-    pub(crate) memory_column: Option<String>,
-    /// Factor from the CPU column to millicores.
-    #[arg(long, env = "PLIMSOLL_SANDBOX_CPU_SCALE", default_value_t = 1.0)]
-    pub(crate) cpu_scale: f64,
-    /// Factor from the memory column to MiB.
-    #[arg(long, env = "PLIMSOLL_SANDBOX_MEMORY_SCALE", default_value_t = 1.0)]
-    pub(crate) memory_scale: f64,
     /// Start again at the end of the trace.
     #[arg(long = "loop", env = "PLIMSOLL_SANDBOX_LOOP")]
     pub(crate) repeat: bool,
 }
 
 impl Args {
-    /// Runs the subcommand.
     pub fn run(self) -> ExitCode {
         match self.try_run() {
             Ok(code) => code,
@@ -178,8 +163,8 @@ impl Args {
     fn try_run(self) -> Result<ExitCode> {
         let Self { name, command } = self;
         let done = match command {
-            Verb::Pause { component } => block_on(commands::pause(&name, component)),
-            Verb::Resume { component } => block_on(commands::resume(&name, component)),
+            Verb::Pause { component } => block_on(Sandbox::attach(&name)?.pause(component)),
+            Verb::Resume { component } => block_on(Sandbox::attach(&name)?.resume(component)),
             Verb::Replay(args) => block_on(commands::play(&name, args)),
             Verb::Supervise => supervisor::supervise(),
             Verb::Exec {
@@ -192,18 +177,16 @@ impl Args {
             }
             Verb::NodeInit { state } => init::run(&state),
             Verb::RemoveCgroups { sandbox } => cleaner::run(&sandbox),
-            Verb::EchoServer(args) => Runtime::new()
-                .context("start the runtime")?
-                .block_on(echo_server::echo(args)),
+            Verb::EchoServer(args) => block_on(echo_server::echo(args)),
             Verb::Status => commands::status(),
             Verb::Logs { component } => commands::logs(&name, component),
             Verb::Env => commands::env(&name),
-            Verb::Import { images } => block_on(commands::import(&name, images)),
+            Verb::Import { images } => block_on(Sandbox::attach(&name)?.import(images)),
             Verb::Kubectl { arguments } => commands::kubectl(&name, &arguments),
             Verb::Up(args) => block_on(commands::up(name, args)),
             Verb::Down => block_on(commands::down(&name)),
-            Verb::Stop { component } => block_on(commands::stop(&name, component)),
-            Verb::Start { component } => block_on(commands::start(&name, component)),
+            Verb::Stop { component } => block_on(Sandbox::attach(&name)?.stop(component)),
+            Verb::Start { component } => block_on(Sandbox::attach(&name)?.start(component)),
         };
         done.map(|()| ExitCode::SUCCESS)
     }

@@ -16,21 +16,9 @@ use rcgen::{
 /// A certificate and its key, as files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// PEM certificate.
     pub(crate) certificate: PathBuf,
     /// PEM private key.
     pub(crate) key: PathBuf,
-}
-
-/// Subject of a certificate.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Subject<'a> {
-    /// Common name: the user name, for a client of the API server.
-    pub(crate) name: &'a str,
-    /// Organisation: the group, for a client of the API server.
-    pub(crate) group: Option<&'a str>,
-    /// DNS names and addresses at which it serves.
-    pub(crate) hosts: &'a [&'a str],
 }
 
 /// The authority, with the folder that everything it signs goes to.
@@ -74,11 +62,19 @@ impl Authority {
         self.issuer.pem()
     }
 
-    /// Signs a certificate that can both serve and call, into `FILE.crt` and `FILE.key`.
-    pub(crate) fn issue(&self, file: &str, subject: Subject<'_>) -> Result<Identity> {
-        let hosts: Vec<String> = subject.hosts.iter().map(ToString::to_string).collect();
+    /// Signs a certificate that can both serve and call, into `FILE.crt` and `FILE.key`. For a client
+    /// of the API server, `name` is the user name and `group` its group. It serves at the DNS names and
+    /// addresses `hosts`.
+    pub(crate) fn issue(
+        &self,
+        file: &str,
+        name: &str,
+        group: Option<&str>,
+        hosts: &[&str],
+    ) -> Result<Identity> {
+        let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
         let mut params = CertificateParams::new(hosts)?;
-        params.distinguished_name = distinguished(subject.name, subject.group);
+        params.distinguished_name = distinguished(name, group);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![
             ExtendedKeyUsagePurpose::ClientAuth,
@@ -93,16 +89,14 @@ impl Authority {
         Ok(identity)
     }
 
-    /// Makes the key pair that signs `ServiceAccount` tokens; its "certificate" is the public key.
-    pub(crate) fn signing_key(&self, file: &str) -> Result<Identity> {
+    /// Makes the key pair that signs `ServiceAccount` tokens: `FILE.pub` and `FILE.key`.
+    pub(crate) fn signing_key(&self, file: &str) -> Result<()> {
         let key = KeyPair::generate()?;
-        let identity = Identity {
-            certificate: self.folder.join(format!("{file}.pub")),
-            key: self.folder.join(format!("{file}.key")),
-        };
-        write_new(&identity.certificate, &key.public_key_pem())?;
-        write_new(&identity.key, &key.serialize_pem())?;
-        Ok(identity)
+        write_new(
+            &self.folder.join(format!("{file}.pub")),
+            &key.public_key_pem(),
+        )?;
+        write_new(&identity(&self.folder, file).key, &key.serialize_pem())
     }
 }
 
@@ -145,12 +139,9 @@ mod tests {
     fn keys_are_for_their_owner_only_and_never_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let authority = Authority::create(folder.path()).unwrap();
-        let subject = Subject {
-            name: "kwok",
-            group: Some("system:masters"),
-            hosts: &["127.0.0.1", "localhost"],
-        };
-        let identity = authority.issue("kwok", subject).unwrap();
+        let hosts = ["127.0.0.1", "localhost"];
+        let issue = || authority.issue("kwok", "kwok", Some("system:masters"), &hosts);
+        let identity = issue().unwrap();
         assert_eq!(
             fs::metadata(&identity.key).unwrap().permissions().mode() & 0o777,
             0o600
@@ -160,7 +151,7 @@ mod tests {
                 .unwrap()
                 .starts_with("-----BEGIN CERTIFICATE-----")
         );
-        let error = authority.issue("kwok", subject).unwrap_err();
+        let error = issue().unwrap_err();
         let expected = format!("write {}", identity.certificate.display());
         assert_eq!(error.to_string(), expected);
     }

@@ -14,13 +14,13 @@ use tokio_util::sync::CancellationToken;
 use crate::args::{PlayArgs, UpArgs};
 use crate::component::Component;
 use crate::layout::Layout;
-use crate::node::image::Image;
 use crate::programs::this_program;
 use crate::replay::Replay;
-use crate::sandbox::{NodeKind, Options, Sandbox};
+use crate::sandbox::{NodeKind, Sandbox};
+use crate::startup_protocol::Options;
 use crate::state_file::{Phase, Record};
 use crate::take_down;
-use crate::trace::{Columns, Trace};
+use crate::trace::Trace;
 
 /// Exit code that a shell shows for a program that Ctrl-C ended.
 const INTERRUPTED: i32 = 130;
@@ -32,17 +32,15 @@ pub(crate) async fn up(name: String, args: UpArgs) -> Result<()> {
         kubernetes_version,
         prometheus,
         foreground,
-        hosted_programs,
     } = args;
     let real_node = node == NodeKind::Real;
-    let mut options = Options {
+    let options = Options {
         nodes: nodes.unwrap_or(if real_node { 0 } else { 3 }),
         real_node,
         prometheus,
         kubernetes_version,
         ..Options::new(&name, this_program()?)
     };
-    options.hosted_programs = hosted_programs.unwrap_or(options.hosted_programs);
     // Both are listened for until the end: a signal between two listeners would be lost.
     let mut interrupted = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
     let mut terminated = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
@@ -92,47 +90,16 @@ pub(crate) async fn down(name: &str) -> Result<()> {
     Ok(())
 }
 
-pub(crate) async fn stop(name: &str, component: Component) -> Result<()> {
-    Sandbox::attach(name)?.stop(component).await
-}
-
-pub(crate) async fn start(name: &str, component: Component) -> Result<()> {
-    Sandbox::attach(name)?.start(component).await
-}
-
-pub(crate) async fn pause(name: &str, component: Component) -> Result<()> {
-    Sandbox::attach(name)?.pause(component).await
-}
-
-pub(crate) async fn resume(name: &str, component: Component) -> Result<()> {
-    Sandbox::attach(name)?.resume(component).await
-}
-
-pub(crate) async fn import(name: &str, images: Vec<Image>) -> Result<()> {
-    Sandbox::attach(name)?.import(images).await
-}
-
 pub(crate) async fn play(name: &str, args: PlayArgs) -> Result<()> {
     let PlayArgs {
         file,
         target,
         namespace,
         speed,
-        cpu_column,
-        memory_column,
-        cpu_scale,
-        memory_scale,
         repeat,
     } = args;
     let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
-    let columns = Columns {
-        cpu: cpu_column,
-        memory: memory_column,
-        cpu_scale,
-        memory_scale,
-    };
-    let trace =
-        Trace::parse(&text, &columns).with_context(|| format!("parse {}", file.display()))?;
+    let trace = Trace::parse(&text).with_context(|| format!("parse {}", file.display()))?;
     let seconds = trace.duration_seconds() / speed;
     eprintln!(
         "Playing {} for {target} at {speed} times its speed: {seconds:.0} s{}",

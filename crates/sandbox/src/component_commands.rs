@@ -34,7 +34,6 @@ pub(crate) struct CommandContext<'a> {
     pub(crate) programs: &'a Path,
     pub(crate) layout: &'a Layout,
     pub(crate) ports: &'a Ports,
-    /// File of the audit log.
     pub(crate) audit_log: &'a Path,
     /// Process with the mount namespace of the real node, if there is one.
     pub(crate) real_node: Option<u32>,
@@ -65,8 +64,7 @@ impl CommandContext<'_> {
     }
 
     fn etcd(self) -> Flags {
-        let client = format!("https://127.0.0.1:{}", self.ports.etcd);
-        let peer = format!("https://127.0.0.1:{}", self.ports.etcd_peer);
+        let [client, peer] = [self.ports.etcd, self.ports.etcd_peer].map(url);
         let own = self.identity("etcd");
         let authority = self.identity("ca").certificate;
         Flags::default()
@@ -96,10 +94,7 @@ impl CommandContext<'_> {
         let kubelet = self.identity("apiserver-kubelet-client");
         let aggregator = self.identity("aggregator");
         let authority = self.identity("ca").certificate;
-        let tokens = Identity {
-            certificate: self.layout.certificates().join("service-accounts.pub"),
-            key: self.layout.certificates().join("service-accounts.key"),
-        };
+        let tokens = self.layout.certificates().join("service-accounts.pub");
         // Pods of a real node reach the API server at the node's address. Its network namespace keeps
         // others out. A loopback address cannot be an endpoint of the Service `kubernetes`.
         let (bind_address, advertised, endpoints) = if self.real_node.is_some() {
@@ -112,10 +107,7 @@ impl CommandContext<'_> {
             .with("advertise-address", advertised)
             .with("endpoint-reconciler-type", endpoints)
             .with("secure-port", self.ports.api_server.to_string())
-            .with(
-                "etcd-servers",
-                format!("https://127.0.0.1:{}", self.ports.etcd),
-            )
+            .with("etcd-servers", url(self.ports.etcd))
             .with("etcd-cafile", &authority)
             .with("etcd-certfile", &etcd.certificate)
             .with("etcd-keyfile", &etcd.key)
@@ -130,8 +122,11 @@ impl CommandContext<'_> {
                 "service-account-issuer",
                 "https://kubernetes.default.svc.cluster.local",
             )
-            .with("service-account-key-file", &tokens.certificate)
-            .with("service-account-signing-key-file", &tokens.key)
+            .with("service-account-key-file", &tokens)
+            .with(
+                "service-account-signing-key-file",
+                tokens.with_extension("key"),
+            )
             .with("kubelet-certificate-authority", &authority)
             .with("kubelet-client-certificate", &kubelet.certificate)
             .with("kubelet-client-key", &kubelet.key)
@@ -155,10 +150,12 @@ impl CommandContext<'_> {
 
     fn controller_manager(self) -> Flags {
         let authority = self.identity("ca");
-        self.control_loop(
+        self.server(
             Component::KubeControllerManager,
             self.ports.controller_manager,
+            "loopback",
         )
+        .with("leader-elect", "false")
         // After an outage a busy machine may take longer than usual until a node's status is
         // renewed; its pods ran all the time.
         .with("node-monitor-grace-period", "10m")
@@ -189,16 +186,17 @@ impl CommandContext<'_> {
     }
 
     fn scheduler(self) -> Flags {
-        self.control_loop(Component::KubeScheduler, self.ports.scheduler)
+        self.server(Component::KubeScheduler, self.ports.scheduler, "loopback")
+            .with("leader-elect", "false")
             // Thousands of pods are bound in seconds.
             .with("kube-api-qps", "500")
             .with("kube-api-burst", "1000")
     }
 
-    /// Flags that the controller manager and the scheduler share.
-    fn control_loop(self, component: Component, port: u16) -> Flags {
+    /// Flags of a component that serves on the loopback address and asks the API server about callers.
+    fn server(self, component: Component, port: u16, serving: &str) -> Flags {
         let kubeconfig = self.layout.kubeconfig_of(component);
-        let serving = self.identity("loopback");
+        let serving = self.identity(serving);
         Flags::default()
             .with("kubeconfig", &kubeconfig)
             .with("authentication-kubeconfig", &kubeconfig)
@@ -207,7 +205,6 @@ impl CommandContext<'_> {
             .with("secure-port", port.to_string())
             .with("tls-cert-file", &serving.certificate)
             .with("tls-private-key-file", &serving.key)
-            .with("leader-elect", "false")
     }
 
     fn kwok(self) -> Flags {
@@ -249,16 +246,8 @@ impl CommandContext<'_> {
     }
 
     fn metrics_server(self) -> Flags {
-        let kubeconfig = self.layout.kubeconfig_of(Component::MetricsServer);
-        let serving = self.identity("metrics-server-serving");
-        Flags::default()
-            .with("kubeconfig", &kubeconfig)
-            .with("authentication-kubeconfig", &kubeconfig)
-            .with("authorization-kubeconfig", &kubeconfig)
-            .with("bind-address", "127.0.0.1")
-            .with("secure-port", self.ports.metrics_server.to_string())
-            .with("tls-cert-file", &serving.certificate)
-            .with("tls-private-key-file", &serving.key)
+        let (component, port) = (Component::MetricsServer, self.ports.metrics_server);
+        self.server(component, port, "metrics-server-serving")
             .with(
                 "kubelet-certificate-authority",
                 self.identity("ca").certificate,
@@ -278,10 +267,7 @@ impl CommandContext<'_> {
                 "web.listen-address",
                 format!("127.0.0.1:{}", self.ports.prometheus),
             )
-            .with(
-                "web.external-url",
-                format!("https://127.0.0.1:{}", self.ports.prometheus),
-            )
+            .with("web.external-url", url(self.ports.prometheus))
             .with("storage.tsdb.path", self.layout.data(Component::Prometheus))
             // Recorded history may be older than the default of 15 days.
             .with("storage.tsdb.retention.time", "400d")
@@ -292,6 +278,10 @@ impl CommandContext<'_> {
     fn identity(self, file: &str) -> Identity {
         identity(&self.layout.certificates(), file)
     }
+}
+
+fn url(port: u16) -> String {
+    format!("https://127.0.0.1:{port}")
 }
 
 /// Flags in the form `--name=value`.

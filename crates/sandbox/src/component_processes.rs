@@ -15,10 +15,6 @@ use crate::layout::Layout;
 use crate::log_tail::log_tail;
 use crate::state_file::{Phase, Record};
 
-/// Lines of a log in an error message.
-const SHOWN_LINES: usize = 12;
-
-/// The running components.
 pub(crate) struct ComponentProcesses {
     record: Arc<watch::Sender<Record>>,
     desired: BTreeMap<Component, watch::Sender<DesiredState>>,
@@ -73,7 +69,7 @@ impl ComponentProcesses {
             anyhow::anyhow!(
                 "{component} ended by itself; the end of its log {}:\n{}",
                 log.display(),
-                log_tail(&log, SHOWN_LINES)
+                log_tail(&log)
             )
         }
     }

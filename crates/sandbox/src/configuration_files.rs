@@ -6,7 +6,7 @@ use std::fs;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::certificates::{Authority, Subject, identity};
+use crate::certificates::{Authority, identity};
 use crate::component::Component;
 use crate::layout::Layout;
 use crate::ports::Ports;
@@ -57,7 +57,6 @@ const SUBJECTS: [(&str, &str, Option<&str>, &[&str]); 11] = [
     ("metrics-server", "metrics-server", None, &[]),
 ];
 
-/// File of the audit policy.
 pub(crate) const AUDIT_POLICY: &str = "audit-policy.yaml";
 
 /// Writes all files; returns the authority's certificate in PEM.
@@ -67,14 +66,7 @@ pub(crate) fn prepare(config: &SandboxConfig, layout: &Layout, ports: &Ports) ->
     let issue = |file: &str, name, group, hosts: &[&str]| {
         let hosts = [&["localhost", "127.0.0.1"], hosts].concat();
         authority
-            .issue(
-                file,
-                Subject {
-                    name,
-                    group,
-                    hosts: &hosts,
-                },
-            )
+            .issue(file, name, group, &hosts)
             .with_context(|| format!("issue the certificate {file}"))
     };
     for (file, name, group, hosts) in SUBJECTS {
@@ -105,30 +97,17 @@ pub(crate) fn prepare(config: &SandboxConfig, layout: &Layout, ports: &Ports) ->
     }
 
     let serving = identity(&layout.certificates(), "loopback");
-    write(
-        layout,
-        "kwok.yaml",
-        &kwok::configuration(&config.control_plane.files(), ports, &serving)?,
-    )?;
-    write(layout, "egress.yaml", &yaml(&egress(layout))?)?;
-    write(layout, AUDIT_POLICY, &yaml(&audit_policy())?)?;
+    let kwok = kwok::configuration(&config.control_plane.files(), ports, &serving)?;
+    write(layout, "kwok.yaml", &kwok)?;
+    write_yaml(layout, "egress.yaml", &egress(layout))?;
+    write_yaml(layout, AUDIT_POLICY, &audit_policy())?;
     if config.prometheus.is_some() {
-        fs::create_dir_all(layout.prometheus_files()).context("create a folder for Prometheus")?;
-        write(
-            layout,
-            "prometheus.yaml",
-            &yaml(&prometheus::configuration(
-                ports,
-                config.nodes,
-                &authority.own(),
-                &layout.prometheus_files(),
-            ))?,
-        )?;
-        write(
-            layout,
-            "prometheus-web.yaml",
-            &yaml(&prometheus::web_configuration(&serving))?,
-        )?;
+        let files = layout.prometheus_files();
+        fs::create_dir_all(&files).context("create a folder for Prometheus")?;
+        let own = prometheus::configuration(ports, config.options.nodes, &authority.own(), &files);
+        write_yaml(layout, "prometheus.yaml", &own)?;
+        let web = prometheus::web_configuration(&serving);
+        write_yaml(layout, "prometheus-web.yaml", &web)?;
     }
     Ok(authority.pem())
 }
@@ -168,8 +147,9 @@ fn audit_policy() -> Value {
     })
 }
 
-fn yaml(value: &Value) -> Result<String> {
-    serde_yaml_ng::to_string(value).context("render a configuration file")
+fn write_yaml(layout: &Layout, file: &str, value: &Value) -> Result<()> {
+    let text = serde_yaml_ng::to_string(value).context("render a configuration file")?;
+    write(layout, file, &text)
 }
 
 fn write(layout: &Layout, file: &str, text: &str) -> Result<()> {

@@ -45,7 +45,6 @@ pub(crate) async fn receive(stream: &mut UnixStream) -> Result<ControlRequest> {
     read_line(stream).await
 }
 
-/// Answers a request.
 pub(crate) async fn answer(stream: &mut UnixStream, outcome: Result<()>) -> Result<()> {
     write_line(stream, &outcome.map_err(|error| format!("{error:#}"))).await
 }

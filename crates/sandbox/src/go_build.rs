@@ -184,7 +184,7 @@ fn follow(output: impl Read, progress: &mut Progress) -> Vec<String> {
     let mut last = Vec::new();
     for line in BufReader::new(output).lines().map_while(Result::ok) {
         if let Some(module) = line.strip_prefix(DOWNLOADING) {
-            progress.note(&format!("downloading {module}"));
+            progress.show(&format!("downloading {module}"));
         } else {
             progress.step(&line);
         }

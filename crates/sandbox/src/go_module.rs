@@ -19,7 +19,6 @@ pub(crate) struct Module {
     /// Files of dependencies that the sandbox reads: module, then paths in it.
     pub(crate) files: &'static [(&'static str, &'static [&'static str])],
     tags: &'static str,
-    /// Programs to build.
     pub(crate) programs: &'static [Program],
     /// Go module whose version the linker flags give to all programs.
     version: Option<&'static str>,
@@ -71,11 +70,27 @@ impl Program {
 const KUBERNETES: &str = "k8s.io/kubernetes";
 const VPA_MODULE: &str = "k8s.io/autoscaler/vertical-pod-autoscaler";
 const CERT_MANAGER_MODULE: &str = "github.com/cert-manager/cert-manager";
-const CNI_MODULE: &str = "github.com/containernetworking/plugins";
-const CONTAINERD_MODULE: &str = "github.com/containerd/containerd/v2";
 const PROMETHEUS_MODULE: &str = "github.com/prometheus/prometheus";
 
-/// A program of Kubernetes.
+/// A program by its name, its Go module, and the path of its main package there.
+macro_rules! program {
+    ($name:literal = $module:literal / $path:literal) => {
+        Program::new($name, concat!($module, "/", $path), $module)
+    };
+}
+
+/// Defaults of a module.
+const MODULE: Module = Module {
+    name: "",
+    go_mod: "",
+    go_sum: "",
+    sources: &[],
+    files: &[],
+    tags: "",
+    programs: &[],
+    version: None,
+};
+
 macro_rules! kubernetes {
     ($name:literal) => {
         Program::new($name, concat!("k8s.io/kubernetes/cmd/", $name), KUBERNETES)
@@ -91,19 +106,15 @@ const KUBE_APISERVER: Program = kubernetes!("kube-apiserver");
 const KUBE_CONTROLLER_MANAGER: Program = kubernetes!("kube-controller-manager");
 const KUBE_SCHEDULER: Program = kubernetes!("kube-scheduler");
 const KUBECTL: Program = kubernetes!("kubectl");
-const KWOK: Program = Program::new("kwok", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok");
-const METRICS_SERVER: Program = Program::new(
-    "metrics-server",
-    "sigs.k8s.io/metrics-server/cmd/metrics-server",
-    "sigs.k8s.io/metrics-server",
-);
+const KWOK: Program = program!("kwok" = "sigs.k8s.io/kwok" / "cmd/kwok");
+const METRICS_SERVER: Program =
+    program!("metrics-server" = "sigs.k8s.io/metrics-server" / "cmd/metrics-server");
 
 /// The newest supported Kubernetes, etcd, KWOK and metrics-server.
 pub(crate) const CONTROL_PLANE: Module = Module {
     name: "control-plane",
     go_mod: include_str!("../control-plane/go.mod"),
     go_sum: include_str!("../control-plane/go.sum"),
-    sources: &[],
     files: &[(
         "sigs.k8s.io/kwok",
         &[
@@ -117,7 +128,6 @@ pub(crate) const CONTROL_PLANE: Module = Module {
             "kustomize/crd/bases/kwok.x-k8s.io_portforwards.yaml",
         ],
     )],
-    tags: "",
     programs: &[
         ETCD,
         KUBE_APISERVER,
@@ -128,6 +138,7 @@ pub(crate) const CONTROL_PLANE: Module = Module {
         METRICS_SERVER,
     ],
     version: Some(KUBERNETES),
+    ..MODULE
 };
 
 /// Kubelet and kube-proxy of [`CONTROL_PLANE`]'s Kubernetes, for a real node.
@@ -144,47 +155,22 @@ pub(crate) const CONTAINER_RUNTIME: Module = Module {
     name: "container-runtime",
     go_mod: include_str!("../container-runtime/go.mod"),
     go_sum: include_str!("../container-runtime/go.sum"),
-    sources: &[],
-    files: &[],
     tags: "no_btrfs,no_zfs,no_devmapper,no_aufs",
     programs: &[
-        Program::new(
-            "containerd",
-            "github.com/containerd/containerd/v2/cmd/containerd",
-            CONTAINERD_MODULE,
+        program!("containerd" = "github.com/containerd/containerd/v2" / "cmd/containerd"),
+        program!(
+            "containerd-shim-runc-v2" =
+                "github.com/containerd/containerd/v2" / "cmd/containerd-shim-runc-v2"
         ),
-        Program::new(
-            "containerd-shim-runc-v2",
-            "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
-            CONTAINERD_MODULE,
+        program!("ctr" = "github.com/containerd/containerd/v2" / "cmd/ctr"),
+        program!("bridge" = "github.com/containernetworking/plugins" / "plugins/main/bridge"),
+        program!("loopback" = "github.com/containernetworking/plugins" / "plugins/main/loopback"),
+        program!(
+            "host-local" = "github.com/containernetworking/plugins" / "plugins/ipam/host-local"
         ),
-        Program::new(
-            "ctr",
-            "github.com/containerd/containerd/v2/cmd/ctr",
-            CONTAINERD_MODULE,
-        ),
-        Program::new(
-            "bridge",
-            "github.com/containernetworking/plugins/plugins/main/bridge",
-            CNI_MODULE,
-        ),
-        Program::new(
-            "loopback",
-            "github.com/containernetworking/plugins/plugins/main/loopback",
-            CNI_MODULE,
-        ),
-        Program::new(
-            "host-local",
-            "github.com/containernetworking/plugins/plugins/ipam/host-local",
-            CNI_MODULE,
-        ),
-        Program::new(
-            "portmap",
-            "github.com/containernetworking/plugins/plugins/meta/portmap",
-            CNI_MODULE,
-        ),
+        program!("portmap" = "github.com/containernetworking/plugins" / "plugins/meta/portmap"),
     ],
-    version: None,
+    ..MODULE
 };
 
 /// KWOK and metrics-server of [`CONTROL_PLANE`], next to another Kubernetes.
@@ -199,9 +185,6 @@ pub(crate) const OLDEST_KUBERNETES: Module = Module {
     name: "control-plane-oldest",
     go_mod: include_str!("../control-plane-oldest/go.mod"),
     go_sum: include_str!("../control-plane-oldest/go.sum"),
-    sources: &[],
-    files: &[],
-    tags: "",
     programs: &[
         ETCD,
         KUBE_APISERVER,
@@ -210,6 +193,7 @@ pub(crate) const OLDEST_KUBERNETES: Module = Module {
         KUBECTL,
     ],
     version: Some(KUBERNETES),
+    ..MODULE
 };
 
 /// Prometheus; its dependencies conflict with those of the control plane.
@@ -217,24 +201,18 @@ pub(crate) const PROMETHEUS: Module = Module {
     name: "prometheus",
     go_mod: include_str!("../prometheus/go.mod"),
     go_sum: include_str!("../prometheus/go.sum"),
-    sources: &[],
-    files: &[],
     tags: "remove_all_sd,enable_kubernetes_sd",
-    programs: &[Program::new(
-        "prometheus",
-        "github.com/prometheus/prometheus/cmd/prometheus",
-        PROMETHEUS_MODULE,
+    programs: &[program!(
+        "prometheus" = "github.com/prometheus/prometheus" / "cmd/prometheus"
     )],
-    version: None,
+    ..MODULE
 };
 
 /// The checker of rules and queries of [`PROMETHEUS`].
 pub(crate) const PROMTOOL: Module = Module {
     name: "promtool",
-    programs: &[Program::new(
-        "promtool",
-        "github.com/prometheus/prometheus/cmd/promtool",
-        PROMETHEUS_MODULE,
+    programs: &[program!(
+        "promtool" = "github.com/prometheus/prometheus" / "cmd/promtool"
     )],
     ..PROMETHEUS
 };
@@ -244,15 +222,8 @@ pub(crate) const HELM: Module = Module {
     name: "helm",
     go_mod: include_str!("../helm/go.mod"),
     go_sum: include_str!("../helm/go.sum"),
-    sources: &[],
-    files: &[],
-    tags: "",
-    programs: &[Program::new(
-        "helm",
-        "helm.sh/helm/v4/cmd/helm",
-        "helm.sh/helm/v4",
-    )],
-    version: None,
+    programs: &[program!("helm" = "helm.sh/helm/v4" / "cmd/helm")],
+    ..MODULE
 };
 
 /// Recommender and updater of upstream's VPA, which end-to-end tests run beside the suite. Its admission
@@ -262,7 +233,6 @@ pub(crate) const UPSTREAM_VPA: Module = Module {
     name: "upstream-vpa",
     go_mod: include_str!("../upstream-vpa/go.mod"),
     go_sum: include_str!("../upstream-vpa/go.sum"),
-    sources: &[],
     files: &[(
         VPA_MODULE,
         &[
@@ -273,20 +243,13 @@ pub(crate) const UPSTREAM_VPA: Module = Module {
             "deploy/updater-deployment.yaml",
         ],
     )],
-    tags: "",
     programs: &[
-        Program::new(
-            "vpa-recommender",
-            "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/recommender",
-            VPA_MODULE,
+        program!(
+            "vpa-recommender" = "k8s.io/autoscaler/vertical-pod-autoscaler" / "pkg/recommender"
         ),
-        Program::new(
-            "vpa-updater",
-            "k8s.io/autoscaler/vertical-pod-autoscaler/pkg/updater",
-            VPA_MODULE,
-        ),
+        program!("vpa-updater" = "k8s.io/autoscaler/vertical-pod-autoscaler" / "pkg/updater"),
     ],
-    version: None,
+    ..MODULE
 };
 
 /// Cert-manager's controllers and its CA injector. Its own programs are Go modules that the module proxy
@@ -306,13 +269,12 @@ pub(crate) const CERT_MANAGER: Module = Module {
             "deploy/crds/cert-manager.io_issuers.yaml",
         ],
     )],
-    tags: "",
     programs: &[Program::new(
         "cert-manager",
         "plimsoll/sandbox/cert-manager",
         CERT_MANAGER_MODULE,
     )],
-    version: None,
+    ..MODULE
 };
 
 impl Module {
@@ -387,7 +349,6 @@ impl Module {
         required_version(self.go_mod, KUBERNETES).and_then(Release::find)
     }
 
-    /// The text of `go.mod`.
     pub(crate) fn go_mod(&self) -> &'static str {
         self.go_mod
     }

@@ -85,7 +85,6 @@ fn is_ready(node: Option<&Node>) -> bool {
     })
 }
 
-/// Name of a simulated node.
 pub(crate) fn node_name(number: u16) -> String {
     format!("node-{number}")
 }

@@ -1,15 +1,12 @@
-//! One kubeconfig per identity, with the certificates inside, so that the file can be copied
-//! elsewhere.
+//! Kubeconfigs: one per identity, with the certificates inside, so that the file can be copied
+//! elsewhere, and those of hosted pods.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use kube::config::{
-    AuthInfo, Cluster, Context as KubeContext, Kubeconfig, NamedAuthInfo, NamedCluster,
-    NamedContext,
-};
-use serde_json::json;
+use k8s_openapi::ByteString;
+use serde_json::{Value, json};
 
 use crate::certificates::Identity;
 
@@ -23,70 +20,57 @@ pub(crate) fn write(
 ) -> Result<()> {
     let read =
         |path: &Path| fs::read_to_string(path).with_context(|| format!("read {}", path.display()));
-    let text = render(
-        port,
-        authority_pem,
-        user,
-        &read(&identity.certificate)?,
-        &read(&identity.key)?,
-    )?;
+    let (certificate, key) = (read(&identity.certificate)?, read(&identity.key)?);
+    let text = administrator(port, authority_pem, user, (&certificate, &key))?;
     fs::write(path, text).with_context(|| format!("write {}", path.display()))
 }
 
-fn render(
+fn administrator(
     port: u16,
     authority_pem: &str,
     user: &str,
-    certificate_pem: &str,
-    key_pem: &str,
+    (certificate_pem, key_pem): (&str, &str),
+) -> Result<String> {
+    let base64 = |text: &str| ByteString(text.as_bytes().to_vec());
+    let authority = json!({"certificate-authority-data": base64(authority_pem)});
+    let credentials = json!({
+        "client-certificate-data": base64(certificate_pem),
+        "client-key-data": base64(key_pem),
+    });
+    render(port, authority, user, &credentials, "default")
+}
+
+/// The text of a kubeconfig. `cluster` has the authority.
+pub(crate) fn render(
+    port: u16,
+    mut cluster: Value,
+    user: &str,
+    credentials: &Value,
+    namespace: &str,
 ) -> Result<String> {
     let name = "plimsoll-sandbox";
-    let base64 =
-        |text: &str| serde_json::to_value(k8s_openapi::ByteString(text.as_bytes().to_vec()));
-    let cluster: Cluster = serde_json::from_value(json!({
-        "server": format!("https://127.0.0.1:{port}"),
-        "certificate-authority-data": base64(authority_pem)?,
-    }))?;
-    let auth_info: AuthInfo = serde_json::from_value(json!({
-        "client-certificate-data": base64(certificate_pem)?,
-        "client-key-data": base64(key_pem)?,
-    }))?;
-    let context = KubeContext {
-        cluster: name.to_owned(),
-        user: Some(user.to_owned()),
-        ..KubeContext::default()
-    };
-    let kubeconfig = Kubeconfig {
-        kind: Some("Config".to_owned()),
-        api_version: Some("v1".to_owned()),
-        clusters: vec![NamedCluster {
-            name: name.to_owned(),
-            cluster: Some(cluster),
-            ..NamedCluster::default()
-        }],
-        auth_infos: vec![NamedAuthInfo {
-            name: user.to_owned(),
-            auth_info: Some(auth_info),
-            ..NamedAuthInfo::default()
-        }],
-        contexts: vec![NamedContext {
-            name: name.to_owned(),
-            context: Some(context),
-            ..NamedContext::default()
-        }],
-        current_context: Some(name.to_owned()),
-        ..Kubeconfig::default()
-    };
-    serde_yaml_ng::to_string(&kubeconfig).context("render a kubeconfig")
+    cluster["server"] = format!("https://127.0.0.1:{port}").into();
+    let document = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": user, "user": credentials}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": user, "namespace": namespace}}],
+        "current-context": name,
+    });
+    serde_yaml_ng::to_string(&document).context("render a kubeconfig")
 }
 
 #[cfg(test)]
 mod tests {
+    use kube::config::Kubeconfig;
+
     use super::*;
 
     #[test]
     fn a_kubeconfig_reads_back_with_its_key() {
-        let text = render(6443, "authority", "alice", "certificate", "key").unwrap();
+        let identity = ("certificate", "key");
+        let text = administrator(6443, "authority", "alice", identity).unwrap();
         let back: Kubeconfig = serde_yaml_ng::from_str(&text).unwrap();
         assert_eq!(
             back.clusters[0].cluster.as_ref().unwrap().server.as_deref(),

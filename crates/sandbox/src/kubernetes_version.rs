@@ -5,9 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result, bail};
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use crate::go_module::{CONTROL_PLANE, Module, NODES_AND_METRICS, OLDEST_KUBERNETES};
 use crate::programs::ensure_built;
@@ -16,19 +15,13 @@ use crate::programs::ensure_built;
 pub(crate) const VARIABLE: &str = "PLIMSOLL_SANDBOX_KUBERNETES_VERSION";
 
 /// A supported version of Kubernetes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KubernetesVersion {
-    /// The oldest supported one.
     Oldest,
     /// The newest supported one.
     #[default]
     Newest,
 }
-
-/// A version that no pinned module has.
-#[derive(Debug, Error)]
-#[error("{0:?} is no supported Kubernetes version: oldest ({1}) or newest ({2})")]
-pub struct UnsupportedVersion(String, KubernetesVersion, KubernetesVersion);
 
 /// Folders of programs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,16 +84,18 @@ impl fmt::Display for KubernetesVersion {
 }
 
 impl FromStr for KubernetesVersion {
-    type Err = UnsupportedVersion;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, UnsupportedVersion> {
+    fn from_str(text: &str) -> Result<Self> {
         let (oldest, newest) = (Self::Oldest, Self::Newest);
         match text.trim_start_matches('v') {
             "oldest" => Ok(oldest),
             "newest" => Ok(newest),
             text if text == oldest.to_string() => Ok(oldest),
             text if text == newest.to_string() => Ok(newest),
-            _ => Err(UnsupportedVersion(text.to_owned(), oldest, newest)),
+            _ => bail!(
+                "{text:?} is no supported Kubernetes version: oldest ({oldest}) or newest ({newest})"
+            ),
         }
     }
 }

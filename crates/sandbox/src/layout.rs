@@ -91,7 +91,6 @@ impl Layout {
         self.state().join("sandbox.json")
     }
 
-    /// Certificates and keys.
     pub(crate) fn certificates(&self) -> PathBuf {
         self.state().join("pki")
     }
@@ -101,7 +100,6 @@ impl Layout {
         self.state().join("kubeconfig")
     }
 
-    /// A component's kubeconfig.
     pub(crate) fn kubeconfig_of(&self, component: Component) -> PathBuf {
         self.state().join("kubeconfigs").join(component.name())
     }
@@ -111,7 +109,6 @@ impl Layout {
         self.state().join("logs")
     }
 
-    /// A component's log.
     pub(crate) fn log(&self, component: Component) -> PathBuf {
         self.logs().join(format!("{component}.log"))
     }
@@ -149,7 +146,6 @@ impl Layout {
         self.state().join("config").join(file)
     }
 
-    /// A component's data.
     pub(crate) fn data(&self, component: Component) -> PathBuf {
         self.state().join("data").join(component.name())
     }

@@ -7,8 +7,12 @@ use std::path::Path;
 /// Bytes that are read from the end of the file.
 const WINDOW_BYTES: u64 = 16 * 1024;
 
-/// The last `lines` lines of a file; empty when it cannot be read.
-pub(crate) fn log_tail(path: &Path, lines: usize) -> String {
+/// The last twelve lines of a file; empty when it cannot be read.
+pub(crate) fn log_tail(path: &Path) -> String {
+    last_lines(path, 12)
+}
+
+fn last_lines(path: &Path, lines: usize) -> String {
     let window = read_end(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&window);
     let all: Vec<&str> = text.lines().collect();
@@ -39,7 +43,7 @@ mod tests {
             format!("{}\nlast but one\nlast\n", "x".repeat(100_000)),
         )
         .unwrap();
-        assert_eq!(log_tail(&path, 2), "last but one\nlast");
-        assert_eq!(log_tail(&folder.path().join("none"), 2), "");
+        assert_eq!(last_lines(&path, 2), "last but one\nlast");
+        assert_eq!(last_lines(&folder.path().join("none"), 2), "");
     }
 }

@@ -28,7 +28,6 @@ pub(crate) const NAME: &str = "node-real";
 /// Address of the node, of its kubelet, and of the API server for pods. Each sandbox has a network
 /// namespace, so the same addresses serve all.
 pub(crate) const ADDRESS: &str = "10.99.0.1";
-/// Addresses of pods.
 pub(crate) const POD_RANGE: &str = "10.99.1.0/24";
 /// Addresses of Services.
 pub(crate) const SERVICE_RANGE: &str = "10.96.0.0/16";

@@ -189,7 +189,6 @@ mod tests {
     use crate::go_module::{CONTROL_PLANE, PROMETHEUS};
     use crate::prebuilt::Release;
 
-    /// One prebuilt program.
     fn prebuilt(name: &'static str, path: &Path) -> Prebuilt {
         fs::write(path, "prebuilt").unwrap();
         let mut prebuilt = Prebuilt::default();

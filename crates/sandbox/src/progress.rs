@@ -92,12 +92,6 @@ impl Progress {
         }
     }
 
-    /// Shows what goes on before the first package.
-    pub(crate) fn note(&mut self, what: &str) {
-        self.show(what);
-    }
-
-    /// Counts a package.
     pub(crate) fn step(&mut self, package: &str) {
         self.work.compiled += 1;
         let status = self.work.describe(self.started.elapsed());
@@ -109,7 +103,8 @@ impl Progress {
         }
     }
 
-    fn show(&mut self, what: &str) {
+    /// Shows what goes on.
+    pub(crate) fn show(&mut self, what: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(what.to_owned()),
             None if self.last_line.elapsed() >= PLAIN_INTERVAL => {

@@ -12,7 +12,6 @@ use crate::ports::Ports;
 /// Samples may arrive this much later than newer ones, so that history can be written into it.
 const OUT_OF_ORDER_WINDOW: &str = "400d";
 
-/// The configuration file.
 pub(crate) fn configuration(
     ports: &Ports,
     nodes: u16,

@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -31,50 +31,41 @@ const PARALLEL: usize = 8;
 /// The workload whose pods play a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    kind: Kind,
+    kind: &'static Kind,
     name: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Deployment,
-    ReplicaSet,
-    StatefulSet,
-    DaemonSet,
-    Job,
-}
+/// API group and kind, and the names of the kind as for kubectl, of which the first is the plural.
+type Kind = (&'static str, &'static str, [&'static str; 3]);
 
-impl Kind {
-    /// API group, kind and plural.
-    fn names(self) -> (&'static str, &'static str, &'static str) {
-        match self {
-            Self::Deployment => ("apps", "Deployment", "deployments"),
-            Self::ReplicaSet => ("apps", "ReplicaSet", "replicasets"),
-            Self::StatefulSet => ("apps", "StatefulSet", "statefulsets"),
-            Self::DaemonSet => ("apps", "DaemonSet", "daemonsets"),
-            Self::Job => ("batch", "Job", "jobs"),
-        }
-    }
-}
+const KINDS: [Kind; 5] = [
+    (
+        "apps",
+        "Deployment",
+        ["deployments", "deployment", "deploy"],
+    ),
+    ("apps", "ReplicaSet", ["replicasets", "replicaset", "rs"]),
+    (
+        "apps",
+        "StatefulSet",
+        ["statefulsets", "statefulset", "sts"],
+    ),
+    ("apps", "DaemonSet", ["daemonsets", "daemonset", "ds"]),
+    ("batch", "Job", ["jobs", "job", "job"]),
+];
 
 impl FromStr for Target {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (kind, name) = text
+        let (word, name) = text
             .split_once('/')
             .with_context(|| format!("target {text:?} must be KIND/NAME"))?;
         ensure!(!name.is_empty(), "target {text:?} has no name");
-        let kind = match kind {
-            "deployment" | "deployments" | "deploy" => Kind::Deployment,
-            "replicaset" | "replicasets" | "rs" => Kind::ReplicaSet,
-            "statefulset" | "statefulsets" | "sts" => Kind::StatefulSet,
-            "daemonset" | "daemonsets" | "ds" => Kind::DaemonSet,
-            "job" | "jobs" => Kind::Job,
-            other => bail!(
-                "kind {other:?} must be deployment, replicaset, statefulset, daemonset or job"
-            ),
-        };
+        let kind = KINDS.iter().find(|(.., names)| names.contains(&word));
+        let kind = kind.with_context(|| {
+            format!("kind {word:?} must be deployment, replicaset, statefulset, daemonset or job")
+        })?;
         Ok(Self {
             kind,
             name: name.to_owned(),
@@ -84,7 +75,7 @@ impl FromStr for Target {
 
 impl fmt::Display for Target {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} {}", self.kind.names().1, self.name)
+        write!(formatter, "{} {}", self.kind.1, self.name)
     }
 }
 
@@ -144,7 +135,7 @@ impl Replay {
     }
 
     async fn selector(&self, client: &Client) -> Result<String> {
-        let (group, kind, plural) = self.target.kind.names();
+        let (group, kind, [plural, ..]) = self.target.kind;
         let resource =
             ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", kind), plural);
         let api = Api::<DynamicObject>::namespaced_with(client.clone(), &self.namespace, &resource);

@@ -12,14 +12,14 @@ use tokio::time::{sleep, timeout};
 
 use crate::component::Component;
 use crate::control_socket::{self, ControlRequest};
-use crate::kubernetes_version::KubernetesVersion;
 use crate::layout::Layout;
 use crate::log_tail::log_tail;
 use crate::node::image::Image;
-use crate::node::images::ContainerRuntime;
+use crate::node::images;
 use crate::programs;
 use crate::start_components;
 use crate::start_supervisor::{OwnedSupervisor, bring_up};
+use crate::startup_protocol::Options;
 use crate::state_file::{Record, Status};
 use crate::take_down::take_down;
 
@@ -29,8 +29,6 @@ const POLL: Duration = Duration::from_millis(50);
 const METRICS_TIMEOUT: Duration = Duration::from_mins(2);
 /// Limit for a restarted API server beside other sandboxes on two cores.
 const READY_TIMEOUT: Duration = Duration::from_mins(3);
-/// Lines of a log in an error message.
-const SHOWN_LINES: usize = 12;
 
 /// Kind of node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -39,53 +37,6 @@ pub(crate) enum NodeKind {
     Simulated,
     /// A kubelet and containers.
     Real,
-}
-
-/// Options of a sandbox.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// 1 to 32 of a-z, 0-9 and inner dashes; there is one sandbox per name.
-    pub name: String,
-    /// Number of simulated nodes.
-    pub nodes: u16,
-    /// Whether to run a node with a real kubelet and real containers. Needs root, and what
-    /// [`missing_for_real_node`](crate::missing_for_real_node) names. Pods go there unless they
-    /// tolerate the taint `kwok.x-k8s.io/node=fake:NoSchedule` of simulated nodes.
-    pub real_node: bool,
-    /// Whether to run a Prometheus.
-    pub prometheus: bool,
-    /// Version of etcd and of the programs of Kubernetes.
-    pub kubernetes_version: KubernetesVersion,
-    /// The `sandbox` program, which also runs as supervisor.
-    pub program: PathBuf,
-    /// Folder of the programs that hosted pods run.
-    pub hosted_programs: PathBuf,
-    /// First restart delay of a hosted container that ends again and again; a kubelet's is ten
-    /// seconds.
-    pub restart_back_off: Duration,
-    /// Folder of the audit log, which stays when the sandbox is down. Without it the audit log is
-    /// among the other logs.
-    pub audit_logs: Option<PathBuf>,
-}
-
-impl Options {
-    /// Three nodes, no Prometheus, the newest Kubernetes, hosted programs in the folder of `program`.
-    pub fn new(name: impl Into<String>, program: impl Into<PathBuf>) -> Self {
-        let program = program.into();
-        let hosted_programs = program.parent().map(Path::to_owned).unwrap_or_default();
-        let restart_back_off = Duration::from_secs(10);
-        Self {
-            name: name.into(),
-            nodes: 3,
-            real_node: false,
-            prometheus: false,
-            kubernetes_version: KubernetesVersion::default(),
-            program,
-            hosted_programs,
-            restart_back_off,
-            audit_logs: None,
-        }
-    }
 }
 
 /// A running sandbox.
@@ -186,7 +137,6 @@ impl Sandbox {
         self.layout.logs()
     }
 
-    /// A component's log.
     pub fn log(&self, component: Component) -> PathBuf {
         self.layout.log(component)
     }
@@ -263,7 +213,7 @@ impl Sandbox {
             "metrics.k8s.io did not answer for {} s; the end of {}:\n{}",
             METRICS_TIMEOUT.as_secs(),
             log.display(),
-            log_tail(&log, SHOWN_LINES)
+            log_tail(&log)
         )
     }
 
@@ -273,12 +223,8 @@ impl Sandbox {
         let node = node.context("this sandbox has no real node")?;
         let pack = spawn_blocking(move || programs::image_archive(&images));
         let archive = pack.await.context("join")??;
-        let runtime = ContainerRuntime {
-            sandbox: &node.sandbox,
-            programs: &node.container_runtime,
-            init: node.init.pid,
-        };
-        runtime.import(&archive).await
+        let programs = &node.container_runtime;
+        images::import(&node.sandbox, programs, node.init.pid, &archive).await
     }
 
     async fn request(&self, request: ControlRequest) -> Result<()> {

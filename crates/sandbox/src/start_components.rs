@@ -16,7 +16,7 @@ use crate::component_processes::ComponentProcesses;
 use crate::initial_objects;
 use crate::layout::Layout;
 use crate::node;
-use crate::node::images::ContainerRuntime;
+use crate::node::images;
 use crate::startup_protocol::SandboxConfig;
 
 /// Pause between two requests to the API server.
@@ -72,7 +72,7 @@ pub(crate) async fn start(
         ];
         let definitions = definitions.each_ref().map(std::path::PathBuf::as_path);
         tokio::try_join!(
-            initial_objects::create_nodes(&client, config.nodes, config.real_node.is_some()),
+            initial_objects::create_nodes(&client, config.options.nodes, config.options.real_node),
             initial_objects::define(&client, &definitions),
             register,
             import_pause_image(config, context)
@@ -88,7 +88,7 @@ pub(crate) async fn start(
         programs: &programs,
         ..context
     };
-    if config.nodes > 0 {
+    if config.options.nodes > 0 {
         processes.start(nodes_and_metrics, Component::Kwok);
     }
     start_on_real_node(
@@ -100,7 +100,7 @@ pub(crate) async fn start(
     processes.start(nodes_and_metrics, Component::MetricsServer);
     step("the controllers run, the nodes are made");
     let failure = processes.first_failure(context.layout);
-    let nodes = (0..config.nodes).map(initial_objects::node_name);
+    let nodes = (0..config.options.nodes).map(initial_objects::node_name);
     let real_node = config.real_node.iter().map(|_| node::NAME.to_owned());
     let ready = async {
         tokio::try_join!(
@@ -147,12 +147,8 @@ async fn import_pause_image(config: &SandboxConfig, context: CommandContext<'_>)
     let (Some(folders), Some(init)) = (&config.real_node, context.real_node) else {
         return Ok(());
     };
-    let runtime = ContainerRuntime {
-        sandbox: context.sandbox,
-        programs: &folders.container_runtime.join("bin"),
-        init,
-    };
-    runtime.import(&folders.pause_image).await
+    let programs = folders.container_runtime.join("bin");
+    images::import(context.sandbox, &programs, init, &folders.pause_image).await
 }
 
 /// A client with the administrator's rights.

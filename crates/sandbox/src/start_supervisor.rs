@@ -17,15 +17,12 @@ use crate::log_tail::log_tail;
 use crate::node::images;
 use crate::node::requirements::missing_for_real_node;
 use crate::programs::{self, ensure_built};
-use crate::sandbox::Options;
-use crate::startup_protocol::{DETACH, NodeFolders, SandboxConfig, StartEvent};
+use crate::startup_protocol::{DETACH, NodeFolders, Options, SandboxConfig, StartEvent};
 use crate::state_file::Record;
 use crate::take_down::{DOWN_TIMEOUT, remove_stale};
 
 /// Pause between two reads of the record of a sandbox that is going down.
 const POLL: Duration = Duration::from_millis(50);
-/// Lines of the supervisor's log in the message when it ends without an event.
-const SHOWN_LINES: usize = 12;
 
 /// The supervisor of a sandbox that goes down with this process, when its standard input closes.
 #[derive(Debug)]
@@ -94,15 +91,10 @@ fn config(options: Options) -> Result<SandboxConfig> {
         .then(|| ensure_built(&PROMETHEUS, &options.program))
         .transpose()?;
     Ok(SandboxConfig {
-        name: options.name,
-        nodes: options.nodes,
+        options,
         real_node,
-        sandbox: options.program,
         control_plane,
         prometheus,
-        hosted_programs: options.hosted_programs,
-        restart_back_off: options.restart_back_off,
-        audit_logs: options.audit_logs,
     })
 }
 
@@ -133,13 +125,13 @@ fn spawn_supervisor(
 ) -> Result<OwnedSupervisor> {
     layout.create()?;
     let log = File::create(layout.supervisor_log()).context("create the supervisor's log")?;
-    let mut supervisor = Command::new(&config.sandbox)
+    let mut supervisor = Command::new(&config.options.program)
         .arg("supervise")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(log)
         .spawn()
-        .with_context(|| format!("start {}", config.sandbox.display()))?;
+        .with_context(|| format!("start {}", config.options.program.display()))?;
     let mut pipe = supervisor
         .stdin
         .take()
@@ -172,6 +164,6 @@ fn await_ready(events: ChildStdout, layout: &Layout, step: &mut dyn FnMut(&str))
     bail!(
         "the supervisor ended unexpectedly; the end of its log {}:\n{}",
         log.display(),
-        log_tail(&log, SHOWN_LINES)
+        log_tail(&log)
     )
 }

@@ -18,7 +18,6 @@ use crate::process_id::Process;
 pub struct Record {
     /// The parent of all other processes.
     pub supervisor: Process,
-    /// Ports of the components.
     pub ports: Ports,
     /// Folder of etcd and of the programs of Kubernetes.
     pub programs: PathBuf,

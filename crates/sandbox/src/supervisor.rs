@@ -23,12 +23,11 @@ use crate::configuration_files::prepare;
 use crate::control_socket::{self, ControlRequest};
 use crate::kubelet;
 use crate::layout::Layout;
-use crate::node;
 use crate::node::namespaces::Namespaces;
 use crate::parent_pipe::ParentPipe;
 use crate::ports::Ports;
 use crate::process_id::Process;
-use crate::start_components::{client, ready_client, start};
+use crate::start_components::{ready_client, start};
 use crate::startup_protocol::{SandboxConfig, StartEvent};
 use crate::state_file::{RealNode, Record};
 
@@ -60,14 +59,20 @@ pub(crate) fn supervise() -> Result<()> {
         .read_line(&mut line)
         .context("read the configuration")?;
     let config: SandboxConfig = serde_json::from_str(&line).context("parse the configuration")?;
-    let layout = Layout::of(&config.name)?;
+    let layout = Layout::of(&config.options.name)?;
     layout.create()?;
     log_to(&layout)?;
     // Before any other thread: it moves this process.
     let node = config
         .real_node
         .is_some()
-        .then(|| Namespaces::enter(&config.sandbox, &config.name, &layout.state()))
+        .then(|| {
+            Namespaces::enter(
+                &config.options.program,
+                &config.options.name,
+                &layout.state(),
+            )
+        })
         .transpose();
     let node = match node {
         Ok(node) => node,
@@ -153,9 +158,9 @@ async fn run_attempt(
     let writer = tokio::spawn(write_changes(layout.clone(), record.subscribe()));
     let mut processes = ComponentProcesses::new(Arc::clone(&record));
     let programs = config.control_plane.kubernetes.join("bin");
-    let audit_log = layout.audit_log(config.audit_logs.as_deref());
+    let audit_log = layout.audit_log(config.options.audit_logs.as_deref());
     let context = CommandContext {
-        sandbox: &config.sandbox,
+        sandbox: &config.options.program,
         programs: &programs,
         layout,
         ports: &ports,
@@ -170,8 +175,9 @@ async fn run_attempt(
     };
     let cancel = CancellationToken::new();
     let mut hosting = tokio::spawn(host_pods(
-        host_config(config, layout, &ports).await?,
+        config.clone(),
         layout.clone(),
+        ports.api_server,
         cancel.clone(),
     ));
     let outcome = tokio::select! {
@@ -213,34 +219,24 @@ async fn run(
 
 /// Hosts pods once the API server is ready.
 async fn host_pods(
-    config: kubelet::Config,
+    config: SandboxConfig,
     layout: Layout,
+    api_server_port: u16,
     cancel: CancellationToken,
 ) -> Result<()> {
-    tokio::select! {
-        client = ready_client(&layout) => drop(client?),
+    let client = tokio::select! {
+        client = ready_client(&layout) => client?,
         () = cancel.cancelled() => return Ok(()),
-    }
-    Box::pin(kubelet::run(config, cancel))
-        .await
-        .context("host pods")
-}
-
-async fn host_config(
-    config: &SandboxConfig,
-    layout: &Layout,
-    ports: &Ports,
-) -> Result<kubelet::Config> {
-    Ok(kubelet::Config {
-        client: client(layout).await?,
-        binaries: config.hosted_programs.clone(),
-        dir: layout.pods(),
-        proxy_socket: layout.proxy_socket(),
-        api_server_port: ports.api_server,
-        restart_back_off: config.restart_back_off,
-        exec_wrapper: config.sandbox.clone(),
-        real_node: config.real_node.is_some().then_some(node::NAME),
-    })
+    };
+    Box::pin(kubelet::run(
+        client,
+        config,
+        &layout,
+        api_server_port,
+        cancel,
+    ))
+    .await
+    .context("host pods")
 }
 
 async fn handle_requests(
@@ -290,7 +286,7 @@ fn new_record(config: &SandboxConfig, ports: &Ports, node: Option<&Namespaces>) 
 fn real_node(config: &SandboxConfig, node: Option<&Namespaces>) -> Option<RealNode> {
     Some(RealNode {
         init: Process::find(node?.init())?,
-        sandbox: config.sandbox.clone(),
+        sandbox: config.options.program.clone(),
         container_runtime: config.real_node.as_ref()?.container_runtime.join("bin"),
     })
 }

@@ -38,7 +38,6 @@ pub(crate) fn check(module: &Path, go_mod: &str) -> Result<()> {
     Ok(())
 }
 
-/// The version on the `go` line of a `go.mod`.
 fn wanted_version(go_mod: &str) -> Option<&str> {
     go_mod
         .lines()

@@ -1,71 +1,10 @@
-//! A recorded usage over time and its value at any moment: CPU in millicores and memory in MiB,
-//! each scaled by a factor. A file is CSV; its first column is `unix_seconds`, and an empty cell
-//! means that the value has not changed.
+//! A recorded usage over time and its value at any moment: CPU in millicores and memory in MiB. A file is
+//! CSV; its first column is `unix_seconds`, and an empty cell means that the value has not changed.
 
-use thiserror::Error;
+use anyhow::{Context as _, Result, ensure};
 
-/// Names of the columns when none are given.
-const CPU_COLUMN: &str = "cpu_millicores";
-const MEMORY_COLUMN: &str = "memory_mib";
 /// Rows of a trace; a year of minutes fits.
 const MOST_ROWS: usize = 600_000;
-
-/// Errors of a trace file.
-#[derive(Debug, PartialEq, Error)]
-pub enum TraceError {
-    /// The first column is not `unix_seconds`.
-    #[error("the first column must be unix_seconds, not {0:?}")]
-    NoTime(String),
-    /// A named column is missing.
-    #[error("there is no column {0:?}")]
-    NoColumn(String),
-    /// Neither default column exists.
-    #[error("there is neither a column cpu_millicores nor memory_mib; name the columns to use")]
-    NoUsage,
-    /// A cell is not a finite number from zero on.
-    #[error("line {line}: {cell:?} is not a number from zero on")]
-    Cell {
-        line: usize,
-        /// Text of the cell.
-        cell: String,
-    },
-    /// Time runs backwards.
-    #[error("line {0}: unix_seconds must grow from line to line")]
-    ControlRequest(usize),
-    /// A scale is not a finite number from zero on.
-    #[error("scale {0} is not a number from zero on")]
-    Scale(f64),
-    /// More than the maximum number of rows.
-    #[error("more than {MOST_ROWS} rows")]
-    Long,
-    /// No row at all.
-    #[error("no rows")]
-    Empty,
-}
-
-/// Columns of a file, and factors for their numbers.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Columns {
-    /// CPU in millicores; default `cpu_millicores`, if present.
-    pub cpu: Option<String>,
-    /// Memory in MiB; default `memory_mib`, if present.
-    pub memory: Option<String>,
-    /// Factor for the CPU.
-    pub cpu_scale: f64,
-    /// Factor for the memory.
-    pub memory_scale: f64,
-}
-
-impl Default for Columns {
-    fn default() -> Self {
-        Self {
-            cpu: None,
-            memory: None,
-            cpu_scale: 1.0,
-            memory_scale: 1.0,
-        }
-    }
-}
 
 /// Usage of a container at one moment; `None` leaves it unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -90,13 +29,7 @@ struct Row {
 
 impl Trace {
     /// Reads the text of a CSV file.
-    pub fn parse(text: &str, columns: &Columns) -> Result<Self, TraceError> {
-        if let Some(scale) = [columns.cpu_scale, columns.memory_scale]
-            .into_iter()
-            .find(|scale| !is_amount(*scale))
-        {
-            return Err(TraceError::Scale(scale));
-        }
+    pub fn parse(text: &str) -> Result<Self> {
         let mut lines = text
             .lines()
             .enumerate()
@@ -104,51 +37,53 @@ impl Trace {
         let header: Vec<&str> = lines
             .next()
             .map(|(_, line)| line.split(',').map(str::trim).collect())
-            .ok_or(TraceError::Empty)?;
-        if header[0] != "unix_seconds" {
-            return Err(TraceError::NoTime(header[0].to_owned()));
-        }
-        let cpu = position(&header, columns.cpu.as_deref(), CPU_COLUMN)?;
-        let memory = position(&header, columns.memory.as_deref(), MEMORY_COLUMN)?;
-        if cpu.is_none() && memory.is_none() {
-            return Err(TraceError::NoUsage);
-        }
+            .context("no rows")?;
+        ensure!(
+            header[0] == "unix_seconds",
+            "the first column must be unix_seconds, not {:?}",
+            header[0]
+        );
+        let position = |name: &str| header.iter().position(|column| *column == name);
+        let (cpu, memory) = (position("cpu_millicores"), position("memory_mib"));
+        ensure!(
+            cpu.is_some() || memory.is_some(),
+            "there is neither a column cpu_millicores nor memory_mib"
+        );
         let mut rows: Vec<Row> = Vec::new();
         let mut first = None;
         for (index, line) in lines {
-            let line_number = index + 1;
+            let number = |cell: &str| {
+                number(cell).with_context(|| {
+                    format!("line {}: {cell:?} is not a number from zero on", index + 1)
+                })
+            };
             let cells: Vec<&str> = line.split(',').map(str::trim).collect();
-            let time = number(cells[0], line_number)?.ok_or(TraceError::Cell {
-                line: line_number,
-                cell: String::new(),
-            })?;
+            let time = number(cells[0])?;
             let last = rows.last().copied();
             let at = time - *first.get_or_insert(time);
-            if last.is_some_and(|last| at <= last.at) {
-                return Err(TraceError::ControlRequest(line_number));
-            }
-            let value = |column: Option<usize>, scale: f64, last: Option<f64>| match column {
-                Some(column) => {
-                    let here = number(cells.get(column).copied().unwrap_or_default(), line_number)?;
-                    Ok(here.map(|value| value * scale).or(last))
+            ensure!(
+                last.is_none_or(|last| at > last.at),
+                "line {}: unix_seconds must grow from line to line",
+                index + 1
+            );
+            let value = |column: Option<usize>, last: Option<f64>| {
+                let cell = column.map(|column| cells.get(column).copied().unwrap_or_default());
+                match cell {
+                    Some("") => Ok(last),
+                    Some(cell) => number(cell).map(Some),
+                    None => Ok(None),
                 }
-                None => Ok(None),
             };
             let before = last.map(|last| last.usage).unwrap_or_default();
             let usage = Usage {
-                cpu_millicores: value(cpu, columns.cpu_scale, before.cpu_millicores)?,
-                memory_mib: value(memory, columns.memory_scale, before.memory_mib)?,
+                cpu_millicores: value(cpu, before.cpu_millicores)?,
+                memory_mib: value(memory, before.memory_mib)?,
             };
-            if rows.len() == MOST_ROWS {
-                return Err(TraceError::Long);
-            }
+            ensure!(rows.len() < MOST_ROWS, "more than {MOST_ROWS} rows");
             rows.push(Row { at, usage });
         }
-        if rows.is_empty() {
-            Err(TraceError::Empty)
-        } else {
-            Ok(Self { rows })
-        }
+        ensure!(!rows.is_empty(), "no rows");
+        Ok(Self { rows })
     }
 
     /// Duration in seconds: the last value lasts as long as the one before it.
@@ -178,34 +113,10 @@ impl Trace {
     }
 }
 
-fn position(
-    header: &[&str],
-    wanted: Option<&str>,
-    usual: &str,
-) -> Result<Option<usize>, TraceError> {
-    let find = |name: &str| header.iter().position(|column| *column == name);
-    match wanted {
-        Some(name) => find(name)
-            .map(Some)
-            .ok_or_else(|| TraceError::NoColumn(name.to_owned())),
-        None => Ok(find(usual)),
-    }
-}
-
-/// A number from zero on; `None` for an empty cell.
-fn number(cell: &str, line: usize) -> Result<Option<f64>, TraceError> {
-    if cell.is_empty() {
-        return Ok(None);
-    }
-    let value = cell.parse().ok().filter(|value| is_amount(*value));
-    value.map(Some).ok_or_else(|| TraceError::Cell {
-        line,
-        cell: cell.to_owned(),
-    })
-}
-
-fn is_amount(value: f64) -> bool {
-    value.is_finite() && value >= 0.0
+/// A number from zero on.
+fn number(cell: &str) -> Option<f64> {
+    let value = cell.parse().ok();
+    value.filter(|value: &f64| value.is_finite() && *value >= 0.0)
 }
 
 #[cfg(test)]
@@ -216,7 +127,7 @@ mod tests {
         "unix_seconds,cpu_millicores,memory_mib,other\n1000,100,50,7\n1300,,60,8\n1600,300,,9\n";
 
     fn trace() -> Trace {
-        Trace::parse(TEXT, &Columns::default()).unwrap()
+        Trace::parse(TEXT).unwrap()
     }
 
     fn check(seconds: f64, cpu_millicores: f64, memory_mib: f64) {
@@ -246,7 +157,7 @@ mod tests {
                 memory_mib: Some(60.0)
             }
         );
-        let single = Trace::parse("unix_seconds,memory_mib\n5,1\n", &Columns::default()).unwrap();
+        let single = Trace::parse("unix_seconds,memory_mib\n5,1\n").unwrap();
         assert_eq!(
             single.usage_in_loop(1e9),
             Usage {
@@ -257,64 +168,27 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_chosen_by_name_and_scaled() {
-        let columns = Columns {
-            cpu: Some("other".to_owned()),
-            cpu_scale: 10.0,
-            ..Columns::default()
-        };
-        let usage = Trace::parse(TEXT, &columns).unwrap().usage_at(0.0);
-        assert_eq!(
-            usage,
-            Some(Usage {
-                cpu_millicores: Some(70.0),
-                memory_mib: Some(50.0)
-            })
-        );
-    }
-
-    #[test]
     fn what_is_no_trace_is_refused_with_its_place() {
-        let refuse = |text: &str, columns: &Columns| Trace::parse(text, columns).unwrap_err();
-        let usual = Columns::default();
-        assert_eq!(refuse("", &usual), TraceError::Empty);
+        let refuse = |text: &str| Trace::parse(text).unwrap_err().to_string();
+        assert_eq!(refuse(""), "no rows");
+        assert_eq!(refuse("unix_seconds,cpu_millicores\n"), "no rows");
         assert_eq!(
-            refuse("unix_seconds,cpu_millicores\n", &usual),
-            TraceError::Empty
+            refuse("time,cpu_millicores\n"),
+            "the first column must be unix_seconds, not \"time\""
         );
         assert_eq!(
-            refuse("time,cpu_millicores\n", &usual),
-            TraceError::NoTime("time".to_owned())
+            refuse("unix_seconds,x\n1,2\n"),
+            "there is neither a column cpu_millicores nor memory_mib"
         );
-        assert_eq!(refuse("unix_seconds,x\n1,2\n", &usual), TraceError::NoUsage);
         assert_eq!(
-            refuse("unix_seconds,memory_mib\n1,2\n1,3\n", &usual),
-            TraceError::ControlRequest(3)
+            refuse("unix_seconds,memory_mib\n1,2\n1,3\n"),
+            "line 3: unix_seconds must grow from line to line"
         );
         for cell in ["-1", "NaN", "inf", "x"] {
-            let error = refuse(&format!("unix_seconds,memory_mib\n1,{cell}\n"), &usual);
             assert_eq!(
-                error,
-                TraceError::Cell {
-                    line: 2,
-                    cell: cell.to_owned()
-                }
+                refuse(&format!("unix_seconds,memory_mib\n1,{cell}\n")),
+                format!("line 2: {cell:?} is not a number from zero on")
             );
         }
-        let columns = Columns {
-            memory: Some("m".to_owned()),
-            ..Columns::default()
-        };
-        assert_eq!(refuse(TEXT, &columns), TraceError::NoColumn("m".to_owned()));
-        assert_eq!(
-            refuse(
-                TEXT,
-                &Columns {
-                    cpu_scale: -1.0,
-                    ..usual
-                }
-            ),
-            TraceError::Scale(-1.0)
-        );
     }
 }

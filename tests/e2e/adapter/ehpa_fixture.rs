@@ -5,10 +5,9 @@ use std::ops::Deref;
 
 use anyhow::Result;
 use e2e::deployment::{RECOMMENDER, all_ready, deploy, system};
-use e2e::{Turn, Turns, requests, usage, workload};
+use e2e::{Turn, Turns, requests, usage};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Resource;
 use kube::api::{Patch, PatchParams};
 use sandbox::Sandbox;
 use serde_json::{Value, json};
@@ -47,8 +46,7 @@ impl EhpaFixture {
     /// A Deployment of this size whose pods request 100 millicores each and use `cpu`.
     pub(crate) async fn deploy(&self, name: &str, replicas: usize, cpu: &str) -> Result<()> {
         let (requests, usage) = (requests("100m", "10Mi"), usage(cpu, "10Mi"));
-        let deployment = workload(name, replicas, &requests, &usage);
-        self.create::<Deployment>(deployment).await?;
+        self.0.deploy(name, replicas, &requests, &usage).await?;
         Ok(())
     }
 
@@ -56,16 +54,6 @@ impl EhpaFixture {
     pub(crate) async fn apply_documented(&self, example: &str) -> Result<()> {
         let file = format!("tests/e2e/adapter/documented/{example}.yaml");
         e2e::apply_with(&self.sandbox, &file, &["-n", &self.namespace]).await?;
-        Ok(())
-    }
-
-    /// Creates an object of this kind.
-    pub(crate) async fn make<K>(&self, name: &str, spec: Value) -> Result<()>
-    where
-        K: Resource<DynamicType = ()>,
-    {
-        let object = json!({"metadata": {"name": name}, "spec": spec});
-        self.create::<K>(object).await?;
         Ok(())
     }
 

@@ -6,8 +6,7 @@ use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::deployment::SYSTEM;
 use e2e::process::{account, command};
 use e2e::remote_write::Receiver;
-use e2e::{apply, eventually, free_address, requests, target, usage, workload};
-use k8s_openapi::api::apps::v1::Deployment;
+use e2e::{apply, eventually, free_address, requests, target, usage};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 use serde_json::json;
@@ -27,8 +26,7 @@ async fn usage_comes_from_external_metrics() -> Result<()> {
     let fixture = Fixture::together("external").await?;
     // The metrics API has another usage.
     let (requests, usage) = (requests("100m", "100Mi"), usage("2", "2Gi"));
-    let deployment = workload("web", 1, &requests, &usage);
-    fixture.create::<Deployment>(deployment).await?;
+    fixture.deploy("web", 1, &requests, &usage).await?;
     let pod = eventually("the pod is there", async || {
         let pods = fixture.pods_of("web").await?;
         Ok(pods.first().context("no pod")?.name_any())
@@ -37,9 +35,7 @@ async fn usage_comes_from_external_metrics() -> Result<()> {
     write(&fixture, &pod).await?;
     let _recommender = recommender(&fixture).await?;
     let spec = json!({"targetRef": target("Deployment", "web")});
-    fixture
-        .create::<Vpa>(json!({"metadata": {"name": "web"}, "spec": spec}))
-        .await?;
+    fixture.make::<Vpa>("web", spec).await?;
     eventually("the target is that of the external metrics", async || {
         let object = fixture.get::<Vpa>("web").await?;
         let container = &object["status"]["recommendation"]["containerRecommendations"][0];

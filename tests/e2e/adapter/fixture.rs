@@ -68,11 +68,7 @@ impl Fixture {
 /// Makes a sandbox with the adapter in it.
 pub(crate) async fn make(purpose: &str) -> Result<Sandbox> {
     let sandbox = another_with_prometheus(purpose).await?;
-    let variables = [
-        "PLIMSOLL_ADAPTER_PROMETHEUS_ADDRESS",
-        "PLIMSOLL_ADAPTER_PROMETHEUS_CA_FILE",
-    ];
-    prometheus_variables(&sandbox, &[variables]).await?;
+    prometheus_variables(&sandbox, &["ADAPTER"]).await?;
     deploy(&sandbox, "tests/e2e/adapter", ADAPTER.labels).await?;
     Ok(sandbox)
 }

@@ -3,7 +3,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::remote_write::Receiver;
-use e2e::{eventually, target, until, workload};
+use e2e::{eventually, target, until};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
 use k8s_openapi::api::core::v1::{Node, Service};
@@ -27,8 +27,7 @@ const POST: f64 = 5.0;
 #[tokio::test]
 async fn an_autoscaler_of_requests_scales_by_rules_and_holds_without_prometheus() -> Result<()> {
     let fixture = Fixture::alone("rules").await?;
-    let deployment = workload(WORKLOAD, 1, &json!({}), &json!({}));
-    fixture.create::<Deployment>(deployment).await?;
+    fixture.deploy(WORKLOAD, 1, &json!({}), &json!({})).await?;
     let metadata = json!({"name": SERVICE, "labels": {"app": SERVICE}});
     let service = json!({"metadata": metadata, "spec": {"ports": [{"port": 80}]}});
     fixture.create::<Service>(service).await?;

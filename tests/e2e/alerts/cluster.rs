@@ -11,8 +11,8 @@ use e2e::deployment::{EXTENDER, SUITE, SYSTEM, deploy, prometheus_variables, rep
 use e2e::remote_write::{DailyCpu, Receiver};
 use e2e::scheduler::{Scheduler, with_extender};
 use e2e::{
-    Namespace, Prometheus, another_with_prometheus, apply, eventually, extender_ca_file,
-    kubectl_in, requests, target, usage, with, workload,
+    Namespace, Prometheus, another_with_prometheus, apply, eventually, kubectl_in, requests,
+    target, usage, with, workload,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::jiff::Timestamp;
@@ -38,7 +38,6 @@ pub(crate) struct Cluster {
     pub(crate) sandbox: Sandbox,
     pub(crate) client: Client,
     pub(crate) prometheus: Prometheus,
-    /// The namespace of the workloads.
     pub(crate) own: Namespace,
     /// Names of the alerts that a fault caused.
     fired: Mutex<BTreeSet<String>>,
@@ -51,24 +50,13 @@ impl Cluster {
         let sandbox = another_with_prometheus("alerts").await?;
         let client = sandbox.client().await?;
         let prometheus = watch_programs(&sandbox).await?;
-        let variables = [
-            [
-                "PLIMSOLL_RECOMMENDER_PROMETHEUS_ADDRESS",
-                "PLIMSOLL_RECOMMENDER_PROMETHEUS_CA_FILE",
-            ],
-            [
-                "PLIMSOLL_ADAPTER_PROMETHEUS_ADDRESS",
-                "PLIMSOLL_ADAPTER_PROMETHEUS_CA_FILE",
-            ],
-        ];
-        prometheus_variables(&sandbox, &variables).await?;
+        prometheus_variables(&sandbox, &["RECOMMENDER", "ADAPTER"]).await?;
         let own = Namespace::new(client.clone(), "shop").await?;
         write_history(&sandbox, &own.namespace).await?;
         deploy(&sandbox, "tests/e2e/alerts", SUITE).await?;
-        let file = extender_ca_file(&sandbox).await?;
         let extender = replicas(&client, EXTENDER).await?;
-        let extender = extender.first().context("there is an extender")?.address;
-        let configuration = with_extender(&format!("https://{extender}:8443"), &file)?;
+        let extender = extender.first().context("there is an extender")?;
+        let configuration = with_extender(&sandbox, extender).await?;
         let scheduler = Scheduler::start(&sandbox, "load-aware", configuration)?;
         Ok(Self {
             sandbox,
@@ -92,7 +80,6 @@ impl Cluster {
             .map(drop)
     }
 
-    /// The namespace of the suite.
     pub(crate) fn system(&self) -> Namespace {
         system(&self.client)
     }
@@ -114,8 +101,9 @@ impl Cluster {
 
     /// A Deployment with an EHPA that predicts its CPU.
     pub(crate) async fn scaled(&self, name: &str) -> Result<()> {
-        let deployment = workload(name, 2, &requests("100m", "64Mi"), &usage("40m", "32Mi"));
-        self.own.create::<Deployment>(deployment).await?;
+        self.own
+            .deploy(name, 2, &requests("100m", "64Mi"), &usage("40m", "32Mi"))
+            .await?;
         let cpu = json!({"type": "Resource", "resource": {
             "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50},
         }});
@@ -223,8 +211,7 @@ pub(crate) async fn sized(
         json!({"targetRef": target("Deployment", name)}),
         spec.clone(),
     );
-    let vpa = json!({"metadata": {"name": name}, "spec": spec});
-    namespace.create::<Vpa>(vpa).await?;
+    namespace.make::<Vpa>(name, spec).await?;
     Ok(())
 }
 

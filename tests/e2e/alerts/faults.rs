@@ -7,7 +7,6 @@ use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::{
     Namespace, container, eventually, oom_kill, requests, requests_in_effect, target, usage, with,
-    workload,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{LimitRange, Namespace as NamespaceObject, Pod};
@@ -98,16 +97,14 @@ pub(crate) async fn of_resizes(cluster: &Cluster) -> Result<()> {
     let own = &cluster.own;
     let name = "lowered";
     let large = requests("50m", "8Gi");
-    let deployment = workload(name, 2, &large, &usage("300m", "100Mi"));
-    own.create::<Deployment>(deployment).await?;
+    own.deploy(name, 2, &large, &usage("300m", "100Mi")).await?;
     // Without a maximum, the bounds would be wide for hours.
     let policy = json!({"containerName": "*", "maxAllowed": {"memory": "1Gi"}});
     let spec = json!({
         "targetRef": target("Deployment", name), "updatePolicy": {"updateMode": "InPlace"},
         "resourcePolicy": {"containerPolicies": [policy]},
     });
-    own.create::<Vpa>(json!({"metadata": {"name": name}, "spec": spec}))
-        .await?;
+    own.make::<Vpa>(name, spec).await?;
     eventually("a pod that has less memory is killed", async || {
         let pods = own.pods_of(name).await?;
         let pod = pods.first().context("no pod")?;
@@ -128,16 +125,14 @@ pub(crate) async fn of_oom_kills(cluster: &Cluster) -> Result<()> {
     let name = "killed";
     let memory = json!({"cpu": "50m", "memory": "300Mi"});
     let size = json!({"requests": memory, "limits": memory});
-    let deployment = workload(name, 1, &size, &usage("50m", "100Mi"));
-    own.create::<Deployment>(deployment).await?;
+    own.deploy(name, 1, &size, &usage("50m", "100Mi")).await?;
     let policy = json!({"containerName": "*", "maxAllowed": {"memory": "1Gi"}});
     let spec = json!({
         "targetRef": target("Deployment", name),
         "updatePolicy": {"updateMode": "InPlaceOrRecreate", "minReplicas": 1},
         "resourcePolicy": {"containerPolicies": [policy]},
     });
-    own.create::<Vpa>(json!({"metadata": {"name": name}, "spec": spec}))
-        .await?;
+    own.make::<Vpa>(name, spec).await?;
     let is_recommended = |it: &Value| it["status"]["recommendation"].is_object();
     own.when::<Vpa>(name, "it has a recommendation", is_recommended)
         .await?;

@@ -263,7 +263,6 @@ pub(crate) async fn of_clock(cluster: &Cluster) -> Result<()> {
     fired
 }
 
-/// An API server that is down.
 pub(crate) async fn of_api_server(cluster: &Cluster) -> Result<()> {
     cluster.sandbox.stop(Component::KubeApiserver).await?;
     let fired = cluster.fire(&["PlimsollWatchStale"]).await;

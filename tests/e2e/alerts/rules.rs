@@ -6,10 +6,8 @@ use anyhow::{Context as _, Result};
 use e2e::repository;
 use serde_json::Value;
 
-/// The rule file of the repository.
 pub(crate) const RULE_FILE: &str = "deploy/alerts/plimsoll.yaml";
 
-/// An alerting rule.
 pub(crate) struct Rule {
     pub(crate) alert: String,
     pub(crate) expression: String,
@@ -23,7 +21,6 @@ pub(crate) fn parse(path: &Path) -> Result<Value> {
     serde_yaml_ng::from_str(&text).with_context(|| path.display().to_string())
 }
 
-/// All rules, in order.
 pub(crate) fn rules() -> Result<Vec<Rule>> {
     let file = parse(&repository().join(RULE_FILE))?;
     let groups = file["groups"].as_array().context("groups")?;

@@ -8,8 +8,7 @@ use api::checkpoint::{SIZING_HISTORY, VerticalPodAutoscalerCheckpoint as Checkpo
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::process::command;
 use e2e::remote_write::Receiver;
-use e2e::{Namespace, condition, eventually, free_address, target, usage, workload};
-use k8s_openapi::api::apps::v1::Deployment;
+use e2e::{Namespace, condition, eventually, free_address, target, usage};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use model::{Cpu, Memory};
@@ -70,8 +69,9 @@ impl Methods {
     /// usual history was fetched.
     pub(crate) async fn create(sandbox: &Sandbox, client: &Client) -> Result<Self> {
         let namespace = Namespace::new(client.clone(), "methods").await?;
-        let deployment = workload("web", 1, &json!({}), &usage("10m", "10Mi"));
-        namespace.create::<Deployment>(deployment).await?;
+        namespace
+            .deploy("web", 1, &json!({}), &usage("10m", "10Mi"))
+            .await?;
         let pod = eventually("the pod is there", async || {
             let pods = namespace.pods_of("web").await?;
             let name = pods.first().context("no pod")?.metadata.name.clone();

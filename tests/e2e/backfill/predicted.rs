@@ -99,8 +99,7 @@ impl Predictions {
                 "targetRef": target("Deployment", "web"),
                 "predictionWindowSeconds": WINDOW,
             });
-            let object = json!({"metadata": {"name": name}, "spec": spec});
-            namespace.create::<Prediction>(object).await?;
+            namespace.make::<Prediction>(name, spec).await?;
         }
         Ok(Self { namespace, rise })
     }

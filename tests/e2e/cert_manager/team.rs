@@ -28,15 +28,12 @@ impl Team {
         let vpa = json!({
             "targetRef": target("ReplicaSet", "web"), "updatePolicy": {"updateMode": "Recreate"},
         });
-        own.create::<Vpa>(json!({"metadata": {"name": "web"}, "spec": vpa}))
-            .await?;
+        own.make::<Vpa>("web", vpa).await?;
         let (resources, used) = (requests("100m", "10Mi"), usage("20m", "10Mi"));
-        own.create::<Deployment>(workload("shop", 1, &resources, &used))
-            .await?;
+        own.deploy("shop", 1, &resources, &used).await?;
         let open = window(&utc().checked_add(k8s_openapi::jiff::ToSpan::hours(10))?)?;
         let ehpa = spec("shop", "Auto", &open);
-        own.create::<Ehpa>(json!({"metadata": {"name": "shop"}, "spec": ehpa}))
-            .await?;
+        own.make::<Ehpa>("shop", ehpa).await?;
         Ok(Self(own))
     }
 

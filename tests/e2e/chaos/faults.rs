@@ -46,7 +46,6 @@ enum Kind {
 /// The replicas of a program that a fault concerns.
 #[derive(Debug, Clone, Copy)]
 enum Replicas {
-    /// The one with this index.
     One(usize),
     All,
 }

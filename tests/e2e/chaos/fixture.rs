@@ -12,9 +12,9 @@ use e2e::deployment::{
 };
 use e2e::scheduler::{Scheduler, with_extender};
 use e2e::{
-    ApiServerProxy, Namespace, OffsetClock, OffsetClockLibrary, another_with_back_off, apply,
-    eventually, eventually_within, extender_ca_file, is_available, kubectl_in, requests,
-    requests_in_effect, target, usage, workload,
+    ApiServerProxy, Namespace, OffsetClock, OffsetClockLibrary, another_with, apply, eventually,
+    eventually_within, is_available, kubectl_in, requests, requests_in_effect, target, usage,
+    workload,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Client;
@@ -27,7 +27,6 @@ const RESTART_BACK_OFF: Duration = Duration::from_millis(50);
 /// Half a minute on two idle cores. An eviction without effect, and the next one, have a pause of six
 /// minutes after them.
 const CONVERGENCE: Duration = Duration::from_mins(8);
-/// Replicas of each program.
 pub(super) const REPLICAS: usize = 2;
 /// Scheduler of the pods of a new workload.
 const SCHEDULER: &str = "load-aware";
@@ -74,7 +73,6 @@ pub(super) struct Suite {
     pub(super) sandbox: Sandbox,
     /// A client of the API server without a proxy.
     pub(super) client: Client,
-    /// The namespace of the workloads.
     pub(super) own: Namespace,
     proxies: BTreeMap<Part, ApiServerProxy>,
     clocks: BTreeMap<Part, OffsetClock>,
@@ -83,7 +81,10 @@ pub(super) struct Suite {
 
 impl Suite {
     pub(super) async fn start() -> Result<Self> {
-        let sandbox = another_with_back_off("chaos", RESTART_BACK_OFF).await?;
+        let sandbox = another_with("chaos", |options| {
+            options.restart_back_off = RESTART_BACK_OFF;
+        })
+        .await?;
         let client = sandbox.client().await?;
         apply(&sandbox, "deploy/base/namespace.yaml").await?;
         apply(&sandbox, "tests/e2e/chaos").await?;
@@ -112,10 +113,9 @@ impl Suite {
             )
             .await?;
         }
-        let file = extender_ca_file(&sandbox).await?;
         let extenders = replicas(&client, EXTENDER).await?;
-        let address = extenders.first().context("an extender")?.address;
-        let configuration = with_extender(&format!("https://{address}:8443"), &file)?;
+        let extender = extenders.first().context("an extender")?;
+        let configuration = with_extender(&sandbox, extender).await?;
         let scheduler = Scheduler::start(&sandbox, SCHEDULER, configuration)?;
         let own = Namespace::new(client.clone(), "chaos").await?;
         let suite = Self {
@@ -139,7 +139,6 @@ impl Suite {
         &self.clocks[&part]
     }
 
-    /// The processes of each program.
     pub(super) async fn processes(&self) -> Result<BTreeMap<Part, Vec<u32>>> {
         let mut running = BTreeMap::new();
         for part in Part::ALL {
@@ -165,8 +164,7 @@ impl Suite {
             "targetRef": target("Deployment", &name),
             "updatePolicy": {"updateMode": mode},
         });
-        let vpa = json!({"metadata": {"name": name}, "spec": spec});
-        self.own.create::<Vpa>(vpa).await?;
+        self.own.make::<Vpa>(&name, spec).await?;
         Ok(())
     }
 

@@ -73,8 +73,8 @@ impl Load {
         for (name, mode) in GUARDED.into_iter().zip(["Recreate", "InPlaceOrRecreate"]) {
             guarded(&own, name, mode).await?;
         }
-        let churn = workload(CHURN, CHURN_REPLICAS, &requests("10m", "10Mi"), &json!({}));
-        own.create::<Deployment>(churn).await?;
+        own.deploy(CHURN, CHURN_REPLICAS, &requests("10m", "10Mi"), &json!({}))
+            .await?;
         scheduled(&own).await?;
         for (name, count) in [
             (GUARDED[0], REPLICAS),
@@ -166,19 +166,17 @@ async fn guarded(own: &Namespace, name: &str, mode: &str) -> Result<()> {
     deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = json!(1);
     own.create::<Deployment>(deployment).await?;
     let budget = json!({"maxUnavailable": 1, "selector": {"matchLabels": {"app": name}}});
-    own.create::<PodDisruptionBudget>(json!({"metadata": {"name": name}, "spec": budget}))
-        .await?;
+    own.make::<PodDisruptionBudget>(name, budget).await?;
     let spec =
         json!({"targetRef": target("Deployment", name), "updatePolicy": {"updateMode": mode}});
-    own.create::<Vpa>(json!({"metadata": {"name": name}, "spec": spec}))
-        .await?;
+    own.make::<Vpa>(name, spec).await?;
     Ok(())
 }
 
 /// A workload that a cron window scales, open all day.
 async fn scheduled(own: &Namespace) -> Result<()> {
-    let deployment = workload(SCHEDULED, 1, &requests("10m", "10Mi"), &json!({}));
-    own.create::<Deployment>(deployment).await?;
+    own.deploy(SCHEDULED, 1, &requests("10m", "10Mi"), &json!({}))
+        .await?;
     let replicas: u32 = WINDOW_REPLICAS.parse()?;
     // Two windows that overlap, so that one is open at any time of the day.
     let crons = [
@@ -192,8 +190,7 @@ async fn scheduled(own: &Namespace) -> Result<()> {
         "scaleTargetRef": target("Deployment", SCHEDULED),
         "minReplicas": 1, "maxReplicas": 10, "scaleStrategy": "Auto", "crons": crons,
     });
-    own.create::<Ehpa>(json!({"metadata": {"name": SCHEDULED}, "spec": spec}))
-        .await?;
+    own.make::<Ehpa>(SCHEDULED, spec).await?;
     Ok(())
 }
 

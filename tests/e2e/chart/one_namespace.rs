@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::{Namespace, another, eventually, requests, target, workload};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::rbac::v1::ClusterRole;
@@ -29,8 +29,7 @@ async fn sized(namespace: &Namespace) -> Result<()> {
     namespace.create::<ReplicaSet>(web).await?;
     let spec = json!({"targetRef": target("ReplicaSet", "web"),
                       "updatePolicy": {"updateMode": "Recreate"}});
-    let vpa = json!({"metadata": {"name": "web"}, "spec": spec});
-    namespace.create::<Vpa>(vpa).await?;
+    namespace.make::<Vpa>("web", spec).await?;
     Ok(())
 }
 
@@ -199,8 +198,7 @@ async fn a_release_in_one_namespace_needs_no_right_in_others() -> Result<()> {
         match_conditions.as_str(),
     ];
     upgrade(&helm, &client, &[&values[..], &vertical].concat()).await?;
-    let api = workload("api", 0, &json!({}), &json!({}));
-    own.create::<Deployment>(api).await?;
+    own.deploy("api", 0, &json!({}), &json!({})).await?;
     eventually("both pods have the target", async || {
         let pods = own.pods_of("web").await?;
         for pod in &pods {

@@ -11,7 +11,6 @@ use super::objects;
 /// Values with all programs.
 const ALL: [&str; 3] = ["mode=all", "crds.install=false", "extender.enabled=true"];
 
-/// The specification of the pods of an object.
 fn pod_spec(object: &Value) -> Option<&Value> {
     match object["kind"].as_str()? {
         "Pod" => Some(&object["spec"]),

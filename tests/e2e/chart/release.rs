@@ -100,8 +100,7 @@ async fn a_release_changes_its_mode_and_leaves_nothing_but_the_objects() -> Resu
     own.create::<ReplicaSet>(workload("web", 2, &resources, &json!({})))
         .await?;
     let spec = json!({"targetRef": target("ReplicaSet", "web"), "updatePolicy": {"updateMode": "Recreate"}});
-    own.create::<Vpa>(json!({"metadata": {"name": "web"}, "spec": spec}))
-        .await?;
+    own.make::<Vpa>("web", spec).await?;
     own.when::<Vpa>("web", "it has a recommendation", |it| {
         it["status"]["recommendation"]["containerRecommendations"][0]["target"]["cpu"] == "25m"
     })

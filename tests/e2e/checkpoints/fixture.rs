@@ -9,10 +9,7 @@ use api::checkpoint::{VerticalPodAutoscalerCheckpoint as Checkpoint, object_name
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::deployment::{SYSTEM, scrape_at, sum};
 use e2e::process::{account, command};
-use e2e::{
-    Namespace, apply, eventually, free_address, shared, target, until, usage, with, workload,
-};
-use k8s_openapi::api::apps::v1::Deployment;
+use e2e::{Namespace, apply, eventually, free_address, shared, target, until, usage, with};
 use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::{Value, json};
@@ -37,16 +34,16 @@ impl Fixture {
         cpu: &str,
         memory: &str,
     ) -> Result<()> {
-        let deployment = workload(name, replicas, &json!({}), &usage(cpu, memory));
-        self.create::<Deployment>(deployment).await?;
+        self.0
+            .deploy(name, replicas, &json!({}), &usage(cpu, memory))
+            .await?;
         Ok(())
     }
 
     /// A VPA object that points at the Deployment `web`. `extra` goes into its spec.
     pub(crate) async fn autoscale(&self, name: &str, extra: Value) -> Result<()> {
         let spec = with(json!({"targetRef": target("Deployment", "web")}), extra);
-        self.create::<Vpa>(json!({"metadata": {"name": name}, "spec": spec}))
-            .await?;
+        self.make::<Vpa>(name, spec).await?;
         Ok(())
     }
 

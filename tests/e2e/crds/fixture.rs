@@ -48,7 +48,6 @@ pub(crate) fn example(file: &str) -> Result<Value> {
     Ok(serde_json::from_slice(&std::fs::read(objects.join(file))?)?)
 }
 
-/// A spec with a target and `extra`.
 pub(super) fn spec(extra: Value) -> Value {
     with(json!({"targetRef": target("Deployment", "web")}), extra)
 }

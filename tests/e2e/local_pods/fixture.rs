@@ -44,8 +44,7 @@ impl Fixture {
         let labels = json!({"app": "echo"});
         let template = json!({"metadata": {"labels": labels}, "spec": spec});
         let deployment = json!({"replicas": replicas, "selector": {"matchLabels": labels}, "template": template});
-        self.create::<Deployment>(json!({"metadata": {"name": "echo"}, "spec": deployment}))
-            .await?;
+        self.make::<Deployment>("echo", deployment).await?;
         let ports = json!([{"port": port, "targetPort": "http"}]);
         let service =
             json!({"metadata": {"name": "echo"}, "spec": {"selector": labels, "ports": ports}});
@@ -62,14 +61,6 @@ impl Fixture {
             Ok(pods)
         })
         .await
-    }
-
-    /// GET through the API server: `pods/NAME:PORT` or `services/NAME:PORT`.
-    pub(super) async fn proxied(&self, target: &str, path: &str) -> Result<String> {
-        let uri = format!("/api/v1/namespaces/{}/{target}/proxy{path}", self.namespace);
-        let request = http::Request::get(&uri).body(Vec::new())?;
-        let answer = self.client.request_text(request).await;
-        answer.with_context(|| format!("get {uri}"))
     }
 
     pub(super) async fn kubectl(&self, arguments: &str) -> Result<String> {

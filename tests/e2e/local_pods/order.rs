@@ -38,8 +38,7 @@ async fn a_sidecar_starts_before_the_others_and_ends_after_them() -> Result<()> 
     let sidecar = with(echo(&[]), json!({"restartPolicy": "Always"}));
     let main = json!({"name": "main", "image": IMAGE, "args": ["--version"]});
     let spec = json!({"restartPolicy": "Never", "initContainers": [sidecar], "containers": [main]});
-    let pod = json!({"metadata": {"name": "pair"}, "spec": spec});
-    fixture.create::<Pod>(pod).await?;
+    fixture.make::<Pod>("pair", spec).await?;
     eventually("the pod has succeeded", async || {
         let status = fixture.status("pair").await?;
         ensure!(status["phase"] == "Succeeded", "{status}");
@@ -64,8 +63,7 @@ async fn a_pod_that_need_not_restart_ends_after_its_init_containers() -> Result<
     let fixture = Fixture::new().await?;
     let run = |name: &str| json!({"name": name, "image": IMAGE, "args": ["--version"]});
     let spec = json!({"restartPolicy": "Never", "initContainers": [run("first")], "containers": [run("second")]});
-    let pod = json!({"metadata": {"name": "once"}, "spec": spec});
-    fixture.create::<Pod>(pod).await?;
+    fixture.make::<Pod>("once", spec).await?;
     eventually("the pod has succeeded", async || {
         let status = fixture.status("once").await?;
         ensure!(status["phase"] == "Succeeded", "{status}");

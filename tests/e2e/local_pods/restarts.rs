@@ -43,8 +43,7 @@ async fn a_container_that_keeps_failing_waits_longer_and_longer() -> Result<()> 
     let fixture = Fixture::new().await?;
     let spec =
         json!({"containers": [{"name": "echo", "image": IMAGE, "args": ["no-such-command"]}]});
-    let pod = json!({"metadata": {"name": "broken"}, "spec": spec});
-    fixture.create::<Pod>(pod).await?;
+    fixture.make::<Pod>("broken", spec).await?;
     eventually("the pod is in a crash loop", async || {
         let status = fixture.status("broken").await?["containerStatuses"][0].clone();
         let waiting = &status["state"]["waiting"];

@@ -21,8 +21,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::failures::{Suite, nothing_is_lost, processes_of};
-use super::fixture::{Fixture, container};
-use super::oom_heal::PATIENCE;
+use super::fixture::{Fixture, container, or_skip};
 use super::settled::Settled;
 
 /// Limit of the probe's container, and memory that its program needs.
@@ -121,9 +120,7 @@ async fn the_suite_keeps_its_promises_while_parts_of_the_node_fail() -> Result<(
     let Some(rounds) = number("PLIMSOLL_CHAOS_NODE_ROUNDS")? else {
         return Ok(());
     };
-    let Some(cluster) = Fixture::alone("chaos").await? else {
-        return Ok(());
-    };
+    let cluster = or_skip!(Fixture::alone("chaos"));
     let sandbox = cluster.sandbox();
     let seed = number("PLIMSOLL_CHAOS_SEED")?.unwrap_or_else(rand::random);
     println!("PLIMSOLL_CHAOS_SEED={seed}");
@@ -144,7 +141,7 @@ async fn the_suite_keeps_its_promises_while_parts_of_the_node_fail() -> Result<(
             .with_context(context)?;
         let played = faults.iter().map(|it| it.play(&cluster, sandbox, lasts));
         try_join_all(played).await.with_context(context)?;
-        let healed = cluster.all_hold(&name, 2, NEEDED_MIB, PATIENCE).await;
+        let healed = cluster.both_hold(&name, NEEDED_MIB).await;
         healed.with_context(context)?;
         nothing_is_lost(&settled, &before)
             .await

@@ -9,7 +9,7 @@ use e2e::deployment::SYSTEM;
 use e2e::eventually_within;
 use serde_json::json;
 
-use super::fixture::{Fixture, container};
+use super::fixture::{Fixture, container, or_skip};
 
 /// Minutes that are measured: `make bench-node` sets this variable. Other runs measure nothing.
 const MINUTES: &str = "PLIMSOLL_NODE_MINUTES";
@@ -66,9 +66,7 @@ async fn processor_time_and_memory_of_the_programs_in_containers() -> Result<()>
     let Some(minutes) = number::<u64>(MINUTES)? else {
         return Ok(());
     };
-    let Some(cluster) = Fixture::alone("cost").await? else {
-        return Ok(());
-    };
+    let cluster = or_skip!(Fixture::alone("cost"));
     let resources = json!({"requests": {"cpu": "5m", "memory": "10Mi"}});
     for index in 0..DEPLOYMENTS {
         let name = format!("app-{index}");

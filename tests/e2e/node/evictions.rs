@@ -13,8 +13,7 @@ use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 
 use super::cgroups::{Applied, have};
-use super::fixture::Fixture;
-use super::fixture::{amount, pod_of, resources};
+use super::fixture::{Fixture, amount, or_skip, pod_of, resources};
 
 const REPLICAS: usize = 4;
 /// The default eviction tolerance: half.
@@ -66,13 +65,9 @@ fn small() -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pods_that_ignore_sigterm_run_on_next_to_their_replacements() -> Result<()> {
-    let Some(cluster) = Fixture::new("sigterm").await? else {
-        return Ok(());
-    };
+    let cluster = or_skip!(Fixture::new("sigterm"));
     let budget = json!({"minAvailable": 3, "selector": {"matchLabels": {"app": "web"}}});
-    cluster
-        .create::<PodDisruptionBudget>(json!({"metadata": {"name": "web"}, "spec": budget}))
-        .await?;
+    cluster.make::<PodDisruptionBudget>("web", budget).await?;
     let mut pod = pod_of(&["--ignore-sigterm=true"], &small());
     pod["terminationGracePeriodSeconds"] = json!(30);
     let fewest = replace(&cluster, "web", pod).await?;
@@ -85,9 +80,7 @@ async fn pods_that_ignore_sigterm_run_on_next_to_their_replacements() -> Result<
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_next_evictions_wait_for_replacements_that_take_long_to_serve() -> Result<()> {
-    let Some(cluster) = Fixture::new("slow").await? else {
-        return Ok(());
-    };
+    let cluster = or_skip!(Fixture::new("slow"));
     let pod = pod_of(&["--ready-after-seconds=20"], &small());
     let fewest = replace(&cluster, "web", pod).await?;
     ensure!(fewest >= REPLICAS - TOLERATED, "only {fewest} served");
@@ -97,9 +90,7 @@ async fn the_next_evictions_wait_for_replacements_that_take_long_to_serve() -> R
 /// A Deployment does not count a pod as available until it was ready for some time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_next_evictions_wait_until_their_deployment_counts_the_replacements() -> Result<()> {
-    let Some(cluster) = Fixture::new("min-ready").await? else {
-        return Ok(());
-    };
+    let cluster = or_skip!(Fixture::new("min-ready"));
     cluster
         .create_deployment("web", REPLICAS, &pod_of(&[], &small()))
         .await?;

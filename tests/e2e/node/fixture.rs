@@ -2,18 +2,16 @@
 //! metrics-server reports it, and VPA objects, whose recommendation a test may write itself.
 
 use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::{
     LOAD_IMAGE, Namespace, Turn, Turns, can_run_real_node, container as status_of, eventually,
-    eventually_within, install_suite, real_node, target, until, with,
+    install_suite, real_node, target, with,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{self as kind, Pod};
-use kube::api::ListParams;
-use kube::{Api, ResourceExt as _};
+use kube::ResourceExt as _;
 use model::Quantity;
 use sandbox::Sandbox;
 use serde::Deserialize;
@@ -21,6 +19,17 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use super::cgroups::container_id;
+
+/// The fixture, or the end of a test where no real node can run.
+macro_rules! or_skip {
+    ($fixture:expr) => {
+        match $fixture.await? {
+            Some(fixture) => fixture,
+            None => return Ok(()),
+        }
+    };
+}
+pub(crate) use or_skip;
 
 /// Values of the chart: everything is on, and nothing waits for a pace that only people need.
 const VALUES: &[&str] = &[
@@ -36,15 +45,9 @@ const VALUES: &[&str] = &[
 ];
 
 /// The cluster of most tests.
-static SHARED: Cluster = Cluster::new("node");
+static SHARED: Turns<Sandbox> = Turns::new();
 /// The cluster of tests that break its node or fill it, one after the other.
-static FAILING: Cluster = Cluster::new("failing");
-
-/// A cluster with a real node on which the suite is installed.
-struct Cluster {
-    purpose: &'static str,
-    sandbox: Turns<Sandbox>,
-}
+static FAILING: Turns<Sandbox> = Turns::new();
 
 /// A namespace of a cluster with a real node on which the suite is installed.
 pub(crate) struct Fixture {
@@ -52,19 +55,10 @@ pub(crate) struct Fixture {
     turn: Turn<Sandbox>,
 }
 
-impl Cluster {
-    const fn new(purpose: &'static str) -> Self {
-        Self {
-            purpose,
-            sandbox: Turns::new(),
-        }
-    }
-
-    async fn start(&self) -> Result<Sandbox> {
-        let sandbox = real_node(self.purpose).await?;
-        install_suite(&sandbox, VALUES).await?;
-        Ok(sandbox)
-    }
+async fn start(purpose: &str) -> Result<Sandbox> {
+    let sandbox = real_node(purpose).await?;
+    install_suite(&sandbox, VALUES).await?;
+    Ok(sandbox)
 }
 
 e2e::deref_to_namespace!(Fixture, own);
@@ -88,10 +82,7 @@ impl Fixture {
         if !can_run_real_node()? {
             return Ok(None);
         }
-        let turn = SHARED
-            .sandbox
-            .together(async || SHARED.start().await)
-            .await?;
+        let turn = SHARED.together(async || start("node").await).await?;
         Self::with(prefix, turn).await.map(Some)
     }
 
@@ -100,10 +91,7 @@ impl Fixture {
         if !can_run_real_node()? {
             return Ok(None);
         }
-        let turn = FAILING
-            .sandbox
-            .alone(async || FAILING.start().await)
-            .await?;
+        let turn = FAILING.alone(async || start("failing").await).await?;
         Self::with(prefix, turn).await.map(Some)
     }
 
@@ -120,16 +108,9 @@ impl Fixture {
         Namespace::cluster(client.clone())
             .delete::<kind::Namespace>(own)
             .await?;
-        let pods: Api<Pod> = Api::namespaced(client, own);
-        until(
-            "its pods are gone",
-            async || anyhow::Ok(pods.list(&ListParams::default()).await?.items.len()),
-            |left| *left == 0,
-        )
-        .await
+        Namespace::of(client, own).no_pods("").await
     }
 
-    /// The sandbox of the cluster.
     pub(crate) fn sandbox(&self) -> &Sandbox {
         &self.turn
     }
@@ -153,8 +134,7 @@ impl Fixture {
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": pod},
         });
-        let object = json!({"metadata": {"name": name}, "spec": spec});
-        self.create::<Deployment>(object).await?;
+        self.make::<Deployment>(name, spec).await?;
         Ok(())
     }
 
@@ -162,12 +142,7 @@ impl Fixture {
     pub(crate) async fn delete_workload(&self, name: &str) -> Result<()> {
         self.delete::<Vpa>(name).await?;
         self.delete::<Deployment>(name).await?;
-        eventually(&format!("the pods of {name} are gone"), async || {
-            let pods = self.pods_of(name).await?;
-            ensure!(pods.is_empty(), "{} pods", pods.len());
-            Ok(())
-        })
-        .await
+        self.no_pods(&format!("app={name}")).await
     }
 
     /// Waits until this number of pods is available.
@@ -196,8 +171,7 @@ impl Fixture {
             "updatePolicy": {"updateMode": mode},
             "resourcePolicy": {"containerPolicies": policies},
         });
-        self.create::<Vpa>(json!({"metadata": {"name": name}, "spec": spec}))
-            .await?;
+        self.make::<Vpa>(name, spec).await?;
         Ok(())
     }
 
@@ -219,17 +193,12 @@ impl Fixture {
         serde_json::from_str(&text).with_context(|| format!("parse {text}"))
     }
 
-    /// Waits until the programs in all pods of an app hold this memory, and returns their loads.
-    pub(crate) async fn all_hold(
-        &self,
-        app: &str,
-        replicas: usize,
-        mib: u64,
-        limit: Duration,
-    ) -> Result<Vec<Load>> {
-        eventually_within(limit, &format!("{app} holds {mib} MiB"), async || {
+    /// Waits until the programs in both pods of an app hold this memory, and returns their loads. It may
+    /// take several kills, since each shows only that a container needs more than it had.
+    pub(crate) async fn both_hold(&self, app: &str, mib: u64) -> Result<Vec<Load>> {
+        eventually(&format!("{app} holds {mib} MiB"), async || {
             let pods = self.pods_of(app).await?;
-            ensure!(pods.len() == replicas, "{} pods", pods.len());
+            ensure!(pods.len() == 2, "{} pods", pods.len());
             let mut loads = Vec::new();
             for pod in &pods {
                 let load = self.load(pod).await?;
@@ -244,13 +213,8 @@ impl Fixture {
     }
 
     async fn request(&self, pod: &Pod, path: &str) -> Result<String> {
-        let path = format!(
-            "/api/v1/namespaces/{}/pods/{}:8080/proxy/{path}",
-            self.namespace,
-            pod.name_any()
-        );
-        let request = http::Request::get(path).body(Vec::new())?;
-        Ok(self.client.request_text(request).await?)
+        let target = format!("pods/{}:8080", pod.name_any());
+        self.proxied(&target, &format!("/{path}")).await
     }
 }
 
@@ -297,7 +261,6 @@ pub(crate) fn amount([cpu, memory]: [&str; 2]) -> Value {
 /// The present run of a pod's container.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Run {
-    /// UID of the pod.
     pub(crate) uid: String,
     /// Identifier of the run.
     container: String,

@@ -9,8 +9,7 @@ use e2e::oom_kills_of;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-use super::fixture::{Fixture, Load, container};
-use super::oom_heal::PATIENCE;
+use super::fixture::{Fixture, Load, container, or_skip};
 
 /// Kills that are measured of each shape and method: Deployments of two pods each.
 const DEPLOYMENTS: usize = 10;
@@ -75,9 +74,7 @@ async fn measure_shapes(mode: &str) -> Result<()> {
     if !checks_latency() {
         return Ok(());
     }
-    let Some(cluster) = Fixture::alone("heal-times").await? else {
-        return Ok(());
-    };
+    let cluster = or_skip!(Fixture::alone("heal-times"));
     for (shape, mut pod) in shapes() {
         pod["terminationGracePeriodSeconds"] = json!(1);
         let mut times = Vec::new();
@@ -106,7 +103,7 @@ async fn measure(cluster: &Fixture, name: &str, mode: &str, pod: &Value) -> Resu
     cluster.all_available(name, 2).await?;
     let first = cluster.pods_of(name).await?;
     cluster.autoscale_with(name, mode, policies).await?;
-    let loads = cluster.all_hold(name, 2, NEEDED_MIB, PATIENCE).await?;
+    let loads = cluster.both_hold(name, NEEDED_MIB).await?;
     let mut kills = Vec::new();
     for pod in first {
         let of_pod = oom_kills_of(&pod.uid().unwrap_or_default())?;

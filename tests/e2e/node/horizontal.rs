@@ -12,7 +12,7 @@ use k8s_openapi::jiff::tz::TimeZone;
 use k8s_openapi::jiff::{Timestamp, ToSpan as _};
 use serde_json::{Value, json};
 
-use super::fixture::{Fixture, container};
+use super::fixture::{Fixture, container, or_skip};
 
 /// Seconds until the program in a slow pod answers that it is ready.
 const SLOW_SECONDS: i64 = 12;
@@ -34,9 +34,7 @@ fn pods(flags: &[&str]) -> Value {
 
 #[tokio::test]
 async fn an_hpa_scales_by_measured_cpu_next_to_the_suite() -> Result<()> {
-    let Some(cluster) = Fixture::new("cpu").await? else {
-        return Ok(());
-    };
+    let cluster = or_skip!(Fixture::new("cpu"));
     // One pod uses one and a half of its request, and those that are added use nothing: with three,
     // the average is the target.
     cluster.deploy("busy", 1, &pods(&[])).await?;
@@ -50,8 +48,7 @@ async fn an_hpa_scales_by_measured_cpu_next_to_the_suite() -> Result<()> {
         "metrics": cpu(),
         "behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}},
     });
-    let object = json!({"metadata": {"name": "busy"}, "spec": spec});
-    cluster.create::<Hpa>(object).await?;
+    cluster.make::<Hpa>("busy", spec).await?;
     cluster.all_available("busy", 3).await?;
     for pod in cluster.pods_of("busy").await? {
         cluster.set(&pod, "cpu-millicores=0").await?;
@@ -105,9 +102,7 @@ fn ready_after(pod: &Pod) -> Result<i64> {
 
 #[tokio::test]
 async fn the_measured_time_until_pods_are_ready_is_the_kubelets() -> Result<()> {
-    let Some(cluster) = Fixture::new("slow").await? else {
-        return Ok(());
-    };
+    let cluster = or_skip!(Fixture::new("slow"));
     let flag = format!("--ready-after-seconds={SLOW_SECONDS}");
     cluster.deploy("slow", 1, &pods(&[&flag])).await?;
     cluster
@@ -133,9 +128,7 @@ async fn the_measured_time_until_pods_are_ready_is_the_kubelets() -> Result<()> 
 
 #[tokio::test]
 async fn a_predicted_load_gets_pods_that_are_ready() -> Result<()> {
-    let Some(cluster) = Fixture::new("ahead").await? else {
-        return Ok(());
-    };
+    let cluster = or_skip!(Fixture::new("ahead"));
     cluster.deploy("ahead", 1, &pods(&[])).await?;
     cluster.create::<Ehpa>(ehpa("ahead", &json!([]))).await?;
     cluster

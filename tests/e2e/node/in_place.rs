@@ -10,8 +10,7 @@ use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
 use super::cgroups::{Applied, all_have, check, have, of_pod};
-use super::fixture::Fixture;
-use super::fixture::{all_hold, amount, pod_of, resources, run_on, runs};
+use super::fixture::{Fixture, all_hold, amount, or_skip, pod_of, resources, run_on, runs};
 
 const REPLICAS: usize = 2;
 
@@ -45,9 +44,7 @@ fn always(amount: &Value) -> Value {
 
 #[tokio::test]
 async fn cpu_and_memory_grow_and_shrink_while_the_program_runs() -> Result<()> {
-    let Some(cluster) = Fixture::new("resize").await? else {
-        return Ok(());
-    };
+    let cluster = or_skip!(Fixture::new("resize"));
     let size = resources(["20m", "50Mi"], ["40m", "100Mi"]);
     let pod = pod_of(&["--memory-mib=20"], &size);
     cluster.deploy("web", REPLICAS, &pod).await?;
@@ -63,9 +60,7 @@ async fn cpu_and_memory_grow_and_shrink_while_the_program_runs() -> Result<()> {
 
 #[tokio::test]
 async fn a_guaranteed_pod_stays_guaranteed() -> Result<()> {
-    let Some(cluster) = Fixture::new("guaranteed").await? else {
-        return Ok(());
-    };
+    let cluster = or_skip!(Fixture::new("guaranteed"));
     let size = resources(["20m", "50Mi"], ["20m", "50Mi"]);
     cluster.deploy("web", REPLICAS, &pod_of(&[], &size)).await?;
     let before = runs(&cluster, "web").await?;
@@ -81,9 +76,7 @@ async fn a_guaranteed_pod_stays_guaranteed() -> Result<()> {
 
 #[tokio::test]
 async fn a_pod_without_requests_is_replaced_only_where_the_mode_allows_it() -> Result<()> {
-    let Some(cluster) = Fixture::new("best-effort").await? else {
-        return Ok(());
-    };
+    let cluster = or_skip!(Fixture::new("best-effort"));
     let mut before = Vec::new();
     for (name, mode) in [("only", "InPlace"), ("either", "InPlaceOrRecreate")] {
         cluster
@@ -102,9 +95,7 @@ async fn a_pod_without_requests_is_replaced_only_where_the_mode_allows_it() -> R
 
 #[tokio::test]
 async fn a_resize_restarts_each_container_once_whose_policy_says_so() -> Result<()> {
-    let Some(cluster) = Fixture::new("restart").await? else {
-        return Ok(());
-    };
+    let cluster = or_skip!(Fixture::new("restart"));
     let size = resources(["20m", "50Mi"], ["40m", "50Mi"]);
     let mut pod = pod_of(&["--memory-mib=20"], &size);
     pod["containers"][0]["resizePolicy"] =
@@ -127,9 +118,7 @@ async fn a_resize_restarts_each_container_once_whose_policy_says_so() -> Result<
 
 #[tokio::test]
 async fn a_memory_limit_waits_until_the_program_holds_less() -> Result<()> {
-    let Some(cluster) = Fixture::new("in-use").await? else {
-        return Ok(());
-    };
+    let cluster = or_skip!(Fixture::new("in-use"));
     let size = resources(["20m", "200Mi"], ["40m", "200Mi"]);
     let pod = pod_of(&["--memory-mib=150"], &size);
     cluster.deploy("web", REPLICAS, &pod).await?;
@@ -150,9 +139,7 @@ async fn a_memory_limit_waits_until_the_program_holds_less() -> Result<()> {
 
 #[tokio::test]
 async fn cpu_does_not_wait_for_memory_that_is_in_use() -> Result<()> {
-    let Some(cluster) = Fixture::new("cpu-first").await? else {
-        return Ok(());
-    };
+    let cluster = or_skip!(Fixture::new("cpu-first"));
     let size = resources(["20m", "200Mi"], ["40m", "200Mi"]);
     let pod = pod_of(&["--memory-mib=150"], &size);
     cluster.deploy("web", REPLICAS, &pod).await?;
@@ -169,9 +156,7 @@ async fn cpu_does_not_wait_for_memory_that_is_in_use() -> Result<()> {
 
 #[tokio::test]
 async fn a_higher_recommendation_follows_a_resize_that_failed() -> Result<()> {
-    let Some(cluster) = Fixture::new("failed").await? else {
-        return Ok(());
-    };
+    let cluster = or_skip!(Fixture::new("failed"));
     let modes = [("only", "InPlace"), ("either", "InPlaceOrRecreate")];
     let mut before = Vec::new();
     for (name, mode) in modes {
@@ -195,9 +180,7 @@ async fn a_higher_recommendation_follows_a_resize_that_failed() -> Result<()> {
 
 #[tokio::test]
 async fn a_pod_that_no_node_can_hold_is_not_resized() -> Result<()> {
-    let Some(cluster) = Fixture::new("infeasible").await? else {
-        return Ok(());
-    };
+    let cluster = or_skip!(Fixture::new("infeasible"));
     let size = resources(["20m", "50Mi"], ["40m", "50Mi"]);
     cluster.deploy("web", REPLICAS, &pod_of(&[], &size)).await?;
     let before = runs(&cluster, "web").await?;
@@ -215,9 +198,7 @@ async fn a_pod_that_no_node_can_hold_is_not_resized() -> Result<()> {
 #[tokio::test]
 async fn a_resize_that_a_full_node_defers_takes_effect_when_there_is_room() -> Result<()> {
     // It fills the node.
-    let Some(cluster) = Fixture::alone("deferred").await? else {
-        return Ok(());
-    };
+    let cluster = or_skip!(Fixture::alone("deferred"));
     let size = resources(["20m", "50Mi"], ["40m", "50Mi"]);
     cluster.deploy("web", REPLICAS, &pod_of(&[], &size)).await?;
     let before = runs(&cluster, "web").await?;
@@ -293,9 +274,7 @@ async fn are_healed(cluster: &Fixture, app: &str, cpu: u64) -> Result<()> {
 
 #[tokio::test]
 async fn a_boosted_pod_gets_memory_after_an_oom_kill_and_loses_its_boost_later() -> Result<()> {
-    let Some(cluster) = Fixture::new("boost").await? else {
-        return Ok(());
-    };
+    let cluster = or_skip!(Fixture::new("boost"));
     let boost = json!({"cpu": {"type": "Factor", "factor": 3, "durationSeconds": 3}});
     let recommended = amount(["20m", "50Mi"]);
     let size = resources(["10m", "50Mi"], ["10m", "50Mi"]);
@@ -336,9 +315,7 @@ async fn a_boosted_pod_gets_memory_after_an_oom_kill_and_loses_its_boost_later()
 
 #[tokio::test]
 async fn a_container_is_resized_within_the_resources_of_its_pod() -> Result<()> {
-    let Some(cluster) = Fixture::new("pod-level").await? else {
-        return Ok(());
-    };
+    let cluster = or_skip!(Fixture::new("pod-level"));
     let size = json!({"requests": amount(["20m", "50Mi"])});
     let mut pod = pod_of(&["--memory-mib=20"], &size);
     pod["resources"] = resources(["60m", "100Mi"], ["120m", "200Mi"]);

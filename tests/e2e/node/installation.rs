@@ -6,13 +6,11 @@ use e2e::deployment::SYSTEM;
 use e2e::helm::{Helm, RELEASE};
 use e2e::{eventually, plimsoll};
 
-use super::fixture::Fixture;
+use super::fixture::{Fixture, or_skip};
 
 #[tokio::test]
 async fn the_installed_suite_passes_its_checks() -> Result<()> {
-    let Some(cluster) = Fixture::new("installed").await? else {
-        return Ok(());
-    };
+    let cluster = or_skip!(Fixture::new("installed"));
     let kubeconfig = cluster.sandbox().kubeconfig();
     let system = format!("--system-namespace={SYSTEM}");
     eventually("the check finds nothing", async || {

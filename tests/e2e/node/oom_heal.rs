@@ -12,15 +12,12 @@ use kube::api::{Patch, PatchParams};
 use model::{Memory, Quantity};
 use serde_json::{Value, json};
 
-use super::fixture::{Fixture, Load, container};
+use super::fixture::{Fixture, Load, container, or_skip};
 
 /// Limit of the program at first.
 const LIMIT_MIB: u64 = 200;
 /// Memory that the program needs: three times its limit.
 const NEEDED_MIB: u64 = 600;
-/// Limit of a wait for the program to hold the memory. It takes several kills, since each shows only
-/// that a container needs more than it had.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(4);
 /// Limit of the time from the start of the container that was resized until it holds the memory, beyond
 /// the time that the program waits.
 const HELD_WITHIN: Duration = Duration::from_secs(3);
@@ -45,7 +42,7 @@ async fn heal(cluster: &Fixture, name: &str, containers: Value, mode: &str) -> R
     cluster.create_deployment(name, 2, &pod).await?;
     let policy = json!({"containerName": "*", "minAllowed": {"memory": format!("{LIMIT_MIB}Mi")}});
     cluster.autoscale(name, mode, policy).await?;
-    cluster.all_hold(name, 2, NEEDED_MIB, PATIENCE).await
+    cluster.both_hold(name, NEEDED_MIB).await
 }
 
 /// The recommended memory of the container `app`.
@@ -84,9 +81,7 @@ fn held_after_start(load: &Load, delay_seconds: u64) -> Result<Duration> {
 
 #[tokio::test]
 async fn an_oom_kill_is_healed_in_place() -> Result<()> {
-    let Some(cluster) = Fixture::new("oom").await? else {
-        return Ok(());
-    };
+    let cluster = or_skip!(Fixture::new("oom"));
     let delay = 5;
     let containers = json!([hungry(delay)]);
     let loads = heal(&cluster, "slow", containers, "InPlaceOrRecreate").await?;
@@ -114,9 +109,7 @@ async fn an_oom_kill_is_healed_in_place() -> Result<()> {
 /// A program that takes its memory at its start is killed before a resize can reach it, again and again.
 #[tokio::test]
 async fn a_program_that_needs_its_memory_at_once_is_healed() -> Result<()> {
-    let Some(cluster) = Fixture::new("oom-fast").await? else {
-        return Ok(());
-    };
+    let cluster = or_skip!(Fixture::new("oom-fast"));
     heal(&cluster, "fast", json!([hungry(0)]), "InPlaceOrRecreate").await?;
     ensure_sound(target(&cluster, "fast").await?)
 }
@@ -125,9 +118,7 @@ async fn a_program_that_needs_its_memory_at_once_is_healed() -> Result<()> {
 /// cgroup of the pod has the old one.
 #[tokio::test]
 async fn a_resize_without_effect_is_followed_by_another_act() -> Result<()> {
-    let Some(cluster) = Fixture::new("oom-effect").await? else {
-        return Ok(());
-    };
+    let cluster = or_skip!(Fixture::new("oom-effect"));
     let pod = json!({"containers": [hungry(2)], "terminationGracePeriodSeconds": 1});
     cluster.create_deployment("refuted", 2, &pod).await?;
     // The kubelet restarts a container at once at first, later after 10 s and more.
@@ -161,6 +152,6 @@ async fn a_resize_without_effect_is_followed_by_another_act() -> Result<()> {
     cluster
         .autoscale("refuted", "InPlaceOrRecreate", policy)
         .await?;
-    cluster.all_hold("refuted", 2, NEEDED_MIB, PATIENCE).await?;
+    cluster.both_hold("refuted", NEEDED_MIB).await?;
     cluster.await_event("refuted", "ActRefuted").await
 }

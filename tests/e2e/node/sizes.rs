@@ -6,8 +6,7 @@ use anyhow::{Result, ensure};
 use e2e::eventually;
 use serde_json::json;
 
-use super::fixture::Amount;
-use super::fixture::{Fixture, container};
+use super::fixture::{Amount, Fixture, container, or_skip};
 
 const MIB: i64 = 1 << 20;
 /// Memory that the program holds, and CPU that it uses.
@@ -52,9 +51,7 @@ fn target(usage: &RangeInclusive<i64>, first_bucket: i64) -> RangeInclusive<i64>
 
 #[tokio::test]
 async fn a_container_has_the_size_of_its_measured_usage() -> Result<()> {
-    let Some(cluster) = Fixture::new("size").await? else {
-        return Ok(());
-    };
+    let cluster = or_skip!(Fixture::new("size"));
     // Two pods, the updater's least number of replicas. Below the lower bounds of a short history, so that the updater
     // acts on a young pod.
     let resources = json!({"requests": {"cpu": "10m", "memory": "10Mi"}});

@@ -8,15 +8,15 @@ use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::deployment::{EXTENDER, Replica, deploy, replicas};
 use e2e::scheduler::{Scheduler, with_extender};
 use e2e::{
-    Namespace, another_with_nodes, apply, eventually, extender_ca_file, in_parallel, node_of,
-    requests, target, until, usage, workload,
+    Namespace, another_with, apply, bare_pod, eventually, in_parallel, node_of, requests, target,
+    usage, workload,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, ListParams};
 use sandbox::Sandbox;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -44,15 +44,13 @@ e2e::deref_to_namespace!(Cluster, own);
 
 impl Cluster {
     pub(crate) async fn new() -> Result<Self> {
-        let sandbox = another_with_nodes("placement", NODES).await?;
+        let sandbox = another_with("placement", |options| options.nodes = NODES).await?;
         let client = sandbox.client().await?;
         let own = Namespace::new(client.clone(), "placement").await?;
         make_load(&own).await?;
         apply(&sandbox, "deploy/base/namespace.yaml").await?;
         deploy(&sandbox, "tests/e2e/placement", EXTENDER.labels).await?;
-        let file = extender_ca_file(&sandbox).await?;
-        let url = format!("https://{}:8443", replica(&own).await?.address);
-        let mut configuration = with_extender(&url, &file)?;
+        let mut configuration = with_extender(&sandbox, &replica(&own).await?).await?;
         configuration["extenders"][0]["filterVerb"] = "filter".into();
         // A busy machine answers late, and a late answer would be without load.
         configuration["extenders"][0]["httpTimeout"] = "10s".into();
@@ -107,15 +105,14 @@ impl Cluster {
         for (name, ..) in WORKLOADS {
             self.delete::<Deployment>(name).await?;
         }
-        self.gone_pods(&selector).await?;
+        self.no_pods(&selector).await?;
         Ok(placement)
     }
 
     /// A VPA object with the recommendation that the usage leads to.
     async fn recommend(&self, name: &str, cpu: &str) -> Result<()> {
         let spec = json!({"targetRef": target("Deployment", name)});
-        self.create::<Vpa>(json!({"metadata": {"name": name}, "spec": spec}))
-            .await?;
+        self.make::<Vpa>(name, spec).await?;
         let amounts = json!({"cpu": cpu, "memory": "64Mi"});
         let containers = json!([{"containerName": "app", "target": amounts}]);
         let status = json!({"recommendation": {"containerRecommendations": containers}});
@@ -127,7 +124,7 @@ impl Cluster {
     /// node has.
     pub(crate) async fn burst(&self, name: &str, count: usize) -> Result<BTreeMap<String, usize>> {
         let made = (0..count).map(|number| {
-            let mut pod = make_pod(name, number, "1");
+            let mut pod = bare_pod(name, number, "1");
             pod["spec"]["schedulerName"] = self.load_aware.name.clone().into();
             self.create::<Pod>(pod)
         });
@@ -146,16 +143,7 @@ impl Cluster {
         let pods = self.typed::<Pod>();
         pods.delete_collection(&DeleteParams::default(), &params)
             .await?;
-        self.gone_pods(&labels).await
-    }
-
-    async fn gone_pods(&self, labels: &str) -> Result<()> {
-        until(
-            "the pods are gone",
-            async || anyhow::Ok(self.pods(labels).await?.len()),
-            |left| *left == 0,
-        )
-        .await
+        self.no_pods(&labels).await
     }
 
     /// The pods with these labels, once this number is on nodes.
@@ -181,15 +169,6 @@ async fn replica(own: &Namespace) -> Result<Replica> {
     all.into_iter().next().context("no replica")
 }
 
-/// A pod `NAME-NUMBER` that requests this CPU.
-fn make_pod(name: &str, number: usize, cpu: &str) -> Value {
-    let container = json!({"name": "app", "image": "registry.example.com/app", "resources": requests(cpu, "64Mi")});
-    json!({
-        "metadata": {"name": format!("{name}-{number}"), "labels": {"app": name}},
-        "spec": {"containers": [container], "terminationGracePeriodSeconds": 0},
-    })
-}
-
 /// Creates pods that are bound already and use much more than they request.
 async fn make_load(own: &Namespace) -> Result<()> {
     let made = (0..NODES).map(|number| {
@@ -198,7 +177,7 @@ async fn make_load(own: &Namespace) -> Result<()> {
             99 => "100m",
             _ => "5",
         };
-        let mut pod = make_pod("load", number.into(), "100m");
+        let mut pod = bare_pod("load", number.into(), "100m");
         pod["metadata"]["annotations"] = usage(cpu, "64Mi");
         pod["spec"]["nodeName"] = format!("node-{number}").into();
         own.create::<Pod>(pod)

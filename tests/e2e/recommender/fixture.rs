@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::{FEED_SERVER, Namespace, eventually, feed_tls, requests, target, usage, with, workload};
+use e2e::{FEED_SERVER, Namespace, eventually, feed_tls, requests, target, usage, with};
 use feed::Reader;
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{DeleteParams, DynamicObject, ListParams};
@@ -40,8 +40,7 @@ impl Fixture {
         memory: &str,
     ) -> Result<()> {
         let (requests, usage) = (requests("100m", "100Mi"), usage(cpu, memory));
-        let deployment = workload(name, replicas, &requests, &usage);
-        self.create::<Deployment>(deployment).await?;
+        self.0.deploy(name, replicas, &requests, &usage).await?;
         Ok(())
     }
 

@@ -36,8 +36,7 @@ impl Fixture {
     /// An HPA of the Deployment `web` by CPU, which leaves it at one replica.
     async fn scale_by_cpu(&self) -> Result<()> {
         let spec = json!({"scaleTargetRef": target("Deployment", "web"), "maxReplicas": 1, "metrics": by_cpu()});
-        self.create::<Hpa>(json!({"metadata": {"name": "native"}, "spec": spec}))
-            .await?;
+        self.make::<Hpa>("native", spec).await?;
         Ok(())
     }
 }
@@ -97,9 +96,7 @@ async fn a_policy_leaves_out_what_an_hpa_scales_by() -> Result<()> {
     fixture.deploy("web", 1, "240m", "300Mi").await?;
     fixture.scale_by_cpu().await?;
     let spec = json!({"updateMode": "Initial", "recommender": "e2e"});
-    fixture
-        .create::<SizingPolicy>(json!({"metadata": {"name": "all"}, "spec": spec}))
-        .await?;
+    fixture.make::<SizingPolicy>("all", spec).await?;
     let name = "plimsoll-deployment-web";
     let is_left_out =
         |object: &Value| sized(object) == ["memory"] && conflict(object) == Some("ResourceLeftOut");

@@ -27,9 +27,7 @@ async fn create(fixture: &Fixture) -> Result<()> {
     });
     let job = json!({"parallelism": 2, "completions": 2, "template": template});
     let spec = json!({"schedule": "0 3 * * 0", "suspend": true, "jobTemplate": {"spec": job}});
-    fixture
-        .create::<CronJob>(json!({"metadata": {"name": "nightly"}, "spec": spec}))
-        .await?;
+    fixture.make::<CronJob>("nightly", spec).await?;
     let annotations = json!({"plimsoll.dev/sizing-policy": "plimsoll"});
     let mut cron_job = target("CronJob", "nightly");
     cron_job["apiVersion"] = "batch/v1".into();

@@ -49,8 +49,7 @@ async fn with_a_daemon_set(client: Client) -> Result<Fixture> {
 async fn with_a_quota(client: Client) -> Result<Fixture> {
     let fixture = Fixture::new(client, "quota").await?;
     let spec = json!({"hard": {"requests.cpu": "400m"}});
-    let quota = json!({"metadata": {"name": "compute"}, "spec": spec});
-    fixture.create::<ResourceQuota>(quota).await?;
+    fixture.make::<ResourceQuota>("compute", spec).await?;
     deploy(&fixture, 2, None).await?;
     Ok(fixture)
 }

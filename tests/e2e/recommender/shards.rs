@@ -52,8 +52,7 @@ async fn fixture_in(client: &Client, name: &str) -> Result<Fixture> {
     fixture.deploy("web", 2, "240m", "300Mi").await?;
     fixture.autoscale("web", "web").await?;
     let spec = json!({"vpaObjectName": "gone", "containerName": "app"});
-    let useless = json!({"metadata": {"name": "gone-app"}, "spec": spec});
-    fixture.create::<Checkpoint>(useless).await?;
+    fixture.make::<Checkpoint>("gone-app", spec).await?;
     Ok(fixture)
 }
 

@@ -30,7 +30,6 @@ const BEAT: Duration = Duration::from_millis(500);
 /// First requests of the pods, and the recommendation.
 pub(crate) const SMALL: &str = "100m";
 pub(crate) const LARGE: &str = "250m";
-/// Bounds of the recommendation.
 pub(crate) const BOUNDS: [&str; 2] = ["200m", "300m"];
 
 static SANDBOX: Turns<Sandbox> = Turns::new();
@@ -178,28 +177,15 @@ impl Fixture {
         self.autoscale_as(name, &json!({}), spec, bounds).await
     }
 
-    /// The same with these annotations and this spec.
+    /// The same with these annotations and this spec, which may have another target.
     pub(crate) async fn autoscale_as(
         &self,
         name: &str,
         annotations: &Value,
         spec: Value,
-        bounds: [&str; 2],
-    ) -> Result<()> {
-        self.autoscale_kind("ReplicaSet", name, annotations, spec, bounds)
-            .await
-    }
-
-    /// The same for a workload of this kind.
-    pub(crate) async fn autoscale_kind(
-        &self,
-        kind: &str,
-        name: &str,
-        annotations: &Value,
-        spec: Value,
         [lower, upper]: [&str; 2],
     ) -> Result<()> {
-        let spec = with(json!({"targetRef": target(kind, name)}), spec);
+        let spec = with(json!({"targetRef": target("ReplicaSet", name)}), spec);
         let metadata = json!({"name": name, "annotations": annotations});
         self.create::<Vpa>(json!({"metadata": metadata, "spec": spec}))
             .await?;
@@ -217,8 +203,7 @@ impl Fixture {
     pub(crate) async fn protect(&self, name: &str, min_available: usize) -> Result<()> {
         let selector = json!({"matchLabels": {"app": name}});
         let spec = json!({"minAvailable": min_available, "selector": selector});
-        let object = json!({"metadata": {"name": name}, "spec": spec});
-        self.create::<PodDisruptionBudget>(object).await?;
+        self.make::<PodDisruptionBudget>(name, spec).await?;
         self.when::<PodDisruptionBudget>(name, "the budget is counted", |it| {
             it["status"]["expectedPods"].as_i64() > Some(0)
         })

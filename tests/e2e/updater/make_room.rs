@@ -126,8 +126,7 @@ async fn create(
 async fn recommend(fixture: &Fixture, name: &str, mode: &str, cpu: [&str; 3]) -> Result<()> {
     let policy = json!({"updateMode": mode, "minReplicas": 1});
     let spec = json!({"targetRef": target("ReplicaSet", name), "updatePolicy": policy});
-    let object = json!({"metadata": {"name": name}, "spec": spec});
-    fixture.create::<Vpa>(object).await?;
+    fixture.make::<Vpa>(name, spec).await?;
     let [lower, target, upper] = cpu.map(|cpu| json!({"cpu": cpu}));
     let container = json!({
         "containerName": "app", "lowerBound": lower, "target": target, "upperBound": upper,

@@ -1,7 +1,7 @@
 //! Rolling updates of Deployments in place of evictions. A `LimitRange` sizes new pods.
 
 use anyhow::{Result, ensure};
-use e2e::{AvailabilityWatch, dry_run, eventually};
+use e2e::{AvailabilityWatch, dry_run, eventually, target};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{LimitRange, Pod};
 use kube::api::PostParams;
@@ -34,9 +34,10 @@ async fn a_single_replica_gets_its_size_with_one_ready_pod_throughout() -> Resul
     let watching = AvailabilityWatch::of(fixture.typed()).await?;
     for name in ["single", "paused", "stuck"] {
         let annotations = json!({"plimsoll.dev/replacement": "RollingUpdate"});
-        let spec = json!({"updatePolicy": {"updateMode": "Recreate"}});
+        let target = target("Deployment", name);
+        let spec = json!({"targetRef": target, "updatePolicy": {"updateMode": "Recreate"}});
         fixture
-            .autoscale_kind("Deployment", name, &annotations, spec, BOUNDS)
+            .autoscale_as(name, &annotations, spec, BOUNDS)
             .await?;
     }
     fixture.moved(&watching, "single", 1, 1).await?;

@@ -9,7 +9,6 @@ use e2e::{Authority, Issued};
 
 const FILES: [&str; 3] = ["serverCert.pem", "serverKey.pem", "caCert.pem"];
 
-/// The folder.
 pub(crate) struct Mounted {
     folder: PathBuf,
     revision: u32,

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, bail, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::{Namespace, dry_run, eventually, target, workload};
+use e2e::{Namespace, dry_run, eventually, target};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Client, ResourceExt as _};
@@ -25,8 +25,7 @@ impl Fixture {
     pub(crate) async fn workload(&self) -> Result<()> {
         let resources =
             json!({"requests": {"cpu": ASKED.0, "memory": ASKED.1}, "limits": {"cpu": "200m"}});
-        let deployment = workload("web", 0, &resources, &json!({}));
-        self.create::<Deployment>(deployment).await?;
+        self.0.deploy("web", 0, &resources, &json!({})).await?;
         self.autoscale("web", &json!({})).await?;
         self.recommend("web").await
     }
@@ -56,8 +55,7 @@ impl Fixture {
     pub(crate) async fn autoscale(&self, name: &str, extra: &Value) -> kube::Result<Value> {
         let mut spec = json!({"targetRef": target("Deployment", "web")});
         json_patch::merge(&mut spec, extra);
-        self.create::<Vpa>(json!({"metadata": {"name": name}, "spec": spec}))
-            .await
+        self.make::<Vpa>(name, spec).await
     }
 
     /// Scales the Deployment, and returns its pods.

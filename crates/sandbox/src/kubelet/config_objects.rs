@@ -4,15 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::{
-    ConfigMap, Container, Pod, ProjectedVolumeSource, Secret, Service,
-};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::{WatchStreamExt, reflector, watcher};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use tokio::sync::watch;
 
 use super::WaitingReason;
+use super::pod_context::containers;
+
+/// Contents of an object by key.
+pub(super) type Entries = BTreeMap<String, Vec<u8>>;
 
 /// Objects that one pod uses, without those that do not exist.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,53 +28,45 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// A `ConfigMap`'s entries; `None` when it is missing and optional.
+    /// A `ConfigMap`'s entries; none when it is missing and optional.
     pub(super) fn config_map(
         &self,
         name: &str,
-        optional: bool,
-    ) -> Result<Option<BTreeMap<String, Vec<u8>>>, WaitingReason> {
-        let found = self.config_maps.get(name).map(|map| {
-            let text = map
-                .data
-                .iter()
-                .flatten()
-                .map(|(key, value)| (key.clone(), value.clone().into_bytes()));
-            let binary = map
-                .binary_data
-                .iter()
-                .flatten()
-                .map(|(key, value)| (key.clone(), value.0.clone()));
-            text.chain(binary).collect()
+        optional: Option<bool>,
+    ) -> Result<Entries, WaitingReason> {
+        let found = self.config_maps.get(name).cloned().map(|map| {
+            let text = map.data.into_iter().flatten();
+            let binary = map.binary_data.into_iter().flatten();
+            text.map(|(key, value)| (key, value.into_bytes()))
+                .chain(binary.map(|(key, value)| (key, value.0)))
+                .collect()
         });
         present(found, optional, || format!("configmap {name:?} not found"))
+            .map(Option::unwrap_or_default)
     }
 
-    /// A Secret's entries; `None` when it is missing and optional.
+    /// A Secret's entries; none when it is missing and optional.
     pub(super) fn secret(
         &self,
         name: &str,
-        optional: bool,
-    ) -> Result<Option<BTreeMap<String, Vec<u8>>>, WaitingReason> {
-        let found = self.secrets.get(name).map(|secret| {
-            secret
-                .data
-                .iter()
-                .flatten()
-                .map(|(key, value)| (key.clone(), value.0.clone()))
-                .collect()
+        optional: Option<bool>,
+    ) -> Result<Entries, WaitingReason> {
+        let found = self.secrets.get(name).cloned().map(|secret| {
+            let data = secret.data.into_iter().flatten();
+            data.map(|(key, value)| (key, value.0)).collect()
         });
         present(found, optional, || format!("secret {name:?} not found"))
+            .map(Option::unwrap_or_default)
     }
 }
 
 /// `value`, or a problem when it is missing and not optional.
 pub(super) fn present<T>(
     value: Option<T>,
-    optional: bool,
+    optional: Option<bool>,
     missing: impl FnOnce() -> String,
 ) -> Result<Option<T>, WaitingReason> {
-    if value.is_none() && !optional {
+    if value.is_none() && optional != Some(true) {
         Err(WaitingReason::config(missing()))
     } else {
         Ok(value)
@@ -89,74 +83,32 @@ pub(super) struct References {
 impl References {
     /// All references in volumes and environments.
     pub(super) fn of(pod: &Pod) -> Self {
-        let mut references = Self::default();
-        let Some(spec) = &pod.spec else {
-            return references;
-        };
-        for container in spec
-            .init_containers
-            .iter()
-            .flatten()
-            .chain(&spec.containers)
-        {
-            references.add_environment(container);
+        let (mut maps, mut secrets) = (BTreeSet::new(), BTreeSet::new());
+        for container in containers(pod) {
+            for source in container.env_from.iter().flatten() {
+                maps.extend(source.config_map_ref.iter().map(|it| it.name.clone()));
+                secrets.extend(source.secret_ref.iter().map(|it| it.name.clone()));
+            }
+            let variables = container.env.iter().flatten();
+            for source in variables.filter_map(|variable| variable.value_from.as_ref()) {
+                maps.extend(source.config_map_key_ref.iter().map(|it| it.name.clone()));
+                secrets.extend(source.secret_key_ref.iter().map(|it| it.name.clone()));
+            }
         }
-        for volume in spec.volumes.iter().flatten() {
-            references
-                .config_maps
-                .extend(volume.config_map.iter().map(|source| source.name.clone()));
-            references.secrets.extend(
-                volume
-                    .secret
-                    .iter()
-                    .filter_map(|source| source.secret_name.clone()),
-            );
-            volume
-                .projected
-                .iter()
-                .for_each(|source| references.add_projected(source));
+        let volumes = pod.spec.iter().flat_map(|spec| &spec.volumes).flatten();
+        for volume in volumes {
+            maps.extend(volume.config_map.iter().map(|it| it.name.clone()));
+            let secret = volume.secret.as_ref();
+            secrets.extend(secret.and_then(|it| it.secret_name.clone()));
+            let projected = volume.projected.iter().flat_map(|it| &it.sources);
+            for source in projected.flatten() {
+                maps.extend(source.config_map.iter().map(|it| it.name.clone()));
+                secrets.extend(source.secret.iter().map(|it| it.name.clone()));
+            }
         }
-        references
-    }
-
-    fn add_environment(&mut self, container: &Container) {
-        for source in container.env_from.iter().flatten() {
-            self.config_maps.extend(
-                source
-                    .config_map_ref
-                    .iter()
-                    .map(|source| source.name.clone()),
-            );
-            self.secrets
-                .extend(source.secret_ref.iter().map(|source| source.name.clone()));
-        }
-        for source in container
-            .env
-            .iter()
-            .flatten()
-            .filter_map(|variable| variable.value_from.as_ref())
-        {
-            self.config_maps.extend(
-                source
-                    .config_map_key_ref
-                    .iter()
-                    .map(|source| source.name.clone()),
-            );
-            self.secrets.extend(
-                source
-                    .secret_key_ref
-                    .iter()
-                    .map(|source| source.name.clone()),
-            );
-        }
-    }
-
-    fn add_projected(&mut self, projected: &ProjectedVolumeSource) {
-        for source in projected.sources.iter().flatten() {
-            self.config_maps
-                .extend(source.config_map.iter().map(|source| source.name.clone()));
-            self.secrets
-                .extend(source.secret.iter().map(|source| source.name.clone()));
+        Self {
+            config_maps: maps,
+            secrets,
         }
     }
 }
@@ -166,7 +118,7 @@ impl References {
 pub(super) struct ObjectStore {
     config_maps: reflector::Store<ConfigMap>,
     secrets: reflector::Store<Secret>,
-    services: reflector::Store<Service>,
+    pub(super) services: reflector::Store<Service>,
     changes: watch::Receiver<u64>,
 }
 
@@ -295,14 +247,14 @@ mod tests {
     #[test]
     fn only_an_optional_object_may_be_missing() {
         let objects = Objects::default();
-        assert_eq!(objects.secret("absent", true), Ok(None));
-        assert_eq!(objects.config_map("absent", true), Ok(None));
+        assert_eq!(objects.secret("absent", Some(true)), Ok(Entries::new()));
+        assert_eq!(objects.config_map("absent", Some(true)), Ok(Entries::new()));
         assert_eq!(
-            objects.secret("absent", false).unwrap_err().message,
+            objects.secret("absent", None).unwrap_err().message,
             "secret \"absent\" not found"
         );
         assert_eq!(
-            objects.config_map("absent", false).unwrap_err().message,
+            objects.config_map("absent", None).unwrap_err().message,
             "configmap \"absent\" not found"
         );
     }

@@ -9,16 +9,15 @@ use k8s_openapi::api::core::v1::Container;
 use kube::ResourceExt;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::backoff::BackOff;
 use super::container_config::ContainerConfig;
 use super::container_state::{Report, Slot};
 use super::logs::Log;
-use super::pod_context::PodContext;
+use super::pod_context::{PodContext, grace};
 use super::probe::{self, Handler};
-use super::prober::{ProbeFailure, Prober, probe_once};
+use super::prober::{Prober, probe_once};
 use super::process::Process;
 use super::process_spec::ProcessSpec;
-use super::restart::Restart;
+use super::restart::{BackOff, Restart};
 use super::stop::{Deadline, stop_due, stop_requested};
 use super::{WaitingReason, resize};
 
@@ -27,47 +26,27 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// One container and its report.
 pub(super) struct Runner {
-    context: Arc<PodContext>,
-    container: Container,
-    slot: Slot,
-    restart: Restart,
+    pub(super) context: Arc<PodContext>,
+    pub(super) container: Container,
+    pub(super) slot: Slot,
+    pub(super) restart: Restart,
 }
 
-/// The end of one run.
-struct End {
-    exit_code: i32,
-    cause: Cause,
-}
-
-/// Cause of a run's end.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Cause {
+/// The end of one run, with its exit code.
+#[derive(Clone, Copy)]
+enum End {
     /// The process ended by itself, or a probe failed.
-    Itself,
+    Itself(i32),
     /// The pod must end.
-    ControlRequest,
-    /// New resources that take effect at a start only.
-    Resize,
+    Stop(i32),
+    /// New resources take effect at a start only.
+    Resize(i32),
 }
 
 impl Runner {
-    pub(super) fn new(
-        context: Arc<PodContext>,
-        container: Container,
-        slot: Slot,
-        restart: Restart,
-    ) -> Self {
-        Self {
-            context,
-            container,
-            slot,
-            restart,
-        }
-    }
-
     /// Runs the container until its final end, or until it is asked to stop.
     pub(super) async fn run(self, mut deadline: Deadline) {
-        let mut back_off = BackOff::new(self.context.hosting.config.restart_back_off);
+        let mut back_off = BackOff::new(self.context.hosting.config.options.restart_back_off);
         loop {
             let prepared = tokio::select! {
                 biased;
@@ -75,21 +54,15 @@ impl Runner {
                 prepared = self.prepared() => prepared,
             };
             let began = Instant::now();
-            let end = match self.run_once(&prepared, &mut deadline).await {
-                Ok(end) => end,
-                Err(problem) => {
-                    self.wait(problem);
-                    End {
-                        exit_code: 128,
-                        cause: Cause::Itself,
-                    }
-                }
-            };
-            if end.cause == Cause::Resize {
-                continue;
-            }
-            if end.cause == Cause::ControlRequest || !self.restart.again(end.exit_code) {
-                return self.report(|report| report.over = true);
+            let end = self.run_once(&prepared, &mut deadline).await;
+            let end = end.unwrap_or_else(|problem| {
+                self.wait(problem);
+                End::Itself(128)
+            });
+            match end {
+                End::Resize(_) => continue,
+                End::Itself(exit_code) if self.restart.again(exit_code) => {}
+                End::Itself(_) | End::Stop(_) => return self.report(|report| report.over = true),
             }
             let wait = back_off.after(began.elapsed());
             if !wait.is_zero() {
@@ -126,8 +99,9 @@ impl Runner {
             WaitingReason::run(format!("start {}: {error}", launch.program.display()))
         };
         let log = Log::start(&self.context.logs(&self.container.name)).map_err(failed)?;
-        let mut process = Process::start(&self.context.hosting.config.exec_wrapper, launch, &log)
-            .map_err(failed)?;
+        let mut process =
+            Process::start(&self.context.hosting.config.options.program, launch, &log)
+                .map_err(failed)?;
         let pid = process.pid();
         self.report(|report| {
             report.start(
@@ -137,36 +111,38 @@ impl Runner {
                 prepared.readiness.is_some(),
             );
         });
-        self.event(
+        let (context, name) = (&self.context, &self.container.name);
+        context.event(
             "Started",
-            format!("Started container {} as process {pid}", self.container.name),
+            format!("Started container {name} as process {pid}"),
         );
         let prober = Prober {
-            context: &self.context,
+            context,
             slot: self.slot,
-            name: &self.container.name,
+            name,
             prepared,
             launch,
         };
         let end = tokio::select! {
-            exit_code = process.wait() => End { exit_code, cause: Cause::Itself },
-            ProbeFailure { kind, grace } = prober.until_failure() => {
-                self.event("Killing", format!("Container {} failed {kind}, will be restarted", self.container.name));
-                let latest = Instant::now() + grace.unwrap_or_else(|| self.grace());
-                End { exit_code: process.end(Some(latest), deadline).await, cause: Cause::Itself }
+            exit_code = process.wait() => End::Itself(exit_code),
+            probe = prober.until_failure() => {
+                context.event("Killing", format!("Container {name} failed {probe}, will be restarted"));
+                let latest = Instant::now() + grace(&context.pod());
+                End::Itself(process.end(Some(latest), deadline).await)
             }
-            () = resize::restart_needed(&self.context, &self.container) => {
-                self.event("Killing", format!("Container {} resize requires restart", self.container.name));
-                let latest = Instant::now() + self.grace();
-                End { exit_code: process.end(Some(latest), deadline).await, cause: Cause::Resize }
+            () = resize::restart_needed(context, &self.container) => {
+                context.event("Killing", format!("Container {name} resize requires restart"));
+                let latest = Instant::now() + grace(&context.pod());
+                End::Resize(process.end(Some(latest), deadline).await)
             }
             _ = stop_requested(deadline) => {
-                self.event("Killing", format!("Stopping container {}", self.container.name));
-                self.before_stop(prepared, launch, deadline).await;
-                End { exit_code: process.end(None, deadline).await, cause: Cause::ControlRequest }
+                context.event("Killing", format!("Stopping container {name}"));
+                self.before_stop(launch, deadline).await;
+                End::Stop(process.end(None, deadline).await)
             }
         };
-        self.report(|report| report.end(Timestamp::now(), end.exit_code));
+        let (End::Itself(exit_code) | End::Stop(exit_code) | End::Resize(exit_code)) = end;
+        self.report(|report| report.end(Timestamp::now(), exit_code));
         Ok(end)
     }
 
@@ -179,91 +155,55 @@ impl Runner {
             stop_requested(deadline).await;
         }
         self.report(|report| report.end(Timestamp::now(), 0));
-        End {
-            exit_code: 0,
-            cause: if runs_to_its_end {
-                Cause::Itself
-            } else {
-                Cause::ControlRequest
-            },
+        if runs_to_its_end {
+            End::Itself(0)
+        } else {
+            End::Stop(0)
         }
     }
 
     /// Runs the preStop hook, within the time that is left.
-    async fn before_stop(
-        &self,
-        prepared: &ContainerConfig,
-        launch: &ProcessSpec,
-        deadline: &mut Deadline,
-    ) {
-        let Some(hook) = self
-            .container
-            .lifecycle
-            .as_ref()
-            .and_then(|lifecycle| lifecycle.pre_stop.as_ref())
-        else {
+    async fn before_stop(&self, launch: &ProcessSpec, deadline: &mut Deadline) {
+        let lifecycle = self.container.lifecycle.as_ref();
+        let Some(hook) = lifecycle.and_then(|lifecycle| lifecycle.pre_stop.as_ref()) else {
             return;
         };
         let run = async {
-            if let Some(pause) = &hook.sleep {
-                sleep(Duration::from_secs(
-                    u64::try_from(pause.seconds).unwrap_or_default(),
-                ))
-                .await;
-                Ok(())
+            let handler = if let Some(pause) = &hook.sleep {
+                let seconds = u64::try_from(pause.seconds).unwrap_or_default();
+                sleep(Duration::from_secs(seconds)).await;
+                return Ok(());
             } else if let Some(get) = &hook.http_get {
-                let check = probe::http(get, &self.container).map_err(|problem| problem.message)?;
-                probe_once(&self.context, &check, prepared, launch).await
+                probe::http(get, &self.container).map_err(|problem| problem.message)?
             } else {
-                let command = hook
-                    .exec
-                    .as_ref()
-                    .and_then(|exec| exec.command.clone())
-                    .unwrap_or_default();
-                probe_once(&self.context, &Handler::Exec(command), prepared, launch).await
-            }
+                let command = hook.exec.as_ref().and_then(|exec| exec.command.clone());
+                Handler::Exec(command.unwrap_or_default())
+            };
+            probe_once(&self.context, &handler, launch).await
         };
         tokio::select! {
             outcome = run => if let Err(error) = outcome {
-                self.warning("FailedPreStopHook", format!("PreStopHook failed: {error}"));
+                self.context.warn("FailedPreStopHook", format!("PreStopHook failed: {error}"));
             },
             () = stop_due(deadline, None) => {}
         }
     }
 
     fn back_off(&self, wait: Duration) {
-        let pod = self.context.pod();
+        let name = &self.container.name;
         let message = format!(
-            "back-off {}s restarting failed container={} pod={}",
+            "back-off {}s restarting failed container={name} pod={}",
             wait.as_secs(),
-            self.container.name,
-            pod.name_any()
+            self.context.pod().name_any()
         );
-        self.warning(
+        self.context.warn(
             "BackOff",
-            format!(
-                "Back-off restarting failed container {}",
-                self.container.name
-            ),
+            format!("Back-off restarting failed container {name}"),
         );
         self.wait(WaitingReason {
             reason: "CrashLoopBackOff",
             message,
         });
-    }
-
-    fn grace(&self) -> Duration {
-        let seconds = self
-            .context
-            .pod()
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.termination_grace_period_seconds);
-        Duration::from_secs(
-            seconds
-                .and_then(|seconds| u64::try_from(seconds).ok())
-                .unwrap_or(30),
-        )
     }
 
     fn wait(&self, problem: WaitingReason) {
@@ -272,19 +212,5 @@ impl Runner {
 
     fn report(&self, change: impl FnOnce(&mut Report)) {
         self.context.report(self.slot, change);
-    }
-
-    fn event(&self, reason: &str, note: String) {
-        self.context
-            .hosting
-            .events
-            .normal(&self.context.pod(), reason, note);
-    }
-
-    fn warning(&self, reason: &str, note: String) {
-        self.context
-            .hosting
-            .events
-            .warning(&self.context.pod(), reason, note);
     }
 }

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Container;
 use kube::ResourceExt;
 
 use super::config_objects::References;
-use super::mounts::{Mount, mounts};
+use super::mounts::mounts;
 use super::pod_context::PodContext;
 use super::probe::Probe;
 use super::process_spec::{Folders, ProcessSpec};
@@ -14,12 +14,11 @@ use super::{WaitingReason, environment};
 pub(super) struct ContainerConfig {
     /// The process; `None` for an image that is not ours, whose container is simulated.
     pub(super) launch: Option<ProcessSpec>,
-    pub(super) mounts: Vec<Mount>,
-    /// The startup probe, which must succeed before the others start.
+    /// Must succeed before the others start.
     pub(super) startup: Option<Probe>,
-    /// The liveness probe, whose failure restarts the container.
+    /// Restarts the container when it fails.
     pub(super) liveness: Option<Probe>,
-    /// The readiness probe, which decides about traffic.
+    /// Decides about traffic.
     pub(super) readiness: Option<Probe>,
 }
 
@@ -28,28 +27,25 @@ impl ContainerConfig {
     pub(super) fn of(context: &PodContext, container: &Container) -> Result<Self, WaitingReason> {
         let config = &context.hosting.config;
         let pod = context.pod();
-        if container
-            .lifecycle
-            .as_ref()
-            .is_some_and(|lifecycle| lifecycle.post_start.is_some())
-        {
+        let lifecycle = container.lifecycle.as_ref();
+        if lifecycle.is_some_and(|lifecycle| lifecycle.post_start.is_some()) {
             return Err(WaitingReason::unsupported("lifecycle.postStart"));
         }
         let objects = context
             .hosting
             .objects
             .objects(&pod.namespace().unwrap_or_default(), &References::of(&pod));
-        let base = environment::base(&pod, context.address, config.api_server_port);
+        let base = environment::base(&pod, context.address, context.hosting.api_server_port);
         let environment =
             environment::environment(base, &pod, container, &objects, context.address)?;
         let mounts = mounts(container, &context.volumes())?;
         let root = context.folder.join("roots").join(&container.name);
         let folders = Folders {
-            binaries: &config.binaries,
+            binaries: &config.options.hosted_programs,
             root: &root,
             kubeconfig: &context.kubeconfig(),
         };
-        let launch = ProcessSpec::of(container, &environment, &mounts, folders)?;
+        let launch = ProcessSpec::of(container, &environment, mounts, folders)?;
         if let Some(launch) = launch.as_ref().filter(|launch| !launch.program.is_file()) {
             return Err(WaitingReason::image(format!(
                 "{} does not exist",
@@ -57,15 +53,11 @@ impl ContainerConfig {
             )));
         }
         let probe = |probe: Option<&_>| probe.map(|probe| Probe::of(probe, container)).transpose();
-        let startup = probe(container.startup_probe.as_ref())?;
-        let liveness = probe(container.liveness_probe.as_ref())?;
-        let readiness = probe(container.readiness_probe.as_ref())?;
         Ok(Self {
             launch,
-            mounts,
-            startup,
-            liveness,
-            readiness,
+            startup: probe(container.startup_probe.as_ref())?,
+            liveness: probe(container.liveness_probe.as_ref())?,
+            readiness: probe(container.readiness_probe.as_ref())?,
         })
     }
 }

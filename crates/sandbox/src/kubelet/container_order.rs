@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::container::Runner;
 use super::container_state::{Report, Slot};
-use super::pod_context::PodContext;
+use super::pod_context::{PodContext, grace};
 use super::restart::Restart;
 use super::status::is_sidecar;
 use super::stop::StopSignals;
@@ -18,13 +18,11 @@ use super::stop::StopSignals;
 pub(super) async fn run(context: &Arc<PodContext>, stop: &StopSignals) {
     let pod = context.pod();
     let Some(spec) = &pod.spec else { return };
-    let runner = |container: &Container, slot: Slot, init: bool| {
-        Runner::new(
-            Arc::clone(context),
-            container.clone(),
-            slot,
-            Restart::of(&pod, container, init),
-        )
+    let runner = |container: &Container, slot: Slot, init: bool| Runner {
+        context: Arc::clone(context),
+        container: container.clone(),
+        slot,
+        restart: Restart::of(&pod, container, init),
     };
     let mut sidecars = JoinSet::new();
     let mut initialized = true;
@@ -54,7 +52,7 @@ pub(super) async fn run(context: &Arc<PodContext>, stop: &StopSignals) {
         }
         main.join_all().await;
     }
-    let soon = Instant::now() + super::pod::grace(&pod);
+    let soon = Instant::now() + grace(&pod);
     stop.stop_sidecars_by(soon);
     sidecars.join_all().await;
 }

@@ -1,46 +1,19 @@
 //! The state of one container of a hosted pod: the input of the pod's status.
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{
+    ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::WaitingReason;
 
-/// End of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Termination {
-    /// Exit code; 128 plus the number after a signal.
-    pub(super) exit_code: i32,
-    /// Start of the process.
-    pub(super) started_at: Timestamp,
-    /// End of the process.
-    pub(super) finished_at: Timestamp,
-    /// `process://<pid>`.
-    pub(super) container_id: String,
-}
-
-impl Termination {
-    /// Whether the exit code is 0.
-    pub(super) fn succeeded(&self) -> bool {
-        self.exit_code == 0
-    }
-}
-
-/// State as in `containerStatuses[].state`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    /// Not running.
-    Waiting(WaitingReason),
-    /// Running since this time.
-    Running(Timestamp),
-    /// Ended.
-    Terminated(Termination),
-}
-
-/// One container.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Report {
-    pub(super) state: State,
+    /// As in `containerStatuses[].state`.
+    pub(super) state: ContainerState,
     /// The previous run.
-    pub(super) last: Option<Termination>,
+    pub(super) last: Option<ContainerStateTerminated>,
     /// Starts after the first.
     pub(super) restart_count: i32,
     /// The startup probe has succeeded, if there is one.
@@ -63,27 +36,24 @@ impl Report {
         } else {
             "ContainerCreating"
         };
-        Self {
-            state: State::Waiting(WaitingReason {
-                reason,
-                message: String::new(),
-            }),
-            last: None,
-            restart_count: 0,
-            started: false,
-            ready: false,
-            container_id: None,
-            pid: None,
-            over: false,
-        }
+        let mut report = Self::default();
+        report.wait(WaitingReason {
+            reason,
+            message: String::new(),
+        });
+        report
     }
 
     /// Records that it cannot start, or must wait.
     pub(super) fn wait(&mut self, problem: WaitingReason) {
-        if let State::Terminated(termination) = &self.state {
-            self.last = Some(termination.clone());
-        }
-        self.state = State::Waiting(problem);
+        self.last = self.termination().cloned();
+        self.state = ContainerState {
+            waiting: Some(ContainerStateWaiting {
+                reason: Some(problem.reason.to_owned()),
+                message: Some(problem.message).filter(|message| !message.is_empty()),
+            }),
+            ..ContainerState::default()
+        };
         self.started = false;
         self.ready = false;
     }
@@ -96,54 +66,60 @@ impl Report {
         startup_gate: bool,
         readiness_gate: bool,
     ) {
-        if let State::Terminated(termination) = &self.state {
-            self.last = Some(termination.clone());
-        }
+        self.last = self.termination().cloned();
         self.restart_count += i32::from(self.last.is_some());
-        self.state = State::Running(now);
+        self.state = ContainerState {
+            running: Some(ContainerStateRunning {
+                started_at: Some(Time(now)),
+            }),
+            ..ContainerState::default()
+        };
         self.started = !startup_gate;
         self.ready = !startup_gate && !readiness_gate;
         self.container_id = pid.map(|pid| format!("process://{pid}"));
         self.pid = pid;
     }
 
-    /// Records the end of the run.
+    /// Records the end of the run. The reason is "Error" for every exit code but 0: the cause of a kill
+    /// is not known.
     pub(super) fn end(&mut self, now: Timestamp, exit_code: i32) {
-        let started_at = if let State::Running(started_at) = self.state {
-            started_at
-        } else {
-            now
+        let running = self.state.running.take().unwrap_or_default();
+        let reason = if exit_code == 0 { "Completed" } else { "Error" };
+        self.state = ContainerState {
+            terminated: Some(ContainerStateTerminated {
+                exit_code,
+                reason: Some(reason.to_owned()),
+                started_at: running.started_at.or(Some(Time(now))),
+                finished_at: Some(Time(now)),
+                container_id: Some(self.container_id.clone().unwrap_or_default()),
+                ..ContainerStateTerminated::default()
+            }),
+            ..ContainerState::default()
         };
-        let container_id = self.container_id.clone().unwrap_or_default();
-        self.state = State::Terminated(Termination {
-            exit_code,
-            started_at,
-            finished_at: now,
-            container_id,
-        });
         self.started = false;
         self.ready = false;
         self.pid = None;
     }
 
+    /// Whether it runs now.
+    pub(super) fn is_running(&self) -> bool {
+        self.state.running.is_some()
+    }
+
     /// End of the latest finished run.
-    pub(super) fn termination(&self) -> Option<&Termination> {
-        match &self.state {
-            State::Terminated(termination) => Some(termination),
-            State::Waiting(_) | State::Running(_) => self.last.as_ref(),
-        }
+    pub(super) fn termination(&self) -> Option<&ContainerStateTerminated> {
+        self.state.terminated.as_ref().or(self.last.as_ref())
     }
 
     /// Whether it ended for good, with exit code 0.
     pub(super) fn succeeded(&self) -> bool {
-        self.over && self.termination().is_some_and(Termination::succeeded)
+        self.over && self.termination().is_some_and(|end| end.exit_code == 0)
     }
 }
 
 /// All containers of a pod, in the order of its spec.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Reports {
-    /// Init containers.
     pub(super) init: Vec<Report>,
     /// All other containers.
     pub(super) main: Vec<Report>,
@@ -152,7 +128,6 @@ pub(super) struct Reports {
 /// Index of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
-    /// An init container.
     Init(usize),
     /// Another container.
     Main(usize),
@@ -179,11 +154,6 @@ impl Reports {
             Slot::Main(index) => self.main.get_mut(index),
         }
     }
-
-    /// Reports of all containers.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Report> {
-        self.init.iter().chain(&self.main)
-    }
 }
 
 #[cfg(test)]
@@ -202,13 +172,15 @@ mod tests {
         report.start(at(1), Some(7), false, false);
         assert!(report.ready && report.started && report.restart_count == 0);
         report.end(at(2), 137);
-        let crash = Termination {
+        let crash = ContainerStateTerminated {
             exit_code: 137,
-            started_at: at(1),
-            finished_at: at(2),
-            container_id: "process://7".to_owned(),
+            reason: Some("Error".to_owned()),
+            started_at: Some(Time(at(1))),
+            finished_at: Some(Time(at(2))),
+            container_id: Some("process://7".to_owned()),
+            ..ContainerStateTerminated::default()
         };
-        assert_eq!(report.state, State::Terminated(crash.clone()));
+        assert_eq!(report.state.terminated, Some(crash.clone()));
         report.wait(WaitingReason {
             reason: "CrashLoopBackOff",
             message: String::new(),

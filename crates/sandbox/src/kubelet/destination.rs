@@ -9,28 +9,6 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::pod_table::{Entry, PodTable};
 
-/// Reasons why an address cannot be resolved.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unreachable {
-    /// Not `host:port`.
-    #[error("address {0:?} is not host:port")]
-    Malformed(String),
-    /// Neither a Service, nor a hosted pod, nor this machine.
-    #[error("{0} is neither a service, nor a hosted pod, nor a loopback address")]
-    Unknown(String),
-    /// The Service does not have this port.
-    #[error("service {service} has no port {port}")]
-    NoPort {
-        /// Namespace and name.
-        service: String,
-        /// Requested port.
-        port: u16,
-    },
-    /// The Service has no ready hosted pod with its target port.
-    #[error("service {0} has no ready hosted pod")]
-    NotReady(String),
-}
-
 /// Destination of a CONNECT request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
@@ -40,8 +18,8 @@ pub(super) struct Target {
 
 impl Target {
     /// Reads `host:port`.
-    pub(super) fn parse(authority: &str) -> Result<Self, Unreachable> {
-        let malformed = || Unreachable::Malformed(authority.to_owned());
+    pub(super) fn parse(authority: &str) -> Result<Self, String> {
+        let malformed = || format!("address {authority:?} is not host:port");
         let (host, port) = authority.rsplit_once(':').ok_or_else(malformed)?;
         let port = port.parse().map_err(|_| malformed())?;
         let host = host
@@ -61,7 +39,7 @@ impl Target {
         &self,
         services: impl IntoIterator<Item = &'a Service>,
         registry: &PodTable,
-    ) -> Result<Vec<SocketAddr>, Unreachable> {
+    ) -> Result<Vec<SocketAddr>, String> {
         if let Some(service) = services.into_iter().find(|service| self.names(service)) {
             return self.through(service, registry);
         }
@@ -72,7 +50,7 @@ impl Target {
             Ok(IpAddr::V6(_)) => None,
             Err(_) => (self.host == "localhost").then_some(Ipv4Addr::LOCALHOST),
         };
-        let address = address.ok_or_else(|| Unreachable::Unknown(self.host.clone()))?;
+        let address = address.ok_or_else(|| unknown(&self.host))?;
         Ok(vec![SocketAddr::from((address, self.port))])
     }
 
@@ -103,30 +81,22 @@ impl Target {
                 && namespace == metadata.namespace.as_deref())
     }
 
-    fn through(
-        &self,
-        service: &Service,
-        registry: &PodTable,
-    ) -> Result<Vec<SocketAddr>, Unreachable> {
+    fn through(&self, service: &Service, registry: &PodTable) -> Result<Vec<SocketAddr>, String> {
         let metadata = &service.metadata;
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         let name = format!(
             "{namespace}/{}",
             metadata.name.as_deref().unwrap_or_default()
         );
-        let Some(spec) = &service.spec else {
-            return Err(Unreachable::NotReady(name));
-        };
-        if let Some(external) = spec
-            .external_name
-            .as_deref()
-            .filter(|_| spec.type_.as_deref() == Some("ExternalName"))
+        let not_ready = || format!("service {name} has no ready hosted pod");
+        let spec = service.spec.as_ref().ok_or_else(not_ready)?;
+        if let (Some("ExternalName"), Some(external)) =
+            (spec.type_.as_deref(), spec.external_name.as_deref())
         {
-            let here = external == "localhost";
-            return if here {
+            return if external == "localhost" {
                 Ok(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))])
             } else {
-                Err(Unreachable::Unknown(external.to_owned()))
+                Err(unknown(external))
             };
         }
         let port = spec
@@ -134,19 +104,20 @@ impl Target {
             .iter()
             .flatten()
             .find(|port| port.port == i32::from(self.port));
-        let port = port.ok_or_else(|| Unreachable::NoPort {
-            service: name.clone(),
-            port: self.port,
-        })?;
+        let port = port.ok_or_else(|| format!("service {name} has no port {}", self.port))?;
         let nothing = BTreeMap::new();
         let pods = registry.ready(namespace, spec.selector.as_ref().unwrap_or(&nothing));
         let addresses: Vec<SocketAddr> = pods.iter().filter_map(|pod| target(port, pod)).collect();
         if addresses.is_empty() {
-            Err(Unreachable::NotReady(name))
+            Err(not_ready())
         } else {
             Ok(addresses)
         }
     }
+}
+
+fn unknown(host: &str) -> String {
+    format!("{host} is neither a service, nor a hosted pod, nor a loopback address")
 }
 
 /// The target port by number or by the name that the pod gives it.
@@ -223,9 +194,7 @@ mod tests {
     fn check(authority: &str, expected: Result<&str, &str>) {
         let found =
             Target::parse(authority).and_then(|target| target.resolve(&services(), &registry()));
-        let found = found
-            .map(|addresses| addresses[0].to_string())
-            .map_err(|error| error.to_string());
+        let found = found.map(|addresses| addresses[0].to_string());
         assert_eq!(
             found,
             expected.map(str::to_owned).map_err(str::to_owned),

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Container, EnvVarSource, Pod};
 use kube::ResourceExt;
 
 use super::address::PodAddress;
-use super::config_objects::{Objects, present};
+use super::config_objects::{Entries, Objects, present};
 use super::expansion::expand;
 use super::service_links::add_service_links;
 use super::{WaitingReason, fields};
@@ -74,20 +74,15 @@ fn add_whole_objects(
     objects: &Objects,
 ) -> Result<(), WaitingReason> {
     for source in container.env_from.iter().flatten() {
-        let from_map = match &source.config_map_ref {
-            Some(reference) => {
-                objects.config_map(&reference.name, reference.optional.unwrap_or(false))?
-            }
-            None => None,
-        };
-        let from_secret = match &source.secret_ref {
-            Some(reference) => {
-                objects.secret(&reference.name, reference.optional.unwrap_or(false))?
-            }
-            None => None,
-        };
+        let mut entries = Entries::new();
+        if let Some(reference) = &source.config_map_ref {
+            entries.extend(objects.config_map(&reference.name, reference.optional)?);
+        }
+        if let Some(reference) = &source.secret_ref {
+            entries.extend(objects.secret(&reference.name, reference.optional)?);
+        }
         let prefix = source.prefix.as_deref().unwrap_or_default();
-        for (key, value) in from_map.into_iter().chain(from_secret).flatten() {
+        for (key, value) in entries {
             environment.insert(
                 format!("{prefix}{key}"),
                 String::from_utf8_lossy(&value).into_owned(),
@@ -104,25 +99,20 @@ fn value_from(
     objects: &Objects,
     address: PodAddress,
 ) -> Result<Option<String>, WaitingReason> {
-    let entry = |entries: Option<BTreeMap<String, Vec<u8>>>, key: &str, optional: Option<bool>| {
+    let entry = |mut entries: Entries, key: &str, optional: Option<bool>| {
         let value = entries
-            .unwrap_or_default()
             .remove(key)
             .map(|value| String::from_utf8_lossy(&value).into_owned());
-        present(value, optional.unwrap_or(false), || {
-            format!("couldn't find key {key:?}")
-        })
+        present(value, optional, || format!("couldn't find key {key:?}"))
     };
     if let Some(reference) = &source.field_ref {
         fields::field(pod, address, &reference.field_path).map(Some)
     } else if let Some(reference) = &source.config_map_key_ref {
-        let entries = objects.config_map(&reference.name, reference.optional.unwrap_or(false))?;
+        let entries = objects.config_map(&reference.name, reference.optional)?;
         entry(entries, &reference.key, reference.optional)
     } else if let Some(reference) = &source.secret_key_ref {
-        let entries = objects.secret(&reference.name, reference.optional.unwrap_or(false))?;
+        let entries = objects.secret(&reference.name, reference.optional)?;
         entry(entries, &reference.key, reference.optional)
-    } else if source.resource_field_ref.is_some() {
-        Err(WaitingReason::unsupported("env.valueFrom.resourceFieldRef"))
     } else {
         Err(WaitingReason::unsupported("env.valueFrom of this kind"))
     }

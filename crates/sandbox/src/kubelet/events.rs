@@ -33,17 +33,8 @@ impl Events {
         (Self(sender), write)
     }
 
-    /// Records a normal event.
-    pub(super) fn normal(&self, pod: &Pod, reason: &str, note: String) {
-        self.send(pod, EventType::Normal, reason, note);
-    }
-
-    /// Records a warning.
-    pub(super) fn warning(&self, pod: &Pod, reason: &str, note: String) {
-        self.send(pod, EventType::Warning, reason, note);
-    }
-
-    fn send(&self, pod: &Pod, type_: EventType, reason: &str, note: String) {
+    /// Adds an event to the queue.
+    pub(super) fn send(&self, pod: &Pod, type_: EventType, reason: &str, note: String) {
         let event = Event {
             type_,
             reason: reason.to_owned(),

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-/// Expands `text` with these variables.
 pub(super) fn expand(text: &str, variables: &BTreeMap<String, String>) -> String {
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;

@@ -6,13 +6,13 @@ use k8s_openapi::api::core::v1::Pod;
 /// jq expression for a KWOK stage selector: yields `true` for each container whose image is ours.
 /// Stages that simulate pods use it as a key with operator `NotIn` and the value `"true"`, so that
 /// KWOK leaves hosted pods alone. It accepts exactly the images that [`program_of`] accepts.
-pub const HOSTED_IMAGE_JQ: &str = r#".spec.containers[].image | test("(^|/)plimsoll/[a-z0-9]([a-z0-9._-]*[a-z0-9])?(:[^/@]+)?(@[^/@]+)?$")"#;
+pub(crate) const HOSTED_IMAGE_JQ: &str = r#".spec.containers[].image | test("(^|/)plimsoll/[a-z0-9]([a-z0-9._-]*[a-z0-9])?(:[^/@]+)?(@[^/@]+)?$")"#;
 
 /// The repository folder that marks an image as ours.
 const OWNER: &str = "plimsoll";
 
 /// The program in an image of ours; `None` for other images.
-pub fn program_of(image: &str) -> Option<&str> {
+pub(super) fn program_of(image: &str) -> Option<&str> {
     let (reference, digest) = match image.split_once('@') {
         Some((reference, digest)) => (reference, Some(digest)),
         None => (image, None),
@@ -30,15 +30,9 @@ pub fn program_of(image: &str) -> Option<&str> {
 }
 
 /// Whether a pod has at least one container of ours.
-pub fn is_hosted(pod: &Pod) -> bool {
-    let containers = pod
-        .spec
-        .as_ref()
-        .map(|spec| spec.containers.as_slice())
-        .unwrap_or_default();
-    containers
-        .iter()
-        .any(|container| container.image.as_deref().and_then(program_of).is_some())
+pub(super) fn is_hosted(pod: &Pod) -> bool {
+    let mut containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    containers.any(|container| container.image.as_deref().and_then(program_of).is_some())
 }
 
 /// Image names are lower case, and neither begin nor end with a separator: such a name is one plain

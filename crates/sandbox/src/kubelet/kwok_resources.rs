@@ -10,36 +10,24 @@ use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
 
 use super::logs;
-use super::pod_context::PodContext;
+use super::pod_context::{PodContext, containers};
 
 /// Custom resources for KWOK's option `enableCRDs`.
-pub const ENABLED_CRDS: [&str; 2] = ["Logs", "PortForward"];
+pub(crate) const ENABLED_CRDS: [&str; 2] = ["Logs", "PortForward"];
 
 const MANAGER: &str = "sandbox-host";
 
 /// Writes both resources.
 pub(super) async fn publish(client: &Client, context: &PodContext) -> Result<(), kube::Error> {
     let pod = context.pod();
-    apply(
-        client,
-        &pod,
-        "Logs",
-        "logs",
-        json!({"logs": log_entries(&pod, context)}),
-    )
-    .await?;
+    let logs = json!({"logs": log_entries(&pod, context)});
+    apply(client, &pod, "Logs", "logs", logs).await?;
     let forwards = forwards(&pod, &context.address.on_loopback().to_string());
     if forwards.is_empty() {
         return Ok(());
     }
-    apply(
-        client,
-        &pod,
-        "PortForward",
-        "portforwards",
-        json!({"forwards": forwards}),
-    )
-    .await
+    let forwards = json!({"forwards": forwards});
+    apply(client, &pod, "PortForward", "portforwards", forwards).await
 }
 
 async fn apply(
@@ -53,11 +41,8 @@ async fn apply(
         &GroupVersionKind::gvk("kwok.x-k8s.io", "v1alpha1", kind),
         plural,
     );
-    let api: Api<DynamicObject> = Api::namespaced_with(
-        client.clone(),
-        &pod.namespace().unwrap_or_default(),
-        &resource,
-    );
+    let namespace = pod.namespace().unwrap_or_default();
+    let api = Api::<DynamicObject>::namespaced_with(client.clone(), &namespace, &resource);
     let object = json!({
         "apiVersion": resource.api_version,
         "kind": kind,
@@ -73,16 +58,6 @@ async fn apply(
     .map(drop)
 }
 
-fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
-    let spec = pod.spec.as_ref();
-    spec.into_iter().flat_map(|spec| {
-        spec.init_containers
-            .iter()
-            .flatten()
-            .chain(&spec.containers)
-    })
-}
-
 fn log_entries(pod: &Pod, context: &PodContext) -> Vec<Value> {
     let entry = |container: &Container| {
         let folder = context.logs(&container.name);
@@ -92,10 +67,9 @@ fn log_entries(pod: &Pod, context: &PodContext) -> Vec<Value> {
 }
 
 fn forwards(pod: &Pod, address: &str) -> Vec<Value> {
-    let ports = containers(pod)
-        .flat_map(|container| container.ports.iter().flatten())
-        .map(|port| port.container_port);
+    let ports = containers(pod).flat_map(|container| container.ports.iter().flatten());
     ports
+        .map(|port| port.container_port)
         .map(|port| json!({"ports": [port], "target": {"address": address, "port": port}}))
         .collect()
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::runtime::events::EventType;
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use tokio::sync::watch;
@@ -14,12 +15,15 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::address::PodAddress;
-use super::container_state::{Report, Reports, State};
-use super::pod_context::PodContext;
+use super::container_state::Reports;
+use super::pod_context::{PodContext, containers, grace};
 use super::status::pod_status;
 use super::stop::StopSignals;
+use super::tokens::Granted;
 use super::usage::{self, Meter, Reading};
-use super::{Hosting, container_order, kwok_resources, pod_kubeconfig, volume_writer};
+use super::{
+    Hosting, WaitingReason, container_order, kwok_resources, pod_kubeconfig, volume_writer,
+};
 
 /// Pause after a failed write.
 const RETRY: Duration = Duration::from_secs(1);
@@ -42,21 +46,6 @@ const USAGE_PERIOD: Duration = Duration::from_secs(10);
 /// Time between two readings before the first usage is known.
 const FIRST_USAGE_PERIOD: Duration = Duration::from_secs(1);
 
-/// Grace period of a pod's containers.
-pub(super) fn grace(pod: &Pod) -> Duration {
-    let seconds = pod.metadata.deletion_grace_period_seconds;
-    let seconds = seconds.or_else(|| {
-        pod.spec
-            .as_ref()
-            .and_then(|spec| spec.termination_grace_period_seconds)
-    });
-    Duration::from_secs(
-        seconds
-            .and_then(|seconds| u64::try_from(seconds).ok())
-            .unwrap_or(30),
-    )
-}
-
 /// Hosts a pod until its object is gone or the sandbox ends. `pods` holds its latest version,
 /// `None` once it is gone.
 pub(super) async fn host(
@@ -68,11 +57,9 @@ pub(super) async fn host(
         return;
     };
     let Some(address) = hosting.registry.admit(&pod) else {
-        return hosting.events.warning(
-            &pod,
-            "FailedCreatePodSandBox",
-            "no address is left".to_owned(),
-        );
+        let note = "no address is left".to_owned();
+        let (events, reason) = (&hosting.events, "FailedCreatePodSandBox");
+        return events.send(&pod, EventType::Warning, reason, note);
     };
     let worker = PodWorker::new(Arc::clone(&hosting), pods, address, &pod);
     Box::pin(worker.run(cancel)).await;
@@ -98,24 +85,13 @@ impl PodWorker {
         address: PodAddress,
         pod: &Pod,
     ) -> Self {
-        let count = |init: bool| {
-            let spec = pod.spec.as_ref();
-            spec.map_or(0, |spec| {
-                if init {
-                    spec.init_containers.iter().flatten().count()
-                } else {
-                    spec.containers.len()
-                }
-            })
-        };
-        let (namespace, name, uid) = (
-            pod.namespace().unwrap_or_default(),
-            pod.name_any(),
-            pod.uid().unwrap_or_default(),
-        );
-        let folder = hosting.config.dir.join(format!("{namespace}_{name}_{uid}"));
-        let api = Api::namespaced(hosting.config.client.clone(), &namespace);
-        let reports = watch::Sender::new(Reports::waiting(count(true), count(false)));
+        let (name, uid) = (pod.name_any(), pod.uid().unwrap_or_default());
+        let namespace = pod.namespace().unwrap_or_default();
+        let folder = hosting.folder.join(format!("{namespace}_{name}_{uid}"));
+        let api = Api::namespaced(hosting.client.clone(), &namespace);
+        let main = pod.spec.as_ref().map_or(0, |spec| spec.containers.len());
+        let init = containers(pod).count() - main;
+        let reports = watch::Sender::new(Reports::waiting(init, main));
         let context = Arc::new(PodContext {
             hosting,
             pods,
@@ -151,9 +127,8 @@ impl PodWorker {
             volumes = self.write_volumes() => volumes,
             () = self.stop.wait() => return,
         };
-        if let Err(error) =
-            kwok_resources::publish(&self.context.hosting.config.client, &self.context).await
-        {
+        let published = kwok_resources::publish(&self.context.hosting.client, &self.context);
+        if let Err(error) = published.await {
             tracing::debug!(%error, pod = self.name, "cannot publish the logs and ports of a pod for kubectl");
         }
         tokio::select! {
@@ -163,17 +138,13 @@ impl PodWorker {
     }
 
     /// Writes the volumes for the first time; reports what is missing.
-    async fn write_volumes(&self) -> volume_writer::WrittenVolumes {
+    async fn write_volumes(&self) -> Granted {
         let mut changes = self.context.hosting.objects.changes();
         loop {
             match self.try_to_write_volumes().await {
                 Ok(volumes) => return volumes,
                 Err(problem) => {
-                    self.context.hosting.events.warning(
-                        &self.context.pod(),
-                        "FailedMount",
-                        problem.message.clone(),
-                    );
+                    self.context.warn("FailedMount", problem.message.clone());
                     self.context.reports.send_modify(|reports| {
                         let waiting = reports.init.iter_mut().chain(&mut reports.main);
                         waiting.for_each(|report| report.wait(problem.clone()));
@@ -184,22 +155,17 @@ impl PodWorker {
         }
     }
 
-    async fn try_to_write_volumes(
-        &self,
-    ) -> Result<volume_writer::WrittenVolumes, super::WaitingReason> {
+    async fn try_to_write_volumes(&self) -> Result<Granted, WaitingReason> {
         let context = &self.context;
         let volumes = volume_writer::write_all(context).await?;
         let pod = context.pod();
         if let Some(account) = volume_writer::service_account(&pod) {
-            let (account, namespace) = (
-                context.volumes().join(account),
-                pod.namespace().unwrap_or_default(),
-            );
-            let port = pod_kubeconfig::api_server_port(&pod)
-                .unwrap_or(context.hosting.config.api_server_port);
-            pod_kubeconfig::write(&context.kubeconfig(), &account, &namespace, port).map_err(
-                |error| super::WaitingReason::volume(format!("write kubeconfig: {error}")),
-            )?;
+            let account = context.volumes().join(account);
+            let port = pod_kubeconfig::api_server_port(&pod);
+            let port = port.unwrap_or(context.hosting.api_server_port);
+            let namespace = pod.namespace().unwrap_or_default();
+            pod_kubeconfig::write(&context.kubeconfig(), &account, &namespace, port)
+                .map_err(|error| WaitingReason::volume(format!("write kubeconfig: {error:#}")))?;
         }
         Ok(volumes)
     }
@@ -210,26 +176,19 @@ impl PodWorker {
         loop {
             let grace = match &*pods.borrow_and_update() {
                 None => Some(GONE_GRACE),
-                Some(pod) => pod
-                    .metadata
-                    .deletion_timestamp
-                    .is_some()
-                    .then(|| grace(pod)),
+                Some(pod) if pod.metadata.deletion_timestamp.is_some() => Some(grace(pod)),
+                Some(_) => None,
             };
             if let Some(grace) = grace {
                 self.stop.stop_by(Instant::now() + grace);
             }
             tokio::select! {
-                changed = pods.changed() => if changed.is_err() {
-                    self.stop.stop_by(Instant::now() + SANDBOX_GRACE);
-                    std::future::pending::<()>().await;
-                },
-                () = cancel.cancelled() => {
-                    self.stop.stop_by(Instant::now() + SANDBOX_GRACE);
-                    std::future::pending::<()>().await;
-                }
+                Ok(()) = pods.changed() => {}
+                () = cancel.cancelled() => break,
             }
         }
+        self.stop.stop_by(Instant::now() + SANDBOX_GRACE);
+        std::future::pending::<()>().await;
     }
 
     /// Writes the status whenever it changes. Returns only when the pod is gone.
@@ -258,45 +217,28 @@ impl PodWorker {
         reports: &Reports,
         written: &mut Option<PodStatus>,
     ) -> Result<(), kube::Error> {
-        let before = written
-            .clone()
-            .or_else(|| pod.status.clone())
-            .unwrap_or_default();
-        let status = pod_status(
-            pod,
-            reports,
-            self.context.address,
-            &before,
-            Timestamp::now(),
-        );
-        self.context
-            .hosting
-            .registry
-            .update(pod, reports.main.iter().all(|report| report.ready));
+        let before = written.clone().or_else(|| pod.status.clone());
+        let (address, now) = (self.context.address, Timestamp::now());
+        let status = pod_status(pod, reports, address, &before.unwrap_or_default(), now);
+        let ready = reports.main.iter().all(|report| report.ready);
+        self.context.hosting.registry.update(pod, ready);
         if written.as_ref() == Some(&status) {
             return Ok(());
         }
         // The uid protects a later pod of the same name from this status.
         let patch = json!({"metadata": {"uid": self.uid}, "status": status});
-        match self
-            .api
-            .patch_status(
-                &self.name,
-                &PatchParams::default(),
-                &Patch::Strategic(&patch),
-            )
-            .await
-        {
-            Ok(_) => *written = Some(status),
-            Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => {
-                *written = Some(status);
-            }
-            Err(error) => {
+        let (parameters, patch) = (PatchParams::default(), Patch::Strategic(&patch));
+        let answer = self.api.patch_status(&self.name, &parameters, &patch);
+        match answer.await {
+            Err(error) if !is_gone(&error) => {
                 tracing::debug!(%error, pod = self.name, "cannot write the status of a pod");
-                return Err(error);
+                Err(error)
+            }
+            _ => {
+                *written = Some(status);
+                Ok(())
             }
         }
-        Ok(())
     }
 
     async fn write_last_status(&self, written: &mut Option<PodStatus>) {
@@ -319,12 +261,11 @@ impl PodWorker {
             pod.as_ref()
                 .is_none_or(|pod| pod.metadata.deletion_timestamp.is_some())
         });
-        let gone = tokio::select! {
-            pod = deleted => pod.map_or(true, |pod| pod.is_none()),
+        tokio::select! {
+            pod = deleted => if pod.map_or(true, |pod| pod.is_none()) {
+                return;
+            },
             () = cancel.cancelled() => return,
-        };
-        if gone {
-            return;
         }
         let preconditions = Preconditions {
             uid: Some(self.uid.clone()),
@@ -337,9 +278,10 @@ impl PodWorker {
         };
         while !cancel.is_cancelled() {
             match self.api.delete(&self.name, &parameters).await {
-                Ok(_) => return,
-                Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => return,
-                Err(error) => tracing::debug!(%error, pod = self.name, "cannot delete a pod"),
+                Err(error) if !is_gone(&error) => {
+                    tracing::debug!(%error, pod = self.name, "cannot delete a pod");
+                }
+                _ => return,
             }
             sleep(RETRY).await;
         }
@@ -353,28 +295,19 @@ impl PodWorker {
         let mut meter = Meter::default();
         let mut written = None;
         loop {
-            sleep(if written.is_none() {
-                FIRST_USAGE_PERIOD
-            } else {
-                USAGE_PERIOD
-            })
-            .await;
-            let Some(reading) = reading(&self.context.reports.borrow()) else {
-                continue;
-            };
-            let Some(usage) = meter
-                .measure(Timestamp::now(), reading)
-                .filter(|usage| written.as_ref() != Some(usage))
-            else {
+            let period = written
+                .as_ref()
+                .map_or(FIRST_USAGE_PERIOD, |_| USAGE_PERIOD);
+            sleep(period).await;
+            let reading = reading(&self.context.reports.borrow());
+            let usage = reading.and_then(|reading| meter.measure(Timestamp::now(), reading));
+            let Some(usage) = usage.filter(|usage| written.as_ref() != Some(usage)) else {
                 continue;
             };
             let annotations = json!({"kwok.x-k8s.io/usage-cpu": usage.cpu, "kwok.x-k8s.io/usage-memory": usage.memory});
             let patch = json!({"metadata": {"uid": self.uid, "annotations": annotations}});
-            match self
-                .api
-                .patch(&self.name, &PatchParams::default(), &Patch::Merge(&patch))
-                .await
-            {
+            let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
+            match self.api.patch(&self.name, &parameters, &patch).await {
                 Ok(_) => written = Some(usage),
                 Err(error) => {
                     tracing::debug!(%error, pod = self.name, "cannot write the usage of a pod");
@@ -384,13 +317,16 @@ impl PodWorker {
     }
 }
 
+/// Whether the object is gone, or has another uid.
+fn is_gone(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(answer) if matches!(answer.code, 404 | 409))
+}
+
 /// Usage of all running processes of a pod, divided among its containers: KWOK's fake kubelet
 /// reports one value for each of them.
 fn reading(reports: &Reports) -> Option<Reading> {
-    let running = |report: &&Report| matches!(report.state, State::Running(_));
-    let total = reports
-        .all()
-        .filter(running)
+    let all = reports.init.iter().chain(&reports.main);
+    let total = all
         .filter_map(|report| usage::read(report.pid?))
         .reduce(std::ops::Add::add)?;
     let containers = reports.main.len().max(1);

@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Container, Pod};
+use kube::runtime::events::EventType;
 use tokio::sync::watch;
 
 use super::Hosting;
 use super::address::PodAddress;
 use super::container_state::{Report, Reports, Slot};
 
-/// A hosted pod.
 pub(super) struct PodContext {
     /// State that all pods share.
     pub(super) hosting: Arc<Hosting>,
@@ -19,7 +20,6 @@ pub(super) struct PodContext {
     pub(super) address: PodAddress,
     /// Folder of all files of this pod.
     pub(super) folder: PathBuf,
-    /// Reports of its containers.
     pub(super) reports: watch::Sender<Reports>,
 }
 
@@ -34,7 +34,6 @@ impl PodContext {
         self.folder.join("volumes")
     }
 
-    /// Log folder of a container.
     pub(super) fn logs(&self, container: &str) -> PathBuf {
         self.folder.join("logs").join(container)
     }
@@ -42,6 +41,17 @@ impl PodContext {
     /// Kubeconfig of its `ServiceAccount`.
     pub(super) fn kubeconfig(&self) -> PathBuf {
         self.folder.join("kubeconfig")
+    }
+
+    /// Records a normal event.
+    pub(super) fn event(&self, reason: &str, note: String) {
+        let events = &self.hosting.events;
+        events.send(&self.pod(), EventType::Normal, reason, note);
+    }
+
+    pub(super) fn warn(&self, reason: &str, note: String) {
+        let events = &self.hosting.events;
+        events.send(&self.pod(), EventType::Warning, reason, note);
     }
 
     /// Changes the report of a container.
@@ -55,4 +65,21 @@ impl PodContext {
             *report != before
         });
     }
+}
+
+/// All containers of a pod, init containers first.
+pub(super) fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
+    pod.spec.iter().flat_map(|spec| {
+        let init = spec.init_containers.iter().flatten();
+        init.chain(&spec.containers)
+    })
+}
+
+/// Grace period of a pod's containers.
+pub(super) fn grace(pod: &Pod) -> Duration {
+    let spec = pod.spec.as_ref();
+    let seconds = pod.metadata.deletion_grace_period_seconds;
+    let seconds = seconds.or_else(|| spec?.termination_grace_period_seconds);
+    let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+    Duration::from_secs(seconds.unwrap_or(30))
 }

@@ -2,11 +2,14 @@
 //! would read `/var/run/secrets/kubernetes.io/serviceaccount`, which cannot be mounted here. The
 //! file names the token and authority files of that volume, so that renewed tokens are used.
 
+use std::fs;
 use std::path::Path;
-use std::{fs, io};
 
+use anyhow::Result;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
+
+use crate::kubeconfig;
 
 /// Writes the kubeconfig. `account` is the local folder of the `ServiceAccount` volume.
 pub(super) fn write(
@@ -14,8 +17,9 @@ pub(super) fn write(
     account: &Path,
     namespace: &str,
     api_server_port: u16,
-) -> io::Result<()> {
-    fs::write(path, kubeconfig(account, namespace, api_server_port))
+) -> Result<()> {
+    fs::write(path, render(account, namespace, api_server_port)?)?;
+    Ok(())
 }
 
 /// The port that a container sets as `KUBERNETES_SERVICE_PORT`, as a client in a cluster reads it.
@@ -26,22 +30,11 @@ pub(super) fn api_server_port(pod: &Pod) -> Option<u16> {
     port.value.as_deref()?.parse().ok()
 }
 
-/// The kubeconfig as JSON, which is YAML.
-fn kubeconfig(account: &Path, namespace: &str, api_server_port: u16) -> String {
-    let name = "in-cluster";
-    let cluster = json!({
-        "server": format!("https://127.0.0.1:{api_server_port}"),
-        "certificate-authority": account.join("ca.crt"),
-    });
-    let document = json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": name, "cluster": cluster}],
-        "users": [{"name": name, "user": {"tokenFile": account.join("token")}}],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": namespace}}],
-        "current-context": name,
-    });
-    format!("{document:#}\n")
+fn render(account: &Path, namespace: &str, api_server_port: u16) -> Result<String> {
+    let authority = json!({"certificate-authority": account.join("ca.crt")});
+    let credentials = json!({"tokenFile": account.join("token")});
+    let user = "in-cluster";
+    kubeconfig::render(api_server_port, authority, user, &credentials, namespace)
 }
 
 #[cfg(test)]
@@ -67,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_client_finds_token_authority_and_namespace() {
-        let text = kubeconfig(Path::new("/pod/account"), "demo", 6443);
+        let text = render(Path::new("/pod/account"), "demo", 6443).unwrap();
         let read: kube::config::Kubeconfig = serde_yaml_ng::from_str(&text).unwrap();
         let cluster = read.clusters[0].cluster.as_ref().unwrap();
         assert_eq!(cluster.server.as_deref(), Some("https://127.0.0.1:6443"));

@@ -40,76 +40,58 @@ impl PodTable {
 
     /// Adds a pod and gives it an address; `None` when no address is free.
     pub(super) fn admit(&self, pod: &Pod) -> Option<PodAddress> {
-        self.locked(|inner| {
-            let address = inner.pool.take()?;
-            let containers = pod
-                .spec
-                .as_ref()
-                .map(|spec| spec.containers.as_slice())
-                .unwrap_or_default();
-            let ports = containers
-                .iter()
-                .flat_map(|container| container.ports.iter().flatten().cloned())
-                .collect();
-            let namespace = pod.namespace().unwrap_or_default();
-            let entry = Entry {
-                namespace,
-                labels: pod.labels().clone(),
-                address,
-                ports,
-                ready: false,
-            };
-            inner.pods.insert(pod.uid().unwrap_or_default(), entry);
-            Some(address)
-        })
+        let mut inner = self.0.lock();
+        let address = inner.pool.take()?;
+        let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+        let ports = containers.flat_map(|container| container.ports.iter().flatten());
+        let entry = Entry {
+            namespace: pod.namespace().unwrap_or_default(),
+            labels: pod.labels().clone(),
+            address,
+            ports: ports.cloned().collect(),
+            ready: false,
+        };
+        inner.pods.insert(pod.uid().unwrap_or_default(), entry);
+        Some(address)
     }
 
     /// Updates labels and readiness.
     pub(super) fn update(&self, pod: &Pod, ready: bool) {
-        self.locked(|inner| {
-            if let Some(entry) = inner.pods.get_mut(&pod.uid().unwrap_or_default()) {
-                entry.labels.clone_from(pod.labels());
-                entry.ready = ready && pod.metadata.deletion_timestamp.is_none();
-            }
-        });
+        let mut inner = self.0.lock();
+        if let Some(entry) = inner.pods.get_mut(&pod.uid().unwrap_or_default()) {
+            entry.labels.clone_from(pod.labels());
+            entry.ready = ready && pod.metadata.deletion_timestamp.is_none();
+        }
     }
 
     /// Removes a pod and frees its address.
     pub(super) fn remove(&self, uid: &str) {
-        self.locked(|inner| {
-            if let Some(entry) = inner.pods.remove(uid) {
-                inner.pool.release(entry.address);
-            }
-        });
+        let mut inner = self.0.lock();
+        if let Some(entry) = inner.pods.remove(uid) {
+            inner.pool.release(entry.address);
+        }
     }
 
     /// The ready pods that a Service selects.
     pub(super) fn ready(&self, namespace: &str, selector: &BTreeMap<String, String>) -> Vec<Entry> {
         let selected = |entry: &&Entry| {
+            let mut labels = selector.iter();
             entry.ready
                 && entry.namespace == namespace
                 && !selector.is_empty()
-                && selector
-                    .iter()
-                    .all(|(key, value)| entry.labels.get(key) == Some(value))
+                && labels.all(|(key, value)| entry.labels.get(key) == Some(value))
         };
-        self.locked(|inner| inner.pods.values().filter(selected).cloned().collect())
+        let inner = self.0.lock();
+        inner.pods.values().filter(selected).cloned().collect()
     }
 
     /// The listening address of the pod with this address in its status.
     pub(super) fn on_loopback(&self, in_status: Ipv4Addr) -> Option<Ipv4Addr> {
-        let find = |inner: &mut Inner| {
-            inner
-                .pods
-                .values()
-                .map(|entry| entry.address)
-                .find(|address| address.in_status() == in_status)
-        };
-        self.locked(find).map(PodAddress::on_loopback)
-    }
-
-    fn locked<T>(&self, use_it: impl FnOnce(&mut Inner) -> T) -> T {
-        use_it(&mut self.0.lock())
+        let inner = self.0.lock();
+        let mut addresses = inner.pods.values().map(|entry| entry.address);
+        addresses
+            .find(|address| address.in_status() == in_status)
+            .map(PodAddress::on_loopback)
     }
 }
 

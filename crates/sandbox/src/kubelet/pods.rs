@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::image::is_hosted;
 use super::{Hosting, pod};
+use crate::node;
 
 /// Hosts every pod of ours until cancelled, then waits for the end of all.
 pub(super) async fn host_all(hosting: Arc<Hosting>, cancel: CancellationToken) {
@@ -23,12 +24,12 @@ pub(super) async fn host_all(hosting: Arc<Hosting>, cancel: CancellationToken) {
         () = cancel.cancelled() => return,
     }
     let mut fields = "spec.nodeName!=".to_owned();
-    if let Some(name) = hosting.config.real_node {
-        fields = format!("{fields},spec.nodeName!={name}");
+    if hosting.config.real_node.is_some() {
+        fields = format!("{fields},spec.nodeName!={}", node::NAME);
     }
     let bound = watcher::Config::default().fields(&fields);
-    let mut events =
-        pin!(watcher(Api::<Pod>::all(hosting.config.client.clone()), bound).default_backoff());
+    let all = Api::<Pod>::all(hosting.client.clone());
+    let mut events = pin!(watcher(all, bound).default_backoff());
     let mut pods = Pods {
         hosting,
         cancel: cancel.clone(),
@@ -70,15 +71,9 @@ impl Pods {
                 self.apply(pod);
             }
             Event::InitDone => {
-                let gone: Vec<String> = self
-                    .latest
-                    .keys()
-                    .filter(|uid| !self.listed.contains(*uid))
-                    .cloned()
-                    .collect();
-                for uid in gone {
-                    self.delete(&uid);
-                }
+                let listed = std::mem::take(&mut self.listed);
+                let gone = self.latest.extract_if(.., |uid, _| !listed.contains(uid));
+                gone.for_each(|(_, latest)| _ = latest.send_replace(None));
             }
             Event::Apply(pod) => self.apply(pod),
             Event::Delete(pod) => self.delete(&pod.uid().unwrap_or_default()),

@@ -7,22 +7,13 @@ use k8s_openapi::api::core::v1::{Container, HTTPGetAction, Probe as ProbeSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::WaitingReason;
+use super::probe_client::Get;
 
 /// Action of a probe or a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Handler {
     /// A GET that must answer with status 200 to 399.
-    Http {
-        /// Whether to use TLS; any certificate is accepted.
-        tls: bool,
-        /// Host; `None` is the pod's address.
-        host: Option<String>,
-        port: u16,
-        /// Path and query.
-        path: String,
-        /// Headers of the request.
-        headers: Vec<(String, String)>,
-    },
+    Http(Get),
     /// A connection that must be accepted.
     Tcp {
         /// Host; `None` is the pod's address.
@@ -43,19 +34,14 @@ pub(super) struct Probe {
     pub(super) period: Duration,
     /// Limit of one attempt.
     pub(super) timeout: Duration,
-    /// Grace period of the container after a failure, if it differs from the pod's.
-    pub(super) grace: Option<Duration>,
     success_threshold: i32,
     failure_threshold: i32,
 }
 
 impl Probe {
-    /// Reads a probe of this container.
     pub(super) fn of(probe: &ProbeSpec, container: &Container) -> Result<Self, WaitingReason> {
         let seconds = |value: Option<i32>, default: u64| {
-            value
-                .and_then(|value| u64::try_from(value).ok())
-                .map_or(default, |value| value)
+            value.map_or(default, |value| u64::try_from(value).unwrap_or(default))
         };
         let at_least_one =
             |value: Option<i32>, default: u64| Duration::from_secs(seconds(value, default).max(1));
@@ -64,10 +50,6 @@ impl Probe {
             initial_delay: Duration::from_secs(seconds(probe.initial_delay_seconds, 0)),
             period: at_least_one(probe.period_seconds, 10),
             timeout: at_least_one(probe.timeout_seconds, 1),
-            grace: probe
-                .termination_grace_period_seconds
-                .and_then(|value| u64::try_from(value).ok())
-                .map(Duration::from_secs),
             success_threshold: probe.success_threshold.unwrap_or(1).max(1),
             failure_threshold: probe.failure_threshold.unwrap_or(3).max(1),
         })
@@ -101,7 +83,7 @@ fn handler(probe: &ProbeSpec, container: &Container) -> Result<Handler, WaitingR
 /// Reads an HTTP request of a probe or a hook.
 pub(super) fn http(get: &HTTPGetAction, container: &Container) -> Result<Handler, WaitingReason> {
     let path = get.path.as_deref().unwrap_or_default();
-    Ok(Handler::Http {
+    Ok(Handler::Http(Get {
         tls: get.scheme.as_deref() == Some("HTTPS"),
         host: given(get.host.as_deref()),
         port: port(&get.port, container)?,
@@ -116,7 +98,7 @@ pub(super) fn http(get: &HTTPGetAction, container: &Container) -> Result<Handler
             .flatten()
             .map(|header| (header.name.clone(), header.value.clone()))
             .collect(),
-    })
+    }))
 }
 
 fn given(host: Option<&str>) -> Option<String> {
@@ -224,13 +206,13 @@ mod tests {
             ),
             (0, 10, 1)
         );
-        let expected = Handler::Http {
+        let expected = Handler::Http(Get {
             tls: false,
             host: None,
             port: 8942,
             path: "/".to_owned(),
             headers: vec![],
-        };
+        });
         assert_eq!(probe.handler, expected);
     }
 
@@ -238,13 +220,13 @@ mod tests {
     fn every_kind_of_check_is_read() {
         let headers = json!([{"name": "X-A", "value": "b"}]);
         let https = json!({"httpGet": {"port": 1, "scheme": "HTTPS", "path": "readyz?x=1", "host": "h", "httpHeaders": headers}});
-        let expected = Handler::Http {
+        let expected = Handler::Http(Get {
             tls: true,
             host: Some("h".to_owned()),
             port: 1,
             path: "/readyz?x=1".to_owned(),
             headers: vec![("X-A".to_owned(), "b".to_owned())],
-        };
+        });
         assert_eq!(probe(https).unwrap().handler, expected);
         assert_eq!(
             probe(json!({"tcpSocket": {"port": 2}})).unwrap().handler,

@@ -1,30 +1,24 @@
 //! The network client of probes. It accepts every certificate, as a kubelet does.
 
-use std::net::Ipv4Addr;
-use std::pin::pin;
-use std::sync::Arc;
-
-use http::Request;
-use hyper_util::rt::TokioIo;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
-use tokio::io::{AsyncRead, AsyncWrite};
+use anyhow::Result;
+use http::{Request, StatusCode};
+use kube::Config;
+use kube::client::{Body, ClientBuilder};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
+use tracing::instrument::WithSubscriber;
+use tracing::subscriber::NoSubscriber;
 
-/// An HTTP request and its destination.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Get<'a> {
+/// An HTTP request of a probe or a hook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Get {
     pub(super) tls: bool,
-    /// Name or address.
-    pub(super) host: &'a str,
+    /// Name or address; `None` is the pod's address.
+    pub(super) host: Option<String>,
     pub(super) port: u16,
     /// Path and query.
-    pub(super) path: &'a str,
+    pub(super) path: String,
     /// Headers, which replace the default ones.
-    pub(super) headers: &'a [(String, String)],
+    pub(super) headers: Vec<(String, String)>,
 }
 
 /// Connects, or returns the error as text.
@@ -35,126 +29,32 @@ pub(super) async fn connect(host: &str, port: u16) -> Result<TcpStream, String> 
 }
 
 /// Succeeds when the answer's status is 200 to 399.
-pub(super) async fn get(get: Get<'_>) -> Result<(), String> {
-    let stream = connect(get.host, get.port).await?;
-    if get.tls {
-        let name = server_name(get.host);
-        let stream = TlsConnector::from(Arc::new(client_config()?))
-            .connect(name, stream)
-            .await;
-        send(
-            stream.map_err(|error| format!("tls handshake: {error}"))?,
-            get,
-        )
-        .await
-    } else {
-        send(stream, get).await
+pub(super) async fn get(get: &Get, pod_address: &str) -> Result<(), String> {
+    // A failed probe is an event of its pod, not an error in the log of the sandbox.
+    let status = send(get, pod_address).with_subscriber(NoSubscriber::default());
+    match status.await {
+        Ok(status) if (200..400).contains(&status.as_u16()) => Ok(()),
+        Ok(status) => Err(format!(
+            "HTTP probe failed with statuscode: {}",
+            status.as_u16()
+        )),
+        Err(error) => Err(format!("get {}: {error:#}", get.path)),
     }
 }
 
-async fn send(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    get: Get<'_>,
-) -> Result<(), String> {
-    let text = |error: hyper::Error| format!("get {}: {error}", get.path);
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-        .await
-        .map_err(text)?;
-    let mut request = Request::get(get.path).header("user-agent", "kube-probe/plimsoll");
-    if !get
-        .headers
-        .iter()
-        .any(|(name, _)| name.eq_ignore_ascii_case("host"))
-    {
-        request = request.header("host", format!("{}:{}", get.host, get.port));
-    }
+async fn send(get: &Get, pod_address: &str) -> Result<StatusCode> {
+    let scheme = if get.tls { "https" } else { "http" };
+    let host = get.host.as_deref().unwrap_or(pod_address);
+    let mut config = Config::new(format!("{scheme}://{host}:{}", get.port).parse()?);
+    config.accept_invalid_certs = true;
+    config.root_cert = Some(Vec::new());
+    config.default_retry = false;
+    let request = Request::get(&get.path).header("user-agent", "kube-probe/plimsoll");
     let request = get.headers.iter().fold(request, |request, (name, value)| {
         request.header(name, value)
     });
-    let request = request
-        .body(String::new())
-        .map_err(|error| error.to_string())?;
-    let mut answer = pin!(sender.send_request(request));
-    // The connection ends with this function; the body is not read.
-    let answer = tokio::select! {
-        answer = &mut answer => answer,
-        _ended = connection => answer.await,
-    };
-    let status = answer.map_err(text)?.status();
-    if (200..400).contains(&status.as_u16()) {
-        Ok(())
-    } else {
-        Err(format!(
-            "HTTP probe failed with statuscode: {}",
-            status.as_u16()
-        ))
-    }
-}
-
-fn server_name(host: &str) -> ServerName<'static> {
-    let address = host.parse().unwrap_or(Ipv4Addr::LOCALHOST);
-    ServerName::try_from(host.to_owned())
-        .unwrap_or(ServerName::IpAddress(std::net::IpAddr::V4(address).into()))
-}
-
-fn client_config() -> Result<ClientConfig, String> {
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions();
-    let builder = builder.map_err(|error| error.to_string())?;
-    Ok(builder
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
-        .with_no_client_auth())
-}
-
-/// Accepts every certificate, but still checks that the server holds its key.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _certificate: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _name: &ServerName<'_>,
-        _ocsp: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(
-            message,
-            certificate,
-            signature,
-            &self.0.signature_verification_algorithms,
-        )
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(
-            message,
-            certificate,
-            signature,
-            &self.0.signature_verification_algorithms,
-        )
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+    let client = ClientBuilder::try_from(config)?.build();
+    Ok(client.send(request.body(Body::empty())?).await?.status())
 }
 
 #[cfg(test)]
@@ -179,14 +79,14 @@ mod tests {
                 let _ = stream.read(&mut request).await.unwrap();
                 stream.write_all(answer.as_bytes()).await.unwrap();
             });
-            get(Get {
+            let request = Get {
                 tls: false,
-                host: "127.0.0.1",
+                host: None,
                 port,
-                path: "/readyz",
-                headers: &[],
-            })
-            .await
+                path: "/readyz".to_owned(),
+                headers: Vec::new(),
+            };
+            get(&request, "127.0.0.1").await
         });
         assert_eq!(outcome, expected.map_err(str::to_owned));
     }

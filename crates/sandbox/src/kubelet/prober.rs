@@ -6,7 +6,6 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::container_config::ContainerConfig;
 use super::container_state::Slot;
-use super::mounts::rewrite_argument;
 use super::pod_context::PodContext;
 use super::probe::{Handler, Probe};
 use super::process_spec::ProcessSpec;
@@ -17,14 +16,6 @@ const UNNOTICED: Duration = Duration::from_secs(1);
 
 /// Time between two attempts in that time.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
-
-/// A failed probe that ends its container.
-pub(super) struct ProbeFailure {
-    /// Name of the probe.
-    pub(super) kind: &'static str,
-    /// The probe's own grace period.
-    pub(super) grace: Option<Duration>,
-}
 
 /// The probes of one run of a container.
 pub(super) struct Prober<'a> {
@@ -37,15 +28,12 @@ pub(super) struct Prober<'a> {
 }
 
 impl Prober<'_> {
-    /// Returns when a startup or liveness probe has failed.
-    pub(super) async fn until_failure(&self) -> ProbeFailure {
+    /// Returns the name of a startup or liveness probe when it has failed.
+    pub(super) async fn until_failure(&self) -> &'static str {
         let began = Instant::now();
         if let Some(probe) = &self.prepared.startup {
             if !self.worker("startup probe", probe, began).next().await {
-                return ProbeFailure {
-                    kind: "startup probe",
-                    grace: probe.grace,
-                };
+                return "startup probe";
             }
             self.context.report(self.slot, |report| {
                 report.started = true;
@@ -58,16 +46,13 @@ impl Prober<'_> {
         }
     }
 
-    async fn liveness(&self, began: Instant) -> ProbeFailure {
+    async fn liveness(&self, began: Instant) -> &'static str {
         let Some(probe) = &self.prepared.liveness else {
             return std::future::pending().await;
         };
         let mut worker = self.worker("liveness probe", probe, began);
         while worker.next().await {}
-        ProbeFailure {
-            kind: "liveness probe",
-            grace: probe.grace,
-        }
+        "liveness probe"
     }
 
     async fn readiness(&self, began: Instant) {
@@ -132,32 +117,24 @@ impl ProbeWorker<'_> {
         if let Err(error) = &answer {
             let Prober { context, name, .. } = self.prober;
             let note = format!("{} of container {name} failed: {error}", self.kind);
-            context
-                .hosting
-                .events
-                .warning(&context.pod(), "Unhealthy", note);
+            context.warn("Unhealthy", note);
         }
         answer.is_ok()
     }
 
     async fn answer(&self) -> Result<(), String> {
         let Prober {
-            context,
-            prepared,
-            launch,
-            ..
+            context, launch, ..
         } = self.prober;
-        let answer = timeout(
-            self.probe.timeout,
-            probe_once(context, &self.probe.handler, prepared, launch),
-        )
-        .await;
-        answer.unwrap_or_else(|_| {
-            Err(format!(
-                "no answer within {} s",
-                self.probe.timeout.as_secs()
-            ))
-        })
+        let attempt = probe_once(context, &self.probe.handler, launch);
+        timeout(self.probe.timeout, attempt)
+            .await
+            .unwrap_or_else(|_| {
+                Err(format!(
+                    "no answer within {} s",
+                    self.probe.timeout.as_secs()
+                ))
+            })
     }
 }
 
@@ -165,42 +142,19 @@ impl ProbeWorker<'_> {
 pub(super) async fn probe_once(
     context: &PodContext,
     handler: &Handler,
-    prepared: &ContainerConfig,
     launch: &ProcessSpec,
 ) -> Result<(), String> {
     let own = context.address.on_loopback().to_string();
     match handler {
-        Handler::Http {
-            tls,
-            host,
-            port,
-            path,
-            headers,
-        } => {
-            let host = host.as_deref().unwrap_or(&own);
-            probe_client::get(probe_client::Get {
-                tls: *tls,
-                host,
-                port: *port,
-                path,
-                headers,
-            })
-            .await
-        }
+        Handler::Http(get) => probe_client::get(get, &own).await,
         Handler::Tcp { host, port } => {
-            probe_client::connect(host.as_deref().unwrap_or(&own), *port)
-                .await
-                .map(drop)
+            let host = host.as_deref().unwrap_or(&own);
+            probe_client::connect(host, *port).await.map(drop)
         }
         Handler::Exec(command) => {
-            launch
-                .check_command(command)
-                .map_err(|problem| problem.message)?;
-            let command: Vec<String> = command
-                .iter()
-                .map(|word| rewrite_argument(word, &prepared.mounts))
-                .collect();
-            process::run(&context.hosting.config.exec_wrapper, launch, &command).await
+            let arguments = launch.arguments_of(command);
+            let arguments = arguments.map_err(|problem| problem.message)?;
+            process::run(&context.hosting.config.options.program, launch, &arguments).await
         }
     }
 }

@@ -98,9 +98,8 @@ impl Process {
 pub(super) async fn run(
     exec_wrapper: &Path,
     launch: &ProcessSpec,
-    command_line: &[String],
+    arguments: &[String],
 ) -> Result<(), String> {
-    let arguments = command_line.get(1..).unwrap_or_default();
     let output = async {
         command(exec_wrapper, launch, arguments)?
             .stdout(Stdio::null())

@@ -21,8 +21,9 @@ pub(super) struct ProcessSpec {
     pub(super) arguments: Vec<String>,
     /// Complete environment: nothing is inherited.
     pub(super) environment: Environment,
-    /// Working folder below the container's own, unless it is in a volume.
+    /// The container's own folder.
     pub(super) working_folder: PathBuf,
+    mounts: Vec<Mount>,
 }
 
 /// Folders and files that a launch refers to.
@@ -30,9 +31,8 @@ pub(super) struct ProcessSpec {
 pub(super) struct Folders<'a> {
     /// Folder of our programs.
     pub(super) binaries: &'a Path,
-    /// Local folder for the container's `/`.
+    /// The container's own folder, in which the process runs.
     pub(super) root: &'a Path,
-    /// The generated kubeconfig.
     pub(super) kubeconfig: &'a Path,
 }
 
@@ -41,7 +41,7 @@ impl ProcessSpec {
     pub(super) fn of(
         container: &Container,
         environment: &Environment,
-        mounts: &[Mount],
+        mounts: Vec<Mount>,
         folders: Folders<'_>,
     ) -> Result<Option<Self>, WaitingReason> {
         let Some(program) = container.image.as_deref().and_then(program_of) else {
@@ -68,33 +68,31 @@ impl ProcessSpec {
             .map(|word| expand(word, &environment));
         let arguments = command
             .chain(arguments)
-            .map(|word| rewrite_argument(&word, mounts))
+            .map(|word| rewrite_argument(&word, &mounts))
             .collect();
         let environment: Environment = environment
             .iter()
-            .map(|(name, value)| (name.clone(), rewrite_path(value, mounts)))
+            .map(|(name, value)| (name.clone(), rewrite_path(value, &mounts)))
             .collect();
-        let working_folder = working_folder(
-            container.working_dir.as_deref().unwrap_or("/"),
-            mounts,
-            folders.root,
-        );
         Ok(Some(Self {
             program: folders.binaries.join(program),
             arguments,
             environment,
-            working_folder,
+            working_folder: folders.root.to_owned(),
+            mounts,
         }))
     }
 
-    /// Refuses a command that is not in the image.
-    pub(super) fn check_command(&self, command: &[String]) -> Result<(), WaitingReason> {
-        let program = self
-            .program
-            .file_name()
-            .map(|name| name.to_string_lossy())
-            .unwrap_or_default();
-        check_entry(command.first().map_or("", String::as_str), &program)
+    /// Arguments of another command of the container, which must be in its image.
+    pub(super) fn arguments_of(&self, command: &[String]) -> Result<Vec<String>, WaitingReason> {
+        let program = self.program.file_name().unwrap_or_default();
+        let (entry, arguments) = match command {
+            [entry, arguments @ ..] => (entry.as_str(), arguments),
+            [] => ("", command),
+        };
+        check_entry(entry, &program.to_string_lossy())?;
+        let rewritten = |word: &String| rewrite_argument(word, &self.mounts);
+        Ok(arguments.iter().map(rewritten).collect())
     }
 }
 
@@ -110,15 +108,6 @@ fn check_entry(entry: &str, program: &str) -> Result<(), WaitingReason> {
         Err(WaitingReason::run(format!(
             "exec: {entry:?}: the image contains only {program:?}"
         )))
-    }
-}
-
-fn working_folder(inside: &str, mounts: &[Mount], root: &Path) -> PathBuf {
-    let rewritten = rewrite_path(inside, mounts);
-    if rewritten == inside {
-        root.join(inside.trim_start_matches('/'))
-    } else {
-        PathBuf::from(rewritten)
     }
 }
 
@@ -149,7 +138,7 @@ mod tests {
         };
         let environment = [("NAME", "web"), ("CERT", "/certs/tls.crt")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
-        ProcessSpec::of(&container, &environment.into(), &mounts, folders)
+        ProcessSpec::of(&container, &environment.into(), mounts, folders)
     }
 
     #[track_caller]
@@ -202,18 +191,5 @@ mod tests {
             .unwrap()
             .unwrap();
         assert_eq!(launch.environment["KUBECONFIG"], "/pod/kubeconfig");
-    }
-
-    #[test]
-    fn the_working_folder_never_leaves_the_pod() {
-        let folder = |inside: &str| {
-            launch(&json!({"workingDir": inside}), &[("/data", "/pod/data")])
-                .unwrap()
-                .unwrap()
-                .working_folder
-        };
-        assert_eq!(folder("/"), Path::new("/pod/c"));
-        assert_eq!(folder("/srv/x"), Path::new("/pod/c/srv/x"));
-        assert_eq!(folder("/data/x"), Path::new("/pod/data/x"));
     }
 }

@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::Service;
 use kube::runtime::reflector;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpStream, UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -31,9 +31,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Sources of addresses.
 #[derive(Clone)]
 pub(super) struct Proxy {
-    /// All Services of the cluster.
     pub(super) services: reflector::Store<Service>,
-    /// All hosted pods.
     pub(super) registry: Arc<PodTable>,
     /// Whether the addresses of other pods and Services lead to a real node.
     pub(super) has_routes: bool,
@@ -51,15 +49,11 @@ pub(super) fn listen(socket: &Path) -> std::io::Result<UnixListener> {
 impl Proxy {
     /// Serves until dropped.
     pub(super) async fn serve(self, listener: UnixListener) {
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
         let mut tunnels = JoinSet::new();
         loop {
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-                return;
-            };
             tokio::select! {
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => _ = tunnels.spawn(self.clone().tunnel(stream, place)),
+                accepted = listener.accept(), if tunnels.len() < CONNECTIONS => match accepted {
+                    Ok((stream, _)) => _ = tunnels.spawn(self.clone().tunnel(stream)),
                     // Probably out of file descriptors: other connections may end.
                     Err(error) => {
                         tracing::warn!(%error, "cannot accept a connection of the API server");
@@ -72,7 +66,7 @@ impl Proxy {
     }
 
     /// Handles one connection of the API server: the request, then bytes in both directions.
-    async fn tunnel(self, stream: UnixStream, place: OwnedSemaphorePermit) {
+    async fn tunnel(self, stream: UnixStream) {
         let (dialled, mut dialled_to) = mpsc::channel(1);
         let answer = service_fn(|request| self.answer(request, &dialled));
         let connection = hyper::server::conn::http1::Builder::new()
@@ -86,7 +80,6 @@ impl Proxy {
         if let Ok((upgrade, stream)) = dialled_to.try_recv() {
             carry(upgrade, stream).await;
         }
-        drop(place);
     }
 
     async fn answer(
@@ -124,13 +117,12 @@ impl Proxy {
     }
 
     async fn dial(&self, authority: &str) -> Result<TcpStream, String> {
-        let target = Target::parse(authority).map_err(|error| error.to_string())?;
+        let target = Target::parse(authority)?;
         let services = self.services.state();
         let hosted = target.resolve(services.iter().map(AsRef::as_ref), &self.registry);
         let routed = || target.address().filter(|_| self.has_routes);
-        let addresses = hosted
-            .or_else(|error| routed().map(|address| vec![address]).ok_or(error))
-            .map_err(|error| error.to_string())?;
+        let addresses =
+            hosted.or_else(|error| routed().map(|address| vec![address]).ok_or(error))?;
         let mut problem = String::new();
         for address in in_random_order(addresses) {
             match timeout(TIMEOUT, TcpStream::connect(address)).await {

@@ -2,35 +2,25 @@
 //! the container asks for a restart when one of them changes (`resizePolicy`).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::pod_context::PodContext;
+use super::pod_context::{PodContext, containers};
 
 /// Request and limit of each resource whose change needs a restart.
 type Sensitive = BTreeMap<String, [Option<Quantity>; 2]>;
 
 /// Waits until a change of the container's resources requires a restart.
 pub(super) async fn restart_needed(context: &PodContext, container: &Container) {
-    let started_with = sensitive(container_of(&context.pod(), &container.name));
+    let of = |pod: &Pod| sensitive(containers(pod).find(|it| it.name == container.name));
+    let started_with = of(&context.pod());
     let mut pods = context.pods.clone();
-    let changed = |pod: &Option<std::sync::Arc<Pod>>| {
-        pod.as_ref()
-            .is_some_and(|pod| sensitive(container_of(pod, &container.name)) != started_with)
-    };
+    let changed = |pod: &Option<Arc<Pod>>| pod.as_ref().is_some_and(|pod| of(pod) != started_with);
     if pods.wait_for(changed).await.is_err() {
         std::future::pending::<()>().await;
     }
-}
-
-fn container_of<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
-    let spec = pod.spec.as_ref()?;
-    spec.init_containers
-        .iter()
-        .flatten()
-        .chain(&spec.containers)
-        .find(|container| container.name == name)
 }
 
 fn sensitive(container: Option<&Container>) -> Sensitive {
@@ -38,25 +28,15 @@ fn sensitive(container: Option<&Container>) -> Sensitive {
         return Sensitive::new();
     };
     let resources = container.resources.clone().unwrap_or_default();
-    let value = |map: &Option<BTreeMap<String, Quantity>>, name: &str| {
-        map.as_ref().and_then(|map| map.get(name).cloned())
-    };
-    let policies = container
-        .resize_policy
-        .iter()
-        .flatten()
-        .filter(|policy| policy.restart_policy == "RestartContainer");
-    let entry = |name: &String| {
-        (
-            name.clone(),
-            [
-                value(&resources.requests, name),
-                value(&resources.limits, name),
-            ],
-        )
-    };
+    let policies = container.resize_policy.iter().flatten();
     policies
-        .map(|policy| entry(&policy.resource_name))
+        .filter(|policy| policy.restart_policy == "RestartContainer")
+        .map(|policy| {
+            let name = &policy.resource_name;
+            let value = |map: &Option<BTreeMap<String, Quantity>>| map.as_ref()?.get(name).cloned();
+            let values = [value(&resources.requests), value(&resources.limits)];
+            (name.clone(), values)
+        })
         .collect()
 }
 

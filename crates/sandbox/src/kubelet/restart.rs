@@ -1,4 +1,8 @@
-//! Restart policy of a container: the pod's, or the container's own.
+//! Restarts of a container: its policy, which is the pod's or its own, and the delays, as in a kubelet:
+//! none the first time, then the base (10 s), doubled each time up to five minutes. A run longer than
+//! twice that limit resets them.
+
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
@@ -13,7 +17,6 @@ pub(super) enum Restart {
 }
 
 impl Restart {
-    /// The policy of one container.
     pub(super) fn of(pod: &Pod, container: &Container, init: bool) -> Self {
         let policy = pod
             .spec
@@ -34,6 +37,36 @@ impl Restart {
             Self::OnFailure => exit_code != 0,
             Self::Never => false,
         }
+    }
+}
+
+/// The longest delay.
+const CAP: Duration = Duration::from_mins(5);
+
+/// The delays of one container.
+#[derive(Clone, Debug)]
+pub(super) struct BackOff {
+    base: Duration,
+    next: Duration,
+}
+
+impl BackOff {
+    /// A container that has not ended yet.
+    pub(super) fn new(base: Duration) -> Self {
+        Self {
+            base,
+            next: Duration::ZERO,
+        }
+    }
+
+    /// The delay after a run of this length.
+    pub(super) fn after(&mut self, run: Duration) -> Duration {
+        if run > 2 * CAP {
+            self.next = Duration::ZERO;
+        }
+        let wait = self.next;
+        self.next = if wait.is_zero() { self.base } else { wait * 2 }.min(CAP);
+        wait
     }
 }
 
@@ -67,5 +100,25 @@ mod tests {
     fn a_sidecar_always_restarts() {
         check("Never", Some("Always"), true, Restart::Always);
         check("OnFailure", Some("Always"), true, Restart::Always);
+    }
+
+    #[test]
+    fn waits_double_up_to_five_minutes() {
+        let mut back_off = BackOff::new(Duration::from_secs(10));
+        let waits: Vec<u64> = (0..8)
+            .map(|_| back_off.after(Duration::from_secs(1)).as_secs())
+            .collect();
+        assert_eq!(waits, [0, 10, 20, 40, 80, 160, 300, 300]);
+    }
+
+    #[test]
+    fn a_long_run_resets_the_delay() {
+        let mut back_off = BackOff::new(Duration::from_secs(10));
+        for _ in 0..5 {
+            back_off.after(Duration::from_secs(1));
+        }
+        assert_eq!(back_off.after(Duration::from_mins(10)).as_secs(), 160);
+        assert_eq!(back_off.after(Duration::from_secs(601)).as_secs(), 0);
+        assert_eq!(back_off.after(Duration::from_secs(1)).as_secs(), 10);
     }
 }

@@ -4,14 +4,13 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
-    Container, ContainerState, ContainerStateRunning, ContainerStateTerminated,
-    ContainerStateWaiting, ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodSpec, PodStatus,
-    ResourceRequirements,
+    Container, ContainerState, ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodSpec,
+    PodStatus, ResourceRequirements,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::address::PodAddress;
-use super::container_state::{Report, Reports, State, Termination};
+use super::container_state::{Report, Reports};
 use super::fields::NODE_IP;
 
 /// Builds the whole status. `before` is the status that was written last, or the pod's own.
@@ -30,7 +29,7 @@ pub(super) fn pod_status(
     let init = spec.init_containers.as_deref().unwrap_or_default();
     PodStatus {
         phase: Some(phase.to_owned()),
-        conditions: Some(conditions(pod, reports, phase, before, now)),
+        conditions: Some(conditions(spec, reports, phase, before, now)),
         host_ip: Some(NODE_IP.to_owned()),
         host_ips: Some(vec![HostIP {
             ip: NODE_IP.to_owned(),
@@ -59,16 +58,12 @@ fn phase(spec: &PodSpec, reports: &Reports) -> &'static str {
         && reports
             .main
             .iter()
-            .all(|report| report.container_id.is_some() || running(report))
+            .all(|report| report.container_id.is_some() || report.is_running())
     {
         "Running"
     } else {
         "Pending"
     }
-}
-
-fn running(report: &Report) -> bool {
-    matches!(report.state, State::Running(_))
 }
 
 fn init_failed(spec: &PodSpec, reports: &Reports) -> bool {
@@ -94,18 +89,15 @@ fn initialized(spec: &PodSpec, reports: &Reports) -> bool {
     })
 }
 
-/// Conditions that a kubelet sets; others (`PodScheduled`, readiness gates) belong to other
-/// writers.
+/// Conditions that a kubelet sets; `PodScheduled` belongs to another writer.
 fn conditions(
-    pod: &Pod,
+    spec: &PodSpec,
     reports: &Reports,
     phase: &str,
     before: &PodStatus,
     now: Timestamp,
 ) -> Vec<PodCondition> {
-    let spec = pod.spec.as_ref();
-    let initialized = spec.is_none_or(|spec| initialized(spec, reports));
-    let unready = spec.map(|spec| unready(spec, reports)).unwrap_or_default();
+    let unready = unready(spec, reports);
     let unready = (!unready.is_empty()).then(|| {
         (
             "ContainersNotReady",
@@ -115,17 +107,12 @@ fn conditions(
     let completed = (phase == "Succeeded").then(|| ("PodCompleted", String::new()));
     let failed = (phase == "Failed").then(|| ("PodFailed", String::new()));
     let containers = completed.clone().or(failed).or(unready);
-    let gate = spec.and_then(|spec| closed_gate(spec, pod)).map(|gate| {
-        (
-            "ReadinessGatesNotReady",
-            format!("the status of pod readiness gate {gate:?} is not \"True\", but False"),
-        )
-    });
-    let uninitialized = (!initialized).then(|| ("ContainersNotInitialized", String::new()));
+    let uninitialized =
+        (!initialized(spec, reports)).then(|| ("ContainersNotInitialized", String::new()));
     let verdicts = [
         ("PodReadyToStartContainers", None),
         ("Initialized", uninitialized),
-        ("Ready", containers.clone().or(gate)),
+        ("Ready", containers.clone()),
         ("ContainersReady", containers),
     ];
     verdicts
@@ -146,25 +133,6 @@ fn unready(spec: &PodSpec, reports: &Reports) -> Vec<String> {
     all.filter(|(_, report)| !report.ready)
         .map(|(container, _)| container.name.clone())
         .collect()
-}
-
-/// The first readiness gate that is not open.
-fn closed_gate<'a>(spec: &'a PodSpec, pod: &Pod) -> Option<&'a str> {
-    let conditions = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.conditions.as_deref())
-        .unwrap_or_default();
-    let open = |kind: &str| {
-        conditions
-            .iter()
-            .any(|condition| condition.type_ == kind && condition.status == "True")
-    };
-    spec.readiness_gates
-        .iter()
-        .flatten()
-        .map(|gate| gate.condition_type.as_str())
-        .find(|kind| !open(kind))
 }
 
 /// A condition; its transition time changes only with its status.
@@ -219,13 +187,13 @@ fn container_status(container: &Container, report: &Report, init: bool) -> Conta
         },
         image,
         container_id: report.container_id.clone(),
-        state: Some(state(&report.state)),
+        state: Some(report.state.clone()),
         last_state: report
             .last
-            .as_ref()
-            .filter(|_| !matches!(report.state, State::Terminated(_)))
+            .clone()
+            .filter(|_| report.state.terminated.is_none())
             .map(|last| ContainerState {
-                terminated: Some(terminated(last)),
+                terminated: Some(last),
                 ..ContainerState::default()
             }),
         restart_count: report.restart_count,
@@ -250,57 +218,9 @@ fn container_status(container: &Container, report: &Report, init: bool) -> Conta
     }
 }
 
-fn state(state: &State) -> ContainerState {
-    match state {
-        State::Waiting(problem) => {
-            let message = Some(problem.message.clone()).filter(|message| !message.is_empty());
-            let waiting = ContainerStateWaiting {
-                reason: Some(problem.reason.to_owned()),
-                message,
-            };
-            ContainerState {
-                waiting: Some(waiting),
-                ..ContainerState::default()
-            }
-        }
-        State::Running(started_at) => {
-            let running = ContainerStateRunning {
-                started_at: Some(Time(*started_at)),
-            };
-            ContainerState {
-                running: Some(running),
-                ..ContainerState::default()
-            }
-        }
-        State::Terminated(termination) => ContainerState {
-            terminated: Some(terminated(termination)),
-            ..ContainerState::default()
-        },
-    }
-}
-
-/// The reason is "Error" for every exit code but 0: the cause of a kill is not known.
-fn terminated(termination: &Termination) -> ContainerStateTerminated {
-    ContainerStateTerminated {
-        exit_code: termination.exit_code,
-        reason: Some(
-            if termination.succeeded() {
-                "Completed"
-            } else {
-                "Error"
-            }
-            .to_owned(),
-        ),
-        started_at: Some(Time(termination.started_at)),
-        finished_at: Some(Time(termination.finished_at)),
-        container_id: Some(termination.container_id.clone()),
-        ..ContainerStateTerminated::default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::kubelet::WaitingReason;
@@ -448,35 +368,6 @@ mod tests {
         );
         assert_eq!(second.start_time, first.start_time);
         assert_eq!(second.observed_generation, Some(3));
-    }
-
-    #[test]
-    fn a_readiness_gate_holds_the_pod_back() {
-        let gated = |status: Value| {
-            let pod = pod(&json!({
-                "spec": {"containers": [{"name": "a"}], "readinessGates": [{"conditionType": "gate"}]},
-                "status": {"conditions": [{"type": "gate", "status": status}]},
-            }));
-            let status = pod_status(
-                &pod,
-                &Reports {
-                    init: vec![],
-                    main: vec![up()],
-                },
-                address(),
-                &PodStatus::default(),
-                NOW,
-            );
-            status
-                .conditions
-                .unwrap()
-                .into_iter()
-                .find(|condition| condition.type_ == "Ready")
-                .unwrap()
-                .status
-        };
-        assert_eq!(gated(json!("True")), "True");
-        assert_eq!(gated(json!("False")), "False");
     }
 
     #[test]

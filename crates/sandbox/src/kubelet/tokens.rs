@@ -12,24 +12,27 @@ use super::volumes::{TokenWanted, Tokens, tokens_wanted};
 /// The longest time between two renewals.
 const LONGEST: SignedDuration = SignedDuration::from_hours(24);
 
-/// Requests all tokens of a pod. Returns them with the time of their renewal, if there are any.
-pub(super) async fn request(
-    client: &Client,
-    pod: &Pod,
-) -> Result<(Tokens, Option<Timestamp>), kube::Error> {
-    let mut tokens = Tokens::new();
-    let mut renewal: Option<Timestamp> = None;
+/// Tokens of a pod, and the time of their renewal, if there are any.
+#[derive(Default)]
+pub(super) struct Granted {
+    pub(super) tokens: Tokens,
+    pub(super) renewal: Option<Timestamp>,
+}
+
+/// Requests all tokens of a pod.
+pub(super) async fn request(client: &Client, pod: &Pod) -> Result<Granted, kube::Error> {
+    let mut all = Granted::default();
     for wanted in tokens_wanted(pod) {
         let asked_at = Timestamp::now();
         let granted = request_one(client, pod, &wanted).await?;
         let status = granted.status.unwrap_or_default();
         if let Some(ends_at) = status.expiration_timestamp {
             let due = renewal_time(asked_at, ends_at.0);
-            renewal = Some(renewal.map_or(due, |earlier| earlier.min(due)));
+            all.renewal = Some(all.renewal.map_or(due, |earlier| earlier.min(due)));
         }
-        tokens.extend(status.token.map(|token| (wanted, token)));
+        all.tokens.extend(status.token.map(|token| (wanted, token)));
     }
-    Ok((tokens, renewal))
+    Ok(all)
 }
 
 async fn request_one(
@@ -37,13 +40,10 @@ async fn request_one(
     pod: &Pod,
     wanted: &TokenWanted,
 ) -> Result<TokenRequest, kube::Error> {
-    let account = pod
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.service_account_name.as_deref())
-        .unwrap_or("default");
-    let accounts: Api<ServiceAccount> =
-        Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
+    let spec = pod.spec.as_ref();
+    let account = spec.and_then(|spec| spec.service_account_name.as_deref());
+    let namespace = pod.namespace().unwrap_or_default();
+    let accounts = Api::<ServiceAccount>::namespaced(client.clone(), &namespace);
     let bound_to = BoundObjectReference {
         api_version: Some("v1".to_owned()),
         kind: Some("Pod".to_owned()),
@@ -62,7 +62,11 @@ async fn request_one(
         ..TokenRequest::default()
     };
     accounts
-        .create_token_request(account, &PostParams::default(), &request)
+        .create_token_request(
+            account.unwrap_or("default"),
+            &PostParams::default(),
+            &request,
+        )
         .await
 }
 

@@ -9,17 +9,15 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::address::PodAddress;
-use super::config_objects::Objects;
+use super::config_objects::{Entries, Objects};
 use super::mounts::inner_path;
 use super::{WaitingReason, fields};
 
-/// Default mode of files.
 const DEFAULT_MODE: i32 = 0o644;
 
 /// One file of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct File {
-    /// Its whole content.
     pub(super) content: Vec<u8>,
     /// Permission bits.
     pub(super) mode: u32,
@@ -39,29 +37,21 @@ pub(super) struct TokenWanted {
 
 impl TokenWanted {
     fn of(source: &ServiceAccountTokenProjection) -> Self {
-        let audience = source
-            .audience
-            .clone()
-            .filter(|audience| !audience.is_empty());
+        let audience = source.audience.clone();
         Self {
-            audience,
+            audience: audience.filter(|audience| !audience.is_empty()),
             expiration_seconds: source.expiration_seconds.unwrap_or(3600),
         }
     }
 }
 
-/// Tokens of a pod.
 pub(super) type Tokens = BTreeMap<TokenWanted, String>;
 
 /// All tokens that the volumes of a pod request.
 pub(super) fn tokens_wanted(pod: &Pod) -> BTreeSet<TokenWanted> {
-    let volumes = pod
-        .spec
-        .iter()
-        .flat_map(|spec| spec.volumes.iter().flatten());
-    let projections = volumes
-        .filter_map(|volume| volume.projected.as_ref())
-        .flat_map(|source| source.sources.iter().flatten());
+    let volumes = pod.spec.iter().flat_map(|spec| &spec.volumes).flatten();
+    let projected = volumes.filter_map(|volume| volume.projected.as_ref());
+    let projections = projected.flat_map(|source| source.sources.iter().flatten());
     projections
         .filter_map(|source| source.service_account_token.as_ref())
         .map(TokenWanted::of)
@@ -90,43 +80,24 @@ impl Material<'_> {
     }
 
     fn filled(self, volume: &Volume) -> Result<Files, WaitingReason> {
+        let mode = |mode: Option<i32>| mode.unwrap_or(DEFAULT_MODE);
         if let Some(source) = &volume.secret {
             let name = source.secret_name.as_deref().unwrap_or_default();
-            let optional = source.optional.unwrap_or(false);
-            let entries = self.objects.secret(name, optional)?.unwrap_or_default();
-            chosen(
-                &entries,
-                source.items.as_deref(),
-                optional,
-                source.default_mode.unwrap_or(DEFAULT_MODE),
-            )
+            let entries = self.objects.secret(name, source.optional)?;
+            let mode = mode(source.default_mode);
+            chosen(&entries, source.items.as_deref(), source.optional, mode)
         } else if let Some(source) = &volume.config_map {
-            let optional = source.optional.unwrap_or(false);
-            let entries = self
-                .objects
-                .config_map(&source.name, optional)?
-                .unwrap_or_default();
-            chosen(
-                &entries,
-                source.items.as_deref(),
-                optional,
-                source.default_mode.unwrap_or(DEFAULT_MODE),
-            )
+            let entries = self.objects.config_map(&source.name, source.optional)?;
+            let mode = mode(source.default_mode);
+            chosen(&entries, source.items.as_deref(), source.optional, mode)
         } else if let Some(source) = &volume.downward_api {
-            self.downward(
-                source.items.as_deref(),
-                source.default_mode.unwrap_or(DEFAULT_MODE),
-            )
+            self.downward(source.items.as_deref(), mode(source.default_mode))
         } else if let Some(source) = &volume.projected {
-            let mode = source.default_mode.unwrap_or(DEFAULT_MODE);
-            let parts = source
-                .sources
-                .iter()
-                .flatten()
-                .map(|source| self.projection(source, mode));
-            parts
-                .collect::<Result<Vec<Files>, WaitingReason>>()
-                .map(|parts| parts.into_iter().flatten().collect())
+            let mut files = Files::new();
+            for part in source.sources.iter().flatten() {
+                files.extend(self.projection(part, mode(source.default_mode))?);
+            }
+            Ok(files)
         } else {
             Err(WaitingReason::unsupported("this type of volume"))
         }
@@ -134,34 +105,15 @@ impl Material<'_> {
 
     fn projection(self, source: &VolumeProjection, mode: i32) -> Result<Files, WaitingReason> {
         if let Some(source) = &source.service_account_token {
-            let wanted = TokenWanted::of(source);
-            let token = self
-                .tokens
-                .get(&wanted)
-                .ok_or_else(|| WaitingReason::config("no token yet".to_owned()))?;
+            let token = self.tokens.get(&TokenWanted::of(source));
+            let token = token.ok_or_else(|| WaitingReason::config("no token yet".to_owned()))?;
             file(&source.path, token.clone().into_bytes(), mode).map(|file| Files::from([file]))
         } else if let Some(source) = &source.secret {
-            let optional = source.optional.unwrap_or(false);
-            chosen(
-                &self
-                    .objects
-                    .secret(&source.name, optional)?
-                    .unwrap_or_default(),
-                source.items.as_deref(),
-                optional,
-                mode,
-            )
+            let entries = self.objects.secret(&source.name, source.optional)?;
+            chosen(&entries, source.items.as_deref(), source.optional, mode)
         } else if let Some(source) = &source.config_map {
-            let optional = source.optional.unwrap_or(false);
-            chosen(
-                &self
-                    .objects
-                    .config_map(&source.name, optional)?
-                    .unwrap_or_default(),
-                source.items.as_deref(),
-                optional,
-                mode,
-            )
+            let entries = self.objects.config_map(&source.name, source.optional)?;
+            chosen(&entries, source.items.as_deref(), source.optional, mode)
         } else if let Some(source) = &source.downward_api {
             self.downward(source.items.as_deref(), mode)
         } else {
@@ -190,9 +142,9 @@ impl Material<'_> {
 
 /// All entries under their own names, or the selected ones under the given names.
 fn chosen(
-    entries: &BTreeMap<String, Vec<u8>>,
+    entries: &Entries,
     items: Option<&[KeyToPath]>,
-    optional: bool,
+    optional: Option<bool>,
     mode: i32,
 ) -> Result<Files, WaitingReason> {
     let Some(items) = items.filter(|items| !items.is_empty()) else {
@@ -205,7 +157,7 @@ fn chosen(
         .iter()
         .filter_map(|item| match entries.get(&item.key) {
             Some(content) => Some(file(&item.path, content.clone(), item.mode.unwrap_or(mode))),
-            None if optional => None,
+            None if optional == Some(true) => None,
             None => Some(Err(WaitingReason::config(format!(
                 "references non-existent key {:?}",
                 item.key

@@ -266,7 +266,6 @@ impl<W: Write> ArchiveWriter<W> {
 /// An entry of a layer.
 #[derive(Clone, Copy)]
 enum Entry<'a> {
-    /// A file of this machine.
     File(&'a Path),
     Text(&'a str),
     Link(&'a Path),

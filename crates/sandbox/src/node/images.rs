@@ -19,48 +19,35 @@ const READY_TIMEOUT: Duration = Duration::from_mins(1);
 /// Pause between two attempts.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Access to the container runtime of a real node.
-#[derive(Clone, Copy)]
-pub(crate) struct ContainerRuntime<'a> {
-    /// The `sandbox` program.
-    pub(crate) sandbox: &'a Path,
-    /// Folder of containerd's programs.
-    pub(crate) programs: &'a Path,
-    /// First process of the node's namespaces.
-    pub(crate) init: u32,
-}
-
-impl ContainerRuntime<'_> {
-    /// Imports all images of an OCI archive. Waits until the container runtime accepts connections.
-    pub(crate) async fn import(self, archive: &Path) -> Result<()> {
-        let deadline = Instant::now() + READY_TIMEOUT;
-        loop {
-            let output = self
-                .ctr(&["images", "import"])
-                .arg(archive)
-                .output()
-                .await
-                .context("run ctr")?;
-            if output.status.success() {
-                return Ok(());
-            }
-            let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-            if !errors.contains(CONTAINERD_SOCKET) || Instant::now() > deadline {
-                bail!("ctr cannot import {}: {errors}", archive.display());
-            }
-            sleep(POLL).await;
-        }
-    }
-
-    fn ctr(self, arguments: &[&str]) -> Command {
-        let ctr = self.programs.join("ctr");
-        let mut command = Command::from(exec_wrapper::command(self.sandbox, Some(self.init), ctr));
-        command
+/// Imports all images of an OCI archive. Waits until the container runtime accepts connections.
+/// `sandbox` is the program of this crate, `programs` the folder of containerd's programs, and `init` the
+/// first process of the node's namespaces.
+pub(crate) async fn import(
+    sandbox: &Path,
+    programs: &Path,
+    init: u32,
+    archive: &Path,
+) -> Result<()> {
+    let deadline = Instant::now() + READY_TIMEOUT;
+    loop {
+        let ctr = exec_wrapper::command(sandbox, Some(init), programs.join("ctr"));
+        let output = Command::from(ctr)
             .args(["--address", CONTAINERD_SOCKET, "--namespace", "k8s.io"])
-            .args(arguments)
+            .args(["images", "import"])
+            .arg(archive)
             .stdin(Stdio::null())
-            .kill_on_drop(true);
-        command
+            .kill_on_drop(true)
+            .output()
+            .await
+            .context("run ctr")?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        if !errors.contains(CONTAINERD_SOCKET) || Instant::now() > deadline {
+            bail!("ctr cannot import {}: {errors}", archive.display());
+        }
+        sleep(POLL).await;
     }
 }
 

@@ -40,7 +40,6 @@ pub fn missing_for_real_node() -> Vec<String> {
     missing
 }
 
-/// The path of a program of the machine.
 pub(super) fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     let is_program = |path: &PathBuf| {
