@@ -21,7 +21,7 @@ pub(super) struct ProcessSpec {
     pub(super) arguments: Vec<String>,
     /// Complete environment: nothing is inherited.
     pub(super) environment: Environment,
-    /// The container's own folder.
+    /// Working folder below the container's own, unless it is in a volume.
     pub(super) working_folder: PathBuf,
     mounts: Vec<Mount>,
 }
@@ -31,7 +31,7 @@ pub(super) struct ProcessSpec {
 pub(super) struct Folders<'a> {
     /// Folder of our programs.
     pub(super) binaries: &'a Path,
-    /// The container's own folder, in which the process runs.
+    /// Local folder for the container's `/`.
     pub(super) root: &'a Path,
     pub(super) kubeconfig: &'a Path,
 }
@@ -74,11 +74,12 @@ impl ProcessSpec {
             .iter()
             .map(|(name, value)| (name.clone(), rewrite_path(value, &mounts)))
             .collect();
+        let inside = container.working_dir.as_deref().unwrap_or("/");
         Ok(Some(Self {
             program: folders.binaries.join(program),
             arguments,
             environment,
-            working_folder: folders.root.to_owned(),
+            working_folder: working_folder(inside, &mounts, folders.root),
             mounts,
         }))
     }
@@ -108,6 +109,15 @@ fn check_entry(entry: &str, program: &str) -> Result<(), WaitingReason> {
         Err(WaitingReason::run(format!(
             "exec: {entry:?}: the image contains only {program:?}"
         )))
+    }
+}
+
+fn working_folder(inside: &str, mounts: &[Mount], root: &Path) -> PathBuf {
+    let rewritten = rewrite_path(inside, mounts);
+    if rewritten == inside {
+        root.join(inside.trim_start_matches('/'))
+    } else {
+        PathBuf::from(rewritten)
     }
 }
 
@@ -191,5 +201,18 @@ mod tests {
             .unwrap()
             .unwrap();
         assert_eq!(launch.environment["KUBECONFIG"], "/pod/kubeconfig");
+    }
+
+    #[test]
+    fn the_working_folder_never_leaves_the_pod() {
+        let folder = |inside: &str| {
+            launch(&json!({"workingDir": inside}), &[("/data", "/pod/data")])
+                .unwrap()
+                .unwrap()
+                .working_folder
+        };
+        assert_eq!(folder("/"), Path::new("/pod/c"));
+        assert_eq!(folder("/srv/x"), Path::new("/pod/c/srv/x"));
+        assert_eq!(folder("/data/x"), Path::new("/pod/data/x"));
     }
 }
