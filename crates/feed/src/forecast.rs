@@ -5,8 +5,7 @@ mod topic;
 use jiff::Timestamp;
 pub use model::{Forecast, ForecastSeries, MetricForecast};
 
-use crate::proto;
-use crate::quantities::MessageError;
+use crate::{MessageError, proto};
 
 impl From<MetricForecast> for proto::MetricForecast {
     fn from(metric: MetricForecast) -> Self {

@@ -9,8 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::leader_term::Leading;
-use crate::schedule::{Pace, PassSchedule};
+use crate::{Leading, Pace, PassSchedule};
 
 /// Pause before the next pass if leadership is in doubt: the Lease is renewed late, or lost soon.
 const LEADERSHIP_PAUSE: Duration = Duration::from_secs(1);
@@ -36,11 +35,8 @@ pub trait Reconcile {
 /// The conditions under which a [`Reconcile`] runs.
 #[derive(Debug, Clone)]
 pub struct Controller {
-    /// The times of passes.
     pub pace: Pace,
-    /// The term of leadership.
     pub leading: Leading,
-    /// The end of the program.
     pub shutdown: CancellationToken,
 }
 

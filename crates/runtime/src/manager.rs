@@ -1,5 +1,4 @@
-//! The main function of every program: logs, metrics, health, the API client, signals and an
-//! orderly shutdown.
+//! The main function of every program: logs, metrics, health, API client, signals and shutdown.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -15,16 +14,12 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::address::listen_ip_from_environment;
-use crate::api_server_clock::ApiServerClock;
-use crate::args::CommonArgs;
 use crate::client::{self, RestMetrics};
-use crate::health::{Activity, Readiness};
 use crate::http_endpoints::{EndpointPort, Endpoints};
-use crate::log;
-use crate::object_writer::ObjectWriter;
 use crate::pflag::{self, Program};
 use crate::rate_limiter::Throttle;
 use crate::shutdown::{self, Tasks};
+use crate::{Activity, ApiServerClock, CommonArgs, ObjectWriter, Readiness, log};
 
 /// Time limit of the work after shutdown begins. The kubelet kills the process after 30 s.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(20);
@@ -42,9 +37,7 @@ pub struct Manager {
     pub program: Program,
     /// The client for the API server, limited by `--kube-api-qps` and `--kube-api-burst`.
     pub client: kube::Client,
-    /// Metrics of /metrics.
     pub registry: Registry,
-    /// Conditions of /readyz.
     pub readiness: Readiness,
     /// Activity for /healthz, /livez and /health-check.
     pub activity: Activity,
@@ -54,12 +47,10 @@ pub struct Manager {
     pub tasks: Tasks,
     /// The configuration of `client`, for another client with its own throttle.
     pub config: kube::Config,
-    /// Metrics of `client`.
     pub rest_metrics: RestMetrics,
 }
 
 impl Manager {
-    /// The API server's time.
     pub fn clock(&self) -> ApiServerClock {
         self.rest_metrics.clock.clone()
     }
@@ -70,8 +61,7 @@ impl Manager {
         ObjectWriter::new(self.client.clone(), &manager)
     }
 
-    /// Returns a handle whose tasks until shutdown run until `end` instead. For tasks that a server
-    /// needs while it drains.
+    /// Returns a handle whose tasks run until `end` instead of shutdown, for a server that drains.
     #[must_use]
     pub fn until(&self, end: CancellationToken) -> Self {
         Self {
@@ -161,11 +151,7 @@ impl Program {
         let server = serve(EndpointPort {
             listener,
             router: endpoints.router(),
-            certificate: args
-                .metrics_cert_dir
-                .as_deref()
-                .map(|folder| ["tls.crt", "tls.key"].map(|file| folder.join(file)))
-                .map(|[certificate, key]| (certificate, key)),
+            certificate_folder: args.metrics_cert_dir.clone(),
             tasks: tasks.clone(),
             shutdown: serving.clone(),
         })

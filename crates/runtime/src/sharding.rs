@@ -14,11 +14,8 @@ use kube::Api;
 use prometheus::{IntGauge, IntGaugeVec};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::args::LeaderElectionArgs;
-use crate::leader_election::Announcement;
 use crate::lease::shard_lease;
-use crate::log::LogOnce;
-use crate::manager::Manager;
+use crate::{Announcement, LeaderElectionArgs, LogOnce, Manager};
 
 /// Annotation that Plimsoll writes on a Lease: number of shards; see docs/operations.md#sharding.
 const SHARDS: &str = "plimsoll.dev/shards";
@@ -74,7 +71,6 @@ struct ShardConflictMonitor {
     conflict: IntGauge,
 }
 
-/// Content of a Lease.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct LeaseSnapshot {
     holder: String,

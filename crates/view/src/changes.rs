@@ -3,16 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::disruption_budget::DisruptionBudget;
-use crate::limit_range::LimitRange;
-use crate::node::Node;
-use crate::pod::Pod;
-use crate::quota::Quota;
-use crate::scale::ReadScale;
-use crate::table::{Change, Entry};
-use crate::view::{Namespace, View};
-use crate::vpa::Vpa;
-use crate::workload_controller::{Controller, WellKnown};
+use crate::{
+    Change, Controller, DisruptionBudget, Entry, LimitRange, Namespace, Node, Pod, Quota,
+    ReadScale, View, Vpa, WellKnown,
+};
 
 /// Finds changes in a table: the objects of one kind at the last call, in the order of their keys.
 #[derive(Debug, Clone)]
@@ -76,15 +70,10 @@ pub struct ClusterChangeTracker {
 pub struct ClusterChanges {
     pub pods: Vec<Change<Pod>>,
     pub vpas: Vec<Change<Vpa>>,
-    /// Built-in controllers, with their kinds.
     pub controllers: Vec<(WellKnown, Change<Controller>)>,
-    /// Scale subresources of custom kinds.
     pub scales: Vec<Change<ReadScale>>,
-    /// `LimitRange` objects.
     pub limit_ranges: Vec<Change<LimitRange>>,
-    /// `ResourceQuota` objects.
     pub quotas: Vec<Change<Quota>>,
-    /// `PodDisruptionBudget` objects.
     pub budgets: Vec<Change<DisruptionBudget>>,
     pub namespaces: Vec<Change<Namespace>>,
     pub nodes: Vec<Change<Node>>,
@@ -103,7 +92,7 @@ impl ClusterChangeTracker {
             pods: self.pods.changes(view.pods.iter()),
             vpas: self.vpas.changes(view.vpas.iter()),
             controllers,
-            scales: self.scales.changes(view.scales()),
+            scales: self.scales.changes(view.scales.iter()),
             limit_ranges: self.limit_ranges.changes(view.limit_ranges.iter()),
             quotas: self.quotas.changes(view.quotas.iter()),
             budgets: self.budgets.changes(view.disruption_budgets.iter()),

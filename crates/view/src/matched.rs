@@ -11,17 +11,11 @@ use std::sync::Arc;
 use api::vpa::NodeGroup;
 use jiff::Timestamp;
 
-use crate::changes::ClusterChanges;
-use crate::disruption_budget::DisruptionBudget;
-use crate::limit_range::LimitRange;
-use crate::owner::Owner;
-use crate::pod::Pod;
-use crate::quota::Quota;
-use crate::scale::{ReadScale, Scale};
-use crate::table::{Change, ObjectKey, changed_keys};
 use crate::view::{Namespace as Object, View};
-use crate::vpa::Vpa;
-use crate::workload_controller::{Controller, WellKnown};
+use crate::{
+    Change, ClusterChanges, Controller, DisruptionBudget, LimitRange, ObjectKey, Owner, Pod, Quota,
+    ReadScale, Scale, Vpa, WellKnown, changed_keys,
+};
 use namespace::Namespace;
 
 pub use namespace::{BudgetPods, VpaPods};
@@ -147,7 +141,6 @@ impl Matched {
         marked
     }
 
-    /// Removes all marks.
     pub fn clear_marks(&mut self) {
         self.namespaces
             .values_mut()

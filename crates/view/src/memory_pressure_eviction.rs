@@ -9,8 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use model::{Memory, Quantity};
 
-use crate::oom_kill::OomKill;
-use crate::table::ObjectKey;
+use crate::{ObjectKey, OomKill};
 
 const CONTAINERS: &str = "offending_containers";
 const USAGE: &str = "offending_containers_usage";
@@ -23,7 +22,6 @@ pub struct Eviction {
     /// Namespace and name of the event.
     pub key: ObjectKey,
     pub pod: ObjectKey,
-    /// Time of the eviction.
     pub at: Timestamp,
     /// Containers above their memory request, with their usage.
     pub usage: Vec<(String, Memory)>,

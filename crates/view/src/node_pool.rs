@@ -8,9 +8,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use model::{Cpu, Labels, Memory, Quantity, ResourceList, ResourceName, Taint};
 
 use crate::effective_resources::{Resources, is_common};
-use crate::node_group::NODE_GROUP_LABELS;
 use crate::pod_placement::taint;
-use crate::table::ObjectKey;
+use crate::{NODE_GROUP_LABELS, ObjectKey};
 
 /// Maximum number of node groups of cluster-autoscaler. Further ones are ignored.
 const MAX_GROUPS: usize = 1000;
@@ -37,18 +36,14 @@ pub struct NodeClaim {
     pub taints: Vec<Taint>,
     /// Name of the node, empty before there is one.
     pub node: String,
-    /// Whether it is being deleted.
     pub is_terminating: bool,
     /// Allocatable CPU and memory, or the capacity while these are unknown.
     pub allocatable: Resources,
-    /// Allocatable extended resources.
     pub extended: ResourceList,
 }
 
-/// The node groups of cluster-autoscaler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AutoscaledGroups {
-    /// Namespace and name of the `ConfigMap`.
     pub key: ObjectKey,
     pub groups: Vec<AutoscaledGroup>,
 }
@@ -63,7 +58,6 @@ pub struct AutoscaledGroup {
 }
 
 impl NodePool {
-    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: karpenter::NodePool) -> Self {
         let name = object.metadata.name.unwrap_or_default();
         let status = object.status.unwrap_or_default();
@@ -108,7 +102,6 @@ impl NodePool {
         }
     }
 
-    /// Whether it may add a node with these resources.
     pub fn may_add(&self, cpu: Cpu, memory: Memory) -> bool {
         self.can_grow
             && self.remaining.cpu.is_none_or(|left| cpu <= left)
@@ -117,7 +110,6 @@ impl NodePool {
 }
 
 impl NodeClaim {
-    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: karpenter::NodeClaim) -> Self {
         let status = object.status.unwrap_or_default();
         let size = if status.allocatable.is_empty() {

@@ -210,7 +210,10 @@ impl<'a> SharedOwners<'a> {
     fn live_pods(&mut self, view: &'a View, namespace: &'a str, owner: &Owner) -> i64 {
         let counts = self.counts.entry(namespace).or_insert_with(|| {
             let mut counts = HashMap::new();
-            let pods = view.pods_in(namespace).filter(|pod| pod.is_live());
+            let pods = view
+                .pods
+                .in_namespace(namespace)
+                .filter(|pod| pod.is_live());
             for owner in pods.filter_map(|pod| pod.owner.as_ref()) {
                 if owner.kind == WellKnown::DaemonSet.kind() {
                     *counts.entry(owner.name.as_str()).or_default() += 1;

@@ -14,15 +14,8 @@ use api::vpa::{
 use model::{Labels, Selector, Workload, WorkloadRef};
 
 use super::{MatchedScope, VpaOrder};
-use crate::disruption_budget::DisruptionBudget;
-use crate::owner::Owner;
-use crate::pod::Pod;
-use crate::selector_index::SelectorIndex;
 use crate::table::{Named, ObjectKey};
-use crate::target;
-use crate::view::View;
-use crate::vpa::Vpa;
-use crate::workload_controller::WellKnown;
+use crate::{DisruptionBudget, Owner, Pod, SelectorIndex, View, Vpa, WellKnown, target};
 
 /// A VPA object with its live pods.
 #[derive(Debug, Clone)]
@@ -41,7 +34,6 @@ pub struct VpaPods {
 #[derive(Debug, Clone)]
 pub struct BudgetPods {
     pub budget: Arc<DisruptionBudget>,
-    /// Its pods, by name.
     pub pods: BTreeMap<String, Arc<Pod>>,
 }
 
@@ -52,7 +44,6 @@ struct PodMembership {
     budgets: Vec<usize>,
 }
 
-/// The index of one namespace.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Namespace {
     /// In order.
@@ -80,7 +71,7 @@ impl Namespace {
                 target::Resolution::Unsupported { .. } | target::Resolution::Waiting(_) => None,
             })
             .collect();
-        let pods = || view.pods_in(name).filter(|pod| pod.is_live());
+        let pods = || view.pods.in_namespace(name).filter(|pod| pod.is_live());
         let has_others = pods().any(|pod| (scope.pod)(pod));
         if vpas.is_empty() && !has_others {
             return None;

@@ -8,11 +8,7 @@ use std::collections::BTreeSet;
 use model::{Workload, WorkloadRef};
 
 use super::TargetError;
-use crate::owner::Owner;
-use crate::pod::Pod;
-use crate::scale::{Scale, ScaleKey};
-use crate::view::View;
-use crate::workload_controller::WellKnown;
+use crate::{Owner, Pod, Scale, ScaleKey, View, WellKnown};
 
 /// Maximum number of owners above an object, which end the search for a cycle as well. Operators that
 /// own each other's objects make about four.
@@ -24,8 +20,7 @@ struct Link<'a> {
     owner: Option<Workload<'a>>,
 }
 
-/// Returns the topmost well-known or scalable controller at or above `start`; `None` if there is
-/// none.
+/// Returns the topmost well-known or scalable controller at or above `start`, if any.
 pub fn topmost<'a>(
     view: &'a View,
     start: Workload<'a>,
