@@ -5,7 +5,8 @@ mod topic;
 use jiff::Timestamp;
 pub use model::{Forecast, ForecastSeries, MetricForecast};
 
-use crate::{MessageError, proto};
+use crate::proto;
+use crate::quantities::MessageError;
 
 impl From<MetricForecast> for proto::MetricForecast {
     fn from(metric: MetricForecast) -> Self {

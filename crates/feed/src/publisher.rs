@@ -11,8 +11,10 @@ use jiff::Timestamp;
 use prometheus::IntCounter;
 use tokio::sync::watch;
 
+use crate::metrics::Metrics;
+use crate::recommendation::Recommendation;
+use crate::topic::Topic;
 use crate::versioned_store::{Key, VersionedStore};
-use crate::{Metrics, Recommendation, Topic};
 
 /// Number of deletions kept for slow readers.
 const MAX_DELETIONS: usize = 10_000;

@@ -15,10 +15,12 @@ use tokio_util::sync::CancellationToken;
 use tonic::service::InterceptorLayer;
 use tonic::{Request, Status};
 
+use crate::application::ApplicationReport;
+use crate::forecast::Forecast;
 use crate::metrics::{Metrics, Refusal};
 use crate::proto::feed_server::FeedServer;
 use crate::proto::{DESCRIPTION, feed_server};
-use crate::{ApplicationReport, Forecast, Publisher};
+use crate::publisher::Publisher;
 
 use connection::{Peer, accept};
 use service::Service;

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::address::ListenAddress;
+use crate::duration::GoDuration;
 use crate::log::LogArgs;
-use crate::{GoDuration, ListenAddress};
 
 /// Flags of every service.
 #[derive(Debug, Clone, PartialEq, clap::Args)]

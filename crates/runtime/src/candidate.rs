@@ -16,8 +16,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::api_server_clock::{ApiServerClock, steady as now};
+use crate::leader_term::Leading;
 use crate::lease::{Action, Timings, decide, held, released};
-use crate::{Leading, LogOnce};
+use crate::log::LogOnce;
 use observed_lease::ObservedLease;
 
 /// Maximum number of write conflicts in one attempt.

@@ -28,8 +28,10 @@ use rustls::crypto::aws_lc_rs;
 use tower::layer::layer_fn;
 use tower::{BoxError, Service};
 
+use crate::api_server_clock::ApiServerClock;
+use crate::args::CommonArgs;
+use crate::pflag::Program;
 use crate::rate_limiter::Throttle;
-use crate::{ApiServerClock, CommonArgs, Program};
 
 /// Time limit from sending a request to the last byte of its response; to the first byte for a
 /// watch. The API server's own limit is 60 s.

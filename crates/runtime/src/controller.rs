@@ -9,7 +9,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Leading, Pace, PassSchedule};
+use crate::leader_term::Leading;
+use crate::schedule::{Pace, PassSchedule};
 
 /// Pause before the next pass if leadership is in doubt: the Lease is renewed late, or lost soon.
 const LEADERSHIP_PAUSE: Duration = Duration::from_secs(1);

@@ -12,7 +12,8 @@ use prometheus::{Registry, TextEncoder};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Activity, Readiness, Tasks};
+use crate::health::{Activity, Readiness};
+use crate::shutdown::Tasks;
 
 /// The state behind the endpoints.
 #[derive(Debug, Clone)]

@@ -9,11 +9,14 @@ use http::header::USER_AGENT;
 use kube::Api;
 use prometheus::IntGaugeVec;
 
+use crate::args::{LeaderElectionArgs, ResourceLock};
 use crate::candidate::Candidate;
+use crate::client;
+use crate::leader_term::Leading;
 use crate::lease::{Timings, identity};
+use crate::manager::Manager;
 use crate::own_pod::hostname;
 use crate::rate_limiter::Throttle;
-use crate::{LeaderElectionArgs, Leading, Manager, ResourceLock, client};
 
 /// The content of the Lease that tells others about the leader.
 #[derive(Debug, Clone, Default)]

@@ -5,7 +5,8 @@ use std::rc::Rc;
 use futures::future::{FutureExt as _, LocalBoxFuture, try_join_all};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Hold, Leading};
+use crate::hold::Hold;
+use crate::leader_term::Leading;
 
 type Run = Box<dyn Fn(Leading, CancellationToken) -> LocalBoxFuture<'static, anyhow::Result<()>>>;
 

@@ -14,12 +14,16 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::address::listen_ip_from_environment;
+use crate::api_server_clock::ApiServerClock;
+use crate::args::CommonArgs;
 use crate::client::{self, RestMetrics};
+use crate::health::{Activity, Readiness};
 use crate::http_endpoints::{EndpointPort, Endpoints};
+use crate::log;
+use crate::object_writer::ObjectWriter;
 use crate::pflag::{self, Program};
 use crate::rate_limiter::Throttle;
 use crate::shutdown::{self, Tasks};
-use crate::{Activity, ApiServerClock, CommonArgs, ObjectWriter, Readiness, log};
 
 /// Time limit of the work after shutdown begins. The kubelet kills the process after 30 s.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(20);

@@ -14,8 +14,11 @@ use kube::Api;
 use prometheus::{IntGauge, IntGaugeVec};
 use tokio::time::{MissedTickBehavior, interval};
 
+use crate::args::LeaderElectionArgs;
+use crate::leader_election::Announcement;
 use crate::lease::shard_lease;
-use crate::{Announcement, LeaderElectionArgs, LogOnce, Manager};
+use crate::log::LogOnce;
+use crate::manager::Manager;
 
 /// Annotation that Plimsoll writes on a Lease: number of shards; see docs/operations.md#sharding.
 const SHARDS: &str = "plimsoll.dev/shards";

@@ -39,7 +39,7 @@ use time_range::Pieces;
 
 /// Maximum size of an expression's response in bytes. Ten series of 2000 points have half of that.
 const MAX_EXPRESSION_BYTES: usize = 2 << 20;
-/// Maximum number of series in an expression's response. So many fit with the fewest points.
+/// Maximum number of series in an expression's response. With the fewest points they fit its bytes.
 const MAX_EXPRESSION_SERIES: usize = 1000;
 /// Maximum number of series in one response: a short one takes about twenty times its text. More
 /// containers than run in one namespace.

@@ -4,7 +4,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1;
 use model::Labels;
 
-use crate::{ObjectKey, Owner, Requirements, Resources};
+use crate::effective_resources::{Requirements, Resources};
+use crate::owner::Owner;
+use crate::table::ObjectKey;
 
 /// An unfinished pod on a node.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,10 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::{
-    Change, Controller, DisruptionBudget, Entry, LimitRange, Namespace, Node, Pod, Quota,
-    ReadScale, View, Vpa, WellKnown,
-};
+use crate::disruption_budget::DisruptionBudget;
+use crate::limit_range::LimitRange;
+use crate::node::Node;
+use crate::pod::Pod;
+use crate::quota::Quota;
+use crate::scale::ReadScale;
+use crate::table::{Change, Entry};
+use crate::view::{Namespace, View};
+use crate::vpa::Vpa;
+use crate::workload_controller::{Controller, WellKnown};
 
 /// Finds changes in a table: the objects of one kind at the last call, in the order of their keys.
 #[derive(Debug, Clone)]

@@ -5,7 +5,9 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use model::WorkloadRef;
 
-use crate::{Contender, ObjectKey, Stripped};
+use crate::oldest_wins::Contender;
+use crate::stripped::Stripped;
+use crate::table::ObjectKey;
 
 /// An `EffectiveHorizontalPodAutoscaler` object, reduced to its cron schedule.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,7 +3,9 @@
 use k8s_openapi::api::apps::v1::DaemonSet;
 use model::NodeConstraints;
 
-use crate::{ObjectKey, PodPlacement, Requirements};
+use crate::effective_resources::Requirements;
+use crate::pod_placement::PodPlacement;
+use crate::table::ObjectKey;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct DaemonSetShare {

@@ -10,7 +10,8 @@ use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, MetricTarget};
 use kube::{Resource as _, ResourceExt as _};
 use model::{ResourceName, WorkloadRef};
 
-use crate::{ObjectKey, Owner};
+use crate::owner::Owner;
+use crate::table::ObjectKey;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HpaTargets {

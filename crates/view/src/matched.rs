@@ -11,11 +11,17 @@ use std::sync::Arc;
 use api::vpa::NodeGroup;
 use jiff::Timestamp;
 
+use crate::changes::ClusterChanges;
+use crate::disruption_budget::DisruptionBudget;
+use crate::limit_range::LimitRange;
+use crate::owner::Owner;
+use crate::pod::Pod;
+use crate::quota::Quota;
+use crate::scale::{ReadScale, Scale};
+use crate::table::{Change, ObjectKey, changed_keys};
 use crate::view::{Namespace as Object, View};
-use crate::{
-    Change, ClusterChanges, Controller, DisruptionBudget, LimitRange, ObjectKey, Owner, Pod, Quota,
-    ReadScale, Scale, Vpa, WellKnown, changed_keys,
-};
+use crate::vpa::Vpa;
+use crate::workload_controller::{Controller, WellKnown};
 use namespace::Namespace;
 
 pub use namespace::{BudgetPods, VpaPods};

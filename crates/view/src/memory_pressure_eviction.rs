@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use model::{Memory, Quantity};
 
-use crate::{ObjectKey, OomKill};
+use crate::oom_kill::OomKill;
+use crate::table::ObjectKey;
 
 const CONTAINERS: &str = "offending_containers";
 const USAGE: &str = "offending_containers_usage";

@@ -8,8 +8,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use model::{Cpu, Labels, Memory, Quantity, ResourceList, ResourceName, Taint};
 
 use crate::effective_resources::{Resources, is_common};
+use crate::node_group::NODE_GROUP_LABELS;
 use crate::pod_placement::taint;
-use crate::{NODE_GROUP_LABELS, ObjectKey};
+use crate::table::ObjectKey;
 
 /// Maximum number of node groups of cluster-autoscaler. Further ones are ignored.
 const MAX_GROUPS: usize = 1000;

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use model::Memory;
 
-use crate::{Container, ContainerState, ContainerStatus, ObjectKey, Pod, Sidecar, Termination};
+use crate::pod::{Container, ContainerState, ContainerStatus, Pod, Sidecar, Termination};
+use crate::table::ObjectKey;
 
 /// One OOM kill of a container, or its eviction under memory pressure.
 #[derive(Debug, Clone, PartialEq)]

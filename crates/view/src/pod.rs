@@ -8,7 +8,11 @@ use k8s_openapi::api::core::v1;
 use model::Labels;
 
 use crate::effective_resources::{Requirements, Resources, effective};
-use crate::{Entry, MemoryCgroup, ObjectKey, Owner, PodPlacement, Running};
+use crate::memory_cgroup::MemoryCgroup;
+use crate::owner::Owner;
+use crate::pod_placement::PodPlacement;
+use crate::pod_runtime::Running;
+use crate::table::{Entry, ObjectKey};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pod {

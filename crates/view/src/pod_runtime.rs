@@ -245,7 +245,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::Pod;
+    use crate::pod::Pod;
 
     fn running(pod: serde_json::Value) -> Arc<Running> {
         let pod = serde_json::from_value(pod).expect("a pod");

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use api::prediction::{self, PredictedSample, PredictedSeries, TimeSeriesPrediction};
 use model::{Labels, WorkloadRef};
 
-use crate::{ObjectKey, Owner};
+use crate::owner::Owner;
+use crate::table::ObjectKey;
 
 /// Key and value of the label on every object that an EHPA owns.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "effective-hpa-controller");

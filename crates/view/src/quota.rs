@@ -4,7 +4,8 @@ use k8s_openapi::api::core::v1;
 use model::ResourceList;
 
 use crate::limit_range::quantities;
-use crate::{ObjectKey, PodPlacement};
+use crate::pod_placement::PodPlacement;
+use crate::table::ObjectKey;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Quota {

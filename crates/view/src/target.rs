@@ -15,7 +15,10 @@ use std::collections::BTreeSet;
 use api::vpa::NodeGroup;
 use model::{ParseSelectorError, Selector, Workload, WorkloadRef};
 
-use crate::{Controller, Scale, ScaleKey, View, Vpa, WellKnown};
+use crate::scale::{Scale, ScaleKey};
+use crate::view::View;
+use crate::vpa::Vpa;
+use crate::workload_controller::{Controller, WellKnown};
 use topmost::MAX_OWNERS;
 
 pub use topmost::{topmost, topmost_of};

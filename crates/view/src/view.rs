@@ -13,12 +13,27 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1;
 use model::{Labels, NamespaceLimits, Workload, WorkloadRef};
 
-use crate::{
-    AutoscaledGroups, BoundPod, Checkpoint, Controller, CronSchedule, DaemonSetShare,
-    DisruptionBudget, Eviction, Freshness, HpaTargets, LabelledPod, LimitRange, Node, NodeClaim,
-    NodePool, ObjectKey, ObjectName, Pod, PodSet, Policy, Prediction, Quota, ReadScale, Resource,
-    Scale, ScaleKey, StopSwitch, Stripped, Table, Vpa, WebhookLease, WellKnown,
-};
+use crate::bound_pod::BoundPod;
+use crate::checkpoint::Checkpoint;
+use crate::cron_schedule::CronSchedule;
+use crate::daemon_set::DaemonSetShare;
+use crate::disruption_budget::DisruptionBudget;
+use crate::freshness::{Freshness, Resource};
+use crate::hpa_targets::HpaTargets;
+use crate::limit_range::LimitRange;
+use crate::memory_pressure_eviction::Eviction;
+use crate::node::Node;
+use crate::node_pool::{AutoscaledGroups, NodeClaim, NodePool};
+use crate::pod::{LabelledPod, Pod};
+use crate::policy::Policy;
+use crate::prediction::Prediction;
+use crate::quota::Quota;
+use crate::scale::{PodSet, ReadScale, Scale, ScaleKey};
+use crate::stripped::Stripped;
+use crate::table::{ObjectKey, ObjectName, Table};
+use crate::updater_preconditions::{StopSwitch, WebhookLease};
+use crate::vpa::Vpa;
+use crate::workload_controller::{Controller, WellKnown};
 
 /// The last observed state of the cluster. Each program fills only the tables that it watches, and
 /// may keep several views, so that a busy kind does not wake the readers of another one. An object

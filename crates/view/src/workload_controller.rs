@@ -12,7 +12,9 @@ use k8s_openapi::api::core::v1::{self, ReplicationController};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use model::{Labels, ParseSelectorError, Selector};
 
-use crate::{ObjectKey, Owner, PodTemplate};
+use crate::owner::Owner;
+use crate::pod_template::PodTemplate;
+use crate::table::ObjectKey;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Controller {

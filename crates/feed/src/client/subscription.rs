@@ -10,7 +10,8 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use crate::{Recommendation, Topic};
+use crate::recommendation::Recommendation;
+use crate::topic::Topic;
 
 /// Received values of all leaders.
 #[derive(Debug, Clone, PartialEq)]

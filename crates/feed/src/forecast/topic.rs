@@ -5,9 +5,10 @@ use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
 use super::{Forecast, MetricForecast};
+use crate::proto;
 use crate::proto::feed_client::FeedClient;
+use crate::quantities::MessageError;
 use crate::topic::{Change, Stamp, Topic, updates};
-use crate::{MessageError, proto};
 
 impl Topic for Forecast {
     type Message = proto::Forecast;

@@ -6,9 +6,10 @@ use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
 use super::{Recommendation, container_from_message, container_to_message};
+use crate::proto;
 use crate::proto::feed_client::FeedClient;
+use crate::quantities::MessageError;
 use crate::topic::{Change, Stamp, Topic, updates};
-use crate::{MessageError, proto};
 
 impl Topic for Recommendation {
     type Message = proto::Recommendation;

@@ -12,13 +12,15 @@ use tonic::{Request, Response, Status};
 use super::Server;
 use super::connection::Peer;
 use super::watch::{ReaderGuard, Watch, not_leading};
+use crate::application::ApplicationReport;
 use crate::metrics::Refusal;
 use crate::proto::feed_server::Feed;
 use crate::proto::{
     ForecastsUpdate, RecommendationsUpdate, ReportApplicationsRequest, ReportApplicationsResponse,
     WatchForecastsRequest, WatchRecommendationsRequest,
 };
-use crate::{ApplicationReport, Publisher, Topic};
+use crate::publisher::Publisher;
+use crate::topic::Topic;
 
 pub(super) struct Service {
     pub(super) server: Arc<Server>,

@@ -14,8 +14,15 @@ use api::vpa::{
 use model::{Labels, Selector, Workload, WorkloadRef};
 
 use super::{MatchedScope, VpaOrder};
+use crate::disruption_budget::DisruptionBudget;
+use crate::owner::Owner;
+use crate::pod::Pod;
+use crate::selector_index::SelectorIndex;
 use crate::table::{Named, ObjectKey};
-use crate::{DisruptionBudget, Owner, Pod, SelectorIndex, View, Vpa, WellKnown, target};
+use crate::target;
+use crate::view::View;
+use crate::vpa::Vpa;
+use crate::workload_controller::WellKnown;
 
 /// A VPA object with its live pods.
 #[derive(Debug, Clone)]

@@ -8,7 +8,11 @@ use std::collections::BTreeSet;
 use model::{Workload, WorkloadRef};
 
 use super::TargetError;
-use crate::{Owner, Pod, Scale, ScaleKey, View, WellKnown};
+use crate::owner::Owner;
+use crate::pod::Pod;
+use crate::scale::{Scale, ScaleKey};
+use crate::view::View;
+use crate::workload_controller::WellKnown;
 
 /// Maximum number of owners above an object, which end the search for a cycle as well. Operators that
 /// own each other's objects make about four.

@@ -270,7 +270,7 @@ mod tests {
         let synced = view.wait_for(view::View::is_synced).await;
         drop(synced.expect("the watch runs"));
         granted.store(true, Ordering::Relaxed);
-        let is_listed = |view: &view::View| view.freshness.get(&Resource::HpaTargets).is_some();
+        let is_listed = |view: &view::View| view.freshness.contains_key(&Resource::HpaTargets);
         let listed = tokio::time::timeout(RETRY * 4, view.wait_for(is_listed));
         assert!(
             listed.await.is_ok(),
