@@ -73,7 +73,7 @@ pub(crate) fn select<'a>(
         Ok(None) => return Selection::default(),
         Err(missing) => {
             // Without VPA objects in the namespace, no controller matters.
-            let awaits = view.has_vpas_in(owner.namespace);
+            let awaits = view.vpas.in_namespace(owner.namespace).next().is_some();
             return Selection {
                 awaits: awaits.then_some(Awaited::Controller(missing)),
                 ..Selection::default()

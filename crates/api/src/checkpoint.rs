@@ -78,7 +78,7 @@ pub struct VerticalPodAutoscalerCheckpointStatus {
     #[schemars(schema_with = "schema::nullable_time")]
     pub last_sample_start: Option<Time>,
     /// Number of CPU samples.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(schema_with = "schema::count")]
     pub total_samples_count: i64,
 }
@@ -96,7 +96,7 @@ pub struct HistogramCheckpoint {
     #[schemars(schema_with = "schema::free_form")]
     pub bucket_weights: BTreeMap<u32, u32>,
     /// Sum of all weights before scaling.
-    #[serde(default, skip_serializing_if = "is_nought")]
+    #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(schema_with = "schema::number")]
     pub total_weight: f64,
 }
@@ -122,18 +122,6 @@ pub fn object_name(vpa: &str, container: &str) -> String {
     format!("{vpa}-{container}")
 }
 
-#[allow(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_zero(count: &i64) -> bool {
-    *count == 0
-}
-
-#[allow(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_nought(weight: &f64) -> bool {
-    *weight == 0.0
+fn is_default<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
 }

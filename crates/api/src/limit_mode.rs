@@ -2,7 +2,7 @@
 
 use model::LimitModes;
 
-use crate::vpa::VerticalPodAutoscaler;
+use crate::vpa::{VerticalPodAutoscaler, shortened};
 
 /// Annotation that users set on a VPA: limits other than in proportion to requests; see
 /// docs/sizing.md#limits.
@@ -10,8 +10,6 @@ pub const LIMIT_MODE: &str = "plimsoll.dev/limit-mode";
 /// Annotation that Plimsoll writes on a pod: limits that a limit mode led to; see
 /// docs/sizing.md#limits.
 pub const LIMITS: &str = "plimsoll.dev/limits";
-/// Maximum length of an invalid value in an error, in characters.
-const MAX_VALUE: usize = 40;
 
 /// The limit modes of an object; proportional without the annotation. The error names the
 /// annotation.
@@ -26,7 +24,7 @@ pub fn limit_modes(object: &VerticalPodAutoscaler) -> Result<LimitModes, String>
 /// Parses the value of the annotation or of the field `limitMode`.
 pub fn parse(value: &str) -> Result<LimitModes, String> {
     LimitModes::parse(value).ok_or_else(|| {
-        let value: String = value.chars().take(MAX_VALUE).collect();
+        let value = shortened(value);
         format!(
             "{value:?} is not proportional, equal, none, request-plus:SHARE% or a list such as \
              cpu=none,memory=request-plus:200Mi"

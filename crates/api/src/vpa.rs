@@ -14,7 +14,7 @@ mod status;
 mod update;
 
 use kube::CustomResource;
-use model::WorkloadRef;
+use model::{Workload, WorkloadRef};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +28,7 @@ pub use condition::{
 };
 pub use defaults::{DEFAULT_CONTROLLED_RESOURCES, DEFAULT_RECOMMENDER, EffectiveUpdateMode};
 pub use hpa::{HPA_ANNOTATION, HpaMode};
+pub(crate) use node_group::shortened;
 pub use node_group::{NODE_GROUP, NodeGroup};
 pub use policy::{
     ALL_CONTAINERS, ContainerControlledValues, ContainerResourcePolicy, ContainerScalingMode,
@@ -135,11 +136,16 @@ pub struct CrossVersionObjectReference {
 impl CrossVersionObjectReference {
     /// Converts to a workload reference in a namespace.
     pub fn in_namespace(&self, namespace: &str) -> WorkloadRef {
-        WorkloadRef {
-            api_version: self.api_version.clone(),
-            kind: self.kind.clone(),
-            namespace: namespace.to_owned(),
-            name: self.name.clone(),
+        self.workload(namespace).to_ref()
+    }
+
+    /// The same, borrowed.
+    pub fn workload<'a>(&'a self, namespace: &'a str) -> Workload<'a> {
+        Workload {
+            api_version: &self.api_version,
+            kind: &self.kind,
+            namespace,
+            name: &self.name,
         }
     }
 }

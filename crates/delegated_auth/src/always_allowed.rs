@@ -1,5 +1,4 @@
-//! Paths that need no authorization (`--authorization-always-allow-paths`): probes send no
-//! credentials.
+//! Paths without authorization (`--authorization-always-allow-paths`): probes send no credentials.
 //!
 //! Source: `k8s.io/apiserver/pkg/authorization/path/path.go`.
 

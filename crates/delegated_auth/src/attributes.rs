@@ -1,7 +1,5 @@
 //! The attributes of a request that authorization depends on, and the message of a denial.
 
-use std::fmt;
-
 use k8s_openapi::api::authorization::v1::{NonResourceAttributes, ResourceAttributes};
 
 /// The attributes of a request.
@@ -29,57 +27,39 @@ impl Attributes {
             Self::Path(_) => None,
         }
     }
-}
 
-/// The API server's message for a denied request.
-pub(crate) struct ForbiddenMessage<'a> {
-    pub(crate) user: &'a str,
-    pub(crate) attributes: &'a Attributes,
-    /// The reason that the API server gave; may be empty.
-    pub(crate) reason: &'a str,
-}
-
-impl fmt::Display for ForbiddenMessage<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            user,
-            attributes,
-            reason,
-        } = self;
+    /// The API server's message for a denied request of a user, with its `reason`, if any.
+    pub(crate) fn denial(&self, user: &str, reason: &str) -> String {
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
-        match attributes {
-            Attributes::Path(NonResourceAttributes { verb, path }) => {
+        let message = match self {
+            Self::Path(NonResourceAttributes { verb, path }) => {
                 let (verb, path) = (text(verb), text(path));
-                write!(f, "forbidden: User {user:?} cannot {verb} path {path:?}")?;
+                format!("forbidden: User {user:?} cannot {verb} path {path:?}")
             }
-            Attributes::Resource(attributes) => {
+            Self::Resource(attributes) => {
+                let after = |sign, text: &str| match text {
+                    "" => String::new(),
+                    text => format!("{sign}{text}"),
+                };
                 let (verb, group) = (text(&attributes.verb), text(&attributes.group));
-                let resource = text(&attributes.resource);
-                write!(f, "{resource}")?;
-                if !group.is_empty() {
-                    write!(f, ".{group}")?;
-                }
-                if let Some(name) = &attributes.name {
-                    write!(f, " {name:?}")?;
-                }
-                write!(
-                    f,
-                    " is forbidden: User {user:?} cannot {verb} resource \"{resource}"
-                )?;
-                if let Some(subresource) = &attributes.subresource {
-                    write!(f, "/{subresource}")?;
-                }
-                write!(f, "\" in API group {group:?}")?;
-                match &attributes.namespace {
-                    Some(namespace) => write!(f, " in the namespace {namespace:?}")?,
-                    None => write!(f, " at the cluster scope")?,
-                }
+                let (resource, domain) = (text(&attributes.resource), after(".", &group));
+                let name = attributes.name.as_ref().map(|name| format!(" {name:?}"));
+                let name = name.unwrap_or_default();
+                let part = after("/", &text(&attributes.subresource));
+                let scope = match &attributes.namespace {
+                    Some(namespace) => format!("in the namespace {namespace:?}"),
+                    None => "at the cluster scope".to_owned(),
+                };
+                format!(
+                    "{resource}{domain}{name} is forbidden: User {user:?} cannot {verb} resource \"{resource}{part}\" \
+                     in API group {group:?} {scope}"
+                )
             }
-        }
+        };
         if reason.is_empty() {
-            Ok(())
+            message
         } else {
-            write!(f, ": {reason}")
+            format!("{message}: {reason}")
         }
     }
 }
@@ -98,13 +78,7 @@ mod tests {
     }
 
     fn check(attributes: &Attributes, reason: &str, expected: &str) {
-        let user = "me";
-        let message = ForbiddenMessage {
-            user,
-            attributes,
-            reason,
-        };
-        assert_eq!(message.to_string(), expected);
+        assert_eq!(attributes.denial("me", reason), expected);
     }
 
     #[test]

@@ -11,10 +11,9 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::Client;
 
-use crate::attributes::{Attributes, ForbiddenMessage};
+use crate::attributes::Attributes;
 use crate::coalescing_cache::{CoalescingCache, key};
 use crate::metrics::Metrics;
-use crate::rejection::{AuthorizedScope, Rejection};
 use crate::review;
 use crate::user::{AuthMethod, User};
 
@@ -33,6 +32,27 @@ pub(crate) struct Authorizer {
     /// Reviews of all other users.
     pub(crate) direct: CoalescingCache<Decision>,
     pub(crate) metrics: Metrics,
+}
+
+/// The reason to reject a caller.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    #[error("Unauthorized")]
+    Unauthorized,
+    /// The caller is not authorized. The text is the API server's.
+    #[error("{0}")]
+    Forbidden(String),
+    /// Too many reviews are in flight.
+    #[error("too many requests at once")]
+    TooManyRequests,
+}
+
+/// The scope of the access review that authorized a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuthorizedScope {
+    /// All resources of the API group in the whole cluster.
+    Cluster,
+    Request,
 }
 
 /// The result of an access review.
@@ -73,12 +93,7 @@ impl Authorizer {
             Decision::Denied(reason) => reason,
             Decision::Unknown(error) => format!("the access review failed: {error}"),
         };
-        let message = ForbiddenMessage {
-            user: &user.name,
-            attributes,
-            reason: &reason,
-        };
-        Err(Rejection::Forbidden(message.to_string()))
+        Err(Rejection::Forbidden(attributes.denial(&user.name, &reason)))
     }
 
     /// `flow`: the namespace of the request, or the user at the cluster scope.
@@ -126,8 +141,7 @@ impl Authorizer {
     }
 }
 
-/// Returns the review of access to all metrics with this verb. The anonymous user has no such
-/// access.
+/// Returns the review of access to all metrics with this verb; none of the anonymous user.
 fn wildcard_spec(user: &User, attributes: &Attributes) -> Option<SubjectAccessReviewSpec> {
     match attributes {
         Attributes::Resource(attributes) if user.method != AuthMethod::Anonymous => {

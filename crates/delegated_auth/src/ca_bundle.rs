@@ -32,16 +32,12 @@ struct CaCertificate {
     validity: RangeInclusive<UnixTime>,
 }
 
-/// The reason that a bundle cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BundleError {
-    /// The text is not PEM.
     #[error("not PEM: {0}")]
     Pem(rustls_pki_types::pem::Error),
-    /// Every certificate was skipped, for these reasons.
     #[error("no usable certificate{}", in_parentheses(.0))]
     Empty(Vec<String>),
-    /// The certificates cannot be used together.
     #[error("{0}")]
     Verifier(VerifierBuilderError),
 }
@@ -61,8 +57,7 @@ impl fmt::Debug for CaBundle {
 }
 
 impl CaBundle {
-    /// Parses a bundle in PEM. Skips a certificate that cannot be used, such as an old one that is
-    /// not a CA.
+    /// Parses a bundle in PEM. Skips unusable certificates, such as an old one that is not a CA.
     pub(crate) fn parse(pem: &str) -> Result<Self, BundleError> {
         let (mut certificates, mut skipped) = (Vec::new(), Vec::new());
         for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
@@ -119,7 +114,6 @@ impl CaBundle {
             .min()
     }
 
-    /// The reasons that certificates of the bundle were skipped.
     pub(crate) fn skipped(&self) -> &[String] {
         &self.skipped
     }

@@ -22,7 +22,6 @@ const CAPACITY: u64 = 4096;
 /// that becomes valid is trusted.
 const TTL: Duration = Duration::from_mins(1);
 
-/// The verification of a chain.
 #[derive(Debug, Clone)]
 struct Verification {
     result: Result<(), FrontProxyError>,
@@ -90,8 +89,7 @@ impl CertificateAuthenticator {
     }
 }
 
-/// Returns a digest of the whole chain: with other intermediates, the same leaf may be verified
-/// differently.
+/// Returns a digest of the whole chain: other intermediates may lead to another result.
 fn digest(chain: &PeerCertificates) -> [u8; 32] {
     let mut digest = Sha256::new();
     for certificate in chain.0.iter() {

@@ -1,5 +1,4 @@
-//! The subject and the validity of a certificate, as Go reads them: the last common name, and every
-//! organization.
+//! The last common name, all organizations and the validity of a certificate, as Go reads them.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -8,13 +7,10 @@ use rustls_pki_types::{CertificateDer, UnixTime};
 use serving::tls::PeerCertificates;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-/// The reason that a certificate has no readable subject.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SubjectError {
-    /// It is not a certificate.
     #[error("the certificate cannot be read")]
     Unreadable,
-    /// A name has an unknown encoding.
     #[error("a name in the certificate cannot be read")]
     Name,
 }

@@ -80,8 +80,7 @@ impl<V: Clone + Send + Sync + 'static> CoalescingCache<V> {
     /// response and the time for which the response may be cached. It runs to its end even if the
     /// caller goes away, so that the next caller finds the response.
     ///
-    /// Returns `None` if too many requests are in flight, in total or of this `flow`, such as a
-    /// namespace.
+    /// Returns `None` if too many requests are in flight, in total or of this `flow`.
     pub async fn get(
         &self,
         key: Key,

@@ -38,24 +38,20 @@ pub(crate) struct RequestHeaderConfig {
 /// The reason that a configuration cannot be used, with the key of the entry.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
-    /// A CA bundle.
     #[error("{key}: {error}")]
     Bundle {
         key: &'static str,
         error: BundleError,
     },
-    /// A list.
     #[error("{key}: expected a JSON array of strings: {error}")]
     List {
         key: &'static str,
         error: serde_json::Error,
     },
-    /// The name of a header.
     #[error("{key}: {name:?} is not the name of a header")]
     Header { key: &'static str, name: String },
 }
 
-/// The entries of the `ConfigMap`.
 pub(crate) type Entries = BTreeMap<String, String>;
 
 /// Read for a warning only.

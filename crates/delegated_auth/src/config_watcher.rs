@@ -1,5 +1,4 @@
-//! Keeps the configuration of authentication current: watches the `ConfigMap` that the API server
-//! writes.
+//! Keeps the configuration of authentication current: watches the API server's `ConfigMap`.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -67,7 +66,6 @@ impl ConfigWatcher {
         }
     }
 
-    /// Returns the current configuration.
     pub(crate) fn get(&self) -> Arc<AuthenticationConfig> {
         self.current.load_full()
     }
@@ -75,16 +73,13 @@ impl ConfigWatcher {
     /// Loads the configuration; retries until the API server answers. Without a `ConfigMap`, no
     /// front proxy is trusted.
     pub(crate) async fn load(&self, config_maps: &Api<ConfigMap>) -> Result<(), LookupDenied> {
-        let entries = self.look_up(config_maps).await?;
-        self.update(entries);
-        Ok(())
-    }
-
-    async fn look_up(&self, config_maps: &Api<ConfigMap>) -> Result<Entries, LookupDenied> {
         let (mut logged, mut denials) = (LogOnce::default(), 0);
         loop {
             let error = match config_maps.get_opt(NAME).await {
-                Ok(found) => return Ok(found.unwrap_or_default().data.unwrap_or_default()),
+                Ok(found) => {
+                    self.update(found.unwrap_or_default().data.unwrap_or_default());
+                    return Ok(());
+                }
                 Err(error) => error,
             };
             denials += u32::from(matches!(&error, kube::Error::Api(status) if status.code == 403));

@@ -1,5 +1,4 @@
-//! Authentication and authorization of an extension API server, delegated to the Kubernetes API
-//! server.
+//! Authentication and authorization of an extension API server, delegated to the API server.
 //!
 //! Callers are authenticated in the order of `k8s.io/apiserver`'s delegated authentication: request
 //! headers of a front proxy (the API server itself), a bearer token, else anonymous. Certificates of
@@ -8,7 +7,7 @@
 //! removed from every request.
 //!
 //! * `request_headers` behind `certificate_authenticator`, and `token_authenticator`: the ways in; `user`: the result
-//! * `authorizer`, `attributes`, `always_allowed`: rights of the user; `rejection`: reasons to reject a caller
+//! * `authorizer`, `attributes`, `always_allowed`: rights of the user, reasons to reject a caller
 //! * `review`: requests to the API server; `coalescing_cache`: their results
 //! * `config`, `config_watcher`: whom to trust, from the cluster
 //! * `ca_bundle`, `certificate_subject`: verification of certificates
@@ -25,7 +24,6 @@ pub mod coalescing_cache;
 mod config;
 mod config_watcher;
 mod metrics;
-mod rejection;
 mod request_headers;
 mod review;
 mod token_authenticator;
@@ -57,7 +55,7 @@ use token_authenticator::{TokenAuthenticator, bearer_token};
 pub use always_allowed::AlwaysAllowedPath;
 pub use args::AuthArgs;
 pub use attributes::Attributes;
-pub use rejection::{AuthorizedScope, Rejection};
+pub use authorizer::{AuthorizedScope, Rejection};
 pub use user::{AuthMethod, User};
 
 /// Reviews per second, and in a burst; upstream's limits. A quarter of the burst is reserved for
@@ -78,16 +76,6 @@ pub struct DelegatedAuth {
     metrics: Metrics,
     /// The clock for the validity of certificates.
     clock: ApiServerClock,
-}
-
-/// The credentials of a request.
-struct Credentials<'a> {
-    /// The configuration when the request was first read. It applies to the end of the request.
-    config: Arc<AuthenticationConfig>,
-    peer: Option<&'a PeerCertificates>,
-    /// The user that the request headers name, not yet verified.
-    headers: Result<Option<User>, InvalidHeader>,
-    token: Option<String>,
 }
 
 impl DelegatedAuth {
@@ -182,7 +170,14 @@ impl DelegatedAuth {
         headers: &mut HeaderMap,
         attributes: &Attributes,
     ) -> Result<(User, AuthorizedScope), Rejection> {
-        let credentials = self.take_credentials(peer, headers);
+        // It applies to the end of the request.
+        let config = self.config.get();
+        let front_proxy = config.front_proxy.as_ref();
+        let named = front_proxy
+            .filter(|_| peer.is_some())
+            .map_or(Ok(None), |front_proxy| front_proxy.user(headers));
+        let token = bearer_token(headers);
+        strip_identity_headers(front_proxy, headers);
         if let Attributes::Path(attributes) = attributes
             && let Some(path) = &attributes.path
             && self
@@ -192,7 +187,7 @@ impl DelegatedAuth {
         {
             return Ok((User::anonymous(), AuthorizedScope::Request));
         }
-        let user = self.authenticate(credentials).await;
+        let user = self.authenticate(&config, peer, named, token).await;
         self.metrics.attempted(user.is_some());
         let user = user.ok_or(Rejection::Unauthorized)?;
         let scope = self.authorizer.authorize(&user, attributes).await?;
@@ -219,37 +214,22 @@ impl DelegatedAuth {
         Ok(())
     }
 
-    fn take_credentials<'a>(
+    /// Returns the user of a request; the anonymous one only if no credential is invalid. `named` is
+    /// the user of the request headers, not yet verified.
+    async fn authenticate(
         &self,
-        peer: Option<&'a PeerCertificates>,
-        headers: &mut HeaderMap,
-    ) -> Credentials<'a> {
-        let config = self.config.get();
-        let front_proxy = config.front_proxy.as_ref();
-        let user = front_proxy
-            .filter(|_| peer.is_some())
-            .map_or(Ok(None), |front_proxy| front_proxy.user(headers));
-        let token = bearer_token(headers);
-        strip_identity_headers(front_proxy, headers);
-        Credentials {
-            config,
-            peer,
-            headers: user,
-            token,
-        }
-    }
-
-    /// Returns the user of a request; the anonymous one only if no credential is invalid.
-    async fn authenticate(&self, credentials: Credentials<'_>) -> Option<User> {
+        config: &AuthenticationConfig,
+        peer: Option<&PeerCertificates>,
+        named: Result<Option<User>, InvalidHeader>,
+        token: Option<String>,
+    ) -> Option<User> {
         let mut is_invalid = false;
         let now = self.now();
-        let verified = credentials
-            .peer
-            .and_then(|peer| self.certificates.verify(&credentials.config, peer, now));
+        let verified = peer.and_then(|peer| self.certificates.verify(config, peer, now));
         if let Some(verified) = verified {
             let named = verified
                 .map_err(|error| error.to_string())
-                .and_then(|()| credentials.headers.map_err(|error| error.to_string()))
+                .and_then(|()| named.map_err(|error| error.to_string()))
                 .and_then(|user| user.ok_or("a front proxy names no user".to_owned()));
             match named {
                 Ok(user) => return Some(user.authenticated()),
@@ -259,7 +239,7 @@ impl DelegatedAuth {
                 }
             }
         }
-        if let Some(token) = credentials.token {
+        if let Some(token) = token {
             match self.tokens.authenticate(&token).await {
                 Some(user) => return Some(user.authenticated()),
                 None => is_invalid = true,

@@ -13,7 +13,6 @@ use crate::user::{AuthMethod, User};
 /// The prefix of headers that are removed in every configuration.
 const DEFAULT_PREFIX: &str = "x-remote-";
 
-/// A header whose value is not UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("header {0} is not text")]
 pub(crate) struct InvalidHeader(HeaderName);

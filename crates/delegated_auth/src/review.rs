@@ -21,13 +21,10 @@ const BACKOFF: Backoff = Backoff {
     tries: 5,
 };
 
-/// The reason that a review has no result.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReviewError {
-    /// The last attempt failed.
     #[error("{0}")]
     Request(#[from] kube::Error),
-    /// The timeout expired.
     #[error("no answer from the API server within {TIMEOUT:?}")]
     Timeout,
 }

@@ -63,7 +63,6 @@ fn user(status: TokenReviewStatus) -> Option<User> {
     })
 }
 
-/// Returns the bearer token of a request.
 pub(crate) fn bearer_token(headers: &HeaderMap) -> Option<String> {
     let text = headers.get(AUTHORIZATION)?.to_str().ok()?.trim();
     let (scheme, rest) = text.split_once(' ')?;

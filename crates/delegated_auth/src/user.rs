@@ -2,29 +2,22 @@
 
 use std::collections::BTreeMap;
 
-/// The group of authenticated users.
 const AUTHENTICATED: &str = "system:authenticated";
-/// The group of anonymous users.
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// The group with all rights.
 const MASTERS: &str = "system:masters";
-/// The name of the anonymous user.
 const ANONYMOUS: &str = "system:anonymous";
 
 /// The user of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct User {
     pub name: String,
-    /// The unique identifier.
     pub uid: Option<String>,
     pub groups: Vec<String>,
-    /// Extra attributes.
     pub extra: BTreeMap<String, Vec<String>>,
-    /// The method that authenticated the user.
     pub method: AuthMethod,
 }
 
-/// A method of authentication.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AuthMethod {
     /// None: the user is anonymous.
@@ -32,7 +25,6 @@ pub enum AuthMethod {
     Anonymous,
     /// Request headers of a front proxy, which is the API server.
     FrontProxy,
-    /// A bearer token.
     Token,
 }
 

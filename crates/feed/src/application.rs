@@ -1,5 +1,4 @@
-//! Reports of the updater: whether the pods of a `VerticalPodAutoscaler` have the recommended
-//! requests.
+//! Reports of the updater: whether the pods of a VPA have the recommended requests.
 
 use crate::proto;
 

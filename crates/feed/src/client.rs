@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use backon::{BackoffBuilder as _, ExponentialBuilder};
 use futures::FutureExt as _;
 use futures::future::join_all;
+use runtime::LogOnce;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use tokio::sync::watch;
@@ -73,9 +74,6 @@ enum StreamEnd {
     Timeout,
     #[error("{0}")]
     Merge(#[from] MergeError),
-    /// Regular end by the server.
-    #[error("the server closed the stream")]
-    Closed,
 }
 
 impl Reader {
@@ -135,7 +133,7 @@ impl<V: Topic> LeaderReader<V> {
         } = self;
         let mut merge = Merge::default();
         let mut backoff = BACKOFF.build();
-        let mut logged = None;
+        let mut logged = LogOnce::default();
         loop {
             let current = tokio::select! {
                 current = leader.wait_for(Option::is_some) => current.map(|address| address.clone()),
@@ -149,9 +147,9 @@ impl<V: Topic> LeaderReader<V> {
                     .await
                     .is_ok()
             };
-            let stream = follow(&address, &tls, &server_name, &mut merge, &subscription);
+            let stream = read(&address, &tls, &server_name, &mut merge, &subscription);
             let ended = tokio::select! {
-                ended = stream => ended,
+                ended = stream => ended.err(),
                 has_leader = moved(&mut leader) => {
                     subscription.stale();
                     backoff = BACKOFF.build();
@@ -164,11 +162,10 @@ impl<V: Topic> LeaderReader<V> {
             };
             if subscription.is_fresh() {
                 backoff = BACKOFF.build();
-                logged = None;
+                logged.clear();
             }
             subscription.stale();
-            let ended = (!matches!(ended, StreamEnd::Closed)).then(|| ended.to_string());
-            if let Some(error) = ended.as_ref().filter(|_| ended != logged) {
+            if let Some(error) = logged.update(ended.map(|ended| ended.to_string())) {
                 tracing::warn!(
                     leader = address,
                     error,
@@ -176,7 +173,6 @@ impl<V: Topic> LeaderReader<V> {
                     "feed stream interrupted; reconnecting"
                 );
             }
-            logged = ended;
             tokio::select! {
                 () = tokio::time::sleep(backoff.next().unwrap_or(LONGEST_DELAY)) => {}
                 has_leader = moved(&mut leader) => if !has_leader { return },
@@ -226,19 +222,7 @@ pub async fn client(
     Ok(FeedClient::new(channel).max_decoding_message_size(MAX_MESSAGE_BYTES))
 }
 
-async fn follow<V: Topic>(
-    address: &str,
-    tls: &CurrentTls,
-    server_name: &ServerName<'static>,
-    merge: &mut Merge<V>,
-    subscription: &LeaderUpdates<V>,
-) -> StreamEnd {
-    match read(address, tls, server_name, merge, subscription).await {
-        Ok(()) => StreamEnd::Closed,
-        Err(ended) => ended,
-    }
-}
-
+/// Merges the messages of one stream. Returns at its regular end by the server.
 async fn read<V: Topic>(
     address: &str,
     tls: &CurrentTls,

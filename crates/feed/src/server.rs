@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tonic::service::InterceptorLayer;
 use tonic::{Request, Status};
@@ -21,7 +22,7 @@ use crate::proto::feed_server::FeedServer;
 use crate::proto::{DESCRIPTION, feed_server};
 use crate::publisher::Publisher;
 
-use connection::{Acceptor, Peer};
+use connection::{Peer, accept};
 use service::Service;
 
 pub use allowed_clients::{AllowedClients, NameError};
@@ -95,31 +96,21 @@ impl Server {
         listener: TcpListener,
         shutdown: CancellationToken,
     ) -> Result<(), ServeError> {
-        let service = Service::new(&self, shutdown.clone());
-        let Self {
-            publisher,
-            tls,
-            allowed,
-            reporting,
-            limits,
-            metrics,
-            ..
-        } = self;
+        let server = Arc::new(self);
+        let limits = server.limits;
+        let service = Service {
+            server: Arc::clone(&server),
+            shutdown: shutdown.clone(),
+            readers: Arc::new(Semaphore::new(limits.readers)),
+        };
         let (health, health_service) = tonic_health::server::health_reporter();
         let reflection = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTION)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
             .build_v1()?;
         let feed = FeedServer::new(service).max_decoding_message_size(limits.request_bytes);
-        let refusals = metrics.clone();
-        let connections = Acceptor {
-            tls,
-            allowed,
-            reporting,
-            limits,
-            metrics,
-        }
-        .accept(listener, shutdown.clone());
+        let refusals = server.metrics.clone();
+        let connections = accept(Arc::clone(&server), listener, shutdown.clone());
         let serving = tonic::transport::Server::builder()
             .http2_keepalive_interval(Some(limits.keepalive))
             .http2_keepalive_timeout(Some(limits.keepalive))
@@ -135,7 +126,7 @@ impl Server {
             shutdown.cancelled().await;
             tokio::time::sleep(CLOSE_TIMEOUT).await;
         };
-        let reporting = report_health(publisher, health);
+        let reporting = report_health(server.publisher.clone(), health);
         tokio::select! {
             ended = serving => Ok(ended?),
             () = closing => Ok(()),
@@ -167,8 +158,7 @@ fn admit(request: Request<()>, metrics: &Metrics) -> Result<Request<()>, Status>
     ))
 }
 
-/// Reports the feed as healthy while it is served, which is in the leader only. Runs as long as the
-/// publisher.
+/// Reports the feed as healthy while it is served, by the leader only. Ends with the publisher.
 async fn report_health(publisher: Publisher, health: tonic_health::server::HealthReporter) {
     let mut state = publisher.published();
     loop {

@@ -1,5 +1,4 @@
-//! Kind of value in a stream, a recommendation or a forecast: its protocol messages, identity and
-//! size.
+//! Kind of value in a stream, a recommendation or a forecast: messages, identity and size.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -122,14 +121,14 @@ impl Stamp {
     }
 }
 
-/// One update of a stream.
+/// Changes of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change<M> {
-    /// Part of the full state. Objects in no part are gone.
+    /// Part of the full state. Objects in no part are gone once the reset is complete.
     Reset {
         /// Values of this part.
         values: Vec<M>,
-        /// Whether this is the first part.
+        /// Whether this is the first part. It discards the parts of an unfinished reset.
         first: bool,
         /// Whether this is the last part.
         complete: bool,

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::revision_times::RevisionTimes;
+use crate::topic::Change;
 
 /// The name of a value.
 pub type Key = Arc<str>;
@@ -59,30 +60,12 @@ enum State {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step<V> {
     /// The changes.
-    pub change: Change<V>,
+    pub change: Change<Item<V>>,
     /// Number of changes replaced by later ones of the same keys.
     pub coalesced: u64,
     /// Time of the oldest change that the reader has waited for, of coalesced ones too, up to a tenth
     /// of a second late. `None` for a part of the full state.
     pub oldest: Option<Timestamp>,
-}
-
-/// Changes of one kind.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Change<V> {
-    /// Part of the full state. Keys in no part are gone once the reset is complete.
-    Reset {
-        /// Values of this part.
-        items: Vec<Item<V>>,
-        /// Whether this is the first part. It discards the parts of an unfinished reset.
-        first: bool,
-        /// Whether this is the last part.
-        complete: bool,
-    },
-    /// New and changed values.
-    Apply(Vec<Item<V>>),
-    /// Deleted keys.
-    Delete(Vec<Key>),
 }
 
 /// One value.
@@ -253,7 +236,7 @@ impl<V: Clone + PartialEq> VersionedStore<V> {
         };
         Step {
             change: Change::Reset {
-                items,
+                values: items,
                 first: last.is_none(),
                 complete,
             },
@@ -284,7 +267,7 @@ impl<V: Clone + PartialEq> VersionedStore<V> {
                     items.push(item(key, entry, value));
                 }
                 None if items.is_empty() && deleted.len() < MAX_DELETED => {
-                    deleted.push(key.clone());
+                    deleted.push(key.to_string());
                 }
                 _ => break,
             }

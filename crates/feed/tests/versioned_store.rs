@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use feed::versioned_store::{Change, Cursor, Item, Key, VersionedStore};
+use feed::topic::Change;
+use feed::versioned_store::{Cursor, Item, Key, VersionedStore};
 use jiff::Timestamp;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -56,7 +57,7 @@ impl Reader {
         };
         match step.change {
             Change::Reset {
-                items,
+                values: items,
                 first,
                 complete,
             } => {
@@ -71,7 +72,7 @@ impl Reader {
             }
             Change::Apply(items) => put(&mut self.values, items),
             Change::Delete(keys) => keys.iter().for_each(|key| {
-                self.values.remove(key);
+                self.values.remove(key.as_str());
             }),
         }
         true
@@ -175,7 +176,9 @@ fn deletions_do_not_pile_up() {
     }
     let mut cursor = Cursor::default();
     let step = store.next(&mut cursor, |_| true).expect("the reset");
-    assert!(matches!(step.change, Change::Reset { items, complete: true, .. } if items.len() == 2));
+    assert!(
+        matches!(step.change, Change::Reset { values, complete: true, .. } if values.len() == 2)
+    );
     let mut steps = 0;
     while reader.read(&store, 10) {
         steps += 1;

@@ -12,14 +12,11 @@ pub use taint::{Effect, Taint, Toleration};
 
 use crate::{Labels, ResourceList};
 
-/// Node constraints of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NodeConstraints {
-    /// Required labels of the node.
     pub selector: Labels,
     /// Required node affinity, one term of which must match; `None` for any node.
     pub terms: Option<Vec<NodeTerm>>,
-    /// Tolerations of the pod.
     pub tolerations: Vec<Toleration>,
     /// Required extended resources, such as `nvidia.com/gpu`.
     pub extended: ResourceList,
@@ -36,7 +33,6 @@ pub struct NodeTraits<'a> {
 }
 
 impl NodeConstraints {
-    /// Whether the pod may run on a node.
     pub fn allow(&self, node: NodeTraits) -> bool {
         let has_label = |(key, value)| node.labels.get(key) == Some(value);
         let is_met = |term: &NodeTerm| term.holds(node.name, node.labels);

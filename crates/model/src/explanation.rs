@@ -5,9 +5,7 @@ use crate::{Quantity, ResourceName};
 /// Limit that determines a number instead of usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cap {
-    /// Minimum of the container's policy.
     MinAllowed,
-    /// Maximum of the container's policy.
     MaxAllowed,
     /// Global maximum of all containers.
     GlobalMaxAllowed,
@@ -56,7 +54,6 @@ impl MethodStep {
 /// Steps of a recommended request, in order. Amounts are millicores for CPU and bytes for memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    /// Resource of the request.
     pub resource: ResourceName,
     /// Percentile of usage in the history, as a fraction.
     pub percentile: f64,

@@ -91,7 +91,6 @@ impl<K: Ord> FairSlots<K> {
         has_room
     }
 
-    /// Frees a slot of this key.
     pub fn release<Q: Ord + ?Sized>(&mut self, key: &Q)
     where
         K: Borrow<Q>,

@@ -7,16 +7,12 @@ const MAX_NANOS: u128 = i64::MAX as u128;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GoDurationError {
-    /// The text is empty.
     #[error("empty duration")]
     Empty,
-    /// A number is missing before this rest.
     #[error("expected a number before {0:?}, such as 1m30s")]
     NoNumber(String),
-    /// The unit is unknown.
     #[error("unknown unit {0:?}, expected ns, us, ms, s, m or h")]
     UnknownUnit(String),
-    /// The duration exceeds 2^63 - 1 nanoseconds.
     #[error("duration is longer than 292 years")]
     TooLong,
 }
@@ -50,8 +46,7 @@ fn split_while(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|c| !belongs(c)).unwrap_or(text.len()))
 }
 
-/// Splits `1.5` into its whole digits and the digits of its fraction; at least one digit is needed
-/// in all.
+/// Splits `1.5` into its whole digits and those of its fraction; at least one digit is needed.
 fn decimal(number: &str) -> Option<(&str, &str)> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let malformed = fraction.contains('.') || number.trim_matches('.').is_empty();

@@ -30,7 +30,6 @@ impl Labels {
         self.0.iter().map(|(key, value)| (&**key, &**value))
     }
 
-    /// Whether there are no labels.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,5 +1,4 @@
-//! Value types of the suite: usage, quantities and recommendations, without Kubernetes machinery,
-//! clocks or I/O.
+//! Value types of the suite: usage, quantities, recommendations; no Kubernetes, clocks or I/O.
 //!
 //! | formula | file |
 //! |---|---|

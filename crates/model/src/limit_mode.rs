@@ -13,7 +13,6 @@ pub enum LimitMode {
     /// In proportion to the request, as in the pod's manifest.
     #[default]
     Proportional,
-    /// Equal to the request.
     Equal,
     None,
     /// The request plus a share of it in percent.

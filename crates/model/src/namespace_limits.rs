@@ -27,15 +27,12 @@ pub enum LimitType {
 #[derive(Debug, Clone, PartialEq)]
 pub struct LimitRangeItem {
     pub kind: LimitType,
-    /// Minimum request.
     pub min: Option<ResourceList>,
-    /// Maximum limit.
     pub max: Option<ResourceList>,
     /// Default limits of containers without limits.
     pub default: Option<ResourceList>,
     /// Default requests of containers without requests.
     pub default_request: Option<ResourceList>,
-    /// Maximum ratio of limit to request.
     pub max_limit_request_ratio: Option<ResourceList>,
 }
 
@@ -61,9 +58,7 @@ impl NamespaceLimits {
 /// Limits on containers or pods. An empty list differs from an absent one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Limits {
-    /// Minimum.
     pub min: Option<ResourceList>,
-    /// Maximum.
     pub max: Option<ResourceList>,
     /// Default limits of containers.
     pub default: Option<ResourceList>,

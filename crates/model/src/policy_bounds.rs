@@ -5,9 +5,7 @@ use crate::ResourceList;
 /// Bounds of a container's resource policy, if any. Missing or zero resources have no bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allowed<'a> {
-    /// Minimum requests.
     pub min: Option<&'a ResourceList>,
-    /// Maximum requests.
     pub max: Option<&'a ResourceList>,
     /// Values that follow the recommendation.
     pub values: ControlledValues,

@@ -1,5 +1,4 @@
-//! Kubernetes resource quantities (`250m`, `1Gi`, `1e3`): exact arithmetic and Kubernetes' exact
-//! text form.
+//! Kubernetes resource quantities (`250m`, `1Gi`, `1e3`): exact arithmetic and text form.
 //!
 //! A quantity is a decimal number with at most nine decimals, and a suffix family for formatting.
 //! Source: `k8s.io/apimachinery/pkg/api/resource.Quantity`. Two differences are intended: numbers
@@ -78,17 +77,14 @@ impl Quantity {
         Self::from_units(value, Format::BinarySi)
     }
 
-    /// The suffix family.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// Whether the amount is zero.
     pub fn is_zero(&self) -> bool {
         self.amount.is_zero()
     }
 
-    /// Whether the amount is below zero.
     pub fn is_negative(&self) -> bool {
         self.amount.is_negative()
     }
@@ -171,8 +167,7 @@ impl Quantity {
         Some((number >> (power * 10), suffix.unwrap_or_default()))
     }
 
-    /// Writes the digits before a power of ten that is a multiple of three, and returns the
-    /// exponent.
+    /// Writes the digits before a power of ten, a multiple of three, and returns the exponent.
     fn write_thousands(&self, out: &mut impl fmt::Write) -> Result<i64, fmt::Error> {
         let exponent = i64::from(self.amount.exponent());
         let zeros = exponent.rem_euclid(3);
@@ -191,8 +186,7 @@ impl Quantity {
     }
 }
 
-/// Beyond `E` there is no suffix and Kubernetes omits it, although that changes the value; so does
-/// this.
+/// Beyond `E` there is no suffix: Kubernetes omits it, although that changes the value.
 fn decimal_suffix(exponent: i64) -> &'static str {
     match exponent {
         -9 => "n",

@@ -22,7 +22,6 @@ pub struct Recommendation {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerRecommendation {
-    /// Name of the container.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub container_name: String,
     /// Recommended request.

@@ -21,12 +21,10 @@ impl Cpu {
         Self(millicores)
     }
 
-    /// The amount in millicores.
     pub const fn millicores(self) -> i64 {
         self.0
     }
 
-    /// The amount in cores.
     pub fn cores(self) -> f64 {
         self.0 as f64 / 1000.0
     }
@@ -56,7 +54,6 @@ impl Memory {
         Self(bytes)
     }
 
-    /// The amount in bytes.
     pub const fn bytes(self) -> i64 {
         self.0
     }
@@ -77,9 +74,7 @@ impl From<Memory> for Quantity {
 /// Name of a resource, ordered by its text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ResourceName {
-    /// `cpu`
     Cpu,
-    /// `memory`
     Memory,
     /// Another resource, such as `ephemeral-storage`.
     Other(Box<str>),
@@ -154,13 +149,11 @@ impl Visitor<'_> for NameVisitor {
     }
 }
 
-/// Amounts by resource name, in order of the names. A sorted vector, since lists have two or three
-/// entries.
+/// Amounts by resource name, in order of the names. A sorted vector: lists are short.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ResourceList(Vec<(ResourceName, Quantity)>);
 
 impl ResourceList {
-    /// An empty list.
     pub const fn new() -> Self {
         Self(Vec::new())
     }
@@ -180,7 +173,6 @@ impl ResourceList {
         self.0.len()
     }
 
-    /// The amount of a resource.
     pub fn get(&self, name: &ResourceName) -> Option<&Quantity> {
         let index = self.position(name).ok()?;
         Some(&self.0[index].1)
@@ -196,7 +188,6 @@ impl ResourceList {
         self.get(&ResourceName::Memory).map(Memory::from)
     }
 
-    /// Sets the amount of a resource.
     pub fn insert(&mut self, name: ResourceName, quantity: Quantity) {
         match self.position(&name) {
             Ok(index) => self.0[index].1 = quantity,

@@ -2,8 +2,7 @@
 
 use crate::{Quantity, ResourceName};
 
-/// Whole cores from which a quantity of CPU counts as a slip. Few nodes have as many; `250` instead
-/// of `250m` is frequent.
+/// Whole cores from which a quantity of CPU counts as a slip. `250` for `250m` is frequent.
 const MANY_CORES: i64 = 100;
 /// Bytes below which a quantity of memory counts as a slip: less than any container needs.
 const LEAST_BYTES: i64 = 1 << 20;

@@ -54,12 +54,10 @@ impl Series {
         self.points.iter().map(|(_, value)| *value)
     }
 
-    /// Number of points.
     pub fn len(&self) -> usize {
         self.points.len()
     }
 
-    /// Whether there are no points.
     pub fn is_empty(&self) -> bool {
         self.points.is_empty()
     }

@@ -79,11 +79,8 @@ impl<'a> From<&'a WorkloadRef> for Workload<'a> {
 /// Reference to one container of one pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContainerRef {
-    /// Namespace of the pod.
     pub namespace: String,
-    /// Name of the pod.
     pub pod: String,
-    /// Name of the container.
     pub container: String,
 }
 

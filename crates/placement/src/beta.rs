@@ -31,7 +31,6 @@ impl Beta {
         })
     }
 
-    /// Probability of a value up to `x`.
     pub fn distribution(&self, x: f64) -> f64 {
         regularized_incomplete(self.alpha, self.beta, x)
     }

@@ -31,8 +31,7 @@ impl Default for HotNodeConfig {
 }
 
 impl NodeHeat {
-    /// The state after a measurement. Without one the node is not hot: nothing is evicted by
-    /// guesswork.
+    /// The state after a measurement. Without one the node is not hot: no guesswork.
     #[must_use]
     pub fn observe(self, percent: Option<f64>, now: Timestamp, config: &HotNodeConfig) -> Self {
         let Some(percent) = percent.filter(|percent| percent.is_finite()) else {

@@ -26,7 +26,6 @@ pub struct LoadFilter {
 /// Reason for removing a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Overload {
-    /// Resource above its threshold.
     pub resource: NodeResource,
     /// Utilization with the pod, in percent.
     pub expected_percent: f64,

@@ -55,8 +55,7 @@ impl LoadVariationRiskBalancing {
 
     /// Scores of CPU and memory before rounding; `None` for a resource without metrics.
     ///
-    /// `added` is the requests of the pod, with the load of pods that the metrics do not include
-    /// yet.
+    /// `added`: the requests of the pod, and the load of pods that the metrics do not include yet.
     pub fn resource_scores(
         &self,
         cpu: Option<Usage>,

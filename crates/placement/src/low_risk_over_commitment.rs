@@ -18,7 +18,6 @@ pub struct LowRiskOverCommitment {
 /// Requests and limits of pods: of those on a node, and of the pod to place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Commitment {
-    /// Sum of requests.
     pub requests: Amounts,
     /// Sum of limits, each at least the request of its pod.
     pub limits: Amounts,
@@ -44,9 +43,7 @@ impl Commitment {
 /// Part of a node's score that does not depend on the pod to place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NodeCommitment {
-    /// CPU utilization.
     pub cpu: Option<Usage>,
-    /// Memory utilization.
     pub memory: Option<Usage>,
     pub allocatable: Amounts,
     /// Sum over the pods on the node, without the pod to place.
@@ -126,8 +123,7 @@ impl LowRiskOverCommitment {
         }
     }
 
-    /// Score of a node that has metrics. A pod without requests and limits has the score 0 on every
-    /// node.
+    /// Score of a node that has metrics. A pod without requests and limits has the score 0.
     pub fn score(&self, node: &NodeCommitment, pod: Commitment) -> i64 {
         self.score_with(self.load_risk(node), node, pod)
     }

@@ -3,7 +3,6 @@
 /// Metric of a node, as in load-watcher's answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metric {
-    /// Measured resource.
     pub metric_type: MetricType,
     /// Statistic over the window.
     pub operator: MetricOperator,
@@ -14,15 +13,9 @@ pub struct Metric {
 /// Resource of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricType {
-    /// `CPU`
     Cpu,
-    /// `Memory`
     Memory,
-    /// `Bandwidth`: network.
-    Bandwidth,
-    /// `Storage`: disk.
-    Storage,
-    /// `Energy`, `Unknown` or another text.
+    /// `Bandwidth`, `Storage`, `Energy`, `Unknown` or another text.
     Other,
 }
 
@@ -33,7 +26,6 @@ pub enum MetricOperator {
     Average,
     /// `STD`
     StandardDeviation,
-    /// `Latest`
     Latest,
     /// The empty text.
     Unspecified,
@@ -46,8 +38,6 @@ impl From<&str> for MetricType {
         match text {
             "CPU" => Self::Cpu,
             "Memory" => Self::Memory,
-            "Bandwidth" => Self::Bandwidth,
-            "Storage" => Self::Storage,
             _ => Self::Other,
         }
     }

@@ -3,13 +3,13 @@
 use model::{ResourceList, ResourceName};
 
 /// Amounts of CPU and memory.
+#[must_use]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amounts {
     pub cpu_millicores: i64,
     pub memory_bytes: i64,
 }
 
-/// Container of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Container {
     pub name: String,
@@ -47,26 +47,23 @@ impl Amounts {
         }
     }
 
-    /// The saturated sum.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
+    fn each(self, other: Self, combine: fn(i64, i64) -> i64) -> Self {
         Self {
-            cpu_millicores: self.cpu_millicores.saturating_add(other.cpu_millicores),
-            memory_bytes: self.memory_bytes.saturating_add(other.memory_bytes),
+            cpu_millicores: combine(self.cpu_millicores, other.cpu_millicores),
+            memory_bytes: combine(self.memory_bytes, other.memory_bytes),
         }
     }
 
-    /// The difference, at least 0.
-    #[must_use]
-    pub fn minus(self, other: Self) -> Self {
-        let difference = Self {
-            cpu_millicores: self.cpu_millicores.saturating_sub(other.cpu_millicores),
-            memory_bytes: self.memory_bytes.saturating_sub(other.memory_bytes),
-        };
-        difference.max(Self::default())
+    /// The saturated sum.
+    pub fn plus(self, other: Self) -> Self {
+        self.each(other, i64::saturating_add)
     }
 
-    #[must_use]
+    /// The difference, at least 0.
+    pub fn minus(self, other: Self) -> Self {
+        self.each(other, |amount, part| amount.saturating_sub(part).max(0))
+    }
+
     pub fn part(self, part: f64) -> Self {
         let of = |amount: i64| (amount as f64 * part.clamp(0.0, 1.0)).round() as i64;
         Self {
@@ -76,21 +73,13 @@ impl Amounts {
     }
 
     /// The larger amount of each resource.
-    #[must_use]
     pub fn max(self, other: Self) -> Self {
-        Self {
-            cpu_millicores: self.cpu_millicores.max(other.cpu_millicores),
-            memory_bytes: self.memory_bytes.max(other.memory_bytes),
-        }
+        self.each(other, i64::max)
     }
 
     /// The smaller amount of each resource.
-    #[must_use]
     pub fn min(self, other: Self) -> Self {
-        Self {
-            cpu_millicores: self.cpu_millicores.min(other.cpu_millicores),
-            memory_bytes: self.memory_bytes.min(other.memory_bytes),
-        }
+        self.each(other, i64::min)
     }
 
     /// Whether no resource exceeds that of `other`.
@@ -134,11 +123,8 @@ impl PodSpec {
         pod_level: &ResourceList,
     ) -> Amounts {
         let amounts = |container| Amounts::of(list(container));
-        let sum = self
-            .containers
-            .iter()
-            .map(amounts)
-            .fold(Amounts::default(), Amounts::plus);
+        let containers = self.containers.iter().map(amounts);
+        let sum = containers.fold(Amounts::default(), Amounts::plus);
         let largest = self.init_containers.iter().map(amounts);
         let total = largest.fold(sum, Amounts::max);
         let (cpu, memory) = (pod_level.cpu(), pod_level.memory());

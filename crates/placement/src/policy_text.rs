@@ -10,29 +10,22 @@ use crate::{LoadVariationRiskBalancing, LowRiskOverCommitment, Policy, TargetLoa
 
 const MAX_BYTES: usize = 256;
 
-/// Error of reading a policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParsePolicyError {
-    /// The text is too long; with its bytes.
     #[error("a policy has at most {MAX_BYTES} bytes, not {0}")]
     TooLong(usize),
-    /// The name is not one of the four.
     #[error(
         "{0:?} is not TargetLoadPacking, LoadVariationRiskBalancing, LowRiskOverCommitment or Peaks"
     )]
     UnknownName(String),
-    /// The parameters are not `(name=value,name=value)`.
     #[error("{0:?} is not (name=value,name=value)")]
     Malformed(String),
-    /// The policy does not have the parameter.
     #[error("the policy has no parameter {0:?}")]
     UnknownParameter(String),
     /// The value is not a number in the range of the parameter.
     #[error("{name}={value} is not a number in the range {range}")]
     OutOfRange {
-        /// Name of the parameter.
         name: String,
-        /// Value as written.
         value: String,
         /// Smallest and largest value.
         range: &'static str,

@@ -1,7 +1,6 @@
 //! Load of a pod before it runs.
 //!
-//! Sources in order: VPA recommendation, EHPA forecast, limits, requests times a multiplier, a
-//! default.
+//! Sources in order: VPA recommendation, EHPA forecast, limits, multiplied requests, a default.
 
 use std::collections::HashMap;
 
@@ -157,8 +156,12 @@ impl Prediction<'_> {
             return Some((limit, LoadSource::Limit));
         }
         let request = self.in_list(&pod.pod_level.requests)?;
+        Some(self.of_request(request))
+    }
+
+    fn of_request(&self, request: i64) -> (i64, LoadSource) {
         let load = rounded(request as f64 * self.fallback.multiplier.max(0.0));
-        Some((load, LoadSource::Request))
+        (load, LoadSource::Request)
     }
 
     fn of_container(&self, container: &Container) -> (i64, LoadSource) {
@@ -166,10 +169,7 @@ impl Prediction<'_> {
             return (limit, LoadSource::Limit);
         }
         match self.in_list(&container.requests) {
-            Some(request) => {
-                let load = rounded(request as f64 * self.fallback.multiplier.max(0.0));
-                (load, LoadSource::Request)
-            }
+            Some(request) => self.of_request(request),
             None => (self.fallback.default.max(0), LoadSource::Default),
         }
     }

@@ -10,7 +10,6 @@ const MAX_PERCENT: f64 = 110.0;
 /// Reason for leaving out a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Defect {
-    /// Not a number, or infinite.
     NotFinite,
     /// An average outside 0 to 110 %, or a deviation outside 0 to 110 %.
     OutOfRange,
@@ -23,11 +22,9 @@ pub enum Defect {
 /// Bad value of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Name of the node.
     pub node: String,
     /// Resource; `None` for a missing node.
     pub resource: Option<NodeResource>,
-    /// Reason.
     pub defect: Defect,
 }
 

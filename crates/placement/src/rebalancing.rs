@@ -27,7 +27,6 @@ pub struct RebalancingConfig {
     pub max_moves: usize,
 }
 
-/// Node of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RebalancingNode {
     pub name: String,
@@ -36,14 +35,12 @@ pub struct RebalancingNode {
     pub is_schedulable: bool,
     pub capacity: Amounts,
     pub allocatable: Amounts,
-    /// Measured usage.
     pub usage: Amounts,
 }
 
 /// Permission to move a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mobility {
-    /// May be evicted.
     Movable,
     /// May not be evicted now: no controller, no budget, or exempt.
     Pinned,
@@ -51,7 +48,6 @@ pub enum Mobility {
     PerNode,
 }
 
-/// Pod of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RebalancingPod {
     pub uid: String,
@@ -60,9 +56,7 @@ pub struct RebalancingPod {
     pub load: Amounts,
     /// Requests and limits.
     pub commitment: Commitment,
-    /// Permission to move it.
     pub mobility: Mobility,
-    /// Time of the last move.
     pub moved_at: Option<Timestamp>,
 }
 
@@ -73,7 +67,6 @@ pub enum MoveReason {
     FragmentedNode,
 }
 
-/// Move of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
     /// Index of the pod.
@@ -112,21 +105,19 @@ pub fn plan(
     can_run: impl Fn(usize, usize) -> bool,
 ) -> Vec<Move> {
     let mut state = State::new(nodes, pods, prioritizer, config, now, &can_run);
-    let mut hot: Vec<usize> = (0..nodes.len())
-        .filter(|node| nodes[*node].is_hot)
-        .collect();
+    let hot = (0..nodes.len()).filter(|node| nodes[*node].is_hot);
+    let mut hot: Vec<usize> = hot.collect();
     hot.sort_by(|one, other| state.percent(*other).total_cmp(&state.percent(*one)));
     for node in &hot {
         state.relieve(*node);
     }
     if hot.is_empty() {
-        let mut fragmented: Vec<usize> = (0..nodes.len())
-            .filter(|node| state.is_fragmented(*node))
-            .collect();
+        let fragmented = (0..nodes.len()).filter(|node| state.is_fragmented(*node));
+        let mut fragmented: Vec<usize> = fragmented.collect();
         fragmented.sort_by(|one, other| state.percent(*one).total_cmp(&state.percent(*other)));
         for node in fragmented {
             state.empty(node);
         }
     }
-    state.into_moves()
+    state.moves
 }

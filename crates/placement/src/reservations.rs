@@ -47,7 +47,6 @@ pub struct Reservations {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PodKey<'a> {
     pub namespace: &'a str,
-    /// Unique identifier.
     pub uid: &'a str,
 }
 
@@ -225,12 +224,10 @@ impl Reservations {
         }
     }
 
-    /// Number of pods, with those that were removed lately.
     pub fn len(&self) -> usize {
         self.pods.len()
     }
 
-    /// Whether there are no pods.
     pub fn is_empty(&self) -> bool {
         self.pods.is_empty()
     }

@@ -22,7 +22,6 @@ pub enum Window {
 pub enum NodeResource {
     Cpu,
     Memory,
-    /// Network bandwidth.
     Network,
     /// Disk time.
     Disk,
@@ -70,7 +69,6 @@ pub struct FreshLoad<'a> {
 /// Reason for scores by allocation in place of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FallbackReason {
-    /// There are no metrics at all.
     #[error("no node metrics")]
     NoMetrics,
     /// The newest metrics are too old.
@@ -81,11 +79,7 @@ pub enum FallbackReason {
     },
     /// Metrics are missing for too many nodes.
     #[error("node metrics cover {covered} of {nodes} nodes")]
-    LowCoverage {
-        /// Nodes with metrics.
-        covered: usize,
-        nodes: usize,
-    },
+    LowCoverage { covered: usize, nodes: usize },
 }
 
 impl Window {

@@ -7,7 +7,6 @@ use crate::{PodSpec, rounded};
 /// Arguments of the plugin.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TargetLoadPacking {
-    /// Target utilization, 1 to 100 percent.
     pub target_percent: i64,
     /// CPU of a container without request and limit, in millicores.
     pub default_request_millicores: i64,

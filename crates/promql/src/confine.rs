@@ -25,7 +25,6 @@ mod tokens;
 use super::query::{is_label_name, matcher};
 use tokens::{Token, tokens};
 
-/// Maximum depth of nested brackets.
 const MAX_DEPTH: usize = 50;
 const OPERATORS: &[&str] = &[
     "+", "-", "*", "/", "%", "^", "==", "!=", ">", "<", ">=", "<=",
@@ -33,37 +32,15 @@ const OPERATORS: &[&str] = &[
 const OPERATOR_NAMES: &[&str] = &["and", "or", "unless", "atan2"];
 const MATCH_OPERATORS: &[&str] = &["=", "!=", "=~", "!~"];
 /// Names with another meaning in the position of a metric.
+#[rustfmt::skip]
 const KEYWORDS: &[&str] = &[
-    "and",
-    "or",
-    "unless",
-    "atan2",
-    "bool",
-    "on",
-    "ignoring",
-    "group_left",
-    "group_right",
-    "by",
-    "without",
-    "offset",
-    "start",
-    "end",
+    "and", "or", "unless", "atan2", "bool", "on", "ignoring", "group_left", "group_right", "by", "without", "offset",
+    "start", "end",
 ];
+#[rustfmt::skip]
 const AGGREGATIONS: &[&str] = &[
-    "sum",
-    "min",
-    "max",
-    "avg",
-    "group",
-    "stddev",
-    "stdvar",
-    "count",
-    "count_values",
-    "bottomk",
-    "topk",
-    "quantile",
-    "limitk",
-    "limit_ratio",
+    "sum", "min", "max", "avg", "group", "stddev", "stdvar", "count", "count_values", "bottomk", "topk", "quantile",
+    "limitk", "limit_ratio",
 ];
 #[rustfmt::skip]
 const FUNCTIONS: &[&str] = &[
@@ -82,7 +59,6 @@ const FUNCTIONS: &[&str] = &[
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("character {at}: {why}")]
 pub struct ConfineError {
-    /// Position in bytes, from one.
     at: usize,
     why: String,
 }

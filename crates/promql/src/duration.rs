@@ -1,8 +1,7 @@
 //! Durations of Prometheus, such as the step of a range query: `8d`, `1h30m`, `90s`, `500ms`. Whole milliseconds, above
 //! zero.
 //!
-//! Source: `github.com/prometheus/common/model/time.go`. A day has 24 hours, a week 7 days and a
-//! year 365 days.
+//! Source: `github.com/prometheus/common/model/time.go`. A day has 24 hours, a year 365 days.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,16 +21,13 @@ const UNITS: [(&str, i64); 7] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Step(i64);
 
-/// Errors in a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseStepError {
     /// A number is missing, or a unit is unknown, repeated or out of order.
     #[error("{0:?} is not a duration such as 8d, 1h30m or 90s")]
     Malformed(String),
-    /// The duration is zero.
     #[error("the duration must be above zero")]
     Zero,
-    /// The duration exceeds about 292 million years.
     #[error("the duration is too long")]
     TooLong,
 }

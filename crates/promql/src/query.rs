@@ -10,48 +10,36 @@ use super::duration::Step;
 use super::usage_series::{PodLabelSeries, UsageSeries};
 
 pub fn usage_selector(series: &UsageSeries, namespace: Option<&str>) -> String {
-    let UsageSeries {
-        metric,
-        job,
-        namespace_label,
-        pod_label,
-        container_label,
-        ..
-    } = series;
-    let mut matchers = Vec::new();
-    if !job.is_empty() {
-        matchers.push(matcher("job", "=", job));
-    }
+    let job = Some(&series.job).filter(|job| !job.is_empty());
+    let mut matchers = Vec::from_iter(job.map(|job| matcher("job", "=", job)));
     matchers.extend([
-        matcher(pod_label, "!=", ""),
-        matcher(container_label, "!=", "POD"),
-        matcher(container_label, "!=", ""),
+        matcher(&series.pod_label, "!=", ""),
+        matcher(&series.container_label, "!=", "POD"),
+        matcher(&series.container_label, "!=", ""),
     ]);
-    if let Some(namespace) = namespace {
-        matchers.push(matcher(namespace_label, "=", namespace));
-    }
-    format!("{metric}{{{}}}", matchers.join(","))
+    matchers.extend(namespace.map(|namespace| matcher(&series.namespace_label, "=", namespace)));
+    format!("{}{{{}}}", series.metric, matchers.join(","))
+}
+
+/// The maximum of a query over the series of each container.
+fn max_by_container(series: &UsageSeries, query: &str) -> String {
+    let labels = [
+        &*series.namespace_label,
+        &series.pod_label,
+        &series.container_label,
+    ];
+    format!("max by ({}) ({query})", labels.join(","))
 }
 
 /// The usage of all containers of a namespace: cores or bytes.
 pub fn usage(series: &UsageSeries, namespace: &str, step: Step) -> String {
-    let UsageSeries {
-        metric,
-        is_counter,
-        namespace_label,
-        pod_label,
-        container_label,
-        ..
-    } = series;
     let selector = usage_selector(series, Some(namespace));
-    let function = match (is_counter, metric.contains("memory")) {
+    let function = match (series.is_counter, series.metric.contains("memory")) {
         (true, _) => "rate",
         (false, true) => "max_over_time",
         (false, false) => "avg_over_time",
     };
-    format!(
-        "max by ({namespace_label},{pod_label},{container_label}) ({function}({selector}[{step}]))"
-    )
+    max_by_container(series, &format!("{function}({selector}[{step}])"))
 }
 
 /// The usage of a workload as one series: cores or bytes, summed over pods whose names match a
@@ -60,29 +48,18 @@ pub fn usage(series: &UsageSeries, namespace: &str, step: Step) -> String {
 /// CPU is the current rate over the last two points within three minutes, as in Crane
 /// (`pkg/utils/expression_prom_default.go`).
 pub fn workload_usage(series: &UsageSeries, namespace: &str, pods: &str) -> String {
-    let UsageSeries {
-        is_counter,
-        namespace_label,
-        pod_label,
-        container_label,
-        ..
-    } = series;
     let selector = usage_selector(series, Some(namespace));
-    let selector = format!(
-        "{},{}}}",
-        selector.trim_end_matches('}'),
-        matcher(pod_label, "=~", pods)
-    );
-    let usage = if *is_counter {
+    let of_pods = matcher(&series.pod_label, "=~", pods);
+    let selector = format!("{},{of_pods}}}", selector.trim_end_matches('}'));
+    let usage = if series.is_counter {
         format!("irate({selector}[3m])")
     } else {
         selector
     };
-    format!("sum(max by ({namespace_label},{pod_label},{container_label}) ({usage}))")
+    format!("sum({})", max_by_container(series, &usage))
 }
 
-/// Selector of pod label series; `None` unless the query is a plain selector, to which matchers can
-/// be added.
+/// Selector of pod label series; `None` unless the query is a plain selector, open to matchers.
 pub fn pod_label_selector(series: &PodLabelSeries, namespace: Option<&str>) -> Option<String> {
     let query = without_range(&series.query);
     let namespace = namespace.map(|namespace| matcher(&series.namespace_label, "=", namespace));
@@ -157,8 +134,7 @@ pub(super) fn quoted(text: &str) -> String {
 
 /// The sum over the series of a metric with these label matchers.
 ///
-/// The names are validated: they come from user objects and would otherwise become part of the
-/// expression.
+/// The names are validated: they come from user objects and become part of the expression.
 pub fn sum<'a>(
     metric: &str,
     matchers: impl IntoIterator<Item = (&'a str, &'static str, String)>,
@@ -183,10 +159,8 @@ pub fn sum<'a>(
 /// Name that Prometheus does not accept without quotes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// Invalid name of a metric.
     #[error("{0:?} is not the name of a metric in Prometheus")]
     Metric(String),
-    /// Invalid name of a label.
     #[error("{0:?} is not the name of a label in Prometheus")]
     Label(String),
 }

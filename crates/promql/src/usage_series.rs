@@ -7,17 +7,13 @@
 /// Series of usage by upstream's flags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageSettings {
-    /// `--prometheus-cadvisor-job-name`; empty for any job.
     pub job: String,
     /// `--history-cpu-metric`, a counter of seconds.
     pub cpu_metric: String,
     /// `--history-memory-metric`, in bytes.
     pub memory_metric: String,
-    /// `--container-namespace-label`.
     pub namespace_label: String,
-    /// `--container-pod-name-label`.
     pub pod_label: String,
-    /// `--container-name-label`.
     pub container_label: String,
 }
 
@@ -37,14 +33,11 @@ impl Default for UsageSettings {
 /// Series of pod labels by upstream's flags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodLabelSettings {
-    /// `--metric-for-pod-labels`: a query for series with pod labels. A range at its end is
-    /// ignored.
+    /// `--metric-for-pod-labels`: a query for series with pod labels. Its range is ignored.
     pub query: String,
     /// `--pod-label-prefix`: prefix of these labels' names.
     pub prefix: String,
-    /// `--pod-namespace-label`.
     pub namespace_label: String,
-    /// `--pod-name-label`.
     pub pod_label: String,
 }
 
@@ -62,16 +55,13 @@ impl Default for PodLabelSettings {
 /// Series with the usage of containers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageSeries {
-    /// Name of the series.
     pub metric: String,
     /// Whether they count CPU seconds, so that usage is their rate.
     pub is_counter: bool,
     /// The scrape job; empty for any.
     pub job: String,
     pub namespace_label: String,
-    /// The label with the pod's name.
     pub pod_label: String,
-    /// The label with the container's name.
     pub container_label: String,
 }
 
@@ -81,7 +71,6 @@ pub struct PodLabelSeries {
     /// Possible prefixes of the pod labels' names.
     pub prefixes: Vec<String>,
     pub namespace_label: String,
-    /// The label with the pod's name.
     pub pod_label: String,
 }
 
@@ -168,18 +157,18 @@ impl UsageSettings {
             pod_label: self.pod_label.clone(),
             container_label: self.container_label.clone(),
         };
-        let usual = if *self == Self::default() { usual } else { &[] };
-        let usual =
-            usual.iter().map(
-                |(metric, is_counter, [namespace, pod, container])| UsageSeries {
-                    metric: (*metric).to_owned(),
-                    is_counter: *is_counter,
-                    job: String::new(),
-                    namespace_label: (*namespace).to_owned(),
-                    pod_label: (*pod).to_owned(),
-                    container_label: (*container).to_owned(),
-                },
-            );
+        let is_default = *self == Self::default();
+        let usual = usual.iter().filter(|_| is_default);
+        let usual = usual.map(
+            |(metric, is_counter, [namespace, pod, container])| UsageSeries {
+                metric: (*metric).to_owned(),
+                is_counter: *is_counter,
+                job: String::new(),
+                namespace_label: (*namespace).to_owned(),
+                pod_label: (*pod).to_owned(),
+                container_label: (*container).to_owned(),
+            },
+        );
         std::iter::once(set).chain(usual).collect()
     }
 }
@@ -193,19 +182,14 @@ impl PodLabelSettings {
             namespace_label: self.namespace_label.clone(),
             pod_label: self.pod_label.clone(),
         };
-        let usual: &[_] = if *self == Self::default() {
-            &USUAL_POD_LABELS
-        } else {
-            &[]
-        };
-        let usual = usual
-            .iter()
-            .map(|(query, prefixes, [namespace, pod])| PodLabelSeries {
-                query: (*query).to_owned(),
-                prefixes: prefixes.iter().map(ToString::to_string).collect(),
-                namespace_label: (*namespace).to_owned(),
-                pod_label: (*pod).to_owned(),
-            });
+        let is_default = *self == Self::default();
+        let usual = USUAL_POD_LABELS.iter().filter(|_| is_default);
+        let usual = usual.map(|(query, prefixes, [namespace, pod])| PodLabelSeries {
+            query: (*query).to_owned(),
+            prefixes: prefixes.iter().map(ToString::to_string).collect(),
+            namespace_label: (*namespace).to_owned(),
+            pod_label: (*pod).to_owned(),
+        });
         std::iter::once(set).chain(usual).collect()
     }
 }

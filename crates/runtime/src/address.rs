@@ -16,8 +16,10 @@ pub const LISTEN_IP_VARIABLE: &str = "PLIMSOLL_LISTEN_IP";
 /// A host (absent: all interfaces) and a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListenAddress {
-    host: Option<IpAddr>,
-    port: u16,
+    /// `None` means all interfaces.
+    pub host: Option<IpAddr>,
+    /// 0 lets the system choose one.
+    pub port: u16,
 }
 
 impl FromStr for ListenAddress {
@@ -62,16 +64,6 @@ impl fmt::Display for ListenAddress {
 }
 
 impl ListenAddress {
-    /// The IP address; `None` means all interfaces.
-    pub fn host(self) -> Option<IpAddr> {
-        self.host
-    }
-
-    /// The port; 0 lets the system choose one.
-    pub fn port(self) -> u16 {
-        self.port
-    }
-
     /// Returns the address with `host` where it has none.
     #[must_use]
     pub fn or_host(self, host: Option<IpAddr>) -> Self {

@@ -1,7 +1,6 @@
 //! The API server's time, from the `Date` headers of its responses.
 //!
-//! Responses of aggregated APIs and of `proxy` subresources have the date of another server and are
-//! ignored.
+//! Responses of aggregated APIs and of `proxy` subresources have another server's date: ignored.
 //!
 //! The API server checks certificates by its own clock and dates objects by it. A node's clock can
 //! be hours or months off, so this clock is used for times that are compared with certificates or
@@ -24,8 +23,7 @@ use tower::{Layer, Service};
 
 /// Minimum offset of the local clock that is logged.
 const LOGGED_OFFSET: Duration = Duration::from_mins(1);
-/// Minimum interval between two log lines about the offset. API servers with different clocks may
-/// alternate.
+/// Minimum interval between two log lines about the offset. API servers' clocks may differ.
 const LOG_INTERVAL: Duration = Duration::from_mins(10);
 
 /// The API server's clock. Before the first response it shows the local time. Clones share it.
@@ -102,8 +100,7 @@ impl ApiServerClock {
         }
     }
 
-    /// A client layer that sets the clock by each response of the API server itself, as soon as its
-    /// headers arrive.
+    /// A client layer that sets the clock by the headers of each response of the API server itself.
     pub fn layer<S>(&self) -> impl Layer<S, Service = ClockService<S>> + use<S> {
         let clock = self.clone();
         layer_fn(move |inner| ClockService {

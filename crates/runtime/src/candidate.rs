@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-use http::StatusCode;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use prometheus::IntGauge;
@@ -25,10 +24,8 @@ use observed_lease::ObservedLease;
 /// Maximum number of write conflicts in one attempt.
 const MAX_CONFLICTS: u32 = 3;
 
-/// Time limit of a release.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A candidate for one Lease.
 pub(crate) struct Candidate {
     lease: ObservedLease,
     name: String,
@@ -68,14 +65,12 @@ impl Candidate {
     }
 
     /// Adds annotations to the Lease while this candidate holds it.
-    pub(crate) fn with_annotations(self, annotations: BTreeMap<String, String>) -> Self {
-        let mut candidate = self;
-        candidate.lease.annotations = annotations;
-        candidate
+    pub(crate) fn with_annotations(mut self, annotations: BTreeMap<String, String>) -> Self {
+        self.lease.annotations = annotations;
+        self
     }
 
-    /// Acquires the Lease, runs `work` while it is held, and starts again when it is lost. Returns
-    /// when `work` returns.
+    /// Acquires the Lease and runs `work` while it is held, again and again until `work` returns.
     pub(crate) async fn lead<W>(
         mut self,
         shutdown: &CancellationToken,
@@ -292,9 +287,5 @@ impl Candidate {
 
 /// Whether another writer has changed, created or deleted the Lease since it was read.
 fn is_outdated(error: &kube::Error) -> bool {
-    let outdated = [
-        StatusCode::CONFLICT.as_u16(),
-        StatusCode::NOT_FOUND.as_u16(),
-    ];
-    matches!(error, kube::Error::Api(status) if outdated.contains(&status.code))
+    matches!(error, kube::Error::Api(status) if matches!(status.code, 404 | 409))
 }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use axum::body::{Body, Bytes, HttpBody};
-use futures::{Stream, StreamExt as _};
+use futures::{Stream, StreamExt as _, TryFutureExt as _};
 use http::header::{UPGRADE, USER_AGENT};
 use http::{HeaderValue, Request, Response};
 use kube::Config;
@@ -37,7 +37,6 @@ use crate::rate_limiter::Throttle;
 /// watch. The API server's own limit is 60 s.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
 
-/// Time limit of connecting to the API server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum size of one response other than a watch. The largest is that of metrics-server, about
@@ -49,11 +48,9 @@ const BUCKETS: [f64; 12] = [
     0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
 ];
 
-/// The client configuration of `--kubeconfig`, else of `KUBECONFIG`, else of the pod's service
-/// account.
+/// The client configuration of `--kubeconfig`, else `KUBECONFIG`, else the pod's service account.
 ///
-/// `~/.kube/config` is not read: a service started by hand must not change the cluster that was
-/// used last.
+/// `~/.kube/config` is not read: a service started by hand must not change the cluster last used.
 pub async fn config(args: &CommonArgs, program: &Program) -> anyhow::Result<Config> {
     let from_environment = std::env::var_os("KUBECONFIG").is_some_and(|paths| !paths.is_empty());
     let options = KubeConfigOptions::default();
@@ -88,7 +85,6 @@ pub fn install_crypto_provider() {
     drop(aws_lc_rs::default_provider().install_default());
 }
 
-/// The user agent of the program.
 pub fn user_agent(program: &Program) -> String {
     format!("plimsoll-{}/{}", program.name, program.version)
 }
@@ -119,8 +115,7 @@ pub fn connect(
     Ok(builder.with_layer(&clock).with_layer(&layer).build())
 }
 
-/// Request extension: the request may use the reserved part of `--kube-api-burst`, and so overtakes
-/// requests that wait.
+/// Request extension: may use the reserved part of `--kube-api-burst`, and so overtakes others.
 #[derive(Debug, Clone, Copy)]
 pub struct Urgent;
 
@@ -146,7 +141,6 @@ crate::metrics! {
 }
 
 impl RestMetrics {
-    /// Registers the metrics.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let rows = RestMetricRows::register(registry)?;
         let clock = ApiServerClock::with_metric(rows.clock_offset.clone());
@@ -201,14 +195,12 @@ where
         let shared = self.shared.clone();
         // The request is sent when this future is polled.
         let answer = self.inner.call(request);
+        let answer = answer.map_ok(|response| response.map(Body::new));
         Box::pin(async move {
             let labels: &[&str] = &[&method, &shared.host];
-            shared
-                .metrics
-                .rows
-                .waits
-                .with_label_values(labels)
-                .observe(wait.as_secs_f64());
+            let metrics = &shared.metrics.rows;
+            let waits = metrics.waits.with_label_values(labels);
+            waits.observe(wait.as_secs_f64());
             acquired.await;
             let started = Instant::now();
             let response = match kind {
@@ -216,21 +208,13 @@ where
                 ResponseKind::Paged => paged_response(answer, shared.timeout).await,
                 ResponseKind::Complete => complete_response(answer, shared.timeout).await,
             };
-            shared
-                .metrics
-                .rows
-                .durations
-                .with_label_values(labels)
-                .observe(started.elapsed().as_secs_f64());
+            let durations = metrics.durations.with_label_values(labels);
+            durations.observe(started.elapsed().as_secs_f64());
             let code = response.as_ref().map_or("<error>".to_owned(), |response| {
                 response.status().as_u16().to_string()
             });
-            shared
-                .metrics
-                .rows
-                .requests
-                .with_label_values(&[&code, &method, &*shared.host])
-                .inc();
+            let labels: &[&str] = &[&code, &method, &shared.host];
+            metrics.requests.with_label_values(labels).inc();
             response
         })
     }
@@ -241,8 +225,7 @@ where
 enum ResponseKind {
     /// Watches, followed logs and upgraded connections: few, long, and reopened when they end.
     Streaming,
-    /// Pages of lists, passed on while they arrive: a reader of single objects never holds a whole
-    /// page.
+    /// Pages of lists, passed on while they arrive: a reader of objects never holds a page.
     Paged,
     /// All others, passed on when complete.
     Complete,
@@ -266,27 +249,19 @@ impl ResponseKind {
 }
 
 /// Limits the time to the first byte only.
-async fn streaming_response<B>(
-    answer: impl Future<Output = Result<Response<B>, BoxError>>,
+async fn streaming_response(
+    answer: impl Future<Output = Result<Response<Body>, BoxError>>,
     timeout: Duration,
-) -> Result<Response<Body>, BoxError>
-where
-    B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
-{
-    let response = tokio::time::timeout(timeout, answer)
-        .await
-        .map_err(|_| RequestTimeout(timeout))??;
-    Ok(response.map(Body::new))
+) -> Result<Response<Body>, BoxError> {
+    let response = tokio::time::timeout(timeout, answer).await;
+    response.map_err(|_| RequestTimeout(timeout))?
 }
 
 /// Limits the time and the size of the body.
-async fn paged_response<B>(
-    answer: impl Future<Output = Result<Response<B>, BoxError>>,
+async fn paged_response(
+    answer: impl Future<Output = Result<Response<Body>, BoxError>>,
     timeout: Duration,
-) -> Result<Response<Body>, BoxError>
-where
-    B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
-{
+) -> Result<Response<Body>, BoxError> {
     let deadline = tokio::time::Instant::now() + timeout;
     let response = tokio::time::timeout_at(deadline, answer)
         .await
@@ -305,12 +280,9 @@ where
 }
 
 /// The chunks of a body. Fails beyond `MAX_RESPONSE_BYTES`.
-fn bounded<B>(body: B) -> impl Stream<Item = Result<Bytes, BoxError>> + Send
-where
-    B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
-{
+fn bounded(body: Body) -> impl Stream<Item = Result<Bytes, BoxError>> + Send {
     let mut length = 0_usize;
-    Body::new(body).into_data_stream().map(move |chunk| {
+    body.into_data_stream().map(move |chunk| {
         let chunk = chunk?;
         length = length.saturating_add(chunk.len());
         if length > MAX_RESPONSE_BYTES {
@@ -321,13 +293,10 @@ where
     })
 }
 
-async fn complete_response<B>(
-    answer: impl Future<Output = Result<Response<B>, BoxError>>,
+async fn complete_response(
+    answer: impl Future<Output = Result<Response<Body>, BoxError>>,
     timeout: Duration,
-) -> Result<Response<Body>, BoxError>
-where
-    B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
-{
+) -> Result<Response<Body>, BoxError> {
     let whole = async {
         let (parts, body) = answer.await?.into_parts();
         let mut chunks = std::pin::pin!(bounded(body));

@@ -36,11 +36,8 @@ pub trait Reconcile {
 /// The conditions under which a [`Reconcile`] runs.
 #[derive(Debug, Clone)]
 pub struct Controller {
-    /// The times of passes.
     pub pace: Pace,
-    /// The term of leadership.
     pub leading: Leading,
-    /// The end of the program.
     pub shutdown: CancellationToken,
 }
 

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 
-/// The maturity of a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// Off by default, and not in `AllAlpha`: upstream plans the gate, and does not have it yet.

@@ -31,7 +31,6 @@ impl Activity {
         *self.0.lock() = None;
     }
 
-    /// Records activity at `now`.
     pub fn record(&self, now: Instant) {
         if let Some(expectation) = self.0.lock().as_mut() {
             expectation.last = now;

@@ -18,9 +18,7 @@ use crate::shutdown::Tasks;
 /// The state behind the endpoints.
 #[derive(Debug, Clone)]
 pub struct Endpoints {
-    /// Metrics of /metrics.
     pub registry: Registry,
-    /// Conditions of /readyz.
     pub readiness: Readiness,
     /// Activity for /healthz, /livez and /health-check.
     pub activity: Activity,
@@ -30,12 +28,10 @@ pub struct Endpoints {
 
 /// The bound port of `--address` and its routes, for a server.
 pub struct EndpointPort {
-    /// The bound port.
     pub listener: TcpListener,
-    /// The routes of [`Endpoints`].
     pub router: Router,
-    /// `--tls-cert-file` and `--tls-private-key-file`; plain HTTP without.
-    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// `--metrics-cert-dir`; plain HTTP without.
+    pub certificate_folder: Option<PathBuf>,
     /// For tasks of the server that end at shutdown.
     pub tasks: Tasks,
     /// Cancelled when the server should stop, which is after the program's work has ended.

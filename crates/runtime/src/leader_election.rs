@@ -23,7 +23,6 @@ use crate::rate_limiter::Throttle;
 pub struct Announcement {
     /// The leader's `host:port`.
     pub address: Option<String>,
-    /// Annotations of the Lease.
     pub annotations: BTreeMap<String, String>,
 }
 

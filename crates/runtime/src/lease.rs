@@ -17,9 +17,7 @@ use crate::args::LeaderElectionArgs;
 /// The next action of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Create the missing Lease.
     Create,
-    /// Renew our Lease.
     Renew,
     /// Take a Lease that is free or has expired.
     Take,
@@ -53,8 +51,7 @@ pub fn decide(
     }
 }
 
-/// The duration that the holder wrote. A Lease without one (written by neither client-go nor us)
-/// gets our own.
+/// The duration that the holder wrote. A Lease without one, not of client-go, gets ours.
 fn duration(lease: &LeaseSpec) -> Option<Duration> {
     let seconds = u64::try_from(lease.lease_duration_seconds?).ok();
     seconds
@@ -108,8 +105,7 @@ pub fn term(created: Timestamp, transitions: i32) -> u64 {
 /// Room for sixteen million transitions.
 const TRANSITION_BITS: u32 = 24;
 
-/// The identity of a candidate: `<hostname>_<uuid>`, or `<hostname>_<uuid>_<address>` with the
-/// leader's address.
+/// The identity of a candidate: `<hostname>_<uuid>`, and `_<address>` with the leader's address.
 pub fn identity(hostname: &str, random: u128, address: Option<&str>) -> String {
     // Version 4, variant 1, as RFC 9562 marks a random UUID.
     let uuid = random & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
@@ -150,16 +146,9 @@ impl TryFrom<&LeaderElectionArgs> for Timings {
     type Error = anyhow::Error;
 
     fn try_from(args: &LeaderElectionArgs) -> anyhow::Result<Self> {
-        let timings = Self {
-            lease_duration: args.leader_elect_lease_duration.0,
-            renew_deadline: args.leader_elect_renew_deadline.0,
-            retry_period: args.leader_elect_retry_period.0,
-        };
-        let Self {
-            lease_duration,
-            renew_deadline,
-            retry_period,
-        } = timings;
+        let lease_duration = args.leader_elect_lease_duration.0;
+        let renew_deadline = args.leader_elect_renew_deadline.0;
+        let retry_period = args.leader_elect_retry_period.0;
         ensure!(
             !lease_duration.is_zero() && lease_duration.subsec_nanos() == 0,
             "--leader-elect-lease-duration must be a whole number of seconds, at least 1s"
@@ -174,7 +163,11 @@ impl TryFrom<&LeaderElectionArgs> for Timings {
             !retry_period.is_zero() && retry_period.mul_f64(1.2) < renew_deadline,
             "--leader-elect-retry-period must be more than zero, and 1.2 times it shorter than --leader-elect-renew-deadline"
         );
-        Ok(timings)
+        Ok(Self {
+            lease_duration,
+            renew_deadline,
+            retry_period,
+        })
     }
 }
 

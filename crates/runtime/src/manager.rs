@@ -1,5 +1,4 @@
-//! The main function of every program: logs, metrics, health, the API client, signals and an
-//! orderly shutdown.
+//! The main function of every program: logs, metrics, health, API client, signals and shutdown.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -42,9 +41,7 @@ pub struct Manager {
     pub program: Program,
     /// The client for the API server, limited by `--kube-api-qps` and `--kube-api-burst`.
     pub client: kube::Client,
-    /// Metrics of /metrics.
     pub registry: Registry,
-    /// Conditions of /readyz.
     pub readiness: Readiness,
     /// Activity for /healthz, /livez and /health-check.
     pub activity: Activity,
@@ -54,12 +51,10 @@ pub struct Manager {
     pub tasks: Tasks,
     /// The configuration of `client`, for another client with its own throttle.
     pub config: kube::Config,
-    /// Metrics of `client`.
     pub rest_metrics: RestMetrics,
 }
 
 impl Manager {
-    /// The API server's time.
     pub fn clock(&self) -> ApiServerClock {
         self.rest_metrics.clock.clone()
     }
@@ -70,8 +65,7 @@ impl Manager {
         ObjectWriter::new(self.client.clone(), &manager)
     }
 
-    /// Returns a handle whose tasks until shutdown run until `end` instead. For tasks that a server
-    /// needs while it drains.
+    /// Returns a handle whose tasks run until `end` instead of shutdown, for a server that drains.
     #[must_use]
     pub fn until(&self, end: CancellationToken) -> Self {
         Self {
@@ -161,11 +155,7 @@ impl Program {
         let server = serve(EndpointPort {
             listener,
             router: endpoints.router(),
-            certificate: args
-                .metrics_cert_dir
-                .as_deref()
-                .map(|folder| ["tls.crt", "tls.key"].map(|file| folder.join(file)))
-                .map(|[certificate, key]| (certificate, key)),
+            certificate_folder: args.metrics_cert_dir.clone(),
             tasks: tasks.clone(),
             shutdown: serving.clone(),
         })

@@ -95,11 +95,8 @@ macro_rules! metrics {
 /// A row without its field and kind.
 #[derive(Debug)]
 pub struct Family<'a> {
-    /// Name of the metric.
     pub name: String,
-    /// HELP text.
     pub help: &'static str,
-    /// Names of the labels.
     pub labels: &'a [&'a str],
     /// Limits of the buckets of a histogram, else none.
     pub buckets: &'a [&'a [f64]],
@@ -145,33 +142,25 @@ impl<P: Atomic> Metric for GenericCounter<P> {
     }
 }
 
-impl<P: Atomic> Metric for GenericGaugeVec<P> {
-    fn of(family: &Family) -> Result<Self, Error> {
-        Self::new(family.opts(), family.labels)
-    }
+macro_rules! with_labels {
+    ($($Kind:ident),*) => {$(
+        impl<P: Atomic> Metric for $Kind<P> {
+            fn of(family: &Family) -> Result<Self, Error> {
+                Self::new(family.opts(), family.labels)
+            }
 
-    fn touch(&self, values: &[&str]) {
-        self.with_label_values(values);
-    }
+            fn touch(&self, values: &[&str]) {
+                self.with_label_values(values);
+            }
 
-    fn clear(&self) {
-        self.reset();
-    }
+            fn clear(&self) {
+                self.reset();
+            }
+        }
+    )*};
 }
 
-impl<P: Atomic> Metric for GenericCounterVec<P> {
-    fn of(family: &Family) -> Result<Self, Error> {
-        Self::new(family.opts(), family.labels)
-    }
-
-    fn touch(&self, values: &[&str]) {
-        self.with_label_values(values);
-    }
-
-    fn clear(&self) {
-        self.reset();
-    }
-}
+with_labels!(GenericGaugeVec, GenericCounterVec);
 
 impl Metric for Histogram {
     fn of(family: &Family) -> Result<Self, Error> {
@@ -192,6 +181,9 @@ impl Metric for HistogramVec {
 /// Creates the series of all combinations of label values: for each label all of its values, or
 /// nothing if they are not known.
 pub fn start(metric: &impl Metric, labels: &[&[&[&str]]]) {
+    if labels.is_empty() {
+        return;
+    }
     let mut series: Vec<Vec<&str>> = vec![Vec::new()];
     for values in labels {
         let values = values.concat();
@@ -202,11 +194,8 @@ pub fn start(metric: &impl Metric, labels: &[&[&[&str]]]) {
         };
         series = series.into_iter().flat_map(with).collect();
     }
-    if labels.is_empty() {
-        return;
-    }
-    for values in &series {
-        metric.touch(values);
+    for values in series {
+        metric.touch(&values);
     }
 }
 

@@ -43,13 +43,11 @@ impl ObjectWriter {
         Self::new(leading.guard(&self.client), &self.manager)
     }
 
-    /// The client of all requests.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Untyped access to objects of a kind: fields that others wrote must not make our write look
-    /// failed.
+    /// Untyped access to objects of a kind: fields of others must not make our write look failed.
     pub fn untyped<K: Resource<DynamicType = ()>>(&self, namespace: &str) -> Api<DynamicObject> {
         let resource = ApiResource::erase::<K>(&());
         Api::namespaced_with(self.client.clone(), namespace, &resource)

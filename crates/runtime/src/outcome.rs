@@ -19,7 +19,6 @@ pub enum WriteOutcome {
 }
 
 impl WriteOutcome {
-    /// Every outcome.
     pub const ALL: [Self; 5] = [
         Self::Written,
         Self::Gone,
@@ -28,8 +27,7 @@ impl WriteOutcome {
         Self::NotLeading,
     ];
 
-    /// The outcome of a failed request. 422 is either a failed test of a patch or content that the
-    /// schema refuses.
+    /// The outcome of a failed request. 422 is a failed test of a patch, or refused content.
     pub fn of_error(error: &Error) -> Self {
         match error {
             Error::Api(status) if status.code == 404 => Self::Gone,

@@ -83,7 +83,6 @@ impl Throttle {
         self.wait(now, self.capacity)
     }
 
-    /// Whether the bucket is full.
     pub fn is_full(&self, now: Instant) -> bool {
         self.full_at.is_none_or(|full_at| full_at <= now)
     }

@@ -17,8 +17,7 @@ use crate::leader_term::NotLeading;
 const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(1);
 
 /// The minimum pause before a retry: the server's `Retry-After`, or zero; `None` if the request
-/// will fail again. Connection errors, conflicts (409), overload (429) and server errors (5xx) are
-/// retried.
+/// will fail again. Connection errors, conflicts (409), overload (429) and 5xx are retried.
 ///
 /// After a conflict the request must be built again from the current object.
 fn retry_after(error: &kube::Error) -> Option<Duration> {
@@ -74,8 +73,7 @@ impl Backoff {
         self.builder().build()
     }
 
-    /// Makes a request until it succeeds, fails finally, or all tries are used. Returns the last
-    /// error.
+    /// Makes a request until it succeeds, fails finally, or its tries end. Returns the last error.
     pub async fn retry<T, R>(&self, request: impl FnMut() -> R) -> kube::Result<T>
     where
         R: Future<Output = kube::Result<T>>,
@@ -119,7 +117,6 @@ impl<K: Ord> KeyedBackoff<K> {
             .is_none_or(|failure| failure.next <= now)
     }
 
-    /// Records a failed attempt.
     pub fn failed(&mut self, key: K, problem: String, now: Instant) {
         let before = self.failed.remove(&key);
         let mut delays = before.map_or_else(|| self.backoff.delays(), |failure| failure.delays);
@@ -132,7 +129,6 @@ impl<K: Ord> KeyedBackoff<K> {
         self.failed.insert(key, failure);
     }
 
-    /// Records a success.
     pub fn succeeded(&mut self, key: &K) {
         self.failed.remove(key);
     }

@@ -52,7 +52,6 @@ impl PassSchedule {
         }
     }
 
-    /// The time of the next pass.
     pub fn next(&self) -> Option<Instant> {
         self.next
     }
@@ -73,8 +72,7 @@ impl PassSchedule {
         self.next = Some(self.next.map_or(time, |next| next.min(time)));
     }
 
-    /// Records the begin of a pass, which sees all changes up to now. Returns whether it is a full
-    /// one.
+    /// Records the begin of a pass, which sees all changes until now. Returns whether it is full.
     pub fn begin(&mut self, now: Instant) -> bool {
         let is_full = self.full_at.is_none_or(|full_at| full_at <= now);
         if is_full {

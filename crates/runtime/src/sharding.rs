@@ -74,7 +74,6 @@ struct ShardConflictMonitor {
     conflict: IntGauge,
 }
 
-/// Content of a Lease.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct LeaseSnapshot {
     holder: String,

@@ -70,8 +70,7 @@ impl Tasks {
         }
     }
 
-    /// Spawns a task that runs until shutdown. An error, a panic, or an early end shuts the program
-    /// down.
+    /// Spawns a task until shutdown. An error, a panic, or an early end shuts the program down.
     pub fn spawn(
         &self,
         name: &'static str,

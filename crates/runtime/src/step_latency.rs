@@ -58,8 +58,7 @@ impl Collector for StepLatency {
     }
 }
 
-/// One round of the main loop. Each step begins at the end of the one before; dropping records the
-/// total.
+/// One round of the main loop. A step begins at the end of the last; dropping records the total.
 #[derive(Debug)]
 pub struct Steps {
     latency: StepLatency,

@@ -187,8 +187,7 @@ impl<T: CaBundleObjects> Controller<T> {
     }
 }
 
-/// Whether the objects count as being in place: one that was deleted, and cannot be written again, is
-/// not.
+/// Whether the objects count as in place: one that was deleted and cannot be rewritten is not.
 fn are_in_place(reconciled_at: Option<Instant>, now: Instant) -> bool {
     reconciled_at.is_some_and(|at| now.saturating_duration_since(at) < LONGEST_FAILURE)
 }

@@ -17,7 +17,6 @@
 mod args;
 mod certificate;
 mod certificate_set;
-mod expiry;
 mod feed;
 mod issue;
 mod metrics;
@@ -50,9 +49,9 @@ pub use feed::FeedCertificates;
 pub use metrics::CertificateMetrics;
 pub use monitor::{CertificateMonitor, ObservedCaBundle};
 pub use rotation::RotationPolicy;
-use rotation::{RotationStep, StepInterval, step};
+use rotation::{RotationStep, StepInterval, step, whole_seconds};
 pub use served_chain::ServedChain;
-pub use source::{Certificates, Expiry, Files, Source};
+pub use source::{Certificates, Files, Source};
 pub use verification::Verification;
 
 /// The maximum number of steps per tick. A new Secret takes two.
@@ -61,12 +60,10 @@ const STEPS: u32 = 4;
 /// the certificate in use. Usually there is one.
 const MOST_FORMER_AUTHORITIES: usize = 4;
 
-/// The configuration of self-managed certificates.
 #[derive(Clone)]
 pub struct ManagedConfig {
     /// The API of Secrets in the program's namespace.
     pub secrets: Api<Secret>,
-    /// The name of the Secret.
     pub secret: String,
     /// The prefix of the CA's common name.
     pub authority: String,
@@ -108,8 +105,7 @@ pub struct ManagedTls {
     /// The served certificate and its CAs.
     in_use: CertificateSet,
     current: Arc<ArcSwap<ServerConfig>>,
-    /// The current CA, if it is in the clients' bundle, and the time at which it was first seen
-    /// there.
+    /// The current CA, if it is in the clients' bundle, and the time since which it is.
     in_place: Option<(Certificate, Instant)>,
     step_interval: StepInterval,
     /// The file of [`ServingProfile::client_authorities`] as last used.
@@ -119,23 +115,18 @@ pub struct ManagedTls {
 /// The reason why certificates cannot be issued, read or stored.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
-    /// The Secret cannot be read or written.
     #[error("secret {name}: {error}")]
     Secret {
         name: String,
-        /// The error of the API server.
         error: Box<kube::Error>,
     },
-    /// A certificate cannot be issued.
     #[error("cannot issue a certificate: {0}")]
     Issue(#[from] rcgen::Error),
-    /// A certificate that was just issued cannot be parsed.
     #[error("cannot parse an issued certificate")]
     Unreadable,
     /// The clock is outside the range of certificates.
     #[error("the clock is outside the range of certificates")]
     Time,
-    /// Certificate and private key cannot be served.
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// Other writers keep changing the Secret, or it never becomes usable.
@@ -153,9 +144,8 @@ impl ManagedTls {
         // The response has set the clock.
         let now = seconds(clock.now());
         for _ in 0..STEPS {
-            if stored.contents.served().is_some()
-                && plan_of(&managed, &stored, None, now, None) == RotationStep::Keep
-            {
+            let step = plan_of(&managed, &stored, None, now, None);
+            if stored.contents.served().is_some() && step == RotationStep::Keep {
                 let client_authorities = read_client_authorities(&managed.serving).await?;
                 let config = config(
                     &managed.serving,
@@ -174,7 +164,6 @@ impl ManagedTls {
                     client_authorities,
                 });
             }
-            let step = plan_of(&managed, &stored, None, now, None);
             let contents = changed(&managed, &stored.contents, None, step, clock.now())?;
             (_, stored) = write(&managed, stored, step, contents).await?;
         }
@@ -317,17 +306,20 @@ fn plan_of(
     )
 }
 
-/// Converts to seconds since 1970.
-fn seconds(time: SystemTime) -> i64 {
-    let seconds = time
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs();
-    i64::try_from(seconds).unwrap_or(i64::MAX)
+fn failed(name: &str, error: kube::Error) -> CertificateError {
+    CertificateError::Secret {
+        name: name.to_owned(),
+        error: Box::new(error),
+    }
 }
 
-/// Stores the certificates after a step. Returns whether the write succeeded, and the Secret
-/// afterwards.
+/// Converts to seconds since 1970.
+fn seconds(time: SystemTime) -> i64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    whole_seconds(since.unwrap_or_default())
+}
+
+/// Stores the certificates after a step. Returns whether that succeeded, and the Secret then.
 async fn write(
     managed: &ManagedConfig,
     stored: StoredSecret,

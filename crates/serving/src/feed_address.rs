@@ -7,7 +7,7 @@ use runtime::ListenAddress;
 
 /// The address for the Lease: the advertised host, or else the listening one, with the port.
 pub fn advertised_address(host: &str, listen: ListenAddress) -> anyhow::Result<String> {
-    let host = match (host, listen.host()) {
+    let host = match (host, listen.host) {
         ("", None) => {
             anyhow::bail!("--feed-advertised-host is needed where --feed-address has no host")
         }
@@ -15,7 +15,7 @@ pub fn advertised_address(host: &str, listen: ListenAddress) -> anyhow::Result<S
         (host, _) => host.to_owned(),
     };
     ensure!(
-        listen.port() != 0,
+        listen.port != 0,
         "--feed-address: the port must not be 0, since the Lease announces it"
     );
     // The address ends the holder's identity, whose parts are joined by underscores.
@@ -28,7 +28,7 @@ pub fn advertised_address(host: &str, listen: ListenAddress) -> anyhow::Result<S
     } else {
         host
     };
-    Ok(format!("{host}:{}", listen.port()))
+    Ok(format!("{host}:{}", listen.port))
 }
 
 #[cfg(test)]

@@ -14,16 +14,15 @@ pub async fn serve_endpoints(port: EndpointPort) -> anyhow::Result<JoinHandle<()
     let EndpointPort {
         listener,
         router,
-        certificate,
+        certificate_folder,
         tasks,
         shutdown,
     } = port;
-    let tls = match certificate {
-        Some((certificate, private_key)) => {
+    let tls = match certificate_folder {
+        Some(folder) => {
             let files = TlsFiles {
-                certificate,
-                private_key,
                 authorities: None,
+                ..TlsFiles::in_folder(&folder)
             };
             let tls = ServingTls::load(files).await?;
             tasks.spawn_until_shutdown(

@@ -39,7 +39,6 @@ pub use connection_limiter::Peer;
 /// The limits of one server.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Maximum number of open connections.
     pub connections: usize,
     /// Maximum number of open connections that are not marked as trusted ([`Peer::mark_trusted`]).
     /// Beyond it the least recently used one is evicted, first of the address that has most.
@@ -80,8 +79,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns the limits for at most `connections` connections, with the same share of
-    /// unauthenticated ones.
+    /// Returns the limits for at most `connections`, with the same share of unauthenticated ones.
     #[must_use]
     pub fn within(self, connections: usize) -> Self {
         if connections >= self.connections {
@@ -108,8 +106,7 @@ const SMALLEST_BUFFER: usize = 8192;
 /// Pause after a failed accept, which is mostly due to a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves until `shutdown`, then lets running requests finish. Returns when the last connection is
-/// closed.
+/// Serves until `shutdown`, then lets requests finish. Returns when the last connection is closed.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -183,8 +180,7 @@ const RESERVED_FILES: u64 = 512;
 /// Minimum number of connections, whatever the limit of open files is.
 const MIN_CONNECTIONS: usize = 64;
 
-/// Accepts a connection and acquires its slot. One connection more than the limit may be open
-/// meanwhile.
+/// Accepts a connection and acquires its slot. Meanwhile one more than the limit may be open.
 async fn accept(
     listener: &TcpListener,
     limiter: &ConnectionLimiter,
@@ -233,19 +229,12 @@ impl Server {
         match timeout(self.limits.header_timeout, handshake).await {
             Ok(Ok(stream)) => {
                 let tls = &stream.get_ref().1;
-                let http2 = tls.alpn_protocol() == Some(b"h2");
+                let protocol = match tls.alpn_protocol() {
+                    Some(b"h2") => Protocol::Http2,
+                    _ => Protocol::Http1,
+                };
                 let certificates = PeerCertificates::of(tls);
-                self.requests(
-                    stream,
-                    if http2 {
-                        Protocol::Http2
-                    } else {
-                        Protocol::Http1
-                    },
-                    certificates,
-                    peer,
-                )
-                .await;
+                self.requests(stream, protocol, certificates, peer).await;
             }
             Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
             Err(_) => tracing::debug!("TLS handshake took too long"),
@@ -320,8 +309,7 @@ impl Server {
         }
     }
 
-    /// Configures the negotiated protocol. Detecting it from the first bytes would wait for them
-    /// without a time limit.
+    /// Configures the negotiated protocol. Detecting it would wait for bytes without a time limit.
     fn http(&self, protocol: Protocol) -> auto::Builder<TokioExecutor> {
         let mut builder = auto::Builder::new(TokioExecutor::new());
         let header_bytes = self.limits.headers.saturating_mul(BYTES_PER_HEADER);

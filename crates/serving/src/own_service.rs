@@ -10,7 +10,6 @@ pub struct OwnService {
 }
 
 impl OwnService {
-    /// Refers to a Service by namespace and name.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             namespace: namespace.into(),

@@ -1,5 +1,4 @@
-//! Request bodies, which are held in memory whole. Limits the size of each, their number and their
-//! total size.
+//! Request bodies, held in memory whole. Limits their number, the size of each and the total.
 //!
 //! No layer of tower limits the memory of all requests together: the size of a body is known only
 //! when it has arrived, so each part acquires its bytes.
@@ -46,7 +45,6 @@ pub enum BodyRejection {
     TooLarge,
     /// A limit of all bodies is reached.
     Overloaded,
-    /// The connection failed.
     Incomplete,
 }
 

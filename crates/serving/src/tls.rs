@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use runtime::LogOnce;
 use rustls::crypto::aws_lc_rs;
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -32,12 +33,10 @@ pub use profile::{CipherSuites, MinTlsVersion, ServingProfile};
 /// The interval between two comparisons of the files.
 pub const RELOAD_PERIOD: Duration = Duration::from_secs(5);
 
-/// The paths of the PEM files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The certificate chain, leaf first.
     pub certificate: PathBuf,
-    /// The private key of the certificate.
     pub private_key: PathBuf,
     /// The CA bundle that verifies the peer. Required for a client. A server without it requests no
     /// client certificates.
@@ -58,32 +57,17 @@ impl TlsFiles {
 /// The reason why a set of files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be read.
     #[error("cannot read {path}: {error}")]
-    Read {
-        /// The path of the file.
-        path: PathBuf,
-        /// The error of the file system.
-        error: io::Error,
-    },
-    /// A file is not valid PEM.
+    Read { path: PathBuf, error: io::Error },
     #[error("{path}: {error}")]
-    Pem {
-        /// The path of the file.
-        path: PathBuf,
-        /// The parse error.
-        error: pem::Error,
-    },
-    /// A file contains no certificate.
+    Pem { path: PathBuf, error: pem::Error },
     #[error("{0}: no certificate")]
     NoCertificate(PathBuf),
     /// Certificate and private key do not match or cannot be used.
     #[error("certificate or private key: {0}")]
     Pair(#[from] rustls::Error),
-    /// The client CAs cannot be used.
     #[error("CA of client certificates: {0}")]
     ClientCa(#[from] VerifierBuilderError),
-    /// A client has no CA bundle.
     #[error("no CA bundle that verifies the server")]
     NoAuthorities,
 }
@@ -128,7 +112,6 @@ struct LoadedFiles<C> {
 pub struct TlsContents {
     /// The certificate chain, leaf first.
     pub certificate: Vec<u8>,
-    /// The private key of the certificate.
     pub private_key: Vec<u8>,
     /// The CA bundle that verifies the peer.
     pub authorities: Option<Vec<u8>>,
@@ -186,16 +169,14 @@ impl ClientTls {
 
     /// Waits until the files can be loaded. Logs a persistent error once.
     pub async fn load_when_available(files: TlsFiles) -> Self {
-        let mut last_error = None;
+        let mut logged = LogOnce::default();
         loop {
             match Self::load(files.clone()).await {
                 Ok(tls) => return tls,
                 Err(error) => {
-                    let error = error.to_string();
-                    if last_error.as_ref() != Some(&error) {
+                    if let Some(error) = logged.update(Some(error.to_string())) {
                         tracing::warn!(error, "cannot load the client certificate; retrying");
                     }
-                    last_error = Some(error);
                 }
             }
             tokio::time::sleep(RELOAD_PERIOD).await;
@@ -230,7 +211,6 @@ impl<C> FileTls<C> {
         Arc::clone(&self.current.load().config)
     }
 
-    /// Reloads the files if they have changed.
     pub async fn reload(&self) -> Reload {
         match TlsContents::read(&self.files).await {
             Ok(contents) => self.replace(contents),
@@ -240,27 +220,22 @@ impl<C> FileTls<C> {
 
     /// Uses other contents if they have changed.
     pub fn replace(&self, contents: TlsContents) -> Reload {
-        match self.changed(contents) {
-            Ok(None) => Reload::Unchanged,
-            Ok(Some(loaded)) => {
-                self.current.store(Arc::new(loaded));
+        if contents == self.current.load().contents {
+            return Reload::Unchanged;
+        }
+        match (self.configure)(&contents, &self.files).map(Arc::new) {
+            Ok(config) => {
+                self.current
+                    .store(Arc::new(LoadedFiles { contents, config }));
                 Reload::Replaced
             }
             Err(error) => Reload::Kept(error),
         }
     }
 
-    fn changed(&self, contents: TlsContents) -> Result<Option<LoadedFiles<C>>, TlsError> {
-        if contents == self.current.load().contents {
-            return Ok(None);
-        }
-        let config = Arc::new((self.configure)(&contents, &self.files)?);
-        Ok(Some(LoadedFiles { contents, config }))
-    }
-
     /// Reloads the files every `period` and never returns. Logs a persistent error once.
     pub async fn follow_files(self, period: Duration) {
-        let mut last_error = None;
+        let mut logged = LogOnce::default();
         loop {
             tokio::time::sleep(period).await;
             let trouble = match self.reload().await {
@@ -271,10 +246,9 @@ impl<C> FileTls<C> {
                 }
                 Reload::Kept(error) => Some(error.to_string()),
             };
-            if let Some(error) = trouble.as_ref().filter(|_| trouble != last_error) {
+            if let Some(error) = logged.update(trouble) {
                 tracing::error!(%error, "cannot use the new certificate; keeping the previous one");
             }
-            last_error = trouble;
         }
     }
 }
@@ -334,7 +308,6 @@ pub fn check_authorities(pem: &[u8], place: &Path) -> Result<(), TlsError> {
     roots(pem, place).map(drop)
 }
 
-/// Parses a CA bundle.
 pub(crate) fn roots(pem: &[u8], path: &Path) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(pem, path)? {

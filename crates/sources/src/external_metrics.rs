@@ -1,5 +1,4 @@
-//! Usage of containers from an adapter of `external.metrics.k8s.io/v1beta1`: one metric for CPU,
-//! one for memory.
+//! Usage of containers from `external.metrics.k8s.io/v1beta1`: one metric for CPU, one for memory.
 //!
 //! As upstream, one request per pod and metric, with the selector of the pod's autoscaler and
 //! `pod=NAME`; a label of each value names the container. Unlike there, a failed request affects
@@ -28,10 +27,8 @@ use crate::ContainerUsage;
 use crate::metrics_api::MetricsApiError;
 use queue::{LastQuery, NAMESPACE_CONCURRENCY, Queue};
 
-/// Maximum time of one request, or half of a pass if that is less, so that a hanging request counts
-/// as a failure.
+/// Maximum time of one request, or half of a pass if less, so that a hanging one is a failure.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Concurrent requests.
 const CONCURRENCY: usize = 10;
 /// Consecutive failures that end a pass, and failures after which a namespace waits for the next
 /// pass. Only the first [`NAMESPACE_CONCURRENCY`] failures of a namespace count as consecutive.
@@ -53,8 +50,7 @@ pub struct ExternalMetricNames {
 pub struct NameError(String);
 
 impl ExternalMetricNames {
-    /// The metric of CPU in cores, the one of memory in bytes, and the label with the container's
-    /// name.
+    /// The metrics of CPU in cores and of memory in bytes, and the label with the container's name.
     pub fn new(
         cpu: Option<String>,
         memory: Option<String>,
@@ -89,7 +85,6 @@ impl ExternalMetricNames {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodQuery {
     pub namespace: String,
-    /// Name of the pod.
     pub pod: String,
     /// Selector of its autoscaler, in canonical form.
     pub selector: String,
@@ -112,13 +107,10 @@ impl PodQuery {
 /// Result of one pass.
 #[derive(Debug, Default)]
 pub struct UsageRead {
-    /// Samples.
     pub usage: Vec<ContainerUsage>,
-    /// Number of failed requests.
     pub failed: usize,
     /// Number of requests skipped due to the deadline or failures.
     pub skipped: usize,
-    /// The first error.
     pub problem: Option<MetricsApiError>,
 }
 

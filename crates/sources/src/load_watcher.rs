@@ -20,37 +20,27 @@ use tokio::time::timeout;
 use crate::error_chain::with_causes;
 use crate::prometheus::{Connection, Detail, PrometheusError};
 
-/// Maximum time of one request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum size of an answer in bytes. 5,000 nodes with 34 metrics each have about 25 MB.
 const MAX_BYTES: usize = 64 << 20;
-/// Maximum number of nodes in an answer.
 const MAX_NODES: usize = 20_000;
 /// Largest valid utilization in percent. Measurements exceed 100 by rounding.
 const MAX_PERCENT: f64 = 110.0;
 
-/// Failed read from a load-watcher.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadWatcherError {
-    /// The address or the CA file is invalid.
     #[error("the connection to the load-watcher cannot be set up")]
     SetUp(#[source] Detail),
-    /// The load-watcher is unreachable.
     #[error("the load-watcher cannot be reached")]
     Unreachable(#[source] Detail),
-    /// The request timed out.
     #[error("the load-watcher did not answer within {0:?}")]
     Timeout(Duration),
-    /// The load-watcher has no metrics, or returned another error.
     #[error("the load-watcher answered with HTTP status {0}")]
     Refused(u16),
-    /// The answer exceeds this size in bytes.
     #[error("the load-watcher's answer is longer than {0} bytes")]
     TooLong(usize),
-    /// The answer has more nodes than this.
     #[error("the load-watcher's answer has more than {0} nodes")]
     TooManyNodes(usize),
-    /// The answer is not the documented JSON.
     #[error("the load-watcher's answer cannot be read")]
     Malformed(#[source] Detail),
 }
@@ -174,8 +164,7 @@ fn node_load(metrics: &[Metric]) -> NodeLoad {
     NodeLoad {
         cpu: of(MetricType::Cpu),
         memory: of(MetricType::Memory),
-        network: None,
-        disk: None,
+        ..NodeLoad::default()
     }
 }
 

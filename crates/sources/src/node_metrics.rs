@@ -19,7 +19,6 @@ pub struct NodeMetricsApi(Client);
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeUsage {
-    /// Name of the node.
     pub node: String,
     /// Timestamp of the provider.
     pub at: Timestamp,

@@ -4,14 +4,6 @@
 //! Every response is limited in time and size: ranges of usage are read in pieces, and a piece that
 //! exceeds a limit is halved. The series of usage and pod labels are detected unless configured. No
 //! retries here: the caller does.
-//!
-//! | topic | file |
-//! |---|---|
-//! | address and credentials of the store | `connection.rs` |
-//! | headers of every request | `header.rs` |
-//! | pieces of a range | `window.rs` |
-//! | responses | `answer.rs`, `instant.rs` |
-//! | query texts, possible series and labels | crate `promql` |
 
 mod args;
 mod connection;
@@ -47,8 +39,7 @@ use time_range::Pieces;
 
 /// Maximum size of an expression's response in bytes. Ten series of 2000 points have half of that.
 const MAX_EXPRESSION_BYTES: usize = 2 << 20;
-/// Maximum number of series in an expression's response. That many fit in its bytes with the fewest
-/// points requested.
+/// Maximum number of series in an expression's response. With the fewest points they fit its bytes.
 const MAX_EXPRESSION_SERIES: usize = 1000;
 /// Maximum number of series in one response: a short one takes about twenty times its text. More
 /// containers than run in one namespace.
@@ -61,11 +52,8 @@ const MAX_TIMEOUTS: usize = 2;
 /// Source and extent of a history.
 #[derive(Debug, Clone)]
 pub struct HistorySettings {
-    /// The store.
     pub connection: Connection,
-    /// Names of the usage series.
     pub usage: UsageSettings,
-    /// Names of the pod label series.
     pub pod_labels: PodLabelSettings,
     pub length: Step,
     /// Distance of its points.
@@ -93,16 +81,12 @@ impl Prometheus {
         let cpu = self.first_usage(usage.cpu_candidates(), window).await?;
         let memory = self.first_usage(usage.memory_candidates(), window).await?;
         if cpu.is_none() && memory.is_none() {
-            let candidates = usage
-                .cpu_candidates()
-                .into_iter()
-                .chain(usage.memory_candidates());
-            let tried: Vec<String> = candidates
-                .map(|series| query::usage_selector(&series, None))
-                .collect();
-            return Err(PrometheusError::NoSeries {
-                tried: tried.join(" "),
-            });
+            let candidates = [usage.cpu_candidates(), usage.memory_candidates()].concat();
+            let tried = candidates
+                .iter()
+                .map(|one| query::usage_selector(one, None));
+            let tried = tried.collect::<Vec<_>>().join(" ");
+            return Err(PrometheusError::NoSeries { tried });
         }
         let mut found = None;
         for candidate in pod_labels.candidates() {
@@ -192,10 +176,8 @@ impl Prometheus {
         window: Window,
     ) -> Result<Option<UsageSeries>, PrometheusError> {
         for candidate in candidates {
-            if self
-                .has_series(&query::usage_selector(&candidate, None), window)
-                .await?
-            {
+            let selector = query::usage_selector(&candidate, None);
+            if self.has_series(&selector, window).await? {
                 return Ok(Some(candidate));
             }
         }
@@ -211,10 +193,8 @@ impl Prometheus {
         let mut pieces = Pieces::of(window);
         let mut timeouts = 0;
         while let Some(piece) = pieces.next() {
-            match self
-                .query_range::<MAX_PIECE_SERIES>(query, piece, MAX_BYTES)
-                .await
-            {
+            let found = self.query_range::<MAX_PIECE_SERIES>(query, piece, MAX_BYTES);
+            match found.await {
                 Ok(found) => {
                     pieces.done(piece);
                     take(found);

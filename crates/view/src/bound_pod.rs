@@ -11,11 +11,9 @@ use crate::table::ObjectKey;
 /// An unfinished pod on a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BoundPod {
-    /// Namespace and name.
     pub key: ObjectKey,
     /// Unique identifier; a pod recreated under the same name has another one.
     pub uid: String,
-    /// Name of the node.
     pub node: String,
     pub labels: Labels,
     /// The owner reference with `controller: true`.
@@ -30,13 +28,10 @@ pub struct BoundPod {
     pub overhead: Resources,
 }
 
-/// A container of a [`BoundPod`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoundContainer {
-    /// Name, unique within the pod.
     pub name: String,
     pub kind: ContainerKind,
-    /// Requests and limits of the specification.
     pub resources: Requirements,
 }
 
@@ -51,7 +46,6 @@ pub enum ContainerKind {
 }
 
 impl BoundPod {
-    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(pod: v1::Pod) -> Self {
         let (metadata, spec) = (pod.metadata, pod.spec.unwrap_or_default());
         let conditions = pod.status.and_then(|status| status.conditions);
@@ -61,14 +55,8 @@ impl BoundPod {
             .find(|condition| condition.type_ == "PodScheduled" && condition.status == "True")
             .and_then(|condition| condition.last_transition_time)
             .or_else(|| metadata.creation_timestamp.clone());
-        let requirements = |resources: Option<&v1::ResourceRequirements>| {
-            Requirements::of(
-                resources.and_then(|resources| resources.requests.as_ref()),
-                resources.and_then(|resources| resources.limits.as_ref()),
-            )
-        };
         let of = |container: v1::Container, kind| BoundContainer {
-            resources: requirements(container.resources.as_ref()),
+            resources: Requirements::of(container.resources.as_ref()),
             name: container.name,
             kind,
         };
@@ -93,7 +81,7 @@ impl BoundPod {
             containers: init
                 .chain(apps.map(|container| of(container, ContainerKind::App)))
                 .collect(),
-            pod_level: requirements(spec.resources.as_ref()),
+            pod_level: Requirements::of(spec.resources.as_ref()),
             overhead: Resources::of(spec.overhead.as_ref()),
         }
     }

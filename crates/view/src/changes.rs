@@ -76,15 +76,10 @@ pub struct ClusterChangeTracker {
 pub struct ClusterChanges {
     pub pods: Vec<Change<Pod>>,
     pub vpas: Vec<Change<Vpa>>,
-    /// Built-in controllers, with their kinds.
     pub controllers: Vec<(WellKnown, Change<Controller>)>,
-    /// Scale subresources of custom kinds.
     pub scales: Vec<Change<ReadScale>>,
-    /// `LimitRange` objects.
     pub limit_ranges: Vec<Change<LimitRange>>,
-    /// `ResourceQuota` objects.
     pub quotas: Vec<Change<Quota>>,
-    /// `PodDisruptionBudget` objects.
     pub budgets: Vec<Change<DisruptionBudget>>,
     pub namespaces: Vec<Change<Namespace>>,
     pub nodes: Vec<Change<Node>>,
@@ -103,7 +98,7 @@ impl ClusterChangeTracker {
             pods: self.pods.changes(view.pods.iter()),
             vpas: self.vpas.changes(view.vpas.iter()),
             controllers,
-            scales: self.scales.changes(view.scales()),
+            scales: self.scales.changes(view.scales.iter()),
             limit_ranges: self.limit_ranges.changes(view.limit_ranges.iter()),
             quotas: self.quotas.changes(view.quotas.iter()),
             budgets: self.budgets.changes(view.disruption_budgets.iter()),

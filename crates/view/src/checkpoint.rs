@@ -10,10 +10,8 @@ use jiff::Timestamp;
 
 use crate::table::ObjectKey;
 
-/// A `VerticalPodAutoscalerCheckpoint` object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checkpoint {
-    /// Namespace and name.
     pub key: ObjectKey,
     /// Unique identifier; an object recreated under the same name has another one.
     pub uid: String,
@@ -21,7 +19,6 @@ pub struct Checkpoint {
     pub is_annotated: bool,
     /// The stored history of a sizing method other than the VPA's.
     pub sizing_history: Option<Arc<str>>,
-    /// Creation time.
     pub created: Option<Timestamp>,
     /// The VPA and the container that it belongs to. The object's name need not contain them.
     pub spec: VerticalPodAutoscalerCheckpointSpec,
@@ -30,7 +27,6 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: VerticalPodAutoscalerCheckpoint) -> Self {
         let annotations = object.metadata.annotations.as_ref();
         let history = annotations.and_then(|annotations| annotations.get(SIZING_HISTORY));

@@ -7,24 +7,18 @@ use model::WorkloadRef;
 
 use crate::oldest_wins::Contender;
 use crate::stripped::Stripped;
-use crate::table::{Entry, ObjectKey};
+use crate::table::ObjectKey;
 
 /// An `EffectiveHorizontalPodAutoscaler` object, reduced to its cron schedule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CronSchedule {
-    /// Namespace and name.
     pub key: ObjectKey,
-    /// Unique identifier.
     pub uid: String,
     /// Creation time, in whole seconds.
     pub created_at: Option<Timestamp>,
-    /// Whether it has a deletion timestamp.
     pub is_terminating: bool,
-    /// The scaled workload.
     pub target: WorkloadRef,
-    /// Minimum number of replicas.
     pub min_replicas: i32,
-    /// Cron windows.
     pub crons: Vec<CronSpec>,
     /// Dates on which no window opens, or the reason why they do not parse.
     pub holidays: Result<Vec<Date>, HolidaysError>,
@@ -33,22 +27,16 @@ pub struct CronSchedule {
 }
 
 impl CronSchedule {
-    /// Converts an API object; fields that no answer reads are dropped.
     pub fn from_k8s(object: EffectiveHorizontalPodAutoscaler) -> Self {
         let Stripped { key, object } = Stripped::from_k8s(object);
         let holidays = ehpa::holidays(&object);
         let min_replicas = object.spec.effective_min_replicas();
-        let (metadata, target) = (object.metadata, object.spec.scale_target_ref);
+        let metadata = object.metadata;
         Self {
             uid: metadata.uid.unwrap_or_default(),
             created_at: metadata.creation_timestamp.map(|time| time.0),
             is_terminating: metadata.deletion_timestamp.is_some(),
-            target: WorkloadRef {
-                api_version: target.api_version,
-                kind: target.kind,
-                namespace: key.namespace.clone(),
-                name: target.name,
-            },
+            target: object.spec.scale_target_ref.in_namespace(&key.namespace),
             key,
             min_replicas,
             crons: object.spec.crons,
@@ -66,17 +54,5 @@ impl CronSchedule {
             uid: &self.uid,
             is_terminating: self.is_terminating,
         }
-    }
-}
-
-impl Entry for CronSchedule {
-    type Key = ObjectKey;
-
-    fn key(&self) -> &ObjectKey {
-        &self.key
-    }
-
-    fn target_workload(&self) -> Option<WorkloadRef> {
-        Some(self.target.clone().of_any_version())
     }
 }

@@ -1,17 +1,14 @@
 //! A `DaemonSet`, reduced to the resources that its pod takes on each eligible node.
 
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1;
 use model::NodeConstraints;
 
 use crate::effective_resources::Requirements;
 use crate::pod_placement::PodPlacement;
 use crate::table::ObjectKey;
 
-/// A `DaemonSet`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DaemonSetShare {
-    /// Namespace and name.
     pub key: ObjectKey,
     /// Constraints that select the nodes.
     pub constraints: NodeConstraints,
@@ -20,14 +17,13 @@ pub struct DaemonSetShare {
 }
 
 impl DaemonSetShare {
-    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: DaemonSet) -> Self {
         let key = ObjectKey::of(object.metadata.namespace, object.metadata.name);
         let spec = object.spec.template.spec.unwrap_or_default();
         let containers = spec
             .containers
             .iter()
-            .map(asked)
+            .map(|container| Requirements::of(container.resources.as_ref()).or_limits())
             .fold(Requirements::default(), Requirements::plus);
         let placement = PodPlacement::from_k8s(None, &spec);
         Self {
@@ -36,16 +32,6 @@ impl DaemonSetShare {
             constraints: placement.constraints,
         }
     }
-}
-
-fn asked(container: &v1::Container) -> Requirements {
-    let resources = container.resources.as_ref();
-    let requests = resources.and_then(|resources| resources.requests.as_ref());
-    Requirements::of(
-        requests,
-        resources.and_then(|resources| resources.limits.as_ref()),
-    )
-    .or_limits()
 }
 
 #[cfg(test)]

@@ -9,32 +9,24 @@ use model::{ParseSelectorError, Selector};
 use crate::table::ObjectKey;
 use crate::workload_controller::of_selector;
 
-/// Time after which the disruption controller discards an admitted eviction whose pod is still
-/// there.
+/// Time after which the disruption controller forgets an admitted eviction whose pod stays.
 ///
 /// Source: `DeletionTimeout` in `pkg/controller/disruption/disruption.go`.
 const DELETION_TIMEOUT: jiff::SignedDuration = jiff::SignedDuration::from_mins(2);
 
-/// A `PodDisruptionBudget`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DisruptionBudget {
-    /// Namespace and name.
     pub key: ObjectKey,
     /// Selector of its pods, within its namespace.
     pub selector: Result<Selector, ParseSelectorError>,
-    /// Generation of the specification.
     pub generation: i64,
-    /// Generation that the status was computed for. The API server refuses evictions while it is
-    /// behind `generation`.
+    /// Generation of the status. While it is behind `generation`, the API server refuses evictions.
     pub observed_generation: i64,
     /// Number of pods that may be evicted now.
     pub disruptions_allowed: i32,
-    /// Number of healthy pods.
     pub current_healthy: i32,
-    /// Number of pods that must stay healthy.
     pub desired_healthy: i32,
-    /// Names of pods with an admitted eviction that is not observed yet, with the time of
-    /// admission.
+    /// Names of pods with an admitted eviction that is not observed yet, and its time.
     pub disrupted: BTreeSet<(String, Timestamp)>,
     /// Whether unready pods may be evicted even while no disruption is allowed
     /// (`unhealthyPodEvictionPolicy: AlwaysAllow`).
@@ -42,7 +34,6 @@ pub struct DisruptionBudget {
 }
 
 impl DisruptionBudget {
-    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: PodDisruptionBudget) -> Self {
         let (metadata, spec) = (object.metadata, object.spec.unwrap_or_default());
         let status = object.status.unwrap_or_default();

@@ -1,11 +1,10 @@
-//! Effective resources of a container: those that the kubelet reports, else those of its
-//! specification.
+//! Effective resources of a container: as the kubelet reports them, else as specified.
 //!
 //! Source: upstream `pkg/utils/resources/resourcehelpers.go`.
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::ResourceRequirements;
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use model::{Cpu, Memory, Quantity, ResourceList, ResourceName};
 
@@ -19,8 +18,7 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Reads a resource list. The API server admits quantities only, so one that does not parse
-    /// counts as unset.
+    /// Reads a resource list. The API server admits quantities only, others count as unset.
     pub(crate) fn of(list: Option<&BTreeMap<String, Text>>) -> Self {
         let quantity = |name: &str| list?.get(name)?.0.parse::<Quantity>().ok();
         Self {
@@ -58,7 +56,6 @@ pub(crate) fn extended<'a>(
     sum
 }
 
-/// Requests and limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Requirements {
     pub requests: Resources,
@@ -66,13 +63,10 @@ pub struct Requirements {
 }
 
 impl Requirements {
-    pub(crate) fn of(
-        requests: Option<&BTreeMap<String, Text>>,
-        limits: Option<&BTreeMap<String, Text>>,
-    ) -> Self {
+    pub(crate) fn of(resources: Option<&ResourceRequirements>) -> Self {
         Self {
-            requests: Resources::of(requests),
-            limits: Resources::of(limits),
+            requests: Resources::of(resources.and_then(|it| it.requests.as_ref())),
+            limits: Resources::of(resources.and_then(|it| it.limits.as_ref())),
         }
     }
 
@@ -131,17 +125,9 @@ fn either(a: Option<i64>, b: Option<i64>, combine: fn(i64, i64) -> i64) -> Optio
 
 /// Requests and limits in effect: the status replaces the specification as a whole, even if it sets
 /// fewer resources.
-pub(crate) fn effective(
-    status: Option<&ResourceRequirements>,
-    spec: Option<&ResourceRequirements>,
-) -> (Resources, Resources) {
-    let Some(resources) = status.or(spec) else {
-        return (Resources::default(), Resources::default());
-    };
-    (
-        Resources::of(resources.requests.as_ref()),
-        Resources::of(resources.limits.as_ref()),
-    )
+pub(crate) fn effective(status: Option<&ContainerStatus>, spec: &Container) -> Requirements {
+    let reported = status.and_then(|status| status.resources.as_ref());
+    Requirements::of(reported.or(spec.resources.as_ref()))
 }
 
 #[cfg(test)]
@@ -164,10 +150,15 @@ mod tests {
         spec: Option<&[(&str, &str)]>,
         expected: (Option<i64>, Option<i64>),
     ) {
-        let (requests, _) = effective(
-            status.map(requirements).as_ref(),
-            spec.map(requirements).as_ref(),
-        );
+        let status = status.map(|reported| ContainerStatus {
+            resources: Some(requirements(reported)),
+            ..ContainerStatus::default()
+        });
+        let spec = Container {
+            resources: spec.map(requirements),
+            ..Container::default()
+        };
+        let requests = effective(status.as_ref(), &spec).requests;
         let amounts = (
             requests.cpu.map(Cpu::millicores),
             requests.memory.map(Memory::bytes),

@@ -7,13 +7,9 @@ use jiff::Timestamp;
 pub enum Resource {
     /// Pods that are not Pending.
     Pods,
-    /// One kind of workload controller.
     Controllers(crate::WellKnown),
-    /// `VerticalPodAutoscaler` objects.
     Vpas,
-    /// `VerticalPodAutoscalerCheckpoint` objects.
     Checkpoints,
-    /// `LimitRange` objects.
     LimitRanges,
     Namespaces,
     /// Pods that have not ended, by their labels.
@@ -22,37 +18,26 @@ pub enum Resource {
     /// Unfinished pods on nodes.
     BoundPods,
     Nodes,
-    /// `NodePool` objects.
     NodePools,
-    /// `NodeClaim` objects.
     NodeClaims,
     /// The status of cluster-autoscaler.
     AutoscaledGroups,
     /// Templates of `DaemonSet` objects in every namespace.
     Daemons,
-    /// `ResourceQuota` objects.
     Quotas,
-    /// `SizingPolicy` objects.
     Policies,
-    /// `ClusterSizingPolicy` objects.
     ClusterPolicies,
     /// Events about evicted pods.
     Evictions,
-    /// `PodDisruptionBudget` objects.
     DisruptionBudgets,
-    /// The webhook's Lease.
     WebhookLeases,
     /// The stop switch `ConfigMap`.
     StopSwitches,
-    /// `EffectiveHorizontalPodAutoscaler` objects.
     Ehpas,
-    /// `HorizontalPodAutoscaler` objects.
     Hpas,
     /// `HorizontalPodAutoscaler` objects, by their utilization targets.
     HpaTargets,
-    /// `TimeSeriesPrediction` objects.
     Predictions,
-    /// `Substitute` objects.
     Substitutes,
 }
 

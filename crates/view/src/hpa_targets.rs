@@ -11,18 +11,14 @@ use kube::{Resource as _, ResourceExt as _};
 use model::{ResourceName, WorkloadRef};
 
 use crate::owner::Owner;
-use crate::table::{Entry, ObjectKey};
+use crate::table::ObjectKey;
 
-/// An HPA, reduced to its utilization targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HpaTargets {
-    /// Namespace and name.
     pub key: ObjectKey,
-    /// The scaled workload.
     pub workload: WorkloadRef,
     /// Name of the EHPA that created or adopted it.
     pub ehpa: Option<String>,
-    /// Resources by whose utilization it scales.
     pub utilization: BTreeSet<UtilizationTarget>,
 }
 
@@ -35,7 +31,6 @@ pub struct UtilizationTarget {
 }
 
 impl HpaTargets {
-    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: HorizontalPodAutoscaler) -> Self {
         let adopter = Adopter::of(object.annotations()).map(|adopter| adopter.name.to_owned());
         let HorizontalPodAutoscaler { metadata, spec, .. } = object;
@@ -80,18 +75,6 @@ impl HpaTargets {
             ehpa,
             utilization: utilization.collect(),
         }
-    }
-}
-
-impl Entry for HpaTargets {
-    type Key = ObjectKey;
-
-    fn key(&self) -> &ObjectKey {
-        &self.key
-    }
-
-    fn target_workload(&self) -> Option<WorkloadRef> {
-        Some(self.workload.clone().of_any_version())
     }
 }
 

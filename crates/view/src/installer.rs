@@ -46,8 +46,7 @@ const MARKS: [Mark; 10] = [
     },
 ];
 
-/// Field manager of a tool, and the tool's name. Argo CD may set no mark but a label that others
-/// use too.
+/// Field manager of a tool, and the tool's name. Argo CD's only mark may be a common label.
 const FIELD_MANAGERS: [(&str, &str); 5] = [
     ("helm", "Helm"),
     ("argocd-controller", "Argo CD"),

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use crate::table::ObjectKey;
 
-/// The first object of each namespace, then the second of each, and so on. The order within a
-/// namespace stays.
+/// The first object of each namespace, then the second of each, and so on; each in its order.
 pub fn interleave_namespaces<T>(objects: Vec<T>, key: impl Fn(&T) -> &ObjectKey) -> Vec<T> {
     let mut counts: HashMap<String, usize> = HashMap::new();
     let mut ranked = Vec::with_capacity(objects.len());

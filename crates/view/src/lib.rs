@@ -1,14 +1,14 @@
 //! The parts of a Kubernetes cluster that can change a decision, held in memory.
 //!
 //! * [`View`]: tables of [`Pod`], [`Controller`], [`Vpa`], [`Checkpoint`], [`LimitRange`] and
-//!   other objects. Each is reduced to what a decision reads, and changes only by `apply`, `delete`
-//!   and `reset`.
+//!   other objects. Each is reduced by its `from_k8s` to what a decision reads, and changes only by
+//!   `apply`, `delete` and `reset`.
 //! * [`target`]: resolution of a VPA's target to its pods, as a pure function of the [`View`].
 //! * [`Matched`]: the join of pods, workloads, VPA objects and budgets, and the VPA objects that a
 //!   change concerns.
 //! * [`oom_kill`]: OOM kills, from two states of one pod. [`Eviction`]s are read from events.
 //! * `view`, `table`, `freshness`: the tables and their age
-//! * `pod`, `pod_placement`, `pod_runtime`, `bound_pod`, `labelled_pod`: forms of a pod, by what is read
+//! * `pod`, `pod_placement`, `pod_runtime`, `bound_pod`: forms of a pod, by what is read
 //! * `workload_controller`, `pod_template`, `owner`, `daemon_set`, `scale`: what creates pods
 //! * `vpa`, `policy`, `prediction`, `cron_schedule`, `hpa_targets`, `checkpoint`, `stripped`: objects of autoscalers
 //! * `limit_range`, `quota`, `disruption_budget`: constraints of a namespace
@@ -41,7 +41,6 @@ mod freshness;
 mod hpa_targets;
 mod installer;
 mod interleave;
-mod labelled_pod;
 mod limit_range;
 mod matched;
 mod memory_cgroup;
@@ -83,7 +82,6 @@ pub use freshness::{Freshness, Resource};
 pub use hpa_targets::{HpaTargets, UtilizationTarget};
 pub use installer::{installations, installing_writer, is_reverted};
 pub use interleave::interleave_namespaces;
-pub use labelled_pod::LabelledPod;
 pub use limit_range::LimitRange;
 pub use matched::{
     BudgetPods, Matched, MatchedScope, VpaOrder, VpaPods, same_budget, same_selection,
@@ -98,7 +96,9 @@ pub use oldest_wins::{Contender, OldestWins};
 pub use oom_kill::OomKill;
 pub use other_autoscaler::{AUTOSCALER_NAMESPACES, AutoscalerRole, OtherAutoscaler, POD_SELECTORS};
 pub use owner::Owner;
-pub use pod::{Container, ContainerState, ContainerStatus, Phase, Pod, Sidecar, Termination};
+pub use pod::{
+    Container, ContainerState, ContainerStatus, LabelledPod, Phase, Pod, Sidecar, Termination,
+};
 pub use pod_placement::PodPlacement;
 pub use pod_runtime::{ANNOTATION_PREFIXES, ContainerSpec, ResizeCondition, ResizeStage, Running};
 pub use pod_template::PodTemplate;

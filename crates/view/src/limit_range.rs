@@ -11,14 +11,12 @@ use crate::table::ObjectKey;
 /// A `LimitRange`; a namespace may have several.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LimitRange {
-    /// Namespace and name.
     pub key: ObjectKey,
     /// Items in the written order. Only those of type Pod and Container are kept.
     pub items: Vec<LimitRangeItem>,
 }
 
 impl LimitRange {
-    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: v1::LimitRange) -> Self {
         let key = ObjectKey::of(object.metadata.namespace, object.metadata.name);
         let items = object.spec.map(|spec| spec.limits).unwrap_or_default();

@@ -147,7 +147,6 @@ impl Matched {
         marked
     }
 
-    /// Removes all marks.
     pub fn clear_marks(&mut self) {
         self.namespaces
             .values_mut()

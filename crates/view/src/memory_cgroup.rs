@@ -16,11 +16,9 @@ const IN_PROGRESS: &str = "PodResizeInProgress";
 /// Policy of a resize.
 const RESTARTS: &str = "RestartContainer";
 
-/// The memory limit of a pod's cgroup.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MemoryCgroup {
-    /// Whether it is the sum of the containers' memory limits. Otherwise it does not depend on
-    /// them.
+    /// Whether it is the sum of the containers' memory limits; else it is independent of them.
     pub is_sum: bool,
     /// Whether the kubelet is still at a resize: until then a container that seems to run may have stopped.
     pub is_resizing: bool,
@@ -34,7 +32,6 @@ pub struct MemoryCgroup {
 /// The memory of a container that its pod's cgroup still has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryInEffect {
-    /// Name of the container.
     pub container: String,
     /// Memory request from before the resize; `None` if there was none.
     pub request: Option<Memory>,
@@ -72,8 +69,7 @@ impl MemoryCgroup {
     }
 
     /// The state after `old`, the pod's previous one. A resize of a running container brings all
-    /// limits into effect, also if it ends the run. One between two runs, or of a stopped container,
-    /// does not.
+    /// limits into effect, also if it ends the run; not one between two runs, or of a stopped one.
     pub(crate) fn after(old: &Pod, new: &Pod) -> Self {
         let is_sum = new.memory_cgroup.is_sum;
         let pairs = new.containers.iter().filter_map(|after| {

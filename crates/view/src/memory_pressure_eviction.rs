@@ -23,7 +23,6 @@ pub struct Eviction {
     /// Namespace and name of the event.
     pub key: ObjectKey,
     pub pod: ObjectKey,
-    /// Time of the eviction.
     pub at: Timestamp,
     /// Containers above their memory request, with their usage.
     pub usage: Vec<(String, Memory)>,

@@ -9,15 +9,13 @@ use crate::shard::Shard;
 pub struct Scope {
     /// The only watched namespace; `None` for all.
     pub namespace: Option<String>,
-    /// Ignored namespaces.
     pub ignored: BTreeSet<String>,
     /// Shard of this process; namespaces of other shards are ignored.
     pub shard: Shard,
 }
 
 impl Scope {
-    /// Whether objects of this namespace count. Cluster-scoped objects, whose namespace is empty,
-    /// count in every shard.
+    /// Whether objects of this namespace count. Cluster-scoped ones count in every shard.
     pub fn includes(&self, namespace: &str) -> bool {
         let is_wanted = self
             .namespace

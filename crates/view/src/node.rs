@@ -16,19 +16,15 @@ pub struct Node {
     pub is_cordoned: bool,
     /// CPU and memory of the machine.
     pub capacity: Resources,
-    /// Allocatable CPU and memory.
     pub allocatable: Resources,
-    /// Allocatable extended resources.
     pub extended: ResourceList,
     /// IP addresses and host names, at most 16; empty unless they are watched.
     pub addresses: Vec<String>,
 }
 
-/// Maximum number of addresses.
 const MAX_ADDRESSES: usize = 16;
 
 impl Node {
-    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: v1::Node) -> Self {
         let (spec, status) = (
             object.spec.unwrap_or_default(),

@@ -2,8 +2,7 @@
 
 use model::Labels;
 
-/// Label of the group, set by those who add nodes: Karpenter, EKS, GKE and AKS. The first one that a
-/// node has counts.
+/// Label of the group, set by Karpenter, EKS, GKE and AKS. The first one that a node has counts.
 pub const NODE_GROUP_LABELS: [&str; 4] = [
     "karpenter.sh/nodepool",
     "eks.amazonaws.com/nodegroup",

@@ -37,18 +37,14 @@ pub struct NodeClaim {
     pub taints: Vec<Taint>,
     /// Name of the node, empty before there is one.
     pub node: String,
-    /// Whether it is being deleted.
     pub is_terminating: bool,
     /// Allocatable CPU and memory, or the capacity while these are unknown.
     pub allocatable: Resources,
-    /// Allocatable extended resources.
     pub extended: ResourceList,
 }
 
-/// The node groups of cluster-autoscaler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AutoscaledGroups {
-    /// Namespace and name of the `ConfigMap`.
     pub key: ObjectKey,
     pub groups: Vec<AutoscaledGroup>,
 }
@@ -63,7 +59,6 @@ pub struct AutoscaledGroup {
 }
 
 impl NodePool {
-    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: karpenter::NodePool) -> Self {
         let name = object.metadata.name.unwrap_or_default();
         let status = object.status.unwrap_or_default();
@@ -108,7 +103,6 @@ impl NodePool {
         }
     }
 
-    /// Whether it may add a node with these resources.
     pub fn may_add(&self, cpu: Cpu, memory: Memory) -> bool {
         self.can_grow
             && self.remaining.cpu.is_none_or(|left| cpu <= left)
@@ -117,7 +111,6 @@ impl NodePool {
 }
 
 impl NodeClaim {
-    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: karpenter::NodeClaim) -> Self {
         let status = object.status.unwrap_or_default();
         let size = if status.allocatable.is_empty() {

@@ -25,16 +25,11 @@ pub struct Contender<'a> {
 }
 
 impl<'a> Contender<'a> {
-    /// Reads the contender of an EHPA.
     pub fn of(object: &'a EffectiveHorizontalPodAutoscaler) -> Self {
-        let (metadata, target) = (&object.metadata, &object.spec.scale_target_ref);
+        let metadata = &object.metadata;
+        let namespace = metadata.namespace.as_deref().unwrap_or_default();
         Self {
-            workload: Workload {
-                api_version: &target.api_version,
-                kind: &target.kind,
-                namespace: metadata.namespace.as_deref().unwrap_or_default(),
-                name: &target.name,
-            },
+            workload: object.spec.scale_target_ref.workload(namespace),
             created_at: metadata.creation_timestamp.as_ref().map(|time| time.0),
             name: metadata.name.as_deref().unwrap_or_default(),
             uid: metadata.uid.as_deref().unwrap_or_default(),

@@ -1,10 +1,8 @@
-//! OOM kills, found as the difference between two states of one pod, or in its first observed
-//! state.
+//! OOM kills, from the difference between two states of one pod, or from its first state.
 //!
 //! A kill shows in `state.terminated`, and after the restart in `lastState.terminated`. Source:
 //! upstream `recommender/input/oom/observer.go`, `OnUpdate`. Unlike upstream, a kill before the pod
-//! was first observed counts, and so does one of which only the back-off or the restart is
-//! observed.
+//! was first observed counts, and so does one seen only by its back-off or restart.
 //!
 //! A kill counts with the smaller memory of the two states between which it happened. One state can
 //! show both a kill and a later resize: while a container is stopped, the kubelet reports what its next
@@ -22,9 +20,7 @@ use crate::table::ObjectKey;
 #[derive(Debug, Clone, PartialEq)]
 pub struct OomKill {
     pub pod: ObjectKey,
-    /// Name of the container.
     pub container: String,
-    /// Time of the kill.
     pub at: Timestamp,
     /// Memory request in effect at the kill, not the limit; for an eviction, the usage. 0 if there
     /// was no request. If the request was changed at that time, the smaller one.
@@ -108,8 +104,7 @@ fn just_ended<'a>(
     (!is_known).then_some(end)
 }
 
-/// Whether `end` is a new termination: `old` has it neither as its state nor as its last
-/// termination.
+/// Whether `end` is new: `old` has it neither as its state nor as its last termination.
 fn ended_before(old: Option<&ContainerStatus>, new: &ContainerStatus, end: &Termination) -> bool {
     let Some(old) = old else { return true };
     let ran_and_runs_again =

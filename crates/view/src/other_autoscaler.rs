@@ -1,9 +1,7 @@
 //! Signs of other autoscalers that write the same objects: Leases and pods in the namespaces of
 //! administrators. A tenant must not stop the suite by a sign in its own namespace.
 
-use std::time::Duration;
-
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::core::ObjectMeta;
 
@@ -20,7 +18,7 @@ pub const POD_SELECTORS: [&str; 2] = [
 ];
 
 /// Time after its last renewal for which a Lease counts as held, if its own duration is shorter.
-const LEASE_GRACE: Duration = Duration::from_secs(30);
+const LEASE_GRACE: SignedDuration = SignedDuration::from_secs(30);
 
 /// The part of an autoscaler that must run only once per cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,8 +64,7 @@ impl OtherAutoscaler {
         Some(Self { role, sign })
     }
 
-    /// Judges a Lease that this installation may not hold: its own exclude the other program
-    /// already.
+    /// Judges a Lease of others: this installation's own exclude the other program already.
     pub fn of_lease(lease: &Lease, now: Timestamp) -> Option<Self> {
         let key = ObjectKey::from(&lease.metadata);
         let role = role_of_lease(&key.name)?;
@@ -93,15 +90,10 @@ fn holder(lease: &Lease, now: Timestamp) -> Option<&str> {
     let spec = lease.spec.as_ref()?;
     let holder = spec.holder_identity.as_deref();
     let renewed_at = spec.renew_time.as_ref()?.0;
-    let seconds = u64::try_from(spec.lease_duration_seconds.unwrap_or(0)).unwrap_or(0);
-    let duration = Duration::from_secs(seconds).max(LEASE_GRACE);
-    let is_held = age(renewed_at, now) < duration;
+    let seconds = i64::from(spec.lease_duration_seconds.unwrap_or(0));
+    let duration = SignedDuration::from_secs(seconds).max(LEASE_GRACE);
+    let is_held = now.duration_since(renewed_at) < duration;
     holder.filter(|holder| is_held && !holder.is_empty())
-}
-
-/// Zero for a time that is not over yet.
-fn age(time: Timestamp, now: Timestamp) -> Duration {
-    Duration::try_from(now.duration_since(time)).unwrap_or_default()
 }
 
 #[cfg(test)]

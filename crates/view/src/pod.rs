@@ -16,7 +16,6 @@ use crate::table::{Entry, ObjectKey};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pod {
-    /// Namespace and name.
     pub key: ObjectKey,
     /// Unique identifier; a pod recreated under the same name has another one.
     pub uid: String,
@@ -34,7 +33,6 @@ pub struct Pod {
     pub sidecars: Vec<Sidecar>,
     /// Pod-level requests (`spec.resources.requests`), if any.
     pub requests: Option<Box<Resources>>,
-    /// The memory limit of its cgroup.
     pub memory_cgroup: MemoryCgroup,
     /// Scheduling constraints; `None` if the program does not watch them.
     pub placement: Option<Arc<PodPlacement>>,
@@ -62,7 +60,6 @@ pub enum Phase {
 /// An app container of a pod.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Container {
-    /// Name, unique within the pod.
     pub name: String,
     /// Requests in effect.
     pub requests: Resources,
@@ -72,23 +69,17 @@ pub struct Container {
     pub status: Option<ContainerStatus>,
 }
 
-/// A native sidecar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sidecar {
-    /// Name, unique within the pod.
     pub name: String,
-    /// Effective requests.
     pub requests: Resources,
-    /// Status by the kubelet; `None` before its first report.
     pub status: Option<ContainerStatus>,
 }
 
-/// Status of a container, by the kubelet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerStatus {
     pub restart_count: i32,
     pub state: ContainerState,
-    /// Previous termination.
     pub last_termination: Option<Termination>,
 }
 
@@ -104,15 +95,12 @@ pub enum ContainerState {
 pub struct Termination {
     /// Reason, such as `OOMKilled`.
     pub reason: String,
-    /// Start of the run.
     pub started_at: Option<Timestamp>,
-    /// End of the run.
     pub finished_at: Option<Timestamp>,
 }
 
 impl Pod {
-    /// Converts a pod; fields that no decision reads are dropped. `keeps_placement` fills
-    /// [`Pod::placement`].
+    /// Converts a pod. `keeps_placement` fills [`Pod::placement`].
     pub fn from_k8s(pod: v1::Pod, keeps_placement: bool) -> Self {
         let (metadata, spec, status) = (
             pod.metadata,
@@ -131,6 +119,10 @@ impl Pod {
         let placement =
             keeps_placement.then(|| Arc::new(PodPlacement::from_k8s(created_at, &spec)));
         let memory_cgroup = MemoryCgroup::from_k8s(&spec, status.conditions.as_deref());
+        let containers = spec.containers.into_iter().map(|container| {
+            let status = statuses.remove(&container.name);
+            Container::from_k8s(container, status)
+        });
         Self {
             key: ObjectKey::of(metadata.namespace, metadata.name),
             uid: metadata.uid.unwrap_or_default(),
@@ -138,14 +130,7 @@ impl Pod {
             phase: Phase::of(status.phase.as_deref()),
             owner: Owner::controller(metadata.owner_references),
             started_at: status.start_time.map(|time| time.0),
-            containers: spec
-                .containers
-                .into_iter()
-                .map(|container| {
-                    let status = statuses.remove(&container.name);
-                    Container::from_k8s(container, status)
-                })
-                .collect(),
+            containers: containers.collect(),
             sidecars: spec
                 .init_containers
                 .iter()
@@ -176,7 +161,14 @@ impl Pod {
 
     /// Converts a pod as [`Pod::from_k8s`] does and fills [`Pod::running`].
     pub fn from_k8s_running(pod: v1::Pod, keeps_placement: bool) -> Self {
-        let running = Some(Arc::new(Running::from_k8s(&pod)));
+        let metadata = pod.metadata;
+        let (spec, status) = (pod.spec.unwrap_or_default(), pod.status.unwrap_or_default());
+        let running = Some(Arc::new(Running::from_k8s(&metadata, &spec, &status)));
+        let pod = v1::Pod {
+            metadata,
+            spec: Some(spec),
+            status: Some(status),
+        };
         Self {
             running,
             ..Self::from_k8s(pod, keeps_placement)
@@ -194,17 +186,15 @@ impl Pod {
         placement.map_or(containers, |placement| placement.total(containers))
     }
 
-    /// Whether it is bound to a node, not finished and not terminating. False without
-    /// [`Pod::running`].
+    /// Whether it is on a node, not finished and not terminating. False without [`Pod::running`].
     pub fn is_live(&self) -> bool {
         let running = self.running.as_ref();
         !self.is_finished()
             && running.is_some_and(|running| running.node.is_some() && !running.is_terminating)
     }
 
-    /// Whether its phase is Succeeded or Failed.
     pub fn is_finished(&self) -> bool {
-        matches!(self.phase, Phase::Succeeded | Phase::Failed)
+        self.phase.is_finished()
     }
 }
 
@@ -235,12 +225,11 @@ impl Phase {
 
 impl Container {
     fn from_k8s(container: v1::Container, status: Option<v1::ContainerStatus>) -> Self {
-        let reported = status.as_ref().and_then(|status| status.resources.as_ref());
-        let (requests, limits) = effective(reported, container.resources.as_ref());
+        let resources = effective(status.as_ref(), &container);
         Self {
             name: container.name,
-            requests,
-            limits,
+            requests: resources.requests,
+            limits: resources.limits,
             status: status.map(ContainerStatus::from_k8s),
         }
     }
@@ -248,11 +237,9 @@ impl Container {
 
 impl Sidecar {
     fn from_k8s(container: &v1::Container, status: Option<v1::ContainerStatus>) -> Option<Self> {
-        let reported = status.as_ref().and_then(|status| status.resources.as_ref());
-        let (requests, _) = effective(reported, container.resources.as_ref());
         (container.restart_policy.as_deref() == Some("Always")).then(|| Self {
             name: container.name.clone(),
-            requests,
+            requests: effective(status.as_ref(), container).requests,
             status: status.map(ContainerStatus::from_k8s),
         })
     }
@@ -289,6 +276,26 @@ impl Termination {
             reason: state.reason.unwrap_or_default(),
             started_at: state.started_at.map(|time| time.0),
             finished_at: state.finished_at.map(|time| time.0),
+        }
+    }
+}
+
+/// A pod that has not ended, reduced to what matches selectors and tells which pods work.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LabelledPod {
+    pub key: ObjectKey,
+    pub labels: Labels,
+    pub phase: Phase,
+    pub is_terminating: bool,
+}
+
+impl LabelledPod {
+    pub fn from_k8s(pod: v1::Pod) -> Self {
+        Self {
+            key: ObjectKey::from(&pod.metadata),
+            is_terminating: pod.metadata.deletion_timestamp.is_some(),
+            labels: pod.metadata.labels.unwrap_or_default().into(),
+            phase: Phase::of(pod.status.and_then(|status| status.phase).as_deref()),
         }
     }
 }

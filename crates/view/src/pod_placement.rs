@@ -7,17 +7,14 @@ use model::{
     Effect, Labels, NodeConstraints, NodeOperator, NodeRequirement, NodeTerm, Taint, Toleration,
 };
 
-use crate::effective_resources::{Requirements, extended};
+use crate::effective_resources::{Requirements, Resources, extended};
 
 /// Scheduling-related part of a pod's specification.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PodPlacement {
-    /// Creation time.
     pub created_at: Option<Timestamp>,
     pub constraints: NodeConstraints,
-    /// Name of its priority class.
     pub priority_class: Option<String>,
-    /// Whether `activeDeadlineSeconds` is set.
     pub has_deadline: bool,
     /// Requests and limits of its native sidecars.
     pub sidecars: Requirements,
@@ -32,7 +29,10 @@ pub struct PodPlacement {
 impl PodPlacement {
     pub(crate) fn from_k8s(created_at: Option<Timestamp>, spec: &v1::PodSpec) -> Self {
         let (sidecars, start) = init_containers(spec);
-        let overhead = Requirements::of(spec.overhead.as_ref(), None);
+        let overhead = Requirements {
+            requests: Resources::of(spec.overhead.as_ref()),
+            ..Requirements::default()
+        };
         Self {
             created_at,
             constraints: constraints(spec),
@@ -60,11 +60,7 @@ impl PodPlacement {
 fn init_containers(spec: &v1::PodSpec) -> (Requirements, Requirements) {
     let (mut sidecars, mut start) = (Requirements::default(), Requirements::default());
     for container in spec.init_containers.iter().flatten() {
-        let resources = container.resources.as_ref();
-        let asked = Requirements::of(
-            resources.and_then(|resources| resources.requests.as_ref()),
-            resources.and_then(|resources| resources.limits.as_ref()),
-        );
+        let asked = Requirements::of(container.resources.as_ref());
         if container.restart_policy.as_deref() == Some("Always") {
             sidecars = sidecars.plus(asked);
         } else {
@@ -74,8 +70,7 @@ fn init_containers(spec: &v1::PodSpec) -> (Requirements, Requirements) {
     (sidecars, start)
 }
 
-/// Constraints on the node of a pod with this specification. The node that it is bound to is not
-/// one.
+/// Constraints on the node of a pod with this specification, but for the node that it is bound to.
 pub(crate) fn constraints(spec: &v1::PodSpec) -> NodeConstraints {
     let affinity = spec
         .affinity
@@ -126,8 +121,7 @@ fn requirement(requirement: &v1::NodeSelectorRequirement) -> NodeRequirement {
         "DoesNotExist" => NodeOperator::DoesNotExist,
         "Gt" => NodeOperator::GreaterThan,
         "Lt" => NodeOperator::LessThan,
-        // The API server rejects unknown operators; one that is newer than this code matches no
-        // node.
+        // The API server rejects unknown operators; a newer one matches no node.
         _ => {
             values.clear();
             NodeOperator::In
@@ -140,8 +134,7 @@ fn requirement(requirement: &v1::NodeSelectorRequirement) -> NodeRequirement {
     }
 }
 
-/// Converts a toleration; `None` if it tolerates only passing conditions, or has an unknown
-/// operator or effect.
+/// Converts a toleration; `None` for passing conditions, and for an unknown operator or effect.
 fn toleration(toleration: &v1::Toleration) -> Option<Toleration> {
     let key = toleration.key.clone().unwrap_or_default();
     let value = match toleration.operator.as_deref() {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use model::{Quantity, ResourceList, ResourceName};
 
 use crate::limit_range::quantities;
@@ -26,18 +27,14 @@ const KEEPS_POD: [(&str, &str); 2] = [
 /// Size in bytes from which an `emptyDir` is too large to be filled anew without need.
 const LARGE_VOLUME: i64 = 1 << 30;
 
-/// Runtime details of a pod.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Running {
-    /// Creation time.
     pub created_at: Option<Timestamp>,
-    /// Generation of its specification.
     pub generation: Option<i64>,
     /// Generation that the kubelet has observed.
     pub observed_generation: Option<i64>,
     /// Name of the node that it is bound to; `None` before the binding.
     pub node: Option<String>,
-    /// Whether it has a deletion timestamp.
     pub is_terminating: bool,
     /// Time at which the condition Ready became True; `None` while it is not.
     pub ready_since: Option<Timestamp>,
@@ -51,7 +48,6 @@ pub struct Running {
     pub priority: i32,
     /// App containers of the specification.
     pub containers: Vec<ContainerSpec>,
-    /// Init containers of the specification.
     pub init_containers: Vec<ContainerSpec>,
     /// Requests and limits of the pod as a whole; `None` where the field is absent.
     pub resources: Option<[Option<ResourceList>; 2]>,
@@ -60,15 +56,12 @@ pub struct Running {
     pub is_tied: bool,
 }
 
-/// A resize condition of a pod.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResizeCondition {
     pub stage: ResizeStage,
-    /// Whether its status is True.
     pub is_true: bool,
     /// Reason, in CamelCase.
     pub reason: String,
-    /// Message for humans.
     pub message: String,
     /// Time of the last change of its status.
     pub since: Option<Timestamp>,
@@ -98,40 +91,29 @@ pub struct ContainerSpec {
     pub restarts_for: Vec<ResourceName>,
     /// Whether it has resource claims (`resources.claims`), which a resize must not change.
     pub has_claims: bool,
-    /// Whether it is a native sidecar.
     pub is_sidecar: bool,
-    /// Whether it is ready, by its status.
     pub is_ready: bool,
 }
 
 impl Running {
-    pub(crate) fn from_k8s(pod: &v1::Pod) -> Self {
-        let (metadata, spec, status) = (&pod.metadata, pod.spec.as_ref(), pod.status.as_ref());
-        let conditions = status
-            .and_then(|status| status.conditions.as_deref())
-            .unwrap_or_default();
+    pub(crate) fn from_k8s(
+        metadata: &ObjectMeta,
+        spec: &v1::PodSpec,
+        status: &v1::PodStatus,
+    ) -> Self {
+        let conditions = status.conditions.as_deref().unwrap_or_default();
         let ready = conditions
             .iter()
             .find(|condition| condition.type_ == "Ready" && condition.status == "True");
-        let containers = spec
-            .map(|spec| spec.containers.as_slice())
-            .unwrap_or_default();
-        let init_containers = spec
-            .and_then(|spec| spec.init_containers.as_deref())
-            .unwrap_or_default();
-        let statuses = status
-            .and_then(|status| status.container_statuses.as_deref())
-            .unwrap_or_default();
-        let init_statuses = status
-            .and_then(|status| status.init_container_statuses.as_deref())
-            .unwrap_or_default();
+        let statuses = status.container_statuses.as_deref().unwrap_or_default();
+        let init_statuses = status.init_container_statuses.as_deref();
+        let init_statuses = init_statuses.unwrap_or_default();
+        let init_containers = spec.init_containers.iter().flatten();
         Self {
             created_at: metadata.creation_timestamp.as_ref().map(|time| time.0),
             generation: metadata.generation,
-            observed_generation: status.and_then(|status| status.observed_generation),
-            node: spec
-                .and_then(|spec| spec.node_name.clone())
-                .filter(|node| !node.is_empty()),
+            observed_generation: status.observed_generation,
+            node: spec.node_name.clone().filter(|node| !node.is_empty()),
             is_terminating: metadata.deletion_timestamp.is_some(),
             ready_since: ready.map(|ready| {
                 ready
@@ -144,25 +126,20 @@ impl Running {
                 .filter_map(ResizeCondition::from_k8s)
                 .collect(),
             annotations: kept(metadata.annotations.as_ref()),
-            qos_class: status
-                .and_then(|status| status.qos_class.clone())
-                .unwrap_or_default(),
-            priority: spec.and_then(|spec| spec.priority).unwrap_or_default(),
-            containers: containers
+            qos_class: status.qos_class.clone().unwrap_or_default(),
+            priority: spec.priority.unwrap_or_default(),
+            containers: spec
+                .containers
                 .iter()
                 .map(|container| ContainerSpec::from_k8s(container, statuses))
                 .collect(),
             init_containers: init_containers
-                .iter()
                 .map(|container| ContainerSpec::from_k8s(container, init_statuses))
                 .collect(),
-            resources: spec
-                .and_then(|spec| spec.resources.as_ref())
-                .map(|resources| {
-                    [&resources.requests, &resources.limits]
-                        .map(|list| list.clone().map(quantities))
-                }),
-            is_tied: spec.is_some_and(is_tied),
+            resources: spec.resources.as_ref().map(|resources| {
+                [&resources.requests, &resources.limits].map(|list| list.clone().map(quantities))
+            }),
+            is_tied: is_tied(spec),
         }
     }
 
@@ -263,9 +240,17 @@ impl ContainerSpec {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::json;
 
     use super::*;
+    use crate::pod::Pod;
+
+    fn running(pod: serde_json::Value) -> Arc<Running> {
+        let pod = serde_json::from_value(pod).expect("a pod");
+        Pod::from_k8s_running(pod, false).running.expect("details")
+    }
 
     #[track_caller]
     fn check_tied(spec: &serde_json::Value, expected: bool) {
@@ -354,7 +339,7 @@ mod tests {
                 }],
             },
         });
-        let running = Running::from_k8s(&serde_json::from_value(pod).expect("a pod"));
+        let running = running(pod);
         let annotations = running.annotations.keys();
         assert!(annotations.eq(["vpaCpuStartupBoost/app", "vpaObservedContainers"]));
         assert_eq!((running.node.as_deref(), running.priority), (Some("n1"), 7));
@@ -390,7 +375,7 @@ mod tests {
             (json!([]), false),
         ] {
             let pod = json!({"metadata": {}, "status": {"conditions": conditions}});
-            let running = Running::from_k8s(&serde_json::from_value(pod).expect("a pod"));
+            let running = running(pod);
             assert_eq!(running.ready_since.is_some(), expected, "{conditions}");
         }
     }

@@ -1,5 +1,4 @@
-//! The resources in the pod template of a workload controller: those of its next pod before webhooks
-//! change it.
+//! The resources in the pod template of a workload controller, before webhooks change its next pod.
 
 use k8s_openapi::api::core::v1;
 use model::{LimitRangeItem, LimitType, ResourceList};

@@ -15,15 +15,11 @@ pub struct Policy {
     pub key: ObjectKey,
     /// Unique identifier; a policy recreated under the same name has another one.
     pub uid: String,
-    /// Creation time.
     pub created: Option<Timestamp>,
-    /// Generation of the specification.
     pub generation: i64,
-    /// Whether it has a deletion timestamp.
     pub is_terminating: bool,
     /// Namespaces that it applies to.
     pub scope: PolicyScope,
-    /// Specification.
     pub spec: SizingPolicySpec,
     /// Status as last written.
     pub status: Option<SizingPolicyStatus>,
@@ -45,7 +41,6 @@ impl Policy {
         }
     }
 
-    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: SizingPolicy) -> Self {
         Self::new(
             object.metadata,

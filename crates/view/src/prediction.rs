@@ -6,15 +6,13 @@ use api::prediction::{self, PredictedSample, PredictedSeries, TimeSeriesPredicti
 use model::{Labels, WorkloadRef};
 
 use crate::owner::Owner;
-use crate::table::{Entry, ObjectKey};
+use crate::table::ObjectKey;
 
 /// Key and value of the label on every object that an EHPA owns.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "effective-hpa-controller");
 
-/// A `TimeSeriesPrediction` object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prediction {
-    /// Namespace and name.
     pub key: ObjectKey,
     /// Unique identifier; an object recreated under the same name has another one.
     pub uid: String,
@@ -39,7 +37,6 @@ pub struct PredictedMetric {
 }
 
 impl Prediction {
-    /// Converts an API object; fields that no answer reads are dropped.
     pub fn from_k8s(object: TimeSeriesPrediction) -> Self {
         let TimeSeriesPrediction {
             metadata,
@@ -109,24 +106,13 @@ fn metric(metric: prediction::MetricPrediction) -> PredictedMetric {
     }
 }
 
-impl Entry for Prediction {
-    type Key = ObjectKey;
-
-    fn key(&self) -> &ObjectKey {
-        &self.key
-    }
-
-    fn target_workload(&self) -> Option<WorkloadRef> {
-        Some(self.target.clone().of_any_version())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use api::prediction::LONGEST_WINDOW_SECONDS;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::table::Entry as _;
 
     fn read(window_seconds: i32, status: &Value) -> Prediction {
         let algorithm = json!({"algorithmType": "dsp"});

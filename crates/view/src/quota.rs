@@ -7,10 +7,8 @@ use crate::limit_range::quantities;
 use crate::pod_placement::PodPlacement;
 use crate::table::ObjectKey;
 
-/// A `ResourceQuota`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Quota {
-    /// Namespace and name.
     pub key: ObjectKey,
     /// Hard limits by Kubernetes' resource names, such as `requests.cpu`.
     pub hard: ResourceList,
@@ -32,7 +30,6 @@ pub enum QuotaScope {
 }
 
 impl Quota {
-    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: v1::ResourceQuota) -> Self {
         let key = ObjectKey::of(object.metadata.namespace, object.metadata.name);
         let spec = object.spec.unwrap_or_default();

@@ -16,7 +16,6 @@ pub struct ScaleKey {
     pub name: String,
 }
 
-/// Result of reading a scale subresource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scale {
     Found {
@@ -24,7 +23,6 @@ pub enum Scale {
         selector: String,
         /// Controller of the object, if the scale carries it.
         owner: Option<Owner>,
-        /// Desired replicas, if present.
         replicas: Option<i32>,
     },
     /// The object does not exist, or its kind has no scale subresource.
@@ -34,19 +32,15 @@ pub enum Scale {
         /// Whether the kind has a scale subresource.
         kind_has_scale: bool,
     },
-    /// The read failed.
     Failed {
-        /// Cause.
         reason: String,
         /// Whether a retry may help: the API server was unreachable or overloaded.
         transient: bool,
     },
 }
 
-/// A scale with its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadScale {
-    /// Key of the scale subresource.
     pub key: ScaleKey,
     pub scale: Scale,
     /// The owner's live pods at the time of the request.
@@ -66,15 +60,14 @@ impl PodSet {
 }
 
 impl Scale {
+    /// Whether it is a failure that may pass.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Failed { transient, .. } if *transient)
+    }
+
     /// Whether the API server answered that the object does not exist.
     pub fn is_object_missing(&self) -> bool {
-        matches!(
-            self,
-            Self::NotFound {
-                kind_has_scale: true,
-                ..
-            }
-        )
+        matches!(self, Self::NotFound { kind_has_scale, .. } if *kind_has_scale)
     }
 
     /// Reason why the kind cannot be read: it is not installed, has no scale subresource, or is

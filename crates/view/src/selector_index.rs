@@ -48,12 +48,10 @@ impl SelectorIndex {
         self.others.retain(|other| *other != id);
     }
 
-    /// Number of entries.
     pub fn len(&self) -> usize {
         self.by_label.values().map(Vec::len).sum::<usize>() + self.others.len()
     }
 
-    /// Whether it has no entries.
     pub fn is_empty(&self) -> bool {
         self.by_label.is_empty() && self.others.is_empty()
     }

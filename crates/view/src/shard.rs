@@ -21,16 +21,12 @@ pub struct Shard {
     count: NonZeroU16,
 }
 
-/// Error of parsing a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ShardError {
-    /// The text is not two integers.
     #[error("expected INDEX/COUNT, such as 0/2 and 1/2")]
     Form,
-    /// The count is 0 or above the maximum.
     #[error("there must be 1 to {MAX_COUNT} shards")]
     Count,
-    /// The index is not below the count.
     #[error("shards are counted from zero: the last of {0} is {last}/{0}", last = .0 - 1)]
     Index(u16),
 }
@@ -85,7 +81,6 @@ impl Shard {
         self.count.get() == 1
     }
 
-    /// Whether the namespace belongs to this shard.
     pub fn includes(self, namespace: &str) -> bool {
         self.is_whole() || place(fnv1a(namespace.as_bytes()), self.count) == self.index
     }

@@ -9,7 +9,6 @@ use crate::vpa::strip;
 /// A full object of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stripped<K> {
-    /// Namespace and name.
     pub key: ObjectKey,
     /// The object. Its metadata has the fields that an [`Vpa`](crate::Vpa) keeps, and
     /// the deletion timestamp.
@@ -17,7 +16,6 @@ pub struct Stripped<K> {
 }
 
 impl<K: Resource<DynamicType = ()>> Stripped<K> {
-    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(mut object: K) -> Self {
         let deletion_timestamp = object.meta().deletion_timestamp.clone();
         let metadata = std::mem::take(object.meta_mut());

@@ -1,5 +1,4 @@
-//! Objects of one kind by key, changed by `apply`, `delete` and `reset`, which return the real
-//! changes.
+//! Objects of one kind by key. `apply`, `delete` and `reset` return the real changes.
 //!
 //! Objects are ordered by key and looked up by hash. A borrowed key such as [`ObjectName`] has the
 //! same hash, so that a lookup needs no allocation.
@@ -16,14 +15,11 @@ use model::{Workload, WorkloadRef};
 /// Namespace and name. Cluster-wide objects have an empty namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
-    /// Namespace, empty for cluster-wide objects.
     pub namespace: String,
-    /// Name within the namespace.
     pub name: String,
 }
 
 impl ObjectKey {
-    /// Builds a key from its two parts.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             namespace: namespace.into(),
@@ -46,9 +42,7 @@ impl From<&ObjectMeta> for ObjectKey {
 /// A borrowed [`ObjectKey`] for lookups; both have the same hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ObjectName<'a> {
-    /// Namespace, empty for cluster-wide objects.
     pub namespace: &'a str,
-    /// Name within the namespace.
     pub name: &'a str,
 }
 
@@ -79,7 +73,6 @@ pub trait Entry: PartialEq {
     /// Unique key among the objects of its kind.
     type Key: Ord + Hash + Clone;
 
-    /// Key of the object.
     fn key(&self) -> &Self::Key;
 
     /// The workload that the object refers to, a secondary index; `None` without such an index.
@@ -97,15 +90,19 @@ pub trait Entry: PartialEq {
     }
 }
 
-/// Implements [`Entry`] for types without a secondary index, by the field that is the key.
+/// Implements [`Entry`] by the field that is the key and, for a secondary index, that of the workload.
 macro_rules! keyed {
-    ($($entry:ty: $key:ty = $field:ident,)*) => {$(
+    ($($entry:ty: $key:ty = $field:ident $(of $workload:ident)?,)*) => {$(
         impl Entry for $entry {
             type Key = $key;
 
             fn key(&self) -> &$key {
                 &self.$field
             }
+
+            $(fn target_workload(&self) -> Option<WorkloadRef> {
+                Some(self.$workload.clone().of_any_version())
+            })?
         }
     )*};
 }
@@ -129,6 +126,9 @@ keyed! {
     crate::Namespace: String = name,
     crate::WebhookLease: ObjectKey = key,
     crate::Controller: ObjectKey = key,
+    crate::CronSchedule: ObjectKey = key of target,
+    crate::HpaTargets: ObjectKey = key of workload,
+    crate::Prediction: ObjectKey = key of target,
 }
 
 /// One difference between the table before and after. At least one side is present.
@@ -220,12 +220,10 @@ impl<T: Entry> Table<T> {
         self.by_workload.get(&Named(workload)).into_iter().flatten()
     }
 
-    /// Number of objects.
     pub fn len(&self) -> usize {
         self.in_order.len()
     }
 
-    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.in_order.is_empty()
     }
@@ -265,8 +263,7 @@ impl<T: Entry> Table<T> {
         Some(Change { old, new: None })
     }
 
-    /// Replaces the whole content by `objects`: those that are absent were deleted while the watch
-    /// was down.
+    /// Replaces the content by `objects`. Absent ones were deleted while the watch was down.
     pub fn reset(&mut self, objects: Vec<Arc<T>>) -> Vec<Change<T>> {
         let mut gone: BTreeSet<T::Key> = self.in_order.keys().cloned().collect();
         let mut changes = Vec::new();

@@ -23,12 +23,10 @@ use topmost::MAX_OWNERS;
 
 pub use topmost::{topmost, topmost_of};
 
-/// Result of resolving a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resolution {
     /// The pods that match the selector.
     Pods(Selector),
-    /// The target is not supported.
     Unsupported {
         /// Message of the condition.
         message: String,
@@ -39,7 +37,6 @@ pub enum Resolution {
     Waiting(ScaleKey),
 }
 
-/// Error of resolving a workload.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     /// A controller of a well-known kind does not exist.
@@ -49,7 +46,6 @@ pub enum TargetError {
     #[error("unhandled targetRef {} / {} / {}, last error {reason}", .workload.api_version, .workload.kind, .workload.name)]
     Unhandled {
         workload: WorkloadRef,
-        /// Cause.
         reason: String,
         /// Whether it may pass by itself.
         transient: bool,
@@ -70,13 +66,7 @@ pub enum TargetError {
 
 impl TargetError {
     fn is_transient(&self) -> bool {
-        matches!(
-            self,
-            Self::Unhandled {
-                transient: true,
-                ..
-            }
-        )
+        matches!(self, Self::Unhandled { transient, .. } if *transient)
     }
 }
 
@@ -103,8 +93,7 @@ pub fn resolve_vpa(view: &View, vpa: &Vpa) -> Resolution {
     }
 }
 
-/// Whether `target` resolves to a selector that matches a pod. `label` returns the value of a label
-/// of the pod.
+/// Whether `target` resolves to a selector that matches a pod. `label` returns the pod's labels.
 pub fn selects<'a>(
     view: &View,
     target: Workload<'_>,

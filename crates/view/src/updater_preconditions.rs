@@ -10,16 +10,13 @@ use crate::table::ObjectKey;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookLease {
-    /// Namespace and name.
     pub key: ObjectKey,
-    /// Creation time.
     pub created_at: Option<Timestamp>,
     /// Time of the last renewal; `None` before the first one.
     pub renewed_at: Option<Timestamp>,
 }
 
 impl WebhookLease {
-    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(lease: Lease) -> Self {
         let metadata = lease.metadata;
         Self {
@@ -37,6 +34,5 @@ impl WebhookLease {
 /// resizes, and deletes to resume them. Its content does not matter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StopSwitch {
-    /// Namespace and name.
     pub key: ObjectKey,
 }

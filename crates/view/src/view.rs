@@ -20,12 +20,11 @@ use crate::daemon_set::DaemonSetShare;
 use crate::disruption_budget::DisruptionBudget;
 use crate::freshness::{Freshness, Resource};
 use crate::hpa_targets::HpaTargets;
-use crate::labelled_pod::LabelledPod;
 use crate::limit_range::LimitRange;
 use crate::memory_pressure_eviction::Eviction;
 use crate::node::Node;
 use crate::node_pool::{AutoscaledGroups, NodeClaim, NodePool};
-use crate::pod::Pod;
+use crate::pod::{LabelledPod, Pod};
 use crate::policy::Policy;
 use crate::prediction::Prediction;
 use crate::quota::Quota;
@@ -103,8 +102,9 @@ pub struct View {
     /// and `StatefulSets` in the adapter.
     pub(crate) controllers: BTreeMap<WellKnown, Table<Controller>>,
     /// Scale subresources of custom kinds, in the recommender, the updater and the webhook.
-    pub(crate) scales: Table<ReadScale>,
-    pub(crate) freshness: BTreeMap<Resource, Freshness>,
+    pub scales: Table<ReadScale>,
+    /// State of each watch. A new one makes the view unsynced; a removed one is not waited for.
+    pub freshness: BTreeMap<Resource, Freshness>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,7 +116,6 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(object: v1::Namespace) -> Self {
         let annotations = object.metadata.annotations.into_iter().flatten();
         Self {
@@ -168,8 +167,7 @@ impl View {
         self.scales.get(key).map(|read| &read.scale)
     }
 
-    /// Returns the scale that was read while its owner had these live pods; `None` if they have
-    /// changed since.
+    /// Returns the scale that was read while its owner had these live pods; `None` for others.
     pub fn scale_with(&self, key: &ScaleKey, pods: PodSet) -> Option<&Scale> {
         self.scales
             .get(key)
@@ -185,16 +183,6 @@ impl View {
             .is_some()
     }
 
-    /// Iterates over all scales.
-    pub fn scales(&self) -> impl Iterator<Item = &Arc<ReadScale>> {
-        self.scales.iter()
-    }
-
-    /// Removes a scale. Returns whether there was one.
-    pub fn delete_scale(&mut self, key: &ScaleKey) -> bool {
-        self.scales.delete(key).is_some()
-    }
-
     /// The live pods by their owners of custom kinds. Empty if pods have no [`Pod::running`].
     pub fn live_pods_by_scale(&self) -> HashMap<ScaleKey, PodSet> {
         by_scale(self.pods.iter())
@@ -202,23 +190,7 @@ impl View {
 
     /// The live pods of one namespace by their owners of custom kinds.
     pub fn live_pods_by_scale_in(&self, namespace: &str) -> HashMap<ScaleKey, PodSet> {
-        by_scale(self.pods_in(namespace))
-    }
-
-    pub fn pods_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Arc<Pod>> {
-        self.pods.in_namespace(namespace)
-    }
-
-    /// The unfinished pods of one namespace, reduced to labels.
-    pub fn labelled_pods_in<'a>(
-        &'a self,
-        namespace: &'a str,
-    ) -> impl Iterator<Item = &'a Arc<LabelledPod>> {
-        self.labelled_pods.in_namespace(namespace)
-    }
-
-    pub fn has_vpas_in(&self, namespace: &str) -> bool {
-        self.vpas.in_namespace(namespace).next().is_some()
+        by_scale(self.pods.in_namespace(namespace))
     }
 
     /// The VPAs that target a workload, whatever API group and version they or the workload name.
@@ -274,33 +246,6 @@ impl View {
             .filter(|(resource, _)| **resource != Resource::Evictions)
             .map(|(_, freshness)| freshness)
     }
-
-    /// State of one watch; `None` if it is not watched.
-    pub fn freshness_of(&self, resource: Resource) -> Option<&Freshness> {
-        self.freshness.get(&resource)
-    }
-
-    /// State of one watch, mutable. A new one makes the view unsynced.
-    pub fn freshness_mut(&mut self, resource: Resource) -> &mut Freshness {
-        self.freshness.entry(resource).or_default()
-    }
-
-    /// Removes a watch, so that the view no longer waits for it.
-    pub fn remove_freshness(&mut self, resource: Resource) {
-        self.freshness.remove(&resource);
-    }
-
-    /// Sets the state of one watch.
-    pub fn set_freshness(&mut self, resource: Resource, freshness: Freshness) {
-        self.freshness.insert(resource, freshness);
-    }
-
-    /// State of each watch.
-    pub fn freshness(&self) -> impl Iterator<Item = (Resource, &Freshness)> {
-        self.freshness
-            .iter()
-            .map(|(resource, freshness)| (*resource, freshness))
-    }
 }
 
 fn by_scale<'a>(pods: impl Iterator<Item = &'a Arc<Pod>>) -> HashMap<ScaleKey, PodSet> {
@@ -323,12 +268,15 @@ mod tests {
     #[test]
     fn events_are_no_condition() {
         let mut view = View::default();
-        view.freshness_mut(Resource::Pods).synced = true;
-        let events = view.freshness_mut(Resource::Evictions);
+        view.freshness.entry(Resource::Pods).or_default().synced = true;
+        let events = view.freshness.entry(Resource::Evictions).or_default();
         events.stale_since = Some(Timestamp::UNIX_EPOCH);
         assert!(view.is_synced());
         assert_eq!(view.stale_since(), None);
-        view.freshness_mut(Resource::Vpas).stale_since = Some(Timestamp::UNIX_EPOCH);
+        view.freshness
+            .entry(Resource::Vpas)
+            .or_default()
+            .stale_since = Some(Timestamp::UNIX_EPOCH);
         assert!(!view.is_synced());
         assert_eq!(view.stale_since(), Some(Timestamp::UNIX_EPOCH));
     }

@@ -1,6 +1,6 @@
 //! A `VerticalPodAutoscaler` object without the metadata that no decision reads.
 
-use api::vpa::{CrossVersionObjectReference, RecommendedPodResources, VerticalPodAutoscaler};
+use api::vpa::{RecommendedPodResources, VerticalPodAutoscaler};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource as _;
@@ -9,10 +9,8 @@ use model::{Workload, WorkloadRef};
 
 use crate::table::{Entry, ObjectKey};
 
-/// A `VerticalPodAutoscaler` object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Vpa {
-    /// Namespace and name.
     pub key: ObjectKey,
     /// The object. Its metadata keeps name, namespace, uid, generation, creation time, labels,
     /// annotations and owner references only.
@@ -20,7 +18,6 @@ pub struct Vpa {
 }
 
 impl Vpa {
-    /// Converts an API object; fields that no decision reads are dropped.
     pub fn from_k8s(mut object: VerticalPodAutoscaler) -> Self {
         object.metadata = strip(object.metadata);
         Self {
@@ -36,17 +33,7 @@ impl Vpa {
 
     /// The workload that `targetRef` names, borrowed.
     pub fn points_at(&self) -> Workload<'_> {
-        let CrossVersionObjectReference {
-            api_version,
-            kind,
-            name,
-        } = &self.object.spec.target_ref;
-        Workload {
-            api_version,
-            kind,
-            namespace: &self.key.namespace,
-            name,
-        }
+        self.object.spec.target_ref.workload(&self.key.namespace)
     }
 
     /// The `involvedObject` of events about this object.

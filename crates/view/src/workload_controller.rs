@@ -1,7 +1,6 @@
 //! Workload controllers of the built-in kinds: selector, owner and desired replicas.
 //!
-//! Source: upstream `target/fetcher.go` (`getLabelSelector`) and `updater/restriction` (configured
-//! replicas).
+//! Source: upstream `target/fetcher.go` (`getLabelSelector`), `updater/restriction` (replicas).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,10 +16,8 @@ use crate::owner::Owner;
 use crate::pod_template::PodTemplate;
 use crate::table::ObjectKey;
 
-/// A workload controller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Controller {
-    /// Namespace and name.
     pub key: ObjectKey,
     /// Labels of the controller itself; empty if a well-known controller owns it.
     pub labels: Labels,
@@ -152,8 +149,7 @@ impl From<ReplicationController> for Controller {
 }
 
 /// The number of pods that a Job keeps active. Without `completions` a Job starts no further pods
-/// after the first success. The number at that time is unknown here, so the result is its upper
-/// bound `parallelism`.
+/// after the first success. That number is unknown here, so the result is at most `parallelism`.
 ///
 /// Source: `manageJob` in `pkg/controller/job/job_controller.go` of Kubernetes.
 fn wanted(spec: &JobSpec, succeeded: i32) -> Option<i32> {

@@ -1,5 +1,4 @@
-//! The fields of each kind of object that no decision reads. They are left out before the object is
-//! parsed.
+//! The fields of each kind of object that no decision reads, left out before parsing.
 //!
 //! A field that is missing here is read and counts towards the weight of an object, so an
 //! incomplete list costs memory but never changes a decision.
@@ -16,6 +15,15 @@ const LAST_APPLIED: ExcludedField = ExcludedField::at(&[
     "kubectl.kubernetes.io/last-applied-configuration",
 ]);
 const ANNOTATIONS: ExcludedField = ExcludedField::at(&["metadata", "annotations"]);
+
+const JOB_POD_ANNOTATIONS: ExcludedField = ExcludedField::at(&[
+    "spec",
+    "jobTemplate",
+    "spec",
+    "template",
+    "metadata",
+    "annotations",
+]);
 
 /// Of full objects.
 pub(crate) const WHOLE: &[ExcludedField] = &[MANAGED_FIELDS, LAST_APPLIED];
@@ -65,26 +73,18 @@ pub(crate) const NODE_LABELS: &[ExcludedField] = &[
 
 /// Of nodes: all of the status but their capacity.
 pub(crate) const NODES: &[ExcludedField] = &[
+    ExcludedField::at(&["status", "addresses"]),
     MANAGED_FIELDS,
     ANNOTATIONS,
     ExcludedField::at(&["status", "images"]),
     ExcludedField::at(&["status", "conditions"]),
-    ExcludedField::at(&["status", "addresses"]),
     ExcludedField::at(&["status", "nodeInfo"]),
     ExcludedField::at(&["status", "volumesInUse"]),
     ExcludedField::at(&["status", "volumesAttached"]),
 ];
 
-/// Of nodes: all of the status but their capacity and addresses.
-pub(crate) const ADDRESSED_NODES: &[ExcludedField] = &[
-    MANAGED_FIELDS,
-    ANNOTATIONS,
-    ExcludedField::at(&["status", "images"]),
-    ExcludedField::at(&["status", "conditions"]),
-    ExcludedField::at(&["status", "nodeInfo"]),
-    ExcludedField::at(&["status", "volumesInUse"]),
-    ExcludedField::at(&["status", "volumesAttached"]),
-];
+/// The same without the first entry, where the addresses are read.
+pub(crate) const ADDRESSED_NODES: &[ExcludedField] = NODES.split_at(1).1;
 
 /// Of claims of nodes: requirements and conditions.
 pub(crate) const NODE_CLAIMS: &[ExcludedField] = &[
@@ -117,21 +117,13 @@ pub(crate) const CONTROLLERS: &[ExcludedField] = &[
     ExcludedField::at(&["spec", "volumeClaimTemplates"]),
     ExcludedField::at(&["spec", "jobTemplate", "metadata"]),
     ExcludedField::at(&["spec", "jobTemplate", "spec", "template", "spec"]),
-    ExcludedField::at(&[
-        "spec",
-        "jobTemplate",
-        "spec",
-        "template",
-        "metadata",
-        "annotations",
-    ]),
+    JOB_POD_ANNOTATIONS,
 ];
 
 /// The same without the first entry, where the labels of the controller are read.
 pub(crate) const LABELLED_CONTROLLERS: &[ExcludedField] = CONTROLLERS.split_at(1).1;
 
-/// Of workload controllers whose templates count: of these, all but names and resources of
-/// containers.
+/// Of workload controllers whose templates count: all but names and resources of containers.
 pub(crate) const TEMPLATED_CONTROLLERS: &[ExcludedField] = &[
     ExcludedField::at(&["metadata", "labels"]),
     MANAGED_FIELDS,
@@ -152,14 +144,7 @@ pub(crate) const TEMPLATED_CONTROLLERS: &[ExcludedField] = &[
     ExcludedField::at(&["spec", "volumeClaimTemplates"]),
     ExcludedField::at(&["spec", "jobTemplate", "metadata"]),
     ExcludedField::at(&["spec", "jobTemplate", "spec", "template", "spec"]),
-    ExcludedField::at(&[
-        "spec",
-        "jobTemplate",
-        "spec",
-        "template",
-        "metadata",
-        "annotations",
-    ]),
+    JOB_POD_ANNOTATIONS,
 ];
 
 /// Of `DaemonSet` objects whose templates count: all but scheduling constraints and resources.

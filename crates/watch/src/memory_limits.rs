@@ -16,12 +16,10 @@ pub(crate) struct Limits {
 impl Limits {
     /// Limits of pods. A pod with ten containers has about the usual weight.
     pub(crate) const PODS: Self = Self {
-        usual: 32 << 10,
-        object: 512 << 10,
         namespace: 16 << 20,
+        ..Self::OTHERS
     };
-    /// Limits of kinds without limits of their own. Hardly any of their objects is larger than
-    /// usual.
+    /// Limits of kinds without limits of their own. Hardly any object is larger.
     pub(crate) const OTHERS: Self = Self {
         usual: 32 << 10,
         object: 512 << 10,
@@ -30,9 +28,9 @@ impl Limits {
     /// Limits of `VerticalPodAutoscaler` objects. One with policies and recommendations of 200
     /// containers weighs about 700 kB.
     pub(crate) const VPAS: Self = Self {
-        usual: 32 << 10,
         object: 2 << 20,
         namespace: 16 << 20,
+        ..Self::OTHERS
     };
     /// Limits of workload controllers, of which little more than the selector is read.
     pub(crate) const CONTROLLERS: Self = Self {
@@ -40,8 +38,7 @@ impl Limits {
         object: 512 << 10,
         namespace: 8 << 20,
     };
-    /// Limits of predictions. The longest that the recommender writes has 10,000 points and weighs
-    /// 3.4 MB.
+    /// Limits of predictions. The longest that is written has 10,000 points and weighs 3.4 MB.
     pub(crate) const PREDICTIONS: Self = Self {
         usual: 32 << 10,
         object: 4 << 20,
@@ -73,7 +70,6 @@ struct Large {
 }
 
 impl MemoryLimits {
-    /// Starts without objects.
     pub(crate) fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -120,7 +116,6 @@ impl MemoryLimits {
             .unwrap_or_default()
     }
 
-    /// Stops counting an object.
     pub(crate) fn release(&mut self, namespace: &str, name: &str) {
         let Some(large) = self.namespaces.get_mut(namespace) else {
             return;

@@ -17,7 +17,6 @@ use view::{AUTOSCALER_NAMESPACES, ObjectKey, OtherAutoscaler, POD_SELECTORS};
 
 /// Maximum number of objects that are read of one list.
 const MOST_OBJECTS: u32 = 500;
-/// Time limit of one list.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reader of the signs.
@@ -26,7 +25,6 @@ pub struct OtherAutoscalers {
     client: Client,
     /// Leases that this installation may hold.
     own_leases: Vec<ObjectKey>,
-    /// The pod of this program.
     own_pod: Option<ObjectKey>,
 }
 

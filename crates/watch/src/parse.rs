@@ -17,7 +17,6 @@ pub(crate) enum Unusable {
 }
 
 impl Item<'_> {
-    /// Namespace and name.
     pub(crate) fn key(&self) -> ObjectKey {
         ObjectKey::new(self.namespace, self.name)
     }
@@ -50,21 +49,30 @@ impl<T: Entry> Reading<T> {
     }
 }
 
-/// Reads an object within the scope. Others are not parsed: with many shards they are most of the
-/// objects.
+/// Reads objects within the scope. Others, most of them with many shards, are not parsed.
 pub(crate) fn within<K, T>(
-    scope: &Scope,
-    item: &Item<'_>,
-    from_k8s: impl FnOnce(K) -> T,
-) -> Reading<T>
+    scope: Scope,
+    from_k8s: impl Fn(K) -> T,
+) -> impl Fn(&Item<'_>) -> Reading<T>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
     T: Entry<Key = ObjectKey>,
 {
-    let key = item.key();
-    if scope.includes(item.namespace) {
-        Reading::of(key, item.parse().map(from_k8s))
-    } else {
-        Reading::Outside(key)
+    move |item| {
+        let key = item.key();
+        if scope.includes(item.namespace) {
+            Reading::of(key, item.parse().map(&from_k8s))
+        } else {
+            Reading::Outside(key)
+        }
     }
+}
+
+/// Reads cluster-scoped objects.
+pub(crate) fn by_name<K, T>(from_k8s: impl Fn(K) -> T) -> impl Fn(&Item<'_>) -> Reading<T>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned,
+    T: Entry<Key = String>,
+{
+    move |item| Reading::of(item.name.to_owned(), item.parse().map(&from_k8s))
 }

@@ -32,27 +32,22 @@ const PAGE: u32 = 500;
 /// Byte limit of a page with more than one object. The API server buffers a whole page, and the
 /// client accepts at most 128 MiB.
 const PAGE_BYTES: usize = 32 << 20;
-/// Timeout of one request, and of one page.
 const CALL_TIMEOUT: Duration = Duration::from_mins(1);
 /// Duration of one watch, requested from the server.
 const WATCH_SECONDS: u32 = 290;
-/// Silence after which a watch with bookmarks is dead. The server sends bookmarks about once a
-/// minute.
+/// Silence after which a watch with bookmarks is dead. The server sends one a minute.
 const SILENCE: Duration = Duration::from_secs(150);
 /// Silence after which a watch without bookmarks is dead. The server sends none for kinds without a
 /// watch cache, such as events, but ends each watch after [`WATCH_SECONDS`].
 const SILENCE_WITHOUT_BOOKMARKS: Duration = Duration::from_mins(5);
 /// Time after which a resumed watch counts as current: the server sends missed events at once.
 const CATCH_UP: Duration = Duration::from_secs(5);
-/// A watch that ends sooner than this backs off like a failed one, to spare a server that closes at
-/// once.
+/// A watch that ends sooner than this backs off like a failed one, to spare the server.
 const SHORT: Duration = Duration::from_secs(1);
-/// Minimum time between a list and a further one for objects that had no room. Below the duration
-/// of a watch.
+/// Minimum time between two lists for objects that had no room, below the duration of a watch.
 const LIST_AGAIN: Duration = Duration::from_mins(4);
 
-/// Delays after failures in a row: 0.25 s doubling to 5 s, plus a random share of up to the same
-/// again.
+/// Delays after failures in a row: 0.25 s doubling to 5 s, plus a random share of up to as much.
 const BACKOFF: ExponentialBuilder = ExponentialBuilder::new()
     .with_min_delay(Duration::from_millis(250))
     .with_max_delay(LONGEST_DELAY)
@@ -85,7 +80,6 @@ impl Source {
         }
     }
 
-    /// Sets a field selector.
     pub(crate) fn with_fields(self, fields: impl Into<String>) -> Self {
         Self {
             fields: Some(fields.into()),
@@ -189,8 +183,7 @@ pub(crate) async fn follow<T>(
     }
 }
 
-/// Admits an object to the allowance with its weight, or with that of its last good state where
-/// this one stays.
+/// Admits an object to the allowance with its weight, or that of its last good state if this stays.
 fn admitted<T: Entry>(
     reading: Reading<T>,
     namespace: &str,

@@ -1,5 +1,4 @@
-//! Splits the API server's responses into objects while they arrive, without the fields that no
-//! decision reads.
+//! Splits the API server's responses into objects as they arrive, without unread fields.
 //!
 //! Neither a response nor a large object is ever held as a whole: the weight limit of an object
 //! bounds the memory. Fields are found by the bytes of their names. The remaining text of an object
@@ -12,8 +11,7 @@ mod tests;
 pub(crate) use path::ExcludedField;
 use path::{Capture, PathMatch};
 
-/// Limit of name, namespace and resourceVersion together, in bytes; the API server's limits are far
-/// lower.
+/// Limit of name, namespace and resourceVersion together, in bytes; the API server's are far lower.
 const MOST_OF_NAMES: usize = 2048;
 /// Limit of a document without its objects, in bytes: `metadata` of a list, `type` of an event.
 const MOST_OF_ENVELOPE: usize = 1 << 16;
@@ -24,7 +22,6 @@ const WEIGHT_OF_BRACKET: usize = 192;
 /// Estimated memory of a parsed string in addition to its text, in bytes.
 const WEIGHT_OF_STRING: usize = 32;
 
-/// Format of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// One document with the objects in `items`.
@@ -48,7 +45,6 @@ pub(crate) struct Item<'a> {
     pub(crate) namespace: &'a str,
     /// Name; empty for a document that is not an object, such as a bookmark.
     pub(crate) name: &'a str,
-    /// `resourceVersion`.
     pub(crate) version: &'a str,
     /// Estimated memory of the parsed object, in bytes.
     pub(crate) weight: usize,
@@ -69,7 +65,6 @@ pub(crate) struct Splitter {
     most_weight: usize,
     token: Token,
     frames: Vec<Frame>,
-    /// The key whose value comes next.
     key: Vec<u8>,
     /// Path match of the value that comes next.
     position: PathMatch,
@@ -84,7 +79,6 @@ pub(crate) struct Splitter {
     envelope: Vec<u8>,
 }
 
-/// Kind of token that the last chunk ended in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token {
     None,

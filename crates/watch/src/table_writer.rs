@@ -1,5 +1,4 @@
-//! Writes the objects of one watch into its table of the view, and wakes readers only if the table
-//! changed.
+//! Writes the objects of one watch into its table of the view. Wakes readers only if it changed.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -31,7 +30,7 @@ type Listener<T> = dyn Fn(&Change<T>) + Send + Sync;
 
 /// Writer of one watch.
 pub(crate) struct TableWriter<T: Entry> {
-    resource: Resource,
+    pub(crate) resource: Resource,
     store: Arc<watch::Sender<View>>,
     table: Box<Pick<T>>,
     on_change: Box<Listener<T>>,
@@ -42,7 +41,6 @@ pub(crate) struct TableWriter<T: Entry> {
 #[derive(Debug, Default)]
 struct Rejections {
     warned_at: Option<Instant>,
-    /// Number of rejections since the last warning.
     count: u64,
 }
 
@@ -69,7 +67,7 @@ impl<T: Entry> TableWriter<T> {
         table: impl Fn(&mut View) -> &mut Table<T> + Send + Sync + 'static,
     ) -> Self {
         store.send_modify(|view| {
-            view.freshness_mut(resource);
+            view.freshness.entry(resource).or_default();
         });
         let on_change = Box::new(|_: &Change<T>| ());
         Self {
@@ -89,7 +87,6 @@ impl<T: Entry> TableWriter<T> {
         }
     }
 
-    /// Applies an added or modified object.
     pub(crate) fn apply(&self, reading: Reading<T>) {
         match reading {
             Reading::Keep(object) => {
@@ -105,7 +102,6 @@ impl<T: Entry> TableWriter<T> {
         }
     }
 
-    /// Applies the deletion of an object.
     pub(crate) fn delete(&self, reading: Reading<T>) {
         let key = match reading {
             Reading::Keep(object) => object.key().clone(),
@@ -157,11 +153,8 @@ impl<T: Entry> TableWriter<T> {
     /// Records a failed list or watch.
     pub(crate) fn failed(&self, failure: &WatchError) {
         let resource = self.resource.name();
-        let was_stale = self
-            .note(|freshness| freshness.failed(Timestamp::now()))
-            .1
-            .is_some();
-        if was_stale {
+        let (_, stale_since) = self.note(|freshness| freshness.failed(Timestamp::now()));
+        if stale_since.is_some() {
             tracing::debug!(resource, error = %failure, "watch failed again");
         } else {
             tracing::warn!(resource, error = %failure, "watch failed; keeping the last state and retrying");
@@ -200,7 +193,7 @@ impl<T: Entry> TableWriter<T> {
     fn note(&self, change: impl FnOnce(&mut Freshness)) -> (bool, Option<Timestamp>) {
         let mut before = (false, None);
         self.store.send_if_modified(|view| {
-            let freshness = view.freshness_mut(self.resource);
+            let freshness = view.freshness.entry(self.resource).or_default();
             before = (freshness.synced, freshness.stale_since);
             change(freshness);
             before != (freshness.synced, freshness.stale_since)
@@ -289,7 +282,7 @@ mod tests {
         writer.resumed();
         assert_eq!(store.borrow().stale_since(), None);
         let view = store.borrow();
-        let errors = view.freshness().map(|(_, freshness)| freshness.errors);
+        let errors = view.freshness.values().map(|freshness| freshness.errors);
         assert_eq!(errors.sum::<u64>(), 2);
     }
 
@@ -339,7 +332,7 @@ mod tests {
             assert_eq!(warnings.load(Ordering::Relaxed), expected, "{pause:?}");
         }
         let view = store.borrow();
-        let rejected = view.freshness().map(|(_, freshness)| freshness.rejected);
+        let rejected = view.freshness.values().map(|freshness| freshness.rejected);
         assert_eq!(rejected.sum::<u64>(), 5 * 102);
     }
 }

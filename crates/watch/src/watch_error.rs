@@ -7,7 +7,6 @@ use tokio::time::error::Elapsed;
 /// HTTP statuses of a watch from a `resourceVersion` that is unknown or has expired.
 const UNKNOWN_VERSION: [u16; 2] = [400, 410];
 
-/// Failure of a list or a watch.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WatchError {
     /// The request failed, or its response could not be read.
@@ -19,7 +18,6 @@ pub(crate) enum WatchError {
     /// The server was silent for longer than a healthy one is.
     #[error("the API server did not answer in time")]
     Silent(#[from] Elapsed),
-    /// The connection broke.
     #[error("connection lost during the response: {0}")]
     Broken(#[from] std::io::Error),
     /// The response ended within an object.

@@ -40,7 +40,9 @@ use crate::table_writer::{Reading, TableWriter};
 /// Field selector of the events that kubelets write about evictions.
 const EVICTED: &str = "reason=Evicted";
 
-/// Watches of some kinds of object into one [`View`]. Dropping it ends them.
+/// Watches of some kinds of object into one [`View`]. Dropping it ends them. An object that does not
+/// parse is logged and counted; its last good state stays.
+#[must_use]
 pub struct Watches {
     client: Client,
     scope: Scope,
@@ -69,7 +71,6 @@ impl Watches {
     }
 
     /// Shows in a metric what later calls have no right to list.
-    #[must_use]
     pub fn counting(mut self, missing_rights: &MissingRights) -> Self {
         self.missing_rights = Some(missing_rights.clone());
         self
@@ -82,7 +83,6 @@ impl Watches {
 
     /// Watches pods that are not Pending, and reports new OOM kills. `report` must not block, since
     /// the watch waits for it.
-    #[must_use]
     pub fn pods(self, report: impl Fn(OomKill) + Send + Sync + 'static) -> Self {
         let writer = self
             .writer(Resource::Pods, |view| &mut view.pods)
@@ -98,7 +98,6 @@ impl Watches {
 
     /// Watches events about evicted pods, and reports evictions under memory pressure as OOM kills.
     /// `report` must not block.
-    #[must_use]
     pub fn evictions(self, report: impl Fn(OomKill) + Send + Sync + 'static) -> Self {
         let writer = self
             .writer(Resource::Evictions, |view| &mut view.evictions)
@@ -125,21 +124,17 @@ impl Watches {
     }
 
     /// Keeps the labels of controllers that are watched by later calls.
-    #[must_use]
     pub fn with_controller_labels(mut self) -> Self {
         self.keeps_labels = true;
         self
     }
 
     /// Keeps the resources of pod templates in the watches of workload controllers that follow.
-    #[must_use]
     pub fn with_templates(mut self) -> Self {
         self.keeps_templates = true;
         self
     }
 
-    /// Watches workload controllers of the well-known kinds.
-    #[must_use]
     pub fn controllers(self) -> Self {
         self.controller::<CronJob>(WellKnown::CronJob)
             .controller::<DaemonSet>(WellKnown::DaemonSet)
@@ -171,9 +166,7 @@ impl Watches {
         self.within_scope(source, writer, |controller: K| Controller::from(controller))
     }
 
-    /// Watches `VerticalPodAutoscaler` objects. One that does not parse is logged and counted; its
-    /// last good state stays.
-    #[must_use]
+    /// Watches `VerticalPodAutoscaler` objects.
     pub fn vpas(self) -> Self {
         let writer = self.writer(Resource::Vpas, |view| &mut view.vpas);
         let source = self.source::<VerticalPodAutoscaler>(excluded_fields::VPAS);
@@ -181,18 +174,14 @@ impl Watches {
         self.within_scope(source, writer, Vpa::from_k8s)
     }
 
-    /// Watches `VerticalPodAutoscalerCheckpoint` objects. One that does not parse is logged and
-    /// counted; its last good state stays. Each of our own writes changes the view, so use a view
-    /// of their own.
-    #[must_use]
+    /// Watches `VerticalPodAutoscalerCheckpoint` objects. Each of our own writes changes
+    /// the view, so use a view of their own.
     pub fn checkpoints(self) -> Self {
         let writer = self.writer(Resource::Checkpoints, |view| &mut view.checkpoints);
         let source = self.source::<VerticalPodAutoscalerCheckpoint>(excluded_fields::CHECKPOINTS);
         self.within_scope(source, writer, Checkpoint::from_k8s)
     }
 
-    /// Watches `LimitRange` objects.
-    #[must_use]
     pub fn limit_ranges(self) -> Self {
         let writer = self.writer(Resource::LimitRanges, |view| &mut view.limit_ranges);
         let source = self.source::<v1::LimitRange>(excluded_fields::PLAIN);
@@ -201,7 +190,6 @@ impl Watches {
 
     /// Watches namespaces, or the one of the scope by its name, so that a right to that one is enough.
     /// The view waits for them, unless there is no right to list them; then it has none until there is.
-    #[must_use]
     pub fn namespaces(self) -> Self {
         let writer = self.writer(Resource::Namespaces, |view| &mut view.namespaces);
         let scope = self.scope.clone();
@@ -217,13 +205,11 @@ impl Watches {
         if let Some(name) = &self.scope.namespace {
             source = source.with_fields(format!("metadata.name={name}"));
         }
-        self.followed_once_readable(Resource::Namespaces, source, writer, read)
+        self.followed_once_readable(source, writer, read)
     }
 
     /// Watches `SizingPolicy` objects. Unless the scope is one namespace, also watches
-    /// `ClusterSizingPolicy` objects and the namespaces that they select. One that does not parse
-    /// is logged and counted; its last good state stays.
-    #[must_use]
+    /// `ClusterSizingPolicy` objects and the namespaces that they select.
     pub fn policies(self) -> Self {
         let writer = self.writer(Resource::Policies, |view| &mut view.policies);
         let source = self.source::<SizingPolicy>(excluded_fields::PLAIN);
@@ -233,8 +219,7 @@ impl Watches {
         }
         let writer = watches.writer(Resource::ClusterPolicies, |view| &mut view.cluster_policies);
         // Cluster-scoped objects are in every scope.
-        let everything = Scope::default();
-        let read = move |item: &Item<'_>| within(&everything, item, Policy::from_k8s_cluster);
+        let read = within(Scope::default(), Policy::from_k8s_cluster);
         let source = watches.cluster_source::<ClusterSizingPolicy>(excluded_fields::PLAIN);
         watches.followed(source, writer, read).namespaces()
     }
@@ -245,7 +230,6 @@ impl Watches {
     }
 
     /// Keeps the scale subresources of VPA targets current.
-    #[must_use]
     pub fn scales(mut self) -> Self {
         self.tasks
             .spawn(scale::run(self.client.clone(), Arc::clone(&self.store)));
@@ -297,8 +281,7 @@ impl Watches {
         K: kube::Resource<DynamicType = ()> + DeserializeOwned + 'static,
         T: Entry<Key = ObjectKey> + Send + Sync + 'static,
     {
-        let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, &from_k8s);
+        let read = within(self.scope.clone(), from_k8s);
         self.followed(source, writer, read)
     }
 

@@ -43,7 +43,7 @@ mod tests {
                 .into_iter()
                 .zip(are_stale)
             {
-                view.set_freshness(
+                view.freshness.insert(
                     resource,
                     Freshness {
                         synced: true,

@@ -39,7 +39,8 @@ pub(super) fn values(
     };
     let pods: Vec<_> = snapshot
         .view
-        .labelled_pods_in(namespace)
+        .labelled_pods
+        .in_namespace(namespace)
         .filter(|pod| selector.matches(&pod.labels) && is_at_work(pod))
         .collect();
     let value_of = |(pod, value): (&std::sync::Arc<LabelledPod>, MilliValue)| MetricValue {

@@ -37,7 +37,7 @@ impl Snapshot<'_> {
             synced,
             stale_since,
             ..
-        }) = self.view.freshness_of(resource)
+        }) = self.view.freshness.get(&resource)
         else {
             return Ok(());
         };

@@ -65,7 +65,8 @@ impl Objects {
     fn pods(&self, namespace: &str, selector: &Selector) -> Result<Arc<[String]>, StatusError> {
         let view = self.view.borrow();
         if !view
-            .freshness_of(Resource::LabelledPods)
+            .freshness
+            .get(&Resource::LabelledPods)
             .is_some_and(|freshness| freshness.synced)
         {
             return Err(StatusError::Unavailable(
@@ -73,7 +74,8 @@ impl Objects {
             ));
         }
         let pods = view
-            .labelled_pods_in(namespace)
+            .labelled_pods
+            .in_namespace(namespace)
             .filter(|pod| selector.matches(&pod.labels));
         Ok(pods.map(|pod| pod.key.name.clone()).collect())
     }

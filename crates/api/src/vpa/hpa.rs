@@ -4,14 +4,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::VerticalPodAutoscaler;
+use super::node_group::shortened;
 
 /// Annotation that users set on a VPA: handling of a resource by which an HPA scales; see
 /// docs/sizing.md#next-to-an-hpa.
 ///
 /// Respect, `KeepScalePoint` or Ignore.
 pub const HPA_ANNOTATION: &str = "plimsoll.dev/hpa";
-/// Maximum length of an invalid value in an error, in characters.
-const MAX_VALUE: usize = 40;
 
 /// Handling of a resource by whose utilization a HorizontalPodAutoscaler scales the workload.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -42,7 +41,7 @@ impl HpaMode {
         let value = object.metadata.annotations.as_ref()?.get(HPA_ANNOTATION)?;
         let mut modes = [Self::Respect, Self::KeepScalePoint, Self::Ignore].into_iter();
         Some(modes.find(|mode| mode.as_str() == value).ok_or_else(|| {
-            let value: String = value.chars().take(MAX_VALUE).collect();
+            let value = shortened(value);
             format!(
                 "annotation {HPA_ANNOTATION}: {value:?} is not Respect, KeepScalePoint or Ignore"
             )

@@ -107,7 +107,7 @@ fn pod_label(node_label: &str) -> String {
     }
 }
 
-fn shortened(text: &str) -> String {
+pub(crate) fn shortened(text: &str) -> String {
     text.chars().take(MAX_VALUE).collect()
 }
 

@@ -66,7 +66,7 @@ impl HistoryCollector {
     /// Runs until it is dropped.
     pub(crate) async fn run(mut self) {
         // Nothing is watched until the kinds are installed.
-        let is_installed = |view: &View| view.freshness().next().is_some() && view.is_synced();
+        let is_installed = |view: &View| !view.freshness.is_empty() && view.is_synced();
         if self.horizontal.wait_for(is_installed).await.is_err() {
             return;
         }

@@ -156,7 +156,7 @@ impl Collector {
     /// one: without load, scores follow allocation.
     pub async fn run(mut self, condition: Condition, activity: Activity) {
         let is_synced = |view: &View| {
-            let freshness = view.freshness_of(Resource::Nodes);
+            let freshness = view.freshness.get(&Resource::Nodes);
             freshness.is_some_and(|freshness| freshness.synced)
         };
         if self.cluster.wait_for(is_synced).await.is_err() {

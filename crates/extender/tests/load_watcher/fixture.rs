@@ -171,7 +171,7 @@ fn view() -> View {
         let node = Node::from_k8s(serde_json::from_value(node).expect("a node"));
         view.nodes.apply(Arc::new(node));
     }
-    view.freshness_mut(Resource::Nodes).synced = true;
+    view.freshness.entry(Resource::Nodes).or_default().synced = true;
     view
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use runtime::LogOnce;
 use rustls_pki_types::ServerName;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -71,7 +72,7 @@ struct LeaderReports {
 
 impl LeaderReports {
     async fn run(mut self) {
-        let mut logged = None;
+        let mut logged = LogOnce::default();
         let mut refresh_at = Instant::now() + self.pace.refresh;
         loop {
             let next = Instant::now() + self.pace.pause;
@@ -86,11 +87,10 @@ impl LeaderReports {
                     Some(error.to_string())
                 }
             };
-            if let Some(error) = failed.as_ref().filter(|_| failed != logged) {
+            let is_complete = failed.is_none();
+            if let Some(error) = logged.update(failed) {
                 tracing::warn!(error, "cannot report to the recommender; trying again");
             }
-            let is_complete = failed.is_none();
-            logged = failed;
             sleep_until(next).await;
             if is_complete {
                 tokio::select! {

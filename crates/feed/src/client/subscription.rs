@@ -1,5 +1,4 @@
-//! Values received from each leader, kept separately so that a reset of one shard does not clear
-//! another's.
+//! Values received from each leader, separate so that a reset of one shard clears no other's.
 //!
 //! Normally only the leader of an object's shard sends it. When namespaces move between shards, two
 //! leaders may send the same object for a while; then the latest change counts, by the leaders'

@@ -1,5 +1,4 @@
-//! Accepts connections: the TLS handshake with limits on number and time, and the identity of the
-//! client.
+//! Accepts connections: TLS handshakes with limits on number and time, and identities of clients.
 //!
 //! Any peer can start a handshake, but only clients with a certificate complete it. So idle
 //! connections take no connection slots from clients; above the limit the oldest handshake is
@@ -24,9 +23,9 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::Connected;
 
+use super::Server;
 use super::allowed_clients::AllowedClients;
-use super::{CurrentTls, ServerLimits};
-use crate::metrics::{Metrics, Refusal};
+use crate::metrics::Refusal;
 use handshakes::Handshakes;
 
 /// Pause after a failed accept, mostly caused by a lack of file descriptors.
@@ -52,101 +51,81 @@ pub(super) struct Connection {
     _permit: OwnedSemaphorePermit,
 }
 
-/// State of the accept loop.
-#[derive(Clone)]
-pub(super) struct Acceptor {
-    pub(super) tls: CurrentTls,
-    pub(super) allowed: AllowedClients,
-    pub(super) reporting: AllowedClients,
-    pub(super) limits: ServerLimits,
-    pub(super) metrics: Metrics,
+/// Accepts until `shutdown`. Handshakes do not wait for each other.
+pub(super) fn accept(
+    server: Arc<Server>,
+    listener: TcpListener,
+    shutdown: CancellationToken,
+) -> impl Stream<Item = io::Result<Connection>> {
+    let (ready, mut connections) = mpsc::channel(MAX_READY);
+    tokio::spawn(shutdown.run_until_cancelled_owned(run(server, listener, ready)));
+    poll_fn(move |context| {
+        connections
+            .poll_recv(context)
+            .map(|connection| connection.map(Ok))
+    })
 }
 
-impl Acceptor {
-    /// Accepts until `shutdown`. Handshakes do not wait for each other.
-    pub(super) fn accept(
-        self,
-        listener: TcpListener,
-        shutdown: CancellationToken,
-    ) -> impl Stream<Item = io::Result<Connection>> {
-        let (ready, mut connections) = mpsc::channel(MAX_READY);
-        tokio::spawn(shutdown.run_until_cancelled_owned(self.run(listener, ready)));
-        poll_fn(move |context| {
-            connections
-                .poll_recv(context)
-                .map(|connection| connection.map(Ok))
-        })
+async fn run(server: Arc<Server>, listener: TcpListener, ready: mpsc::Sender<Connection>) {
+    let free = Arc::new(Semaphore::new(server.limits.connections));
+    let mut handshakes = Handshakes::new(server.limits.connections);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = ready.closed() => return,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let (server, ready) = (Arc::clone(&server), ready.clone());
+                let free = Arc::clone(&free);
+                handshakes.begin(async move {
+                    let Some((stream, peer)) = handshake(&server, stream).await else {
+                        return;
+                    };
+                    let Ok(permit) = free.acquire_owned().await else {
+                        return;
+                    };
+                    let connection = Connection {
+                        stream,
+                        peer,
+                        _permit: permit,
+                    };
+                    // After shutdown the receiver is gone.
+                    let _ = ready.send(connection).await;
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                // Frees a file descriptor in case the limit was the cause.
+                handshakes.end_oldest();
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
     }
+}
 
-    async fn run(self, listener: TcpListener, ready: mpsc::Sender<Connection>) {
-        let free = Arc::new(Semaphore::new(self.limits.connections));
-        let mut handshakes = Handshakes::new(self.limits.connections);
-        loop {
-            let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
-                () = ready.closed() => return,
+async fn handshake(server: &Server, stream: TcpStream) -> Option<(TlsStream<TcpStream>, Peer)> {
+    // Messages are small and urgent.
+    let _ = stream.set_nodelay(true);
+    let handshake = TlsAcceptor::from((server.tls)()).accept(stream);
+    match timeout(server.limits.handshake_timeout, handshake).await {
+        Ok(Ok(stream)) => {
+            let (_, tls) = stream.get_ref();
+            let certificate = tls.peer_certificates().and_then(<[_]>::first);
+            let is_named = |names: &AllowedClients| {
+                certificate.is_some_and(|certificate| names.include(certificate))
             };
-            match accepted {
-                Ok((stream, _)) => {
-                    let (acceptor, ready, free) = (self.clone(), ready.clone(), Arc::clone(&free));
-                    handshakes.begin(async move {
-                        let Some((stream, peer)) = acceptor.handshake(stream).await else {
-                            return;
-                        };
-                        let Ok(permit) = free.acquire_owned().await else {
-                            return;
-                        };
-                        // After shutdown the receiver is gone.
-                        let _ = ready
-                            .send(Connection {
-                                stream,
-                                peer,
-                                _permit: permit,
-                            })
-                            .await;
-                    });
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
-                    // Frees a file descriptor in case the limit was the cause.
-                    handshakes.end_oldest();
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
-            }
+            let peer = Peer {
+                is_allowed: is_named(&server.allowed),
+                may_report: is_named(&server.reporting),
+            };
+            return Some((stream, peer));
         }
+        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+        Err(_) => {}
     }
-
-    async fn handshake(&self, stream: TcpStream) -> Option<(TlsStream<TcpStream>, Peer)> {
-        // Messages are small and urgent.
-        let _ = stream.set_nodelay(true);
-        let handshake = TlsAcceptor::from((self.tls)()).accept(stream);
-        match timeout(self.limits.handshake_timeout, handshake).await {
-            Ok(Ok(stream)) => {
-                let certificate = stream
-                    .get_ref()
-                    .1
-                    .peer_certificates()
-                    .and_then(<[_]>::first);
-                let is_named = |names: &AllowedClients| {
-                    certificate.is_some_and(|certificate| names.include(certificate))
-                };
-                let peer = Peer {
-                    is_allowed: is_named(&self.allowed),
-                    may_report: is_named(&self.reporting),
-                };
-                Some((stream, peer))
-            }
-            Ok(Err(error)) => {
-                tracing::debug!(%error, "TLS handshake failed");
-                self.metrics.refused(Refusal::Handshake);
-                None
-            }
-            Err(_) => {
-                self.metrics.refused(Refusal::Handshake);
-                None
-            }
-        }
-    }
+    server.metrics.refused(Refusal::Handshake);
+    None
 }
 
 impl Connected for Connection {

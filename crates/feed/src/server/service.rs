@@ -9,12 +9,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
+use super::Server;
 use super::connection::Peer;
 use super::watch::{ReaderGuard, Watch, not_leading};
-use super::{ReportSink, Server, ServerLimits};
 use crate::application::ApplicationReport;
-use crate::forecast::Forecast;
-use crate::metrics::{Metrics, Refusal};
+use crate::metrics::Refusal;
 use crate::proto::feed_server::Feed;
 use crate::proto::{
     ForecastsUpdate, RecommendationsUpdate, ReportApplicationsRequest, ReportApplicationsResponse,
@@ -24,57 +23,41 @@ use crate::publisher::Publisher;
 use crate::topic::Topic;
 
 pub(super) struct Service {
-    publisher: Publisher,
-    forecasts: Publisher<Forecast>,
-    reports: ReportSink,
-    limits: ServerLimits,
-    metrics: Metrics,
-    shutdown: CancellationToken,
-    readers: Arc<Semaphore>,
+    pub(super) server: Arc<Server>,
+    pub(super) shutdown: CancellationToken,
+    pub(super) readers: Arc<Semaphore>,
 }
 
 type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl Service {
-    pub(super) fn new(server: &Server, shutdown: CancellationToken) -> Self {
-        let limits = server.limits;
-        Self {
-            publisher: server.publisher.clone(),
-            forecasts: server.forecasts.clone(),
-            reports: Arc::clone(&server.reports),
-            limits,
-            metrics: server.metrics.clone(),
-            shutdown,
-            readers: Arc::new(Semaphore::new(limits.readers)),
-        }
-    }
-
     fn watch<V: Topic>(&self, publisher: &Publisher<V>) -> Result<Watch<V>, Status> {
         let state = publisher.published();
         let term = self.term(publisher)?;
         let permit = self.permit()?;
+        let metrics = self.server.metrics.clone();
         Ok(Watch {
             publisher: publisher.clone(),
             term,
             state,
-            metrics: self.metrics.clone(),
             shutdown: self.shutdown.clone(),
-            ends_at: Instant::now() + self.limits.stream_age,
-            _guard: ReaderGuard::new(self.metrics.readers.clone(), permit),
+            ends_at: Instant::now() + self.server.limits.stream_age,
+            _guard: ReaderGuard::new(metrics.readers.clone(), permit),
+            metrics,
         })
     }
 
     fn term<V: Topic>(&self, publisher: &Publisher<V>) -> Result<u64, Status> {
         let term = publisher.published().borrow().term;
         term.ok_or_else(|| {
-            self.metrics.refused(Refusal::NotLeading);
+            self.server.metrics.refused(Refusal::NotLeading);
             not_leading()
         })
     }
 
     fn permit(&self) -> Result<OwnedSemaphorePermit, Status> {
         Arc::clone(&self.readers).try_acquire_owned().map_err(|_| {
-            self.metrics.refused(Refusal::TooManyReaders);
+            self.server.metrics.refused(Refusal::TooManyReaders);
             Status::resource_exhausted("too many calls at the same time")
         })
     }
@@ -89,7 +72,7 @@ impl Feed for Service {
         &self,
         _request: Request<WatchRecommendationsRequest>,
     ) -> Result<Response<Self::WatchRecommendationsStream>, Status> {
-        let messages = self.watch(&self.publisher)?.messages();
+        let messages = self.watch(&self.server.publisher)?.messages();
         Ok(Response::new(Box::pin(messages)))
     }
 
@@ -97,7 +80,7 @@ impl Feed for Service {
         &self,
         _request: Request<WatchForecastsRequest>,
     ) -> Result<Response<Self::WatchForecastsStream>, Status> {
-        let messages = self.watch(&self.forecasts)?.messages();
+        let messages = self.watch(&self.server.forecasts)?.messages();
         Ok(Response::new(Box::pin(messages)))
     }
 
@@ -107,15 +90,15 @@ impl Feed for Service {
     ) -> Result<Response<ReportApplicationsResponse>, Status> {
         let peer = request.extensions().get::<Peer>();
         if !peer.is_some_and(|peer| peer.may_report) {
-            self.metrics.refused(Refusal::Name);
+            self.server.metrics.refused(Refusal::Name);
             return Err(Status::permission_denied(
                 "the client certificate names no client that may report",
             ));
         }
-        let term = self.term(&self.publisher)?;
+        let term = self.term(&self.server.publisher)?;
         let reports = ApplicationReport::from_request(request.into_inner());
         let reports = reports.map_err(|error| Status::invalid_argument(error.to_string()))?;
-        (self.reports)(reports);
+        (self.server.reports)(reports);
         Ok(Response::new(ReportApplicationsResponse { term }))
     }
 }

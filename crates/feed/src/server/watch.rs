@@ -15,8 +15,8 @@ use tonic::Status;
 
 use crate::metrics::Metrics;
 use crate::publisher::{Published, Publisher};
-use crate::topic::{self, Topic};
-use crate::versioned_store::{Change, Cursor, Item, Step};
+use crate::topic::{Change, Topic};
+use crate::versioned_store::{Cursor, Item, Step};
 
 /// Limits of one message. gRPC refuses messages above 4 MiB by default.
 const MAX_ENTRIES: usize = 256;
@@ -123,23 +123,20 @@ impl<V: Topic> Watch<V> {
         } = step;
         let (kind, change) = match change {
             Change::Reset {
-                items,
+                values,
                 first,
                 complete,
             } => {
-                let values = messages(items);
-                let reset = topic::Change::Reset {
+                let values = messages(values);
+                let reset = Change::Reset {
                     values,
                     first,
                     complete,
                 };
                 ("reset", reset)
             }
-            Change::Apply(items) => ("apply", topic::Change::Apply(messages(items))),
-            Change::Delete(keys) => {
-                let uids = keys.iter().map(ToString::to_string).collect();
-                ("delete", topic::Change::Delete(uids))
-            }
+            Change::Apply(values) => ("apply", Change::Apply(messages(values))),
+            Change::Delete(uids) => ("delete", Change::Delete(uids)),
         };
         let waited = |since: Timestamp| {
             Duration::try_from(Timestamp::now().duration_since(since)).unwrap_or_default()

@@ -120,7 +120,8 @@ pub fn target_pods(view: &View, namespace: &str, target: &TargetScale) -> Vec<Ar
     if target.selector.is_empty() {
         return Vec::new();
     }
-    view.pods_in(namespace)
+    view.pods
+        .in_namespace(namespace)
         .filter(|pod| selector.matches(&pod.labels))
         .cloned()
         .collect()

@@ -13,23 +13,17 @@ pub struct NodeTerm {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeRequirement {
-    /// Key of the label or field.
     pub key: String,
-    /// Operator of the comparison.
     pub operator: NodeOperator,
-    /// Values of the comparison.
     pub values: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NodeOperator {
-    /// The label has one of the values.
     In,
     /// The label is missing or has none of the values.
     NotIn,
-    /// The label exists.
     Exists,
-    /// The label is missing.
     DoesNotExist,
     /// The label is an integer above the value.
     GreaterThan,

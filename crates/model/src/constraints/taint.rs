@@ -9,7 +9,6 @@ pub enum Effect {
     NoExecute,
 }
 
-/// Taint of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Taint {
     pub key: String,

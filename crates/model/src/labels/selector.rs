@@ -10,25 +10,18 @@ use thiserror::Error;
 
 use super::Labels;
 
-/// Requirement on one label.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Requirement {
-    /// The label has one of the values.
     In(String, BTreeSet<String>),
     /// The label is missing or has none of the values.
     NotIn(String, BTreeSet<String>),
-    /// The label exists.
     Exists(String),
-    /// The label is missing.
     DoesNotExist(String),
-    /// The label is an integer above this one.
     GreaterThan(String, i64),
-    /// The label is an integer below this one.
     LessThan(String, i64),
 }
 
 impl Requirement {
-    /// Key of the label.
     pub fn key(&self) -> &str {
         match self {
             Self::In(key, _)
@@ -69,9 +62,7 @@ pub enum ParseSelectorError {
         "invalid match expression for label {key:?}: operator {operator:?} with {values} values"
     )]
     Expression {
-        /// Key of the label.
         key: String,
-        /// The operator as written.
         operator: String,
         values: usize,
     },
@@ -145,7 +136,6 @@ impl Selector {
         })
     }
 
-    /// Whether this is [`Selector::nothing`].
     pub fn is_nothing(&self) -> bool {
         self.0.is_none()
     }
@@ -241,8 +231,7 @@ fn set_condition(text: &str) -> Option<Requirement> {
     }
 }
 
-/// Keys must not be empty, and neither keys nor values may contain characters of the selector
-/// language.
+/// Keys must not be empty. Neither keys nor values may have characters of the selector language.
 fn is_well_formed(requirement: &Requirement) -> bool {
     let plain = |text: &str| {
         text.bytes()

@@ -35,7 +35,6 @@ pub(super) fn drop_rounding_up(digits: &mut Vec<u8>, places: u64) {
     }
 }
 
-/// `a + b`.
 pub(super) fn add(a: &[u8], b: &[u8]) -> Vec<u8> {
     let mut sum = Vec::with_capacity(a.len().max(b.len()) + 1);
     let mut carry = 0;

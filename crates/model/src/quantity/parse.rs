@@ -9,15 +9,12 @@ use super::{Format, Quantity, decimal::Decimal, digits};
 /// Errors in a quantity, with Kubernetes' messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ParseQuantityError {
-    /// The text is not a number with a suffix.
     #[error(
         "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
     )]
     Format,
-    /// The number has no digit.
     #[error("unable to parse numeric part of quantity")]
     Numeric,
-    /// The suffix is neither a unit nor an exponent.
     #[error("unable to parse quantity's suffix")]
     Suffix,
 }

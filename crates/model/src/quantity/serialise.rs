@@ -1,5 +1,4 @@
-//! Quantities in JSON: written as text; read from text, a number or null (zero), as in the API
-//! server.
+//! Quantities in JSON: written as text; read from text, number or null (zero), as the API server.
 
 use std::fmt;
 

@@ -22,7 +22,7 @@ pub(super) struct State<'a, F> {
     /// Nodes that received a pod or were emptied in this plan: neither is emptied again.
     is_settled: Vec<bool>,
     searches: usize,
-    moves: Vec<Move>,
+    pub(super) moves: Vec<Move>,
 }
 
 /// Share of the capacity, in percent; the higher one of CPU and memory.
@@ -50,8 +50,7 @@ fn node_load(usage: Amounts, size: Amounts) -> NodeLoad {
     NodeLoad {
         cpu: of(usage.cpu_millicores, size.cpu_millicores),
         memory: of(usage.memory_bytes, size.memory_bytes),
-        network: None,
-        disk: None,
+        ..NodeLoad::default()
     }
 }
 
@@ -93,10 +92,6 @@ impl<'a, F: Fn(usize, usize) -> bool> State<'a, F> {
             searches: config.max_moves.saturating_mul(SEARCHES_PER_MOVE),
             moves: Vec::new(),
         }
-    }
-
-    pub(super) fn into_moves(self) -> Vec<Move> {
-        self.moves
     }
 
     /// Utilization of a node.

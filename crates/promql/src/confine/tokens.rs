@@ -1,5 +1,4 @@
-//! Tokens of `PromQL`. Comments and white space are dropped; strings get quotes that all stores
-//! interpret alike.
+//! Tokens of `PromQL`. Comments and white space are dropped; strings get quotes for all stores.
 
 use std::borrow::Cow;
 

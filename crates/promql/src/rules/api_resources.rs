@@ -1,5 +1,4 @@
-//! Resources of the cluster: their names in singular and plural, their kinds, and whether they are
-//! namespaced.
+//! Resources of the cluster: singular and plural names, kinds, and whether they are namespaced.
 
 use std::sync::Arc;
 
@@ -27,9 +26,7 @@ impl std::fmt::Display for GroupResource {
 /// Resource of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiResource {
-    /// Its plural name with its group.
     pub resource: GroupResource,
-    /// Singular name.
     pub singular: String,
     /// Group and preferred version.
     pub api_version: String,

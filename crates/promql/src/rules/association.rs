@@ -18,7 +18,6 @@ use crate::is_label_name;
 /// Fields available in label templates.
 const FIELDS: &[&str] = &["Group", "Resource"];
 
-/// The field `resources` of a rule.
 #[derive(Debug)]
 pub struct Association {
     at: String,
@@ -38,7 +37,6 @@ pub struct Labels {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectLabels {
     pub resource: Arc<ApiResource>,
-    /// Label with its name.
     pub label: String,
     pub namespace_label: Option<String>,
 }
@@ -68,7 +66,6 @@ impl Association {
         })
     }
 
-    /// Whether no label belongs to a resource.
     pub(super) fn is_empty(&self) -> bool {
         self.template.is_none() && self.overrides.is_empty()
     }

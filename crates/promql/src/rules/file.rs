@@ -11,7 +11,6 @@ use serde::{Deserialize, Deserializer};
 use serde_path_to_error::deserialize;
 use serde_yaml_ng::Value;
 
-/// Maximum size of a file.
 const MAX_BYTES: usize = 4 << 20;
 
 /// Error in a rule file, with the field and the index of its rule.
@@ -20,7 +19,6 @@ const MAX_BYTES: usize = 4 << 20;
 pub struct RuleError {
     /// Path, such as `externalRules[2].name.matches`.
     pub at: String,
-    /// Description of the error.
     pub why: String,
 }
 

@@ -69,8 +69,7 @@ impl Matchers {
             .splice(0..0, expressions.into_iter().cloned());
     }
 
-    /// Adds a regular expression for the whole value of a label, which is not part of the values by
-    /// name.
+    /// Adds a regular expression for the whole value of a label, not part of the values by name.
     pub(super) fn like(&mut self, label: &str, expression: &str) {
         self.expressions.push(matcher(label, "=~", expression));
         self.has_expressions = true;

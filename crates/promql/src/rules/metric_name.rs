@@ -129,16 +129,14 @@ fn is_metric_name(name: &str) -> bool {
 }
 
 fn expression(at: &str, text: &str) -> Result<Regex, RuleError> {
-    let built = RegexBuilder::new(text).size_limit(MAX_REGEX_BYTES).build();
-    built.map_err(|error| {
-        RuleError::new(
-            at,
-            format!(
-                "{text:?} is not a regular expression: {}",
-                last_line(&error)
-            ),
-        )
+    regex(text).map_err(|error| {
+        let error = last_line(&error);
+        RuleError::new(at, format!("{text:?} is not a regular expression: {error}"))
     })
+}
+
+pub(super) fn regex(text: &str) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(text).size_limit(MAX_REGEX_BYTES).build()
 }
 
 /// The error text has several lines, of which the last is the message.

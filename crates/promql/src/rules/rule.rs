@@ -28,7 +28,6 @@ const FIELDS: &[&str] = &[
 /// Namespace label of external rules without their own.
 const NAMESPACE_LABEL: &str = "namespace";
 
-/// Validated rule.
 #[derive(Debug)]
 pub struct Rule {
     /// Path in the file, such as `externalRules[2]`.

@@ -1,12 +1,11 @@
 //! Series name and label matchers of a series query. The name is before the braces or a matcher on
 //! `__name__`.
 
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 
+use super::metric_name::regex;
 use crate::{is_label_name, matcher};
 
-/// Maximum size of a compiled expression.
-const MAX_REGEX_BYTES: usize = 1 << 20;
 const NAME: &str = "__name__";
 
 #[derive(Debug, Default)]
@@ -44,11 +43,8 @@ impl SeriesQuery {
                 (NAME, "!=") => series.names.push((false, NameIs::Exactly(value))),
                 (NAME, _) => {
                     let whole = format!("^(?s:{value})$");
-                    let like = RegexBuilder::new(&whole)
-                        .size_limit(MAX_REGEX_BYTES)
-                        .build()
-                        .ok()?;
-                    series.names.push((operator == "=~", NameIs::Like(like)));
+                    let like = NameIs::Like(regex(&whole).ok()?);
+                    series.names.push((operator == "=~", like));
                 }
                 _ => series.matchers.push(matcher(label, operator, &value)),
             }
@@ -79,8 +75,7 @@ impl SeriesQuery {
     }
 }
 
-/// Parses matchers as written between braces, such as `cluster="a",container!=""`; `None` if
-/// invalid.
+/// Parses matchers as between braces, such as `cluster="a",container!=""`; `None` if invalid.
 pub fn read_matchers(text: &str) -> Option<Vec<String>> {
     let all = conditions(text)?.into_iter();
     Some(

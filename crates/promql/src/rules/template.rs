@@ -35,24 +35,20 @@ pub(super) type Fields = BTreeMap<&'static str, Value>;
 
 /// Template whose fields and variables all exist.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Template {
-    nodes: Vec<Node>,
-}
+pub(super) struct Template(Vec<Node>);
 
 impl Template {
     /// Parses a template that may use these fields.
     pub(super) fn parse(text: &str, fields: &[&'static str]) -> Result<Self, String> {
-        Ok(Self {
-            nodes: parse::parse(text, fields)?,
-        })
+        parse::parse(text, fields).map(Self)
     }
 
     pub(super) fn fill(&self, fields: &Fields) -> Result<String, String> {
-        evaluate::evaluate(&self.nodes, fields, MAX_OUTPUT_BYTES)
+        evaluate::evaluate(&self.0, fields, MAX_OUTPUT_BYTES)
     }
 
     pub(super) fn uses(&self, field: &str) -> bool {
-        parse::uses(&self.nodes, field)
+        parse::uses(&self.0, field)
     }
 }
 

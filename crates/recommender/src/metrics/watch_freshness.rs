@@ -28,8 +28,8 @@ pub(super) fn register(
     register_on_scrape(registry, metrics.collectors(), move || {
         let now = Timestamp::now();
         for view in &views {
-            for (resource, freshness) in view.borrow().freshness() {
-                metrics.set(resource, freshness, now);
+            for (resource, freshness) in &view.borrow().freshness {
+                metrics.set(*resource, freshness, now);
             }
         }
     })

@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn a_pause_ends_only_when_every_watch_is_current() {
         let set = |view: &mut View, resource: Resource, synced: bool, is_stale: bool| {
-            let freshness = view.freshness_mut(resource);
+            let freshness = view.freshness.entry(resource).or_default();
             freshness.synced = synced;
             freshness.stale_since = is_stale.then(|| wall(0));
         };

@@ -187,7 +187,8 @@ fn group_id(vpa_pods: &VpaPods, owner: &Owner) -> String {
 /// The live pods of the `DaemonSet`s of a namespace by name, under all VPA objects and under none.
 fn pods_of_daemon_sets<'a>(view: &'a View, namespace: &'a str) -> HashMap<&'a str, i64> {
     let mut counts = HashMap::new();
-    let pods = view.pods_in(namespace).filter(|pod| pod.is_live());
+    let pods = view.pods.in_namespace(namespace);
+    let pods = pods.filter(|pod| pod.is_live());
     for owner in pods.filter_map(|pod| pod.owner.as_ref()) {
         if owner.kind == WellKnown::DaemonSet.kind() {
             *counts.entry(owner.name.as_str()).or_default() += 1;

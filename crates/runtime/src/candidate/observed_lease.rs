@@ -1,5 +1,4 @@
-//! The Lease as last read or written by a candidate, the time of its last change, and a watch for
-//! the next one.
+//! The Lease as last read or written by a candidate, the time of its last change, and a watch.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -22,7 +21,6 @@ pub(super) struct ObservedLease {
     name: String,
     /// Annotations that each write adds.
     pub(super) annotations: BTreeMap<String, String>,
-    /// Time limit of a read or a write.
     request_timeout: Duration,
     /// The Lease as last read or written, and the time since which its content is unchanged.
     seen: Option<Lease>,
@@ -60,7 +58,6 @@ impl ObservedLease {
         lease::term(created.unwrap_or_default(), transitions.unwrap_or(0))
     }
 
-    /// Reads the lease.
     pub(super) async fn refresh(&mut self) -> kube::Result<()> {
         let lease = answer(self.request_timeout, self.api.get_opt(&self.name)).await?;
         self.observe(lease);

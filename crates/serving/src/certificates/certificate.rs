@@ -67,7 +67,6 @@ impl Certificate {
         })
     }
 
-    /// Whether `authority` issued the certificate.
     pub(super) fn is_signed_by(&self, authority: &Self) -> bool {
         let (Ok((_, own)), Ok((_, theirs))) = (
             X509Certificate::from_der(&self.der),

@@ -60,28 +60,17 @@ impl CertificateSet {
 
     /// The entries of the Secret; `None` removes an entry.
     pub(super) fn entries(&self) -> BTreeMap<&'static str, Option<ByteString>> {
-        let bytes = |text: String| {
-            Some(text)
-                .filter(|text| !text.is_empty())
-                .map(|text| ByteString(text.into_bytes()))
+        let bytes = |text: Option<&str>| {
+            let text = text.filter(|text| !text.is_empty())?;
+            Some(ByteString(text.as_bytes().to_vec()))
         };
+        let cross_signed = self.cross_signed.as_ref();
         BTreeMap::from([
-            (AUTHORITIES, bytes(join(&self.authorities))),
-            (
-                AUTHORITY_KEY,
-                bytes(self.authority_key.clone().unwrap_or_default()),
-            ),
-            (
-                CROSS_SIGNED,
-                bytes(
-                    self.cross_signed
-                        .as_ref()
-                        .map(|one| one.pem.clone())
-                        .unwrap_or_default(),
-                ),
-            ),
-            (CHAIN, bytes(join(&self.chain))),
-            (KEY, bytes(self.key.clone().unwrap_or_default())),
+            (AUTHORITIES, bytes(Some(&join(&self.authorities)))),
+            (AUTHORITY_KEY, bytes(self.authority_key.as_deref())),
+            (CROSS_SIGNED, bytes(cross_signed.map(|one| &*one.pem))),
+            (CHAIN, bytes(Some(&join(&self.chain)))),
+            (KEY, bytes(self.key.as_deref())),
         ])
     }
 
@@ -95,32 +84,22 @@ impl CertificateSet {
         self.authorities.first().zip(self.authority_key.as_deref())
     }
 
-    /// The server certificate.
     pub(super) fn leaf(&self) -> Option<&Certificate> {
         self.chain.first()
     }
 
     /// Whether one of the CAs issued the server certificate.
     pub(super) fn is_signed(&self) -> bool {
-        self.leaf().is_some_and(|leaf| {
-            self.authorities
-                .iter()
-                .any(|authority| leaf.is_signed_by(authority))
-        })
+        let mut authorities = self.authorities.iter();
+        self.leaf()
+            .is_some_and(|leaf| authorities.any(|authority| leaf.is_signed_by(authority)))
     }
 
-    /// Whether the server certificate and a CA that issued it are valid at `now`, in seconds since
-    /// 1970.
+    /// Whether the server certificate and a CA that issued it are valid at `now`, in seconds.
     pub(super) fn is_valid(&self, now: i64) -> bool {
         let vouches = |leaf: &Certificate| {
-            let valid = self
-                .authorities
-                .iter()
-                .filter(|authority| authority.is_valid(now));
-            leaf.is_valid(now)
-                && valid
-                    .into_iter()
-                    .any(|authority| leaf.is_signed_by(authority))
+            let mut valid = self.authorities.iter().filter(|one| one.is_valid(now));
+            leaf.is_valid(now) && valid.any(|authority| leaf.is_signed_by(authority))
         };
         self.served().is_some() && self.leaf().is_some_and(vouches)
     }
@@ -133,11 +112,8 @@ impl CertificateSet {
     /// The chain and key to serve, if both are present.
     pub(super) fn served(&self) -> Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
         let key = PrivateKeyDer::from_pem_slice(self.key.as_ref()?.as_bytes()).ok()?;
-        let chain: Vec<_> = self
-            .chain
-            .iter()
-            .map(|certificate| certificate.der.clone())
-            .collect();
+        let chain = self.chain.iter().map(|certificate| certificate.der.clone());
+        let chain: Vec<_> = chain.collect();
         (!chain.is_empty()).then_some((chain, key))
     }
 }
@@ -147,9 +123,6 @@ fn is_pair(chain: &[Certificate], key: &str) -> bool {
     let Ok(key) = PrivateKeyDer::from_pem_slice(key.as_bytes()) else {
         return false;
     };
-    let chain = chain
-        .iter()
-        .map(|certificate| certificate.der.clone())
-        .collect();
-    CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider()).is_ok()
+    let chain = chain.iter().map(|certificate| certificate.der.clone());
+    CertifiedKey::from_der(chain.collect(), key, &aws_lc_rs::default_provider()).is_ok()
 }

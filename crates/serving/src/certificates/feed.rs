@@ -23,8 +23,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::certificate::{Certificate, join};
 use super::certificate_set::CertificateSet;
-use super::rotation::{RotationPolicy, is_due, issued};
-use super::{CertificateError, MOST_FORMER_AUTHORITIES, issue, seconds};
+use super::rotation::{RotationPolicy, is_due, issued, whole_seconds};
+use super::{CertificateError, MOST_FORMER_AUTHORITIES, failed, issue, seconds};
 
 /// Secret of the CA.
 const AUTHORITY: &str = "plimsoll-feed-certificates";
@@ -178,13 +178,6 @@ impl FeedCertificates {
     }
 }
 
-fn failed(name: &str, error: kube::Error) -> CertificateError {
-    CertificateError::Secret {
-        name: name.to_owned(),
-        error: Box::new(error),
-    }
-}
-
 fn secret_name(program: &str) -> String {
     format!("{program}-feed-tls")
 }
@@ -256,7 +249,7 @@ fn next(
     }
     let unusable = || CertificateError::Unusable(AUTHORITY.to_owned());
     let (current, key) = authority.current().ok_or_else(unusable)?;
-    let is_settled = second - issued(current) >= seconds_of(policy.settling);
+    let is_settled = second - issued(current) >= whole_seconds(policy.settling);
     let mut issued = Programs::new();
     for (name, before) in programs {
         let mut program = before.clone();
@@ -289,13 +282,9 @@ fn is_unused_for(
     };
     programs.values().all(|program| {
         program.leaf().is_some_and(|leaf| {
-            leaf.is_signed_by(current) && now - issued(leaf) >= seconds_of(overlap)
+            leaf.is_signed_by(current) && now - issued(leaf) >= whole_seconds(overlap)
         })
     })
-}
-
-fn seconds_of(duration: Duration) -> i64 {
-    i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use rcgen::{
     Issuer, KeyPair, KeyUsagePurpose,
 };
 
-use super::CertificateError;
 use super::certificate::Certificate;
+use super::{CertificateError, seconds};
 
 /// Validity before the time of issue: the clocks of several API servers may differ.
 pub(super) const BACKDATE: Duration = Duration::from_hours(24);
@@ -32,16 +32,12 @@ pub(super) fn authority(
     validity: Duration,
     last: Option<(&Certificate, &str)>,
 ) -> Result<NewAuthority, CertificateError> {
-    let seconds = now
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs();
     let mut params = dated(CertificateParams::default(), now, validity)?;
     // Clients look up CAs by name, so each name is unique.
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(
         DnType::CommonName,
-        format!("{name} {seconds}.{:08x}", rand::random::<u32>()),
+        format!("{name} {}.{:08x}", seconds(now), rand::random::<u32>()),
     );
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![
@@ -127,10 +123,8 @@ fn issuer(
     authority: &Certificate,
     key: &str,
 ) -> Result<Issuer<'static, KeyPair>, CertificateError> {
-    Ok(Issuer::from_ca_cert_der(
-        &authority.der,
-        KeyPair::from_pem(key)?,
-    )?)
+    let key = KeyPair::from_pem(key)?;
+    Ok(Issuer::from_ca_cert_der(&authority.der, key)?)
 }
 
 fn dated(

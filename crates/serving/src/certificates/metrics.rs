@@ -2,7 +2,6 @@
 
 use prometheus::IntGaugeVec;
 
-use super::source::Expiry;
 use super::verification::Verification;
 
 /// The label value of the server certificate.
@@ -20,8 +19,8 @@ runtime::metrics! {
 }
 
 impl CertificateMetrics {
-    pub(super) fn set(&self, Expiry { server, authority }: Expiry, verification: Verification) {
-        for (certificate, end) in [(SERVER, server), (AUTHORITY, authority)] {
+    pub(super) fn set(&self, expiry: [Option<i64>; 2], verification: Verification) {
+        for (certificate, end) in [SERVER, AUTHORITY].into_iter().zip(expiry) {
             if let Some(end) = end {
                 self.ends.with_label_values(&[certificate]).set(end);
             }

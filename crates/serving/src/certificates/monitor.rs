@@ -3,18 +3,19 @@
 
 use std::time::{Duration, SystemTime};
 
-use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use k8s_openapi::jiff::Timestamp;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 
 use super::certificate::Certificate;
-use super::expiry::expires_soon;
 use super::metrics::CertificateMetrics;
+use super::rotation::expires_soon;
 use super::seconds;
 use super::source::Certificates;
 use super::verification::{Verification, verification_error};
 use runtime::health::Condition;
 use runtime::manager::Manager;
+use runtime::object_writer::reference;
 use runtime::own_pod::{hostname, own_namespace};
 
 /// Interval of events about the expiry.
@@ -29,7 +30,6 @@ const CERTIFICATE_EXPIRING: &str = "CertificateExpiring";
 /// The CA bundle of an object that tells clients how to reach the server, such as an `APIService`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObservedCaBundle {
-    /// The name of the object.
     pub object: String,
     /// The server name that clients verify.
     pub name: String,
@@ -74,13 +74,7 @@ impl CertificateMonitor {
         (namespace, pod): (&str, &str),
     ) -> Self {
         condition.ready();
-        let regarding = ObjectReference {
-            api_version: Some("v1".to_owned()),
-            kind: Some("Pod".to_owned()),
-            namespace: Some(namespace.to_owned()),
-            name: Some(pod.to_owned()),
-            ..ObjectReference::default()
-        };
+        let regarding = reference::<Pod>(namespace, pod, "");
         Self {
             condition,
             metrics,

@@ -1,5 +1,4 @@
-//! The next step of a certificate rotation, as a pure function of the stored certificates and the
-//! time.
+//! The next step of a certificate rotation, a pure function of the stored certificates and time.
 //!
 //! 1. A new CA is added in front of the CA bundle.
 //! 2. The server certificate is replaced once clients have had that bundle for a while.
@@ -56,7 +55,6 @@ impl Default for RotationPolicy {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RotationStep {
-    /// No change.
     Keep,
     /// Add a new CA in front of the others.
     AddAuthority,
@@ -68,8 +66,7 @@ pub(super) enum RotationStep {
     Restore,
 }
 
-/// Minimum interval between two steps of one kind by one replica. Regular rotations are months
-/// apart.
+/// Minimum interval between two equal steps of one replica. Regular rotations are months apart.
 const PAUSE: Duration = Duration::from_hours(1);
 
 /// The last steps of this replica and their monotonic times.
@@ -89,7 +86,6 @@ impl StepInterval {
         last.is_none_or(|(_, at)| now.saturating_duration_since(*at) >= pause)
     }
 
-    /// Records a step at `now`.
     pub(super) fn took(&mut self, step: RotationStep, now: Instant) {
         self.0.retain(|(taken, _)| *taken != step);
         self.0.push((step, now));
@@ -140,7 +136,7 @@ pub(super) fn step(
         };
     }
     let in_use_for = now.saturating_sub(issued(leaf));
-    if contents.authorities.len() > 1 && in_use_for >= seconds(profile.overlap) {
+    if contents.authorities.len() > 1 && in_use_for >= whole_seconds(profile.overlap) {
         return RotationStep::RemoveOldAuthorities;
     }
     RotationStep::Keep
@@ -149,14 +145,68 @@ pub(super) fn step(
 /// Whether a certificate has reached `age`, or a third of its validity is left.
 pub(super) fn is_due(certificate: &Certificate, age: Duration, now: i64) -> bool {
     let third = (certificate.not_after - certificate.not_before) / 3;
-    now.saturating_sub(issued(certificate)) >= seconds(age) || now >= certificate.not_after - third
+    now.saturating_sub(issued(certificate)) >= whole_seconds(age)
+        || now >= certificate.not_after - third
 }
 
 /// Time of issue in seconds since 1970.
 pub(super) fn issued(certificate: &Certificate) -> i64 {
-    certificate.not_before.saturating_add(seconds(BACKDATE))
+    certificate
+        .not_before
+        .saturating_add(whole_seconds(BACKDATE))
 }
 
-fn seconds(duration: Duration) -> i64 {
+pub(super) fn whole_seconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// Longest time before its end at which [`expires_soon`] reports a certificate.
+const LONGEST_NOTICE: Duration = Duration::from_hours(14 * 24);
+
+/// Whether a certificate that another program maintains is in the last fifth of its validity, at most
+/// 14 days, at `now` (in seconds since 1970), or has expired.
+///
+/// cert-manager renews certificates when a third of their validity is left.
+pub(super) fn expires_soon(certificate: &Certificate, now: i64) -> bool {
+    let end = certificate.not_after;
+    let fifth = end.saturating_sub(certificate.not_before) / 5;
+    now >= end.saturating_sub(fifth.min(whole_seconds(LONGEST_NOTICE)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::super::issue;
+    use super::*;
+
+    fn check(validity: Duration, left: Duration, expected: bool) {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_hours(500_000);
+        let made = issue::authority("shop", now, validity, None).expect("an authority");
+        let [validity_seconds, left] =
+            [validity, left].map(|time| i64::try_from(time.as_secs()).expect("a time"));
+        let certificate = made.authority.certificate;
+        let certificate = Certificate {
+            not_before: certificate.not_after - validity_seconds,
+            ..certificate
+        };
+        assert_eq!(
+            expires_soon(&certificate, certificate.not_after - left),
+            expected,
+            "{left} s of {validity:?}"
+        );
+    }
+
+    #[test]
+    fn an_expiry_is_reported_in_time_but_not_too_early() {
+        let (hour, day) = (Duration::from_hours(1), Duration::from_hours(24));
+        check(day * 90, day * 30, false);
+        check(day * 90, day * 15, false);
+        check(day * 90, day * 13, true);
+        check(day * 3650, day * 15, false);
+        check(day * 3650, day * 13, true);
+        check(day, hour * 8, false);
+        check(day, hour * 4, true);
+        check(day, Duration::ZERO, true);
+    }
 }

@@ -1,5 +1,4 @@
-//! The Secret of the certificates. A write fails when another writer has changed the Secret since
-//! it was read.
+//! The Secret of the certificates. A write fails if another one came after the read.
 
 use http::StatusCode;
 use k8s_openapi::api::core::v1::Secret;
@@ -7,7 +6,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Map, Value, json};
 
 use super::certificate_set::CertificateSet;
-use super::{CertificateError, ManagedConfig};
+use super::{CertificateError, ManagedConfig, failed};
 
 /// The Secret as last read or written.
 #[derive(Clone)]
@@ -19,18 +18,9 @@ pub(super) struct StoredSecret {
 
 impl StoredSecret {
     pub(super) async fn read(managed: &ManagedConfig) -> Result<Self, CertificateError> {
-        let secret = managed
-            .secrets
-            .get_opt(&managed.secret)
-            .await
-            .map_err(|error| failed(managed, error))?;
-        Ok(secret.map_or_else(
-            || Self {
-                contents: CertificateSet::default(),
-                version: None,
-            },
-            Self::of,
-        ))
+        let secret = managed.secrets.get_opt(&managed.secret).await;
+        let secret = secret.map_err(|error| failed(&managed.secret, error))?;
+        Ok(Self::of(secret.unwrap_or_default()))
     }
 
     fn of(secret: Secret) -> Self {
@@ -56,28 +46,23 @@ impl StoredSecret {
         let written = if let Some(version) = &self.version {
             let change =
                 json!({"metadata": {"resourceVersion": version}, "data": contents.entries()});
-            secrets
-                .patch(name, &PatchParams::default(), &Patch::Merge(change))
-                .await
+            let params = PatchParams::default();
+            secrets.patch(name, &params, &Patch::Merge(change)).await
         } else {
             // Server-side apply, since RBAC can limit patch to a name, but not create. The random
             // field manager makes the request conflict with a Secret that another replica created
             // meanwhile.
             let applied_by = format!("plimsoll-{:016x}", rand::random::<u64>());
-            secrets
-                .patch(
-                    name,
-                    &PatchParams::apply(&applied_by),
-                    &Patch::Apply(fresh(name, &contents)),
-                )
-                .await
+            let params = PatchParams::apply(&applied_by);
+            let secret = Patch::Apply(fresh(name, &contents));
+            secrets.patch(name, &params, &secret).await
         };
         match written {
             Ok(secret) => Ok((true, Self::of(secret))),
             Err(kube::Error::Api(status)) if status.code == StatusCode::CONFLICT.as_u16() => {
                 Ok((false, Self::read(managed).await?))
             }
-            Err(error) => Err(failed(managed, error)),
+            Err(error) => Err(failed(name, error)),
         }
     }
 }
@@ -96,11 +81,4 @@ fn fresh(name: &str, contents: &CertificateSet) -> Value {
         "metadata": {"name": name, "labels": {"app.kubernetes.io/part-of": "plimsoll"}},
         "data": data,
     })
-}
-
-fn failed(managed: &ManagedConfig, error: kube::Error) -> CertificateError {
-    CertificateError::Secret {
-        name: managed.secret.clone(),
-        error: Box::new(error),
-    }
 }

@@ -17,7 +17,6 @@ const RETRY: Duration = Duration::from_secs(2);
 
 /// The source of a server's certificates.
 pub enum Source {
-    /// Self-managed.
     Managed(Box<ManagedConfig>),
     /// From files that another program maintains.
     Files(Files),
@@ -37,7 +36,6 @@ pub struct Files {
 }
 
 pub enum Certificates {
-    /// Self-managed.
     Managed(Box<ManagedTls>),
     /// From files that another program maintains.
     Files {
@@ -46,20 +44,9 @@ pub enum Certificates {
         authorities: Option<PathBuf>,
         /// The CA bundle as last read.
         bundle: Option<String>,
-        /// Whether the files are reloaded.
         follow: bool,
-        /// The last error of a reload.
         last_error: Option<String>,
     },
-}
-
-/// The expiry of the certificates in use, in seconds since 1970.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Expiry {
-    /// Of the server certificate.
-    pub server: Option<i64>,
-    /// Of the current CA, if known.
-    pub authority: Option<i64>,
 }
 
 impl Source {
@@ -86,8 +73,7 @@ impl Source {
                 let tls = ServingTls::load_with(files, serving)
                     .await
                     .context("cannot load the serving certificate")?;
-                // An empty file is ignored: the bundle that clients have is better than an empty
-                // one.
+                // An empty file is ignored: the bundle that clients have is better.
                 let bundle = match &authorities {
                     Some(path) => {
                         Some(read(path).await?).filter(|bundle| !bundle.trim().is_empty())
@@ -141,22 +127,15 @@ impl Certificates {
         }
     }
 
-    pub fn expiry(&self) -> Expiry {
-        let end = |certificates: &[Certificate]| {
-            certificates
-                .first()
-                .map(|certificate| certificate.not_after)
-        };
+    /// The expiry of the server certificate and of the current CA, in seconds since 1970, if known.
+    pub(super) fn expiry(&self) -> [Option<i64>; 2] {
         let authorities = match self {
             Self::Managed(tls) => tls.in_use.authorities.clone(),
             Self::Files { bundle, .. } => {
                 Certificate::read_all(bundle.as_deref().unwrap_or_default())
             }
         };
-        Expiry {
-            server: end(&self.chain()),
-            authority: end(&authorities),
-        }
+        [self.chain(), authorities].map(|chain| chain.first().map(|one| one.not_after))
     }
 
     /// The interval between two calls of [`Certificates::refresh`].

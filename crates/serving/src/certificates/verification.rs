@@ -1,8 +1,6 @@
-//! Verification of a served certificate against the CA bundle of its clients, as in a TLS
-//! handshake.
+//! Verification of a served certificate against its clients' CA bundle, as in a TLS handshake.
 //!
-//! As in Go, and so in the API server, a CA counts only while it is valid. `webpki` does not check
-//! that.
+//! As in Go, and so in the API server, a CA counts only while valid. `webpki` does not check that.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -23,8 +21,7 @@ pub enum Verification {
     Unknown,
     /// The clients accept it.
     Verified,
-    /// The clients reject it according to a bundle that may be outdated; the bundle should be read
-    /// again.
+    /// The clients reject it by a bundle that may be outdated and should be read again.
     Suspect,
     /// The clients reject it.
     Failed,
@@ -80,10 +77,8 @@ pub(super) fn verification_error(
         return Some(format!("{name:?} is not a DNS name"));
     };
     let others: Vec<CertificateDer<'_>> = others.iter().map(|one| one.der.clone()).collect();
-    let now = now
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
-    let now = UnixTime::since_unix_epoch(now);
+    let now = now.duration_since(SystemTime::UNIX_EPOCH);
+    let now = UnixTime::since_unix_epoch(now.unwrap_or_default());
     let result = verifier.verify_server_cert(&leaf.der, &others, &server, &[], now);
     Some(match result.err()? {
         rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => unknown(),

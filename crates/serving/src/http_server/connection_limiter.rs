@@ -48,7 +48,6 @@ struct Table {
     unauthenticated: HashMap<u64, Arc<Connection>>,
     /// The number of unauthenticated connections of each address, more than zero.
     by_address: HashMap<IpAddr, usize>,
-    /// The number of trusted connections.
     trusted: usize,
     logged_at: Option<Instant>,
 }
@@ -209,7 +208,6 @@ impl Drop for Slot {
 }
 
 impl Peer {
-    /// Whether the connection is marked as trusted.
     pub fn is_trusted(&self) -> bool {
         self.connection.is_trusted.load(Ordering::Relaxed)
     }

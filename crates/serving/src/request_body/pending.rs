@@ -28,7 +28,6 @@ struct Requests {
 
 #[derive(Debug)]
 struct Pending {
-    /// Bytes of the body that have arrived.
     bytes: usize,
     dropped: CancellationToken,
 }

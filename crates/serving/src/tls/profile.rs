@@ -23,8 +23,7 @@ pub struct ServingProfile {
     /// File (PEM) of the client CAs. With it, a handshake without a certificate of one of them
     /// fails.
     pub client_authorities: Option<PathBuf>,
-    /// Whether HTTP/2 is disabled. A client with one HTTP/2 connection sends all its requests to
-    /// one replica.
+    /// Whether HTTP/2 is disabled. With it, a client sends all requests to one replica.
     pub http1_only: bool,
 }
 

@@ -414,16 +414,16 @@ async fn endpoints_are_served_over_tls_where_they_have_a_certificate() {
     let secret = Secret::new(&pair);
     let shutdown = CancellationToken::new();
     let (tasks, _failures) = Tasks::new(shutdown.clone());
-    let port = async |private_key: &str| EndpointPort {
+    let port = async |folder: &str| EndpointPort {
         listener: TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap(),
         router: Router::new().route("/", get(|| async { "hello" })),
-        certificate: Some((secret.path("tls.crt"), secret.path(private_key))),
+        certificate_folder: Some(secret.path(folder)),
         tasks: tasks.clone(),
         shutdown: shutdown.clone(),
     };
-    let error = serve_endpoints(port("no.key").await).await.unwrap_err();
-    assert!(error.to_string().contains("no.key"), "{error}");
-    let port = port("tls.key").await;
+    let error = serve_endpoints(port("absent").await).await.unwrap_err();
+    assert!(error.to_string().contains("absent/tls.crt"), "{error}");
+    let port = port(".").await;
     let address = port.listener.local_addr().unwrap();
     let server = serve_endpoints(port).await.unwrap();
     let client = client(&authority, None, "http/1.1");

@@ -104,8 +104,7 @@ impl<'a> Queue<'a> {
         found
     }
 
-    /// Records the result of a query for a pod of this namespace. Returns the namespace's failures
-    /// so far.
+    /// Records the result of a query in this namespace. Returns the namespace's failures so far.
     pub(super) fn answered(&mut self, namespace: &str, failed: bool) -> usize {
         let Some(namespace) = self.namespaces.iter_mut().find(|it| it.name == namespace) else {
             return 0;

@@ -7,26 +7,18 @@ use kube::Error;
 /// Failed read; there are no new samples, and known ones stay.
 #[derive(Debug, thiserror::Error)]
 pub enum MetricsApiError {
-    /// The request timed out.
     #[error("the metrics API did not answer within {0:?}")]
     Timeout(Duration),
     /// The API has no provider, or its provider is down.
     #[error("the metrics API is not available: {0}")]
     Unavailable(String),
-    /// This program is not allowed to read metrics.
     #[error("reading metrics is not allowed: {0}")]
     Forbidden(String),
-    /// The response does not conform to the API.
     #[error("the metrics API's answer cannot be read: {0}")]
     Malformed(#[source] serde_json::Error),
     /// The response has more items than a cluster can have.
     #[error("the metrics API's answer holds {items} items, more than {most}")]
-    TooMany {
-        items: usize,
-        /// Maximum number of items.
-        most: usize,
-    },
-    /// The API server is unreachable, or failed otherwise.
+    TooMany { items: usize, most: usize },
     #[error("reading metrics failed: {0}")]
     Request(#[source] Error),
 }

@@ -1,5 +1,4 @@
-//! Address, credentials and trust of a store. Files are read for each connection, so that replaced
-//! ones take effect.
+//! Address, credentials and trust of a store. Files are read anew for each connection.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,7 +12,6 @@ use kube::{Client, Config};
 use super::error::PrometheusError;
 use crate::error_chain::with_causes;
 
-/// Limit for connecting to the store.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connection settings of a store.
@@ -28,7 +26,6 @@ pub struct Connection {
     pub client_certificate: Option<(PathBuf, PathBuf)>,
     /// Whether the server's certificate is not verified.
     pub insecure: bool,
-    /// Maximum time of one query.
     pub query_timeout: Duration,
     /// Headers of every request, such as the name of a tenant.
     pub headers: Vec<(HeaderName, HeaderValue)>,
@@ -41,11 +38,8 @@ pub struct Connection {
 pub enum Credentials {
     #[default]
     None,
-    /// Bearer token.
     Bearer(Secret),
-    /// User name and password.
     Basic {
-        /// User name.
         username: String,
         password: Secret,
     },
@@ -54,7 +48,6 @@ pub enum Credentials {
 /// Secret that is never displayed.
 #[derive(Clone)]
 pub enum Secret {
-    /// The secret itself.
     Text(String),
     /// A file with the secret. Surrounding white space is ignored.
     File(PathBuf),

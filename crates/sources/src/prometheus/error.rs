@@ -8,8 +8,7 @@
 
 use std::time::Duration;
 
-/// Part of an error for the log only: addresses, host names, files, and responses of the store or a
-/// proxy.
+/// Part of an error for the log only: addresses, files, and responses of the store or a proxy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Detail(String);
@@ -26,22 +25,17 @@ impl From<&str> for Detail {
     }
 }
 
-/// Failed read from a store.
 #[derive(Debug, thiserror::Error)]
 pub enum PrometheusError {
     /// The address, a certificate or a credentials file is invalid.
     #[error("the connection to Prometheus cannot be set up")]
     SetUp(#[source] Detail),
-    /// The store is unreachable.
     #[error("Prometheus cannot be reached")]
     Unreachable(#[source] Detail),
-    /// The request timed out.
     #[error("Prometheus did not answer within {0:?}")]
     Timeout(Duration),
-    /// The store returned an error.
     #[error("{}", refused(*.code))]
     Refused {
-        /// The HTTP status.
         code: u16,
         /// Shortened message of the response.
         #[source]
@@ -50,25 +44,20 @@ pub enum PrometheusError {
     /// The expression is invalid: it does not parse, or its series cannot be combined.
     #[error("Prometheus refuses the expression: {message}")]
     BadQuery {
-        /// The HTTP status.
         code: u16,
         /// Shortened message of Prometheus' parser or engine.
         message: String,
     },
-    /// The response exceeds this size in bytes.
     #[error("Prometheus' answer is longer than {0} bytes")]
     TooLong(usize),
-    /// The response exceeds this number of series.
     #[error("Prometheus' answer has more than {0} series; sum() makes them one")]
     TooManySeries(usize),
-    /// The response does not conform to the API.
     #[error("Prometheus' answer cannot be read")]
     Malformed(#[source] Detail),
     /// A part of the store did not answer, as Thanos and `VictoriaMetrics` say in an answer with the
     /// rest. Sums over it are too small.
     #[error("Prometheus' answer is partial")]
     Partial(#[source] Detail),
-    /// The store has no usage under any known name.
     #[error("Prometheus has no series of usage; tried {tried}")]
     NoSeries {
         /// The selectors without a match. They come from flags.

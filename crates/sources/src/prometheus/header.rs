@@ -9,22 +9,16 @@ use super::Credentials;
 /// Headers that the client sets itself.
 const OWN: [HeaderName; 4] = [CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING];
 
-/// Reason why a header is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
-    /// No equals sign.
     #[error("expected NAME=VALUE")]
     Form,
-    /// Characters that no header name has.
     #[error("{0:?} is not the name of a header")]
     Name(String),
-    /// Characters that no header value has.
     #[error("the value of {0} has a character that no header has")]
     Value(HeaderName),
-    /// A header of the connection.
     #[error("{0} is set by the client itself")]
     Own(HeaderName),
-    /// Two credentials.
     #[error("authorization and a token or user name exclude each other")]
     TwoCredentials,
 }

@@ -35,7 +35,6 @@ const GRACE: Duration = Duration::from_secs(5);
 pub struct Exchange {
     /// HTTP status; `None` without a response.
     pub code: Option<u16>,
-    /// Duration of the request.
     pub duration: Duration,
 }
 
@@ -49,14 +48,6 @@ pub struct Prometheus {
     query_timeout: Duration,
     always_post: bool,
     observer: Observer,
-}
-
-/// Query and limits of its response.
-struct PreparedQuery<'a> {
-    path: &'a str,
-    parameters: &'a [(&'a str, &'a str)],
-    patience: Duration,
-    max_bytes: usize,
 }
 
 impl Prometheus {
@@ -100,19 +91,11 @@ impl Prometheus {
             ("step", &step),
             ("timeout", &limit),
         ];
-        let patience = self.patience();
-        let query = PreparedQuery {
-            path: "query_range",
-            parameters: &parameters,
-            patience,
-            max_bytes,
-        };
-        let body = self.ask(query).await?;
-        parse(body, range_response::series::<MAX_SERIES>).await
+        let answer = self.ask("query_range", &parameters, self.patience(), max_bytes);
+        parse(answer.await?, range_response::series::<MAX_SERIES>).await
     }
 
-    /// Whether a selector matches any series in a time range. Uses only the index, so this is
-    /// cheap.
+    /// Whether a selector matches any series in a time range. Cheap: uses only the index.
     pub(super) async fn has_series(
         &self,
         selector: &str,
@@ -137,13 +120,8 @@ impl Prometheus {
     ) -> Result<Vec<InstantSample>, PrometheusError> {
         let limit = format!("{}ms", patience.as_millis());
         let parameters = &[("query", query), ("timeout", &limit)];
-        let query = PreparedQuery {
-            path: "query",
-            parameters,
-            patience,
-            max_bytes: MAX_INSTANT_BYTES,
-        };
-        parse(self.ask(query).await?, instant_response::samples).await
+        let answer = self.ask("query", parameters, patience, MAX_INSTANT_BYTES);
+        parse(answer.await?, instant_response::samples).await
     }
 
     /// The names and labels of a selector's series since this time.
@@ -164,23 +142,22 @@ impl Prometheus {
         path: &str,
         parameters: &[(&str, &str)],
     ) -> Result<Vec<u8>, PrometheusError> {
-        self.ask(PreparedQuery {
-            path,
-            parameters,
-            patience: self.patience(),
-            max_bytes: MAX_BYTES,
-        })
-        .await
+        self.ask(path, parameters, self.patience(), MAX_BYTES).await
     }
 
     fn patience(&self) -> Duration {
         self.query_timeout.saturating_add(GRACE)
     }
 
-    async fn ask(&self, query: PreparedQuery<'_>) -> Result<Vec<u8>, PrometheusError> {
+    async fn ask(
+        &self,
+        path: &str,
+        parameters: &[(&str, &str)],
+        patience: Duration,
+        max_bytes: usize,
+    ) -> Result<Vec<u8>, PrometheusError> {
         let started = Instant::now();
-        let patience = query.patience;
-        let answer = timeout(patience, self.exchange(&query)).await;
+        let answer = timeout(patience, self.exchange(path, parameters, max_bytes)).await;
         let answer = answer.unwrap_or(Err(PrometheusError::Timeout(patience)));
         let code = match &answer {
             Ok(_) => Some(StatusCode::OK.as_u16()),
@@ -196,13 +173,12 @@ impl Prometheus {
         answer
     }
 
-    async fn exchange(&self, query: &PreparedQuery<'_>) -> Result<Vec<u8>, PrometheusError> {
-        let &PreparedQuery {
-            path,
-            parameters,
-            max_bytes,
-            ..
-        } = query;
+    async fn exchange(
+        &self,
+        path: &str,
+        parameters: &[(&str, &str)],
+        max_bytes: usize,
+    ) -> Result<Vec<u8>, PrometheusError> {
         let parameters = form_urlencoded::Serializer::new(String::new())
             .extend_pairs(parameters)
             .finish();
@@ -220,23 +196,16 @@ impl Prometheus {
         let request = request.map_err(|error| PrometheusError::SetUp(error.to_string().into()))?;
         let unreachable =
             |error: kube::Error| PrometheusError::Unreachable(with_causes(&error).into());
-        let (head, body) = self
-            .client
-            .send(request)
-            .await
-            .map_err(unreachable)?
-            .into_parts();
-        let body = Limited::new(body, max_bytes)
-            .collect()
-            .await
-            .map_err(|error| {
-                let is_too_long = error.is::<LengthLimitError>();
-                if is_too_long {
-                    PrometheusError::TooLong(max_bytes)
-                } else {
-                    PrometheusError::Unreachable(with_causes(&*error).into())
-                }
-            })?;
+        let response = self.client.send(request).await.map_err(unreachable)?;
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, max_bytes).collect().await;
+        let body = body.map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                PrometheusError::TooLong(max_bytes)
+            } else {
+                PrometheusError::Unreachable(with_causes(&*error).into())
+            }
+        })?;
         let body = body.to_bytes();
         if head.status.is_success() {
             return Ok(body.into());

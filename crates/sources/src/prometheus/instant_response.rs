@@ -1,5 +1,4 @@
-//! Responses of instant queries and series lists. Values are passed on unchanged: the caller
-//! decides about NaN.
+//! Responses of instant queries and series lists. The caller decides about NaN.
 //!
 //! Source: <https://prometheus.io/docs/prometheus/latest/querying/api/>, "Instant queries" and
 //! "Finding series by label matchers".
@@ -14,7 +13,6 @@ use serde::{Deserialize, Deserializer};
 use super::error::PrometheusError;
 use super::range_response::{data, time};
 
-/// One value of an instant query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InstantSample {
     /// Labels by name; empty for a scalar.
@@ -28,7 +26,6 @@ pub struct InstantSample {
 /// Name of series and the label names that some of them have.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SeriesShape {
-    /// The name of the metric.
     pub name: String,
     /// Label names, without the metric's name.
     pub labels: BTreeSet<String>,
@@ -75,8 +72,7 @@ fn sample(
     Ok(InstantSample { labels, at, value })
 }
 
-/// The shapes of the series in a response. Collected while parsing, since they are few even for
-/// many series.
+/// The shapes of the series in a response. Collected while parsing: they are few.
 pub(super) fn shapes(body: &[u8]) -> Result<Vec<SeriesShape>, PrometheusError> {
     let Shapes(shapes) = data(body)?;
     Ok(shapes.into_iter().collect())

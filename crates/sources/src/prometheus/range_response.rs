@@ -1,5 +1,4 @@
-//! Responses of range queries and label lists. Values that are not finite or below zero are
-//! skipped.
+//! Responses of range queries and label lists. Skips values that are not finite or below zero.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,12 +20,9 @@ const EXECUTION_FAULTS: &[&str] = &[
     "vector cannot contain metrics with the same labelset",
 ];
 
-/// A series with its labels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Labelled {
-    /// The labels by name.
     pub labels: BTreeMap<String, String>,
-    /// The values over time.
     pub series: Series,
 }
 

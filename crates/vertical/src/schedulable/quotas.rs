@@ -16,7 +16,7 @@ impl<'a> Quotas<'a> {
     pub(super) fn of(view: &'a View) -> Self {
         let quotas = view.quotas.iter().map(|quota| {
             let pending = view.pending_pods.in_namespace(&quota.key.namespace);
-            let pods = view.pods_in(&quota.key.namespace).chain(pending);
+            let pods = view.pods.in_namespace(&quota.key.namespace).chain(pending);
             (&quota.key, (&**quota, sum(counted(quota, pods))))
         });
         Self(quotas.collect())

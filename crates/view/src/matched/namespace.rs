@@ -41,7 +41,6 @@ pub struct VpaPods {
 #[derive(Debug, Clone)]
 pub struct BudgetPods {
     pub budget: Arc<DisruptionBudget>,
-    /// Its pods, by name.
     pub pods: BTreeMap<String, Arc<Pod>>,
 }
 
@@ -52,7 +51,6 @@ struct PodMembership {
     budgets: Vec<usize>,
 }
 
-/// The index of one namespace.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Namespace {
     /// In order.
@@ -80,7 +78,7 @@ impl Namespace {
                 target::Resolution::Unsupported { .. } | target::Resolution::Waiting(_) => None,
             })
             .collect();
-        let pods = || view.pods_in(name).filter(|pod| pod.is_live());
+        let pods = || view.pods.in_namespace(name).filter(|pod| pod.is_live());
         let has_others = pods().any(|pod| (scope.pod)(pod));
         if vpas.is_empty() && !has_others {
             return None;

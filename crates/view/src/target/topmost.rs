@@ -24,8 +24,7 @@ struct Link<'a> {
     owner: Option<Workload<'a>>,
 }
 
-/// Returns the topmost well-known or scalable controller at or above `start`; `None` if there is
-/// none.
+/// Returns the topmost well-known or scalable controller at or above `start`, if any.
 pub fn topmost<'a>(
     view: &'a View,
     start: Workload<'a>,

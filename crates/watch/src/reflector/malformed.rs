@@ -28,7 +28,7 @@ use super::watch::{Subject, apply_event};
 use crate::excluded_fields;
 use crate::memory_limits::{Limits, MemoryLimits};
 use crate::parse::within;
-use crate::splitter::{ExcludedField, Framing, Item, Piece, Splitter};
+use crate::splitter::{ExcludedField, Framing, Piece, Splitter};
 use crate::table_writer::TableWriter;
 
 const COUNT: &str = "PLIMSOLL_HOSTILE_EVENTS";
@@ -107,7 +107,7 @@ impl<T: Entry<Key = ObjectKey>> Pipeline<T> {
         from_k8s: fn(K) -> T,
         random: &mut StdRng,
     ) {
-        let read = |item: &Item<'_>| within(scope, item, from_k8s);
+        let read = within(scope.clone(), from_k8s);
         let (mut rest, mut subject, mut is_sound) = (event, None, true);
         while !rest.is_empty() && is_sound {
             let (chunk, after) = rest.split_at(random.random_range(1..=rest.len()));

@@ -150,7 +150,7 @@ async fn check(script: Vec<Step>, expected: &[&str], stale: bool, errors: u64) {
         .map(|namespace| namespace.name.as_str())
         .collect();
     assert_eq!(names, expected);
-    let (_, freshness) = view.freshness().next().expect("it is watched");
+    let freshness = view.freshness.values().next().expect("it is watched");
     assert_eq!(
         (freshness.stale_since.is_some(), freshness.errors),
         (stale, errors)

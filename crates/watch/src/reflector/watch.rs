@@ -96,7 +96,6 @@ where
     }
 }
 
-/// The object of an event.
 pub(super) struct Subject<T: Entry> {
     namespace: String,
     name: String,
@@ -130,7 +129,6 @@ struct EventEnvelope {
 
 /// The types of events other than errors.
 pub(super) enum Event {
-    /// An object was added, modified or deleted.
     Change,
     /// All changes up to a `resourceVersion` were sent.
     Bookmark,

@@ -28,7 +28,7 @@ pub(crate) async fn run(client: Client, store: Arc<watch::Sender<View>>) {
     loop {
         let needed = needed(&view.borrow_and_update());
         for key in queue.update(&needed) {
-            store.send_if_modified(|view| view.delete_scale(&key));
+            store.send_if_modified(|view| view.scales.delete(&key).is_some());
         }
         let looked_at = Instant::now();
         loop {
@@ -84,14 +84,7 @@ fn put(view: &mut View, key: ScaleKey, scale: Scale, pods: PodSet) -> bool {
         view.scale(&key),
         Some(Scale::Found { .. } | Scale::NotFound { .. })
     );
-    let may_pass = matches!(
-        scale,
-        Scale::Failed {
-            transient: true,
-            ..
-        }
-    );
-    !(had_answer && may_pass) && view.apply_scale(key, scale, pods)
+    !(had_answer && scale.is_transient()) && view.apply_scale(key, scale, pods)
 }
 
 #[cfg(test)]

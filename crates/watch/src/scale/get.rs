@@ -1,5 +1,4 @@
-//! Reads one scale subresource: first discovers the resource of the kind, then gets the object's
-//! scale.
+//! Reads one scale subresource: discovers the resource of the kind, then gets the scale.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +18,6 @@ const LIST_LIFETIME: Duration = Duration::from_mins(1);
 const GROUP_LIFETIME: Duration = Duration::from_mins(5);
 /// Lifetime of a cached failure.
 const FAILURE_LIFETIME: Duration = Duration::from_secs(15);
-/// Timeout of one request.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Limit of selector and owner together, in bytes. Those of Kubernetes' own kinds are far shorter.
 const MOST_OF_SCALE: usize = 16 << 10;
@@ -48,7 +46,6 @@ impl Reader {
         }
     }
 
-    /// Reads a scale subresource.
     pub(super) async fn read(&self, key: &ScaleKey) -> Scale {
         bounded(self.ask(key).await.unwrap_or_else(|failure| failure))
     }
@@ -87,7 +84,7 @@ impl Reader {
                     });
                 }
                 // Another version may have the answer that this one owes.
-                Err(failure) if !is_transient(&last) => last = of_kind(failure, has_scale),
+                Err(failure) if !last.is_transient() => last = of_kind(failure, has_scale),
                 Err(_) => {}
             }
         }
@@ -133,17 +130,13 @@ async fn in_time<T>(answer: impl Future<Output = Result<T, Error>>) -> Result<T,
     }
 }
 
-/// Bounds the length of the texts, which the server of an API group or the author of its objects
-/// writes.
+/// Bounds the length of the texts, which the server of an API group or a tenant writes.
 fn bounded(scale: Scale) -> Scale {
     let short = |reason: String| reason.chars().take(MOST_OF_REASON).collect();
-    let bytes =
-        |Owner {
-             api_version,
-             kind,
-             name,
-             uid,
-         }: &Owner| { api_version.len() + kind.len() + name.len() + uid.len() };
+    let bytes = |owner: &Owner| -> usize {
+        let texts = [&owner.api_version, &owner.kind, &owner.name, &owner.uid];
+        texts.map(String::len).iter().sum()
+    };
     match scale {
         Scale::Found {
             ref selector,
@@ -169,16 +162,6 @@ fn bounded(scale: Scale) -> Scale {
             transient,
         },
     }
-}
-
-fn is_transient(scale: &Scale) -> bool {
-    matches!(
-        scale,
-        Scale::Failed {
-            transient: true,
-            ..
-        }
-    )
 }
 
 /// A failure of a kind with or without a scale subresource. The API server answers both in the same

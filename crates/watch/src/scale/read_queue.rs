@@ -31,7 +31,6 @@ pub(super) struct ReadQueue {
     later: BTreeSet<(Instant, ScaleKey)>,
     /// Due keys, all in `known`. Those that were read or are being read meanwhile are skipped.
     due: BTreeMap<Lane, VecDeque<ScaleKey>>,
-    /// The running reads.
     lanes: FairSlots<Lane>,
     groups: FairSlots<String>,
     last: Option<Lane>,
@@ -39,7 +38,6 @@ pub(super) struct ReadQueue {
 
 #[derive(Debug, Default)]
 struct KeyState {
-    /// Number of consecutive failures.
     failures: u32,
     /// Due time; `None` while it is due or being read.
     at: Option<Instant>,
@@ -107,8 +105,7 @@ impl ReadQueue {
                 continue;
             }
             known.is_outdated = known.is_read;
-            // The first pods of an owner may appear together with the owner. A failing key keeps
-            // its delay.
+            // The first pods of an owner may appear with the owner. A failing key keeps its delay.
             let is_first = before == PodSet::default() && known.failures == 0;
             if (known.was_found || is_first)
                 && let Some(at) = known.at.take()

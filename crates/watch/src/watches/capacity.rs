@@ -8,32 +8,23 @@ use view::{AutoscaledGroups, NodeClaim, NodePool, ObjectKey, Resource};
 
 use super::Watches;
 use crate::excluded_fields;
-use crate::parse::Unusable;
+use crate::parse::{Unusable, by_name};
 use crate::splitter::Item;
 use crate::table_writer::Reading;
 
 impl Watches {
     /// Watches `NodePool` and `NodeClaim` objects of Karpenter. The view waits for them, unless they
     /// cannot be listed; then it has none until they can.
-    #[must_use]
     pub fn karpenter(self) -> Self {
         let writer = self.writer(Resource::NodePools, |view| &mut view.node_pools);
-        let read = |item: &Item<'_>| {
-            Reading::of(item.name.to_owned(), item.parse().map(NodePool::from_k8s))
-        };
         let source = self.cluster_source::<karpenter::NodePool>(excluded_fields::PLAIN);
-        let watches = self.followed_once_readable(Resource::NodePools, source, writer, read);
+        let watches = self.followed_once_readable(source, writer, by_name(NodePool::from_k8s));
         let writer = watches.writer(Resource::NodeClaims, |view| &mut view.node_claims);
-        let read = |item: &Item<'_>| {
-            Reading::of(item.name.to_owned(), item.parse().map(NodeClaim::from_k8s))
-        };
         let source = watches.cluster_source::<karpenter::NodeClaim>(excluded_fields::NODE_CLAIMS);
-        watches.followed_once_readable(Resource::NodeClaims, source, writer, read)
+        watches.followed_once_readable(source, writer, by_name(NodeClaim::from_k8s))
     }
 
-    /// Watches the status `ConfigMap` of cluster-autoscaler, in or out of scope. One that does not
-    /// parse is logged and counted; its last good state stays.
-    #[must_use]
+    /// Watches the status `ConfigMap` of cluster-autoscaler, in or out of scope.
     pub fn cluster_autoscaler(self) -> Self {
         let writer = self.writer(Resource::AutoscaledGroups, |view| {
             &mut view.autoscaled_groups

@@ -13,10 +13,8 @@ use crate::excluded_fields;
 use crate::memory_limits::Limits;
 
 impl Watches {
-    /// Watches EHPAs and the objects that they own: HPAs, predictions and substitutes. One that
-    /// does not parse is logged and counted; its last good state stays. HPAs change every few
-    /// seconds, so use a view of their own.
-    #[must_use]
+    /// Watches EHPAs and the objects that they own: HPAs, predictions and substitutes. HPAs change
+    /// every few seconds, so use a view of their own.
     pub fn horizontal(self) -> Self {
         let (usual, large) = (Limits::OTHERS, Limits::PREDICTIONS);
         self.whole::<EffectiveHorizontalPodAutoscaler>(Resource::Ehpas, usual, |view| {

@@ -44,20 +44,17 @@ enum Obstacle {
 impl Watches {
     /// Watches HPAs by their utilization targets. The view waits for them, unless there is no right
     /// to list them; then it has none until there is.
-    #[must_use]
     pub fn hpa_targets(self) -> Self {
         let writer = self.writer(Resource::HpaTargets, |view| &mut view.hpa_targets);
         let source = self.source::<HorizontalPodAutoscaler>(excluded_fields::HPA_TARGETS);
-        let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, HpaTargets::from_k8s);
-        self.followed_once_readable(Resource::HpaTargets, source, writer, read)
+        let read = within(self.scope.clone(), HpaTargets::from_k8s);
+        self.followed_once_readable(source, writer, read)
     }
 
     /// Watches the objects of a source into a table as soon as they can be listed. The view waits for
     /// them, unless the API server answers that they cannot.
     pub(super) fn followed_once_readable<T>(
         mut self,
-        resource: Resource,
         source: Source,
         writer: TableWriter<T>,
         read: impl Fn(&Item<'_>) -> Reading<T> + Send + Sync + 'static,
@@ -67,6 +64,7 @@ impl Watches {
         T::Key: Send,
     {
         let (store, rights) = (Arc::clone(&self.store), self.missing_rights.clone());
+        let resource = writer.resource;
         self.tasks.spawn(async move {
             let show = |is_missing| {
                 if let Some(rights) = &rights {
@@ -75,7 +73,9 @@ impl Watches {
             };
             let do_without = |obstacle| {
                 show(obstacle == Obstacle::NoRight);
-                store.send_modify(|view| view.remove_freshness(resource));
+                store.send_modify(|view| {
+                    view.freshness.remove(&resource);
+                });
             };
             readable(&source, do_without).await;
             show(false);
@@ -270,7 +270,7 @@ mod tests {
         let synced = view.wait_for(view::View::is_synced).await;
         drop(synced.expect("the watch runs"));
         granted.store(true, Ordering::Relaxed);
-        let is_listed = |view: &view::View| view.freshness_of(Resource::HpaTargets).is_some();
+        let is_listed = |view: &view::View| view.freshness.contains_key(&Resource::HpaTargets);
         let listed = tokio::time::timeout(RETRY * 4, view.wait_for(is_listed));
         assert!(
             listed.await.is_ok(),

@@ -5,13 +5,11 @@ use view::{BoundPod, Change, Node, Resource};
 
 use super::Watches;
 use crate::excluded_fields;
-use crate::splitter::Item;
-use crate::table_writer::Reading;
+use crate::parse::by_name;
 
 impl Watches {
     /// Watches unfinished pods on nodes. `report` is called for each change and must not block,
     /// since the watch waits for it.
-    #[must_use]
     pub fn bound_pods(self, report: impl Fn(&Change<BoundPod>) + Send + Sync + 'static) -> Self {
         let writer = self
             .writer(Resource::BoundPods, |view| &mut view.bound_pods)
@@ -23,24 +21,18 @@ impl Watches {
     }
 
     /// Watches the labels of nodes. Other fields are absent.
-    #[must_use]
     pub fn node_labels(self) -> Self {
         let writer = self.writer(Resource::Nodes, |view| &mut view.nodes);
-        let read =
-            |item: &Item<'_>| Reading::of(item.name.to_owned(), item.parse().map(Node::from_k8s));
         let source = self.cluster_source::<v1::Node>(excluded_fields::NODE_LABELS);
-        self.followed(source, writer, read)
+        self.followed(source, writer, by_name(Node::from_k8s))
     }
 
     /// Watches nodes with their addresses. `report` is called for each change and must not block.
-    #[must_use]
     pub fn reported_nodes(self, report: impl Fn(&Change<Node>) + Send + Sync + 'static) -> Self {
         let writer = self
             .writer(Resource::Nodes, |view| &mut view.nodes)
             .on_change(report);
-        let read =
-            |item: &Item<'_>| Reading::of(item.name.to_owned(), item.parse().map(Node::from_k8s));
         let source = self.cluster_source::<v1::Node>(excluded_fields::ADDRESSED_NODES);
-        self.followed(source, writer, read)
+        self.followed(source, writer, by_name(Node::from_k8s))
     }
 }

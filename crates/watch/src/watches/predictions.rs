@@ -11,9 +11,7 @@ use crate::excluded_fields;
 use crate::memory_limits::Limits;
 
 impl Watches {
-    /// Watches predictions. One that does not parse is logged and counted; its last good state
-    /// stays.
-    #[must_use]
+    /// Watches predictions.
     pub fn predictions(self) -> Self {
         let writer = self.writer(Resource::Predictions, |view| &mut view.predicted_metrics);
         let source = self
@@ -22,9 +20,7 @@ impl Watches {
         self.within_scope(source, writer, Prediction::from_k8s)
     }
 
-    /// Watches predictions and the cron schedules of EHPAs. One that does not parse is logged and
-    /// counted; its last good state stays.
-    #[must_use]
+    /// Watches predictions and the cron schedules of EHPAs.
     pub fn predictions_and_schedules(self) -> Self {
         let watches = self.predictions();
         let writer = watches.writer(Resource::Ehpas, |view| &mut view.cron_schedules);
@@ -33,7 +29,6 @@ impl Watches {
     }
 
     /// Watches the labels and phases of unfinished pods.
-    #[must_use]
     pub fn labelled_pods(self) -> Self {
         let writer = self.writer(Resource::LabelledPods, |view| &mut view.labelled_pods);
         let source = self
@@ -43,7 +38,6 @@ impl Watches {
     }
 
     /// Watches the most frequently scaled kinds: `Deployment` and `StatefulSet` objects.
-    #[must_use]
     pub fn scaled_controllers(self) -> Self {
         self.controller::<Deployment>(WellKnown::Deployment)
             .controller::<StatefulSet>(WellKnown::StatefulSet)

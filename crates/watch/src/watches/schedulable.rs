@@ -3,24 +3,20 @@
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1;
-use view::{DaemonSetShare, Node, Pod, Quota, Resource};
+use view::{DaemonSetShare, Node, Pod, Quota, Resource, Scope};
 
 use super::Watches;
 use crate::excluded_fields;
-use crate::parse::within;
-use crate::splitter::Item;
-use crate::table_writer::Reading;
+use crate::parse::{by_name, within};
 
 impl Watches {
     /// Keeps the placements of pods that are watched by later calls.
-    #[must_use]
     pub fn with_placements(mut self) -> Self {
         self.keeps_placements = true;
         self
     }
 
     /// Watches Pending pods, into a table of their own.
-    #[must_use]
     pub fn pending_pods(self) -> Self {
         let writer = self.writer(Resource::PendingPods, |view| &mut view.pending_pods);
         let source = self
@@ -32,35 +28,28 @@ impl Watches {
         })
     }
 
-    #[must_use]
     pub fn nodes(self) -> Self {
         let writer = self.writer(Resource::Nodes, |view| &mut view.nodes);
-        let read =
-            |item: &Item<'_>| Reading::of(item.name.to_owned(), item.parse().map(Node::from_k8s));
         let source = self.cluster_source::<v1::Node>(excluded_fields::NODES);
-        self.followed(source, writer, read)
+        self.followed(source, writer, by_name(Node::from_k8s))
     }
 
     /// Watches the templates of `DaemonSets` in every namespace, in or out of scope, since their
     /// pods use shared nodes. In a scope of one namespace, where a Role is enough, only its own
     /// count.
-    #[must_use]
     pub fn daemons(self) -> Self {
         let writer = self.writer(Resource::Daemons, |view| &mut view.daemons);
-        let read =
-            |item: &Item<'_>| Reading::of(item.key(), item.parse().map(DaemonSetShare::from_k8s));
+        let read = within(Scope::default(), DaemonSetShare::from_k8s);
         let source = self.source::<DaemonSet>(excluded_fields::DAEMONS);
         self.followed(source, writer, read)
     }
 
     /// Watches `ResourceQuota` objects. The view waits for them, unless there is no right to list them;
     /// then it has none until there is.
-    #[must_use]
     pub fn quotas(self) -> Self {
         let writer = self.writer(Resource::Quotas, |view| &mut view.quotas);
         let source = self.source::<v1::ResourceQuota>(excluded_fields::PLAIN);
-        let scope = self.scope.clone();
-        let read = move |item: &Item<'_>| within(&scope, item, Quota::from_k8s);
-        self.followed_once_readable(Resource::Quotas, source, writer, read)
+        let read = within(self.scope.clone(), Quota::from_k8s);
+        self.followed_once_readable(source, writer, read)
     }
 }

@@ -73,7 +73,7 @@ fn predictions_and_schedules_use_the_api_servers_time_and_watches_the_machines()
                 stale_since,
                 ..Freshness::default()
             };
-            view.set_freshness(resource, freshness);
+            view.freshness.insert(resource, freshness);
         }
         let expected = expected(view).with_clock(clock.clone());
         let is_cron = metric.ends_with("cron");

@@ -46,8 +46,7 @@ impl Rule {
         Some(self.matchers(selector, further).and_then(sum))
     }
 
-    /// The sum of an external metric; `None` if the rule does not produce it. `further` are
-    /// matchers.
+    /// The sum of an external metric; `None` if the rule has none. `further` are matchers.
     pub fn history_of_external(
         &self,
         metric: &str,

@@ -10,7 +10,6 @@ pub(super) enum Piece {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Word {
-    /// `.`
     Dot,
     /// `.Name`
     Field(String),

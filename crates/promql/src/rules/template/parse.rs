@@ -2,7 +2,6 @@
 
 use super::lex::{Piece, Word, pieces};
 
-/// Maximum nesting depth.
 const MAX_DEPTH: usize = 32;
 
 #[derive(Debug, Clone, PartialEq)]

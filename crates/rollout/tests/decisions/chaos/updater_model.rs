@@ -162,7 +162,7 @@ impl UpdaterModel {
     /// Marks the watch of pods as stale or current.
     fn set_stale(&mut self, is_stale: bool) {
         let stale_since = is_stale.then_some(Timestamp::UNIX_EPOCH);
-        self.view.set_freshness(
+        self.view.freshness.insert(
             Resource::Pods,
             Freshness {
                 synced: true,

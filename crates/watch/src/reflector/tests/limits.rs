@@ -74,7 +74,7 @@ async fn oversized_pages_are_requested_again_in_parts() {
     let view = view.wait_for(View::is_synced).await;
     let view = view.expect("the store lives");
     assert_eq!(view.namespaces.len(), count);
-    let errors = view.freshness().map(|(_, freshness)| freshness.errors);
+    let errors = view.freshness.values().map(|freshness| freshness.errors);
     assert_eq!(errors.sum::<u64>(), 0);
     // All are too many for one page. They came in one chunk, so half as many are asked for.
     assert_eq!(*pages.lock().expect("whole"), 3);
