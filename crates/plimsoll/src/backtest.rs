@@ -7,7 +7,7 @@
 use clap::Args;
 use rayon::prelude::*;
 use replay::peers::{AnnotatedPolicy, Krr, Provisioned, Vpa};
-use replay::{EntityScore, Executor, Policy, Resource, Score, Series};
+use replay::{EntityScore, Executor, Grid, Policy, Resource, Score, Series};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
@@ -116,7 +116,6 @@ fn replay_all(
     (Score::of(replayed.iter().map(|(score, _)| score)), requests)
 }
 
-/// The rules of the replay of a container.
 pub(crate) fn executor(usage: &ContainerUsage, resource: Resource, days: u16) -> Executor {
     Executor {
         early_raises: true,
@@ -127,13 +126,7 @@ pub(crate) fn executor(usage: &ContainerUsage, resource: Resource, days: u16) ->
 
 /// Number of scored slots from the earliest start of a pod to the last end; `None` without any.
 fn scored_slots(pods: &[Series], warm_up: i64) -> Option<f64> {
-    let start = pods.iter().map(|pod| pod.start).min()?;
-    let first = &pods[0];
-    let ends = pods.iter().map(|pod| {
-        let offset = usize::try_from((pod.start - start) / pod.step).unwrap_or(0);
-        offset + pod.usage.len()
-    });
-    let scored = ends.max()?.checked_sub(first.slots(warm_up))?;
+    let scored = Grid::of(pods)?.slots.checked_sub(pods[0].slots(warm_up))?;
     (scored > 0).then_some(scored as f64)
 }
 

@@ -18,7 +18,6 @@ pub struct Machine {
     pub memory: Series,
 }
 
-/// Policy that chooses the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizing {
     /// The provisioned amounts.
@@ -34,7 +33,6 @@ pub enum Sizing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestChange {
     pub slot: usize,
-    /// Index of the pod.
     pub pod: usize,
     pub request: Amounts,
 }
