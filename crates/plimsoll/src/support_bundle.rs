@@ -71,7 +71,6 @@ struct Bundle {
     missing: Vec<String>,
 }
 
-/// Writes the folder and prints its contents.
 pub(crate) fn run(args: &BundleArgs) -> Result<Outcome, Failure> {
     let bundle = block_on(collect(args))?;
     let mut out = std::io::stdout().lock();

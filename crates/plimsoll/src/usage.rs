@@ -70,7 +70,6 @@ impl fmt::Display for ContainerId {
 }
 
 impl ContainerId {
-    /// Namespace and workload.
     pub(crate) fn pod(&self) -> (&str, &str) {
         (&self.namespace, &self.workload)
     }

@@ -6,12 +6,9 @@ use serde::Serialize;
 
 /// Maximum number of characters of a text from an object.
 const MAX_TEXT: usize = 1_000;
-/// Number of the latest events that are shown.
 const MAX_EVENTS: usize = 20;
-/// Number of conditions that are shown.
 const MAX_CONDITIONS: usize = 50;
 
-/// Condition of the explained object.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Condition {
     #[serde(rename = "type")]

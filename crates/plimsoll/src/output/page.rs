@@ -48,12 +48,7 @@ pub(crate) fn escape(text: &str) -> String {
     escaped
 }
 
-/// A page with the tables, the notes, and `details`, which is HTML.
-pub(crate) fn html(document: &Document, details: &str) -> String {
-    page(document, "", details)
-}
-
-/// The same with `navigation` above, which is HTML, too.
+/// A page with `navigation`, the tables, the notes, and `details`. The first and the last are HTML.
 pub(crate) fn page(document: &Document, navigation: &str, details: &str) -> String {
     let title = escape(&document.title);
     let mut page = format!(
