@@ -69,9 +69,7 @@ impl std::str::FromStr for MaintenanceWindow {
         let mut parts = text.split(';').map(str::trim);
         let cron = parts.next().unwrap_or_default();
         let no_cron = |reason: String| WindowError::Cron(cron.to_owned(), reason);
-        let opens = cron
-            .parse::<Schedule>()
-            .map_err(|error| no_cron(error.to_string()))?;
+        let opens = cron.parse::<Schedule>().map_err(no_cron)?;
         if cron.contains("@every") {
             return Err(no_cron("@every is not supported".to_owned()));
         }
