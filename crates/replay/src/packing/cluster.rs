@@ -265,20 +265,13 @@ impl<'a> State<'a> {
             };
             // The usage of a node is divided in proportion to the requests.
             let (usage, requests) = (nodes[node].usage, self.nodes[node].requests);
-            let of = |usage: i64, request: i64, requests: i64| {
-                share(100.0 * usage as f64 / requests.max(1) as f64, request)
+            let of = |part: fn(Amounts) -> i64| {
+                let percent = 100.0 * part(usage) as f64 / part(requests).max(1) as f64;
+                share(percent, part(pod.request))
             };
             let load = Amounts {
-                cpu_millicores: of(
-                    usage.cpu_millicores,
-                    pod.request.cpu_millicores,
-                    requests.cpu_millicores,
-                ),
-                memory_bytes: of(
-                    usage.memory_bytes,
-                    pod.request.memory_bytes,
-                    requests.memory_bytes,
-                ),
+                cpu_millicores: of(|amounts| amounts.cpu_millicores),
+                memory_bytes: of(|amounts| amounts.memory_bytes),
             };
             indices.push(index);
             pods.push(RebalancingPod {

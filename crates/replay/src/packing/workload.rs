@@ -147,8 +147,7 @@ impl Workload {
             changes
         };
         let pods = self.machines.par_iter().enumerate();
-        let mut changes: Vec<Vec<RequestChange>> = pods.map(of_pod).collect();
-        let mut changes: Vec<RequestChange> = changes.drain(..).flatten().collect();
+        let mut changes: Vec<RequestChange> = pods.flat_map_iter(of_pod).collect();
         changes.sort_by_key(|change| (change.slot, change.pod));
         changes
     }
