@@ -38,25 +38,15 @@ type NewPolicy = fn(Resource) -> Box<dyn Policy>;
 /// The compared policies by their names; the first one keeps the present requests.
 const POLICIES: [(&str, NewPolicy); 8] = [
     ("present requests", |_| Box::new(Provisioned)),
-    ("VPA defaults", |resource| {
-        Box::new(Vpa::new(resource).with_updater())
+    ("VPA defaults", |it| Box::new(Vpa::new(it).with_updater())),
+    ("Crane", |it| annotated(it, &[("policy", "crane")])),
+    ("Autopilot", |it| {
+        annotated(it, &[("policy", "autopilot-window")])
     }),
-    ("Crane", |resource| {
-        annotated(resource, &[("policy", "crane")])
-    }),
-    ("Autopilot", |resource| {
-        annotated(resource, &[("policy", "autopilot-window")])
-    }),
-    ("KRR simple", |resource| Box::new(Krr::new(resource))),
-    ("plimsoll, caution low", |resource| {
-        plimsoll(resource, "low")
-    }),
-    ("plimsoll", |resource| {
-        annotated(resource, &[("policy", "plimsoll")])
-    }),
-    ("plimsoll, caution high", |resource| {
-        plimsoll(resource, "high")
-    }),
+    ("KRR simple", |it| Box::new(Krr::new(it))),
+    ("plimsoll, caution low", |it| plimsoll(it, "low")),
+    ("plimsoll", |it| annotated(it, &[("policy", "plimsoll")])),
+    ("plimsoll, caution high", |it| plimsoll(it, "high")),
 ];
 
 fn plimsoll(resource: Resource, caution: &str) -> Box<dyn Policy> {
