@@ -3,8 +3,6 @@
 use jiff::{SignedDuration, Timestamp};
 use thiserror::Error;
 
-use crate::members::MEMBERS;
-
 /// Forecast of one slot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Forecast {
@@ -21,7 +19,7 @@ pub struct Forecast {
     /// Value that is not exceeded with 99 % probability.
     pub p99: f64,
     /// Weights of the ensemble members, in the order of `members.rs`. Their sum is 1.
-    pub weights: [f64; MEMBERS],
+    pub weights: [f64; 7],
 }
 
 /// Reasons for a missing forecast.
