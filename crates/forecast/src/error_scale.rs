@@ -14,15 +14,9 @@ const FLOOR_SHARE: f64 = 0.05;
 pub(crate) struct ErrorSize {
     per_hour: usize,
     floor: f64,
-    decay_usual: f64,
-    decay_half_day: f64,
-    decay_hour: f64,
-    decay_day: f64,
-    decay_visit: f64,
-    usual: Ewma,
-    half_day: Ewma,
-    hour: Ewma,
-    day: Ewma,
+    /// Decay and mean: usual, of half a day, of an hour, and of a day.
+    means: [(f64, Ewma); 4],
+    decay_visit: f32,
     times: Vec<(f32, f32)>,
 }
 
@@ -34,18 +28,17 @@ impl ErrorSize {
 
     /// For a forecast `ahead` slots ahead, evaluated every `every` slots.
     pub(crate) fn new(grid: &Grid, ahead: f64, every: f64, floor: f64) -> Self {
+        let half_lives = [
+            grid.days(14.0),
+            grid.hours(6.0).max(2.0 * ahead),
+            grid.hours(1.0).max(ahead),
+            grid.days(1.0),
+        ];
         Self {
             per_hour: grid.per_hour,
             floor,
-            decay_usual: decay_factor(grid.days(14.0) / every),
-            decay_half_day: decay_factor(grid.hours(6.0).max(2.0 * ahead) / every),
-            decay_hour: decay_factor(grid.hours(1.0).max(ahead) / every),
-            decay_day: decay_factor(grid.days(1.0) / every),
-            decay_visit: decay_factor(VISITS),
-            usual: Ewma::default(),
-            half_day: Ewma::default(),
-            hour: Ewma::default(),
-            day: Ewma::default(),
+            means: half_lives.map(|slots| (decay_factor(slots / every), Ewma::default())),
+            decay_visit: decay_factor(VISITS) as f32,
             times: vec![(0.0, 0.0); grid.per_day],
         }
     }
@@ -53,13 +46,12 @@ impl ErrorSize {
     /// Records an error at a time of day.
     pub(crate) fn add(&mut self, time: usize, error: f64) {
         let error = error.abs();
-        self.usual.add(self.decay_usual, error);
-        self.half_day.add(self.decay_half_day, error);
-        self.hour.add(self.decay_hour, error);
-        self.day.add(self.decay_day, error);
+        for (decay, mean) in &mut self.means {
+            mean.add(*decay, error);
+        }
         if let Some((sum, count)) = self.times.get_mut(time) {
-            *sum = self.decay_visit as f32 * *sum + error as f32;
-            *count = self.decay_visit as f32 * *count + 1.0;
+            *sum = self.decay_visit * *sum + error as f32;
+            *count = self.decay_visit * *count + 1.0;
         }
     }
 
@@ -83,18 +75,19 @@ impl ErrorSize {
 
     /// The mean error of the last day, or `None` before the first error.
     pub(crate) fn day(&self) -> Option<f64> {
-        self.day.mean()
+        self.means[3].1.mean()
     }
 
     /// Expected error sizes at that time of day, or `None` before the first error.
     pub(crate) fn sizes(&self, time: usize) -> Option<[f64; SIZES]> {
-        let usual = self.usual.mean()?;
+        let [usual, half_day, hour, _] = self.means.map(|(_, mean)| mean.mean());
+        let usual = usual?;
         let little = FLOOR_SHARE * usual + self.floor;
         let around = self.around(time).unwrap_or(usual) + little;
-        let hour = self.hour.mean()? + little;
+        let hour = hour? + little;
         Some([
             usual + self.floor,
-            self.half_day.mean()? + little,
+            half_day? + little,
             around,
             (hour * around).sqrt(),
         ])

@@ -6,7 +6,7 @@ use model::Series;
 use crate::grid::Grid;
 use crate::horizon::{Horizon, Observation, PointForecast, ValueRange};
 use crate::members::{EarlierDays, member_forecasts};
-use crate::output::{Forecast, ForecastError, Member, ObserveError};
+use crate::output::{Forecast, ForecastError, ObserveError};
 use crate::peak::SimpleForecasts;
 use crate::quantiles::QuantileEstimate;
 use crate::recent_deviation::Recent;
@@ -253,7 +253,7 @@ impl Forecaster {
             p90: p90.max(expected),
             p95: p95.max(expected),
             p99: p99.max(expected),
-            weights: std::array::from_fn(|which| (Member::ALL[which], point.weights[which])),
+            weights: point.weights,
         })
     }
 

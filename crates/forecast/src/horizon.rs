@@ -295,7 +295,6 @@ impl Horizon {
         }
     }
 
-    /// The quantiles around a forecast of a slot.
     pub(crate) fn quantiles(
         &self,
         seasons: &Seasons,

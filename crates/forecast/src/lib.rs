@@ -61,7 +61,7 @@ mod seasons;
 mod trailing_quantile;
 
 pub use forecaster::{ForecastConfig, Forecaster};
-pub use output::{Forecast, ForecastError, Member, ObserveError};
+pub use output::{Forecast, ForecastError, ObserveError};
 pub use peak::{
     PeakAccuracy, PeakConfig, PeakForecast, PeakForecaster, PriceOfFailure, SetAside, SimpleMethod,
 };

@@ -44,25 +44,23 @@ pub(crate) fn member_forecasts(
     last: f64,
     level: f64,
 ) -> MemberForecasts {
-    let mut member_forecasts = [None; MEMBERS];
-    member_forecasts[0] = Some(last);
-    let Some(&EarlierDays {
-        day,
-        week,
-        median,
-        mean,
-    }) = earlier
-    else {
-        return member_forecasts;
+    let Some(earlier) = earlier else {
+        return [Some(last), None, None, None, None, None, None];
     };
-    member_forecasts[1] = Some(day);
-    member_forecasts[2] = week;
-    member_forecasts[3] = Some(median);
-    member_forecasts[4] = Some(week.map_or(f64::midpoint(day, median), |week| {
+    let (day, week, median) = (earlier.day, earlier.week, earlier.median);
+    let blend = week.map_or(f64::midpoint(day, median), |week| {
         (day + week + median) / 3.0
-    }));
-    member_forecasts[5] = Some(mean * level);
-    member_forecasts
+    });
+    let level = earlier.mean * level;
+    [
+        Some(last),
+        Some(day),
+        week,
+        Some(median),
+        Some(blend),
+        Some(level),
+        None,
+    ]
 }
 
 /// Regression features of a slot: change of the profile until then, yesterday and last week against

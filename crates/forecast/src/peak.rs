@@ -31,10 +31,8 @@ use simple_guard::{Pending, SimpleGuard};
 /// Half-life of the usual peak, to which the price of failure refers.
 const USUAL_DAYS: f64 = 7.0;
 
-/// Settings of a peak forecast.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PeakConfig {
-    /// Distance between samples in seconds.
     pub step_seconds: u32,
     /// Length of the window in seconds, from one slot to a day: the time until new capacity is
     /// ready, plus a slot.
@@ -80,7 +78,6 @@ pub struct PeakForecaster {
 }
 
 impl PeakForecaster {
-    /// A forecaster without history.
     pub fn new(config: PeakConfig) -> Result<Self, ForecastError> {
         let grid = Grid::new(config.step_seconds)?;
         let horizon = grid.ahead(config.window_seconds.max(grid.slot_seconds))?;

@@ -40,7 +40,6 @@ impl RollingSum {
 /// hour.
 #[derive(Clone, Debug)]
 pub(crate) struct Recent {
-    /// The newest value.
     pub(crate) last: f64,
     /// The profile of the newest slot, in asinh.
     pub(crate) profile: Option<f64>,

@@ -7,7 +7,6 @@
 
 use std::cmp::Ordering;
 
-/// Days kept.
 pub(crate) const DAYS: usize = 14;
 /// Days in a profile.
 const WEEK: usize = 7;
@@ -61,7 +60,6 @@ impl Seasons {
         size_of_val(&*self.values) + size_of_val(&*self.asinh) + size_of_val(&*self.profiles)
     }
 
-    /// Number of stored slots.
     pub(crate) fn len(&self) -> usize {
         self.next.slot
     }

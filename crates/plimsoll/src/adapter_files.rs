@@ -1,7 +1,6 @@
 //! Checks of the adapter's files, with the parsers of the adapter: rule files of prometheus-adapter
 //! and the routes file.
 
-use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +15,6 @@ use crate::output;
 
 /// Largest file, in bytes.
 const MAX_BYTES: u64 = 4 << 20;
-/// Most errors that are printed.
 const MAX_ERRORS: usize = 100;
 
 #[derive(Clone, Debug, Subcommand)]
@@ -37,7 +35,6 @@ pub(crate) struct FileArgs {
     pub(crate) file: PathBuf,
 }
 
-/// Flags of `routes check`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RoutesArgs {
     #[command(flatten)]
@@ -88,15 +85,12 @@ fn judge_rules(name: &str, text: &str) -> Result<String, Failure> {
     }
     let rules = RuleSet::parse(text).map_err(|error| anyhow!("{name}: {error}"))?;
     let (custom, external) = (rules.custom.len(), rules.external.len());
-    let mut shown = String::new();
-    for warning in &rules.warnings {
-        let _ = writeln!(shown, "{name}: warning: {warning}");
-    }
-    let _ = writeln!(
-        shown,
-        "{name}: valid, {custom} rules of custom and {external} of external metrics"
-    );
-    Ok(shown)
+    let warnings = rules.warnings.iter();
+    let warnings = warnings.map(|warning| format!("{name}: warning: {warning}\n"));
+    let warnings: String = warnings.collect();
+    Ok(format!(
+        "{warnings}{name}: valid, {custom} rules of custom and {external} of external metrics\n"
+    ))
 }
 
 fn judge_routes(name: &str, text: &str, own: &OwnService) -> Result<String, Failure> {

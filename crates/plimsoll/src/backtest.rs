@@ -7,7 +7,7 @@
 use clap::Args;
 use rayon::prelude::*;
 use replay::peers::{AnnotatedPolicy, Krr, Provisioned, Vpa};
-use replay::{EntityScore, Executor, Policy, Resource, Score, Series};
+use replay::{EntityScore, Executor, Grid, Policy, Resource, Score, Series};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
@@ -38,25 +38,15 @@ type NewPolicy = fn(Resource) -> Box<dyn Policy>;
 /// The compared policies by their names; the first one keeps the present requests.
 const POLICIES: [(&str, NewPolicy); 8] = [
     ("present requests", |_| Box::new(Provisioned)),
-    ("VPA defaults", |resource| {
-        Box::new(Vpa::new(resource).with_updater())
+    ("VPA defaults", |it| Box::new(Vpa::new(it).with_updater())),
+    ("Crane", |it| annotated(it, &[("policy", "crane")])),
+    ("Autopilot", |it| {
+        annotated(it, &[("policy", "autopilot-window")])
     }),
-    ("Crane", |resource| {
-        annotated(resource, &[("policy", "crane")])
-    }),
-    ("Autopilot", |resource| {
-        annotated(resource, &[("policy", "autopilot-window")])
-    }),
-    ("KRR simple", |resource| Box::new(Krr::new(resource))),
-    ("plimsoll, caution low", |resource| {
-        plimsoll(resource, "low")
-    }),
-    ("plimsoll", |resource| {
-        annotated(resource, &[("policy", "plimsoll")])
-    }),
-    ("plimsoll, caution high", |resource| {
-        plimsoll(resource, "high")
-    }),
+    ("KRR simple", |it| Box::new(Krr::new(it))),
+    ("plimsoll, caution low", |it| plimsoll(it, "low")),
+    ("plimsoll", |it| annotated(it, &[("policy", "plimsoll")])),
+    ("plimsoll, caution high", |it| plimsoll(it, "high")),
 ];
 
 fn plimsoll(resource: Resource, caution: &str) -> Box<dyn Policy> {
@@ -116,7 +106,6 @@ fn replay_all(
     (Score::of(replayed.iter().map(|(score, _)| score)), requests)
 }
 
-/// The rules of the replay of a container.
 pub(crate) fn executor(usage: &ContainerUsage, resource: Resource, days: u16) -> Executor {
     Executor {
         early_raises: true,
@@ -127,13 +116,7 @@ pub(crate) fn executor(usage: &ContainerUsage, resource: Resource, days: u16) ->
 
 /// Number of scored slots from the earliest start of a pod to the last end; `None` without any.
 fn scored_slots(pods: &[Series], warm_up: i64) -> Option<f64> {
-    let start = pods.iter().map(|pod| pod.start).min()?;
-    let first = &pods[0];
-    let ends = pods.iter().map(|pod| {
-        let offset = usize::try_from((pod.start - start) / pod.step).unwrap_or(0);
-        offset + pod.usage.len()
-    });
-    let scored = ends.max()?.checked_sub(first.slots(warm_up))?;
+    let scored = Grid::of(pods)?.slots.checked_sub(pods[0].slots(warm_up))?;
     (scored > 0).then_some(scored as f64)
 }
 

@@ -20,13 +20,10 @@ use serde::de::DeserializeOwned;
 
 use crate::failure::Failure;
 
-/// Time limit of connecting to the API server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time limit of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 /// Objects per page of a list.
 const PAGE: u32 = 500;
-/// Maximum number of pages of a list.
 const MAX_PAGES: u32 = 1000;
 
 /// Flags of the connection, with the names of kubectl.
@@ -61,7 +58,6 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// All objects of a kind.
     pub(crate) fn all<K: Kind>(&self) -> Api<K> {
         Api::all(self.client.clone())
     }
@@ -136,7 +132,6 @@ pub(crate) async fn each_metadata<K: Object>(
     pages(&ListParams::default(), list, visit).await
 }
 
-/// All objects that the parameters select.
 pub(crate) async fn list<K: Object>(api: &Api<K>, params: &ListParams) -> kube::Result<Vec<K>> {
     let mut objects = Vec::new();
     each(api, params, |object| objects.push(object)).await?;
@@ -186,7 +181,6 @@ impl ClusterArgs {
         client(config, read_timeout.saturating_add(REQUEST_TIMEOUT))
     }
 
-    /// Whether a flag names the cluster.
     pub(crate) fn is_named(&self) -> bool {
         self.kubeconfig.is_some() || self.context.is_some()
     }

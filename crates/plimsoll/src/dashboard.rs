@@ -25,6 +25,7 @@ use anyhow::Context as _;
 use axum::middleware::from_fn_with_state;
 use clap::Args;
 use tokio::net::TcpListener;
+use tokio::sync::Mutex;
 
 use crate::cluster::block_on;
 use crate::failure::{Failure, Outcome};
@@ -47,7 +48,6 @@ pub(crate) struct DashboardArgs {
     pub(crate) installation: InstallationArgs,
 }
 
-/// Serves the dashboard until the program is interrupted.
 pub(crate) fn run(args: &DashboardArgs) -> Result<Outcome, Failure> {
     let prices = Prices::read(&args.prices)?;
     block_on(async {
@@ -58,7 +58,14 @@ pub(crate) fn run(args: &DashboardArgs) -> Result<Outcome, Failure> {
             listener.with_context(|| format!("cannot listen on --port={}", args.port))?;
         let access = Arc::new(Access::new(listener.local_addr()?));
         println!("{}", access.url());
-        let pages = Pages::new(cluster, args.clone(), prices, access.folder());
+        let pages = Pages {
+            cluster,
+            args: args.clone(),
+            prices,
+            folder: access.folder(),
+            recorded: Mutex::default(),
+            kept: Mutex::default(),
+        };
         let router = pages.router().layer(from_fn_with_state(access, guard));
         let serving = axum::serve(listener, router);
         // Without waiting for connections: browsers keep them open.

@@ -66,7 +66,6 @@ struct Facts {
     /// Pods that match the selector of its target, or the pod to explain.
     pods: Vec<Pod>,
     budgets: Vec<PodDisruptionBudget>,
-    /// Events about the VPA and the pods.
     events: Vec<Event>,
     now: Timestamp,
     /// Parts that could not be read, one sentence each.
@@ -77,10 +76,8 @@ pub(crate) struct Explained {
     pub(crate) document: Document,
     /// The target, such as `deployment/web`.
     pub(crate) workload: String,
-    /// Recommended requests of a VPA.
     pub(crate) recommendations: Vec<Recommended>,
     pub(crate) forecasts: Vec<Forecast>,
-    /// Events and changes of conditions.
     pub(crate) marks: Vec<Mark>,
     /// Whether all objects that explain it could be read.
     is_complete: bool,
@@ -109,7 +106,7 @@ pub(crate) async fn explain(
         Found::Ehpa(facts) => {
             let explanation = ehpa::explain(&facts);
             Explained {
-                document: ehpa::document(&explanation),
+                document: document::of_ehpa(&explanation),
                 workload: workload(&explanation.target),
                 recommendations: Vec::new(),
                 forecasts: ehpa::forecasts(&facts),

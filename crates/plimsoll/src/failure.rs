@@ -12,7 +12,6 @@
 use std::fmt;
 use std::process::ExitCode;
 
-/// Result of a command that ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Done,

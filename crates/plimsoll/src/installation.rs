@@ -42,12 +42,10 @@ pub(crate) struct Program<'a> {
 /// The programs among the Deployments of a namespace.
 pub(crate) fn programs(deployments: &[Deployment]) -> Vec<Program<'_>> {
     let of = |name: &'static str| {
-        let has_labels = move |deployment: &&Deployment| {
-            let has =
-                |key: &str, value: &str| deployment.labels().get(key).is_some_and(|it| it == value);
-            has(NAME_LABEL, name) && has(PART_LABEL, "plimsoll")
-        };
-        let deployments = deployments.iter().filter(has_labels);
+        let deployments = deployments.iter().filter(move |deployment| {
+            let label = |key: &str| deployment.labels().get(key).map(String::as_str);
+            label(NAME_LABEL) == Some(name) && label(PART_LABEL) == Some("plimsoll")
+        });
         deployments.map(move |deployment| Program { name, deployment })
     };
     PROGRAMS.into_iter().flat_map(of).collect()

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::failure::{Failure, Outcome};
 use crate::severity::Severity;
 
-pub(crate) use page::{escape, html, page};
+pub(crate) use page::{escape, page};
 pub(crate) use text::printable;
 
 const ABSENT: &str = "-";
@@ -189,7 +189,7 @@ fn render(document: &Document, args: &OutputArgs) -> anyhow::Result<String> {
         Format::Csv => csv(document)?,
         Format::Json => format!("{:#}\n", document.data),
         Format::Yaml => serde_yaml_ng::to_string(&document.data)?,
-        Format::Html => html(document, ""),
+        Format::Html => page(document, "", ""),
     })
 }
 
@@ -282,7 +282,7 @@ mod tests {
     fn names_are_text_in_html_and_control_characters_are_not_printed() {
         let mut document = document();
         document.tables[0].rows[1].cells[0] = "\u{1b}[31mred".to_owned();
-        let page = html(&document, "");
+        let page = page(&document, "", "");
         assert!(page.contains("&lt;script&gt;") && !page.contains("<script>"));
         let args = OutputArgs {
             output: Format::Table,

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use replay::Series;
 use replay::plot::{label, path, round_step};
+use replay::{Grid, Series};
 
 use crate::output::escape;
 
@@ -167,10 +167,7 @@ impl Plot {
 
 /// Usage of the pods of a container.
 pub(crate) struct PerSlot {
-    /// Start in seconds since 1970.
-    pub(crate) start: i64,
-    /// Length of a slot in seconds.
-    pub(crate) step: i64,
+    pub(crate) grid: Grid,
     /// Highest usage of a pod.
     pub(crate) highest: Vec<f64>,
     /// Sum of the usage of all pods.
@@ -182,20 +179,15 @@ pub(crate) struct PerSlot {
 impl PerSlot {
     /// Usage of pods with the same length of slots.
     pub(crate) fn of(pods: &[Series]) -> Self {
-        let start = pods.iter().map(|pod| pod.start).min().unwrap_or_default();
-        let step = pods.first().map_or(1, |pod| pod.step);
-        let first = |pod: &Series| usize::try_from((pod.start - start) / step).unwrap_or(0);
-        let ends = pods.iter().map(|pod| first(pod) + pod.usage.len());
-        let slots = ends.max().unwrap_or(0);
+        let grid = Grid::of(pods).unwrap_or_default();
         let mut per_slot = Self {
-            start,
-            step,
-            highest: vec![0.0; slots],
-            sums: vec![0.0; slots],
-            counts: vec![0; slots],
+            highest: vec![0.0; grid.slots],
+            sums: vec![0.0; grid.slots],
+            counts: vec![0; grid.slots],
+            grid,
         };
-        for pod in pods {
-            for (slot, amount) in (first(pod)..).zip(&pod.usage) {
+        for (pod, offset) in pods.iter().zip(&per_slot.grid.offsets) {
+            for (slot, amount) in (*offset..).zip(&pod.usage) {
                 per_slot.highest[slot] = per_slot.highest[slot].max(*amount);
                 per_slot.sums[slot] += amount;
                 per_slot.counts[slot] += 1;
@@ -220,7 +212,7 @@ impl PerSlot {
         for &(name, class, amount) in constants {
             lines.extend(amount.map(|amount| Line::new(name, class, vec![amount; slots])));
         }
-        Plot::new(self.start, self.step, lines)
+        Plot::new(self.grid.start, self.grid.step, lines)
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use clap::Args;
 use rayon::prelude::*;
 use replay::peers::AnnotatedPolicy;
@@ -13,7 +13,7 @@ use replay::{Resource, Series};
 
 use crate::backtest::{self, executor, is_long_enough};
 use crate::failure::{Failure, Outcome};
-use crate::output::{Document, escape, html};
+use crate::output::{self, Document, escape};
 use crate::plot::{Line, PerSlot, Plot};
 use crate::prices::{PriceArgs, Prices};
 use crate::recommend::SizingArgs;
@@ -64,7 +64,7 @@ pub(crate) fn page(
 ) -> Result<String, Failure> {
     let (scanned, left_out) = scan::scan_all(usage, caution, prices);
     if scanned.is_empty() {
-        return Err(anyhow::anyhow!("no container has an hour of usage").into());
+        return Err(anyhow!("no container has an hour of usage").into());
     }
     let mut document = scan::document(&scanned, prices);
     "Plimsoll report".clone_into(&mut document.title);
@@ -103,7 +103,7 @@ pub(crate) fn page(
     });
     let details: Vec<String> = details.collect();
     let details = format!("<h2>Usage and requests</h2>\n{}", details.concat());
-    Ok(html(&document, &details))
+    Ok(output::page(&document, "", &details))
 }
 
 /// Plots of a container, the finding in words, and its requests as YAML.

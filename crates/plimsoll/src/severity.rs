@@ -57,6 +57,11 @@ pub(crate) struct Change {
 }
 
 impl Change {
+    /// The present and the recommended request; without a recommendation the present one stays.
+    pub(crate) fn amounts(self) -> [f64; 2] {
+        [self.present, self.recommended.or(self.present)].map(Option::unwrap_or_default)
+    }
+
     /// The excess of the present request; negative if it is too small.
     pub(crate) fn saved(self) -> f64 {
         self.recommended

@@ -215,7 +215,7 @@ async fn owners(cluster: &Cluster) -> Read<Vec<[String; 3]>> {
     for name in APIS {
         let service = api.get_opt(name).await.map_err(unread("APIServices"))?;
         let Some(service) = service else {
-            rows.push([name.to_owned(), "none".to_owned(), "False".to_owned()]);
+            rows.push([name, "none", "False"].map(str::to_owned));
             continue;
         };
         let owner = service_of(&service).map(|owner| owner.to_string());

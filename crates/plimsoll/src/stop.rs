@@ -28,7 +28,6 @@ pub(crate) struct StopArgs {
     pub(crate) reason: String,
 }
 
-/// Flags of `go`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SwitchArgs {
     #[command(flatten)]
@@ -47,17 +46,53 @@ fn reason(text: &str) -> Result<String, String> {
 }
 
 pub(crate) fn stop(args: &StopArgs) -> Result<Outcome, Failure> {
+    let params = PostParams {
+        dry_run: args.switch.dry_run,
+        ..PostParams::default()
+    };
     let line = block_on(async {
         let (cluster, name) = switch(&args.switch).await?;
-        create(&cluster, &name, &args.reason, args.switch.dry_run).await
+        let mut object = json!({
+            "metadata": {"name": name.name, "labels": {"app.kubernetes.io/part-of": "plimsoll"}},
+            "data": {},
+        });
+        if !args.reason.is_empty() {
+            object["data"]["reason"] = json!(args.reason);
+        }
+        let object = serde_json::from_value(object).map_err(anyhow::Error::from)?;
+        let api = cluster.within::<ConfigMap>(&name.namespace);
+        match api.create(&params, &object).await {
+            Ok(_) => Ok(format!(
+                "stopped: created the ConfigMap {name}, and no pod is evicted or resized{}",
+                suffix(params.dry_run)
+            )),
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
+                Ok(format!("already stopped: the ConfigMap {name} exists"))
+            }
+            Err(error) => Err(failure("create", &name, &cluster, error)),
+        }
     })?;
     print_text(line + "\n")
 }
 
 pub(crate) fn go(args: &SwitchArgs) -> Result<Outcome, Failure> {
+    let params = DeleteParams {
+        dry_run: args.dry_run,
+        ..DeleteParams::default()
+    };
     let line = block_on(async {
         let (cluster, name) = switch(args).await?;
-        delete(&cluster, &name, args.dry_run).await
+        let api = cluster.within::<ConfigMap>(&name.namespace);
+        match api.delete(&name.name, &params).await {
+            Ok(_) => Ok(format!(
+                "continued: deleted the ConfigMap {name}, and pods are evicted and resized again{}",
+                suffix(params.dry_run)
+            )),
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                Ok(format!("not stopped: there is no ConfigMap {name}"))
+            }
+            Err(error) => Err(failure("delete", &name, &cluster, error)),
+        }
     })?;
     print_text(line + "\n")
 }
@@ -101,57 +136,6 @@ async fn no_updater(cluster: &Cluster, namespace: &str) -> Failure {
 
 fn suffix(dry_run: bool) -> &'static str {
     if dry_run { " (dry run)" } else { "" }
-}
-
-async fn create(
-    cluster: &Cluster,
-    name: &ObjectName,
-    reason: &str,
-    dry_run: bool,
-) -> Result<String, Failure> {
-    let api = cluster.within::<ConfigMap>(&name.namespace);
-    let data = if reason.is_empty() {
-        json!({})
-    } else {
-        json!({"reason": reason})
-    };
-    let object = serde_json::from_value(json!({
-        "metadata": {"name": name.name, "labels": {"app.kubernetes.io/part-of": "plimsoll"}},
-        "data": data,
-    }));
-    let params = PostParams {
-        dry_run,
-        ..PostParams::default()
-    };
-    let object = object.map_err(anyhow::Error::from)?;
-    match api.create(&params, &object).await {
-        Ok(_) => Ok(format!(
-            "stopped: created the ConfigMap {name}, and no pod is evicted or resized{}",
-            suffix(dry_run)
-        )),
-        Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
-            Ok(format!("already stopped: the ConfigMap {name} exists"))
-        }
-        Err(error) => Err(failure("create", name, cluster, error)),
-    }
-}
-
-async fn delete(cluster: &Cluster, name: &ObjectName, dry_run: bool) -> Result<String, Failure> {
-    let api = cluster.within::<ConfigMap>(&name.namespace);
-    let params = DeleteParams {
-        dry_run,
-        ..DeleteParams::default()
-    };
-    match api.delete(&name.name, &params).await {
-        Ok(_) => Ok(format!(
-            "continued: deleted the ConfigMap {name}, and pods are evicted and resized again{}",
-            suffix(dry_run)
-        )),
-        Err(kube::Error::Api(status)) if status.code == 404 => {
-            Ok(format!("not stopped: there is no ConfigMap {name}"))
-        }
-        Err(error) => Err(failure("delete", name, cluster, error)),
-    }
 }
 
 fn failure(verb: &str, name: &ObjectName, cluster: &Cluster, error: kube::Error) -> Failure {

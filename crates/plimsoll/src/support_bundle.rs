@@ -71,7 +71,6 @@ struct Bundle {
     missing: Vec<String>,
 }
 
-/// Writes the folder and prints its contents.
 pub(crate) fn run(args: &BundleArgs) -> Result<Outcome, Failure> {
     let bundle = block_on(collect(args))?;
     let mut out = std::io::stdout().lock();
@@ -112,15 +111,13 @@ async fn collect(args: &BundleArgs) -> Result<Bundle, Failure> {
 impl Bundle {
     /// Creates the folder, for this user only.
     fn create(folder: &Path) -> Result<Self, Failure> {
+        let shown = folder.display();
         if folder.exists() {
-            let why = anyhow!(
-                "{} exists: name a new folder with --output",
-                folder.display()
-            );
+            let why = anyhow!("{shown} exists: name a new folder with --output");
             return Err(why.into());
         }
         let created = fs::DirBuilder::new().mode(0o700).create(folder);
-        created.with_context(|| format!("cannot create {}", folder.display()))?;
+        created.with_context(|| format!("cannot create {shown}"))?;
         Ok(Self {
             folder: folder.to_owned(),
             files: Vec::new(),

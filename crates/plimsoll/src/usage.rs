@@ -70,7 +70,6 @@ impl fmt::Display for ContainerId {
 }
 
 impl ContainerId {
-    /// Namespace and workload.
     pub(crate) fn pod(&self) -> (&str, &str) {
         (&self.namespace, &self.workload)
     }
@@ -190,10 +189,8 @@ impl ContainerUsage {
     /// request, the largest usage of all pods counts as the request.
     pub(crate) fn series(&self, resource: Resource) -> Vec<Series> {
         let samples = |pod| PodUsage::of(pod, resource);
-        let step = least_distance(self.pods.iter().map(samples)).max(
-            self.span()
-                .map_or(0, |(start, end)| (end - start) / MAX_SLOTS),
-        );
+        let length = self.span().map_or(0, |(start, end)| end - start);
+        let step = least_distance(self.pods.iter().map(samples)).max(length / MAX_SLOTS);
         let series = self.pods.iter().filter_map(|pod| {
             Series::from_samples(self.id.to_string(), step, samples(pod).iter().copied())
         });

@@ -8,7 +8,6 @@ use crate::usage::{ContainerId, ContainerUsage};
 
 /// Containers of the pods of one workload, at least one.
 pub(crate) struct Workload<'a> {
-    /// Containers, in their order.
     pub(crate) containers: Vec<&'a ContainerUsage>,
 }
 

@@ -133,17 +133,21 @@ impl Executor {
     }
 }
 
-/// The slots of all pods of a workload.
-struct Grid {
-    start: i64,
-    step: i64,
-    slots: usize,
+/// The slots of all pods of a workload, which have the step of the first one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grid {
+    /// Start of the first slot in seconds since 1970.
+    pub start: i64,
+    /// Length of a slot in seconds.
+    pub step: i64,
+    pub slots: usize,
     /// First slot of each pod.
-    offsets: Vec<usize>,
+    pub offsets: Vec<usize>,
 }
 
 impl Grid {
-    fn of(pods: &[Series]) -> Option<Self> {
+    /// The grid from the earliest start to the last end; `None` without pods.
+    pub fn of(pods: &[Series]) -> Option<Self> {
         let start = pods.iter().map(|pod| pod.start).min()?;
         let step = pods.first()?.step;
         let offset = |pod: &Series| usize::try_from((pod.start - start) / step).unwrap_or(0);

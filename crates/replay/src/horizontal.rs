@@ -16,5 +16,5 @@ pub mod predictors;
 
 pub use autoscaler::{Autoscaler, Bounds, Score};
 pub use curve::{Curve, geometric_mean, ratio_of_sums, with_interval};
-pub use demand::{Demand, DemandError};
+pub use demand::Demand;
 pub use predictors::{Predictor, published};

@@ -29,11 +29,11 @@ mod score;
 mod series;
 pub mod vpa_with_hpa;
 
-pub use executor::Executor;
+pub use executor::{Executor, Grid};
 pub use own::PriceOfFailure;
 pub use policy::{NewPolicy, Policy, Resource};
 pub use score::{EntityScore, Score};
-pub use series::{Series, SeriesError};
+pub use series::Series;
 
 use rayon::prelude::*;
 

@@ -5,7 +5,6 @@ use sizing::price_of_failure::{History, Settings};
 
 use crate::policy::Policy;
 
-/// The policy and its history.
 #[derive(Clone, Debug)]
 pub struct PriceOfFailure {
     settings: Settings,
@@ -13,7 +12,6 @@ pub struct PriceOfFailure {
 }
 
 impl PriceOfFailure {
-    /// The policy with these settings.
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,

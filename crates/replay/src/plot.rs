@@ -18,13 +18,10 @@ const STYLE: &str = "text{font:12px sans-serif;fill:#333}.grid{stroke:#8884}.lin
 /// Lines with more points have no marks.
 const MARKED: usize = 40;
 
-/// A plot with a legend.
 #[derive(Clone, Debug)]
 pub struct Plot {
     pub title: String,
-    /// Horizontal axis.
     pub x: Axis,
-    /// Vertical axis.
     pub y: Axis,
     pub lines: Vec<Line>,
 }
@@ -48,18 +45,16 @@ pub struct Line {
 impl Axis {
     /// An axis on which equal distances are equal differences.
     pub fn linear(name: &str) -> Self {
-        let (name, is_logarithmic) = (name.to_owned(), false);
         Self {
-            name,
-            is_logarithmic,
+            name: name.to_owned(),
+            is_logarithmic: false,
         }
     }
 
     /// An axis on which equal distances are equal factors. Numbers up to 0 are left out.
     pub fn logarithmic(name: &str) -> Self {
-        let is_logarithmic = true;
         Self {
-            is_logarithmic,
+            is_logarithmic: true,
             ..Self::linear(name)
         }
     }
@@ -130,7 +125,6 @@ pub fn path(places: impl Iterator<Item = (f64, f64)>) -> String {
 }
 
 impl Plot {
-    /// The plot as an SVG document.
     pub fn svg(&self) -> String {
         let shown = |(x, y): &(f64, f64)| self.x.shows(*x) && self.y.shows(*y);
         let points = self.lines.iter().flat_map(|line| &line.points);

@@ -4,11 +4,9 @@
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EntityScore {
     pub slots: f64,
-    /// Sum of requests.
     pub requested: f64,
     /// Sum of usage up to the request.
     pub used: f64,
-    /// Sum of usage.
     pub usage: f64,
     /// Slots with usage above the request.
     pub short_slots: f64,
@@ -17,13 +15,11 @@ pub struct EntityScore {
     pub days: f64,
     /// Sum over days of (mean request - 95th percentile of usage) / mean request.
     pub relative_slack: f64,
-    /// OOM kills.
     pub ooms: f64,
     /// Days without an OOM kill.
     pub oom_free_days: f64,
     /// Days with at least three OOM kills.
     pub seriously_hit_days: f64,
-    /// Applied changes.
     pub changes: f64,
     day: Day,
 }

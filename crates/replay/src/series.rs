@@ -1,7 +1,6 @@
 //! Recorded usage of one container and resource, in slots of equal length.
 
 use jiff::Timestamp;
-use thiserror::Error;
 
 /// Usage of one container and resource. A slot without a sample has the value of the slot before.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,15 +17,9 @@ pub struct Series {
     pub provisioned: f64,
 }
 
-/// Errors in a file of series.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum SeriesError {
-    /// The line does not begin with a time.
-    #[error("line {0} does not begin with seconds since 1970")]
-    Time(usize),
-    /// The times are too few or do not increase.
-    #[error("the file has no two times in order")]
-    Step,
+/// The error of a line, from 1, without a time.
+pub(crate) fn no_time(line: usize) -> String {
+    format!("line {line} does not begin with seconds since 1970")
 }
 
 /// A time in seconds since 1970; the last possible one for seconds beyond it.
@@ -35,7 +28,6 @@ pub(crate) fn timestamp(second: i64) -> Timestamp {
 }
 
 impl Series {
-    /// The start of a slot.
     pub fn time(&self, slot: usize) -> Timestamp {
         timestamp(self.start + self.step * slot as i64)
     }
@@ -45,7 +37,6 @@ impl Series {
         usize::try_from(seconds / self.step).unwrap_or(1).max(1)
     }
 
-    /// The largest usage.
     pub fn peak(&self) -> f64 {
         self.usage.iter().copied().fold(0.0, f64::max)
     }
@@ -53,7 +44,7 @@ impl Series {
     /// The series of a CSV text with `unix_seconds` in the first column and one column per series.
     /// Values are multiplied by `unit`. The step is the least distance of times. Without a
     /// record of it, the provisioned amount is the peak.
-    pub fn parse_csv(text: &str, unit: f64) -> Result<Vec<Self>, SeriesError> {
+    pub fn parse_csv(text: &str, unit: f64) -> Result<Vec<Self>, String> {
         let mut lines = text.lines();
         let names = lines.next().unwrap_or_default().split(',').skip(1);
         let mut times = Vec::new();
@@ -62,7 +53,7 @@ impl Series {
         for (index, line) in lines.enumerate() {
             let mut cells = line.split(',');
             let time = cells.next().and_then(|cell| cell.parse::<i64>().ok());
-            times.push(time.ok_or(SeriesError::Time(index + 2))?);
+            times.push(time.ok_or_else(|| no_time(index + 2))?);
             for (_, column) in &mut columns {
                 let value = cells.next().and_then(|cell| cell.parse::<f64>().ok());
                 column.push(value.map(|value| value * unit));
@@ -73,7 +64,7 @@ impl Series {
             .map(|pair| pair[1] - pair[0])
             .filter(|step| *step > 0)
             .min()
-            .ok_or(SeriesError::Step)?;
+            .ok_or("the file has no two times in order")?;
         let series = columns.into_iter().filter_map(|(name, column)| {
             let cells = times.iter().zip(column);
             Self::from_samples(
@@ -132,9 +123,17 @@ mod tests {
 
     #[test]
     fn other_texts_are_refused() {
-        let check = |text, expected| assert_eq!(Series::parse_csv(text, 1.0), Err(expected));
-        check("unix_seconds,a\n600,1\nx,2\n", SeriesError::Time(3));
-        check("unix_seconds,a\n600,1\n", SeriesError::Step);
-        check("", SeriesError::Step);
+        let check = |text, expected: &str| {
+            assert_eq!(Series::parse_csv(text, 1.0), Err(expected.to_owned()));
+        };
+        check(
+            "unix_seconds,a\n600,1\nx,2\n",
+            "line 3 does not begin with seconds since 1970",
+        );
+        check(
+            "unix_seconds,a\n600,1\n",
+            "the file has no two times in order",
+        );
+        check("", "the file has no two times in order");
     }
 }

@@ -36,24 +36,20 @@ const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 /// Bounds of the HPA. The 99th percentile of a demand needs 50 pods of the first size.
 pub const BOUNDS: Bounds = Bounds { min: 2, max: 500 };
 
-/// Policy that sizes the pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizing {
     /// Requests stay, as with `hpa: Respect`.
     Fixed,
     /// Upstream's VPA with its defaults and its updater's rules.
     Vpa,
-    /// Our own policy.
     PriceOfFailure,
 }
 
-/// Settings of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VpaWithHpa {
     /// Target of the HPA: a share of the request, or an amount per pod as with
     /// `hpa: KeepScalePoint`.
     pub target: PerPodTarget,
-    /// Policy that sizes the pods.
     pub sizing: Sizing,
 }
 
@@ -73,7 +69,6 @@ pub struct Day {
 }
 
 impl Day {
-    /// Mean number of pods.
     pub fn pods(&self) -> f64 {
         self.pod_minutes / self.minutes
     }
@@ -88,7 +83,6 @@ impl Day {
         self.requested / self.minutes / 1000.0
     }
 
-    /// The sums of several days.
     pub fn total(days: &[Self]) -> Self {
         days.iter().fold(Self::default(), |sum, day| Self {
             minutes: sum.minutes + day.minutes,
@@ -105,13 +99,8 @@ impl VpaWithHpa {
     /// Replays up to this many days of a demand.
     pub fn run(&self, demand: &Demand, days: usize) -> Vec<Day> {
         let start = timestamp(demand.start);
-        let mut load = demand
-            .minutes
-            .iter()
-            .copied()
-            .flatten()
-            .next()
-            .unwrap_or(0.0);
+        let mut measured = demand.minutes.iter().flatten();
+        let mut load = measured.next().copied().unwrap_or(0.0);
         let mut pods = Replicas::new(self, load, start);
         let mut recommender = Recommender::new(self.sizing);
         let metric = Metric::Resource {
@@ -124,27 +113,23 @@ impl VpaWithHpa {
         let mut result = Vec::new();
         for (minute, value) in minutes.enumerate() {
             load = value.unwrap_or(load);
-            let (at, now) = (
-                demand.start + 60 * minute as i64,
-                demand.start + 60 * (minute as i64 + 1),
-            );
-            pods.serve(load, timestamp(at));
+            let at = demand.start + 60 * minute as i64;
+            let is_full_hour = (at + 60) % 3600 == 0;
+            let (at, now) = (timestamp(at), timestamp(at + 60));
+            pods.serve(load, at);
             if minute % (24 * 60) == 0 {
                 result.push(Day::default());
             }
             if let Some(day) = result.last_mut() {
                 pods.score(day);
             }
-            recommender.observe(timestamp(at), &pods);
-            let resized = recommender.decide(timestamp(now), now % 3600 == 0, &mut pods);
-            let replicas = hpa.pass(
-                pods.count(),
-                &pods.pods,
-                timestamp(now),
-                |workload, metric| vec![workload.propose(metric, Reading::Pods(&pods.metrics))],
-            );
+            recommender.observe(at, &pods);
+            let resized = recommender.decide(now, is_full_hour, &mut pods);
+            let replicas = hpa.pass(pods.count(), &pods.pods, now, |workload, metric| {
+                vec![workload.propose(metric, Reading::Pods(&pods.metrics))]
+            });
             let scaled = replicas != pods.count();
-            pods.scale(replicas, recommender.newest, timestamp(now));
+            pods.scale(replicas, recommender.newest, now);
             if let Some(day) = result.last_mut() {
                 day.resizes += resized as f64;
                 day.scalings += f64::from(u8::from(scaled));

@@ -22,13 +22,10 @@ pub struct Predicted<'a> {
 /// Reasons for a missing value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NoPrediction {
-    /// No metric has this identifier and exactly one series.
     #[error("no prediction of this metric with exactly one series")]
     NotMatched,
-    /// The history is too short or not readable.
     #[error("the prediction is not ready")]
     NotReady,
-    /// The prediction ends before the window.
     #[error("the prediction is outdated")]
     Outdated,
 }

@@ -8,9 +8,8 @@
 //! that its memory replicas are practically always one.
 
 use model::{Cpu, Memory};
-use thiserror::Error;
 
-use crate::percentile::{PercentileError, percentile};
+use crate::percentile::percentile;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ResourceTarget {
@@ -65,44 +64,27 @@ pub struct Replicas {
     pub percentile_cpu: f64,
 }
 
-/// Reasons for a missing recommendation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum ReplicasError {
-    /// The percentile of CPU usage is undefined.
-    #[error("cpu usage: {0}")]
-    CpuUsage(PercentileError),
-    /// The percentile of memory usage is undefined.
-    #[error("memory usage: {0}")]
-    MemoryUsage(PercentileError),
-    /// A container of the template has no CPU request.
-    #[error("a container has no cpu request")]
-    NoCpuRequest,
-    /// A container of the template has no memory request.
-    #[error("a container has no memory request")]
-    NoMemoryRequest,
-}
-
 impl ReplicasConfig {
-    /// The recommendation for a workload whose pods have these containers.
+    /// The recommendation for a workload whose pods have these containers, or the reason for none.
     pub fn recommend(
         &self,
         cpu_history: &[f64],
         cpu_forecast: &[f64],
         memory_history: &[f64],
         containers: &[ContainerRequests],
-    ) -> Result<Replicas, ReplicasError> {
+    ) -> Result<Replicas, String> {
         let cpu: Vec<f64> = cpu_history.iter().chain(cpu_forecast).copied().collect();
-        let percentile_cpu =
-            percentile(&cpu, self.cpu.percentile).map_err(ReplicasError::CpuUsage)?;
+        let percentile_cpu = percentile(&cpu, self.cpu.percentile);
+        let percentile_cpu = percentile_cpu.map_err(|error| format!("cpu usage: {error}"))?;
         let pod_cpu = total(containers, |container| container.cpu.map(Cpu::cores));
-        let pod_cpu = pod_cpu.ok_or(ReplicasError::NoCpuRequest)?;
+        let pod_cpu = pod_cpu.ok_or("a container has no cpu request")?;
         let for_cpu = self.cpu.replicas(percentile_cpu, pod_cpu);
 
-        let used = percentile(memory_history, self.memory.percentile)
-            .map_err(ReplicasError::MemoryUsage)?;
+        let used = percentile(memory_history, self.memory.percentile);
+        let used = used.map_err(|error| format!("memory usage: {error}"))?;
         let bytes = |memory: Memory| memory.bytes() as f64;
         let pod_memory = total(containers, |container| container.memory.map(bytes));
-        let pod_memory = pod_memory.ok_or(ReplicasError::NoMemoryRequest)?;
+        let pod_memory = pod_memory.ok_or("a container has no memory request")?;
         let for_memory = self.memory.replicas(used, pod_memory);
 
         Ok(Replicas {

@@ -11,5 +11,5 @@ mod schedule;
 mod window;
 
 pub use replicas::{CronReplicas, cron_replicas};
-pub use schedule::{Schedule, ScheduleError};
+pub use schedule::Schedule;
 pub use window::{Period, Window, WindowError, metric_name, time_zone};

@@ -23,7 +23,5 @@ mod crane_replicas;
 mod percentile;
 
 pub use crane_prediction::{NoPrediction, Predicted, window_maximum};
-pub use crane_replicas::{
-    ContainerRequests, Replicas, ReplicasConfig, ReplicasError, ResourceTarget,
-};
-pub use percentile::{PercentileError, percentile};
+pub use crane_replicas::{ContainerRequests, Replicas, ReplicasConfig, ResourceTarget};
+pub use percentile::percentile;

@@ -4,28 +4,19 @@
 //! Source: montanaflynn/stats 0.6.6 `percentile.go` (`Percentile`), which Crane uses. A share
 //! before the first rank of a list of several values has no percentile there, and none here.
 
-use thiserror::Error;
-
-/// Reasons for a missing percentile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum PercentileError {
-    /// The list is empty.
-    #[error("there are no values")]
-    Empty,
-    /// Too few values for the share, or a share outside 0 (exclusive) to 1.
-    #[error("the list is too short for this percentile")]
-    OutOfBounds,
-}
+const EMPTY: &str = "there are no values";
+/// Too few values for the share, or a share outside 0 (exclusive) to 1.
+const OUT_OF_BOUNDS: &str = "the list is too short for this percentile";
 
 /// The percentile at a share above 0 and at most 1.
-pub fn percentile(values: &[f64], share: f64) -> Result<f64, PercentileError> {
+pub fn percentile(values: &[f64], share: f64) -> Result<f64, &'static str> {
     match values {
-        [] => return Err(PercentileError::Empty),
+        [] => return Err(EMPTY),
         [only] => return Ok(*only),
         _ => {}
     }
     if !(share > 0.0 && share <= 1.0) {
-        return Err(PercentileError::OutOfBounds);
+        return Err(OUT_OF_BOUNDS);
     }
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -33,13 +24,13 @@ pub fn percentile(values: &[f64], share: f64) -> Result<f64, PercentileError> {
     let rank = share * 100.0 / 100.0 * sorted.len() as f64;
     let below = rank as usize;
     if below == 0 {
-        return Err(PercentileError::OutOfBounds);
+        return Err(OUT_OF_BOUNDS);
     }
     let is_whole = rank.fract() == 0.0;
     match (sorted.get(below - 1), sorted.get(below)) {
         (Some(value), Some(next)) if !is_whole => Ok(f64::midpoint(*value, *next)),
         (Some(value), _) => Ok(*value),
-        (None, _) => Err(PercentileError::OutOfBounds),
+        (None, _) => Err(OUT_OF_BOUNDS),
     }
 }
 
@@ -47,7 +38,7 @@ pub fn percentile(values: &[f64], share: f64) -> Result<f64, PercentileError> {
 mod tests {
     use super::*;
 
-    fn check(values: &[f64], share: f64, expected: Result<f64, PercentileError>) {
+    fn check(values: &[f64], share: f64, expected: Result<f64, &'static str>) {
         assert_eq!(percentile(values, share), expected, "{values:?} at {share}");
     }
 
@@ -61,10 +52,10 @@ mod tests {
 
     #[test]
     fn a_share_before_the_first_rank_has_no_percentile() {
-        check(&[], 0.5, Err(PercentileError::Empty));
-        check(&[1.0, 2.0], 0.1, Err(PercentileError::OutOfBounds));
-        check(&[1.0, 2.0], 0.0, Err(PercentileError::OutOfBounds));
-        check(&[1.0, 2.0], 1.1, Err(PercentileError::OutOfBounds));
-        check(&[1.0, 2.0], f64::NAN, Err(PercentileError::OutOfBounds));
+        check(&[], 0.5, Err(EMPTY));
+        check(&[1.0, 2.0], 0.1, Err(OUT_OF_BOUNDS));
+        check(&[1.0, 2.0], 0.0, Err(OUT_OF_BOUNDS));
+        check(&[1.0, 2.0], 1.1, Err(OUT_OF_BOUNDS));
+        check(&[1.0, 2.0], f64::NAN, Err(OUT_OF_BOUNDS));
     }
 }

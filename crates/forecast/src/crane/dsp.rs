@@ -18,36 +18,23 @@ const WEEK_SECONDS: u64 = 7 * DAY_SECONDS;
 /// Reasons for a missing forecast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DspError {
-    /// No samples, or a step that is not between one second and one hour.
     #[error("there are no samples, or their step is not between a second and an hour")]
     NoSamples,
-    /// A sample that is not a whole number of steps after the one before.
     #[error("the sample at {at_second} is not a whole number of steps after the one before")]
     Irregular {
         /// Time of the sample, in seconds since 1970.
         at_second: i64,
     },
-    /// The series has neither a daily nor a weekly period.
     #[error("there is neither a daily nor a weekly period")]
-    NotPeriodic {
-        /// The period found, in seconds.
-        found_seconds: Option<u64>,
-    },
-    /// The history has less than two periods.
+    NotPeriodic { found_seconds: Option<u64> },
     #[error("there are fewer than two periods of {period_seconds} s")]
-    TooShort {
-        /// The period found, in seconds.
-        period_seconds: u64,
-    },
-    /// No estimator has a finite error.
+    TooShort { period_seconds: u64 },
     #[error("no estimator can be evaluated by the last period")]
     NoEstimate,
-    /// The caller cancelled the forecast.
     #[error("the forecast was cancelled")]
     Cancelled,
 }
 
-/// Crane's DSP predictor and its settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dsp {
     /// Distance between samples (`sampleInterval`).
@@ -72,7 +59,6 @@ pub struct DspForecast {
     pub first_second: i64,
     /// One period of values. The forecast repeats it `periods` times.
     pub period: Vec<f64>,
-    /// Number of periods in the history.
     pub periods: usize,
     /// Error of each estimator on the last period.
     pub errors: Vec<f64>,

@@ -10,7 +10,6 @@ use super::spectrum::{magnitude, real_parts, spectrum};
 /// Replacement for values that are not positive.
 const SMALLEST: f64 = 0.01;
 
-/// An estimator of the next period.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Estimator {
     /// The largest value at each position of the period.

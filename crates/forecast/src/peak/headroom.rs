@@ -55,7 +55,6 @@ mod tests {
     use jiff::{SignedDuration, Timestamp};
 
     use super::*;
-    use crate::output::Member;
 
     /// A forecast of 100 with normal errors.
     fn forecast(deviation: f64) -> Forecast {
@@ -68,7 +67,7 @@ mod tests {
             p90,
             p95,
             p99,
-            weights: Member::ALL.map(|member| (member, 0.0)),
+            weights: [0.0; 7],
         }
     }
 

@@ -51,7 +51,6 @@ pub struct PeakAccuracy {
     pub wape: f64,
     /// The same of the best simple method.
     pub simple_wape: f64,
-    /// The best simple method.
     pub simple_method: SimpleMethod,
     /// Share of windows whose peak was at most the published value.
     pub coverage: f64,
@@ -62,9 +61,7 @@ pub struct PeakAccuracy {
 /// Replacement of a forecast, with the errors of the day that led to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SetAside {
-    /// WAPE of the forecast.
     pub wape: f64,
-    /// WAPE of the best simple method.
     pub simple_wape: f64,
     /// The best simple method of that day.
     pub simple_method: SimpleMethod,

@@ -5,6 +5,7 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::version::Info;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use serving::certificates::ServedChain;
 use view::OtherAutoscaler;
@@ -14,11 +15,10 @@ use crate::installation::{ObjectName, Program, SecretEntry, programs};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
-    /// Namespace of the suite.
     pub(crate) system_namespace: String,
     /// Address of the API server.
     pub(crate) server: String,
-    pub(crate) version: ServerVersion,
+    pub(crate) version: Info,
     /// Time of the API server, by the `Date` header of its response.
     pub(crate) server_time: Option<Timestamp>,
     /// Time of this computer.
@@ -49,13 +49,6 @@ pub(crate) struct Facts {
     pub(crate) prometheus: Option<PrometheusFact>,
 }
 
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ServerVersion {
-    pub(crate) major: String,
-    pub(crate) minor: String,
-    pub(crate) text: String,
-}
-
 impl Facts {
     pub(crate) fn programs(&self) -> Vec<Program<'_>> {
         programs(self.deployments.as_deref().unwrap_or_default())
@@ -79,7 +72,6 @@ pub(crate) struct CertificateFact {
     pub(crate) chain: Read<StoredChain>,
 }
 
-/// Content of a Secret with a certificate.
 #[derive(Clone, Debug)]
 pub(crate) enum StoredChain {
     NoSecret,

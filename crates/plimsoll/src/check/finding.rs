@@ -37,12 +37,12 @@ pub(crate) struct Findings {
     pub(crate) list: Vec<Finding>,
 }
 
-/// A check, whose result is to be added.
-pub(crate) struct Check<'a> {
-    findings: &'a mut Findings,
-    id: String,
-    title: String,
-}
+/// The message of a check that passed, or the fault.
+pub(crate) type Verdict = Result<String, Fault>;
+
+/// Status, message and hint of a check that did not pass.
+#[derive(Debug)]
+pub(crate) struct Fault(Status, String, String);
 
 /// An object or a list that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,48 +66,41 @@ pub(crate) fn unread(subject: &str) -> impl Fn(kube::Error) -> Unread {
 pub(crate) type Read<T> = Result<T, Unread>;
 
 impl Findings {
-    pub(crate) fn check(&mut self, id: impl Into<String>, title: impl Into<String>) -> Check<'_> {
-        Check {
-            findings: self,
+    pub(crate) fn add(
+        &mut self,
+        id: impl Into<String>,
+        title: impl Into<String>,
+        verdict: Verdict,
+    ) {
+        let passed = |message| Fault(Status::Ok, message, String::new());
+        let Fault(status, message, hint) = verdict.map_or_else(|fault| fault, passed);
+        self.list.push(Finding {
+            category: self.category,
             id: id.into(),
             title: title.into(),
-        }
+            status,
+            message,
+            hint,
+        });
     }
 }
 
-impl Check<'_> {
-    fn add(&mut self, status: Status, message: impl Into<String>, hint: impl Into<String>) {
-        self.findings.list.push(Finding {
-            category: self.findings.category,
-            id: self.id.clone(),
-            title: self.title.clone(),
-            status,
-            message: message.into(),
-            hint: hint.into(),
-        });
-    }
+/// A check that was not made.
+pub(crate) fn skip(reason: impl Into<String>) -> Verdict {
+    Err(Fault(Status::Skipped, reason.into(), String::new()))
+}
 
-    /// Adds that it passed.
-    pub(crate) fn ok(&mut self, message: impl Into<String>) {
-        self.add(Status::Ok, message, "");
-    }
+pub(crate) fn warn(message: impl Into<String>, hint: impl Into<String>) -> Verdict {
+    Err(Fault(Status::Warning, message.into(), hint.into()))
+}
 
-    /// Adds that it was not made.
-    pub(crate) fn skip(&mut self, reason: impl Into<String>) {
-        self.add(Status::Skipped, reason, "");
-    }
+pub(crate) fn error(message: impl Into<String>, hint: impl Into<String>) -> Verdict {
+    Err(Fault(Status::Error, message.into(), hint.into()))
+}
 
-    pub(crate) fn warn(&mut self, message: impl Into<String>, hint: impl Into<String>) {
-        self.add(Status::Warning, message, hint);
-    }
-
-    pub(crate) fn error(&mut self, message: impl Into<String>, hint: impl Into<String>) {
-        self.add(Status::Error, message, hint);
-    }
-
-    /// The value that was read; otherwise adds that the check was not made.
-    pub(crate) fn read<'a, T>(&mut self, read: &'a Read<T>) -> Option<&'a T> {
-        let value = read.as_ref();
-        value.map_err(|Unread(reason)| self.skip(reason)).ok()
+/// A check without its input is not made.
+impl From<&Unread> for Fault {
+    fn from(Unread(reason): &Unread) -> Self {
+        Self(Status::Skipped, reason.clone(), String::new())
     }
 }

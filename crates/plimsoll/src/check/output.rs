@@ -13,12 +13,9 @@ pub(super) fn render(findings: &[Finding], form: Form) -> String {
         Form::Table => table(findings),
         Form::Short => short(findings),
         Form::Json => {
-            let count = |status| findings.iter().filter(|one| one.status == status).count();
+            let [errors, warnings, skipped] = counts(findings);
             let document = json!({
-                "errors": count(Status::Error),
-                "warnings": count(Status::Warning),
-                "skipped": count(Status::Skipped),
-                "checks": findings,
+                "errors": errors, "warnings": warnings, "skipped": skipped, "checks": findings,
             });
             format!("{document:#}\n")
         }
@@ -72,19 +69,19 @@ fn short(findings: &[Finding]) -> String {
 }
 
 fn summary(findings: &[Finding]) -> String {
-    let count = |status| findings.iter().filter(|one| one.status == status).count();
-    format!(
-        "{} checks: {} errors, {} warnings, {} skipped",
-        findings.len(),
-        count(Status::Error),
-        count(Status::Warning),
-        count(Status::Skipped)
-    )
+    let [errors, warnings, skipped] = counts(findings);
+    let total = findings.len();
+    format!("{total} checks: {errors} errors, {warnings} warnings, {skipped} skipped")
+}
+
+fn counts(findings: &[Finding]) -> [usize; 3] {
+    [Status::Error, Status::Warning, Status::Skipped]
+        .map(|status| findings.iter().filter(|one| one.status == status).count())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Findings;
+    use super::super::finding::{Findings, error, skip, warn};
     use super::*;
 
     fn findings() -> Vec<Finding> {
@@ -92,13 +89,11 @@ mod tests {
             category: "metrics",
             list: Vec::new(),
         };
-        findings.check("a", "is there").ok("");
-        findings.check("b", "is served").ok("by\u{1b}c");
-        findings.check("d", "is read").skip("no right");
-        findings
-            .check("e", "is one")
-            .warn("there are two", "Remove one");
-        findings.check("f", "runs").error("it is gone", "Start it");
+        findings.add("a", "is there", Ok(String::new()));
+        findings.add("b", "is served", Ok("by\u{1b}c".to_owned()));
+        findings.add("d", "is read", skip("no right"));
+        findings.add("e", "is one", warn("there are two", "Remove one"));
+        findings.add("f", "runs", error("it is gone", "Start it"));
         findings.list
     }
 

@@ -6,13 +6,12 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
-};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::version::Info;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::ResourceExt as _;
 use kube::api::{ListParams, PostParams};
@@ -23,8 +22,7 @@ use view::OtherAutoscaler;
 use watch::{FoundAutoscalers, OtherAutoscalers};
 
 use super::facts::{
-    CertificateFact, Facts, OtherDeployment, PrometheusFact, Rights, ServerVersion, StopFact,
-    StoredChain,
+    CertificateFact, Facts, OtherDeployment, PrometheusFact, Rights, StopFact, StoredChain,
 };
 use super::finding::{Read, Unread, unread};
 use super::judge::{CONFIGURATION, OTHER_IMAGES, SERIES};
@@ -93,7 +91,7 @@ pub(crate) async fn deployments(cluster: &Cluster, namespace: &str) -> Read<Vec<
     found.map_err(unread("Deployments"))
 }
 
-async fn version(cluster: &Cluster) -> Result<(ServerVersion, Option<Timestamp>), Failure> {
+async fn version(cluster: &Cluster) -> Result<(Info, Option<Timestamp>), Failure> {
     let failed = cluster.failed("the version of the API server");
     let request = Request::get("/version").body(Body::empty());
     let request = request.map_err(anyhow::Error::from)?;
@@ -102,14 +100,7 @@ async fn version(cluster: &Cluster) -> Result<(ServerVersion, Option<Timestamp>)
     let date = date.and_then(|date| date.to_str().ok());
     let date = date.and_then(|date| DateTimeParser::new().parse_timestamp(date).ok());
     let body = response.into_body().collect_bytes().await.map_err(failed)?;
-    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let text = |field: &str| body[field].as_str().unwrap_or_default().to_owned();
-    let version = ServerVersion {
-        major: text("major"),
-        minor: text("minor"),
-        text: text("gitVersion"),
-    };
-    Ok((version, date))
+    Ok((serde_json::from_slice(&body).unwrap_or_default(), date))
 }
 
 async fn all<K: Kind>(cluster: &Cluster) -> Read<Vec<K>> {
@@ -117,7 +108,6 @@ async fn all<K: Kind>(cluster: &Cluster) -> Read<Vec<K>> {
     found.map_err(unread(&K::plural(&())))
 }
 
-/// Number of objects of a kind.
 pub(crate) async fn count<K: Kind>(cluster: &Cluster) -> Read<usize> {
     let mut count = 0;
     let read = each_metadata(&cluster.all::<K>(), |_| count += 1).await;
@@ -170,10 +160,8 @@ async fn signs(cluster: &Cluster, suite: &[Program<'_>]) -> Read<Vec<OtherAutosc
     let others = OtherAutoscalers::new(cluster.client.clone(), own);
     let FoundAutoscalers { found, errors } = others.read(Timestamp::now).await;
     if found.is_empty() && !errors.is_empty() {
-        let errors = errors.join("; ");
-        return Err(Unread(format!(
-            "cannot read signs of other autoscalers: {errors}"
-        )));
+        let reason = "cannot read signs of other autoscalers";
+        return Err(Unread(format!("{reason}: {}", errors.join("; "))));
     }
     Ok(found)
 }
@@ -221,12 +209,10 @@ async fn ready_endpoints(cluster: &Cluster, name: &ObjectName) -> Read<Option<us
     let selected = ListParams::default().labels(&selector);
     let slices = list(&cluster.within(&name.namespace), &selected).await;
     let slices: Vec<EndpointSlice> = slices.map_err(unread("EndpointSlices"))?;
-    let is_ready = |endpoint: &&k8s_openapi::api::discovery::v1::Endpoint| {
-        let conditions = endpoint.conditions.as_ref();
-        conditions.and_then(|conditions| conditions.ready) != Some(false)
-    };
     let endpoints = slices.iter().flat_map(|it| it.endpoints.iter().flatten());
-    Ok(Some(endpoints.filter(is_ready).count()))
+    let ready =
+        endpoints.filter(|it| it.conditions.as_ref().and_then(|it| it.ready) != Some(false));
+    Ok(Some(ready.count()))
 }
 
 async fn certificates(cluster: &Cluster, suite: &[Program<'_>]) -> Vec<CertificateFact> {
@@ -260,7 +246,6 @@ fn stored_chain(secret: Option<Secret>, entry: &str) -> StoredChain {
     chain.map_or(StoredChain::Invalid, StoredChain::Chain)
 }
 
-/// The stop switch, if it is there.
 pub(crate) async fn stop_fact(cluster: &Cluster, name: &ObjectName) -> Read<Option<StopFact>> {
     let api = cluster.within::<ConfigMap>(&name.namespace);
     let found = api.get_opt(&name.name).await;
@@ -282,21 +267,15 @@ async fn self_reviews(
         let verb = words.next().map(str::to_owned);
         let (resource, group) = split(words.next().unwrap_or_default(), '.');
         let (resource, subresource) = split(resource, '/');
-        let attributes = ResourceAttributes {
+        let mut review = SelfSubjectAccessReview::default();
+        review.spec.resource_attributes = Some(ResourceAttributes {
             verb,
             group: group.map(str::to_owned),
             resource: Some(resource.to_owned()),
             subresource: subresource.map(str::to_owned),
             namespace: namespace.map(str::to_owned),
             ..ResourceAttributes::default()
-        };
-        let review = SelfSubjectAccessReview {
-            spec: SelfSubjectAccessReviewSpec {
-                resource_attributes: Some(attributes),
-                ..SelfSubjectAccessReviewSpec::default()
-            },
-            ..SelfSubjectAccessReview::default()
-        };
+        });
         let reviewed = api.create(&PostParams::default(), &review).await;
         let allowed = reviewed.map(|review| review.status.is_some_and(|status| status.allowed));
         (right, allowed.map_err(unread("your rights")))
@@ -314,10 +293,9 @@ fn split(text: &str, mark: char) -> (&str, Option<&str>) {
 
 async fn prometheus(cluster: &Cluster, suite: &[Program<'_>]) -> Option<PrometheusFact> {
     let recommender = suite.iter().find(|program| program.name == "recommender")?;
-    let storage = recommender.flag("storage");
-    if storage.as_deref() != Some("prometheus") {
-        return None;
-    }
+    recommender
+        .flag("storage")
+        .filter(|it| it == "prometheus")?;
     let address = recommender.flag("prometheus-address").unwrap_or_default();
     let series = match proxy_path(&address) {
         Some(path) => series(cluster, &path).await,

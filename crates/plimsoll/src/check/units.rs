@@ -2,12 +2,12 @@
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt as _;
-use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use model::{ResourceList, unit_slip};
 use serde::Deserialize as _;
 
 use super::facts::Facts;
-use super::finding::{Findings, Read, unread};
+use super::finding::{Findings, Read, Verdict, unread, warn};
 use crate::cluster::{Cluster, each};
 use crate::output::first_names;
 
@@ -31,13 +31,8 @@ pub(super) async fn read(
         let (true, Some(version)) = (KINDS.contains(&names.kind.as_str()), stored) else {
             continue;
         };
-        let resource = ApiResource {
-            group: group.clone(),
-            version: version.name.clone(),
-            api_version: format!("{group}/{}", version.name),
-            kind: names.kind.clone(),
-            plural: names.plural.clone(),
-        };
+        let kind = GroupVersionKind::gvk(group, &version.name, &names.kind);
+        let resource = ApiResource::from_gvk_with_plural(&kind, &names.plural);
         let visit = |object: DynamicObject| {
             let slips_of = unit_slips(&object).into_iter();
             let name = object.name_any();
@@ -59,13 +54,14 @@ const MAX_SHOWN: usize = 5;
 
 pub(super) fn judge(facts: &Facts, findings: &mut Findings) {
     findings.category = "objects";
-    let mut check = findings.check("units", "minAllowed and maxAllowed have usual amounts");
-    if let Some(slips) = check.read(&facts.unit_slips) {
-        if slips.is_empty() {
-            check.ok("");
-        } else {
-            check.warn(first_names(slips, MAX_SHOWN), "Correct the units");
-        }
+    let title = "minAllowed and maxAllowed have usual amounts";
+    findings.add("units", title, usual_amounts(facts));
+}
+
+fn usual_amounts(facts: &Facts) -> Verdict {
+    match facts.unit_slips.as_ref()?.as_slice() {
+        [] => Ok(String::new()),
+        slips => warn(first_names(slips, MAX_SHOWN), "Correct the units"),
     }
 }
 

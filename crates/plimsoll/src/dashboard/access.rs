@@ -16,7 +16,6 @@ use axum::response::{IntoResponse as _, Response};
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; \
      connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// The token and the names of this server.
 #[derive(Debug)]
 pub(super) struct Access {
     token: String,
@@ -26,7 +25,6 @@ pub(super) struct Access {
 type Refusal = (StatusCode, &'static str);
 
 impl Access {
-    /// A new token for a server at this address.
     pub(super) fn new(address: SocketAddr) -> Self {
         let port = address.port();
         Self {

@@ -9,7 +9,6 @@ use serde_json::json;
 use crate::explain::Recommended;
 use crate::output::escape;
 
-/// Width of a bar in the units of the picture.
 const WIDTH: f64 = 700.0;
 /// An upper bound of a short history is far above the target: the picture ends there, in targets.
 const MOST_TARGETS: f64 = 4.0;

@@ -177,15 +177,12 @@ impl Fleet {
         let mut saved = 0.0;
         let rows = self.lines.iter().map(|line| {
             for (sums, amounts) in sums.iter_mut().zip(line.amounts) {
-                let present = amounts.change.present;
-                let amounts = [present, amounts.change.recommended.or(present)];
-                for (sum, amount) in sums.iter_mut().zip(amounts) {
-                    *sum += line.pods as f64 * amount.unwrap_or_default();
+                for (sum, amount) in sums.iter_mut().zip(amounts.change.amounts()) {
+                    *sum += line.pods as f64 * amount;
                 }
             }
-            let row = line.row(prices);
             saved += line.savings(prices);
-            row
+            line.row(prices)
         });
         let rows: Vec<Row> = rows.collect();
         let [cpu, memory] = sums;

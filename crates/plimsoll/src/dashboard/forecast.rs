@@ -7,7 +7,6 @@ use crate::plot::{Line, Plot};
 /// Longest distance of samples that makes a plot, in seconds.
 const MAX_STEP: i64 = 86_400;
 
-/// The plots; empty without samples.
 pub(super) fn html(forecasts: &[Forecast]) -> String {
     let plots: String = forecasts.iter().filter_map(plot).collect();
     if plots.is_empty() {

@@ -11,7 +11,6 @@ use crate::explain::metric_field;
 use crate::failure::Failure;
 use crate::output::{Document, Row, Table, or_absent};
 
-/// Maximum number of objects of each kind.
 const MAX_OBJECTS: u32 = 500;
 
 /// Reads both kinds. Without EHPAs, a note says why.

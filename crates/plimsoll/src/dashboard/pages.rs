@@ -34,7 +34,6 @@ const USAGE_FRESH_FOR: [Duration; 2] = [Duration::from_mins(5), Duration::from_s
 /// Time limit of reading it. The page is shown without it then.
 const USAGE_TIMEOUT: Duration = Duration::from_secs(20);
 const MAX_KEPT: usize = 16;
-/// Time limit of reading a page.
 const READ_TIMEOUT: Duration = Duration::from_mins(1);
 const LINKS: [(&str, &str); 3] = [
     ("/", "Vertical"),
@@ -44,19 +43,17 @@ const LINKS: [(&str, &str); 3] = [
 /// Refreshes the page, unless an element of it has the focus, and copies manifests.
 const SCRIPT: &str = include_str!("script.js");
 
-/// Objects per page of the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default)]
 pub(super) struct FleetQuery {
     /// Only objects of this namespace.
-    #[serde(default)]
     pub(super) namespace: String,
     /// Position in the list, from the page before.
-    #[serde(default)]
     pub(super) after: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Page {
+pub(super) enum Page {
     Fleet(FleetQuery),
     /// `vpa` or `ehpa`, namespace and name.
     Object(&'static str, [String; 2]),
@@ -68,33 +65,18 @@ enum Page {
 type Usage = Result<Arc<[ContainerUsage]>, String>;
 
 pub(super) struct Pages {
-    cluster: Cluster,
-    args: DashboardArgs,
-    prices: Prices,
-    folder: String,
+    pub(super) cluster: Cluster,
+    pub(super) args: DashboardArgs,
+    pub(super) prices: Prices,
+    /// Folder of all pages, such as `/TOKEN`.
+    pub(super) folder: String,
     /// Usage of the workload that was shown last, or the reason for its absence.
-    recorded: Mutex<Option<(Instant, [String; 2], Usage)>>,
+    pub(super) recorded: Mutex<Option<(Instant, [String; 2], Usage)>>,
     /// The latest pages. Locked while one is read.
-    kept: Mutex<VecDeque<(Instant, Page, String)>>,
+    pub(super) kept: Mutex<VecDeque<(Instant, Page, String)>>,
 }
 
 impl Pages {
-    pub(super) fn new(
-        cluster: Cluster,
-        args: DashboardArgs,
-        prices: Prices,
-        folder: String,
-    ) -> Self {
-        Self {
-            cluster,
-            args,
-            prices,
-            folder,
-            recorded: Mutex::default(),
-            kept: Mutex::default(),
-        }
-    }
-
     pub(super) fn router(self) -> Router {
         let fleet = async |State(pages): State<Arc<Self>>, Query(query): Query<FleetQuery>| {
             pages.respond(Page::Fleet(query)).await
@@ -232,14 +214,12 @@ impl Pages {
         let mut navigation = String::from("<nav aria-label=\"Pages\">");
         let folder = &self.folder;
         for (link, name) in LINKS {
-            let is_current = link == path;
-            let current = if is_current {
-                " aria-current=\"page\""
-            } else {
-                ""
-            };
-            let link = format!("<a href=\"{folder}{link}\"{current}>{name}</a> ");
-            navigation.push_str(&link);
+            let current = " aria-current=\"page\"";
+            let current = if link == path { current } else { "" };
+            let _ = write!(
+                navigation,
+                "<a href=\"{folder}{link}\"{current}>{name}</a> "
+            );
         }
         let _ = writeln!(
             navigation,
@@ -253,9 +233,13 @@ impl Pages {
 
 /// Errors and warnings first, without the checks that passed.
 fn findings_table(findings: &[check::Finding]) -> Table {
-    let of_status = |status| findings.iter().filter(move |it| it.status == status);
-    let of_severity = |status, severity: Severity| {
-        of_status(status).map(move |finding| Row {
+    let faults = [
+        (check::Status::Error, Severity::Critical),
+        (check::Status::Warning, Severity::Warning),
+    ];
+    let rows = faults.into_iter().flat_map(|(status, severity)| {
+        let findings = findings.iter().filter(move |it| it.status == status);
+        findings.map(move |finding| Row {
             severity: Some(severity),
             ..Row::plain([
                 finding.title.clone(),
@@ -264,13 +248,12 @@ fn findings_table(findings: &[check::Finding]) -> Table {
                 severity.as_str().to_owned(),
             ])
         })
-    };
-    let errors = of_severity(check::Status::Error, Severity::Critical);
-    let warnings = of_severity(check::Status::Warning, Severity::Warning);
-    let passed = of_status(check::Status::Ok).count();
+    });
+    let passed = findings.iter().filter(|it| it.status == check::Status::Ok);
+    let passed = passed.count();
     Table::new(
         format!("Checks ({passed} of {} passed)", findings.len()),
         "expected|found|what to do|severity",
-        errors.chain(warnings),
+        rows,
     )
 }

@@ -4,7 +4,7 @@
 use forecast::{ForecastConfig, ForecastError, Forecaster};
 use jiff::Timestamp;
 use model::Series;
-use replay::Resource;
+use replay::{Grid, Resource};
 
 use crate::explain::Recommended;
 use crate::output::escape;
@@ -95,7 +95,8 @@ pub(super) fn horizontal(usage: &[ContainerUsage]) -> String {
         let counts = per_slot.counts.iter().map(|count| f64::from(*count));
         let line = Line::new("pods with usage", "request", counts.collect());
         let (title, lines) = ("Pods of the workload", vec![line]);
-        html += &Plot::new(per_slot.start, per_slot.step, lines).figure(title, title);
+        let Grid { start, step, .. } = per_slot.grid;
+        html += &Plot::new(start, step, lines).figure(title, title);
     }
     html += "<p class=\"note\">The quantiles are computed here, from the usage in Prometheus; the forecast \
              that the HPA reads is the one above.</p>\n";

@@ -14,10 +14,8 @@ const RIGHT: f64 = 985.0;
 const ROW: f64 = 22.0;
 /// Maximum number of rows; those with the latest marks are shown.
 const MAX_ROWS: usize = 12;
-/// Longest label in characters.
 const MAX_LABEL: usize = 34;
 
-/// The time line; empty without marks.
 pub(super) fn html(marks: &[Mark], now: Timestamp) -> String {
     let Some(first) = marks.iter().map(|mark| mark.time).min() else {
         return String::new();

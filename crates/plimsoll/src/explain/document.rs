@@ -1,8 +1,9 @@
-//! An explanation as tables.
+//! Explanations as tables.
 
+use super::ehpa::EhpaExplanation;
 use super::judge::Explanation;
 use super::lines::{Condition, EventLine, Wait};
-use crate::output::{Document, Row, Table};
+use crate::output::{Document, Row, Table, or_absent};
 
 /// Number of pods in the table; JSON and YAML have all.
 const MAX_PODS: usize = 20;
@@ -88,11 +89,68 @@ fn policy(explanation: &Explanation) -> Vec<Row> {
     rows
 }
 
-pub(super) fn waits(title: &str, waits: &[Wait]) -> Table {
+/// The replicas of an EHPA's workload.
+pub(super) fn of_ehpa(explanation: &EhpaExplanation) -> Document {
+    let replicas = explanation.replicas;
+    let strategy = match replicas.specific {
+        Some(specific) => format!("{}, specificReplicas {specific}", explanation.strategy),
+        None => explanation.strategy.clone(),
+    };
+    let overview = Row::plain([
+        explanation.namespace.clone(),
+        explanation.ehpa.clone(),
+        explanation.target.clone(),
+        strategy,
+        or_absent(explanation.hpa.as_ref()),
+        or_absent(replicas.current),
+        or_absent(replicas.desired),
+        replicas.min.to_string(),
+        replicas.max.to_string(),
+        or_absent(explanation.last_scale_time),
+    ]);
+    let mut tables = vec![
+        Table::new(
+            "EHPA",
+            "namespace|EHPA|target|strategy|HPA| replicas| desired| minimum| maximum|last change",
+            [overview],
+        ),
+        Table::of(
+            "Metrics",
+            "metric=name|source| current| target\
+             | predicted maximum of the workload=predictedMaximum",
+            &explanation.metrics,
+        ),
+        Table::of(
+            "Prediction",
+            "method| window in seconds=windowSeconds| pods ready after seconds=podReadySeconds",
+            explanation.prediction.as_slice(),
+        ),
+        Table::of(
+            "Scale points",
+            "resource|container| request when fixed=averageRequest\
+             | amount per pod that adds replicas=averageValue",
+            &explanation.scale_points,
+        ),
+        waits("Why the replicas do not change", &explanation.waits),
+    ];
+    tables.extend(conditions_and_events(
+        &explanation.conditions,
+        &explanation.events,
+    ));
+    tables.retain(|table| !table.rows.is_empty());
+    Document {
+        title: "Explanation".to_owned(),
+        tables,
+        notes: explanation.notes.clone(),
+        data: serde_json::to_value(explanation).unwrap_or_default(),
+    }
+}
+
+fn waits(title: &str, waits: &[Wait]) -> Table {
     Table::of(title, "reason|message", waits)
 }
 
-pub(super) fn conditions_and_events(conditions: &[Condition], events: &[EventLine]) -> [Table; 2] {
+fn conditions_and_events(conditions: &[Condition], events: &[EventLine]) -> [Table; 2] {
     let columns = "type|status|reason|since|message";
     [
         Table::of("Conditions", columns, conditions),

@@ -27,11 +27,8 @@ pub(super) struct Explanation {
     pub(super) vpa: String,
     pub(super) target: String,
     pub(super) update_mode: String,
-    /// The sizing policy that manages the VPA.
     pub(super) policy: Option<PolicyLine>,
-    /// Recommended requests, one entry per container and resource.
     pub(super) recommendations: Vec<Recommended>,
-    /// Steps to the targets, from the checkpoints.
     pub(super) steps: Vec<StepLine>,
     pub(super) samples: Vec<Samples>,
     pub(super) pods: Pods,
@@ -73,7 +70,6 @@ pub(super) struct Samples {
     pub(super) hours: i64,
 }
 
-/// Requests of the pods against the recommendation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Pods {

@@ -6,12 +6,9 @@ use serde::Serialize;
 
 /// Maximum number of characters of a text from an object.
 const MAX_TEXT: usize = 1_000;
-/// Number of the latest events that are shown.
 const MAX_EVENTS: usize = 20;
-/// Number of conditions that are shown.
 const MAX_CONDITIONS: usize = 50;
 
-/// Condition of the explained object.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Condition {
     #[serde(rename = "type")]
@@ -83,20 +80,12 @@ pub(super) fn notes<'a>(
 
 /// The text without control characters, and not longer than [`MAX_TEXT`].
 pub(super) fn plain(text: &str) -> String {
-    let mut letters = text.chars();
-    let mut plain: String = letters
-        .by_ref()
-        .take(MAX_TEXT)
-        .map(|letter| match letter {
-            '\n' | '\r' | '\t' => ' ',
-            letter if letter.is_control() => '\u{fffd}',
-            letter => letter,
-        })
-        .collect();
-    if letters.next().is_some() {
-        plain.push('…');
+    let text = text.replace(['\n', '\r', '\t'], " ");
+    let text = text.replace(char::is_control, "\u{fffd}");
+    match text.char_indices().nth(MAX_TEXT) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
     }
-    plain
 }
 
 /// An event, or the last change of a condition.

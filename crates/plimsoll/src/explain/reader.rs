@@ -1,5 +1,7 @@
 //! Requests for the objects that explain a recommendation. Every list is bounded.
 
+use std::cell::RefCell;
+
 use anyhow::anyhow;
 use api::checkpoint::{VerticalPodAutoscalerCheckpoint as Checkpoint, object_name};
 use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
@@ -8,7 +10,6 @@ use api::vpa::VerticalPodAutoscaler as Vpa;
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope as Namespaced;
 use k8s_openapi::api::core::v1::{Event, Pod};
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
 use kube::api::ListParams;
 use kube::core::{DynamicObject, GroupVersionKind, Selector};
@@ -24,9 +25,7 @@ use super::subject::{Subject, is_name};
 use crate::cluster::{Cluster, Kind, Object, list};
 use crate::failure::Failure;
 
-/// Maximum number of checkpoints, one per container.
 const MAX_CHECKPOINTS: usize = 50;
-/// Maximum number of owners above a pod.
 const MAX_OWNERS: usize = 5;
 /// Component that writes events about evictions and resizes.
 const UPDATER: &str = "vpa-updater";
@@ -38,17 +37,16 @@ pub(super) enum Found {
 }
 
 /// An object as JSON, and the names of further ones with the same target.
-type WithOthers = (Value, Vec<String>);
+pub(super) type WithOthers = (Value, Vec<String>);
 
-/// Requests in a namespace.
 pub(super) struct Reader<'a> {
     cluster: &'a Cluster,
     system_namespace: &'a str,
     namespace: &'a str,
-    missing: Vec<String>,
+    /// Parts that could not be read, one sentence each.
+    pub(super) missing: RefCell<Vec<String>>,
 }
 
-/// Reads the objects that explain a subject.
 pub(super) async fn read(
     cluster: &Cluster,
     system_namespace: &str,
@@ -60,11 +58,11 @@ pub(super) async fn read(
             "{namespace:?} is not the name of a namespace"
         )));
     }
-    let mut reader = Reader {
+    let reader = Reader {
         cluster,
         system_namespace,
         namespace,
-        missing: Vec::new(),
+        missing: RefCell::default(),
     };
     let (workloads, pod) = match subject {
         Subject::Vpa(name) => {
@@ -73,8 +71,7 @@ pub(super) async fn read(
         }
         Subject::Ehpa(name) => {
             let object = reader.untyped_object::<Ehpa>("ehpa", name).await?;
-            let facts = ehpa::read(&mut reader, object, Vec::new()).await?;
-            return Ok(Found::Ehpa(Box::new(facts)));
+            return ehpa::read(reader, (object, Vec::new())).await;
         }
         Subject::Workload { .. } => (vec![subject.clone()], None),
         Subject::Pod(name) => {
@@ -89,9 +86,8 @@ pub(super) async fn read(
         let ehpa = of_ehpa.ok().flatten().map(|(ehpa, _)| name_of(&ehpa));
         return reader.read_vpa(vpa, pod, ehpa).await;
     }
-    if let Some((ehpa, others)) = of_ehpa? {
-        let facts = ehpa::read(&mut reader, ehpa, others).await?;
-        return Ok(Found::Ehpa(Box::new(facts)));
+    if let Some(ehpa) = of_ehpa? {
+        return ehpa::read(reader, ehpa).await;
     }
     let named = match workloads.last() {
         Some(Subject::Workload { kind, name }) => format!("{kind}/{name}"),
@@ -137,13 +133,14 @@ impl Reader<'_> {
     }
 
     /// The objects, or none and a sentence: the other parts of the explanation stay.
-    pub(super) fn or_missing<T: Default>(
-        &mut self,
+    pub(super) async fn or_missing<T: Default>(
+        &self,
         subject: &str,
-        result: Result<T, Failure>,
+        reading: impl Future<Output = Result<T, Failure>>,
     ) -> T {
-        result.unwrap_or_else(|failure| {
-            self.missing.push(format!("Without {subject}: {failure}."));
+        reading.await.unwrap_or_else(|failure| {
+            let sentence = format!("Without {subject}: {failure}.");
+            self.missing.borrow_mut().push(sentence);
             T::default()
         })
     }
@@ -153,7 +150,6 @@ impl Reader<'_> {
         api.get(name).await.map_err(self.cluster.failed(&subject))
     }
 
-    /// All objects of a kind that the parameters select.
     pub(super) async fn list<K: Kind<Scope = Namespaced>>(
         &self,
         subject: &str,
@@ -183,7 +179,6 @@ impl Reader<'_> {
         json(&self.get(self.untyped_api::<K>(), kind, name).await?)
     }
 
-    /// An object as JSON, if it exists.
     pub(super) async fn untyped_opt<K: Kind>(
         &self,
         subject: &str,
@@ -194,20 +189,16 @@ impl Reader<'_> {
         found.as_ref().map(json).transpose()
     }
 
-    /// The parts that could not be read, one sentence each.
-    pub(super) fn take_missing(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.missing)
-    }
-
     /// The policy that manages the VPA, with its status if it can be read.
-    async fn policy(&mut self, vpa: &Vpa) -> Option<PolicyFacts> {
+    async fn policy(&self, vpa: &Vpa) -> Option<PolicyFacts> {
         let owner = policy::owner(vpa)?;
-        let status = self.policy_status(owner).await;
-        let status = self.or_missing("the status of the sizing policy", status);
+        let status = self.policy_status(owner);
         Some(PolicyFacts {
             kind: owner.kind.clone(),
             name: owner.name.clone(),
-            status,
+            status: self
+                .or_missing("the status of the sizing policy", status)
+                .await,
         })
     }
 
@@ -235,32 +226,27 @@ impl Reader<'_> {
 
     /// Reads the objects around a VPA. `ehpa` is the name of the EHPA of its target.
     async fn read_vpa(
-        &mut self,
+        self,
         (object, others): WithOthers,
         pod: Option<Pod>,
         ehpa: Option<String>,
     ) -> Result<Found, Failure> {
         let vpa = api::vpa::parse(object).map_err(|error| anyhow!("invalid object: {error}"))?;
-        let pods = if let Some(pod) = pod {
-            vec![pod]
-        } else {
-            let pods = self.pods(&vpa).await;
-            self.or_missing("pods of the target", pods)
+        let pods = match pod {
+            Some(pod) => vec![pod],
+            None => self.or_missing("pods of the target", self.pods(&vpa)).await,
         };
         let policy = self.policy(&vpa).await;
-        let checkpoints = self.checkpoints(&vpa).await;
-        let checkpoints = self.or_missing("checkpoints", checkpoints);
+        let checkpoints = self.or_missing("checkpoints", self.checkpoints(&vpa)).await;
         let (sizing, sizing_note) = if checkpoints.is_empty() {
             (Config::default(), None)
         } else {
             steps::settings(self.cluster, self.system_namespace).await
         };
         let all = ListParams::default();
-        let budgets: Result<Vec<PodDisruptionBudget>, _> =
-            self.list("poddisruptionbudgets", &all).await;
-        let budgets = self.or_missing("disruption budgets", budgets);
-        let events = self.events(&vpa, &pods).await;
-        let events = self.or_missing("events", events);
+        let budgets = self.list("poddisruptionbudgets", &all);
+        let budgets = self.or_missing("disruption budgets", budgets).await;
+        let events = self.or_missing("events", self.events(&vpa, &pods)).await;
         Ok(Found::Vpa(Box::new(Facts {
             vpa,
             others,
@@ -273,7 +259,7 @@ impl Reader<'_> {
             pods,
             budgets,
             events,
-            missing: self.take_missing(),
+            missing: self.missing.into_inner(),
         })))
     }
 
@@ -290,8 +276,9 @@ impl Reader<'_> {
             if owners.len() == MAX_OWNERS {
                 break;
             }
-            let above = self.object(&owner.api_version, &owner.kind, &owner.name);
-            if let Ok(above) = above.await {
+            if let Ok(api) = self.object_api(&owner.api_version, &owner.kind).await
+                && let Ok(above) = api.get(&owner.name).await
+            {
                 next = controller(above.owner_references()).cloned();
             }
         }
@@ -315,24 +302,15 @@ impl Reader<'_> {
         Ok(self.cluster.dynamic(&resource, Some(self.namespace)))
     }
 
-    async fn object(
-        &self,
-        api_version: &str,
-        kind: &str,
-        name: &str,
-    ) -> Result<DynamicObject, Failure> {
-        let api = self.object_api(api_version, kind).await?;
-        api.get(name).await.map_err(self.cluster.failed(kind))
-    }
-
     /// The pods that match the selector of the target.
     async fn pods(&self, vpa: &Vpa) -> Result<Vec<Pod>, Failure> {
         let target = &vpa.spec.target_ref;
         if !is_name(&target.name) {
             return Err(Failure::Other(anyhow!("targetRef.name is invalid")));
         }
-        let api_version = target.api_version.as_str();
-        let object = self.object(api_version, &target.kind, &target.name).await?;
+        let api = self.object_api(&target.api_version, &target.kind).await?;
+        let object = api.get(&target.name).await;
+        let object = object.map_err(self.cluster.failed(&target.kind))?;
         let written = &object.data["spec"]["selector"];
         let selector = match serde_json::from_value::<LabelSelector>(written.clone()) {
             Ok(selector) if selector != LabelSelector::default() => {
@@ -342,7 +320,6 @@ impl Reader<'_> {
                     .to_string()
             }
             _ => {
-                let api = self.object_api(api_version, &target.kind).await?;
                 let scale = api.get_scale(&target.name).await;
                 let scale = scale.map_err(self.cluster.failed("the selector of the target"))?;
                 let selector = scale.status.and_then(|status| status.selector);
@@ -356,7 +333,6 @@ impl Reader<'_> {
         self.list("pods", &params).await
     }
 
-    /// The checkpoints of the recommended containers.
     async fn checkpoints(&self, vpa: &Vpa) -> Result<Vec<Checkpoint>, Failure> {
         let name = vpa.name_any();
         let status = vpa.status.as_ref();

@@ -1,6 +1,8 @@
 //! Steps from the stored history to the recommended requests, by the code of the recommender: it reads
 //! the checkpoints as after a restart, with the flags of the installed recommender.
 
+use std::str::FromStr;
+
 use api::vpa::DEFAULT_RECOMMENDER;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
@@ -25,7 +27,6 @@ const USAGE_INTERVAL: std::time::Duration = std::time::Duration::from_mins(1);
 /// Step of a target that differs from the result of the others.
 pub(super) const IN_STATUS: &str = "in the status, with samples that are not stored yet";
 
-/// A step to a recommended request.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct StepLine {
@@ -160,60 +161,51 @@ pub(super) async fn settings(
     (Config::default(), Some(note))
 }
 
+/// The value of a flag; `None` if it is absent or invalid.
+fn parsed<T: FromStr>(recommender: Program<'_>, name: &str) -> Option<T> {
+    recommender.flag(name)?.parse().ok()
+}
+
 /// The settings of sizing in the flags of a recommender; an invalid flag, with which it would not
 /// run, keeps its default.
 pub(super) fn config(recommender: Program<'_>) -> Config {
     let mut config = Config::default();
-    let flag = |name: &str| recommender.flag(name);
-    let number = |name: &str, field: &mut f64| {
-        if let Some(value) = flag(name).and_then(|text| text.parse().ok()) {
-            *field = value;
-        }
-    };
-    number(
-        "recommendation-margin-fraction",
-        &mut config.margin_fraction,
-    );
-    number(
-        "pod-recommendation-min-cpu-millicores",
-        &mut config.pod_min_cpu_millicores,
-    );
-    number(
-        "pod-recommendation-min-memory-mb",
-        &mut config.pod_min_memory_mib,
-    );
-    number("target-cpu-percentile", &mut config.cpu_percentiles.target);
-    number(
-        "target-memory-percentile",
-        &mut config.memory_percentiles.target,
-    );
-    let nanoseconds = |name: &str, field: &mut i64| {
-        let duration = flag(name).and_then(|text| text.parse::<GoDuration>().ok());
-        if let Some(Ok(value)) = duration.map(|it| i64::try_from(it.0.as_nanos())) {
-            *field = value;
-        }
-    };
-    nanoseconds(
-        "cpu-histogram-decay-half-life",
+    let percentiles = [&mut config.cpu_percentiles, &mut config.memory_percentiles];
+    let [cpu_target, memory_target] = percentiles.map(|percentiles| &mut percentiles.target);
+    let (margin, mebibytes) = (&mut config.margin_fraction, &mut config.pod_min_memory_mib);
+    for (name, field) in [
+        ("recommendation-margin-fraction", margin),
+        (
+            "pod-recommendation-min-cpu-millicores",
+            &mut config.pod_min_cpu_millicores,
+        ),
+        ("pod-recommendation-min-memory-mb", mebibytes),
+        ("target-cpu-percentile", cpu_target),
+        ("target-memory-percentile", memory_target),
+    ] {
+        *field = parsed(recommender, name).unwrap_or(*field);
+    }
+    let (cpu, memory) = (
         &mut config.cpu_half_life_ns,
-    );
-    nanoseconds(
-        "memory-histogram-decay-half-life",
         &mut config.memory_half_life_ns,
     );
-    nanoseconds(
-        "memory-aggregation-interval",
-        &mut config.memory.interval_ns,
-    );
+    let interval = &mut config.memory.interval_ns;
+    for (name, field) in [
+        ("cpu-histogram-decay-half-life", cpu),
+        ("memory-histogram-decay-half-life", memory),
+        ("memory-aggregation-interval", interval),
+    ] {
+        let duration = parsed(recommender, name).map(|GoDuration(it)| it.as_nanos());
+        let nanoseconds = duration.and_then(|it| i64::try_from(it).ok());
+        *field = nanoseconds.unwrap_or(*field);
+    }
     for (name, field) in [
         ("round-cpu-millicores", &mut config.round_cpu_millicores),
         ("round-memory-bytes", &mut config.round_memory_bytes),
     ] {
-        if let Some(value) = flag(name).and_then(|text| text.parse().ok()) {
-            *field = value;
-        }
+        *field = parsed(recommender, name).unwrap_or(*field);
     }
-    let is_on = |name: &str| flag(name).as_deref() == Some("true");
+    let is_on = |name: &str| recommender.flag(name).as_deref() == Some("true");
     config.humanize_memory = is_on("humanize-memory");
     config.integer_cpu = is_on("cpu-integer-post-processor-enabled");
     if config.validate().is_err() {

@@ -181,14 +181,12 @@ fn steps(facts: &Facts, migration: &mut Migration) {
             undo.push(format!("kubectl create -f {name}.{short}.yaml"));
         }
     }
-    if !commands.is_empty() {
-        migration.step(
-            "Remove Crane's webhooks",
-            "Their failure policy is Fail: while craned is away, no EHPA could be written.",
-            commands,
-            undo,
-        );
-    }
+    migration.step(
+        "Remove Crane's webhooks",
+        "Their failure policy is Fail: while craned is away, no EHPA could be written.",
+        commands,
+        undo,
+    );
     let is_cranes = |name: &&str| {
         let owner = facts.owner(name);
         owner.is_some_and(|owner| facts.is_in(&owner.namespace))

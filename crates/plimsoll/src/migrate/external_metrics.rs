@@ -39,7 +39,6 @@ const METRICS_TIMEOUT: Duration = Duration::from_secs(15);
 /// The time after a change for which conditions may still describe the previous state. The API
 /// server checks an `APIService` within five seconds.
 const SETTLE: Duration = Duration::from_secs(6);
-/// The interval between two checks of a condition.
 const POLL: Duration = Duration::from_secs(1);
 
 /// The adapter in the cluster.

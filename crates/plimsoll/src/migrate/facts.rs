@@ -13,9 +13,7 @@ pub(crate) struct Source {
     pub(crate) product: &'static str,
     /// Last parts of the names of its images.
     pub(crate) images: &'static [&'static str],
-    /// Kinds of objects that matter.
     pub(crate) kinds: &'static [Kind],
-    /// Names of `CustomResourceDefinition`s that matter.
     pub(crate) definitions: &'static [&'static str],
     /// Whether the `ConfigMap`s in the volumes of its Deployments matter.
     pub(crate) reads_config_maps: bool,
@@ -58,7 +56,6 @@ pub(crate) const API_SERVICE: Kind = kind("APIService", "apiservices.apiregistra
 /// accept each object that the API server accepts.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
-    /// Namespace of the suite.
     pub(crate) system_namespace: String,
     pub(crate) deployments: Vec<DynamicObject>,
     pub(crate) suite: Vec<DynamicObject>,
@@ -67,7 +64,6 @@ pub(crate) struct Facts {
     pub(crate) definitions: Vec<DynamicObject>,
     /// `ConfigMap`s of the product's Deployments.
     pub(crate) config_maps: Vec<DynamicObject>,
-    /// Reasons why something was not read.
     pub(crate) unread: Vec<String>,
 }
 

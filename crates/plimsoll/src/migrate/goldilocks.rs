@@ -61,10 +61,8 @@ struct Namespace {
     /// Number of VPA objects by Goldilocks.
     vpas: usize,
     mode: &'static str,
-    /// `resourcePolicy` of VPA objects.
     resource_policy: Option<Value>,
     min_replicas: Option<i64>,
-    /// Sentences about settings that are left out.
     left_out: Vec<String>,
 }
 
@@ -158,24 +156,24 @@ fn overrides(facts: &Facts, namespaces: &BTreeMap<String, Namespace>, migration:
         fields.take_if("/spec/updatePolicy/minReplicas", &replicas);
         let mode = fields.text("/spec/updatePolicy/updateMode");
         let mode = mode.map_or("Recreate".to_owned(), |it| it.replace("Auto", "Recreate"));
+        let mut reasons = Vec::new();
         if mode != namespace.mode {
-            let reason = format!(
-                "its mode {mode} is not the namespace's {}: write a second SizingPolicy with a selector for this workload",
-                namespace.mode
-            );
-            migration.item(VPA.name, vpa, Verdict::Manual, reason);
+            let of_namespace = namespace.mode;
+            reasons.push(format!(
+                "its mode {mode} is not the namespace's {of_namespace}"
+            ));
         }
         let of_namespace = namespace.resource_policy.as_ref().unwrap_or(&Value::Null);
         if fields.take("/spec/resourcePolicy") != *of_namespace {
-            let reason = "its resourcePolicy is not the namespace's: write a second SizingPolicy with a selector for this workload";
-            migration.item(VPA.name, vpa, Verdict::Manual, reason);
+            reasons.push("its resourcePolicy is not the namespace's".to_owned());
         }
-        let rest = fields.rest();
+        let rest = fields.rest().join(", ");
         if !rest.is_empty() {
-            let reason = format!(
-                "the policy of the namespace lacks {}: write a second SizingPolicy with a selector for this workload",
-                rest.join(", ")
-            );
+            reasons.push(format!("the policy of the namespace lacks {rest}"));
+        }
+        for reason in reasons {
+            let remedy = "write a second SizingPolicy with a selector for this workload";
+            let reason = format!("{reason}: {remedy}");
             migration.item(VPA.name, vpa, Verdict::Manual, reason);
         }
     }

@@ -194,41 +194,37 @@ fn hpa_of(object: &DynamicObject) -> String {
 fn scaled_object(object: &DynamicObject, migration: &mut Migration) {
     let kind = SCALED_OBJECT.name;
     let name = name_of(object);
-    match scaled_object::counterpart(object) {
+    let (manifest, left_out) = match scaled_object::counterpart(object) {
+        Ok(counterpart) => counterpart,
         Err(reason) => {
             let reason = format!("stays with KEDA: {reason}");
-            migration.item(kind, object, Verdict::Kept, reason);
+            return migration.item(kind, object, Verdict::Kept, reason);
         }
-        Ok((manifest, left_out)) => {
-            let mut reason = "can become an EHPA; it may as well stay with KEDA".to_owned();
-            let mut step = "A paused ScaledObject has no HPA, and the workload keeps its replicas. Add `prediction` to the EHPA for replicas ahead of demand. If all is well after a day, delete the ScaledObject, with restoreToOriginalReplicaCount off.".to_owned();
-            if !left_out.is_empty() {
-                let left_out = left_out.join(", ");
-                reason = format!("{reason}; the EHPA leaves out {left_out}");
-                step = format!("{step} The EHPA leaves out {left_out}.");
-            }
-            migration.item(kind, object, Verdict::Changed, reason);
-            let hpa = hpa_of(object);
-            let ObjectName { namespace, name } = &name;
-            let annotate = format!(
-                "kubectl annotate scaledobject {name} -n {namespace} autoscaling.keda.sh/paused"
-            );
-            migration.step(
-                format!("Hand over {namespace}/{name}"),
-                step,
-                [
-                    format!("{annotate}=true"),
-                    format!("kubectl wait hpa/{hpa} -n {namespace} --for=delete --timeout=1m"),
-                    apply(&manifest),
-                    format!(
-                        "kubectl wait hpa/ehpa-{name} -n {namespace} --for=create --timeout=1m"
-                    ),
-                ],
-                [
-                    format!("kubectl delete ehpa {name} -n {namespace}"),
-                    format!("{annotate}-"),
-                ],
-            );
-        }
+    };
+    let mut reason = "can become an EHPA; it may as well stay with KEDA".to_owned();
+    let mut step = "A paused ScaledObject has no HPA, and the workload keeps its replicas. Add `prediction` to the EHPA for replicas ahead of demand. If all is well after a day, delete the ScaledObject, with restoreToOriginalReplicaCount off.".to_owned();
+    if !left_out.is_empty() {
+        let left_out = left_out.join(", ");
+        reason = format!("{reason}; the EHPA leaves out {left_out}");
+        step = format!("{step} The EHPA leaves out {left_out}.");
     }
+    migration.item(kind, object, Verdict::Changed, reason);
+    let hpa = hpa_of(object);
+    let ObjectName { namespace, name } = &name;
+    let annotate =
+        format!("kubectl annotate scaledobject {name} -n {namespace} autoscaling.keda.sh/paused");
+    migration.step(
+        format!("Hand over {namespace}/{name}"),
+        step,
+        [
+            format!("{annotate}=true"),
+            format!("kubectl wait hpa/{hpa} -n {namespace} --for=delete --timeout=1m"),
+            apply(&manifest),
+            format!("kubectl wait hpa/ehpa-{name} -n {namespace} --for=create --timeout=1m"),
+        ],
+        [
+            format!("kubectl delete ehpa {name} -n {namespace}"),
+            format!("{annotate}-"),
+        ],
+    );
 }

@@ -80,6 +80,7 @@ impl Migration {
         });
     }
 
+    /// Adds a step, unless it has no commands.
     pub(crate) fn step(
         &mut self,
         title: impl Into<String>,
@@ -87,15 +88,18 @@ impl Migration {
         commands: impl IntoIterator<Item = String>,
         undo: impl IntoIterator<Item = String>,
     ) {
-        self.steps.push(Step {
-            title: title.into(),
-            reason: reason.into(),
-            commands: commands.into_iter().collect(),
-            undo: undo.into_iter().collect(),
-        });
+        let commands: Vec<String> = commands.into_iter().collect();
+        if !commands.is_empty() {
+            self.steps.push(Step {
+                title: title.into(),
+                reason: reason.into(),
+                commands,
+                undo: undo.into_iter().collect(),
+            });
+        }
     }
 
-    /// Adds a step that scales Deployments to 0; none without any that run.
+    /// Adds a step that scales Deployments to 0.
     pub(crate) fn stop<'a>(
         &mut self,
         title: &str,
@@ -108,9 +112,6 @@ impl Migration {
             undo.push(scale(deployment, replicas(deployment)));
             installers.extend(installer(deployment));
         }
-        if commands.is_empty() {
-            return;
-        }
         installers.sort();
         installers.dedup();
         let mut reason = reason.to_owned();
@@ -121,22 +122,19 @@ impl Migration {
         self.step(title, reason, commands, undo);
     }
 
-    /// Adds a step that protects definitions that a tool has installed; none without such.
+    /// Adds a step that protects definitions that a tool has installed.
     pub(crate) fn keep(&mut self, definitions: &[DynamicObject]) {
         let installed = definitions.iter().filter(|it| installer(it).is_some());
         let commands = installed.map(|definition| {
             let name = definition.name_any();
             format!("kubectl annotate crd {name} helm.sh/resource-policy=keep --overwrite")
         });
-        let commands: Vec<String> = commands.collect();
-        if !commands.is_empty() {
-            self.step(
-                "Keep the definitions",
-                "With a definition go all its objects. The annotation keeps it if an upgrade of its Helm release leaves it out, not if the release is uninstalled: never run `helm uninstall` for it.",
-                commands,
-                [],
-            );
-        }
+        self.step(
+            "Keep the definitions",
+            "With a definition go all its objects. The annotation keeps it if an upgrade of its Helm release leaves it out, not if the release is uninstalled: never run `helm uninstall` for it.",
+            commands,
+            [],
+        );
     }
 
     /// Adds a step for each release of Helm that these objects belong to, after which Helm does not
@@ -165,23 +163,16 @@ impl Migration {
         }
     }
 
-    /// Adds a step that names the flags of Deployments; none without any.
+    /// Adds a step that names the flags of Deployments.
     pub(crate) fn flags(&mut self, deployments: &[DynamicObject], reason: &str) {
-        let mut commands = Vec::new();
-        for deployment in deployments {
-            let flags = arguments(deployment);
-            if !flags.is_empty() {
-                commands.push(format!(
-                    "# {}, from {}: {}",
-                    image_of(deployment).unwrap_or_default(),
-                    name_of(deployment),
-                    printable(&flags.join(" "))
-                ));
-            }
-        }
-        if !commands.is_empty() {
-            self.step("Carry over the flags", reason, commands, []);
-        }
+        let flags = deployments.iter().map(|it| (it, arguments(it)));
+        let commands = flags.filter(|(_, flags)| !flags.is_empty());
+        let commands = commands.map(|(deployment, flags)| {
+            let image = image_of(deployment).unwrap_or_default();
+            let flags = printable(&flags.join(" "));
+            format!("# {image}, from {}: {flags}", name_of(deployment))
+        });
+        self.step("Carry over the flags", reason, commands, []);
     }
 
     /// Adds an object of a kind that stays, if the definition of the suite lacks fields of it.

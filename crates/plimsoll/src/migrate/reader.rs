@@ -59,22 +59,18 @@ impl Facts {
 }
 
 async fn read_deployments(cluster: &Cluster, source: &Source, facts: &mut Facts) {
-    let (mut deployments, mut suite) = (Vec::new(), Vec::new());
+    let all = cluster.untyped::<Deployment>(None);
     let visit = |deployment: DynamicObject| {
         let part = deployment.labels().get("app.kubernetes.io/part-of");
-        let is_own = part.is_some_and(|part| part == "plimsoll");
         let image = image_of(&deployment);
-        if is_own {
-            suite.push(deployment);
+        if part.is_some_and(|part| part == "plimsoll") {
+            facts.suite.push(deployment);
         } else if image.is_some_and(|image| source.images.contains(&image)) {
-            deployments.push(deployment);
+            facts.deployments.push(deployment);
         }
     };
-    let all = cluster.untyped::<Deployment>(None);
     let read = each(&all, &ListParams::default(), visit).await;
     facts.noted(read.map_err(unread("deployments")));
-    facts.deployments = deployments;
-    facts.suite = suite;
 }
 
 /// The objects of a kind; `None` if it is not installed.

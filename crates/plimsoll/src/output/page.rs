@@ -33,27 +33,13 @@ const LONG_CELL: usize = 60;
 
 /// The text with the characters of HTML replaced.
 pub(crate) fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            letter if letter.is_control() && letter != '\n' => escaped.push('\u{fffd}'),
-            letter => escaped.push(letter),
-        }
-    }
-    escaped
+    let text = text.replace('&', "&amp;").replace('<', "&lt;");
+    let text = text.replace('>', "&gt;").replace('"', "&quot;");
+    let is_hidden = |letter: char| letter.is_control() && letter != '\n';
+    text.replace('\'', "&#39;").replace(is_hidden, "\u{fffd}")
 }
 
-/// A page with the tables, the notes, and `details`, which is HTML.
-pub(crate) fn html(document: &Document, details: &str) -> String {
-    page(document, "", details)
-}
-
-/// The same with `navigation` above, which is HTML, too.
+/// A page with `navigation`, the tables, the notes, and `details`. The first and the last are HTML.
 pub(crate) fn page(document: &Document, navigation: &str, details: &str) -> String {
     let title = escape(&document.title);
     let mut page = format!(

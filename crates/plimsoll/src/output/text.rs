@@ -60,15 +60,7 @@ fn width(cell: &str) -> usize {
 
 /// The text without control characters, which could change the terminal.
 pub(crate) fn printable(cell: &str) -> String {
-    cell.chars()
-        .map(|letter| {
-            if letter.is_control() {
-                '\u{fffd}'
-            } else {
-                letter
-            }
-        })
-        .collect()
+    cell.replace(char::is_control, "\u{fffd}")
 }
 
 /// The tables in Markdown, and the notes.

@@ -30,11 +30,7 @@ impl Totals {
         self.critical += usize::from(container.severity == Severity::Critical);
         self.warnings += usize::from(container.severity == Severity::Warning);
         let pods = container.pods as f64;
-        let sums = |change: Change, unit: f64| {
-            // Without a recommendation the present request stays.
-            let amounts = [change.present, change.recommended.or(change.present)];
-            amounts.map(|amount| pods * amount.unwrap_or(0.0) / unit)
-        };
+        let sums = |change: Change, unit: f64| change.amounts().map(|it| pods * it / unit);
         let [present, recommended] = sums(container.cpu.amounts, 1000.0);
         self.requested_cpu_cores += present;
         self.recommended_cpu_cores += recommended;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use k8s_openapi::api::core::v1::{Container, Node, Pod};
+use k8s_openapi::api::core::v1::{Container, Node, Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use kube::ResourceExt as _;
 use kube::api::ListParams;
@@ -106,16 +106,13 @@ fn add(loads: &mut BTreeMap<String, NodeLoad>, pod: &Pod) {
     } else {
         load.pods += 1;
     }
-    load.cpu += requests(pod, "cpu") * 1000.0;
-    load.memory += requests(pod, "memory");
+    load.cpu += requests(spec, "cpu") * 1000.0;
+    load.memory += requests(spec, "memory");
 }
 
 /// Requests of a pod in cores or bytes, as the scheduler counts them: those of the pod if set, else
 /// the larger one of the containers with the sidecars, and of each init container; and the overhead.
-fn requests(pod: &Pod, resource: &str) -> f64 {
-    let Some(spec) = &pod.spec else {
-        return 0.0;
-    };
+fn requests(spec: &PodSpec, resource: &str) -> f64 {
     let of_list = |list: Option<&BTreeMap<String, Text>>| list?.get(resource).map(amount);
     let of = |container: &Container| {
         let resources = container.resources.as_ref();
@@ -337,7 +334,7 @@ mod tests {
             ),
             (json!({"containers": [container("wrong")]}), 0.0),
         ] {
-            let found = requests(&parse(json!({"metadata": {}, "spec": spec})), "cpu");
+            let found = requests(&parse(spec.clone()), "cpu");
             assert!((found - expected).abs() < 1e-9, "{spec}: {found}");
         }
     }

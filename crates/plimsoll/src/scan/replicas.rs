@@ -70,7 +70,7 @@ fn of_workload(workload: &Workload<'_>) -> ScannedReplicas {
         workload: id.workload,
         pods,
         recommended: found.as_ref().ok().map(|replicas| replicas.count),
-        reason: found.err().map(|error| error.to_string()),
+        reason: found.err(),
         is_idle,
     }
 }

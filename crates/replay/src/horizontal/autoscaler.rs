@@ -20,7 +20,6 @@ const FORECAST: i64 = 15;
 /// Two changes in opposite directions within this time are an oscillation, in seconds.
 const OSCILLATION: i64 = 600;
 
-/// Settings of a replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Autoscaler {
     /// Time from a pod's creation until it is ready, in seconds.
@@ -31,11 +30,9 @@ pub struct Autoscaler {
     pub target: f64,
     /// Whether the HPA has the measured metric.
     pub is_measured: bool,
-    /// `minReplicas` and `maxReplicas`.
     pub bounds: Bounds,
 }
 
-/// Result of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Score {
     pub minutes: f64,
@@ -51,7 +48,6 @@ pub struct Score {
 }
 
 impl Score {
-    /// Mean number of pods.
     pub fn pods(&self) -> f64 {
         self.pod_minutes / self.minutes
     }

@@ -1,6 +1,6 @@
 //! Recorded demand of one workload per minute.
 
-use thiserror::Error;
+use crate::series::no_time;
 
 /// Pods that the 99th percentile of the demand needs at [`USUAL_TARGET`].
 const PODS: f64 = 50.0;
@@ -10,23 +10,11 @@ pub(super) const USUAL_TARGET: f64 = 0.7;
 /// Demand per minute. The unit is the capacity of a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Demand {
-    /// Name of the series.
     pub name: String,
     /// Start of the first minute in seconds since 1970, a whole minute.
     pub start: i64,
     /// Demand of each minute; `None` if it was not measured.
     pub minutes: Vec<Option<f64>>,
-}
-
-/// Errors in a file of demands.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum DemandError {
-    /// The line does not begin with a time.
-    #[error("line {0} does not begin with seconds since 1970")]
-    Time(usize),
-    /// The step is not a whole number of minutes.
-    #[error("a step of {0} s is not a whole number of minutes")]
-    Step(i64),
 }
 
 impl Demand {
@@ -35,9 +23,11 @@ impl Demand {
     ///
     /// They are scaled so that the 99th percentile needs 50 pods at 70 % of their capacity. Columns
     /// without a positive percentile are left out.
-    pub fn parse_csv(text: &str, step: i64) -> Result<Vec<Self>, DemandError> {
+    pub fn parse_csv(text: &str, step: i64) -> Result<Vec<Self>, String> {
         if step < 60 || step % 60 != 0 {
-            return Err(DemandError::Step(step));
+            return Err(format!(
+                "a step of {step} s is not a whole number of minutes"
+            ));
         }
         let mut lines = text.lines();
         let names = lines.next().unwrap_or_default().split(',').skip(1);
@@ -46,7 +36,7 @@ impl Demand {
         for (index, line) in lines.enumerate() {
             let mut cells = line.split(',');
             let second: Option<i64> = cells.next().and_then(|cell| cell.parse().ok());
-            let second = second.ok_or(DemandError::Time(index + 2))?.div_euclid(60) * 60;
+            let second = second.ok_or_else(|| no_time(index + 2))?.div_euclid(60) * 60;
             let first = *start.get_or_insert(second);
             let minute = usize::try_from((second - first) / 60).unwrap_or_default();
             for (_, minutes) in &mut columns {
@@ -115,8 +105,10 @@ mod tests {
     #[test]
     fn lines_without_a_time_and_short_steps_are_errors() {
         let time = Demand::parse_csv("unix_seconds,a\n600,1\nx,1\n", 60);
-        assert_eq!(time, Err(DemandError::Time(3)));
+        let no_time = "line 3 does not begin with seconds since 1970";
+        assert_eq!(time, Err(no_time.to_owned()));
         let step = Demand::parse_csv("unix_seconds,a\n600,1\n", 15);
-        assert_eq!(step, Err(DemandError::Step(15)));
+        let short = "a step of 15 s is not a whole number of minutes";
+        assert_eq!(step, Err(short.to_owned()));
     }
 }

@@ -24,18 +24,14 @@ const NAMESPACE: &str = "replay";
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Packing {
     pub nodes: usize,
-    /// Choice of nodes.
     pub scheduler: Scheduler,
     /// Whether the updater's rebalancing moves pods away from hot nodes, with its defaults.
     pub rebalances: bool,
 }
 
-/// Replay of a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Replay<'a> {
-    /// Cluster and scheduler.
     pub packing: Packing,
-    /// Usage of the pods.
     pub workload: &'a Workload,
     /// Requests of the pods, in the order of slots.
     pub requests: &'a [RequestChange],
@@ -92,7 +88,8 @@ impl Replay<'_> {
                 state.depart(event.pod, now);
             }
             for change in changes {
-                state.recommend(change, slot);
+                state.pods[change.pod].recommended = change.request;
+                state.resize(change.pod, slot);
             }
             state.move_deferred(slot, now, &mut score);
             if self.packing.rebalances {
@@ -188,13 +185,8 @@ impl<'a> State<'a> {
         self.reservations.remove(PodKey { namespace, uid }, now);
     }
 
-    /// Changes the request of a pod in place, or defers the change until its node has room.
-    fn recommend(&mut self, change: &RequestChange, slot: usize) {
-        self.pods[change.pod].recommended = change.request;
-        self.resize(change.pod, slot);
-    }
-
-    /// Whether the pod has its recommended request.
+    /// Changes the request of a pod in place, or defers the change until its node has room. Returns
+    /// whether the pod has its recommended request.
     fn resize(&mut self, pod: usize, slot: usize) -> bool {
         let resized = &mut self.pods[pod];
         let Some(node) = resized.node else {
@@ -273,20 +265,13 @@ impl<'a> State<'a> {
             };
             // The usage of a node is divided in proportion to the requests.
             let (usage, requests) = (nodes[node].usage, self.nodes[node].requests);
-            let of = |usage: i64, request: i64, requests: i64| {
-                share(100.0 * usage as f64 / requests.max(1) as f64, request)
+            let of = |part: fn(Amounts) -> i64| {
+                let percent = 100.0 * part(usage) as f64 / part(requests).max(1) as f64;
+                share(percent, part(pod.request))
             };
             let load = Amounts {
-                cpu_millicores: of(
-                    usage.cpu_millicores,
-                    pod.request.cpu_millicores,
-                    requests.cpu_millicores,
-                ),
-                memory_bytes: of(
-                    usage.memory_bytes,
-                    pod.request.memory_bytes,
-                    requests.memory_bytes,
-                ),
+                cpu_millicores: of(|amounts| amounts.cpu_millicores),
+                memory_bytes: of(|amounts| amounts.memory_bytes),
             };
             indices.push(index);
             pods.push(RebalancingPod {

@@ -15,7 +15,6 @@ pub struct LifeEvent {
     pub slot: usize,
     /// Whether the pod arrives; departures of a slot come first.
     pub arrives: bool,
-    /// Index of the pod.
     pub pod: usize,
 }
 

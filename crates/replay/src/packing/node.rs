@@ -35,7 +35,6 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// A node without pods.
     pub(super) fn new(name: String) -> Self {
         Self {
             name,
@@ -43,7 +42,6 @@ impl Node {
         }
     }
 
-    /// Adds the load of a slot.
     pub(super) fn measure(&mut self, slot: usize, percent: [f64; 2]) {
         if self.history.len() == DAY {
             self.history.pop_front();

@@ -13,7 +13,6 @@ use crate::bootstrap::split_mix;
 /// a seeded hash.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scheduler {
-    /// Scores of the nodes.
     pub scoring: Scoring,
     /// Factor between the request of a pod and its expected CPU load.
     pub multiplier: f64,
@@ -21,7 +20,6 @@ pub struct Scheduler {
     pub reserves: bool,
 }
 
-/// Scores of nodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scoring {
     /// kube-scheduler's `LeastAllocated` or `MostAllocated`.
@@ -37,13 +35,6 @@ pub(super) struct Candidate<'a> {
     pub(super) key: PodKey<'a>,
     /// Seed for equal scores.
     pub(super) seed: u64,
-}
-
-/// Nodes and pods without metrics at a time.
-struct Cluster<'a> {
-    nodes: &'a [Node],
-    reservations: &'a Reservations,
-    now: Timestamp,
 }
 
 /// crane-scheduler's thresholds and weights of the load of five minutes and of the maxima of an hour
@@ -75,12 +66,27 @@ impl Scheduler {
                 offered.iter().map(score).collect()
             }
             Scoring::Load(prioritizer) => {
-                let cluster = Cluster {
-                    nodes,
-                    reservations,
-                    now,
+                let demand = PodDemand {
+                    load: self.expected_load(pod.request),
+                    commitment: commitment(pod.request),
                 };
-                self.load_scores(&prioritizer, pod, &offered, &cluster)
+                let load = |node: &usize| nodes[*node].load();
+                let loads: Vec<Option<NodeLoad>> = offered.iter().map(load).collect();
+                let states = offered.iter().zip(&loads).map(|(node, load)| {
+                    let node = &nodes[*node];
+                    let reserved =
+                        || reservations.reserved_for(pod.key, &node.name, Some(now), now);
+                    NodeState {
+                        capacity: NODE,
+                        allocatable: NODE,
+                        commitment: commitment(node.requests),
+                        pods: node.pods,
+                        load: load.as_ref(),
+                        reserved: self.reserves.then(reserved).unwrap_or_default(),
+                        ..NodeState::default()
+                    }
+                });
+                prioritizer.scores(&demand, &states.collect::<Vec<_>>(), None)
             }
         };
         let hash = |node: usize| {
@@ -90,55 +96,6 @@ impl Scheduler {
         let ranked = offered.into_iter().zip(scores);
         let best = ranked.max_by_key(|(node, score)| (*score, hash(*node)));
         best.map(|(node, _)| node)
-    }
-
-    fn load_scores(
-        &self,
-        prioritizer: &Prioritizer,
-        pod: &Candidate<'_>,
-        offered: &[usize],
-        cluster: &Cluster<'_>,
-    ) -> Vec<i64> {
-        let load = |node: &usize| cluster.nodes[*node].load();
-        let loads: Vec<Option<NodeLoad>> = offered.iter().map(load).collect();
-        let states: Vec<NodeState> = offered
-            .iter()
-            .zip(&loads)
-            .map(|(node, load)| self.state(pod, *node, load.as_ref(), cluster))
-            .collect();
-        prioritizer.scores(&self.demand(pod), &states, None)
-    }
-
-    fn demand(&self, pod: &Candidate<'_>) -> PodDemand {
-        PodDemand {
-            load: self.expected_load(pod.request),
-            commitment: commitment(pod.request),
-        }
-    }
-
-    fn state<'a>(
-        &self,
-        pod: &Candidate<'_>,
-        node: usize,
-        load: Option<&'a NodeLoad>,
-        cluster: &Cluster<'_>,
-    ) -> NodeState<'a> {
-        let (node, now) = (&cluster.nodes[node], cluster.now);
-        let reservations = cluster.reservations;
-        let reserved = if self.reserves {
-            reservations.reserved_for(pod.key, &node.name, Some(now), now)
-        } else {
-            Amounts::default()
-        };
-        NodeState {
-            capacity: NODE,
-            allocatable: NODE,
-            commitment: commitment(node.requests),
-            pods: node.pods,
-            load,
-            reserved,
-            ..NodeState::default()
-        }
     }
 
     /// The load of a pod before the metrics include it.

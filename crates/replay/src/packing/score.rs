@@ -6,7 +6,7 @@ pub(super) const HOT_PERCENT: f64 = 90.0;
 const LAST_PERCENT: usize = 200;
 
 /// Sums over slots. A node counts in slots in which it has a pod.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PackingScore {
     /// Length of a slot in seconds.
     pub step: i64,
@@ -19,7 +19,6 @@ pub struct PackingScore {
     pub overflow_slots: u64,
     /// Slots of all pods that are present, running or pending.
     pub pod_slots: u64,
-    /// Slots of pending pods.
     pub pending_slots: u64,
     /// Pods moved since their node had no room for a larger request.
     pub resize_moves: u64,
@@ -37,17 +36,8 @@ impl PackingScore {
     pub fn new(step: i64) -> Self {
         Self {
             step,
-            slots: 0,
-            node_slots: 0,
-            hot_slots: 0,
-            overflow_slots: 0,
-            pod_slots: 0,
-            pending_slots: 0,
-            resize_moves: 0,
-            rebalance_moves: 0,
-            sum: 0.0,
-            sum_of_squares: 0.0,
             histogram: vec![0; LAST_PERCENT + 1],
+            ..Self::default()
         }
     }
 
@@ -61,7 +51,6 @@ impl PackingScore {
         self.histogram[(cpu_percent as usize).min(LAST_PERCENT)] += 1;
     }
 
-    /// The sum of two scores.
     #[must_use]
     pub fn plus(mut self, other: &Self) -> Self {
         self.slots += other.slots;

@@ -18,7 +18,6 @@ pub struct Machine {
     pub memory: Series,
 }
 
-/// Policy that chooses the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizing {
     /// The provisioned amounts.
@@ -34,7 +33,6 @@ pub enum Sizing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestChange {
     pub slot: usize,
-    /// Index of the pod.
     pub pod: usize,
     pub request: Amounts,
 }
@@ -149,8 +147,7 @@ impl Workload {
             changes
         };
         let pods = self.machines.par_iter().enumerate();
-        let mut changes: Vec<Vec<RequestChange>> = pods.map(of_pod).collect();
-        let mut changes: Vec<RequestChange> = changes.drain(..).flatten().collect();
+        let mut changes: Vec<RequestChange> = pods.flat_map_iter(of_pod).collect();
         changes.sort_by_key(|change| (change.slot, change.pod));
         changes
     }

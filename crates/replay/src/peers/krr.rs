@@ -14,7 +14,6 @@ const HOUR: i64 = 3600;
 const HOURS: i64 = 14 * 24;
 const GROWTH: f64 = 1.02;
 
-/// The strategy and its history.
 #[derive(Clone, Debug)]
 pub struct Krr {
     /// The percentile as a fraction; 1 is the maximum.

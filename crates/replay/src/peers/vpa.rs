@@ -1,7 +1,6 @@
 //! Upstream's VPA: `sizing`'s histograms and estimates, and the updater's rules for applying them.
 
 use jiff::{SignedDuration, Timestamp};
-use model::{Cpu, Memory};
 use sizing::{
     Amounts, Config, ContainerHistory, ContainerState, Estimate, HistogramConfigs, estimate,
 };
@@ -118,12 +117,12 @@ impl Policy for Vpa {
     fn observe_pod(&mut self, pod: usize, at: Timestamp, usage: f64) {
         // Confidence depends on CPU samples, for memory too.
         let (millicores, bytes) = match self.resource {
-            Resource::Cpu => (Cpu::from_millicores(usage.round() as i64), None),
-            Resource::Memory => (Cpu::from_millicores(1), Some((usage * MIB) as i64)),
+            Resource::Cpu => (usage.round() as i64, None),
+            Resource::Memory => (1, Some((usage * MIB) as i64)),
         };
         let (history, shapes, at) = (&mut self.history, &self.shapes, at.into());
         let container = state(&mut self.containers, pod);
-        container.add_cpu(history, shapes, millicores.millicores(), at);
+        container.add_cpu(history, shapes, millicores, at);
         if let Some(bytes) = bytes {
             let rules = &self.config.memory;
             container.add_memory(history, shapes, rules, bytes, at);
@@ -131,7 +130,7 @@ impl Policy for Vpa {
     }
 
     fn oom(&mut self, at: Timestamp, request: f64) {
-        let request = Memory::from_bytes((request * MIB) as i64).bytes();
+        let request = (request * MIB) as i64;
         let rules = &self.config.memory;
         let (history, shapes) = (&mut self.history, &self.shapes);
         state(&mut self.containers, 0).add_oom(history, shapes, rules, request, at.into());

@@ -46,11 +46,10 @@ impl std::str::FromStr for MaintenanceWindow {
         }
         let mut parts = text.split(';').map(str::trim);
         let cron = parts.next().unwrap_or_default();
-        let no_cron =
-            |reason: &dyn fmt::Display| format!("{cron:?} is not a cron expression: {reason}");
+        let no_cron = |reason: &str| format!("{cron:?} is not a cron expression: {reason}");
         let opens = cron.parse::<Schedule>().map_err(|error| no_cron(&error))?;
         if cron.contains("@every") {
-            return Err(no_cron(&"@every is not supported"));
+            return Err(no_cron("@every is not supported"));
         }
         let (mut length, mut buffer, mut zone) = (None, Duration::ZERO, TimeZone::UTC);
         for part in parts.filter(|part| !part.is_empty()) {

@@ -3,8 +3,6 @@
 //! Source: the syntax of robfig/cron v3 `ParseStandard`, which Crane uses. `?` means `*`, `7/5`
 //! means from 7 in steps of 5, Sunday is 0 and never 7.
 
-use super::ScheduleError;
-
 /// Values of a field, and whether it is unrestricted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Field {
@@ -48,7 +46,6 @@ impl Field {
         (0..64).filter(move |value| self.contains(*value))
     }
 
-    /// The union of two fields.
     fn or(self, other: Self) -> Self {
         Self {
             bits: self.bits | other.bits,
@@ -68,7 +65,7 @@ impl Range {
         }
     }
 
-    pub(super) fn parse(&self, text: &str) -> Result<Field, ScheduleError> {
+    pub(super) fn parse(&self, text: &str) -> Result<Field, String> {
         let nothing = Field {
             bits: 0,
             is_any: false,
@@ -77,11 +74,8 @@ impl Range {
             .try_fold(nothing, |field, part| Ok(field.or(self.part(part)?)))
     }
 
-    fn part(&self, text: &str) -> Result<Field, ScheduleError> {
-        let wrong = || ScheduleError::Field {
-            field: self.name,
-            text: text.into(),
-        };
+    fn part(&self, text: &str) -> Result<Field, String> {
+        let wrong = || format!("{}: {text:?} is not valid", self.name);
         let (range, step) = match text.split_once('/') {
             Some((range, step)) => {
                 let step = step.parse().ok().filter(|step: &u8| *step > 0);

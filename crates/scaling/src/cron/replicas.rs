@@ -11,7 +11,6 @@ use super::Window;
 /// Replicas without an open window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CronReplicas {
-    /// Minimum number of replicas.
     pub min: i32,
     /// Current number of replicas, if windows are the only metric.
     pub kept: Option<i32>,

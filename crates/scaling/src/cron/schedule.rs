@@ -9,13 +9,11 @@ use std::str::FromStr;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use thiserror::Error;
 
 use super::fields::{DAY_OF_MONTH, DAY_OF_WEEK, Field, HOUR, MINUTE, MONTH};
 use super::occurrence::{self, Occurrence};
 use super::window;
 
-/// Recurring schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
     pattern: Pattern,
@@ -39,32 +37,10 @@ pub(super) struct Calendar {
     day_of_week: Field,
 }
 
-/// Errors in a cron expression.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum ScheduleError {
-    /// The number of fields is not five.
-    #[error("there must be five fields, not {0}")]
-    FieldCount(usize),
-    /// A field is invalid.
-    #[error("{field}: {text:?} is not valid")]
-    Field {
-        /// Name of the field.
-        field: &'static str,
-        /// Text of the field.
-        text: Box<str>,
-    },
-    /// Unknown word starting with `@`.
-    #[error("{0:?} is not valid")]
-    Word(Box<str>),
-    /// Unknown time zone.
-    #[error("the time zone {0:?} is not known")]
-    Zone(Box<str>),
-}
-
 impl FromStr for Schedule {
-    type Err = ScheduleError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, ScheduleError> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let own = text
             .strip_prefix("CRON_TZ=")
@@ -74,7 +50,7 @@ impl FromStr for Schedule {
             Some(own) => {
                 let (name, rest) = own.split_once(' ').unwrap_or((own, ""));
                 let zone = window::time_zone(name);
-                let zone = zone.ok_or_else(|| ScheduleError::Zone(name.into()))?;
+                let zone = zone.ok_or_else(|| format!("the time zone {name:?} is not known"))?;
                 (Some(zone), rest.trim())
             }
         };
@@ -125,7 +101,7 @@ impl Schedule {
 }
 
 impl Pattern {
-    fn parse(text: &str) -> Result<Self, ScheduleError> {
+    fn parse(text: &str) -> Result<Self, String> {
         let fields = match text {
             "@yearly" | "@annually" => "0 0 1 1 *",
             "@monthly" => "0 0 1 * *",
@@ -139,8 +115,8 @@ impl Pattern {
     }
 
     /// Whole seconds, at least one.
-    fn every(word: &str) -> Result<Self, ScheduleError> {
-        let wrong = || ScheduleError::Word(word.into());
+    fn every(word: &str) -> Result<Self, String> {
+        let wrong = || format!("{word:?} is not valid");
         let text = word.strip_prefix("@every ").ok_or_else(wrong)?;
         let interval: SignedDuration = text.parse().map_err(|_| wrong())?;
         let seconds = interval.as_secs().max(1);
@@ -149,10 +125,10 @@ impl Pattern {
 }
 
 impl Calendar {
-    fn parse(text: &str) -> Result<Self, ScheduleError> {
+    fn parse(text: &str) -> Result<Self, String> {
         let fields: Vec<&str> = text.split_whitespace().collect();
         let [minute, hour, day_of_month, month, day_of_week] = fields[..] else {
-            return Err(ScheduleError::FieldCount(fields.len()));
+            return Err(format!("there must be five fields, not {}", fields.len()));
         };
         Ok(Self {
             minute: MINUTE.parse(minute)?,

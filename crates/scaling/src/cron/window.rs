@@ -15,7 +15,7 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{Timestamp, Zoned};
 use thiserror::Error;
 
-use super::{Schedule, ScheduleError};
+use super::Schedule;
 
 /// Maximum number of times of a schedule that are looked at for its periods.
 const MAX_STEPS: usize = 200;
@@ -45,7 +45,6 @@ pub struct Window {
 /// A time in which a window is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Period {
-    /// Its beginning.
     pub from: Zoned,
     /// Its end, if it is known.
     pub to: Option<Zoned>,
@@ -53,15 +52,12 @@ pub struct Period {
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum WindowError {
-    /// Unknown time zone.
     #[error("timezone: the time zone {0:?} is not known")]
     Zone(String),
-    /// Invalid start.
     #[error("start: {0}")]
-    Start(ScheduleError),
-    /// Invalid end.
+    Start(String),
     #[error("end: {0}")]
-    End(ScheduleError),
+    End(String),
 }
 
 impl Window {

@@ -11,9 +11,7 @@ use super::Tolerance;
 /// Behaviour in the object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Behavior {
-    /// Rules of scaling up.
     pub up: Rules,
-    /// Rules of scaling down.
     pub down: Rules,
 }
 
@@ -42,10 +40,8 @@ pub enum SelectPolicy {
     Disabled,
 }
 
-/// Rate limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Unit of the value.
     pub kind: PolicyKind,
     /// Maximum change.
     pub value: i32,

@@ -5,7 +5,6 @@
 
 use super::{MetricError, Proposal};
 
-/// Combined proposal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Combined {
     /// Number of replicas; `None` if nothing may change in this pass.

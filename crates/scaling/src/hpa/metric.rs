@@ -10,7 +10,6 @@ use model::ResourceName;
 use super::per_pod::{Proposal, Target, Value};
 use super::{MetricError, Pod, PodMetrics, ReadinessDelays, Tolerance, total};
 
-/// A metric specification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// CPU or memory of the pods, or of one container of each.
@@ -57,7 +56,6 @@ pub enum TotalTarget {
     AverageMilli(i64),
 }
 
-/// Reading of a metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reading<'a> {
     /// Values of pods, for a resource and for `Pods`.
@@ -73,14 +71,12 @@ pub enum Reading<'a> {
 pub struct Workload<'a> {
     /// All pods matched by its selector.
     pub pods: &'a [Pod],
-    /// Desired replicas.
     pub spec_replicas: i32,
     pub status_replicas: i32,
     /// Tolerance of the ratio.
     pub tolerance: Tolerance,
     /// Delays for CPU values of starting pods.
     pub delays: ReadinessDelays,
-    /// Time of the pass.
     pub now: Timestamp,
 }
 

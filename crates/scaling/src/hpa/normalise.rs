@@ -14,9 +14,7 @@ use super::stabilisation::Recommendations;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Minimum.
     pub min: i32,
-    /// Maximum.
     pub max: i32,
 }
 
@@ -56,30 +54,6 @@ pub enum ScalingLimited {
     ScaleDownLimit,
 }
 
-impl AbleToScale {
-    /// The reason in the object.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ReadyForNewScale => "ReadyForNewScale",
-            Self::ScaleUpStabilized => "ScaleUpStabilized",
-            Self::ScaleDownStabilized => "ScaleDownStabilized",
-        }
-    }
-}
-
-impl ScalingLimited {
-    /// The reason in the object.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::DesiredWithinRange => "DesiredWithinRange",
-            Self::TooFewReplicas => "TooFewReplicas",
-            Self::TooManyReplicas => "TooManyReplicas",
-            Self::ScaleUpLimit => "ScaleUpLimit",
-            Self::ScaleDownLimit => "ScaleDownLimit",
-        }
-    }
-}
-
 /// The controller's history of one autoscaler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct History {
@@ -100,7 +74,6 @@ impl History {
         }
     }
 
-    /// Normalises a proposal.
     pub fn normalise(
         &mut self,
         proposal: i32,

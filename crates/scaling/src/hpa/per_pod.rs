@@ -13,7 +13,6 @@ use model::ResourceName;
 use super::pods::PodClass;
 use super::{MetricError, Pod, PodMetrics, Workload, ceil_replicas};
 
-/// Proposal of one metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proposal {
     /// Number of replicas before stabilisation and bounds.
@@ -33,15 +32,9 @@ pub enum Value {
         average_milli: i64,
     },
     /// Average per pod, in thousandths.
-    Average {
-        /// Thousandths.
-        milli: i64,
-    },
+    Average { milli: i64 },
     /// Total in milli-units.
-    Total {
-        /// Thousandths.
-        milli: i64,
-    },
+    Total { milli: i64 },
 }
 
 #[derive(Clone, Copy)]

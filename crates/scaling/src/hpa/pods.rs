@@ -39,7 +39,6 @@ pub enum Phase {
     Unknown,
 }
 
-/// The condition `Ready`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadyCondition {
     pub status: ReadyStatus,
@@ -47,7 +46,6 @@ pub struct ReadyCondition {
     pub since: Timestamp,
 }
 
-/// Status of the condition `Ready`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadyStatus {
     True,

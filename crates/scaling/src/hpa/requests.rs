@@ -8,7 +8,6 @@ use model::{Quantity, ResourceList, ResourceName};
 
 use super::MetricError;
 
-/// Requests of one pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Requests {
     /// Pod-level requests; empty if only containers have some.

@@ -6,9 +6,7 @@
 /// Tolerance in each direction, as fractions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
-    /// Tolerance of scaling up.
     pub up: f64,
-    /// Tolerance of scaling down.
     pub down: f64,
 }
 

@@ -82,11 +82,12 @@ fn vectors_crane_replicas() {
             case.memory_input.as_deref().unwrap_or_default(),
             &containers,
         );
+        let found = found.ok();
         let found = Expected {
-            error: found.is_err(),
-            replicas: found.ok().map(|replicas| replicas.count),
-            max_cpu: found.ok().map(|replicas| replicas.max_cpu),
-            percentile_cpu: found.ok().map(|replicas| replicas.percentile_cpu),
+            error: found.is_none(),
+            replicas: found.map(|replicas| replicas.count),
+            max_cpu: found.map(|replicas| replicas.max_cpu),
+            percentile_cpu: found.map(|replicas| replicas.percentile_cpu),
         };
         assert_eq!(found, case.expect, "case {number}: {:?}", case.config);
     });

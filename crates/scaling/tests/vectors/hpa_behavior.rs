@@ -1,8 +1,12 @@
 //! Sequences of proposals and the resulting counts of the native HPA.
 
+use std::fmt::Debug;
+
 use jiff::{SignedDuration, Timestamp};
 use model::Quantity;
-use scaling::hpa::{Behavior, Bounds, History, Policy, PolicyKind, Rules, SelectPolicy, Tolerance};
+use scaling::hpa::{
+    Behavior, Bounds, History, Policy, PolicyKind, Rules, ScalingLimited, SelectPolicy, Tolerance,
+};
 use serde::Deserialize;
 use testing::vectors::each_case;
 
@@ -129,16 +133,15 @@ impl Case {
             if found.replicas != current {
                 history.scaled(current, found.replicas, behavior.as_ref(), step.now);
             }
-            let limited = found.scaling_limited.as_str();
-            let is_limited = limited != "DesiredWithinRange";
-            let condition = |reason: &str, is_met: bool| Condition {
-                reason: reason.to_owned(),
+            let is_limited = found.scaling_limited != ScalingLimited::DesiredWithinRange;
+            let condition = |reason: &dyn Debug, is_met: bool| Condition {
+                reason: format!("{reason:?}"),
                 status: if is_met { "True" } else { "False" }.to_owned(),
             };
             let found = Expected {
                 replicas: found.replicas,
-                able_to_scale: condition(found.able_to_scale.as_str(), true),
-                scaling_limited: condition(limited, is_limited),
+                able_to_scale: condition(&found.able_to_scale, true),
+                scaling_limited: condition(&found.scaling_limited, is_limited),
             };
             assert_eq!(found, step.expect, "case {number}, step {index}");
         }

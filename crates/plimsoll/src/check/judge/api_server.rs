@@ -1,7 +1,9 @@
 //! The API server and clocks.
 
+use k8s_openapi::apimachinery::pkg::version::Info;
+
 use crate::check::facts::Facts;
-use crate::check::finding::Findings;
+use crate::check::finding::{Findings, Verdict, skip, warn};
 
 /// Oldest minor version of Kubernetes 1 that the tests run against, as README names it.
 const OLDEST_TESTED_MINOR: u32 = 33;
@@ -10,41 +12,41 @@ const MAX_OFFSET: i64 = 60;
 
 pub(super) fn judge(facts: &Facts, findings: &mut Findings) {
     findings.category = "api-server";
-    let mut check = findings.check("api-server-reachable", "the API server responds");
-    check.ok(&facts.server);
-    version(facts, findings);
-    let mut check = findings.check("clock-offset", "clocks agree");
-    match facts.server_time {
-        Some(server) => {
-            let offset = facts.local_time.as_second() - server.as_second();
-            if offset.abs() > MAX_OFFSET {
-                check.warn(
-                    format!("this computer's clock is {offset} s off the API server's"),
-                    "Synchronize the clocks with NTP; ages in the output follow the API server",
-                );
-            } else {
-                check.ok("");
-            }
-        }
-        None => check.skip("the API server's response has no Date header"),
-    }
+    let responds = Ok(facts.server.clone());
+    findings.add("api-server-reachable", "the API server responds", responds);
+    let title = "Kubernetes is of a tested version";
+    findings.add("api-server-version", title, version(&facts.version));
+    findings.add("clock-offset", "clocks agree", clocks(facts));
 }
 
-fn version(facts: &Facts, findings: &mut Findings) {
-    let mut check = findings.check("api-server-version", "Kubernetes is of a tested version");
-    let version = &facts.version;
+fn version(version: &Info) -> Verdict {
     // Providers append a plus sign.
     let number = |text: &str| text.trim_end_matches('+').parse::<u32>().ok();
+    let text = &version.git_version;
     match (number(&version.major), number(&version.minor)) {
         (Some(major), Some(minor)) if (major, minor) >= (1, OLDEST_TESTED_MINOR) => {
-            check.ok(version.text.clone());
+            Ok(text.clone())
         }
-        (Some(_), Some(_)) => check.warn(format!(
-                "the API server is {}, the oldest version that tests run against is 1.{OLDEST_TESTED_MINOR}",
-                version.text
+        (Some(_), Some(_)) => warn(
+            format!(
+                "the API server is {text}, the oldest version that tests run against is 1.{OLDEST_TESTED_MINOR}"
             ),
             "Update the cluster, or try each mode on one workload first",
         ),
-        _ => check.skip(format!("{:?} is not a version", version.text)),
+        _ => skip(format!("{text:?} is not a version")),
     }
+}
+
+fn clocks(facts: &Facts) -> Verdict {
+    let Some(server) = facts.server_time else {
+        return skip("the API server's response has no Date header");
+    };
+    let offset = facts.local_time.as_second() - server.as_second();
+    if offset.abs() > MAX_OFFSET {
+        return warn(
+            format!("this computer's clock is {offset} s off the API server's"),
+            "Synchronize the clocks with NTP; ages in the output follow the API server",
+        );
+    }
+    Ok(String::new())
 }

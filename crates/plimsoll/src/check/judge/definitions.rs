@@ -9,7 +9,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 
 use super::Extent;
 use crate::check::facts::Facts;
-use crate::check::finding::Findings;
+use crate::check::finding::{Findings, Verdict, error, warn};
 use crate::output::first_names;
 
 /// Most names of missing fields in a message.
@@ -18,30 +18,26 @@ const MAX_NAMES: usize = 3;
 pub(super) fn judge(facts: &Facts, extent: Extent, findings: &mut Findings) {
     findings.category = "definitions";
     for ours in api::crd::all() {
-        let name = ours.metadata.name.clone().unwrap_or_default();
+        let name = ours.metadata.name.as_deref().unwrap_or_default();
         let title = format!("{name} is up to date");
-        let mut check = findings.check(format!("definition-{name}"), title);
-        let Some(definitions) = check.read(&facts.definitions) else {
-            continue;
-        };
-        let has_name = |one: &&CustomResourceDefinition| one.metadata.name.as_ref() == Some(&name);
-        match (definitions.iter().find(has_name), extent) {
-            (None, Extent::Before) => check.ok("not installed yet"),
-            (None, Extent::Installed) => check.error(
-                "the CustomResourceDefinition is missing",
-                "Run kubectl apply -k deploy/crds",
-            ),
-            (Some(found), extent) => match difference(&ours, found) {
-                None => check.ok(""),
-                Some(difference) if extent == Extent::Before => check.warn(
-                    format!("another version is installed: {difference}"),
-                    "The installation replaces it; its objects stay valid",
-                ),
-                Some(difference) => {
-                    check.error(difference, "Run kubectl apply -k deploy/crds");
-                }
-            },
-        }
+        let verdict = compared(&ours, facts, extent);
+        findings.add(format!("definition-{name}"), title, verdict);
+    }
+}
+
+fn compared(ours: &CustomResourceDefinition, facts: &Facts, extent: Extent) -> Verdict {
+    let mut definitions = facts.definitions.as_ref()?.iter();
+    let found = definitions.find(|one| one.metadata.name == ours.metadata.name);
+    let remedy = "Run kubectl apply -k deploy/crds";
+    match (found.map(|found| difference(ours, found)), extent) {
+        (None, Extent::Before) => Ok("not installed yet".to_owned()),
+        (None, Extent::Installed) => error("the CustomResourceDefinition is missing", remedy),
+        (Some(None), _) => Ok(String::new()),
+        (Some(Some(difference)), Extent::Before) => warn(
+            format!("another version is installed: {difference}"),
+            "The installation replaces it; its objects stay valid",
+        ),
+        (Some(Some(difference)), Extent::Installed) => error(difference, remedy),
     }
 }
 
@@ -92,17 +88,13 @@ fn compare(
             None => missing.push(path),
         }
     }
-    if let (
-        Some(JSONSchemaPropsOrArray::Schema(wanted)),
-        Some(JSONSchemaPropsOrArray::Schema(found)),
-    ) = (&wanted.items, &found.items)
+    if let Some(JSONSchemaPropsOrArray::Schema(wanted)) = &wanted.items
+        && let Some(JSONSchemaPropsOrArray::Schema(found)) = &found.items
     {
         compare(wanted, found, &format!("{path}[]"), missing);
     }
-    if let (
-        Some(JSONSchemaPropsOrBool::Schema(wanted)),
-        Some(JSONSchemaPropsOrBool::Schema(found)),
-    ) = (&wanted.additional_properties, &found.additional_properties)
+    if let Some(JSONSchemaPropsOrBool::Schema(wanted)) = &wanted.additional_properties
+        && let Some(JSONSchemaPropsOrBool::Schema(found)) = &found.additional_properties
     {
         compare(wanted, found, &format!("{path}.*"), missing);
     }

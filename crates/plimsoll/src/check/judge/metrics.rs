@@ -3,8 +3,8 @@
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 
 use super::Extent;
-use crate::check::facts::Facts;
-use crate::check::finding::{Check, Findings};
+use crate::check::facts::{Facts, PrometheusFact};
+use crate::check::finding::{Findings, Verdict, error, skip, warn};
 use crate::installation::{ObjectName, service_of};
 
 const METRICS_SERVER: &str = "v1beta1.metrics.k8s.io";
@@ -28,24 +28,29 @@ const PRODUCTS: [(&str, &str); 4] = [
 
 pub(super) fn judge(facts: &Facts, extent: Extent, findings: &mut Findings) {
     findings.category = "metrics";
-    metrics_server(facts, findings);
+    let title = "metrics.k8s.io is available";
+    findings.add("metrics-server-available", title, metrics_server(facts));
+    findings.add("node-metrics", "nodes have metrics", node_metrics(facts));
     for (api, id) in ADAPTER_APIS {
-        let (group, version) = api.split_once('/').unwrap_or_default();
-        let name = &format!("{version}.{group}");
-        let mut check = findings.check(id, format!("{api} has the expected owner"));
-        if let Some(services) = check.read(&facts.api_services) {
-            let service = find(services, name);
-            match extent {
-                Extent::Before => owner_before(service, &mut check),
-                Extent::Installed => match (service, other_version(facts, services, name)) {
-                    (None, Some(other)) => check.ok(other),
-                    _ => owner(facts, service, &mut check),
-                },
-            }
-        }
+        let title = format!("{api} has the expected owner");
+        findings.add(id, title, expected_owner(facts, extent, api));
     }
     if extent == Extent::Installed {
-        prometheus(facts, findings);
+        let title = "Prometheus has the series of the history";
+        findings.add("prometheus-series", title, prometheus(facts));
+    }
+}
+
+fn expected_owner(facts: &Facts, extent: Extent, api: &str) -> Verdict {
+    let (group, version) = api.split_once('/').unwrap_or_default();
+    let services = facts.api_services.as_ref()?;
+    let service = find(services, &format!("{version}.{group}"));
+    if extent == Extent::Before {
+        return owner_before(service);
+    }
+    match (service, other_version(facts, services, group)) {
+        (None, Some(other)) => Ok(other),
+        _ => owner(facts, service),
     }
 }
 
@@ -55,8 +60,7 @@ fn find<'a>(services: &'a [APIService], name: &str) -> Option<&'a APIService> {
 }
 
 /// Another provider serves another version of the API, which is enough for HPAs.
-fn other_version(facts: &Facts, services: &[APIService], name: &str) -> Option<String> {
-    let (_, group) = name.split_once('.')?;
+fn other_version(facts: &Facts, services: &[APIService], group: &str) -> Option<String> {
     let mut others = services.iter().filter_map(|service| {
         let spec = service.spec.as_ref()?;
         (spec.group.as_deref() == Some(group)).then_some(())?;
@@ -79,40 +83,33 @@ fn unavailable(service: &APIService) -> Option<String> {
     }
 }
 
-fn metrics_server(facts: &Facts, findings: &mut Findings) {
-    let mut check = findings.check("metrics-server-available", "metrics.k8s.io is available");
-    if let Some(services) = check.read(&facts.api_services) {
-        match find(services, METRICS_SERVER).map(unavailable) {
-            None => check.error(
-                format!("there is no APIService {METRICS_SERVER}"),
-                "Install metrics-server",
-            ),
-            Some(Some(reason)) => check.error(
-                format!("the APIService {METRICS_SERVER} is not available: {reason}"),
-                "Look at the pods and the log of metrics-server",
-            ),
-            Some(None) => check.ok(""),
-        }
+fn metrics_server(facts: &Facts) -> Verdict {
+    match find(facts.api_services.as_ref()?, METRICS_SERVER).map(unavailable) {
+        None => error(
+            format!("there is no APIService {METRICS_SERVER}"),
+            "Install metrics-server",
+        ),
+        Some(Some(reason)) => error(
+            format!("the APIService {METRICS_SERVER} is not available: {reason}"),
+            "Look at the pods and the log of metrics-server",
+        ),
+        Some(None) => Ok(String::new()),
     }
-    let mut check = findings.check("node-metrics", "nodes have metrics");
-    let Some(measured) = check.read(&facts.measured_nodes) else {
-        return;
-    };
-    let nodes = facts.nodes.as_ref().copied().unwrap_or(*measured);
+}
+
+fn node_metrics(facts: &Facts) -> Verdict {
+    let measured = *facts.measured_nodes.as_ref()?;
+    let nodes = facts.nodes.as_ref().copied().unwrap_or(measured);
     let counted = format!("{measured} of {nodes} nodes have metrics");
-    if *measured == 0 && nodes > 0 {
-        check.error(
-            counted,
-            "Look at the log of metrics-server: it cannot read from the kubelets",
-        );
-    } else if *measured < nodes {
-        check.warn(
-            counted,
-            "Nodes get metrics about a minute after they join; look at those without any",
-        );
-    } else {
-        check.ok(counted);
+    if measured == 0 && nodes > 0 {
+        let hint = "Look at the log of metrics-server: it cannot read from the kubelets";
+        return error(counted, hint);
     }
+    if measured < nodes {
+        let hint = "Nodes get metrics about a minute after they join; look at those without any";
+        return warn(counted, hint);
+    }
+    Ok(counted)
 }
 
 /// Namespace and name of a Service, with its product.
@@ -124,11 +121,11 @@ fn name_of(service: &ObjectName) -> String {
     }
 }
 
-fn owner_before(service: Option<&APIService>, check: &mut Check<'_>) {
+fn owner_before(service: Option<&APIService>) -> Verdict {
     match service.map(service_of) {
-        None => check.ok("free"),
-        Some(None) => check.ok("served by the API server itself"),
-        Some(Some(service)) => check.warn(
+        None => Ok("free".to_owned()),
+        Some(None) => Ok("served by the API server itself".to_owned()),
+        Some(Some(service)) => warn(
             format!(
                 "the Service {} serves it, and the component of this API would take it over",
                 name_of(&service)
@@ -138,60 +135,46 @@ fn owner_before(service: Option<&APIService>, check: &mut Check<'_>) {
     }
 }
 
-fn owner(facts: &Facts, service: Option<&APIService>, check: &mut Check<'_>) {
+fn owner(facts: &Facts, service: Option<&APIService>) -> Verdict {
     let has_adapter = facts.programs().iter().any(|it| it.name == "adapter");
     let Some(service) = service else {
         if has_adapter {
-            check.error(
+            return error(
                 "the APIService is missing, so HPAs get no forecasts",
                 "Add the component external-metrics-api or custom-metrics-api to the overlay",
             );
-        } else {
-            check.ok("no owner, and no adapter is installed");
         }
-        return;
+        return Ok("no owner, and no adapter is installed".to_owned());
     };
     let owner = service_of(service).unwrap_or_else(|| ObjectName::new("", ""));
     let (namespace, owner) = (&owner.namespace, name_of(&owner));
     if let Some(reason) = unavailable(service) {
-        check.error(
+        return error(
             format!("the Service {owner} does not answer: {reason}"),
             "Look at the pods of that Service; HPAs with such metrics do not scale down meanwhile",
         );
-    } else if has_adapter && *namespace != facts.system_namespace {
-        check.warn(
+    }
+    if has_adapter && *namespace != facts.system_namespace {
+        return warn(
             format!("the Service {owner} serves it, not the adapter"),
             "Run `plimsoll migrate keda`, `prometheus-adapter` or `crane` with --plan, or use the mode vertical (docs/operations.md)",
         );
-    } else {
-        check.ok(owner);
     }
+    Ok(owner)
 }
 
-fn prometheus(facts: &Facts, findings: &mut Findings) {
-    let mut check = findings.check(
-        "prometheus-series",
-        "Prometheus has the series of the history",
-    );
-    let Some(prometheus) = &facts.prometheus else {
-        return check.skip("the recommender reads no Prometheus");
+fn prometheus(facts: &Facts) -> Verdict {
+    let Some(PrometheusFact { address, series }) = &facts.prometheus else {
+        return skip("the recommender reads no Prometheus");
     };
-    let Some(counts) = check.read(&prometheus.series) else {
-        return;
-    };
-    let counted = super::SERIES.into_iter().zip(counts);
+    let counted = super::SERIES.into_iter().zip(series.as_ref()?);
     let missing = counted.filter(|(_, count)| **count == 0);
     let missing: Vec<&str> = missing.map(|(metric, _)| metric).collect();
     if missing.is_empty() {
-        check.ok(prometheus.address.clone());
-    } else {
-        check.error(
-            format!(
-                "{} has no series of {}",
-                prometheus.address,
-                missing.join(", ")
-            ),
-            "Scrape the kubelets' cAdvisor and kube-state-metrics (docs/history.md)",
-        );
+        return Ok(address.clone());
     }
+    error(
+        format!("{address} has no series of {}", missing.join(", ")),
+        "Scrape the kubelets' cAdvisor and kube-state-metrics (docs/history.md)",
+    )
 }

@@ -2,7 +2,7 @@
 
 use super::Extent;
 use crate::check::facts::{Facts, Rights};
-use crate::check::finding::Findings;
+use crate::check::finding::{Findings, Verdict, error, warn};
 
 pub(crate) const USE: Rights = Rights {
     of_cluster: &[
@@ -52,27 +52,26 @@ pub(super) fn judge(facts: &Facts, extent: Extent, findings: &mut Findings) {
         Extent::Before => ("rights-to-install", "you may install the suite"),
         Extent::Installed => ("rights-to-use", "you may use all commands"),
     };
-    let mut check = findings.check(id, title);
+    findings.add(id, title, rights(facts, extent));
+}
+
+fn rights(facts: &Facts, extent: Extent) -> Verdict {
     let mut missing = Vec::new();
-    for (right, allowed) in &facts.rights {
-        let Some(is_allowed) = check.read(allowed) else {
-            return;
-        };
-        if !is_allowed {
+    for (right, is_allowed) in &facts.rights {
+        if !*is_allowed.as_ref()? {
             missing.push(*right);
         }
     }
     if missing.is_empty() {
-        check.ok("");
-        return;
+        return Ok(String::new());
     }
     let message = format!("you have no right to {}", missing.join("; "));
     match extent {
-        Extent::Before => check.error(
+        Extent::Before => error(
             message,
             "Install as a cluster administrator; escalate or bind may be replaced by all rights of the roles",
         ),
-        Extent::Installed => check.warn(
+        Extent::Installed => warn(
             message,
             "Ask an administrator for a role with these rights, or do without these commands",
         ),

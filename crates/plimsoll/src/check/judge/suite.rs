@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 
 use crate::check::facts::{CertificateFact, Facts, StopFact, StoredChain};
-use crate::check::finding::{Check, Findings};
-use crate::installation::{Program, programs};
+use crate::check::finding::{Findings, Read, Verdict, error, skip, warn};
+use crate::installation::{ObjectName, Program};
 
 /// Remaining validity of a certificate, in seconds, below which an operator should look. A
 /// self-managed one is replaced long before.
@@ -17,20 +17,30 @@ const GRACE: i64 = 5;
 
 pub(super) fn judge(facts: &Facts, findings: &mut Findings) {
     findings.category = "programs";
-    let mut check = findings.check("programs-installed", "the programs are installed");
-    if let Some(deployments) = check.read(&facts.deployments) {
-        let programs = programs(deployments);
-        installed(facts, &programs, &mut check);
+    let programs = facts.programs();
+    let title = "the programs are installed";
+    findings.add("programs-installed", title, installed(facts, &programs));
+    if facts.deployments.is_ok() {
         for program in &programs {
-            replicas(*program, findings);
+            let name = program.deployment_name();
+            let title = format!("replicas of {name} are ready");
+            findings.add(format!("replicas-{name}"), title, replicas(*program));
         }
-        versions(&programs, findings);
+        let title = "the programs are of one version";
+        findings.add("one-version", title, versions(&programs));
     }
-    leases(facts, findings);
-    stop(facts, findings);
+    for (name, lease) in &facts.leases {
+        let title = format!("the Lease {name} is held");
+        let verdict = held(name, lease, now(facts));
+        findings.add(format!("lease-{}", name.name), title, verdict);
+    }
+    findings.add("stop-switch", "updates are not stopped", stop(facts));
     findings.category = "certificates";
     for certificate in &facts.certificates {
-        judge_certificate(facts, certificate, findings);
+        let secret = &certificate.secret;
+        let title = format!("the certificate in the Secret {secret} is valid");
+        let verdict = validity(certificate, now(facts));
+        findings.add(format!("certificate-{}", secret.name), title, verdict);
     }
 }
 
@@ -39,8 +49,8 @@ pub(super) fn now(facts: &Facts) -> Timestamp {
     facts.server_time.unwrap_or(facts.local_time)
 }
 
-fn installed(facts: &Facts, programs: &[Program<'_>], check: &mut Check<'_>) {
-    let namespace = &facts.system_namespace;
+fn installed(facts: &Facts, programs: &[Program<'_>]) -> Verdict {
+    facts.deployments.as_ref()?;
     let is_installed = |name: &str| programs.iter().any(|program| program.name == name);
     // The updater waits for the webhook. Without both, the mode is recommend or horizontal.
     let required: &[&str] = if is_installed("updater") {
@@ -50,29 +60,26 @@ fn installed(facts: &Facts, programs: &[Program<'_>], check: &mut Check<'_>) {
     };
     let missing = required.iter().copied().filter(|name| !is_installed(name));
     let missing: Vec<&str> = missing.collect();
-    if missing.is_empty() {
-        let mode = match (is_installed("updater"), is_installed("adapter")) {
-            (false, false) => "recommend",
-            (true, false) => "vertical",
-            (false, true) => "horizontal",
-            (true, true) => "all",
-        };
-        check.ok(format!("the mode is {mode}"));
-    } else {
-        check.error(
+    if !missing.is_empty() {
+        return error(
             format!(
-                "the namespace {namespace} has no Deployment of {}",
+                "the namespace {} has no Deployment of {}",
+                facts.system_namespace,
                 missing.join(", ")
             ),
             "Run kubectl apply -k with your overlay, or name the namespace with --system-namespace",
         );
     }
+    let mode = match (is_installed("updater"), is_installed("adapter")) {
+        (false, false) => "recommend",
+        (true, false) => "vertical",
+        (false, true) => "horizontal",
+        (true, true) => "all",
+    };
+    Ok(format!("the mode is {mode}"))
 }
 
-fn replicas(program: Program<'_>, findings: &mut Findings) {
-    let id = format!("replicas-{}", program.deployment_name());
-    let title = format!("replicas of {} are ready", program.deployment_name());
-    let mut check = findings.check(id, title);
+fn replicas(program: Program<'_>) -> Verdict {
     let (ready, desired) = program.replicas();
     let counted = format!("{ready} of {desired} replicas are ready");
     let describe = format!(
@@ -81,54 +88,45 @@ fn replicas(program: Program<'_>, findings: &mut Findings) {
         program.name
     );
     if ready >= desired && desired > 0 {
-        check.ok(counted);
+        Ok(counted)
     } else if ready == 0 {
-        check.error(counted, describe);
+        error(counted, describe)
     } else {
-        check.warn(counted, describe);
+        warn(counted, describe)
     }
 }
 
-fn versions(programs: &[Program<'_>], findings: &mut Findings) {
-    let mut check = findings.check("one-version", "the programs are of one version");
+fn versions(programs: &[Program<'_>]) -> Verdict {
     let mut versions: Vec<&str> = programs.iter().map(|program| program.version()).collect();
     versions.sort_unstable();
     versions.dedup();
     match versions.as_slice() {
-        [] => check.skip("no program is installed"),
-        [version] => check.ok(*version),
+        [] => skip("no program is installed"),
+        [version] => Ok((*version).to_owned()),
         _ => {
             let text = |it: &Program<'_>| format!("{} {}", it.deployment_name(), it.version());
             let list: Vec<String> = programs.iter().map(text).collect();
-            check.warn(
+            warn(
                 format!("the versions differ: {}", list.join(", ")),
                 "Give all images of the overlay the same tag",
-            );
+            )
         }
     }
 }
 
-fn leases(facts: &Facts, findings: &mut Findings) {
-    for (name, lease) in &facts.leases {
-        let title = format!("the Lease {name} is held");
-        let mut check = findings.check(format!("lease-{}", name.name), title);
-        let Some(lease) = check.read(lease) else {
-            continue;
-        };
-        let is_heartbeat = name.name == "vpa-admission-controller";
-        let effect = if is_heartbeat {
-            "the updater evicts no pod"
-        } else {
-            "nothing is written"
-        };
-        let hint = format!("Look at the log of the program: {effect} without it");
-        let lease = lease.as_ref();
-        match lease.map(|lease| state(lease, now(facts), is_heartbeat)) {
-            None => check.error("the Lease is missing", hint),
-            Some(Ok(holder)) => check.ok(holder),
-            Some(Err(fault)) => check.error(fault, hint),
-        }
-    }
+fn held(name: &ObjectName, lease: &Read<Option<Lease>>, now: Timestamp) -> Verdict {
+    let is_heartbeat = name.name == "vpa-admission-controller";
+    let effect = if is_heartbeat {
+        "the updater evicts no pod"
+    } else {
+        "nothing is written"
+    };
+    let held = match lease.as_ref()? {
+        Some(lease) => state(lease, now, is_heartbeat),
+        None => Err("the Lease is missing".to_owned()),
+    };
+    let hint = format!("Look at the log of the program: {effect} without it");
+    held.or_else(|fault| error(fault, hint))
 }
 
 /// The holder, or the fault.
@@ -152,61 +150,48 @@ fn state(lease: &Lease, now: Timestamp, is_heartbeat: bool) -> Result<String, St
     }
 }
 
-fn stop(facts: &Facts, findings: &mut Findings) {
-    let mut check = findings.check("stop-switch", "updates are not stopped");
+fn stop(facts: &Facts) -> Verdict {
     let (name, stop) = &facts.stop;
-    let Some(stop) = check.read(stop) else {
-        return;
-    };
-    match stop.as_ref().map(StopFact::text) {
-        None => check.ok(""),
-        Some(text) => check.warn(
+    match stop.as_ref()?.as_ref().map(StopFact::text) {
+        None => Ok(String::new()),
+        Some(text) => warn(
             format!("the ConfigMap {name} stops all evictions and resizes{text}"),
             "Run plimsoll go to continue",
         ),
     }
 }
 
-fn judge_certificate(facts: &Facts, fact: &CertificateFact, findings: &mut Findings) {
-    let id = format!("certificate-{}", fact.secret.name);
-    let title = format!("the certificate in the Secret {} is valid", fact.secret);
-    let mut check = findings.check(id, title);
-    let Some(chain) = check.read(&fact.chain) else {
-        return;
-    };
+fn validity(fact: &CertificateFact, now: Timestamp) -> Verdict {
     let (program, entry) = (fact.program, fact.entry.entry);
-    let chain = match chain {
+    let chain = match fact.chain.as_ref()? {
         StoredChain::Chain(chain) => chain,
         StoredChain::NoSecret if fact.entry.is_optional => {
-            return check.skip(format!("the {program} runs without this Secret"));
+            return skip(format!("the {program} runs without this Secret"));
         }
         StoredChain::NoSecret => {
-            return check.error(
+            return error(
                 format!("the Secret is missing, which the {program} needs"),
                 "Create it (docs/certificates.md); a self-managed one is created at the start",
             );
         }
         StoredChain::Invalid => {
-            return check.error(
+            return error(
                 format!("the entry {entry} has no certificate in PEM"),
                 "Replace the Secret (docs/certificates.md)",
             );
         }
     };
-    let left = chain.not_after() - now(facts).as_second();
+    let left = chain.not_after() - now.as_second();
     let end = Timestamp::from_second(chain.not_after()).unwrap_or(Timestamp::MAX);
+    let renew = "Renew it (docs/certificates.md); look at the program's log if it is self-managed";
     if left < 0 {
-        check.error(
-            format!("the certificate of the {program} expired at {end}"),
-            "Renew it (docs/certificates.md); look at the program's log if it is self-managed",
-        );
-    } else if left < SOON {
-        let days = left / 86_400;
-        check.warn(
-            format!("the certificate of the {program} expires at {end}, in {days} days"),
-            "Renew it (docs/certificates.md); look at the program's log if it is self-managed",
-        );
-    } else {
-        check.ok(format!("until {end}"));
+        let message = format!("the certificate of the {program} expired at {end}");
+        return error(message, renew);
     }
+    if left < SOON {
+        let days = left / 86_400;
+        let message = format!("the certificate of the {program} expires at {end}, in {days} days");
+        return warn(message, renew);
+    }
+    Ok(format!("until {end}"))
 }

@@ -82,7 +82,7 @@ fn a_healthy_cluster_has_no_finding() {
 fn faults_of_the_api_server_and_clocks_are_named() {
     let old = |facts: &mut Facts| {
         facts.version.minor = "32".to_owned();
-        facts.version.text = "v1.32.2".to_owned();
+        facts.version.git_version = "v1.32.2".to_owned();
     };
     check(old, Status::Warning, "api-server-version", "v1.32.2");
     let ahead = |facts: &mut Facts| facts.local_time = time("2026-11-01T12:02:00Z");

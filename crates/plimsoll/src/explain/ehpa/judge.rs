@@ -10,60 +10,57 @@ use super::EhpaFacts;
 use super::metrics::{Metric, metrics};
 use crate::explain::lines::{Condition, EventLine, Wait, conditions, events, notes, plain};
 
-/// Number of scale points that are shown.
 const MAX_SCALE_POINTS: usize = 100;
 
-/// Explanation of the replicas of an EHPA's workload.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::explain) struct EhpaExplanation {
-    pub(super) namespace: String,
-    pub(super) ehpa: String,
+    pub(in crate::explain) namespace: String,
+    pub(in crate::explain) ehpa: String,
     pub(in crate::explain) target: String,
     /// `Auto` or `Preview`.
-    pub(super) strategy: String,
-    pub(super) hpa: Option<String>,
-    pub(super) replicas: Replicas,
-    pub(super) last_scale_time: Option<Timestamp>,
-    pub(super) prediction: Option<PredictionLine>,
-    pub(super) metrics: Vec<Metric>,
-    pub(super) scale_points: Vec<ScalePointLine>,
+    pub(in crate::explain) strategy: String,
+    pub(in crate::explain) hpa: Option<String>,
+    pub(in crate::explain) replicas: Replicas,
+    pub(in crate::explain) last_scale_time: Option<Timestamp>,
+    pub(in crate::explain) prediction: Option<PredictionLine>,
+    pub(in crate::explain) metrics: Vec<Metric>,
+    pub(in crate::explain) scale_points: Vec<ScalePointLine>,
     /// Reasons why the replicas do not change.
-    pub(super) waits: Vec<Wait>,
+    pub(in crate::explain) waits: Vec<Wait>,
     pub(in crate::explain) conditions: Vec<Condition>,
     /// The latest event first.
     pub(in crate::explain) events: Vec<EventLine>,
     /// Parts that are left out, with the reason, and further EHPAs of the target.
-    pub(super) notes: Vec<String>,
+    pub(in crate::explain) notes: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(super) struct Replicas {
-    pub(super) current: Option<i32>,
-    pub(super) desired: Option<i32>,
-    pub(super) min: i32,
-    pub(super) max: i32,
+pub(in crate::explain) struct Replicas {
+    pub(in crate::explain) current: Option<i32>,
+    pub(in crate::explain) desired: Option<i32>,
+    pub(in crate::explain) min: i32,
+    pub(in crate::explain) max: i32,
     /// `specificReplicas` of a preview.
-    pub(super) specific: Option<i32>,
+    pub(in crate::explain) specific: Option<i32>,
 }
 
-/// Method and window of the prediction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PredictionLine {
-    pub(super) method: String,
-    pub(super) window_seconds: i32,
-    pub(super) pod_ready_seconds: Option<i32>,
+pub(in crate::explain) struct PredictionLine {
+    pub(in crate::explain) method: String,
+    pub(in crate::explain) window_seconds: i32,
+    pub(in crate::explain) pod_ready_seconds: Option<i32>,
 }
 
 /// Amount per pod at which replicas are added.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ScalePointLine {
-    pub(super) resource: String,
-    pub(super) container: Option<String>,
-    pub(super) average_request: String,
-    pub(super) average_value: String,
+pub(in crate::explain) struct ScalePointLine {
+    pub(in crate::explain) resource: String,
+    pub(in crate::explain) container: Option<String>,
+    pub(in crate::explain) average_request: String,
+    pub(in crate::explain) average_value: String,
 }
 
 pub(in crate::explain) fn explain(facts: &EhpaFacts) -> EhpaExplanation {

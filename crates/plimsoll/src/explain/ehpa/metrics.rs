@@ -13,12 +13,11 @@ use crate::explain::lines::plain;
 const PREDICTION: &str = "crane_autoscaling_prediction";
 /// External metric of cron schedules.
 const CRON: &str = "crane_autoscaling_cron";
-/// Number of metrics that are shown.
 const MAX_METRICS: usize = 200;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Metric {
+pub(in crate::explain) struct Metric {
     /// `observed`, `predicted` or `schedule`.
     pub(super) source: &'static str,
     /// Name of the metric; with a container, `CONTAINER/NAME`.

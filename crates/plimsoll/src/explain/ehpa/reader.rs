@@ -1,5 +1,7 @@
 //! Requests for the objects of an EHPA.
 
+use std::future::ready;
+
 use anyhow::anyhow;
 use api::ehpa::{Adopter, EffectiveHorizontalPodAutoscaler as Ehpa};
 use api::prediction::TimeSeriesPrediction as Prediction;
@@ -8,29 +10,42 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
 use k8s_openapi::api::core::v1::Event;
 use kube::ResourceExt as _;
 use kube::api::ListParams;
-use serde_json::Value;
 
-use super::EhpaFacts;
-use crate::explain::reader::{Reader, oldest};
+use crate::explain::reader::{Found, Reader, WithOthers, oldest};
 use crate::explain::subject::{Subject, is_name};
 use crate::failure::Failure;
 
+/// Objects that explain the replicas of an EHPA's workload.
+#[derive(Clone, Debug)]
+pub(in crate::explain) struct EhpaFacts {
+    pub(in crate::explain) ehpa: Ehpa,
+    /// Names of further EHPAs with the same target.
+    pub(in crate::explain) others: Vec<String>,
+    /// The HPA that it created or adopted.
+    pub(in crate::explain) hpa: Option<Hpa>,
+    pub(in crate::explain) hpa_is_read: bool,
+    pub(in crate::explain) prediction: Option<Prediction>,
+    pub(in crate::explain) events: Vec<Event>,
+    pub(in crate::explain) now: Timestamp,
+    /// Parts that could not be read, one sentence each.
+    pub(in crate::explain) missing: Vec<String>,
+}
+
 pub(in crate::explain) async fn read(
-    reader: &mut Reader<'_>,
-    object: Value,
-    others: Vec<String>,
-) -> Result<EhpaFacts, Failure> {
+    reader: Reader<'_>,
+    (object, others): WithOthers,
+) -> Result<Found, Failure> {
     let ehpa = api::ehpa::parse(object).map_err(|error| anyhow!("invalid object: {error}"))?;
     let all = ListParams::default();
     let hpas = reader.list::<Hpa>("horizontalpodautoscalers", &all).await;
     let hpa_is_read = hpas.is_ok();
-    let hpas = reader.or_missing("the HPA", hpas);
+    let hpas = reader.or_missing("the HPA", ready(hpas)).await;
     let hpa = hpas.into_iter().find(|hpa| is_of(hpa, &ehpa));
-    let prediction = prediction(reader, &ehpa).await;
-    let prediction = reader.or_missing("the prediction", prediction);
-    let events = events(reader, &ehpa, hpa.as_ref()).await;
-    let events = reader.or_missing("events", events);
-    Ok(EhpaFacts {
+    let prediction = prediction(&reader, &ehpa);
+    let prediction = reader.or_missing("the prediction", prediction).await;
+    let events = events(&reader, &ehpa, hpa.as_ref());
+    let events = reader.or_missing("events", events).await;
+    Ok(Found::Ehpa(Box::new(EhpaFacts {
         ehpa,
         others,
         hpa,
@@ -38,8 +53,8 @@ pub(in crate::explain) async fn read(
         prediction,
         events,
         now: Timestamp::now(),
-        missing: reader.take_missing(),
-    })
+        missing: reader.missing.into_inner(),
+    })))
 }
 
 /// The oldest EHPA that scales one of the workloads, and the names of the others. Only the oldest one
@@ -47,7 +62,7 @@ pub(in crate::explain) async fn read(
 pub(in crate::explain) async fn of_workload(
     reader: &Reader<'_>,
     workloads: &[Subject],
-) -> Result<Option<(Value, Vec<String>)>, Failure> {
+) -> Result<Option<WithOthers>, Failure> {
     let ehpas = reader.untyped::<Ehpa>("effectivehorizontalpodautoscalers");
     Ok(oldest(&ehpas.await?, "scaleTargetRef", workloads))
 }
@@ -80,7 +95,6 @@ async fn prediction(reader: &Reader<'_>, ehpa: &Ehpa) -> Result<Option<Predictio
     Ok(Some(prediction).filter(|_| is_of))
 }
 
-/// Events about the EHPA and its HPA.
 async fn events(
     reader: &Reader<'_>,
     ehpa: &Ehpa,

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::EhpaFacts;
 use super::judge::{EhpaExplanation, Replicas, explain};
-use super::{EhpaFacts, document};
+use crate::explain::document::of_ehpa as document;
 
 fn parse<T: serde::de::DeserializeOwned>(object: Value) -> T {
     serde_json::from_value(object).expect("an object")

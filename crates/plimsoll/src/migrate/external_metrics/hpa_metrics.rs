@@ -10,9 +10,7 @@ use kube::core::Selector;
 use kube::{Api, Client, ResourceExt as _};
 use tokio::time::{Instant, timeout};
 
-/// Maximum number of requested metrics.
 const MAX_METRICS: usize = 20;
-/// HPAs that are read at most.
 const MAX_HPAS: u32 = 500;
 /// Time after which no further metric is requested: those of one tenant may all be slow.
 const MAX_TIME: Duration = Duration::from_secs(30);

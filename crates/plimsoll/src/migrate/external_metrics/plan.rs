@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::{Context as _, bail};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, APIServiceSpec};
 use metric_routes::api_service::{ApiServiceState, standing};
 use serving::ca_bundles::CERT_MANAGER_INJECT as INJECTED;
@@ -11,38 +12,10 @@ use serving::own_service::OwnService;
 /// docs/routes.md#replacing-an-existing-provider.
 pub(super) const ADOPTED_FROM: &str = "plimsoll.dev/adopted-from";
 
-/// The reason that a command does nothing.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum AdoptionError {
-    #[error(
-        "it does not exist: add the component external-metrics-api, which creates it for the adapter"
-    )]
-    Missing,
-    /// The `APIService` is served by the API server itself.
-    #[error("it points at no Service")]
-    Local,
-    /// cert-manager would replace the CA bundle.
-    #[error("cert-manager would replace its caBundle: remove its annotation {0} first")]
-    Injected(String),
-    /// The adapter is not known to be reachable.
-    #[error(
-        "no APIService of custom.metrics.k8s.io points at {service} and is available, so its caBundle is unknown: {found}; migrate the provider of that API first"
-    )]
-    Unproven {
-        service: String,
-        /// The `APIService` objects of the adapter's other API.
-        found: String,
-    },
-    #[error("it has no annotation {ADOPTED_FROM}: it was not adopted")]
-    NotAdopted,
-    #[error("its annotation {ADOPTED_FROM} cannot be read: {0}")]
-    Unreadable(String),
-    #[error("it now points at the Service {0}: use --force to proceed")]
-    Elsewhere(String),
-}
+const MISSING: &str =
+    "it does not exist: add the component external-metrics-api, which creates it for the adapter";
 
-/// The change that `adopt` makes.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub(super) struct AdoptionPlan {
     pub(super) from: OwnService,
     pub(super) port: i32,
@@ -56,18 +29,16 @@ pub(super) fn plan_adoption(
     present: Option<&APIService>,
     custom: &[(&str, Option<APIService>)],
     own: &OwnService,
-) -> Result<Option<AdoptionPlan>, AdoptionError> {
-    let present = present.ok_or(AdoptionError::Missing)?;
+) -> anyhow::Result<Option<AdoptionPlan>> {
+    let present = present.context(MISSING)?;
     if !matches!(standing(Some(present), own), ApiServiceState::Elsewhere(_)) {
         return Ok(None);
     }
     let spec = present.spec.clone().unwrap_or_default();
-    let Some((from, port)) = service_of(&spec) else {
-        return Err(AdoptionError::Local);
-    };
+    let (from, port) = service_of(&spec).context("it points at no Service")?;
     let mut annotations = present.metadata.annotations.iter().flatten();
     if let Some((key, _)) = annotations.find(|(key, _)| key.starts_with(INJECTED)) {
-        return Err(AdoptionError::Injected(key.clone()));
+        bail!("cert-manager would replace its caBundle: remove its annotation {key} first");
     }
     let (bundle, mut annotations) = verified_bundle(custom, own)?;
     let before = serde_json::to_string(&spec).unwrap_or_default();
@@ -85,24 +56,21 @@ pub(super) fn plan_release(
     present: Option<&APIService>,
     own: &OwnService,
     force: bool,
-) -> Result<APIService, AdoptionError> {
-    let present = present.ok_or(AdoptionError::Missing)?;
-    let annotations = present.metadata.annotations.as_ref();
-    let annotation = annotations
-        .and_then(|annotations| annotations.get(ADOPTED_FROM))
-        .ok_or(AdoptionError::NotAdopted)?;
+) -> anyhow::Result<APIService> {
+    let mut released = present.context(MISSING)?.clone();
+    let annotations = released.metadata.annotations.get_or_insert_default();
+    let annotation = annotations.get(ADOPTED_FROM);
+    let annotation = annotation
+        .with_context(|| format!("it has no annotation {ADOPTED_FROM}: it was not adopted"))?;
     let spec: APIServiceSpec = serde_json::from_str(annotation)
-        .map_err(|error| AdoptionError::Unreadable(error.to_string()))?;
-    if let ApiServiceState::Elsewhere(service) = standing(Some(present), own)
+        .with_context(|| format!("its annotation {ADOPTED_FROM} cannot be read"))?;
+    if let ApiServiceState::Elsewhere(service) = standing(present, own)
         && !force
     {
-        return Err(AdoptionError::Elsewhere(service));
+        bail!("it now points at the Service {service}: use --force to proceed");
     }
-    let mut released = present.clone();
+    annotations.retain(|key, _| key != ADOPTED_FROM && !key.starts_with(INJECTED));
     released.spec = Some(spec);
-    if let Some(annotations) = &mut released.metadata.annotations {
-        annotations.retain(|key, _| key != ADOPTED_FROM && !key.starts_with(INJECTED));
-    }
     Ok(released)
 }
 
@@ -120,7 +88,7 @@ pub(super) fn service_of(spec: &APIServiceSpec) -> Option<(OwnService, i32)> {
 fn verified_bundle(
     custom: &[(&str, Option<APIService>)],
     own: &OwnService,
-) -> Result<(String, BTreeMap<String, String>), AdoptionError> {
+) -> anyhow::Result<(String, BTreeMap<String, String>)> {
     let mut found = Vec::new();
     for (name, object) in custom {
         let why = match standing(object.as_ref(), own) {
@@ -144,10 +112,11 @@ fn verified_bundle(
         };
         found.push(format!("{name} {why}"));
     }
-    Err(AdoptionError::Unproven {
-        service: own.to_string(),
-        found: found.join(", "),
-    })
+    bail!(
+        "no APIService of custom.metrics.k8s.io points at {own} and is available, so its caBundle is unknown: {}; \
+         migrate the provider of that API first",
+        found.join(", ")
+    )
 }
 
 #[cfg(test)]
@@ -201,22 +170,25 @@ mod tests {
         annotations.extend(adoption.annotations);
         let mut lost = taken.clone();
         lost.spec = object("other/one", "x", "True", &json!({})).spec;
-        let elsewhere = AdoptionError::Elsewhere("other/one".to_owned());
+        let elsewhere = "it now points at the Service other/one: use --force to proceed";
+        let not_adopted = "it has no annotation plimsoll.dev/adopted-from: it was not adopted";
         for (present, force, expected) in [
             (Some(&taken), false, Ok(old.clone())),
             (Some(&lost), false, Err(elsewhere)),
             (Some(&lost), true, Ok(old.clone())),
-            (Some(&old), false, Err(AdoptionError::NotAdopted)),
-            (None, false, Err(AdoptionError::Missing)),
+            (Some(&old), false, Err(not_adopted)),
+            (None, false, Err(MISSING)),
         ] {
-            assert_eq!(plan_release(present, &own(), force), expected);
+            let released = plan_release(present, &own(), force).map_err(|error| error.to_string());
+            assert_eq!(released, expected.map_err(str::to_owned));
         }
     }
 
     #[test]
     fn an_object_of_the_adapter_is_not_adopted() {
         let own_objects = ours("own_objects", &json!({}));
-        assert_eq!(plan_adoption(Some(&own_objects), &[], &own()), Ok(None));
+        let plan = plan_adoption(Some(&own_objects), &[], &own()).expect("nothing against it");
+        assert!(plan.is_none());
     }
 
     fn check_refused(present: Option<&APIService>, own_objects: APIService, expected: &str) {

@@ -17,10 +17,8 @@ use crate::cluster::{Cluster, Kind, each, each_metadata};
 use crate::failure::Failure;
 use crate::usage::{ContainerId, ContainerUsage, Resources};
 
-/// Namespace and name.
 type Key = (String, String);
 
-/// Workloads with their containers.
 #[derive(Debug, Default)]
 pub(crate) struct Inventory {
     /// Workloads by namespace and name, such as `deployment/web`.

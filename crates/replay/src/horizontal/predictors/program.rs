@@ -58,26 +58,16 @@ impl Predictor for Program {
             pipeline.collect_fits(at);
         }
         let result = pipeline.result();
-        let forecasts = result
-            .forecasts
-            .as_ref()
-            .filter(|_| result.missing.is_none())?;
-        let series: Vec<Vec<(i64, f64)>> = forecasts
-            .series
-            .iter()
-            .map(|series| series.points().collect())
-            .collect();
+        let forecasts = result.forecasts.as_ref();
+        let forecasts = forecasts.filter(|_| result.missing.is_none())?;
+        let series = forecasts.series.iter().map(|it| it.points().collect());
+        let series: Vec<Vec<(i64, f64)>> = series.collect();
         let predicted = Predicted {
             identifier: IDENTIFIER,
             ready: true,
             series: &series,
         };
-        window_maximum(
-            &[predicted],
-            IDENTIFIER,
-            now,
-            self.window_seconds.cast_signed(),
-        )
-        .ok()
+        let window_seconds = self.window_seconds.cast_signed();
+        window_maximum(&[predicted], IDENTIFIER, now, window_seconds).ok()
     }
 }

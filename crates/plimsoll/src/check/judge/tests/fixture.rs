@@ -2,12 +2,13 @@
 
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
+use k8s_openapi::apimachinery::pkg::version::Info;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use serving::certificates::ServedChain;
 
 use super::super::{CONFIGURATION, USE};
-use crate::check::facts::{CertificateFact, Facts, PrometheusFact, ServerVersion, StoredChain};
+use crate::check::facts::{CertificateFact, Facts, PrometheusFact, StoredChain};
 use crate::installation::{ObjectName, SecretEntry};
 
 pub(super) const NOW: &str = "2026-11-01T12:00:00Z";
@@ -128,10 +129,11 @@ pub(super) fn healthy() -> Facts {
     Facts {
         system_namespace: "suite".to_owned(),
         server: "https://server".to_owned(),
-        version: ServerVersion {
+        version: Info {
             major: "1".to_owned(),
             minor: "36+".to_owned(),
-            text: "v1.36.0".to_owned(),
+            git_version: "v1.36.0".to_owned(),
+            ..Info::default()
         },
         server_time: Some(time(NOW)),
         local_time: time(NOW),
