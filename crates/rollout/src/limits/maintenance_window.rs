@@ -9,7 +9,6 @@
 //! parse both: it has no `@every` and no `CRON_TZ=`, accepts Sunday as 7, and does not order two
 //! times that one clock change skips (`scaling`, `tests/cron.rs`).
 
-use std::fmt;
 use std::time::Duration;
 
 use jiff::Timestamp;
