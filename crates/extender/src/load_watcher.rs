@@ -18,7 +18,6 @@ mod cache;
 mod collected;
 mod collector;
 mod document;
-mod metrics;
 mod nodes;
 mod prometheus_source;
 mod rest_api;
@@ -32,7 +31,7 @@ use anyhow::Context as _;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use placement::LoadSnapshot;
-use prometheus::Registry;
+use prometheus::{Gauge, IntCounterVec, IntGauge, IntGaugeVec, Registry};
 use runtime::address::listen_ip_from_environment;
 use runtime::own_pod::hostname;
 use runtime::{ListenAddress, Manager};
@@ -48,14 +47,12 @@ pub use rest_api::RestApi;
 
 use cache::Cache;
 use collector::Source;
-use metrics::Metrics;
 use prometheus_source::PrometheusSource;
 use samples::SampleHistory;
 
 /// The newest measured load. The sender replaces the whole snapshot after each collection.
 pub type Snapshots = watch::Receiver<Arc<LoadSnapshot>>;
 
-/// Returns the current time.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// Age from which on load counts as missing; the bound of KEP-61.
@@ -74,6 +71,29 @@ pub const LIMITS: Limits = Limits {
     headers: 100,
     body_bytes: 0,
 };
+
+runtime::metrics! {
+    struct Metrics {
+        collections: IntCounterVec { result }
+            = "plimsoll_load_watcher_collections_total",
+            "Collections of the load of nodes by result: success, error.";
+        query_errors: IntCounterVec { resource }
+            = "plimsoll_load_watcher_query_errors_total",
+            "Failed queries to Prometheus by resource: cpu, memory, network, disk.";
+        nodes: IntGauge = "plimsoll_load_watcher_nodes", "Nodes of the cluster.";
+        nodes_without_load: IntGauge = "plimsoll_load_watcher_nodes_without_load",
+            "Nodes of the cluster without load in any fresh window.";
+        newest_sample_age: Gauge = "plimsoll_load_watcher_newest_sample_age_seconds",
+            "Age of the newest sample of any node in seconds, at the last collection. +Inf without a sample.";
+        bad_values: IntGaugeVec { window, defect } = "plimsoll_load_watcher_bad_values",
+            "Values that the last collection left out, by window and defect: not_finite, out_of_range, frozen, missing.";
+        cache_writes: IntCounterVec { result }
+            = "plimsoll_load_watcher_cache_writes_total",
+            "Writes of the cache on disk by result: success, error, skipped.";
+        requests: IntCounterVec { code } = "plimsoll_load_watcher_requests_total",
+            "Requests to the REST API of load-watcher by status code.";
+    }
+}
 
 /// Source and interval of collections.
 #[derive(Debug, Clone)]

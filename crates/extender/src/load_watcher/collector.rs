@@ -18,14 +18,12 @@ use view::{Resource, View};
 use super::cache::{Cache, CachedWindow, Contents};
 use super::collected::{Collected, Provider, WindowRecord};
 use super::document::duration;
-use super::metrics::Metrics;
 use super::nodes::{NodeInfo, Nodes, nodes};
 use super::prometheus_source::PrometheusSource;
 use super::rest_api::RestApi;
 use super::samples::{LoadSample, SampleHistory};
-use super::{Clock, Snapshots};
+use super::{Clock, Metrics, Snapshots};
 
-/// Time limit of one collection.
 const COLLECTION_TIMEOUT: Duration = Duration::from_mins(1);
 /// Maximum interval between collections; then the liveness check fails.
 const MAX_PASS_INTERVAL: Duration = Duration::from_mins(10);
@@ -41,7 +39,6 @@ pub(super) enum Source {
         /// Samples of the last 15 minutes.
         history: SampleHistory,
     },
-    /// Queries to Prometheus.
     Prometheus(PrometheusSource),
 }
 
@@ -138,12 +135,10 @@ impl Collector {
         }
     }
 
-    /// The load for scores.
     pub fn snapshots(&self) -> Snapshots {
         self.snapshots.subscribe()
     }
 
-    /// The REST API of load-watcher.
     pub fn rest_api(&self) -> RestApi {
         RestApi {
             collected: self.collected.subscribe(),
