@@ -29,14 +29,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use jiff::{SignedDuration, Timestamp};
-use kube::Client;
 use placement::LoadSnapshot;
-use prometheus::{Gauge, IntCounterVec, IntGauge, IntGaugeVec, Registry};
+use prometheus::{Gauge, IntCounterVec, IntGauge, IntGaugeVec};
 use runtime::address::listen_ip_from_environment;
 use runtime::own_pod::hostname;
 use runtime::{ListenAddress, Manager};
 use serving::http_server::{Limits, serve};
-use sources::node_metrics::NodeMetricsApi;
 use tokio::sync::watch;
 use view::View;
 
@@ -44,11 +42,6 @@ pub use collected::Provider;
 pub use collector::Collector;
 pub use prometheus_source::{LoadQueries, PrometheusConfig};
 pub use rest_api::RestApi;
-
-use cache::Cache;
-use collector::Source;
-use prometheus_source::PrometheusSource;
-use samples::SampleHistory;
 
 /// The newest measured load. The sender replaces the whole snapshot after each collection.
 pub type Snapshots = watch::Receiver<Arc<LoadSnapshot>>;
@@ -107,42 +100,6 @@ pub struct LoadWatcherConfig {
     pub cache_folder: Option<PathBuf>,
 }
 
-impl LoadWatcherConfig {
-    /// Builds the collector of a replica, which the collector's cache file is named for. `cluster`
-    /// has the nodes.
-    pub fn collector(
-        self,
-        client: Client,
-        cluster: watch::Receiver<View>,
-        clock: Clock,
-        registry: &Registry,
-        replica: &str,
-    ) -> anyhow::Result<Collector> {
-        let metrics = Metrics::register(registry)?;
-        let source = match self.prometheus {
-            None => Source::MetricsServer {
-                api: NodeMetricsApi::new(client),
-                history: SampleHistory::default(),
-            },
-            Some(config) => {
-                let errors = metrics.query_errors.clone();
-                Source::Prometheus(PrometheusSource::new(config, errors))
-            }
-        };
-        let cache = self
-            .cache_folder
-            .map(|folder| Cache::new(&folder, replica, metrics.cache_writes.clone()));
-        Ok(Collector::new(
-            cluster,
-            source,
-            (self.interval, self.frozen_after),
-            cache,
-            clock,
-            metrics,
-        ))
-    }
-}
-
 /// Starts the collections, and the REST API on `address`. `cluster` has the nodes. Returns the load
 /// for scores.
 pub async fn start(
@@ -159,13 +116,8 @@ pub async fn start(
     tracing::info!(address = %listener.local_addr()?, "serving the API of load-watcher");
     let clock = manager.clock();
     let clock: Clock = Arc::new(move || clock.timestamp());
-    let collector = config.collector(
-        manager.client.clone(),
-        cluster,
-        Arc::clone(&clock),
-        &manager.registry,
-        &hostname()?,
-    )?;
+    let (client, registry) = (manager.client.clone(), &manager.registry);
+    let collector = Collector::new(config, client, cluster, clock, registry, &hostname()?)?;
     let snapshots = collector.snapshots();
     let router = collector.rest_api().router();
     let shutdown = manager.shutdown.clone();

@@ -72,10 +72,10 @@ async fn serve(
         client_authorities,
         ..ServingProfile::default()
     };
-    let mut managed = secure.managed(manager.client.clone(), &own, "extender", profile);
-    managed.profile.authority_validity = AUTHORITY_VALIDITY;
-    managed.profile.authority_age = AUTHORITY_VALIDITY / 2;
-    let source = secure.source(managed, None);
+    let mut issued = secure.managed(manager.client.clone(), &own, "extender", profile);
+    issued.profile.authority_validity = AUTHORITY_VALIDITY;
+    issued.profile.authority_age = AUTHORITY_VALIDITY / 2;
+    let source = secure.source(issued, None);
     let clock = manager.clock();
     let certificates = source.get(&clock);
     let Some(certificates) = manager.shutdown.run_until_cancelled(certificates).await else {

@@ -90,11 +90,6 @@ impl PrometheusSource {
         Self { config, errors }
     }
 
-    /// The names of the metrics; empty for expressions.
-    pub(super) fn metric_names(&self) -> [String; 4] {
-        self.config.queries.metric_names()
-    }
-
     /// Reads all windows. They end with the newest sample of CPU, so that a store without new
     /// samples becomes stale. A node without a recent sample of CPU is left out. A resource whose
     /// query fails is missing.

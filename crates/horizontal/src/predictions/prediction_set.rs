@@ -401,8 +401,8 @@ impl PredictionSet {
         let mut changed = Vec::new();
         for object in self.known.values_mut() {
             let is_new = std::mem::take(&mut object.is_new);
-            let changes = object.metrics.iter_mut().map(MetricEntry::take_change);
-            if changes.fold(is_new, |any, is_changed| any | is_changed) {
+            let newer = object.metrics.iter_mut().map(MetricEntry::take_change);
+            if newer.fold(is_new, |any, is_newer| any | is_newer) {
                 let metrics = object.metrics.iter().map(|entry| entry.result().clone());
                 changed.push(PredictionResult {
                     spec: Arc::clone(&object.spec),
