@@ -48,20 +48,10 @@ pub async fn run_on(
     args: Args,
     manager: Manager,
 ) -> anyhow::Result<()> {
-    let Args {
-        common: _,
-        auth,
-        feed,
-        routes,
-        secure,
-        serving_ca_file,
-        rules,
-        ignored_flags,
-    } = args;
-    ignored_flags.warn();
-    let rules = rules.settings()?;
+    args.ignored_flags.warn();
+    let rules = args.rules.settings()?;
     let metrics = Metrics::register(&manager.registry)?;
-    let own = OwnService::new(own_namespace(), &*secure.service_name);
+    let own = OwnService::new(own_namespace(), &*args.secure.service_name);
     let profile = ServingProfile {
         request_client_certificates: true,
         // The API server opens one HTTP/2 connection at a time: a single replica would serve all
@@ -69,18 +59,19 @@ pub async fn run_on(
         http1_only: true,
         ..ServingProfile::default()
     };
-    let issued = secure.managed(manager.client.clone(), &own, "adapter", profile);
-    let source = secure.source(issued, serving_ca_file);
+    let (secure, client) = (args.secure, manager.client.clone());
+    let issued = secure.managed(client, &own, "adapter", profile);
+    let source = secure.source(issued, args.serving_ca_file);
 
     // After the shutdown, these tasks go on until the last request has its response.
     let last_response = CancellationToken::new();
     let _end = last_response.clone().drop_guard();
     let serving_tasks = manager.until(last_response);
-    let Some(auth) = DelegatedAuth::start(auth, &serving_tasks, metrics::PREFIX).await? else {
+    let Some(auth) = DelegatedAuth::start(args.auth, &serving_tasks, metrics::PREFIX).await? else {
         return Ok(());
     };
     let routes = Routes::load(
-        routes,
+        args.routes,
         own.clone(),
         manager.client.clone(),
         &manager.registry,
@@ -91,7 +82,7 @@ pub async fn run_on(
             .tasks
             .spawn_until_shutdown("routes", routes.clone().follow());
     }
-    let predictions = Predictions::start(feed, &serving_tasks)?;
+    let predictions = Predictions::start(args.feed, &serving_tasks)?;
     let rules = rules
         .map(|settings| Rules::start(settings, predictions.view.clone(), &serving_tasks))
         .transpose()?;
