@@ -11,19 +11,22 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::{Api, Client};
-use metric_routes::api_service::{
-    ADOPTER, API_SERVICES, ApiServiceState, CaBundle, standing, writers,
+use metric_routes::api_service::ApiServiceState::{
+    self, Elsewhere, Injected, Insecure, Missing, Ours,
 };
+use metric_routes::api_service::{ADOPTER, API_SERVICES, CaBundle, standing, writers};
 use serving::ca_bundles::CaBundleObjects;
 use serving::certificates::ObservedCaBundle;
+use serving::own_service::OwnService;
 
 use crate::api_service_writer::{self, Events, MANAGER};
 use crate::metrics::Metrics;
-use serving::own_service::OwnService;
 
 /// Minimum interval between replacements of another program's bundle in the same object, which that
 /// program may write again.
 const REPLACE_INTERVAL: Duration = Duration::from_mins(1);
+
+const NOT_MAINTAINING: &str = "not maintaining the CA bundle of an APIService";
 
 /// The adapter's `APIService` objects.
 pub struct ApiServices {
@@ -55,40 +58,27 @@ impl CaBundleObjects for ApiServices {
                 .with_context(|| format!("cannot read APIService {name}"))?;
             let found = standing(present.as_ref(), &self.own);
             let text = self.log(name, &found);
-            let points_here = matches!(
-                found,
-                ApiServiceState::Ours(_) | ApiServiceState::Injected(_)
-            );
-            self.metrics.leads_here(name, points_here);
+            let points_here = matches!(found, Ours(_) | Injected(_));
+            let owned = self.metrics.owned.with_label_values(&[name]);
+            owned.set(points_here.into());
             if self.points_here.insert(name, points_here) == Some(true) && !points_here {
                 self.report_change(name, present.as_ref(), &text).await;
             }
-            match (found, bundle) {
-                (ApiServiceState::Ours(trusted), Some(bundle)) if trusted.bundle != bundle => {
-                    let bundle = if self.write(name, present, bundle).await? {
-                        bundle.to_owned()
-                    } else {
-                        trusted.bundle
-                    };
-                    self.bundles.insert(name, bundle.clone());
-                    seen.push(CaBundle {
-                        bundle,
-                        is_available: false,
-                    });
+            let trusted = match (found, bundle) {
+                (Ours(mut trusted), Some(bundle)) if trusted.bundle != bundle => {
+                    if self.write(name, present, bundle).await? {
+                        bundle.clone_into(&mut trusted.bundle);
+                    }
+                    trusted.is_available = false;
+                    trusted
                 }
-                (ApiServiceState::Ours(trusted) | ApiServiceState::Injected(trusted), _) => {
-                    self.bundles.insert(name, trusted.bundle.clone());
-                    seen.push(trusted);
-                }
-                (
-                    ApiServiceState::Missing
-                    | ApiServiceState::Elsewhere(_)
-                    | ApiServiceState::Insecure,
-                    _,
-                ) => {}
-            }
+                (Ours(trusted) | Injected(trusted), _) => trusted,
+                (Missing | Elsewhere(_) | Insecure, _) => continue,
+            };
+            self.bundles.insert(name, trusted.bundle.clone());
+            seen.push(trusted);
         }
-        self.trusted = trusted_everywhere(seen);
+        self.trusted = trusted_everywhere(&seen);
         Ok(())
     }
 
@@ -149,38 +139,29 @@ impl ApiServices {
 
     async fn report_change(&self, name: &str, present: Option<&APIService>, note: &str) {
         tracing::warn!(name, "another program has changed an APIService: {note}");
-        self.metrics.count_foreign_change(name);
+        let changes = self.metrics.foreign_changes.with_label_values(&[name]);
+        changes.inc();
         self.events.changed(name, present, note).await;
     }
 
     /// Logs once, and returns, the reason why the bundle of an object is not maintained.
     fn log(&mut self, name: &'static str, found: &ApiServiceState) -> String {
-        let text = match found {
-            ApiServiceState::Missing => "the object does not exist".to_owned(),
-            ApiServiceState::Elsewhere(service) => format!("it points at the Service {service}"),
-            ApiServiceState::Insecure => {
+        let text: &str = match found {
+            Missing => "the object does not exist",
+            Elsewhere(service) => &format!("it points at the Service {service}"),
+            Insecure => {
                 "it has insecureSkipTLSVerify, which excludes a CA bundle; remove that field"
-                    .to_owned()
             }
-            ApiServiceState::Injected(_) => "cert-manager maintains its CA bundle".to_owned(),
-            ApiServiceState::Ours(_) => String::new(),
+            Injected(_) => "cert-manager maintains its CA bundle",
+            Ours(_) => "",
         };
+        let text = text.to_owned();
         let before = self.logged.insert(name, text.clone()).unwrap_or_default();
         match found {
             _ if text == before => {}
-            ApiServiceState::Insecure => {
-                tracing::error!(
-                    name,
-                    "not maintaining the CA bundle of an APIService: {text}"
-                );
-            }
-            ApiServiceState::Ours(_) => {
-                tracing::info!(name, "maintaining the CA bundle of an APIService again");
-            }
-            _ => tracing::warn!(
-                name,
-                "not maintaining the CA bundle of an APIService: {text}"
-            ),
+            Ours(_) => tracing::info!(name, "maintaining the CA bundle of an APIService again"),
+            Insecure => tracing::error!(name, "{NOT_MAINTAINING}: {text}"),
+            _ => tracing::warn!(name, "{NOT_MAINTAINING}: {text}"),
         }
         text
     }
@@ -198,14 +179,10 @@ fn may_replace(last: Option<Instant>, now: Instant) -> bool {
 
 /// The bundle of all objects. `None` while they differ, or while the API server does not report
 /// each of them as available.
-fn trusted_everywhere(seen: Vec<CaBundle>) -> Option<String> {
-    let same = seen.iter().all(|one| {
-        one.is_available && seen.first().is_some_and(|first| one.bundle == first.bundle)
-    });
-    seen.into_iter()
-        .next()
-        .filter(|_| same)
-        .map(|trusted| trusted.bundle)
+fn trusted_everywhere(seen: &[CaBundle]) -> Option<String> {
+    let first = seen.first().filter(|first| first.is_available)?;
+    let is_same = seen.iter().all(|other| other == first);
+    is_same.then(|| first.bundle.clone())
 }
 
 #[cfg(test)]
@@ -220,7 +197,8 @@ mod tests {
             bundle: (*bundle).to_owned(),
             is_available: *is_available,
         };
-        let found = trusted_everywhere(seen.iter().map(trusted).collect());
+        let seen_bundles: Vec<_> = seen.iter().map(trusted).collect();
+        let found = trusted_everywhere(&seen_bundles);
         assert_eq!(found.as_deref(), expected, "{seen:?}");
     }
 

@@ -42,7 +42,6 @@ impl ApiVersion {
         }
     }
 
-    /// The version in the group.
     pub const fn version(self) -> &'static str {
         match self {
             Self::CustomV1Beta2 => "v1beta2",
@@ -50,7 +49,6 @@ impl ApiVersion {
         }
     }
 
-    /// The kind of responses.
     pub const fn list_kind(self) -> &'static str {
         match self {
             Self::CustomV1Beta2 | Self::CustomV1Beta1 => "MetricValueList",

@@ -1,16 +1,15 @@
 //! The adapter's flags.
 
-mod predictions;
-mod serving;
+use std::path::PathBuf;
 
+use delegated_auth::AuthArgs;
 use runtime::ignored_flags::IgnoredFlags;
 use runtime::{CommonArgs, Program};
+use serving::FeedReaderArgs;
+use serving::certificates::SecurePortArgs;
 
-pub use self::serving::ServingArgs;
 use crate::routes::RoutesArgs;
 use crate::rules::args::RulesArgs;
-use delegated_auth::AuthArgs;
-pub use predictions::PredictionArgs;
 
 /// The adapter's command line.
 pub const PROGRAM: Program = Program {
@@ -26,22 +25,21 @@ pub const PROGRAM: Program = Program {
 /// Serves the custom and external metrics that the horizontal pod autoscaler reads.
 #[derive(Debug, Clone, clap::Parser)]
 pub struct Args {
-    /// Flags of every program.
     #[command(flatten)]
     pub common: CommonArgs,
-    /// Flags of authentication and authorization.
     #[command(flatten)]
     pub auth: AuthArgs,
-    /// Flags of predictions and cron schedules.
+    /// The recommender's feed, which has predictions before they are written.
     #[command(flatten)]
-    pub predictions: PredictionArgs,
-    /// Flags of routes to other providers.
+    pub feed: FeedReaderArgs,
     #[command(flatten)]
     pub routes: RoutesArgs,
-    /// Flags of the HTTPS endpoint.
     #[command(flatten)]
-    pub serving: ServingArgs,
-    /// Flags of rules.
+    pub secure: SecurePortArgs,
+    /// CA bundle (PEM) to write to the `APIService` objects. Default: that of the managed
+    /// certificates; without these another tool, such as cert-manager, writes it.
+    #[arg(long, value_name = "FILE")]
+    pub serving_ca_file: Option<PathBuf>,
     #[command(flatten)]
     pub rules: RulesArgs,
     /// Flags of prometheus-adapter that have no effect.
@@ -75,7 +73,7 @@ mod tests {
     fn the_certificates_of_the_apis_and_of_metrics_have_separate_flags() {
         let line = "--tls-cert-file=a --tls-private-key-file=b --secure-port=1";
         let args = parse(line).expect("they fit");
-        let secure = args.serving.secure;
+        let secure = args.secure;
         assert_eq!(secure.tls_cert_file.to_str(), Some("a"));
         assert_eq!(secure.tls_private_key_file.to_str(), Some("b"));
         assert_eq!(secure.secure_port, 1);
@@ -83,6 +81,6 @@ mod tests {
         let args = parse("--metrics-cert-dir=c").expect("it fits");
         assert_eq!(args.common.metrics_cert_dir, Some("c".into()));
         assert_eq!(args.common.address.to_string(), ":8945");
-        assert_eq!(args.serving.secure.secure_port, 6443);
+        assert_eq!(args.secure.secure_port, 6443);
     }
 }

@@ -27,7 +27,6 @@ pub enum PriorityLevel {
 /// The requests at one priority level about one namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Flow {
-    /// The priority level of the caller.
     pub level: PriorityLevel,
     /// The namespace of the request; empty for the cluster scope.
     pub namespace: Arc<str>,

@@ -1,10 +1,10 @@
 //! Predictions and cron schedules as metrics, as in Crane's metric adapter.
 //!
 //! * `snapshot`: the cluster and the recommender's feed at one time.
-//! * `series`: the workloads that a selector matches.
-//! * `forecast`: the value of a prediction.
+//! * `selector`: the workloads that a selector matches.
+//! * `window_maximum`: the value of a prediction.
 //! * `totals`: predicted totals of workloads (`crane_autoscaling_prediction`).
-//! * `pods`: predicted CPU per pod (`crane_pod_cpu_usage`).
+//! * `pod_cpu`: predicted CPU per pod (`crane_pod_cpu_usage`).
 //! * `cron`: replicas of cron schedules (`crane_autoscaling_cron`).
 //! * `scale`: the current replicas of a workload without an active schedule.
 //!
@@ -25,10 +25,10 @@ mod window_maximum;
 use std::time::{Duration, Instant};
 
 use ::watch::Watches;
-use feed::{Forecast, Subscription};
+use feed::{Forecast, Reader, Subscription};
 use jiff::Timestamp;
-use kube::Client;
-use runtime::ApiServerClock;
+use runtime::{ApiServerClock, Manager};
+use serving::{FeedReaderArgs, FeedSource};
 use tokio::sync::watch;
 use view::{Scope, View};
 
@@ -46,10 +46,16 @@ pub const CRON: &str = "crane_autoscaling_cron";
 /// The metric of predicted CPU per pod.
 pub const POD_CPU: &str = "crane_pod_cpu_usage";
 
+/// Time for which a prediction that does not cover its window any more, or the last state of a broken
+/// watch, is still used: as long as the recommender may be away for an update. After it, metrics have
+/// no value and workloads keep their replicas.
+const LAST_GOOD_VALUE_FOR: Duration = Duration::from_mins(5);
+
 /// The predictions and cron schedules of the cluster.
 #[derive(Clone)]
 pub struct Predictions {
-    view: watch::Receiver<View>,
+    /// The view, which includes the labels of pods.
+    pub(crate) view: watch::Receiver<View>,
     /// The recommender's feed, which is newer than what the recommender has written.
     feed: Option<watch::Receiver<Subscription<Forecast>>>,
     /// The client of scale subresources.
@@ -57,7 +63,8 @@ pub struct Predictions {
     /// The time for which an expired prediction, or the last state of a broken watch, is still
     /// used.
     grace: Duration,
-    /// The clock for predictions and schedules. Default: the machine's.
+    /// The clock for predictions and schedules: a machine with a wrong clock must not scale
+    /// workloads. Default: the machine's.
     clock: ApiServerClock,
 }
 
@@ -74,43 +81,37 @@ impl Predictions {
         }
     }
 
-    /// Uses this clock for predictions and schedules: a machine with a wrong clock must not scale
-    /// workloads.
-    #[must_use]
-    pub fn with_clock(self, clock: ApiServerClock) -> Self {
-        Self { clock, ..self }
-    }
-
-    /// Prefers the values of this feed.
-    #[must_use]
-    pub fn with_feed(self, feed: Option<watch::Receiver<Subscription<Forecast>>>) -> Self {
-        Self { feed, ..self }
-    }
-
-    /// Reads the replicas of workloads without an active schedule.
-    #[must_use]
-    pub fn with_scale_client(self, client: Client) -> Self {
-        Self {
-            sizes: Some(ScaleClient::new(client)),
-            ..self
-        }
-    }
-
-    /// Creates an instance with watches of its own, which end when they are dropped.
-    pub fn watch(client: Client, grace: Duration) -> (Self, Watches) {
-        let watches = Watches::new(client.clone(), Scope::default())
+    /// Starts the watches of the cluster and the subscription to the feed.
+    pub fn start(feed: FeedReaderArgs, manager: &Manager) -> anyhow::Result<Self> {
+        let subscribe = |source: FeedSource| {
+            let FeedSource {
+                leaders,
+                tls,
+                server_name,
+            } = source;
+            let (subscription, reader) = Reader {
+                leaders,
+                tls,
+                server_name,
+            }
+            .subscribe();
+            manager.tasks.spawn_until_shutdown("feed", reader);
+            subscription
+        };
+        let feed = feed.source(manager)?.map(subscribe);
+        let mut watches = Watches::new(manager.client.clone(), Scope::default())
             .predictions_and_schedules()
             .labelled_pods()
             .scaled_controllers();
-        (
-            Self::new(watches.view(), grace).with_scale_client(client),
-            watches,
-        )
-    }
-
-    /// Returns the view, which includes the labels of pods.
-    pub fn view(&self) -> watch::Receiver<View> {
-        self.view.clone()
+        let predictions = Self {
+            feed,
+            sizes: Some(ScaleClient::new(manager.client.clone())),
+            clock: manager.clock(),
+            ..Self::new(watches.view(), LAST_GOOD_VALUE_FOR)
+        };
+        let watching = async move { watches.ended().await };
+        manager.tasks.spawn_until_shutdown("watches", watching);
+        Ok(predictions)
     }
 
     /// Returns the values of an external metric; `None` for other metrics.

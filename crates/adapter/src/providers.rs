@@ -13,10 +13,8 @@ use crate::status_error::StatusError;
 use crate::value::{ExternalValue, MetricNames, MetricValue};
 use delegated_auth::{Attributes, DelegatedAuth, User};
 
-/// The providers of metrics.
 #[derive(Default)]
 pub struct Providers {
-    /// Predictions and cron schedules.
     pub predictions: Predictions,
     /// Metrics from rules, if there is a rule file.
     pub rules: Option<Rules>,
@@ -27,7 +25,6 @@ pub struct Providers {
 /// The authorized caller of a request.
 pub struct Caller<'a> {
     pub user: &'a User,
-    /// The attributes that were authorized.
     pub attributes: &'a Attributes,
     /// The adapters that the request has passed.
     pub via: Via,
@@ -54,8 +51,11 @@ impl Providers {
             return Ok(values);
         }
         if let Some(rules) = &self.rules {
-            if rules.needs_cluster_scope(request) {
-                caller.authorize_at_cluster_scope().await?;
+            let is_namespaced = caller.flow.level == PriorityLevel::Namespaced;
+            if is_namespaced && rules.needs_cluster_scope(request) {
+                let (user, attributes) = (caller.user, caller.attributes);
+                let auth = caller.auth.authorize_at_cluster_scope(user, attributes);
+                auth.await?;
             }
             if let Some(values) = rules.custom(request, &caller.flow, now).await? {
                 return Ok(values);
@@ -100,19 +100,5 @@ impl Providers {
             "the server could not find the metric {} in the namespace {}",
             request.metric, request.namespace
         )))
-    }
-}
-
-impl Caller<'_> {
-    /// Authorizes the caller for a metric of cluster-scoped objects, if it is authorized for one
-    /// namespace only.
-    async fn authorize_at_cluster_scope(&self) -> Result<(), StatusError> {
-        if self.flow.level == PriorityLevel::ClusterWide {
-            return Ok(());
-        }
-        self.auth
-            .authorize_at_cluster_scope(self.user, self.attributes)
-            .await?;
-        Ok(())
     }
 }

@@ -29,7 +29,6 @@ pub struct CustomMetricRequest {
     /// The resource of the objects; `namespaces` of the core group for a namespace itself.
     pub resource: GroupResource,
     pub objects: ObjectSelector,
-    /// The name of the metric.
     pub metric: String,
     /// The selector of the metric's series (`metricLabelSelector`).
     pub metric_selector: Selector,
@@ -45,7 +44,6 @@ pub enum ObjectSelector {
 pub struct ExternalMetricRequest {
     /// The namespace of the caller.
     pub namespace: String,
-    /// The name of the metric.
     pub metric: String,
     /// The selector of the metric's series (`labelSelector`).
     pub selector: Selector,

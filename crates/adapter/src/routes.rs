@@ -6,9 +6,7 @@
 //! provider sees the adapter's identity only.
 
 mod aggregated;
-mod args;
 mod breaker;
-mod client;
 mod keda;
 mod metrics;
 mod pem_reader;
@@ -35,13 +33,27 @@ use pem_reader::PemReader;
 use serving::own_service::OwnService;
 use upstream::Upstream;
 
-pub use args::RoutesArgs;
 pub use via::Via;
 
 /// The interval at which the files and objects are read.
 const PERIOD: Duration = Duration::from_secs(5);
 /// The timeout of a connection to another provider. It leaves time for a second attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(600);
+
+#[derive(Debug, Clone, clap::Args)]
+pub struct RoutesArgs {
+    /// Routes file (YAML): external metrics that are forwarded to other providers. Reloaded when it
+    /// changes. Default: none are forwarded.
+    #[arg(long, value_name = "FILE")]
+    pub routes_file: Option<PathBuf>,
+    /// File with the service account token that is sent to other providers. Read every minute.
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+    )]
+    pub routes_token_file: PathBuf,
+}
 
 /// The routes and their upstream providers. Clones share them.
 #[derive(Clone)]
@@ -62,7 +74,6 @@ struct Table {
     upstreams: BTreeMap<String, Upstream>,
 }
 
-/// The route that matches a request.
 pub struct MatchedRoute {
     own: Arc<OwnService>,
     route: String,
@@ -113,7 +124,7 @@ impl Routes {
     /// Reloads the files and objects if they have changed.
     pub async fn reload(&self) -> anyhow::Result<()> {
         let reloaded = self.try_reload().await;
-        self.metrics.set_config_valid(reloaded.is_ok());
+        self.metrics.config_valid.set(reloaded.is_ok().into());
         reloaded
     }
 
@@ -142,7 +153,7 @@ impl Routes {
             tracing::info!(routes, upstreams, "loaded routes");
         }
         self.current.store(Arc::new(Table { file, upstreams }));
-        self.metrics.set_config_hash(config_hash(&text));
+        self.metrics.config_hash.set(config_hash(&text));
         Ok(())
     }
 

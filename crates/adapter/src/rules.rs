@@ -5,8 +5,8 @@
 //! |---|---|
 //! | the rule file and its queries | [`sources::rules`] |
 //! | the catalog of metrics | `rules/catalog.rs`, `rules/catalog_refresh.rs`, `rules/rule_file.rs` |
-//! | the objects that a selector matches | `rules/objects.rs`, `rules/object_name_cache.rs` |
-//! | queries and their cached results | `rules/store.rs`, `rules/query_cache.rs` |
+//! | the objects that a selector matches | `rules/object_names.rs`, `rules/object_name_cache.rs` |
+//! | queries and their cached results | `rules/store_client.rs`, `rules/query_cache.rs` |
 //!
 //! Source: prometheus-adapter 0.12, `docs/` and `pkg/`. `docs/rules.md` lists the differences.
 
@@ -39,7 +39,7 @@ use crate::request::{CustomMetricRequest, ExternalMetricRequest, GroupResource, 
 use crate::status_error::StatusError;
 use crate::value::{ExternalValue, MetricNames, MetricValue};
 use catalog::{Catalog, MetricSource};
-use catalog_refresh::{CatalogRefresher, RefreshConfig};
+use catalog_refresh::CatalogRefresher;
 use metrics::Metrics;
 use object_names::Objects;
 use query_cache::{QueryCache, Samples};
@@ -50,11 +50,9 @@ pub use sources::rules::RuleError;
 /// The interval at which unused cache entries are removed.
 const SWEEP: Duration = Duration::from_secs(5);
 
-/// The configuration of rules.
 #[derive(Debug, Clone)]
 pub struct RulesConfig {
     pub file: PathBuf,
-    /// The connection to the store.
     pub connection: Connection,
     /// The interval at which series are listed.
     pub relist_interval: Duration,
@@ -64,7 +62,6 @@ pub struct RulesConfig {
     pub last_good_for: Duration,
 }
 
-/// The metrics of rules. Clones share all state.
 #[derive(Clone)]
 pub struct Rules {
     shared: Arc<Shared>,
@@ -93,7 +90,7 @@ impl Rules {
     /// Loads the rule file, which must be valid, and starts the background tasks. `view` has the
     /// labels of pods.
     pub fn start(
-        settings: RulesConfig,
+        config: RulesConfig,
         view: watch::Receiver<View>,
         manager: &Manager,
     ) -> anyhow::Result<Self> {
@@ -102,22 +99,13 @@ impl Rules {
         let shared = Arc::new(Shared {
             catalog: ArcSwapOption::empty(),
             names: ArcSwap::default(),
-            store: Arc::new(Store::new(settings.connection, metrics.clone())),
-            cache: QueryCache::new(settings.last_good_for),
+            store: Arc::new(Store::new(config.connection.clone(), metrics.clone())),
+            cache: QueryCache::new(config.last_good_for),
             relist_requested: Notify::new(),
             metrics,
         });
-        let relist = RefreshConfig {
-            interval: settings.relist_interval,
-            max_age: settings.max_age,
-        };
-        let listing = CatalogRefresher::new(
-            Arc::clone(&shared),
-            client.clone(),
-            manager.clock(),
-            relist,
-            settings.file,
-        )?;
+        let (state, clock) = (Arc::clone(&shared), manager.clock());
+        let listing = CatalogRefresher::new(state, client.clone(), clock, config)?;
         manager.tasks.spawn_until_shutdown("rules", listing.run());
         let objects = Arc::new(Objects::new(client.clone(), view));
         let rules = Self { shared, objects };

@@ -7,12 +7,15 @@ use runtime::http_endpoints::Endpoints;
 use runtime::own_pod::own_namespace;
 use serving::ca_bundles::Controller;
 use serving::certificates::CertificateMonitor;
+use serving::own_service::OwnService;
 use serving::port::Port;
+use serving::tls::ServingProfile;
 use tokio_util::sync::CancellationToken;
 
 use crate::api_service_ca::ApiServices;
 use crate::args::Args;
 use crate::metrics::{self, Metrics};
+use crate::predictions::Predictions;
 use crate::providers::Providers;
 use crate::routes::Routes;
 use crate::rules::Rules;
@@ -33,7 +36,7 @@ const UNMAINTAINED_RESYNC: Duration = Duration::from_secs(10);
 /// Runs the adapter until shutdown.
 pub fn run(args: Args, manager: Manager) -> impl Future<Output = anyhow::Result<()>> {
     run_on(
-        Port::open("secure-port", args.serving.secure.secure_port, LIMITS),
+        Port::open("secure-port", args.secure.secure_port, LIMITS),
         args,
         manager,
     )
@@ -45,30 +48,30 @@ pub async fn run_on(
     args: Args,
     manager: Manager,
 ) -> anyhow::Result<()> {
-    let Args {
-        common: _,
-        auth,
-        predictions,
-        rules,
-        routes,
-        serving,
-        ignored_flags,
-    } = args;
-    ignored_flags.warn();
-    let rules = rules.settings()?;
+    args.ignored_flags.warn();
+    let rules = args.rules.settings()?;
     let metrics = Metrics::register(&manager.registry)?;
-    let own = serving.own_service(&own_namespace());
-    let source = serving.source(manager.client.clone(), &own);
+    let own = OwnService::new(own_namespace(), &*args.secure.service_name);
+    let profile = ServingProfile {
+        request_client_certificates: true,
+        // The API server opens one HTTP/2 connection at a time: a single replica would serve all
+        // requests.
+        http1_only: true,
+        ..ServingProfile::default()
+    };
+    let (secure, client) = (args.secure, manager.client.clone());
+    let issued = secure.managed(client, &own, "adapter", profile);
+    let source = secure.source(issued, args.serving_ca_file);
 
     // After the shutdown, these tasks go on until the last request has its response.
     let last_response = CancellationToken::new();
     let _end = last_response.clone().drop_guard();
     let serving_tasks = manager.until(last_response);
-    let Some(auth) = DelegatedAuth::start(auth, &serving_tasks, metrics::PREFIX).await? else {
+    let Some(auth) = DelegatedAuth::start(args.auth, &serving_tasks, metrics::PREFIX).await? else {
         return Ok(());
     };
     let routes = Routes::load(
-        routes,
+        args.routes,
         own.clone(),
         manager.client.clone(),
         &manager.registry,
@@ -79,9 +82,9 @@ pub async fn run_on(
             .tasks
             .spawn_until_shutdown("routes", routes.clone().follow());
     }
-    let predictions = predictions.start(&serving_tasks)?;
+    let predictions = Predictions::start(args.feed, &serving_tasks)?;
     let rules = rules
-        .map(|settings| Rules::start(settings, predictions.view(), &serving_tasks))
+        .map(|settings| Rules::start(settings, predictions.view.clone(), &serving_tasks))
         .transpose()?;
     let providers = Providers {
         predictions,

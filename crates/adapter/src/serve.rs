@@ -29,7 +29,7 @@ use tower::ServiceExt as _;
 
 use crate::api_version::ApiVersion;
 use crate::flow_limiter::{Flow, FlowLimiter, PriorityLevel};
-use crate::metrics::{Api, Metrics};
+use crate::metrics::Metrics;
 use crate::providers::{Caller, Providers};
 use crate::request::{
     CustomMetricRequest, ExternalMetricRequest, GroupResource, MetricRequest, ObjectSelector,
@@ -38,7 +38,7 @@ use crate::routes::Via;
 use crate::status_error::StatusError;
 use delegated_auth::{Attributes, AuthorizedScope, DelegatedAuth, User};
 use error_response::{failure, json_response};
-use path::{ALL, Discovery, Objects, Route};
+use path::{ALL, Objects, Route};
 use query::Selectors;
 
 /// The limits of the endpoint. Its client is the API server, but every pod can connect.
@@ -67,13 +67,9 @@ const AUTHORIZATION_TIMEOUT: Duration = Duration::from_secs(10);
 /// The timeout of an authorized request. The HPA controller has five workers for the whole cluster.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The state that requests are handled from.
 pub struct AdapterServer {
-    /// Authentication and authorization.
     pub auth: DelegatedAuth,
-    /// The providers of metrics.
     pub providers: Providers,
-    /// Metrics of requests.
     pub metrics: Metrics,
     /// Health checks. After their shutdown, clients are asked to close their connections.
     pub health: Endpoints,
@@ -104,7 +100,7 @@ async fn handle(State(handler): State<Arc<Handler>>, request: Request) -> Respon
         metrics, health, ..
     } = &handler.server;
     let route = Route::of(request.uri().path());
-    let api = route.as_ref().map_or(Api::None, api_of);
+    let api = route.as_ref().map_or("none", api);
     let result = AssertUnwindSafe(handler.respond(route, request))
         .catch_unwind()
         .await;
@@ -124,12 +120,13 @@ async fn handle(State(handler): State<Arc<Handler>>, request: Request) -> Respon
     response
 }
 
-fn api_of(route: &Route) -> Api {
+/// The label of a route in metrics.
+fn api(route: &Route) -> &'static str {
     match route {
-        Route::Health => Api::None,
-        Route::OpenApi(_) | Route::Discovery(_) => Api::Discovery,
-        Route::Custom { .. } => Api::Custom,
-        Route::External { .. } => Api::External,
+        Route::Health => "none",
+        Route::OpenApi(_) | Route::Discovery(_) => "discovery",
+        Route::Custom { .. } => "custom",
+        Route::External { .. } => "external",
     }
 }
 
@@ -150,49 +147,44 @@ impl Handler {
         let Some(attributes) = route.attributes(request.uri().path()) else {
             return Err(StatusError::Unauthorized);
         };
-        let operation = Operation::new(route, request.uri().query().unwrap_or_default())?;
+        let metric = metric_request(&route, request.uri().query().unwrap_or_default())?;
         let (mut parts, body) = request.into_parts();
         let peer = parts.extensions.remove::<PeerCertificates>();
         let (user, level) = self
             .authorize(peer.as_ref(), &mut parts.headers, &attributes)
             .await?;
-        match operation {
-            Operation::Health => {
-                let request = Request::from_parts(parts, body);
-                let Ok(response) = self.health.clone().oneshot(request).await;
-                Ok(response)
+        let Some((version, request)) = metric else {
+            if let Route::Discovery(document) = route {
+                let names = self.server.providers.names();
+                return Ok(discovery::respond(&document, &parts.headers, &names));
             }
-            Operation::Discovery(document) => Ok(discovery::respond(
-                &document,
-                &parts.headers,
-                &self.server.providers.names(),
-            )),
-            Operation::Metric(version, request) => {
-                let flow = Flow {
-                    level,
-                    namespace: request.namespace().unwrap_or_default().into(),
-                };
-                // After authorization, so that rejected callers take no place.
-                let _permit = self
-                    .limiter
-                    .try_acquire(&flow)
-                    .ok_or(StatusError::TooManyRequests)?;
-                let caller = Caller {
-                    user: &user,
-                    attributes: &attributes,
-                    via: Via::from_headers(&parts.headers),
-                    auth: &self.server.auth,
-                    flow,
-                };
-                let values = self.values(version, &request, &caller);
-                let late = |_| {
-                    StatusError::Timeout(format!(
-                        "the metrics adapter has no response within {RESPONSE_TIMEOUT:?}"
-                    ))
-                };
-                timeout(RESPONSE_TIMEOUT, values).await.map_err(late)?
-            }
-        }
+            let request = Request::from_parts(parts, body);
+            let Ok(response) = self.health.clone().oneshot(request).await;
+            return Ok(response);
+        };
+        let flow = Flow {
+            level,
+            namespace: request.namespace().unwrap_or_default().into(),
+        };
+        // After authorization, so that rejected callers take no place.
+        let _permit = self
+            .limiter
+            .try_acquire(&flow)
+            .ok_or(StatusError::TooManyRequests)?;
+        let caller = Caller {
+            user: &user,
+            attributes: &attributes,
+            via: Via::from_headers(&parts.headers),
+            auth: &self.server.auth,
+            flow,
+        };
+        let values = self.values(version, &request, &caller);
+        let late = |_| {
+            StatusError::Timeout(format!(
+                "the metrics adapter has no response within {RESPONSE_TIMEOUT:?}"
+            ))
+        };
+        timeout(RESPONSE_TIMEOUT, values).await.map_err(late)?
     }
 
     /// Marks a connection of the API server as trusted, so that it is never evicted.
@@ -252,64 +244,51 @@ impl Handler {
     }
 }
 
-/// An operation that needs authorization.
-enum Operation {
-    Health,
-    Discovery(Discovery),
-    Metric(ApiVersion, MetricRequest),
-}
-
-impl Operation {
-    fn new(route: Route, query: &str) -> Result<Self, StatusError> {
-        Ok(match route {
-            Route::OpenApi(_) => {
-                return Err(StatusError::InternalError(
-                    "OpenAPI documents need no authorization".to_owned(),
-                ));
-            }
-            Route::Health => Self::Health,
-            Route::Discovery(document) => Self::Discovery(document),
-            Route::Custom {
-                version,
-                objects,
-                metric,
-            } => {
-                let selectors = Selectors::parse(query)?;
-                let (namespace, resource, name) = match objects {
-                    Objects::Of {
-                        namespace,
-                        resource,
-                        name,
-                    } => (namespace, resource, Some(name).filter(|name| name != ALL)),
-                    Objects::Namespace(name) => (None, namespaces(), Some(name)),
-                };
-                let request = CustomMetricRequest {
+/// Returns the request for a metric; `None` for other routes.
+fn metric_request(
+    route: &Route,
+    query: &str,
+) -> Result<Option<(ApiVersion, MetricRequest)>, StatusError> {
+    match route {
+        Route::OpenApi(_) | Route::Health | Route::Discovery(_) => Ok(None),
+        Route::Custom {
+            version,
+            objects,
+            metric,
+        } => {
+            let selectors = Selectors::parse(query)?;
+            let (namespace, resource, name) = match objects.clone() {
+                Objects::Of {
                     namespace,
                     resource,
-                    objects: name.map_or(
-                        ObjectSelector::Labels(selectors.labels),
-                        ObjectSelector::Name,
-                    ),
-                    metric,
-                    metric_selector: selectors.metric,
-                };
-                Self::Metric(version, MetricRequest::Custom(request))
-            }
-            Route::External { namespace, metric } => {
-                let request = ExternalMetricRequest {
-                    namespace,
-                    metric,
-                    selector: Selectors::parse(query)?.labels,
-                };
-                Self::Metric(ApiVersion::External, MetricRequest::External(request))
-            }
-        })
-    }
-}
-
-fn namespaces() -> GroupResource {
-    GroupResource {
-        group: String::new(),
-        resource: "namespaces".to_owned(),
+                    name,
+                } => (namespace, resource, Some(name).filter(|name| name != ALL)),
+                Objects::Namespace(name) => {
+                    let namespaces = GroupResource {
+                        group: String::new(),
+                        resource: "namespaces".to_owned(),
+                    };
+                    (None, namespaces, Some(name))
+                }
+            };
+            let selected = ObjectSelector::Labels(selectors.labels);
+            let request = CustomMetricRequest {
+                namespace,
+                resource,
+                objects: name.map_or(selected, ObjectSelector::Name),
+                metric: metric.clone(),
+                metric_selector: selectors.metric,
+            };
+            Ok(Some((*version, MetricRequest::Custom(request))))
+        }
+        Route::External { namespace, metric } => {
+            let request = ExternalMetricRequest {
+                namespace: namespace.clone(),
+                metric: metric.clone(),
+                selector: Selectors::parse(query)?.labels,
+            };
+            let request = MetricRequest::External(request);
+            Ok(Some((ApiVersion::External, request)))
+        }
     }
 }

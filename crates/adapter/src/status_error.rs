@@ -4,19 +4,15 @@
 use delegated_auth::Rejection;
 use sources::rules::QueryError;
 
-/// The error of a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StatusError {
     /// The metric does not exist, or its last value is too old.
     #[error("{0}")]
     NotFound(String),
-    /// The request is not valid.
     #[error("{0}")]
     BadRequest(String),
-    /// The caller is not authorized.
     #[error("{0}")]
     Forbidden(String),
-    /// The caller is not authenticated.
     #[error("Unauthorized")]
     Unauthorized,
     /// The provider of the metric cannot be reached.
@@ -25,10 +21,8 @@ pub enum StatusError {
     /// The provider of the metric does not answer in time.
     #[error("{0}")]
     Timeout(String),
-    /// Too many requests are in flight.
     #[error("too many requests at once")]
     TooManyRequests,
-    /// The method is not `GET`.
     #[error("the server does not allow this method on the requested resource")]
     MethodNotAllowed,
     /// A defect of the adapter.

@@ -8,9 +8,7 @@ use model::Selector;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetricValue {
     pub object: DescribedObject,
-    /// The name of the metric.
     pub metric: String,
-    /// The selector of the request.
     pub metric_selector: Selector,
     /// The time of the sample, not of the request.
     pub at: Timestamp,
@@ -30,12 +28,9 @@ pub struct DescribedObject {
     pub name: String,
 }
 
-/// The value of an external metric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExternalValue {
-    /// The name of the metric.
     pub metric: String,
-    /// The labels of the series.
     pub labels: BTreeMap<String, String>,
     /// The time of the sample, not of the request.
     pub at: Timestamp,
@@ -75,7 +70,6 @@ impl MilliValue {
             .then(|| Self::from_milli((units * 1000.0).round() as i64))
     }
 
-    /// The number of thousandths.
     pub fn milli(self) -> i64 {
         self.0
     }

@@ -12,7 +12,7 @@ use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::Request;
 use criterion::{Criterion, criterion_group, criterion_main};
-use extender::scheduler::{Limits, Scheduler, SchedulerConfig, router};
+use extender::scheduler::{Scheduler, SchedulerConfig, router};
 use jiff::{SignedDuration, Timestamp};
 use placement::peaks::PowerModel;
 use placement::{
@@ -89,11 +89,9 @@ fn config(policy: Policy) -> SchedulerConfig {
         max_age: SignedDuration::from_mins(5),
         min_coverage_percent: 50,
         max_score: 10,
-        limits: Limits {
-            deadline: Duration::from_secs(10),
-            body_bytes: 16 << 20,
-            requests: 8,
-        },
+        deadline: Duration::from_secs(10),
+        max_body_bytes: 16 << 20,
+        max_requests: 8,
     }
 }
 

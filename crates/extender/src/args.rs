@@ -1,13 +1,11 @@
 //! The extender's flags.
 
-mod serving;
+use std::path::PathBuf;
 
 use runtime::{CommonArgs, ListenAddress, Program};
+use serving::certificates::SecurePortArgs;
 use sources::prometheus::PrometheusArgs;
 
-pub use self::serving::ServingArgs;
-
-/// The program.
 pub const PROGRAM: Program = Program {
     name: "extender",
     version: env!("CARGO_PKG_VERSION"),
@@ -22,7 +20,6 @@ pub const PROGRAM: Program = Program {
 /// Measures the load of nodes, and scores nodes by it for kube-scheduler.
 #[derive(Debug, Clone, clap::Parser)]
 pub struct Args {
-    /// Flags of every program.
     #[command(flatten)]
     pub common: CommonArgs,
     /// YAML file with policies, thresholds and the source of the load of nodes. Empty: the
@@ -33,12 +30,15 @@ pub struct Args {
     /// on all interfaces.
     #[arg(long, default_value = "localhost:2020", value_name = "ADDRESS")]
     pub load_watcher_address: ListenAddress,
-    /// Flags of the connection to Prometheus.
     #[command(flatten)]
     pub prometheus: PrometheusArgs,
-    /// Flags of the HTTPS endpoint.
+    /// The HTTPS endpoint. kube-scheduler needs caCert.pem of its Secret.
     #[command(flatten)]
-    pub serving: ServingArgs,
+    pub secure: SecurePortArgs,
+    /// CAs (PEM) of kube-scheduler's client certificate. With this flag, connections without a
+    /// certificate of one of them are refused.
+    #[arg(long, value_name = "FILE")]
+    pub scheduler_client_ca_file: Option<PathBuf>,
 }
 
 #[cfg(test)]
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn the_certificates_of_kube_scheduler_and_of_metrics_have_separate_flags() {
         let args = parse("--tls-cert-file=a --tls-private-key-file=b").expect("valid flags");
-        let secure = args.serving.secure;
+        let secure = args.secure;
         assert_eq!(secure.tls_cert_file.to_str(), Some("a"));
         assert_eq!(secure.tls_private_key_file.to_str(), Some("b"));
         assert_eq!(secure.secure_port, 8443);

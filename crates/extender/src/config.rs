@@ -18,11 +18,9 @@ use serde_yaml_ng::Value;
 use sources::prometheus::{PrometheusArgs, is_label_name};
 
 use crate::load_watcher::{LoadQueries, LoadWatcherConfig, PrometheusConfig, Provider};
-use crate::scheduler::{Limits, SchedulerConfig};
+use crate::scheduler::SchedulerConfig;
 
-/// Largest number of profiles.
 const MAX_PROFILES: usize = 64;
-/// Longest name of a profile, in bytes.
 const MAX_PROFILE_BYTES: usize = 63;
 /// Maximum interval between two collections. The shortest window then still has several samples.
 const MAX_INTERVAL: GoDuration = GoDuration(Duration::from_mins(2));
@@ -36,7 +34,6 @@ const MAX_BODY_BYTES: usize = 16 << 20;
 /// profile.
 const MAX_REQUESTS: usize = 8;
 
-/// The configuration file.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Config {
@@ -63,7 +60,6 @@ pub(crate) struct Config {
     load: Load,
 }
 
-/// Load of nodes.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Load {
@@ -88,7 +84,6 @@ struct MetricProvider {
     /// Labels that identify the node of a series of Prometheus, in order of preference. The value
     /// is the name or an address of the node, with or without a port.
     node_labels: Vec<String>,
-    /// Queries to Prometheus.
     queries: LoadQueries,
 }
 
@@ -197,11 +192,9 @@ impl Config {
             max_age: SignedDuration::try_from(self.max_load_age.0).unwrap_or(SignedDuration::MAX),
             min_coverage_percent: MIN_COVERAGE_PERCENT,
             max_score: MAX_SCORE,
-            limits: Limits {
-                deadline: self.deadline.0,
-                body_bytes: MAX_BODY_BYTES,
-                requests: MAX_REQUESTS,
-            },
+            deadline: self.deadline.0,
+            max_body_bytes: MAX_BODY_BYTES,
+            max_requests: MAX_REQUESTS,
         }
     }
 
@@ -268,7 +261,7 @@ mod tests {
     fn the_filter_is_off_by_default() {
         let config = Config::default().scheduler();
         assert!(config.filter.is_off() && config.profiles.is_empty());
-        assert_eq!(config.limits.deadline, Duration::from_millis(50));
+        assert_eq!(config.deadline, Duration::from_millis(50));
         assert_eq!(config.prioritizer.policy.name(), "TargetLoadPacking");
     }
 

@@ -18,7 +18,6 @@ mod cache;
 mod collected;
 mod collector;
 mod document;
-mod metrics;
 mod nodes;
 mod prometheus_source;
 mod rest_api;
@@ -30,14 +29,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use jiff::{SignedDuration, Timestamp};
-use kube::Client;
 use placement::LoadSnapshot;
-use prometheus::Registry;
+use prometheus::{Gauge, IntCounterVec, IntGauge, IntGaugeVec};
 use runtime::address::listen_ip_from_environment;
 use runtime::own_pod::hostname;
 use runtime::{ListenAddress, Manager};
 use serving::http_server::{Limits, serve};
-use sources::node_metrics::NodeMetricsApi;
 use tokio::sync::watch;
 use view::View;
 
@@ -46,16 +43,9 @@ pub use collector::Collector;
 pub use prometheus_source::{LoadQueries, PrometheusConfig};
 pub use rest_api::RestApi;
 
-use cache::Cache;
-use collector::Source;
-use metrics::Metrics;
-use prometheus_source::PrometheusSource;
-use samples::SampleHistory;
-
 /// The newest measured load. The sender replaces the whole snapshot after each collection.
 pub type Snapshots = watch::Receiver<Arc<LoadSnapshot>>;
 
-/// Returns the current time.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// Age from which on load counts as missing; the bound of KEP-61.
@@ -75,6 +65,29 @@ pub const LIMITS: Limits = Limits {
     body_bytes: 0,
 };
 
+runtime::metrics! {
+    struct Metrics {
+        collections: IntCounterVec { result }
+            = "plimsoll_load_watcher_collections_total",
+            "Collections of the load of nodes by result: success, error.";
+        query_errors: IntCounterVec { resource }
+            = "plimsoll_load_watcher_query_errors_total",
+            "Failed queries to Prometheus by resource: cpu, memory, network, disk.";
+        nodes: IntGauge = "plimsoll_load_watcher_nodes", "Nodes of the cluster.";
+        nodes_without_load: IntGauge = "plimsoll_load_watcher_nodes_without_load",
+            "Nodes of the cluster without load in any fresh window.";
+        newest_sample_age: Gauge = "plimsoll_load_watcher_newest_sample_age_seconds",
+            "Age of the newest sample of any node in seconds, at the last collection. +Inf without a sample.";
+        bad_values: IntGaugeVec { window, defect } = "plimsoll_load_watcher_bad_values",
+            "Values that the last collection left out, by window and defect: not_finite, out_of_range, frozen, missing.";
+        cache_writes: IntCounterVec { result }
+            = "plimsoll_load_watcher_cache_writes_total",
+            "Writes of the cache on disk by result: success, error, skipped.";
+        requests: IntCounterVec { code } = "plimsoll_load_watcher_requests_total",
+            "Requests to the REST API of load-watcher by status code.";
+    }
+}
+
 /// Source and interval of collections.
 #[derive(Debug, Clone)]
 pub struct LoadWatcherConfig {
@@ -85,42 +98,6 @@ pub struct LoadWatcherConfig {
     /// Number of equal values from which on they count as frozen.
     pub frozen_after: u32,
     pub cache_folder: Option<PathBuf>,
-}
-
-impl LoadWatcherConfig {
-    /// Builds the collector of a replica, which the collector's cache file is named for. `cluster`
-    /// has the nodes.
-    pub fn collector(
-        self,
-        client: Client,
-        cluster: watch::Receiver<View>,
-        clock: Clock,
-        registry: &Registry,
-        replica: &str,
-    ) -> anyhow::Result<Collector> {
-        let metrics = Metrics::register(registry)?;
-        let source = match self.prometheus {
-            None => Source::MetricsServer {
-                api: NodeMetricsApi::new(client),
-                history: SampleHistory::default(),
-            },
-            Some(config) => {
-                let errors = metrics.query_errors.clone();
-                Source::Prometheus(PrometheusSource::new(config, errors))
-            }
-        };
-        let cache = self
-            .cache_folder
-            .map(|folder| Cache::new(&folder, replica, metrics.cache_writes.clone()));
-        Ok(Collector::new(
-            cluster,
-            source,
-            (self.interval, self.frozen_after),
-            cache,
-            clock,
-            metrics,
-        ))
-    }
 }
 
 /// Starts the collections, and the REST API on `address`. `cluster` has the nodes. Returns the load
@@ -139,13 +116,8 @@ pub async fn start(
     tracing::info!(address = %listener.local_addr()?, "serving the API of load-watcher");
     let clock = manager.clock();
     let clock: Clock = Arc::new(move || clock.timestamp());
-    let collector = config.collector(
-        manager.client.clone(),
-        cluster,
-        Arc::clone(&clock),
-        &manager.registry,
-        &hostname()?,
-    )?;
+    let (client, registry) = (manager.client.clone(), &manager.registry);
+    let collector = Collector::new(config, client, cluster, clock, registry, &hostname()?)?;
     let snapshots = collector.snapshots();
     let router = collector.rest_api().router();
     let shutdown = manager.shutdown.clone();

@@ -1,19 +1,21 @@
 //! Wiring of the extender.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use axum::Router;
 use runtime::Manager;
 use runtime::own_pod::own_namespace;
 use serving::ca_bundles::{Controller, CopiedBundle};
-use serving::certificates::CertificateMonitor;
+use serving::certificates::{CertificateMonitor, SecurePortArgs};
 use serving::http_server::Limits;
 use serving::own_service::OwnService;
 use serving::port::Port;
+use serving::tls::ServingProfile;
 use view::Scope;
 use watch::Watches;
 
-use crate::args::{Args, ServingArgs};
+use crate::args::Args;
 use crate::config::Config;
 use crate::load_watcher;
 use crate::scheduler::{self, Scheduler};
@@ -21,6 +23,9 @@ use crate::scheduler::{self, Scheduler};
 /// Time after the shutdown during which requests are still accepted, because Services take a while
 /// to stop sending them.
 const DRAIN_DELAY: Duration = Duration::from_secs(4);
+
+/// Validity of a CA. Long, since each new one has to be copied to kube-scheduler by hand.
+const AUTHORITY_VALIDITY: Duration = Duration::from_hours(10 * 365 * 24);
 
 /// Limits of the HTTPS endpoint. kube-scheduler keeps its connections.
 const LIMITS: Limits = Limits {
@@ -38,34 +43,39 @@ const LIMITS: Limits = Limits {
 
 /// Runs the extender until its shutdown.
 pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
-    let Args {
-        common: _,
-        config,
-        load_watcher_address,
-        prometheus,
-        serving,
-    } = args;
-    let config = Config::read(&config)?;
+    let config = Config::read(&args.config)?;
     let scheduler = config.scheduler();
-    let load = config.load_watcher(prometheus)?;
+    let load = config.load_watcher(args.prometheus)?;
     let cluster = Watches::new(manager.client.clone(), Scope::default());
-    let snapshots =
-        load_watcher::start(load, load_watcher_address, cluster.view(), &manager).await?;
+    let (address, nodes) = (args.load_watcher_address, cluster.view());
+    let snapshots = load_watcher::start(load, address, nodes, &manager).await?;
     let scheduler = Scheduler::start(scheduler, snapshots, cluster, &manager)?;
     let router = scheduler::router(scheduler);
-    serve(serving, router, manager).await
+    serve(args.secure, args.scheduler_client_ca_file, router, manager).await
 }
 
 /// Serves `router` over HTTPS until the end of the shutdown.
-async fn serve(args: ServingArgs, router: Router, manager: Manager) -> anyhow::Result<()> {
-    if args.secure.secure_port == 0 {
+async fn serve(
+    secure: SecurePortArgs,
+    client_authorities: Option<PathBuf>,
+    router: Router,
+    manager: Manager,
+) -> anyhow::Result<()> {
+    if secure.secure_port == 0 {
         manager.shutdown.cancelled().await;
         return Ok(());
     }
     let serving = manager.readiness.condition("serving");
-    let port = Port::open("secure-port", args.secure.secure_port, LIMITS).await?;
-    let own = OwnService::new(own_namespace(), &*args.secure.service_name);
-    let source = args.source(manager.client.clone(), &own);
+    let port = Port::open("secure-port", secure.secure_port, LIMITS).await?;
+    let own = OwnService::new(own_namespace(), &*secure.service_name);
+    let profile = ServingProfile {
+        client_authorities,
+        ..ServingProfile::default()
+    };
+    let mut issued = secure.managed(manager.client.clone(), &own, "extender", profile);
+    issued.profile.authority_validity = AUTHORITY_VALIDITY;
+    issued.profile.authority_age = AUTHORITY_VALIDITY / 2;
+    let source = secure.source(issued, None);
     let clock = manager.clock();
     let certificates = source.get(&clock);
     let Some(certificates) = manager.shutdown.run_until_cancelled(certificates).await else {

@@ -37,7 +37,7 @@ use runtime::Manager;
 use tokio::sync::watch;
 use view::{BoundPod, Change, Node, Scope, View};
 
-use crate::load_watcher::Snapshots;
+use crate::load_watcher::{Clock, Snapshots};
 use metrics::Metrics;
 use node_table::NodeTable;
 use pod_load::WorkloadLoad;
@@ -64,23 +64,13 @@ pub struct SchedulerConfig {
     pub min_coverage_percent: usize,
     /// Score of the best node, 10 to 100.
     pub max_score: i64,
-    /// Limits of requests.
-    pub limits: Limits,
-}
-
-/// Limits of requests.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
     /// Time after which scores are equal.
     pub deadline: Duration,
     /// Largest request body in bytes.
-    pub body_bytes: usize,
-    /// Largest number of requests at a time.
-    pub requests: usize,
+    pub max_body_bytes: usize,
+    /// Largest number of requests at a time; others wait until the deadline.
+    pub max_requests: usize,
 }
-
-/// Current time.
-pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// State of filter and prioritize. Clones share it.
 #[derive(Clone)]
@@ -145,7 +135,6 @@ impl Scheduler {
         Ok(scheduler)
     }
 
-    /// Starts the watches of nodes and pods.
     fn watch_nodes(&self, cluster: Watches, manager: &Manager) {
         let (on_node, on_pod) = (self.clone(), self.clone());
         let mut watches = cluster

@@ -33,7 +33,6 @@ pub enum CraneMetric {
     Replicas,
     /// Number of times that an HPA scaled.
     ScaleCount,
-    /// Replicas of the cron schedule.
     Cron,
     /// Largest predicted value of the window.
     Prediction,
@@ -46,7 +45,6 @@ pub struct CraneSample {
     pub metric: CraneMetric,
     /// Label values, in the order of the metric's labels.
     pub labels: Vec<String>,
-    /// Value in the unit of the metric.
     pub value: f64,
     /// Time of the value in seconds since 1970; `None` means now.
     pub at: Option<i64>,

@@ -6,11 +6,10 @@
 //! | objects as observed | `snapshot.rs` |
 //! | from observed to desired objects | `plan.rs` |
 //! | HPA to use: own, adopted or none; marks of adoption; orphans | `hpa_choice.rs`, `adoption.rs`, `orphans.rs` |
-//! | HPA and its metrics | `hpa.rs`, `metrics.rs`, `utilization.rs`, `crons.rs` |
+//! | HPA, its metrics, and the Substitute of a preview | `hpa.rs`, `metrics.rs`, `utilization.rs`, `crons.rs` |
 //! | amount per pod that a VPA does not move | `scale_point.rs` |
 //! | prediction and the queries for histories | `prediction.rs`, `predictable_metrics.rs`, `history_queries.rs` |
 //! | time until new pods are ready, window of the prediction | `pod_ready_times.rs` |
-//! | Substitute of a preview | `substitute.rs` |
 //! | status, its conditions and their reasons | `status.rs`, `reasons.rs` |
 //! | names, labels and annotations, as in Crane | `names.rs` |
 //!
@@ -32,7 +31,6 @@ pub mod reasons;
 mod scale_point;
 mod snapshot;
 mod status;
-mod substitute;
 #[cfg(test)]
 mod tests;
 mod utilization;
@@ -67,7 +65,6 @@ pub const RESYNC_INTERVAL: Duration = Duration::from_mins(5);
 /// An EHPA and the objects that belong to it: the input of all decisions.
 #[derive(Clone, Copy)]
 pub struct Observed<'a> {
-    /// The EHPA.
     pub object: &'a EffectiveHorizontalPodAutoscaler,
     /// Scale subresource of its target, or the error of reading it.
     pub target: Result<&'a TargetScale, &'a str>,
@@ -88,16 +85,12 @@ pub struct Observed<'a> {
     pub substitute: Option<&'a Substitute>,
     /// Labels and annotations to copy.
     pub propagation: &'a Propagation,
-    /// Rules for the history of metrics.
     pub rules: &'a Rules,
-    /// Time of the decision.
     pub now: Timestamp,
 }
 
-/// Scale subresource of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetScale {
-    /// Desired replicas.
     pub spec_replicas: i32,
     pub status_replicas: i32,
     /// Label selector of its pods, as text.
@@ -107,9 +100,7 @@ pub struct TargetScale {
 /// A reason for which an EHPA is not, or not fully, effective.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Reason of the condition.
     pub reason: &'static str,
-    /// Message of the condition.
     pub message: String,
 }
 

@@ -19,7 +19,6 @@ enum Form {
     Five,
     /// An ordinal.
     Number,
-    /// Any text.
     Any,
 }
 
@@ -49,7 +48,6 @@ impl PodNamePattern {
         }
     }
 
-    /// Whether a pod has such a name.
     pub fn include(&self, pod: &str) -> bool {
         let Some(rest) = pod
             .strip_prefix(self.workload.as_str())

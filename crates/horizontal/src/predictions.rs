@@ -6,8 +6,8 @@
 //! | objects, and the next query for a history | `prediction_set.rs`, `metric_entry.rs`, `query_slots.rs`, `memory_limits.rs` |
 //! | metrics of an object, annotations; methods, Crane's settings | `spec.rs`, `annotations.rs`, `method.rs`, `peak_settings.rs`, `crane_settings.rs` |
 //! | query for a history, restricted to what the object may read | `query.rs`, `access.rs` |
-//! | one metric: time ranges to read, models, forecast | `pipeline.rs`, `model.rs`, `fit_task.rs` |
-//! | results of one object; limits on what is kept and published | `result.rs`, `notes.rs`, `published_series.rs`, `truncate.rs` |
+//! | one metric: time ranges to read, models, forecast | `pipeline.rs`, `model.rs` |
+//! | results of one object; limits on what is kept and published | `result.rs`, `published_series.rs`, `truncate.rs` |
 //! | status and its conditions | `status.rs` |
 //!
 //! Source of names and rules: gocrane/crane `pkg/prediction` and
@@ -16,12 +16,10 @@
 mod access;
 mod annotations;
 mod crane_settings;
-mod fit_task;
 mod memory_limits;
 mod method;
 mod metric_entry;
 mod model;
-mod notes;
 mod peak_settings;
 mod pipeline;
 mod prediction_set;
@@ -38,11 +36,10 @@ mod truncate;
 
 pub use access::{Expression, KnownRules, QueryAccess, QueryScope};
 pub(crate) use annotations::Annotations;
-pub use fit_task::{FitResult, FitTask};
 pub use forecast::{PeakAccuracy, SetAside, SimpleMethod};
 pub use memory_limits::MemoryLimits;
 pub use method::{Method, Quantile};
-pub use model::Labels;
+pub use model::{FitResult, FitTask, Labels};
 pub(crate) use peak_settings::MIN_WINDOW;
 pub use pipeline::MetricPipeline;
 pub use prediction_set::{HistoryChange, MetricKey, PredictionSet, ReadRequest, SyncResult};

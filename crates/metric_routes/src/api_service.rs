@@ -26,7 +26,6 @@ pub enum ApiServiceState {
     Insecure,
     /// cert-manager injects the bundle.
     Injected(CaBundle),
-    /// The adapter writes the bundle.
     Ours(CaBundle),
 }
 

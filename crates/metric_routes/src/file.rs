@@ -32,11 +32,9 @@ const DATADOG_PREFIX: &str = "datadogmetric@";
 /// The upstream that gets these requests without a route.
 const DATADOG: &str = "datadog";
 
-/// The routes file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct File {
-    /// Other providers.
     pub upstreams: Vec<UpstreamSpec>,
     /// Routes; the first match counts.
     pub routes: Vec<RouteSpec>,
@@ -62,11 +60,9 @@ pub struct RouteSpec {
     pub upstream: String,
 }
 
-/// An error in a field.
 #[derive(Debug, thiserror::Error)]
 #[error("{field}: {why}")]
 pub struct FileError {
-    /// The path of the field.
     pub field: String,
     pub why: String,
 }

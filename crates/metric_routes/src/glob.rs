@@ -2,7 +2,6 @@
 
 use serde::Deserialize;
 
-/// A name pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Glob(pub(super) String);

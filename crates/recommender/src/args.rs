@@ -1,30 +1,29 @@
 //! Flags of the recommender: upstream's names and defaults. Flags without an effect here say so.
 
 mod backfill;
-mod external_metrics;
-mod feed;
-mod schedulable;
 mod sizing;
-mod storage;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use anyhow::ensure;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use anyhow::{Context as _, ensure};
 use controllers::ehpa::EhpaArgs;
 use controllers::predictions::PredictionArgs;
+use feed::AllowedClients;
 use runtime::duration::positive_duration;
 use runtime::ignored_flags::IgnoredFlags;
 use runtime::{
-    CommonArgs, GoDuration, HoldArgs, LeaderElectionArgs, NamespaceArgs, Namespaces, Program,
+    CommonArgs, GoDuration, HoldArgs, LeaderElectionArgs, ListenAddress, NamespaceArgs, Namespaces,
+    Program,
 };
+use sources::external_metrics::ExternalMetricNames;
+use vertical::schedulable::{CapSources, CapacitySources, NodeGroupShape, Settings};
 use view::{Scope, Shard};
 
-pub use self::feed::FeedArgs;
-pub use self::sizing::SizingArgs;
-pub use self::storage::Storage;
 pub use backfill::HistoryArgs;
-pub use external_metrics::ExternalMetricsArgs;
-pub use schedulable::SchedulableArgs;
+pub use sizing::SizingArgs;
 
 /// Name and defaults of this program's command line.
 pub const PROGRAM: Program = Program {
@@ -37,47 +36,35 @@ pub const PROGRAM: Program = Program {
     ],
 };
 
-/// Default of `--min-checkpoints`.
 pub(crate) const DEFAULT_MIN_CHECKPOINTS: i64 = 10;
 
 /// Recommends resource requests for the targets of VPA objects.
 #[derive(Debug, Clone, clap::Parser)]
 pub struct Args {
-    /// Flags of every program.
     #[command(flatten)]
     pub common: CommonArgs,
-    /// Flags of upstream's program that are accepted and ignored.
     #[command(flatten)]
     pub ignored_flags: IgnoredFlags,
-    /// Flags of the leader election.
     #[command(flatten)]
     pub election: LeaderElectionArgs,
-    /// Flags of container sizes.
     #[command(flatten)]
     pub sizing: SizingArgs,
-    /// Flags of the feed to the other services.
     #[command(flatten)]
     pub feed: FeedArgs,
-    /// Flags of the Prometheus history.
     #[command(flatten)]
     pub history: HistoryArgs,
-    /// Flags of the source of usage.
     #[command(flatten)]
     pub external: ExternalMetricsArgs,
-    /// Flags of caps to what can be scheduled.
     #[command(flatten)]
     pub schedulable: SchedulableArgs,
     /// Export recommendations as metrics, under the former names of kube-state-metrics: at most
     /// 20,000 series, of which a container has eight. One metric counts the omitted ones.
     #[arg(long)]
     pub recommendation_metrics: bool,
-    /// Flags of EHPAs.
     #[command(flatten)]
     pub ehpa: EhpaArgs,
-    /// Flags of predictions.
     #[command(flatten)]
     pub prediction: PredictionArgs,
-
     /// Name of this recommender. It handles the objects that name it; the one named default also
     /// handles objects that name none.
     #[arg(long, default_value = api::vpa::DEFAULT_RECOMMENDER, value_name = "NAME")]
@@ -110,10 +97,8 @@ pub struct Args {
     /// Deprecated: has no effect.
     #[arg(long, default_value_t = DEFAULT_MIN_CHECKPOINTS, value_name = "COUNT")]
     pub min_checkpoints: i64,
-    /// Flag of holds.
     #[command(flatten)]
     pub holds: HoldArgs,
-    /// Flags of the namespaces.
     #[command(flatten)]
     pub namespaces: NamespaceArgs,
     /// Part of the namespaces to handle, as INDEX/COUNT, from zero: 0/2 and 1/2 are all. Each shard
@@ -140,4 +125,148 @@ pub fn scope(namespaces: NamespaceArgs, shard: Shard) -> anyhow::Result<Scope> {
         ignored,
         shard,
     })
+}
+
+/// Flags of the feed to the other services. It is disabled without their folder.
+#[derive(Debug, Clone, clap::Args)]
+pub struct FeedArgs {
+    /// Address of the gRPC feed, as host:port; without a host, all interfaces. Needs --feed-cert-dir.
+    #[arg(long, default_value = ":8950", value_name = "ADDRESS")]
+    pub feed_address: ListenAddress,
+    /// Host at which the other services reach this replica, such as the pod's IP address. It is
+    /// announced in the Lease. Needed if --feed-address has no host.
+    #[arg(long, default_value = "", value_name = "HOST")]
+    pub feed_advertised_host: String,
+    /// Folder with tls.crt, tls.key and ca.crt (PEM): the certificate of the feed, and the CAs of its
+    /// clients. Reloaded when they change; while they are missing, the feed does not start.
+    #[arg(long, value_name = "FOLDER")]
+    pub feed_cert_dir: Option<PathBuf>,
+    /// Issue the certificates of the feed, for all programs, into the Secrets
+    /// plimsoll-PROGRAM-feed-tls of the own namespace, and renew them. Secrets that others made are
+    /// left alone.
+    #[arg(long)]
+    pub manage_feed_certificates: bool,
+    /// DNS names, separated by commas, one of which a client certificate must contain.
+    #[arg(
+        long,
+        default_value = "plimsoll-updater,plimsoll-webhook,plimsoll-adapter",
+        value_name = "NAMES"
+    )]
+    pub feed_allowed_clients: AllowedClients,
+}
+
+/// Usage from external metrics in place of the metrics API.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ExternalMetricsArgs {
+    /// Read usage from external.metrics.k8s.io in place of metrics.k8s.io. --container-name-label
+    /// names the label with the name of the container.
+    #[arg(long)]
+    pub use_external_metrics: bool,
+    /// External metric of a container's CPU usage in cores. Empty: CPU is not read.
+    #[arg(long, default_value = "", value_name = "NAME")]
+    pub external_metrics_cpu_metric: String,
+    /// External metric of a container's memory usage in bytes. Empty: memory is not read.
+    #[arg(long, default_value = "", value_name = "NAME")]
+    pub external_metrics_memory_metric: String,
+}
+
+impl ExternalMetricsArgs {
+    /// The metrics to read; `None` if usage comes from the metrics API.
+    pub fn names(&self, container_label: &str) -> anyhow::Result<Option<ExternalMetricNames>> {
+        let given = |name: &String| Some(name.clone()).filter(|name| !name.is_empty());
+        let cpu = given(&self.external_metrics_cpu_metric);
+        let memory = given(&self.external_metrics_memory_metric);
+        if !self.use_external_metrics {
+            if cpu.is_some() || memory.is_some() {
+                tracing::warn!(
+                    "--external-metrics-*-metric have no effect without --use-external-metrics"
+                );
+            }
+            return Ok(None);
+        }
+        ensure!(
+            cpu.is_some() || memory.is_some(),
+            "--use-external-metrics needs --external-metrics-cpu-metric or --external-metrics-memory-metric"
+        );
+        ExternalMetricNames::new(cpu, memory, container_label.to_owned())
+            .map(Some)
+            .context("--external-metrics-*-metric")
+    }
+}
+
+/// Caps of recommendations. Disabled by default, since recommendations then differ from upstream's.
+#[derive(Debug, Clone, clap::Args)]
+pub struct SchedulableArgs {
+    /// Cap recommendations to what pods can be scheduled with: any of nodes, quotas and
+    /// limit-ranges, separated by commas. nodes: the allocatable resources of the largest node that
+    /// the pods may run on, less daemon pods and a margin; quotas: the part of each quota of the
+    /// namespace that is free for each replica; limit-ranges: the maximum of each limit range.
+    /// Empty, the default, gives upstream's recommendations. The annotation
+    /// plimsoll.dev/cap-to-schedulable of an object narrows the list; none means no cap. Needs the
+    /// rights in deploy/components/schedulable. Nodes that could be added count only with
+    /// --capacity-from and --node-group-shape.
+    #[arg(long, default_value = "", value_name = "LIST")]
+    pub cap_to_schedulable: CapSources,
+    /// The same for the objects of sizing policies, in addition to --cap-to-schedulable. The component
+    /// deploy/components/sizing-policies sets all three and grants the rights. A recommender of one
+    /// namespace cannot read nodes.
+    #[arg(long, default_value = "", value_name = "LIST")]
+    pub cap_policies_to_schedulable: CapSources,
+    /// Share of a node's allocatable CPU and memory that stays free when recommendations are capped
+    /// to nodes.
+    #[arg(long, default_value_t = 0.05, value_name = "FRACTION")]
+    pub schedulable_margin_fraction: f64,
+    /// Count also nodes that node groups could add, as seen by any of karpenter and
+    /// cluster-autoscaler, separated by commas. karpenter: its node pools and node claims;
+    /// cluster-autoscaler: its status in kube-system/cluster-autoscaler-status. Empty, the default,
+    /// reads neither. Needs the rights in deploy/components/node-capacity.
+    #[arg(long, default_value = "", value_name = "LIST")]
+    pub capacity_from: CapacitySources,
+    /// Allocatable resources of the nodes of a group that may have none, as
+    /// GROUP=cpu=16,memory=64Gi. Further parts are other resources, label:KEY=VALUE and
+    /// taint:KEY=VALUE:EFFECT. Repeatable, at most 100 times.
+    #[arg(long, value_name = "GROUP=SHAPE")]
+    pub node_group_shape: Vec<NodeGroupShape>,
+}
+
+impl SchedulableArgs {
+    /// The settings; `None` without caps.
+    pub fn settings(&self) -> anyhow::Result<Option<Settings>> {
+        let settings = Settings {
+            cap_to: self.cap_to_schedulable,
+            cap_policies_to: self.cap_policies_to_schedulable,
+            margin: self.schedulable_margin_fraction,
+            capacity_from: self.capacity_from,
+            shapes: self.node_group_shape.clone(),
+        };
+        settings.checked().map_err(anyhow::Error::msg)
+    }
+}
+
+/// Storage of history from before this process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Storage {
+    /// `VerticalPodAutoscalerCheckpoint` objects.
+    #[default]
+    Checkpoint,
+    /// Prometheus, or another store with its API. Checkpoints are written, but not read.
+    Prometheus,
+}
+
+/// Unknown storage. Upstream treats any unknown value as checkpoints, so that a typo goes
+/// unnoticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected checkpoint or prometheus")]
+pub struct UnknownStorage;
+
+impl FromStr for Storage {
+    type Err = UnknownStorage;
+
+    fn from_str(name: &str) -> Result<Self, UnknownStorage> {
+        match name {
+            "" | "checkpoint" => Ok(Self::Checkpoint),
+            "prometheus" => Ok(Self::Prometheus),
+            _ => Err(UnknownStorage),
+        }
+    }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use runtime::Backoff;
+use runtime::metrics::count;
 use sources::error_chain::with_causes;
 use sources::prometheus::{
     ContainerSeries, HistorySettings, Layout, PodLabels, Prometheus, PrometheusError, Window,
@@ -43,7 +44,7 @@ impl HistoryBackfill {
         loop {
             revisions.mark_unchanged();
             let gaps = block_in_place(|| self.shared.lock().missing_history(Timestamp::now()));
-            self.metrics.pending(gaps.len());
+            self.metrics.pending.set(count(gaps.len()));
             if gaps.is_empty() {
                 if revisions.changed().await.is_err() {
                     return;
@@ -139,7 +140,7 @@ impl HistoryBackfill {
             unattributed = stats.unattributed,
             "fetched history"
         );
-        self.metrics.samples(stats.samples);
+        self.metrics.samples.inc_by(stats.samples);
         block_in_place(|| self.shared.lock().add_history(gap, &earlier, now));
         self.shared.changed();
         Ok(())

@@ -10,7 +10,9 @@ use api::checkpoint::VerticalPodAutoscalerCheckpoint;
 use api::vpa::VerticalPodAutoscaler;
 use json_patch::Patch;
 use kube::Error;
-use kube::api::{Api, DeleteParams, Patch as Body, PatchParams, PostParams, Preconditions};
+use kube::api::{
+    Api, DeleteParams, DynamicObject, Patch as Body, PatchParams, PostParams, Preconditions,
+};
 use parking_lot::Mutex;
 use runtime::rate_limiter::Throttle;
 use runtime::{Leading, NotLeading, ObjectWriter, WriteOutcome};
@@ -34,7 +36,6 @@ pub(crate) enum CheckpointOutcome {
 }
 
 impl CheckpointOutcome {
-    /// Every outcome.
     pub(crate) const ALL: [Self; 8] = [
         Self::Unchanged,
         Self::Newer,
@@ -67,13 +68,10 @@ impl CheckpointOutcome {
     }
 }
 
-/// Kind of write of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CheckpointWrite {
     Create,
-    /// Replace the status.
     Replace,
-    /// Add the missing status.
     AddStatus,
 }
 
@@ -155,12 +153,9 @@ impl CheckpointWriter {
     }
 
     async fn patch(&self, key: &ObjectKey, patch: Patch) -> Result<(), Error> {
-        let api = self
-            .objects
-            .untyped::<VerticalPodAutoscalerCheckpoint>(&key.namespace);
-        api.patch(&key.name, &PatchParams::default(), &Body::Json::<()>(patch))
-            .await
-            .map(drop)
+        let patch = Body::Json::<()>(patch);
+        let (api, parameters) = (self.api(key), PatchParams::default());
+        api.patch(&key.name, &parameters, &patch).await.map(drop)
     }
 
     /// Deletes an unused checkpoint. Returns whether it was deleted. The API server is asked
@@ -192,10 +187,7 @@ impl CheckpointWriter {
             uid: Some(uid.clone()),
             resource_version: None,
         });
-        let api = self
-            .objects
-            .untyped::<VerticalPodAutoscalerCheckpoint>(&key.namespace);
-        api.delete(&key.name, &params).await?;
+        self.api(key).delete(&key.name, &params).await?;
         tracing::info!(checkpoint = %key, reason = reason.name(), "deleted an unused checkpoint");
         Ok(true)
     }
@@ -204,10 +196,15 @@ impl CheckpointWriter {
         if vpa.name.is_empty() {
             return Ok(false);
         }
-        let api = self
+        let vpas = self
             .objects
             .untyped::<VerticalPodAutoscaler>(&vpa.namespace);
-        Ok(api.get_metadata_opt(&vpa.name).await?.is_some())
+        Ok(vpas.get_metadata_opt(&vpa.name).await?.is_some())
+    }
+
+    fn api(&self, key: &ObjectKey) -> Api<DynamicObject> {
+        let objects = &self.objects;
+        objects.untyped::<VerticalPodAutoscalerCheckpoint>(&key.namespace)
     }
 
     async fn turn(&self) {

@@ -32,11 +32,9 @@ use crate::metrics::CheckpointMetrics;
 /// Time for the writes at shutdown, while the Lease is held.
 const FINAL_WRITES: Duration = Duration::from_secs(5);
 
-/// The controller. Clones share everything.
 #[derive(Clone)]
 pub(crate) struct CheckpointController {
     pub(crate) shared: SharedState,
-    /// The VPA objects.
     pub(crate) view: watch::Receiver<View>,
     pub(crate) stored: watch::Receiver<View>,
     pub(crate) writer: CheckpointWriter,
@@ -50,7 +48,6 @@ pub(crate) struct CheckpointController {
     pub(crate) metrics: CheckpointMetrics,
 }
 
-/// State of one term of leadership.
 struct TermState {
     metrics: CheckpointMetrics,
     started: Instant,

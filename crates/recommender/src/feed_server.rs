@@ -19,9 +19,7 @@ use view::ObjectKey;
 use crate::args::FeedArgs;
 use crate::ingest::SharedState;
 
-/// The feed of this replica.
 pub(crate) struct FeedServer {
-    /// Publisher of recommendations.
     pub(crate) publisher: Publisher,
     pub(crate) forecasts: Publisher<Forecast>,
     /// Address for the Lease.
@@ -39,26 +37,16 @@ impl FeedServer {
         shared: &SharedState,
         manager: &Manager,
     ) -> anyhow::Result<Option<Self>> {
-        let FeedArgs {
-            feed_address,
-            feed_advertised_host,
-            feed_cert_dir,
-            manage_feed_certificates: _,
-            feed_allowed_clients,
-        } = args;
-        let Some(folder) = feed_cert_dir else {
+        let Some(folder) = args.feed_cert_dir else {
             return Ok(None);
         };
         let files = TlsFiles::in_folder(&folder);
-        let listen = feed_address.or_host(listen_ip_from_environment()?);
-        let address = advertised_address(&feed_advertised_host, listen)?;
+        let listen = args.feed_address.or_host(listen_ip_from_environment()?);
         let metrics = feed::Metrics::register(&manager.registry)?;
-        let publisher = Publisher::default().with_metrics(&metrics);
-        let forecasts = Publisher::default().with_metrics(&metrics);
         let feed = Self {
-            publisher,
-            forecasts,
-            address,
+            publisher: Publisher::default().with_metrics(&metrics),
+            forecasts: Publisher::default().with_metrics(&metrics),
+            address: advertised_address(&args.feed_advertised_host, listen)?,
         };
         let (publisher, forecasts) = (feed.publisher.clone(), feed.forecasts.clone());
         let reporting = REPORTING_CLIENT.parse()?;
@@ -68,7 +56,7 @@ impl FeedServer {
             forecasts,
             reports,
             tls,
-            allowed: feed_allowed_clients,
+            allowed: args.feed_allowed_clients,
             reporting,
             limits: ServerLimits::default(),
             metrics,
@@ -135,7 +123,6 @@ fn report_sink(shared: SharedState) -> ReportSink {
     })
 }
 
-/// Converts a decision for the feed.
 pub(crate) fn recommendation(decision: &Decision) -> Recommendation {
     let Decision { vpa, status, .. } = decision;
     Recommendation {

@@ -118,3 +118,13 @@ pub(crate) fn decision(name: &str, more: &Value, status: Value) -> Decision {
         change: StatusChange::Decision,
     }
 }
+
+/// A decision with recommendations for containers.
+pub(crate) fn recommended(name: &str, containers: &[&str]) -> Decision {
+    let containers = containers.iter().map(|container| {
+        json!({"containerName": container, "target": {"cpu": "250m", "memory": "1Ki"}, "lowerBound": {"cpu": "25m"}, "upperBound": {"cpu": "1"}, "uncappedTarget": {"cpu": "30m"}})
+    });
+    let status =
+        json!({"recommendation": {"containerRecommendations": containers.collect::<Vec<_>>()}});
+    decision(name, &json!({"spec": {"targetRef": {"name": "d"}}}), status)
+}

@@ -86,10 +86,10 @@ impl Ingest {
                 Some(kill) = self.kills.recv() => self.add_oom_kills(Some(kill)),
                 Some(read) = reading.join_next() => {
                     let reading = read.unwrap_or_else(|error| resume_unwind(error.into_panic()));
-                    self.end_round(&reading, started.elapsed(), steps.take().unwrap_or_else(|| metrics.steps()));
+                    self.end_round(&reading, started.elapsed(), steps.take().unwrap_or_else(|| metrics.steps.start()));
                 }
                 _ = rounds.tick(), if reading.is_empty() => {
-                    steps = Some(self.begin_round(metrics.steps()));
+                    steps = Some(self.begin_round(metrics.steps.start()));
                     let (source, pods) = (self.source.clone(), self.source.pods(&self.shared.lock()));
                     reading.spawn(async move { source.read(pods).await });
                 }

@@ -3,20 +3,21 @@
 
 mod backfill;
 mod checkpoints;
-#[cfg(test)]
-mod golden;
 mod ingest;
-mod node_groups;
-mod objects;
 mod publish;
 mod quality;
 mod recommendations;
-mod source_freshness;
-mod watch_freshness;
+#[cfg(test)]
+mod tests;
 
-use prometheus::Registry;
+use api::vpa::{RecommendedContainerResources, UpdateMode};
+use jiff::Timestamp;
+use prometheus::{GaugeVec, IntCounterVec, Registry};
+use runtime::StepLatency;
+use runtime::metrics::register_on_scrape;
 use tokio::sync::watch;
-use view::View;
+use vertical::recommender_state::Decision;
+use view::{Freshness, Resource, View};
 
 pub(crate) use backfill::HistoryMetrics;
 pub(crate) use checkpoints::CheckpointMetrics;
@@ -26,7 +27,6 @@ pub(crate) use quality::RecommendationChanges;
 
 use quality::Quality;
 use recommendations::Recommendations;
-use runtime::StepLatency;
 
 runtime::metrics! {
     struct StepMetrics {
@@ -35,16 +35,11 @@ runtime::metrics! {
     }
 }
 
-/// The metrics of every task. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
-    /// Samples, OOM kills and the histories that they become.
     pub(crate) ingest: IngestMetrics,
-    /// Recommendations that are computed and written.
     pub(crate) publish: PublishMetrics,
-    /// Checkpoints.
     pub(crate) checkpoints: CheckpointMetrics,
-    /// History that is fetched from Prometheus.
     pub(crate) history: HistoryMetrics,
 }
 
@@ -56,7 +51,7 @@ impl Metrics {
     ) -> Result<Self, prometheus::Error> {
         let steps = StepMetrics::register(registry)?.steps;
         let quality = Quality::register(registry)?;
-        watch_freshness::register(registry, views)?;
+        register_freshness(registry, views)?;
         Ok(Self {
             ingest: IngestMetrics::register(registry, steps.clone(), quality.clone())?,
             publish: PublishMetrics::register(registry, steps.clone(), quality)?,
@@ -65,7 +60,6 @@ impl Metrics {
         })
     }
 
-    /// Adds the recommendations to the registry.
     pub(crate) fn with_recommendations(
         mut self,
         registry: &Registry,
@@ -73,5 +67,81 @@ impl Metrics {
         let recommendations = Recommendations::register(registry, recommendations::LIMIT)?;
         self.publish.show(recommendations);
         Ok(self)
+    }
+}
+
+runtime::metrics! {
+    struct WatchFreshness {
+        synced: GaugeVec { resource } = "vpa_recommender_watch_synced",
+            "1 if all objects were listed at least once, 0 if not.";
+        stale: GaugeVec { resource } = "vpa_recommender_watch_stale_seconds",
+            "Seconds since changes may have been missed; 0 while the watch is up.";
+        errors: IntCounterVec { resource } = "vpa_recommender_watch_errors_total",
+            "Lists and watches that failed.";
+        rejected: IntCounterVec { resource } = "vpa_recommender_watch_rejected_objects_total",
+            "Objects rejected because they cannot be parsed; their last valid state is kept.";
+    }
+}
+
+/// Registers the freshness of all resources of the views.
+fn register_freshness(
+    registry: &Registry,
+    views: Vec<watch::Receiver<View>>,
+) -> Result<(), prometheus::Error> {
+    let metrics = WatchFreshness::new()?;
+    register_on_scrape(registry, metrics.collectors(), move || {
+        let now = Timestamp::now();
+        for view in &views {
+            for (&resource, freshness) in &view.borrow().freshness {
+                metrics.set(resource, freshness, now);
+            }
+        }
+    })
+}
+
+impl WatchFreshness {
+    fn set(&self, resource: Resource, freshness: &Freshness, now: Timestamp) {
+        let labels = &[resource.name()];
+        let synced = f64::from(u8::from(freshness.synced));
+        self.synced.with_label_values(labels).set(synced);
+        let stale = freshness.stale_since.map_or(0.0, |since| {
+            now.duration_since(since).as_secs_f64().max(0.0)
+        });
+        self.stale.with_label_values(labels).set(stale);
+        for (counter, total) in [
+            (&self.errors, freshness.errors),
+            (&self.rejected, freshness.rejected),
+        ] {
+            let counter = counter.with_label_values(labels);
+            counter.inc_by(total.saturating_sub(counter.get()));
+        }
+    }
+}
+
+const BOOLEANS: [&str; 2] = ["false", "true"];
+
+/// The recommendations for the containers of an object.
+fn containers(decision: &Decision) -> impl Iterator<Item = &RecommendedContainerResources> {
+    let recommendation = decision.status.recommendation.iter();
+    recommendation.flat_map(|recommendation| &recommendation.container_recommendations)
+}
+
+fn boolean(value: bool) -> &'static str {
+    BOOLEANS[usize::from(value)]
+}
+
+fn update_mode(decision: &Decision) -> Option<UpdateMode> {
+    let policy = decision.vpa.object.spec.update_policy.as_ref()?;
+    policy.update_mode
+}
+
+fn mode(mode: UpdateMode) -> &'static str {
+    match mode {
+        UpdateMode::Off => "Off",
+        UpdateMode::Initial => "Initial",
+        UpdateMode::Recreate => "Recreate",
+        UpdateMode::InPlaceOrRecreate => "InPlaceOrRecreate",
+        UpdateMode::InPlace => "InPlace",
+        UpdateMode::Auto => "Auto",
     }
 }

@@ -55,7 +55,6 @@ pub(crate) struct RecommendLoop {
     schedule: PassSchedule,
 }
 
-/// A resync in progress.
 struct Resync {
     began: Instant,
     /// The last object of the last batch.
@@ -109,7 +108,7 @@ impl RecommendLoop {
                 }
                 () = self.schedule.due(), if self.resync.is_none() => {
                     self.begin_resync();
-                    steps.get_or_insert_with(|| metrics.steps());
+                    steps.get_or_insert_with(|| metrics.steps.start());
                 }
                 // Other tasks run between two batches.
                 () = yield_now(), if self.resync.is_some() => self.step(),
@@ -179,23 +178,16 @@ impl RecommendLoop {
     }
 
     fn end_resync(&mut self, resync: &Resync) {
-        self.metrics
-            .decided(resync.decisions.values().map(AsRef::as_ref));
-        let decisions = resync.decisions.values().map(AsRef::as_ref);
-        let groups = block_in_place(|| self.shared.lock().node_group_totals(decisions));
+        let decisions = || resync.decisions.values().map(AsRef::as_ref);
+        self.metrics.decided(decisions());
+        let groups = block_in_place(|| self.shared.lock().node_group_totals(decisions()));
         self.metrics.node_groups.set(groups);
         if self.rounds.has_changed().unwrap_or(false) {
             self.rounds.mark_unchanged();
-            self.changes.observe(
-                &self.metrics.quality,
-                resync.decisions.values().map(AsRef::as_ref),
-            );
+            self.changes.observe(&self.metrics.quality, decisions());
         }
         if let Some(term) = self.feed_term.as_ref().filter(|_| self.leads()) {
-            let all = resync
-                .decisions
-                .values()
-                .map(|decision| feed_server::recommendation(decision));
+            let all = decisions().map(feed_server::recommendation);
             term.reset(all, Timestamp::now());
         }
         self.writes.retain(|key| resync.decisions.contains_key(key));

@@ -1,7 +1,6 @@
 //! Start of the program: watches and ingestion in every replica, writes in the leader.
 
 mod controllers;
-mod holds;
 mod watches;
 
 use ::controllers::predictions::{DataSource, Source};
@@ -21,7 +20,6 @@ use vertical::recommender_state::{RecommenderConfig, RecommenderState};
 use view::Scope;
 
 use self::controllers::Controllers;
-use self::holds::RecommenderHolds;
 use self::watches::AllWatches;
 use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, Storage, scope};
 use crate::backfill::HistoryBackfill;
@@ -73,8 +71,7 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         shared: &shared,
     };
     let mut leader = LeaderTasks::new(manager.shutdown.clone());
-    let holds = RecommenderHolds::start(&args, &manager, &mut leader)?;
-    controllers.start(feed.as_ref(), predicted_from, &holds, &mut leader)?;
+    controllers.start(feed.as_ref(), predicted_from, &mut leader)?;
     // One shard is enough.
     if args.feed.manage_feed_certificates && args.shard.index() == 0 {
         let manager = manager.clone();

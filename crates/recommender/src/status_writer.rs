@@ -42,7 +42,6 @@ const CONFLICTS_WITH_HPA: &str = "ConflictsWithHPA";
 /// Event of a VPA: no HPA scales by utilization of a resource that the object sizes any more.
 const HPA_CONFLICT_RESOLVED: &str = "HPAConflictResolved";
 
-/// Writes statuses. Clones share everything.
 #[derive(Clone)]
 pub(crate) struct StatusWriter {
     objects: ObjectWriter,
@@ -75,31 +74,25 @@ impl StatusWriter {
         if decision.is_first_recommendation() {
             self.metrics.first_recommendation(vpa, Timestamp::now());
         }
-        let history = "Fetched history from Prometheus";
-        let cap = "The recommendation can be scheduled without a cap";
-        let hpa =
-            "No HorizontalPodAutoscaler scales by utilization of a resource that this object sizes";
-        for (change, action, began, ended, note) in [
+        let (history, cap) = (decision.history_change(), decision.cap_change());
+        for (change, action, [began, ended], note) in [
             (
-                decision.history_change(),
-                "FetchHistory",
-                HISTORY_MISSING,
-                HISTORY_FETCHED,
                 history,
+                "FetchHistory",
+                [HISTORY_MISSING, HISTORY_FETCHED],
+                "Fetched history from Prometheus",
             ),
             (
-                decision.cap_change(),
-                "CapToSchedulable",
-                RECOMMENDATION_CAPPED,
-                RECOMMENDATION_UNCAPPED,
                 cap,
+                "CapToSchedulable",
+                [RECOMMENDATION_CAPPED, RECOMMENDATION_UNCAPPED],
+                "The recommendation can be scheduled without a cap",
             ),
             (
                 decision.hpa_conflict_change(),
                 "CompareWithHPA",
-                CONFLICTS_WITH_HPA,
-                HPA_CONFLICT_RESOLVED,
-                hpa,
+                [CONFLICTS_WITH_HPA, HPA_CONFLICT_RESOLVED],
+                "No HorizontalPodAutoscaler scales by utilization of a resource that this object sizes",
             ),
         ] {
             let (type_, reason, note) = match change {

@@ -10,7 +10,6 @@ use sources::external_metrics::{ExternalMetrics, PodQuery};
 use sources::metrics_api::{MetricsApi, MetricsApiError};
 use vertical::recommender_state::RecommenderState;
 
-/// The source of usage. Clones share its state.
 #[derive(Clone)]
 pub(crate) enum Usage {
     /// `metrics.k8s.io`, with one response for all pods.
@@ -20,7 +19,6 @@ pub(crate) enum Usage {
 }
 
 pub(crate) struct Reading {
-    /// Samples.
     pub(crate) usage: Arc<Vec<ContainerUsage>>,
     /// Whether all requests were answered.
     pub(crate) is_complete: bool,

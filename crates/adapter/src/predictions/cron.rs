@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use model::{Labels, WorkloadRef};
 use scaling::cron::{CronReplicas, Window, cron_replicas};
-use view::{CronSchedule, OldestWins, Resource};
+use view::{CronSchedule, Resource};
 
 use super::scale::ScaleResult;
 use super::snapshot::Snapshot;
@@ -15,7 +15,6 @@ use crate::request::ExternalMetricRequest;
 use crate::status_error::StatusError;
 use crate::value::{ExternalValue, MilliValue};
 
-/// The `resourceIdentifier` of cron schedules.
 const IDENTIFIER: &str = "cron";
 
 /// The largest number of workloads whose replicas one request may read. An autoscaler requests one.
@@ -80,46 +79,29 @@ fn matching<'a>(
     request: &ExternalMetricRequest,
 ) -> Result<Vec<&'a CronSchedule>, StatusError> {
     snapshot.ensure_fresh(Resource::Ehpas, CRON, snapshot.grace)?;
-    let candidates = selector::candidates(
-        &snapshot.view.cron_schedules,
-        &request.namespace,
-        &request.selector,
-    );
-    let winners: OldestWins = candidates
-        .iter()
-        .map(|schedule| schedule.contender())
-        .collect();
+    let (candidates, winners) = selector::schedules(snapshot, request);
     let is_meant = |schedule: &&CronSchedule| {
         let labels = selector::labels(&schedule.target, IDENTIFIER);
         !schedule.crons.is_empty()
             && winners.is_winner(&schedule.contender())
             && request.selector.matches(&labels.iter().collect::<Labels>())
     };
-    Ok(candidates
-        .into_iter()
-        .map(|schedule| &**schedule)
-        .filter(is_meant)
-        .collect())
+    let candidates = candidates.into_iter().map(|schedule| &**schedule);
+    Ok(candidates.filter(is_meant).collect())
 }
 
-/// Returns the replicas of a schedule.
 fn replicas(
     snapshot: &Snapshot,
     schedule: &CronSchedule,
     sizes: &[ScaleResult],
 ) -> Result<i32, StatusError> {
     let windows = windows(schedule)?;
-    let kept = if is_idle(schedule, &windows, snapshot.now) {
-        Some(size(&schedule.target, sizes)?)
-    } else {
-        None
-    };
+    let is_idle = is_idle(schedule, &windows, snapshot.now);
+    let kept = is_idle.then(|| size(&schedule.target, sizes)).transpose()?;
+    let min = schedule.min_replicas;
     Ok(cron_replicas(
         &windows,
-        CronReplicas {
-            min: schedule.min_replicas,
-            kept,
-        },
+        CronReplicas { min, kept },
         snapshot.now,
     ))
 }
@@ -153,10 +135,6 @@ fn size(target: &WorkloadRef, sizes: &[ScaleResult]) -> Result<i32, StatusError>
         Some((_, size)) => size.as_ref().copied().map_err(String::as_str),
         None => Err("its replicas were not read"),
     };
-    size.map_err(|why| {
-        missing(
-            CRON,
-            format_args!("no window is open, {target} keeps its replicas: {why}"),
-        )
-    })
+    let error = |why| format!("no window is open, {target} keeps its replicas: {why}");
+    size.map_err(|why| missing(CRON, error(why)))
 }

@@ -16,7 +16,6 @@ use crate::request::{CustomMetricRequest, ObjectSelector};
 use crate::status_error::StatusError;
 use crate::value::{DescribedObject, MetricValue, MilliValue};
 
-/// The `resourceIdentifier` of predicted CPU.
 const IDENTIFIER: &str = "resource.cpu";
 
 /// Returns one value per requested pod that runs.
@@ -79,7 +78,6 @@ pub(super) fn values(
     }
 }
 
-/// Returns the pod selector of a workload.
 fn pod_selector<'a>(
     snapshot: &Snapshot<'a>,
     target: &WorkloadRef,

@@ -29,7 +29,6 @@ const TIMEOUT: Duration = Duration::from_millis(1500);
 /// The replicas of a workload, or the reason that they are unknown.
 pub(super) type ScaleResult = (WorkloadRef, Result<i32, String>);
 
-/// Reads scale subresources.
 #[derive(Clone)]
 pub(super) struct ScaleClient {
     client: Client,
@@ -44,7 +43,6 @@ impl ScaleClient {
         }
     }
 
-    /// Returns the replicas of workloads.
     pub(super) async fn read_all(
         &self,
         targets: Vec<WorkloadRef>,
@@ -73,7 +71,11 @@ impl ScaleClient {
         let _permit = self.limiter.acquire(flow).await;
         let resource = match well_known(target) {
             Some(resource) => resource,
-            None => pinned_kind(&self.client, &of_kind(target)).await?.0,
+            None => {
+                pinned_kind(&self.client, &gvk(&target.api_version, &target.kind))
+                    .await?
+                    .0
+            }
         };
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.client.clone(), &target.namespace, &resource);
@@ -94,22 +96,14 @@ fn settled_replicas(scale: &Scale) -> Result<i32, String> {
     }
 }
 
-/// Returns the resource of a well-known kind.
 fn well_known(target: &WorkloadRef) -> Option<ApiResource> {
     let kind = WellKnown::of_kind(&target.kind)?;
-    let resource = GroupVersionKind::try_from(kube::core::TypeMeta {
-        api_version: kind.api_version().to_owned(),
-        kind: target.kind.clone(),
-    })
-    .ok()?;
-    (resource.group == of_kind(target).group)
+    let resource = gvk(kind.api_version(), &target.kind);
+    (resource.group == gvk(&target.api_version, &target.kind).group)
         .then(|| ApiResource::from_gvk_with_plural(&resource, kind.plural()))
 }
 
-fn of_kind(target: &WorkloadRef) -> GroupVersionKind {
-    let (group, version) = target
-        .api_version
-        .rsplit_once('/')
-        .unwrap_or(("", &target.api_version));
-    GroupVersionKind::gvk(group, version, &target.kind)
+fn gvk(api_version: &str, kind: &str) -> GroupVersionKind {
+    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+    GroupVersionKind::gvk(group, version, kind)
 }

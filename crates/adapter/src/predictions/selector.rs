@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::{Requirement, Selector, Workload, WorkloadRef};
-use view::{Entry, ObjectKey, Table};
+use view::{CronSchedule, Entry, ObjectKey, OldestWins, Table};
+
+use super::snapshot::Snapshot;
+use crate::request::ExternalMetricRequest;
 
 const KIND: &str = "targetKind";
 const NAME: &str = "targetName";
 const NAMESPACE: &str = "targetNamespace";
 const IDENTIFIER: &str = "resourceIdentifier";
 
-/// Returns the labels of a series.
 pub(super) fn labels(target: &WorkloadRef, identifier: &str) -> BTreeMap<String, String> {
     [
         (KIND, &*target.kind),
@@ -28,9 +30,9 @@ pub(super) fn labels(target: &WorkloadRef, identifier: &str) -> BTreeMap<String,
 /// namespace.
 pub(super) fn candidates<'a, T: Entry<Key = ObjectKey>>(
     table: &'a Table<T>,
-    namespace: &str,
-    selector: &Selector,
+    request: &ExternalMetricRequest,
 ) -> Vec<&'a Arc<T>> {
+    let (namespace, selector) = (request.namespace.as_str(), &request.selector);
     let (Some(kind), Some(name)) = (only(selector, KIND), only(selector, NAME)) else {
         let all = table.starting_at(ObjectKey::new(namespace, ""));
         return all
@@ -47,6 +49,17 @@ pub(super) fn candidates<'a, T: Entry<Key = ObjectKey>>(
         })
         .filter(|object| object.key().namespace == namespace)
         .collect()
+}
+
+/// Returns the EHPAs of [`candidates`], and the active one of each workload.
+pub(super) fn schedules<'a>(
+    snapshot: &Snapshot<'a>,
+    request: &ExternalMetricRequest,
+) -> (Vec<&'a Arc<CronSchedule>>, OldestWins<'a>) {
+    let schedules = candidates(&snapshot.view.cron_schedules, request);
+    let winners = schedules.iter().map(|schedule| schedule.contender());
+    let winners = winners.collect();
+    (schedules, winners)
 }
 
 /// Returns the only value that the selector allows for a label.

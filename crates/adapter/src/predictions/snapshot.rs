@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use feed::{Forecast as FeedForecast, ForecastSeries, Subscription};
 use jiff::Timestamp;
-use view::{Freshness, PredictedMetric, Prediction, Resource, View};
+use view::{PredictedMetric, Prediction, Resource, View};
 
 use super::missing;
-use super::window_maximum::{Forecast, NoPredictedValue, forecast};
+use super::window_maximum::{Forecast, forecast};
 use crate::status_error::StatusError;
 use crate::value::MilliValue;
 
-/// A snapshot that a request is answered from.
 #[derive(Clone, Copy)]
 pub(super) struct Snapshot<'a> {
     pub(super) view: &'a View,
@@ -33,26 +32,19 @@ impl Snapshot<'_> {
         metric: &str,
         grace: Duration,
     ) -> Result<(), StatusError> {
-        let Some(Freshness {
-            synced,
-            stale_since,
-            ..
-        }) = self.view.freshness.get(&resource)
-        else {
+        let Some(freshness) = self.view.freshness.get(&resource) else {
             return Ok(());
         };
         let name = resource.name();
-        if !synced {
+        if !freshness.synced {
             return Err(StatusError::Unavailable(format!(
                 "{name} could not be read from the API server yet"
             )));
         }
         // If the clock was set back, the state is as old as that step.
-        let age = stale_since.map_or(0, |since| {
-            self.machine_now
-                .duration_since(since)
-                .as_secs()
-                .saturating_abs()
+        let age = freshness.stale_since.map_or(0, |since| {
+            let age = self.machine_now.duration_since(since);
+            age.as_secs().saturating_abs()
         });
         let limit = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
         if age > limit {
@@ -73,46 +65,32 @@ impl Snapshot<'_> {
         requested_metric: &str,
     ) -> Result<(MilliValue, Timestamp), StatusError> {
         let (identifier, target) = (&metric.identifier, &prediction.target);
-        let error = |why: String| {
-            missing(
-                requested_metric,
-                format_args!("{identifier} of {target}: {why}"),
-            )
+        let written = || self.forecast(prediction, metric);
+        let found = match self.feed_forecast(prediction, identifier) {
+            None => written(),
+            Some((newest, "")) => self
+                .forecast(prediction, &newest)
+                .or_else(|why| written().map_err(|_| why)),
+            Some((newest, reason)) => self
+                .forecast(prediction, &newest)
+                .or_else(|why| written().map_err(|_| format!("{why}: {reason}"))),
         };
-        let Forecast { value, at_seconds } = match self.feed_forecast(prediction, identifier) {
-            None => self
-                .forecast(prediction, metric)
-                .map_err(|why| error(why.to_string()))?,
-            Some((forecast, reason)) => self
-                .forecast(prediction, &forecast)
-                .or_else(|why| self.forecast(prediction, metric).map_err(|_| why))
-                .map_err(|why| {
-                    error(if reason.is_empty() {
-                        why.to_string()
-                    } else {
-                        format!("{why}: {reason}")
-                    })
-                })?,
-        };
-        let value = MilliValue::from_units(value)
-            .ok_or_else(|| error("the value is not a number".to_owned()))?;
-        let at =
-            Timestamp::from_second(at_seconds).map_err(|invalid| error(invalid.to_string()))?;
-        Ok((value, at))
+        let value = found.and_then(|Forecast { value, at_seconds }| {
+            let value = MilliValue::from_units(value).ok_or("the value is not a number")?;
+            let at = Timestamp::from_second(at_seconds).map_err(|error| error.to_string())?;
+            Ok((value, at))
+        });
+        value.map_err(|why| missing(requested_metric, format!("{identifier} of {target}: {why}")))
     }
 
     fn forecast(
         &self,
         prediction: &Prediction,
         metric: &PredictedMetric,
-    ) -> Result<Forecast, NoPredictedValue> {
-        let grace_seconds = i64::try_from(self.grace.as_secs()).unwrap_or(i64::MAX);
-        forecast(
-            metric,
-            prediction.window_seconds,
-            self.now.as_second(),
-            grace_seconds,
-        )
+    ) -> Result<Forecast, String> {
+        let grace = i64::try_from(self.grace.as_secs()).unwrap_or(i64::MAX);
+        let now = self.now.as_second();
+        forecast(metric, prediction.window_seconds, now, grace)
     }
 
     /// Returns the feed's prediction of a metric, with the recommender's message, while the feed is

@@ -25,6 +25,7 @@ use view::{
 };
 
 use super::Predictions;
+use super::scale::ScaleClient;
 use crate::flow_limiter::Flow;
 use crate::request::{CustomMetricRequest, ExternalMetricRequest, GroupResource, ObjectSelector};
 use crate::status_error::StatusError;
@@ -196,7 +197,10 @@ fn api_server() -> Client {
 fn external(view: View, metric: &str, selector: &str) -> Result<Option<Vec<String>>, String> {
     let request = ExternalMetricRequest::new("shop", metric, selector);
     let values = wait(async {
-        let predictions = expected(view).with_scale_client(api_server());
+        let predictions = Predictions {
+            sizes: Some(ScaleClient::new(api_server())),
+            ..expected(view)
+        };
         predictions
             .external(&request, &Flow::default(), now())
             .await

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use model::Labels;
-use view::{MANAGED_BY, OldestWins, PredictedMetric, Prediction, Resource};
+use view::{MANAGED_BY, PredictedMetric, Prediction, Resource};
 
 use super::snapshot::Snapshot;
 use super::{PREDICTION, missing, selector};
@@ -21,25 +21,11 @@ pub(super) fn values(
 ) -> Result<Vec<ExternalValue>, StatusError> {
     // A prediction has its own expiry, so the age of the watch does not matter.
     snapshot.ensure_fresh(Resource::Predictions, PREDICTION, Duration::MAX)?;
-    let mut candidates = selector::candidates(
-        &snapshot.view.predicted_metrics,
-        &request.namespace,
-        &request.selector,
-    );
-    let cron_schedules = selector::candidates(
-        &snapshot.view.cron_schedules,
-        &request.namespace,
-        &request.selector,
-    );
-    let winners: OldestWins = cron_schedules
-        .iter()
-        .map(|schedule| schedule.contender())
-        .collect();
+    let mut candidates = selector::candidates(&snapshot.view.predicted_metrics, request);
+    let (_, winners) = selector::schedules(snapshot, request);
     candidates.sort_by_key(|prediction| {
-        winners.prediction_rank(
-            prediction.controller_uid.as_deref(),
-            prediction.labels.get(MANAGED_BY.0),
-        )
+        let managed_by = prediction.labels.get(MANAGED_BY.0);
+        winners.prediction_rank(prediction.controller_uid.as_deref(), managed_by)
     });
     let mut found: BTreeMap<_, (&Prediction, &PredictedMetric)> = BTreeMap::new();
     for prediction in candidates {
@@ -57,19 +43,15 @@ pub(super) fn values(
             "there is no TimeSeriesPrediction that matches the selector",
         ));
     }
-    let value = |(labels, (prediction, metric)): (
-        BTreeMap<String, String>,
-        (&Prediction, &PredictedMetric),
-    )| {
+    let values = found.into_iter().map(|(labels, (prediction, metric))| {
         let (value, at) = snapshot.total(prediction, metric, PREDICTION)?;
-        let window_seconds = u32::try_from(prediction.window_seconds).ok();
         Ok(ExternalValue {
             metric: PREDICTION.to_owned(),
             labels,
             at,
-            window_seconds,
+            window_seconds: u32::try_from(prediction.window_seconds).ok(),
             value,
         })
-    };
-    found.into_iter().map(value).collect()
+    });
+    values.collect()
 }

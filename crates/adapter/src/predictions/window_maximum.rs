@@ -5,7 +5,6 @@
 //! is no value.
 
 use scaling::{NoPrediction, Predicted, window_maximum};
-use thiserror::Error;
 use view::PredictedMetric;
 
 /// The longest step between two samples that extends the limit.
@@ -18,50 +17,35 @@ pub(super) struct Forecast {
     pub(super) at_seconds: i64,
 }
 
-/// The reason that a prediction has no value.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub(super) enum NoPredictedValue {
-    #[error("the TimeSeriesPrediction is not ready")]
-    NotReady,
-    #[error("the TimeSeriesPrediction has {0} series, and only one can be served")]
-    Several(usize),
-    #[error("the TimeSeriesPrediction has no sample in the window")]
-    Gap,
-    #[error(
-        "the TimeSeriesPrediction ended its last whole window {age_seconds}s ago, limit {limit_seconds}s"
-    )]
-    Stale {
-        age_seconds: i64,
-        limit_seconds: i64,
-    },
-}
+const NOT_READY: &str = "the TimeSeriesPrediction is not ready";
 
-/// Returns the value of a prediction for a window of `window_seconds`.
+/// Returns the value of a prediction for a window of `window_seconds`, or the reason that it has
+/// none.
 pub(super) fn forecast(
     metric: &PredictedMetric,
     window_seconds: i32,
     now_seconds: i64,
     grace_seconds: i64,
-) -> Result<Forecast, NoPredictedValue> {
+) -> Result<Forecast, String> {
     let samples = match metric.series.as_slice() {
         [samples] if metric.ready => samples,
-        [] | [_] => return Err(NoPredictedValue::NotReady),
-        several => return Err(NoPredictedValue::Several(several.len())),
+        [] | [_] => return Err(NOT_READY.to_owned()),
+        several => {
+            let count = several.len();
+            return Err(format!(
+                "the TimeSeriesPrediction has {count} series, and only one can be served"
+            ));
+        }
     };
-    let last = samples
-        .iter()
-        .map(|(at, _)| *at)
-        .max()
-        .ok_or(NoPredictedValue::NotReady)?;
+    let last = samples.iter().map(|(at, _)| *at).max().ok_or(NOT_READY)?;
     let at_seconds = now_seconds.min(last.saturating_sub(window_seconds.into()));
     let age_seconds = now_seconds.saturating_sub(at_seconds);
     // A prediction is not renewed between two of its samples.
     let limit_seconds = grace_seconds.max(step(samples));
     if age_seconds > limit_seconds {
-        return Err(NoPredictedValue::Stale {
-            age_seconds,
-            limit_seconds,
-        });
+        return Err(format!(
+            "the TimeSeriesPrediction ended its last whole window {age_seconds}s ago, limit {limit_seconds}s"
+        ));
     }
     let predicted = Predicted {
         identifier: &metric.identifier,
@@ -79,7 +63,7 @@ pub(super) fn forecast(
                 at_seconds,
             })
         }
-        Err(_) => Err(NoPredictedValue::Gap),
+        Err(_) => Err("the TimeSeriesPrediction has no sample in the window".to_owned()),
     }
 }
 
@@ -105,12 +89,7 @@ mod tests {
         minutes.zip(values.iter().copied()).collect()
     }
 
-    fn check(
-        ready: bool,
-        series: &[Series],
-        now: i64,
-        expected: &Result<(f64, i64), NoPredictedValue>,
-    ) {
+    fn check(ready: bool, series: &[Series], now: i64, expected: &Result<(f64, i64), String>) {
         let metric = PredictedMetric {
             identifier: "resource.cpu".into(),
             ready,
@@ -121,11 +100,10 @@ mod tests {
         assert_eq!(&found, expected, "{series:?} at {now}");
     }
 
-    fn stale(age_seconds: i64, limit_seconds: i64) -> Result<(f64, i64), NoPredictedValue> {
-        Err(NoPredictedValue::Stale {
-            age_seconds,
-            limit_seconds,
-        })
+    fn stale(age_seconds: i64, limit_seconds: i64) -> Result<(f64, i64), String> {
+        Err(format!(
+            "the TimeSeriesPrediction ended its last whole window {age_seconds}s ago, limit {limit_seconds}s"
+        ))
     }
 
     /// Twenty minutes, with a peak of 5 after nine of them and one of 3 at the end.
@@ -172,18 +150,16 @@ mod tests {
 
     #[test]
     fn without_exactly_one_ready_series_there_is_no_value() {
-        check(
-            false,
-            &[twenty_minutes()],
-            0,
-            &Err(NoPredictedValue::NotReady),
-        );
-        check(true, &[], 0, &Err(NoPredictedValue::NotReady));
-        check(true, &[vec![]], 0, &Err(NoPredictedValue::NotReady));
+        let not_ready = Err(NOT_READY.to_owned());
+        check(false, &[twenty_minutes()], 0, &not_ready);
+        check(true, &[], 0, &not_ready);
+        check(true, &[vec![]], 0, &not_ready);
         let two = [twenty_minutes(), twenty_minutes()];
-        check(true, &two, 0, &Err(NoPredictedValue::Several(2)));
+        let several = "the TimeSeriesPrediction has 2 series, and only one can be served";
+        check(true, &two, 0, &Err(several.to_owned()));
         let gap = [vec![(0, 1.0), (7200, 1.0)]];
-        check(true, &gap, 60, &Err(NoPredictedValue::Gap));
+        let no_sample = "the TimeSeriesPrediction has no sample in the window";
+        check(true, &gap, 60, &Err(no_sample.to_owned()));
         let first = [vec![(i64::MIN, 1.0)]];
         check(true, &first, 0, &stale(i64::MAX, 300));
     }

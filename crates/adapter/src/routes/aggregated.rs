@@ -17,13 +17,12 @@ use sources::error_chain::with_causes;
 
 use super::CONNECT_TIMEOUT;
 use super::pem_reader::PemReader;
-use super::response::{MAX_BYTES, UpstreamError, sources, truncated, values};
+use super::response::{MAX_BYTES, UpstreamError, truncated, values};
 use super::via::HEADER;
 use crate::request::ExternalMetricRequest;
 use crate::value::ExternalValue;
 use metric_routes::UpstreamSpec;
 
-/// A client of the aggregated API. Clones share it.
 #[derive(Clone)]
 pub(super) struct Aggregated {
     client: Client,
@@ -153,8 +152,8 @@ fn refusal(code: StatusCode, bytes: &[u8]) -> UpstreamError {
 }
 
 fn is_connection_error(error: &kube::Error) -> bool {
-    let mut clients = sources(error).filter_map(|error| error.downcast_ref::<ClientError>());
-    clients.any(ClientError::is_connect)
+    let mut causes = anyhow::Chain::new(error).filter_map(|error| error.downcast_ref());
+    causes.any(ClientError::is_connect)
 }
 
 #[cfg(test)]

@@ -26,14 +26,13 @@ use tonic::{Code, ConnectError, Status};
 
 use super::CONNECT_TIMEOUT;
 use super::pem_reader::PemReader;
-use super::response::{MAX_BYTES, UpstreamError, sources, truncated, values};
+use super::response::{MAX_BYTES, UpstreamError, truncated, values};
 use crate::request::ExternalMetricRequest;
 use crate::value::ExternalValue;
 use metric_routes::{KEDA_KEY, UpstreamSpec};
 use proto::metrics_service_client::MetricsServiceClient;
 use proto::{ExternalMetricValueList, ScaledObjectRef};
 
-/// A client of KEDA's operator. Clones share it.
 #[derive(Clone)]
 pub(super) struct Keda(Arc<Shared>);
 
@@ -198,7 +197,7 @@ fn refusal(status: &Status) -> UpstreamError {
 }
 
 fn is_connection_error(status: &Status) -> bool {
-    sources(status).any(|error| error.downcast_ref::<ConnectError>().is_some())
+    anyhow::Chain::new(status).any(|error| error.downcast_ref::<ConnectError>().is_some())
 }
 
 #[cfg(test)]

@@ -21,7 +21,6 @@ use super::metrics::Metrics;
 
 /// The time for which a replaced CA bundle is still trusted.
 const OVERLAP: Duration = Duration::from_mins(10);
-/// The timeout of the read of an object.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// The largest number of objects that are read at the same time.
 const AT_ONCE: usize = 8;
@@ -42,13 +41,11 @@ struct FollowedEntry {
     current: Option<Vec<u8>>,
     /// The value before, and the time of its replacement.
     previous: Option<(Vec<u8>, Instant)>,
-    /// The error of the last read.
     error: Option<String>,
     logged: LogOnce<String>,
 }
 
 impl FollowedEntry {
-    /// Takes the result of a read.
     fn update(&mut self, entry: &ObjectEntry, read: Result<Vec<u8>, String>, now: Instant) {
         match read {
             Ok(value) => {
@@ -69,13 +66,8 @@ impl FollowedEntry {
                 self.error = Some(error);
             }
         }
-        if self
-            .previous
-            .as_ref()
-            .is_some_and(|(_, since)| now.saturating_duration_since(*since) >= OVERLAP)
-        {
-            self.previous = None;
-        }
+        let is_over = |since: &Instant| now.saturating_duration_since(*since) >= OVERLAP;
+        self.previous.take_if(|(_, since)| is_over(since));
     }
 
     fn current(&self, entry: &ObjectEntry) -> Result<Vec<u8>, String> {
@@ -179,33 +171,28 @@ impl PemReader {
         }
     }
 
-    /// The present value of a source.
-    async fn read(&self, source: &PemSource) -> Result<Vec<u8>, String> {
-        match source {
-            PemSource::File(path) => read_file(path).await,
-            PemSource::Entry(entry) => self.of(entry, FollowedEntry::current),
-        }
-    }
-
-    fn of(
+    /// The value of a source: the text of a file, or that of an entry that `value` returns.
+    async fn read(
         &self,
-        entry: &ObjectEntry,
+        source: &PemSource,
         value: impl Fn(&FollowedEntry, &ObjectEntry) -> Result<Vec<u8>, String>,
     ) -> Result<Vec<u8>, String> {
-        let entries = self.entries.lock();
-        let missing = || format!("{entry}: not read yet");
-        value(entries.get(entry).ok_or_else(missing)?, entry)
+        match source {
+            PemSource::File(path) => read_file(path).await,
+            PemSource::Entry(entry) => {
+                let entries = self.entries.lock();
+                let missing = || format!("{entry}: not read yet");
+                value(entries.get(entry).ok_or_else(missing)?, entry)
+            }
+        }
     }
 
     /// The CA bundle of an upstream, in PEM.
     pub(super) async fn authorities(&self, spec: &UpstreamSpec) -> Result<Vec<u8>, String> {
-        match spec.authorities().ok_or("there is no CA bundle")? {
-            PemSource::File(path) => read_file(&path).await,
-            PemSource::Entry(entry) => {
-                let now = Instant::now();
-                self.of(&entry, |followed, entry| followed.bundle(entry, now))
-            }
-        }
+        let source = spec.authorities().ok_or("there is no CA bundle")?;
+        let now = Instant::now();
+        let bundle = |followed: &FollowedEntry, entry: &ObjectEntry| followed.bundle(entry, now);
+        self.read(&source, bundle).await
     }
 
     /// CA bundle, client certificate and private key of an upstream, and their places for messages.
@@ -216,8 +203,8 @@ impl PemReader {
         let missing = "the client certificate of KEDA's operator is missing";
         let [certificate, private_key] = spec.client_certificate().ok_or(missing)?;
         let contents = TlsContents {
-            certificate: self.read(&certificate).await?,
-            private_key: self.read(&private_key).await?,
+            certificate: self.read(&certificate, FollowedEntry::current).await?,
+            private_key: self.read(&private_key, FollowedEntry::current).await?,
             authorities: Some(self.authorities(spec).await?),
         };
         let places = TlsFiles {
@@ -234,7 +221,6 @@ async fn read_file(path: &Path) -> Result<Vec<u8>, String> {
     read.map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
-/// The entries of objects that an upstream names.
 fn entries_of(upstream: &UpstreamSpec) -> impl Iterator<Item = ObjectEntry> {
     let certificate = upstream.client_certificate().into_iter().flatten();
     let sources = upstream.authorities().into_iter().chain(certificate);
@@ -248,7 +234,6 @@ fn entry_of(source: PemSource) -> Option<ObjectEntry> {
     }
 }
 
-/// The value of an entry.
 fn value_in(data: &BTreeMap<String, Vec<u8>>, key: &str) -> Result<Vec<u8>, String> {
     let value = data.get(key).ok_or("the object has no such entry")?;
     if value.len() > MAX_BYTES {

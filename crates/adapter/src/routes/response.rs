@@ -11,7 +11,6 @@ use sources::prometheus::Detail;
 use crate::request::ExternalMetricRequest;
 use crate::value::{ExternalValue, MilliValue};
 
-/// The largest size of a response.
 pub(super) const MAX_BYTES: usize = 1 << 20;
 /// The largest number of values of a response.
 const MAX_VALUES: usize = 1000;
@@ -32,21 +31,10 @@ pub(super) enum UpstreamError {
     NoValue(String),
     /// The provider denies access.
     #[error("it denies access to the adapter's service account ({code}): {message}")]
-    Denied {
-        /// The status code.
-        code: u16,
-        /// The provider's message.
-        message: String,
-    },
+    Denied { code: u16, message: String },
     /// The provider responded with another status code.
     #[error("it responded {code}: {message}")]
-    Code {
-        /// The status code.
-        code: u16,
-        /// The provider's message.
-        message: String,
-    },
-    /// The response is not valid.
+    Code { code: u16, message: String },
     #[error("its response is not valid: {0}")]
     Invalid(String),
     /// There was no response. The source, with addresses, is for the log only.
@@ -54,17 +42,21 @@ pub(super) enum UpstreamError {
     Connection {
         /// The provider's message, or the kind of the failure.
         message: String,
-        /// Details for the log.
         #[source]
         detail: Option<Detail>,
     },
     /// There was no response in time.
     #[error("no response within {0:?}")]
     Timeout(Duration),
+    /// No request was sent.
+    #[error("its circuit is open for some seconds after repeated failures")]
+    CircuitOpen,
+    /// There is no client. The log has the reason.
+    #[error("its certificates or settings are not valid")]
+    NoClient,
 }
 
 impl UpstreamError {
-    /// The connection failed.
     pub(super) fn connection(detail: String) -> Self {
         Self::Connection {
             message: "the connection failed".to_owned(),
@@ -83,12 +75,13 @@ impl UpstreamError {
             | Self::Invalid(_) => true,
             // The provider is overloaded, or a proxy responded in its place.
             Self::Code { code, .. } => !matches!(code, 429 | 502..=504),
-            Self::Connection { .. } | Self::Timeout(_) => false,
+            Self::Connection { .. } | Self::Timeout(_) | Self::CircuitOpen | Self::NoClient => {
+                false
+            }
         }
     }
 }
 
-/// Converts the values of a response.
 pub(super) fn values(
     request: &ExternalMetricRequest,
     items: Vec<ExternalMetricValue>,
@@ -110,27 +103,21 @@ fn value(
     request: &ExternalMetricRequest,
     item: ExternalMetricValue,
 ) -> Result<ExternalValue, UpstreamError> {
-    let ExternalMetricValue {
-        metric_name,
-        metric_labels,
-        timestamp,
-        window,
-        value,
-    } = item;
-    let quantity =
-        value.ok_or_else(|| UpstreamError::Invalid("a value is not a quantity".to_owned()))?;
+    let quantity = item
+        .value
+        .ok_or_else(|| UpstreamError::Invalid("a value is not a quantity".to_owned()))?;
     if is_not_a_number(&quantity) {
         return Err(UpstreamError::NoValue("a value is not a number".to_owned()));
     }
     Ok(ExternalValue {
-        metric: if metric_name.is_empty() {
+        metric: if item.metric_name.is_empty() {
             request.metric.clone()
         } else {
-            metric_name
+            item.metric_name
         },
-        labels: metric_labels,
-        at: timestamp.0,
-        window_seconds: window.and_then(|seconds| u32::try_from(seconds).ok()),
+        labels: item.metric_labels,
+        at: item.timestamp.0,
+        window_seconds: item.window.and_then(|seconds| u32::try_from(seconds).ok()),
         value: MilliValue::from_milli(quantity.milli_value()),
     })
 }
@@ -149,10 +136,4 @@ pub(super) fn truncated(message: &str) -> String {
         .filter(|one| !one.is_control())
         .take(MAX_CHARACTERS)
         .collect()
-}
-
-pub(super) fn sources<'a>(
-    error: &'a (dyn std::error::Error + 'static),
-) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
-    std::iter::successors(Some(error), |error| error.source())
 }

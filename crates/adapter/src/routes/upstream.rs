@@ -11,16 +11,16 @@ use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use sources::error_chain::with_causes;
 
+use super::aggregated::Aggregated;
 use super::breaker::CircuitBreaker;
-use super::client::UpstreamClient;
-use super::metrics::{Metrics, Outcome};
+use super::keda::{Keda, scaled_object};
+use super::metrics::Metrics;
 use super::pem_reader::PemReader;
 use super::response::UpstreamError;
-use super::via::LoopDetected;
 use crate::request::ExternalMetricRequest;
 use crate::status_error::StatusError;
 use crate::value::ExternalValue;
-use metric_routes::{MAX_STALE, UpstreamSpec};
+use metric_routes::{Kind, MAX_STALE, UpstreamSpec};
 
 /// The time that a request waits for a response. The adapter responds within two seconds.
 const WAIT: Duration = Duration::from_millis(1800);
@@ -29,48 +29,82 @@ const TTL: Duration = Duration::from_secs(1);
 /// The largest number of last responses.
 const CAPACITY: u64 = 4096;
 
-type Response = Result<Arc<[ExternalValue]>, Failure>;
+type Response = Result<Arc<[ExternalValue]>, UpstreamError>;
 
-/// An upstream provider. Clones share its state.
 #[derive(Clone)]
 pub(super) struct Upstream {
     spec: Arc<UpstreamSpec>,
-    /// The client, or the reason for its absence.
     client: Result<UpstreamClient, String>,
     breaker: Arc<Mutex<CircuitBreaker>>,
     responses: CoalescingCache<Response>,
-    last: Cache<Key, LastResponse>,
+    /// The last response to each request, and its time.
+    last: Cache<Key, (Arc<[ExternalValue]>, Instant)>,
     metrics: Metrics,
 }
 
-/// The last response to a request.
-#[derive(Debug, Clone)]
-struct LastResponse {
-    values: Arc<[ExternalValue]>,
-    at: Instant,
+#[derive(Clone)]
+enum UpstreamClient {
+    /// The API `external.metrics.k8s.io`.
+    Aggregated(Aggregated),
+    /// The gRPC service of KEDA's operator.
+    Keda(Keda),
 }
 
-/// The reason that there is no response.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Failure {
-    /// The request failed.
-    Request(UpstreamError),
-    /// The circuit is open, so no request was sent.
-    CircuitOpen,
-    /// There is no client. The log has the reason.
-    NoClient,
-}
-
-impl Failure {
-    /// The text for callers. Files and addresses are in the log only.
-    fn text(&self) -> String {
-        match self {
-            Self::Request(error) => error.to_string(),
-            Self::CircuitOpen => {
-                "its circuit is open for some seconds after repeated failures".to_owned()
+impl UpstreamClient {
+    /// `token`: the file with the adapter's service account token. The first request connects.
+    async fn open(spec: &UpstreamSpec, reader: &PemReader, token: &Path) -> Result<Self, String> {
+        match spec.kind {
+            Kind::Aggregated => {
+                let aggregated = Aggregated::open(spec, reader, token).await;
+                aggregated.map(Self::Aggregated)
             }
-            Self::NoClient => "its certificates or settings are not valid".to_owned(),
+            Kind::KedaGrpc => Keda::open(spec, reader).await.map(Self::Keda),
         }
+    }
+
+    /// Whether the client can be kept. Reloads certificates that can change without a new client.
+    async fn is_up_to_date(&self, spec: &UpstreamSpec, reader: &PemReader) -> bool {
+        match self {
+            Self::Aggregated(aggregated) => aggregated.is_up_to_date(spec, reader).await,
+            Self::Keda(keda) => {
+                keda.follow_certificates(spec, reader).await;
+                true
+            }
+        }
+    }
+
+    /// Rejects a request that the protocol cannot express.
+    fn validate(&self, request: &ExternalMetricRequest) -> Result<(), UpstreamError> {
+        match self {
+            Self::Aggregated(_) => Ok(()),
+            Self::Keda(_) => scaled_object(request).map(drop),
+        }
+    }
+
+    /// Sends a request. The response may take `time`.
+    async fn exchange(
+        &self,
+        request: &ExternalMetricRequest,
+        via: &HeaderValue,
+        time: Duration,
+    ) -> Result<Vec<ExternalValue>, UpstreamError> {
+        let exchange = async {
+            match self {
+                Self::Aggregated(aggregated) => aggregated.exchange(request, via).await,
+                Self::Keda(keda) => keda.exchange(request).await,
+            }
+        };
+        let response = tokio::time::timeout(time, exchange)
+            .await
+            .unwrap_or(Err(UpstreamError::Timeout(time)));
+        if let (
+            Self::Keda(keda),
+            Err(UpstreamError::Timeout(_) | UpstreamError::Connection { .. }),
+        ) = (self, &response)
+        {
+            keda.reconnect();
+        }
+        response
     }
 }
 
@@ -133,13 +167,13 @@ impl Upstream {
         &self,
         route: &str,
         request: &ExternalMetricRequest,
-        error: &LoopDetected,
+        error: &str,
     ) -> StatusError {
-        self.metrics
-            .forwarded(route, &self.spec.name, Outcome::Loop, Duration::ZERO);
+        let name = &self.spec.name;
+        self.metrics.forwarded(route, name, "loop", Duration::ZERO);
         StatusError::NotFound(format!(
-            "the metric {} is forwarded to the provider {}, but {error}",
-            request.metric, self.spec.name
+            "the metric {} is forwarded to the provider {name}, but {error}",
+            request.metric
         ))
     }
 
@@ -163,7 +197,7 @@ impl Upstream {
         let response = self.responses.get(shared, &request.namespace, exchange);
         let response = match tokio::time::timeout(WAIT, response).await {
             Ok(response) => response.map(|(response, _)| response),
-            Err(_) => Some(Err(Failure::Request(UpstreamError::Timeout(WAIT)))),
+            Err(_) => Some(Err(UpstreamError::Timeout(WAIT))),
         };
         let (outcome, result) = self.result(response, &last);
         self.metrics
@@ -175,32 +209,28 @@ impl Upstream {
         &self,
         response: Option<Response>,
         last: &Key,
-    ) -> (Outcome, Result<Vec<ExternalValue>, StatusError>) {
+    ) -> (&'static str, Result<Vec<ExternalValue>, StatusError>) {
         let name = &self.spec.name;
         let failure = match response {
-            Some(Ok(values)) => return (Outcome::Answered, Ok(values.to_vec())),
-            Some(Err(Failure::Request(UpstreamError::NotFound(message)))) => {
+            Some(Ok(values)) => return ("answered", Ok(values.to_vec())),
+            Some(Err(UpstreamError::NotFound(message))) => {
                 let error = StatusError::NotFound(format!("{message} (from {name})"));
-                return (Outcome::NotFound, Err(error));
+                return ("not_found", Err(error));
             }
-            Some(Err(Failure::Request(UpstreamError::BadRequest(message)))) => {
+            Some(Err(UpstreamError::BadRequest(message))) => {
                 let error = StatusError::BadRequest(format!("{message} (from {name})"));
-                return (Outcome::Failed, Err(error));
+                return ("failed", Err(error));
             }
-            Some(Err(failure)) => failure.text(),
+            Some(Err(failure)) => failure.to_string(),
             None => "too many requests at once".to_owned(),
         };
-        if let Some(values) = self.last_response(last) {
-            return (Outcome::Stale, Ok(values.to_vec()));
+        // With its original timestamps.
+        let last = self.last.get(last);
+        if let Some((values, _)) = last.filter(|(_, at)| at.elapsed() <= self.spec.max_stale) {
+            return ("stale", Ok(values.to_vec()));
         }
         let text = format!("the provider {name} has no value: {failure}");
-        (Outcome::Failed, Err(StatusError::Unavailable(text)))
-    }
-
-    /// Returns the last response, with its original timestamps.
-    fn last_response(&self, key: &Key) -> Option<Arc<[ExternalValue]>> {
-        let last = self.last.get(key)?;
-        (last.at.elapsed() <= self.spec.max_stale).then_some(last.values)
+        ("failed", Err(StatusError::Unavailable(text)))
     }
 
     async fn exchange(
@@ -210,13 +240,13 @@ impl Upstream {
         last: Key,
     ) -> (Response, Duration) {
         let Ok(client) = &self.client else {
-            return (Err(Failure::NoClient), Duration::ZERO);
+            return (Err(UpstreamError::NoClient), Duration::ZERO);
         };
         if let Err(error) = client.validate(request) {
-            return (Err(Failure::Request(error)), Duration::ZERO);
+            return (Err(error), Duration::ZERO);
         }
         if !self.breaker.lock().allows_request(Instant::now()) {
-            return (Err(Failure::CircuitOpen), Duration::ZERO);
+            return (Err(UpstreamError::CircuitOpen), Duration::ZERO);
         }
         let response = client.exchange(request, &via, self.spec.timeout).await;
         let (was_open, is_open) = {
@@ -236,12 +266,9 @@ impl Upstream {
         self.metrics.set_circuit_open(&self.spec.name, is_open);
         match response {
             Ok(values) => {
-                let (values, at): (Arc<[_]>, _) = (values.into(), Instant::now());
-                let last_response = LastResponse {
-                    values: Arc::clone(&values),
-                    at,
-                };
-                self.last.insert(last, last_response);
+                let values: Arc<[_]> = values.into();
+                self.last
+                    .insert(last, (Arc::clone(&values), Instant::now()));
                 (Ok(values), TTL)
             }
             Err(error) => {
@@ -257,7 +284,7 @@ impl Upstream {
                 } else {
                     tracing::debug!(upstream, metric, reason, "provider has no value");
                 }
-                (Err(Failure::Request(error)), Duration::ZERO)
+                (Err(error), Duration::ZERO)
             }
         }
     }

@@ -13,13 +13,7 @@ const MAX_HOPS: usize = 4;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Via(Vec<String>);
 
-/// A request that has passed this adapter before, or too many others.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the request has passed this adapter before, by way of {0}")]
-pub(super) struct LoopDetected(String);
-
 impl Via {
-    /// Parses the header.
     pub fn from_headers(headers: &HeaderMap) -> Self {
         let texts = headers
             .get_all(HEADER)
@@ -32,18 +26,20 @@ impl Via {
         Self(names.take(MAX_HOPS).map(str::to_owned).collect())
     }
 
-    /// Appends this adapter and returns the new header.
-    pub(super) fn append(&self, own: &str) -> Result<HeaderValue, LoopDetected> {
+    /// Appends this adapter and returns the new header. Fails if the request has passed this adapter
+    /// before, or too many others.
+    pub(super) fn append(&self, own: &str) -> Result<HeaderValue, String> {
         let way = self.0.join(", ");
+        let error = format!("the request has passed this adapter before, by way of {way}");
         if self.0.len() >= MAX_HOPS || self.0.iter().any(|name| name == own) {
-            return Err(LoopDetected(way));
+            return Err(error);
         }
         let all = if way.is_empty() {
-            own.to_owned()
+            own
         } else {
-            format!("{way}, {own}")
+            &format!("{way}, {own}")
         };
-        HeaderValue::from_str(&all).map_err(|_| LoopDetected(way))
+        HeaderValue::from_str(all).map_err(|_| error)
     }
 }
 

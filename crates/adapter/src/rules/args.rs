@@ -43,46 +43,35 @@ const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 impl RulesArgs {
     /// Returns the configuration; `None` without a rule file.
     pub fn settings(self) -> anyhow::Result<Option<RulesConfig>> {
-        let Self {
-            config,
-            metrics_relist_interval,
-            metrics_max_age,
-            metrics_last_good_for,
-            mut prometheus,
-            prometheus_auth_incluster,
-            prometheus_verb,
-        } = self;
-        let interval = metrics_relist_interval.0;
+        let relist_interval = self.metrics_relist_interval.0;
         ensure!(
-            interval >= Duration::from_secs(1),
+            relist_interval >= Duration::from_secs(1),
             "--metrics-relist-interval must be at least 1s"
         );
-        let max_age = if metrics_max_age.0.is_zero() {
-            interval
-        } else {
-            metrics_max_age.0
+        let max_age = match self.metrics_max_age.0 {
+            Duration::ZERO => relist_interval,
+            max_age => max_age,
         };
         ensure!(
-            max_age >= interval,
+            max_age >= relist_interval,
             "--metrics-max-age must not be less than --metrics-relist-interval"
         );
-        if prometheus_auth_incluster {
+        let mut prometheus = self.prometheus;
+        if self.prometheus_auth_incluster {
             prometheus.prometheus_bearer_token_file = format!("{SERVICE_ACCOUNT}/token");
             prometheus
                 .prometheus_ca_file
                 .get_or_insert_with(|| format!("{SERVICE_ACCOUNT}/ca.crt").into());
         }
         let mut connection = prometheus.connection(None, None)?;
-        connection.always_post = prometheus_verb == "POST";
-        let last_good_for = metrics_last_good_for.0;
-        let settings = |file| RulesConfig {
-            file,
+        connection.always_post = self.prometheus_verb == "POST";
+        Ok((!self.config.is_empty()).then(|| RulesConfig {
+            file: self.config.into(),
             connection,
-            relist_interval: interval,
+            relist_interval,
             max_age,
-            last_good_for,
-        };
-        Ok((!config.is_empty()).then(|| settings(config.into())))
+            last_good_for: self.metrics_last_good_for.0,
+        }))
     }
 }
 

@@ -14,13 +14,10 @@ use crate::value::MetricNames;
 /// The largest number of metrics of an API in discovery. All metrics can be requested.
 const MAX_NAMES: usize = 10_000;
 
-/// The listed series by query.
 pub(super) type Listed = HashMap<String, Arc<Vec<SeriesShape>>>;
 
-/// The catalog of metrics.
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
-    /// The API resources of the cluster.
     pub(super) resources: ApiResources,
     custom: HashMap<String, Vec<MetricSource>>,
     external: HashMap<String, ExternalMetricSource>,
@@ -28,21 +25,15 @@ pub(super) struct Catalog {
 
 #[derive(Debug)]
 pub(super) struct MetricSource {
-    /// The resource of the objects, and its labels.
     pub(super) object_labels: ObjectLabels,
-    /// The name of the series.
     pub(super) series: String,
-    /// The rule with the query.
     pub(super) rule: Arc<Rule>,
 }
 
 #[derive(Debug)]
 pub(super) struct ExternalMetricSource {
-    /// The label of the namespace, if the rule has one.
     pub(super) namespace_label: Option<String>,
-    /// The name of the series.
     pub(super) series: String,
-    /// The rule with the query.
     pub(super) rule: Arc<Rule>,
 }
 

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,26 +15,17 @@ use sources::rules::{RuleSet, read_api_resources};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::Shared;
 use super::catalog::{Catalog, Listed};
 use super::rule_file::{LoggedWarnings, RuleFile};
+use super::{RulesConfig, Shared};
 
 /// The largest number of listings in flight.
 const CONCURRENCY: usize = 4;
-/// The timeout of the API resources.
 const TIMEOUT: Duration = Duration::from_secs(15);
 /// The pause after a failed listing.
 const RETRY: Duration = Duration::from_secs(10);
 /// The shortest interval between listings for unknown metrics.
 const MIN_RELIST_INTERVAL: Duration = Duration::from_secs(30);
-
-/// The configuration of listings.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RefreshConfig {
-    pub(super) interval: Duration,
-    /// The largest age of the last sample of a listed series.
-    pub(super) max_age: Duration,
-}
 
 /// The loop that keeps the catalog current.
 pub(super) struct CatalogRefresher {
@@ -44,13 +34,12 @@ pub(super) struct CatalogRefresher {
     lister: Lister,
 }
 
-/// The state of listings.
 struct Lister {
     shared: Arc<Shared>,
     client: Client,
     /// The API server's time: a machine's clock may be wrong.
     clock: ApiServerClock,
-    relist: RefreshConfig,
+    config: RulesConfig,
     listed: Listed,
     warnings: LoggedWarnings,
 }
@@ -61,15 +50,14 @@ impl CatalogRefresher {
         shared: Arc<Shared>,
         client: Client,
         clock: ApiServerClock,
-        relist: RefreshConfig,
-        path: PathBuf,
+        config: RulesConfig,
     ) -> anyhow::Result<Self> {
-        let (file, rules) = RuleFile::open(path, shared.metrics.clone())?;
+        let (file, rules) = RuleFile::open(config.file.clone(), shared.metrics.clone())?;
         let lister = Lister {
             shared,
             client,
             clock,
-            relist,
+            config,
             listed: Listed::new(),
             warnings: LoggedWarnings::default(),
         };
@@ -93,10 +81,10 @@ impl CatalogRefresher {
                 }
             };
             let pause = match listed {
-                Ok(()) => self.lister.relist.interval,
+                Ok(()) => self.lister.config.relist_interval,
                 Err(error) => {
                     tracing::warn!(error = %format!("{error:#}"), "cannot list all metrics; keeping the previous ones");
-                    RETRY.min(self.lister.relist.interval)
+                    RETRY.min(self.lister.config.relist_interval)
                 }
             };
             if let Some(rules) =
@@ -141,7 +129,7 @@ impl Lister {
         let since = self
             .clock
             .timestamp()
-            .saturating_sub(self.relist.max_age)
+            .saturating_sub(self.config.max_age)
             .unwrap_or(Timestamp::MIN);
         self.listed.retain(|query, _| queries.contains(query));
         let mut lists = stream::iter(queries)

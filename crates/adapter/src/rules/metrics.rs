@@ -9,7 +9,6 @@ use super::query_cache::Source;
 const BUCKETS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 10.0];
 
 runtime::metrics! {
-    /// Metrics of rules. Clones share them.
     pub(super) struct Metrics {
         queries: IntCounterVec { code } = "plimsoll_adapter_rules_queries_total",
             "Requests to Prometheus by HTTP status code.";
@@ -17,7 +16,7 @@ runtime::metrics! {
             "Latency of requests to Prometheus in seconds.";
         answers: IntCounterVec { source } = "plimsoll_adapter_rules_responses_total",
             "Responses to metric requests by source of the values: store, last_good or none.";
-        config_valid: IntGauge = "plimsoll_adapter_rules_config_last_reload_successful",
+        pub(super) config_valid: IntGauge = "plimsoll_adapter_rules_config_last_reload_successful",
             "1 if the last reload of the rule file succeeded; if 0, the previous rules are still in use.";
     }
 }
@@ -36,9 +35,5 @@ impl Metrics {
             None => "none",
         };
         self.answers.with_label_values(&[source]).inc();
-    }
-
-    pub(super) fn set_config_valid(&self, is_valid: bool) {
-        self.config_valid.set(is_valid.into());
     }
 }

@@ -15,7 +15,6 @@ const NAME_BYTES: usize = 32;
 /// The resource, the namespace and the selector of a list.
 pub(super) type Key = (String, String, String);
 
-/// The cached lists.
 #[derive(Debug, Default)]
 pub(super) struct NameCache {
     lists: HashMap<Key, Entry>,

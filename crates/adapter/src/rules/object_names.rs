@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kube::api::{ApiResource as KubeApiResource, DynamicObject, ListParams};
+use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use model::Selector;
 use sources::rules::ApiResource;
@@ -20,7 +21,6 @@ const TIMEOUT: Duration = Duration::from_millis(1500);
 /// The largest number of objects of a request.
 pub(super) const MAX_NAMES: usize = 5000;
 
-/// Finds objects by labels.
 pub(super) struct Objects {
     client: Client,
     view: watch::Receiver<View>,
@@ -94,11 +94,10 @@ impl Objects {
         if let Some(names) = self.lists.lock().get(&key, Instant::now()) {
             return Ok(names);
         }
+        let (client, kind) = (self.client.clone(), dynamic(resource));
         let api: Api<DynamicObject> = match namespace {
-            Some(namespace) => {
-                Api::namespaced_with(self.client.clone(), namespace, &dynamic(resource))
-            }
-            None => Api::all_with(self.client.clone(), &dynamic(resource)),
+            Some(namespace) => Api::namespaced_with(client, namespace, &kind),
+            None => Api::all_with(client, &kind),
         };
         let parameters = ListParams::default()
             .labels(&key.2)
@@ -124,12 +123,13 @@ impl Objects {
 }
 
 fn dynamic(resource: &ApiResource) -> KubeApiResource {
-    let version = resource.api_version.rsplit('/').next().unwrap_or_default();
-    KubeApiResource {
-        group: resource.resource.group.clone(),
-        version: version.to_owned(),
-        api_version: resource.api_version.clone(),
-        kind: resource.kind.clone(),
-        plural: resource.resource.resource.clone(),
-    }
+    let ApiResource {
+        resource,
+        kind,
+        api_version,
+        ..
+    } = resource;
+    let version = api_version.rsplit('/').next().unwrap_or_default();
+    let gvk = GroupVersionKind::gvk(&resource.group, version, kind);
+    KubeApiResource::from_gvk_with_plural(&gvk, &resource.resource)
 }

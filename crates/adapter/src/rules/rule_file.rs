@@ -35,7 +35,7 @@ impl RuleFile {
         let rules =
             RuleSet::parse(&text).with_context(|| format!("rule file {}", path.display()))?;
         warn(&rules);
-        metrics.set_config_valid(true);
+        metrics.config_valid.set(1);
         Ok((
             Self {
                 path,
@@ -64,7 +64,7 @@ impl RuleFile {
             Err(error) => {
                 self.warnings
                     .log(&format!("cannot read {}: {error}", self.path.display()));
-                self.metrics.set_config_valid(false);
+                self.metrics.config_valid.set(0);
                 None
             }
         }
@@ -74,13 +74,13 @@ impl RuleFile {
     fn apply(&mut self, text: String) -> Option<RuleSet> {
         if text == self.text {
             // The file may have been missing in between.
-            self.metrics.set_config_valid(self.is_usable);
+            self.metrics.config_valid.set(self.is_usable.into());
             return None;
         }
         self.text = text;
         let rules = RuleSet::parse(&self.text);
         self.is_usable = rules.is_ok();
-        self.metrics.set_config_valid(self.is_usable);
+        self.metrics.config_valid.set(self.is_usable.into());
         match rules {
             Ok(rules) => {
                 tracing::info!(file = %self.path.display(), "loaded rules");

@@ -33,7 +33,6 @@ const OUTAGE_AFTER: u32 = 3;
 const PROBE: &str = "vector(1)";
 /// The error during an outage.
 const NO_RESPONSE: &str = "Prometheus does not respond";
-/// The error of a namespace whose queries have used its share of the store's time.
 const OVER_BUDGET: &str = "queries of this namespace have used their share of Prometheus' time";
 /// The pause during an outage, in which requests fail at once.
 const OUTAGE_FOR: Duration = Duration::from_secs(3);
@@ -63,7 +62,6 @@ struct Outage {
 #[derive(Debug, Clone, Copy)]
 enum QueryOutcome {
     Response,
-    /// No connection.
     NoResponse,
     /// A timeout of this query. It counts once, since a single query may be expensive.
     Late(Key),
@@ -104,7 +102,6 @@ impl Outage {
         false
     }
 
-    /// Records the result of a probe.
     fn probed(&mut self, has_response: bool, now: Instant) {
         *self = if has_response {
             Self::default()

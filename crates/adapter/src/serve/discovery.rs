@@ -17,7 +17,6 @@ use super::path::Discovery;
 use crate::api_version::ApiVersion;
 use crate::value::MetricNames;
 
-/// The media type of aggregated discovery.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// Responds to a discovery request, in the format of its `Accept` header.

@@ -11,7 +11,6 @@ use crate::status_error::StatusError;
 
 /// The largest length of a message, which becomes a part of a condition's message.
 const MAX_CHARACTERS: usize = 300;
-/// The response if another one cannot be serialized.
 const SERIALIZATION_FAILED: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"the response cannot be serialized","reason":"InternalError","code":500}"#;
 
 pub(super) fn code_and_reason(error: &StatusError) -> (StatusCode, &'static str) {
@@ -48,7 +47,6 @@ pub(super) fn failure(error: &StatusError) -> Response {
     response
 }
 
-/// An answer in JSON.
 pub(super) fn json_response(code: StatusCode, body: &impl Serialize) -> Response {
     let text = match serde_json::to_vec(body) {
         Ok(text) => text,

@@ -14,7 +14,6 @@ use super::error_response::json_response;
 use super::path::OpenApi;
 use crate::api_version::ApiVersion;
 
-/// Responds to a request for a document.
 pub(super) fn respond(document: OpenApi) -> Response {
     let body = match document {
         OpenApi::Index => index(),

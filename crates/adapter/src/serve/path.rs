@@ -10,41 +10,29 @@ use crate::request::GroupResource;
 use crate::status_error::StatusError;
 use delegated_auth::Attributes;
 
-/// A parsed path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Route {
     /// A health check: `/healthz`, `/livez` or `/readyz`.
     Health,
-    /// An `OpenAPI` document.
     OpenApi(OpenApi),
-    /// API discovery.
     Discovery(Discovery),
-    /// A metric of objects.
     Custom {
         version: ApiVersion,
         objects: Objects,
-        /// The name of the metric.
         metric: String,
     },
-    /// An external metric.
     External {
-        /// The namespace of the caller.
         namespace: String,
-        /// The name of the metric.
         metric: String,
     },
 }
 
-/// An `OpenAPI` document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OpenApi {
-    /// The index of documents.
     Index,
-    /// The document of an API version.
     Version(ApiVersion),
 }
 
-/// A discovery document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Discovery {
     Groups,
@@ -54,10 +42,8 @@ pub(super) enum Discovery {
     Version(ApiVersion),
 }
 
-/// The objects of a metric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Objects {
-    /// Objects of a resource.
     Of {
         /// `None` at the cluster scope.
         namespace: Option<String>,
@@ -75,7 +61,6 @@ pub(super) const ALL: &str = "*";
 const LONGEST: usize = 512;
 
 impl Route {
-    /// Parses a path.
     pub(super) fn of(path: &str) -> Result<Self, StatusError> {
         let parts = path.strip_prefix('/').ok_or_else(unknown)?;
         match parts {

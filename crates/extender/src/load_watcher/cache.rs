@@ -46,7 +46,6 @@ pub(super) struct CachedWindow {
 /// Average and standard deviation in percent of CPU, memory, network and disk.
 pub(super) type CachedLoad = [Option<(f64, f64)>; 4];
 
-/// Cache file of this replica.
 pub(super) struct Cache {
     file: PathBuf,
     writes: IntCounterVec,

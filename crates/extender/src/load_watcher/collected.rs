@@ -1,6 +1,5 @@
 //! The newest load of each window, as the REST API answers it.
 
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use axum::body::Bytes;
@@ -22,7 +21,6 @@ pub enum Provider {
 #[derive(Debug)]
 pub(super) struct WindowRecord {
     pub(super) window: Window,
-    /// Time of the collection.
     pub(super) collected_at: Timestamp,
     pub(super) provider: Provider,
     /// Names of the metrics of CPU, memory, network and disk; empty if they have none.
@@ -45,12 +43,6 @@ impl Provider {
             Self::KubernetesMetricsServer => "KubernetesMetricsServer",
             Self::Prometheus => "Prometheus",
         }
-    }
-}
-
-impl fmt::Display for Provider {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 
@@ -116,7 +108,6 @@ impl Collected {
         snapshot
     }
 
-    /// End of the newest window.
     pub(super) fn newest(&self) -> Option<Timestamp> {
         self.records().map(|record| record.load.end).max()
     }

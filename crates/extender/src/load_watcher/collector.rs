@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use jiff::{SignedDuration, Timestamp};
+use kube::Client;
 use placement::{
     Defect, LoadSnapshot, NodeLoad, NodeResource, QualityMonitor, Usage, Window, WindowLoad,
 };
+use prometheus::Registry;
 use runtime::{Activity, Condition};
 use sources::node_metrics::{NodeMetricsApi, NodeUsage};
 use tokio::sync::watch;
@@ -18,14 +20,12 @@ use view::{Resource, View};
 use super::cache::{Cache, CachedWindow, Contents};
 use super::collected::{Collected, Provider, WindowRecord};
 use super::document::duration;
-use super::metrics::Metrics;
 use super::nodes::{NodeInfo, Nodes, nodes};
 use super::prometheus_source::PrometheusSource;
 use super::rest_api::RestApi;
 use super::samples::{LoadSample, SampleHistory};
-use super::{Clock, Snapshots};
+use super::{Clock, LoadWatcherConfig, Metrics, Snapshots};
 
-/// Time limit of one collection.
 const COLLECTION_TIMEOUT: Duration = Duration::from_mins(1);
 /// Maximum interval between collections; then the liveness check fails.
 const MAX_PASS_INTERVAL: Duration = Duration::from_mins(10);
@@ -34,14 +34,13 @@ const MAX_EXAMPLES: usize = 5;
 /// Maximum time by which a cached window may be ahead of the clock.
 const MAX_AHEAD: SignedDuration = SignedDuration::from_mins(1);
 
-pub(super) enum Source {
+enum Source {
     /// Samples of metrics-server, kept in memory.
     MetricsServer {
         api: NodeMetricsApi,
         /// Samples of the last 15 minutes.
         history: SampleHistory,
     },
-    /// Queries to Prometheus.
     Prometheus(PrometheusSource),
 }
 
@@ -109,25 +108,38 @@ fn sample(usage: &NodeUsage, node: &NodeInfo) -> LoadSample {
 }
 
 impl Collector {
-    pub(super) fn new(
+    /// The collector of a replica, which its cache file is named for. `cluster` has the nodes.
+    pub fn new(
+        config: LoadWatcherConfig,
+        client: Client,
         cluster: watch::Receiver<View>,
-        source: Source,
-        (interval, frozen_after): (Duration, u32),
-        cache: Option<Cache>,
         clock: Clock,
-        metrics: Metrics,
-    ) -> Self {
-        let metric_names = match &source {
-            Source::MetricsServer { .. } => Default::default(),
-            Source::Prometheus(prometheus) => prometheus.metric_names(),
-        };
+        registry: &Registry,
+        replica: &str,
+    ) -> anyhow::Result<Self> {
+        let metrics = Metrics::register(registry)?;
         metrics.newest_sample_age.set(f64::INFINITY);
-        Self {
+        let prometheus = config.prometheus.as_ref();
+        let metric_names = prometheus.map(|prometheus| prometheus.queries.metric_names());
+        let source = match config.prometheus {
+            None => Source::MetricsServer {
+                api: NodeMetricsApi::new(client),
+                history: SampleHistory::default(),
+            },
+            Some(prometheus) => {
+                let errors = metrics.query_errors.clone();
+                Source::Prometheus(PrometheusSource::new(prometheus, errors))
+            }
+        };
+        let writes = &metrics.cache_writes;
+        let cache = config.cache_folder;
+        let cache = cache.map(|folder| Cache::new(&folder, replica, writes.clone()));
+        Ok(Self {
             source,
-            interval,
+            interval: config.interval,
             cluster,
-            monitors: std::array::from_fn(|_| QualityMonitor::new(frozen_after)),
-            metric_names: Arc::new(metric_names),
+            monitors: std::array::from_fn(|_| QualityMonitor::new(config.frozen_after)),
+            metric_names: Arc::new(metric_names.unwrap_or_default()),
             collected: watch::Sender::default(),
             snapshots: watch::Sender::default(),
             cache,
@@ -135,15 +147,13 @@ impl Collector {
             metrics,
             findings: Findings::new(),
             last_error: None,
-        }
+        })
     }
 
-    /// The load for scores.
     pub fn snapshots(&self) -> Snapshots {
         self.snapshots.subscribe()
     }
 
-    /// The REST API of load-watcher.
     pub fn rest_api(&self) -> RestApi {
         RestApi {
             collected: self.collected.subscribe(),

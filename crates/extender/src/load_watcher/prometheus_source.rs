@@ -18,12 +18,9 @@ use sources::prometheus::{Connection, InstantSample, Prometheus, PrometheusError
 use super::document::duration;
 use super::nodes::Nodes;
 
-/// Connection and queries.
 #[derive(Debug, Clone)]
 pub struct PrometheusConfig {
-    /// The store.
     pub connection: Connection,
-    /// Queries of the four resources.
     pub queries: LoadQueries,
     /// Labels that identify the node, in order of preference.
     pub node_labels: Vec<String>,
@@ -37,13 +34,11 @@ pub struct LoadQueries {
     /// CPU; never empty.
     pub cpu: String,
     pub memory: String,
-    /// Network bandwidth.
     pub network: String,
     /// Share of the time in which a disk is busy.
     pub disk: String,
 }
 
-/// Reads windows of load from Prometheus.
 pub(super) struct PrometheusSource {
     config: PrometheusConfig,
     errors: IntCounterVec,
@@ -93,11 +88,6 @@ impl LoadQueries {
 impl PrometheusSource {
     pub(super) fn new(config: PrometheusConfig, errors: IntCounterVec) -> Self {
         Self { config, errors }
-    }
-
-    /// The names of the metrics; empty for expressions.
-    pub(super) fn metric_names(&self) -> [String; 4] {
-        self.config.queries.metric_names()
     }
 
     /// Reads all windows. They end with the newest sample of CPU, so that a store without new

@@ -37,24 +37,10 @@ struct Parameters {
 }
 
 /// An answer other than JSON.
-struct Refusal(StatusCode, String);
+type Refusal = (StatusCode, String);
 
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
-        (self.0, self.1).into_response()
-    }
-}
-
-impl From<QueryRejection> for Refusal {
-    fn from(rejection: QueryRejection) -> Self {
-        Self(StatusCode::BAD_REQUEST, rejection.body_text())
-    }
-}
-
-impl From<PathRejection> for Refusal {
-    fn from(rejection: PathRejection) -> Self {
-        Self(StatusCode::BAD_REQUEST, rejection.body_text())
-    }
+fn bad_request(text: impl Into<String>) -> Refusal {
+    (StatusCode::BAD_REQUEST, text.into())
 }
 
 impl RestApi {
@@ -84,7 +70,7 @@ impl RestApi {
                 || "No metrics found".to_owned(),
                 |host| format!("No metrics found for host {host}"),
             );
-            Refusal(StatusCode::NOT_FOUND, text)
+            (StatusCode::NOT_FOUND, text)
         })?;
         Ok(([(CONTENT_TYPE, "application/json")], document).into_response())
     }
@@ -101,7 +87,8 @@ async fn load(
     State(api): State<RestApi>,
     parameters: Result<Query<Parameters>, QueryRejection>,
 ) -> Result<Response, Refusal> {
-    let Query(Parameters { host, window }) = parameters?;
+    let Query(Parameters { host, window }) =
+        parameters.map_err(|it| bad_request(it.body_text()))?;
     api.answer(host.as_deref(), window.as_deref())
 }
 
@@ -110,14 +97,15 @@ async fn load_of_host(
     host: Result<Path<String>, PathRejection>,
     parameters: Result<Query<Parameters>, QueryRejection>,
 ) -> Result<Response, Refusal> {
-    let Path(host) = host?;
+    let Path(host) = host.map_err(|it| bad_request(it.body_text()))?;
     let Query(Parameters {
         host: other,
         window,
-    }) = parameters?;
+    }) = parameters.map_err(|it| bad_request(it.body_text()))?;
     if other.is_some() {
-        let text = "host is given twice, in the path and in the query".to_owned();
-        return Err(Refusal(StatusCode::BAD_REQUEST, text));
+        return Err(bad_request(
+            "host is given twice, in the path and in the query",
+        ));
     }
     api.answer(Some(&host), window.as_deref())
 }
@@ -134,19 +122,13 @@ async fn health(State(api): State<RestApi>) -> StatusCode {
 fn parse_window(text: &str) -> Result<Window, Refusal> {
     let is_meant = |window: &Window| document::duration(*window) == text;
     let found = Window::ALL.into_iter().find(is_meant);
-    found.ok_or_else(|| {
-        let text = "window must be 15m, 10m or 5m".to_owned();
-        Refusal(StatusCode::BAD_REQUEST, text)
-    })
+    found.ok_or_else(|| bad_request("window must be 15m, 10m or 5m"))
 }
 
 /// The name of a node is a DNS subdomain.
 fn check_host(host: &str) -> Result<(), Refusal> {
     let is_allowed = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
     let is_name = (1..=MAX_HOST_BYTES).contains(&host.len()) && host.bytes().all(is_allowed);
-    let refusal = || {
-        let text = "host must be the name of a node: at most 253 characters of a-z, 0-9, - and .";
-        Refusal(StatusCode::BAD_REQUEST, text.to_owned())
-    };
-    is_name.then_some(()).ok_or_else(refusal)
+    let text = "host must be the name of a node: at most 253 characters of a-z, 0-9, - and .";
+    is_name.then_some(()).ok_or_else(|| bad_request(text))
 }

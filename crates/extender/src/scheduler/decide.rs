@@ -23,7 +23,6 @@ const CHUNK: usize = 512;
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) body: Vec<u8>,
-    /// Basis of the scores or removals.
     pub(super) basis: Basis,
 }
 
@@ -33,9 +32,6 @@ struct Offered<'a> {
     states: Vec<NodeState<'a>>,
     fallback: Option<FallbackReason>,
 }
-
-/// The deadline has passed.
-struct Late;
 
 impl Scheduler {
     /// Scores the offered nodes. `None` is the default profile.
@@ -49,14 +45,8 @@ impl Scheduler {
         let spec = args.pod.take_spec();
         let (names, _) = args.names();
         let neutral = self.config.max_score / 2;
-        let (scores, basis) = if self.is_synced.load(Ordering::Acquire) {
-            match self.scores(&args.pod, &spec, &names, profile, deadline) {
-                Ok((scores, fallback)) => (scores, fallback.map_or(Basis::Load, Basis::Allocation)),
-                Err(Late) => (Vec::new(), Basis::Neutral(NeutralReason::Deadline)),
-            }
-        } else {
-            (Vec::new(), Basis::Neutral(NeutralReason::NotSynced))
-        };
+        let scores = self.scores(&args.pod, &spec, &names, profile, deadline);
+        let (scores, basis) = scores.unwrap_or_else(|why| (Vec::new(), Basis::Neutral(why)));
         let scores = scores.into_iter().chain(std::iter::repeat(neutral));
         Ok(Answer {
             body: host_priorities(&names, scores),
@@ -69,18 +59,9 @@ impl Scheduler {
         let mut args = ExtenderArgs::parse(body)?;
         let spec = args.pod.take_spec();
         let (names, has_full_nodes) = args.names();
-        let (reasons, basis) = if self.config.filter.is_off() {
-            (BTreeMap::new(), Basis::Neutral(NeutralReason::Off))
-        } else if self.is_synced.load(Ordering::Acquire) {
-            self.removals(&args.pod, &spec, &names, deadline)
-                .unwrap_or_else(|Late| {
-                    let basis = Basis::Neutral(NeutralReason::Deadline);
-                    (BTreeMap::new(), basis)
-                })
-        } else {
-            let basis = Basis::Neutral(NeutralReason::NotSynced);
-            (BTreeMap::new(), basis)
-        };
+        let removals = self.removals(&args.pod, &spec, &names, deadline);
+        let none = |why| (BTreeMap::new(), Basis::Neutral(why));
+        let (reasons, basis) = removals.unwrap_or_else(none);
         let full = has_full_nodes.then(|| full_nodes(body)).transpose()?;
         Ok(Answer {
             body: filter_result(&names, &reasons, full),
@@ -88,8 +69,7 @@ impl Scheduler {
         })
     }
 
-    /// Scores in the order of the names, 0 to the largest score, and the reason for scores by
-    /// allocation.
+    /// Scores in the order of the names, 0 to the largest score, and their basis.
     fn scores(
         &self,
         pod: &Pod,
@@ -97,7 +77,8 @@ impl Scheduler {
         names: &[&str],
         profile: Option<Policy>,
         deadline: Instant,
-    ) -> Result<(Vec<i64>, Option<FallbackReason>), Late> {
+    ) -> Result<(Vec<i64>, Basis), NeutralReason> {
+        self.ensure_synced()?;
         let now = (self.clock)();
         let demand = self.demand(pod, spec, now);
         let prioritizer = self.prioritizer(pod, profile);
@@ -121,18 +102,16 @@ impl Scheduler {
                 scores[*place] = (score * max + 50) / 100;
             }
         }
-        let fallback = offered.fallback;
+        let basis = offered.fallback.map_or(Basis::Load, Basis::Allocation);
         let best = first_ranked(&scores, &offered.places, &pod.metadata.uid);
         drop(table);
         if let Some(place) = best
             && !pod.metadata.uid.is_empty()
         {
-            let mut table = self.nodes.write();
-            table
-                .reservations
-                .reserve(key, names[place], demand.load, now);
+            let reservations = &mut self.nodes.write().reservations;
+            reservations.reserve(key, names[place], demand.load, now);
         }
-        Ok((scores, fallback))
+        Ok((scores, basis))
     }
 
     /// Computes the load risks of all nodes after a change of the measured load, since the first pod
@@ -162,7 +141,12 @@ impl Scheduler {
         spec: &PodSpec,
         names: &[&str],
         deadline: Instant,
-    ) -> Result<(BTreeMap<usize, String>, Basis), Late> {
+    ) -> Result<(BTreeMap<usize, String>, Basis), NeutralReason> {
+        let filter = &self.config.filter;
+        if filter.is_off() {
+            return Err(NeutralReason::Off);
+        }
+        self.ensure_synced()?;
         let now = (self.clock)();
         let demand = self.demand(pod, spec, now);
         let snapshot = self.snapshots.borrow().clone();
@@ -173,7 +157,6 @@ impl Scheduler {
         if let Some(reason) = offered.fallback {
             return Ok((BTreeMap::new(), Basis::Allocation(reason)));
         }
-        let filter = &self.config.filter;
         let overloads = offered.places.iter().zip(&offered.states);
         let overloads: Vec<_> = overloads
             .filter_map(|(place, state)| Some((*place, filter.check(&demand, state)?)))
@@ -190,6 +173,11 @@ impl Scheduler {
         Ok((reasons.collect(), Basis::Load))
     }
 
+    fn ensure_synced(&self) -> Result<(), NeutralReason> {
+        let is_synced = self.is_synced.load(Ordering::Acquire);
+        is_synced.then_some(()).ok_or(NeutralReason::NotSynced)
+    }
+
     /// States of the offered nodes that are known.
     fn offered<'a>(
         &self,
@@ -199,7 +187,7 @@ impl Scheduler {
         fresh: &'a Result<FreshLoad<'a>, FallbackReason>,
         now: Timestamp,
         deadline: Instant,
-    ) -> Result<Offered<'a>, Late> {
+    ) -> Result<Offered<'a>, NeutralReason> {
         let load = fresh.as_ref().ok();
         let mut places = Vec::with_capacity(names.len());
         let mut states = Vec::with_capacity(names.len());
@@ -235,23 +223,20 @@ impl Scheduler {
     /// Policy of the pod's annotation, else of the profile, else the default.
     fn prioritizer(&self, pod: &Pod, profile: Option<Policy>) -> Prioritizer {
         let default = self.config.prioritizer;
-        let policy = profile.unwrap_or(default.policy);
-        let policy = match pod.policy().map(str::parse::<Policy>) {
-            Some(Ok(own)) => own,
+        let mut policy = profile.unwrap_or(default.policy);
+        match pod.policy().map(str::parse) {
+            Some(Ok(own)) => policy = own,
             Some(Err(error)) => {
                 self.metrics.invalid_policies.inc();
-                let (namespace, uid) = (&pod.metadata.namespace, &pod.metadata.uid);
-                tracing::debug!(
-                    namespace,
-                    uid,
-                    annotation = POLICY_ANNOTATION,
-                    %error,
-                    "invalid policy; using that of the profile"
+                let (namespace, uid, annotation) = (
+                    &pod.metadata.namespace,
+                    &pod.metadata.uid,
+                    POLICY_ANNOTATION,
                 );
-                policy
+                tracing::debug!(namespace, uid, annotation, %error, "invalid policy; using that of the profile");
             }
-            None => policy,
-        };
+            None => {}
+        }
         Prioritizer { policy, ..default }
     }
 
@@ -267,12 +252,9 @@ impl Scheduler {
     }
 }
 
-fn in_time(deadline: Instant) -> Result<(), Late> {
-    if Instant::now() < deadline {
-        Ok(())
-    } else {
-        Err(Late)
-    }
+fn in_time(deadline: Instant) -> Result<(), NeutralReason> {
+    let is_in_time = Instant::now() < deadline;
+    is_in_time.then_some(()).ok_or(NeutralReason::Deadline)
 }
 
 /// Place of a known node with the highest score. kube-scheduler chooses among equals at random, so

@@ -16,7 +16,7 @@ use tokio::time::timeout_at;
 
 use super::Scheduler;
 use super::decide::Answer;
-use super::metrics::{Basis, NeutralReason, Refusal, Verb};
+use super::metrics::{Basis, NeutralReason, Verb};
 use super::protocol::InvalidArgs;
 
 /// Bodies up to this size, with about 2,500 nodes, are decided on the thread that has read them:
@@ -38,18 +38,16 @@ struct Endpoint {
 
 /// Reason for an answer without scores.
 enum Failure {
-    /// The deadline passed.
     Late,
-    /// The request is refused.
-    Refused(Refusal, StatusCode, String),
+    /// The request is refused: label of the reason, status and text.
+    Refused(&'static str, StatusCode, String),
 }
 
 /// The routes of filter and prioritize.
 pub fn router(scheduler: Scheduler) -> Router {
-    let limits = &scheduler.config.limits;
-    let permits = Arc::new(Semaphore::new(limits.requests));
-    let total_bytes = limits.body_bytes.saturating_mul(BODIES);
-    let bodies = BodyLimits::new(limits.body_bytes, total_bytes, MAX_PENDING);
+    let permits = Arc::new(Semaphore::new(scheduler.config.max_requests));
+    let max_bytes = scheduler.config.max_body_bytes;
+    let bodies = BodyLimits::new(max_bytes, max_bytes.saturating_mul(BODIES), MAX_PENDING);
     Router::new()
         .route("/filter", post(filter))
         .route("/prioritize", post(prioritize))
@@ -98,9 +96,8 @@ impl Endpoint {
     fn profile(&self, verb: Verb, name: &str) -> Result<Policy, Box<Response>> {
         let policy = self.scheduler.config.profiles.get(name);
         policy.copied().ok_or_else(|| {
-            let reason = Refusal::UnknownProfile;
             let text = "no such profile; see profiles in the file of --config";
-            Box::new(self.refuse(verb, reason, StatusCode::NOT_FOUND, text))
+            Box::new(self.refuse(verb, "unknown_profile", StatusCode::NOT_FOUND, text))
         })
     }
 
@@ -119,7 +116,7 @@ impl Endpoint {
         decide: impl FnOnce(&Scheduler, &[u8], Instant) -> Result<Answer, InvalidArgs> + Send + 'static,
     ) -> Response {
         let started_at = Instant::now();
-        let deadline = started_at + self.scheduler.config.limits.deadline;
+        let deadline = started_at + self.scheduler.config.deadline;
         let answer = self.answer(verb, body, deadline, decide).await;
         let answer = match answer {
             Ok(answer) => answer,
@@ -131,7 +128,7 @@ impl Endpoint {
             Err(Failure::Late) => {
                 let text = "no capacity within the deadline";
                 let status = StatusCode::SERVICE_UNAVAILABLE;
-                return self.refuse(verb, Refusal::Overloaded, status, text);
+                return self.refuse(verb, "overloaded", status, text);
             }
             Err(Failure::Refused(reason, status, text)) => {
                 return self.refuse(verb, reason, status, &text);
@@ -192,24 +189,23 @@ impl Endpoint {
         let (status, text) = rejection.response();
         match rejection {
             BodyRejection::TooLarge => {
-                let most = self.scheduler.config.limits.body_bytes;
+                let most = self.scheduler.config.max_body_bytes;
                 let text = format!("a body has at most {most} bytes");
-                Failure::Refused(Refusal::TooLarge, status, text)
+                Failure::Refused("too_large", status, text)
             }
             BodyRejection::Overloaded => Failure::Late,
             BodyRejection::Incomplete => {
-                Failure::Refused(Refusal::Invalid, status, text.trim_end().to_owned())
+                Failure::Refused("invalid", status, text.trim_end().to_owned())
             }
         }
     }
 
-    fn refuse(&self, verb: Verb, reason: Refusal, status: StatusCode, text: &str) -> Response {
+    fn refuse(&self, verb: Verb, reason: &str, status: StatusCode, text: &str) -> Response {
         self.scheduler.metrics.refuse(verb, reason);
         (status, format!("{text}\n")).into_response()
     }
 }
 
 fn invalid(error: &InvalidArgs) -> Failure {
-    let text = error.to_string();
-    Failure::Refused(Refusal::Invalid, StatusCode::BAD_REQUEST, text)
+    Failure::Refused("invalid", StatusCode::BAD_REQUEST, error.to_string())
 }

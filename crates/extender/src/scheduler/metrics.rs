@@ -10,7 +10,6 @@ const BUCKETS: [f64; 11] = [
     0.000_5, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 1.0, 5.0,
 ];
 
-/// Call of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verb {
     Filter,
@@ -30,7 +29,6 @@ pub(super) enum Basis {
 /// Reason for equal scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NeutralReason {
-    /// The deadline passed.
     Deadline,
     /// The view of the cluster is not complete yet.
     NotSynced,
@@ -38,17 +36,7 @@ pub(super) enum NeutralReason {
     Off,
 }
 
-/// Reason for refusing a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
-    TooLarge,
-    Invalid,
-    Overloaded,
-    UnknownProfile,
-}
-
 runtime::metrics! {
-    /// Metrics of the extender protocol. Clones share them.
     pub(super) struct Metrics {
         answers: IntCounterVec { verb, basis, reason } = "plimsoll_extender_answers_total",
             "Answers to kube-scheduler by verb, basis (load, allocation, neutral) and reason.";
@@ -101,17 +89,6 @@ impl Basis {
     }
 }
 
-impl Refusal {
-    fn name(self) -> &'static str {
-        match self {
-            Self::TooLarge => "too_large",
-            Self::Invalid => "invalid",
-            Self::Overloaded => "overloaded",
-            Self::UnknownProfile => "unknown_profile",
-        }
-    }
-}
-
 impl Metrics {
     pub(super) fn record(&self, verb: Verb, basis: Basis, took: Duration) {
         let labels = [verb.name(), basis.name(), basis.reason()];
@@ -120,8 +97,9 @@ impl Metrics {
         duration.observe(took.as_secs_f64());
     }
 
-    pub(super) fn refuse(&self, verb: Verb, reason: Refusal) {
-        let labels = [verb.name(), reason.name()];
+    /// Records a refused request. `reason`: `too_large`, `invalid`, `overloaded` or `unknown_profile`.
+    pub(super) fn refuse(&self, verb: Verb, reason: &str) {
+        let labels = [verb.name(), reason];
         self.refusals.with_label_values(&labels).inc();
     }
 }

@@ -11,7 +11,6 @@ use placement::{
 };
 use view::{BoundPod, Change, ContainerKind, Node, Resources};
 
-/// Nodes and reservations.
 #[derive(Debug, Default)]
 pub(super) struct NodeTable {
     nodes: HashMap<String, NodeRecord>,

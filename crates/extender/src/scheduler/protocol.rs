@@ -165,7 +165,6 @@ impl Pod {
         Some(self.metadata.labels.as_ref()?.get(key)?)
     }
 
-    /// Text of the policy annotation.
     pub(super) fn policy(&self) -> Option<&str> {
         Some(self.metadata.annotations.as_ref()?.get(POLICY_ANNOTATION)?)
     }
@@ -292,7 +291,6 @@ fn without(mut nodes: Value, reasons: &BTreeMap<usize, String>) -> Value {
     nodes
 }
 
-/// Writes a JSON text.
 fn write_text(to: &mut Vec<u8>, text: &str) {
     let is_plain = |byte: u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
     if text.bytes().all(is_plain) {

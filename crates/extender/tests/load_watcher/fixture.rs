@@ -10,7 +10,7 @@ use axum::http::{Request, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use extender::load_watcher::{Clock, LoadWatcherConfig, PrometheusConfig, Snapshots};
+use extender::load_watcher::{Clock, Collector, LoadWatcherConfig, PrometheusConfig, Snapshots};
 use http_body_util::BodyExt as _;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
@@ -99,7 +99,7 @@ impl Cluster {
         let registry = Registry::new();
         let client = Client::new(api, "default");
         let (_, nodes) = watch::channel(view());
-        let collector = config.collector(client, nodes, clock, &registry, "replica-0");
+        let collector = Collector::new(config, client, nodes, clock, &registry, "replica-0");
         let collector = collector.expect("a collector");
         let (readiness, activity) = (Readiness::default(), Activity::default());
         let condition = readiness.condition("load_watcher");

@@ -15,7 +15,6 @@ use crate::pod_name_pattern::PodNamePattern;
 /// Maximum number of rules in the query for one metric.
 const MAX_RULES: usize = 4;
 
-/// Rules of a file.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
     /// Text of the rules in effect; `None` before the first valid one.

@@ -1,9 +1,9 @@
-//! HPA that an EHPA creates or adopts.
+//! HPA that an EHPA creates or adopts, and the Substitute of a preview.
 //!
-//! Source: gocrane/crane `pkg/controller/ehpa/hpa.go`, on `autoscaling/v2`.
+//! Source: gocrane/crane `pkg/controller/ehpa/hpa.go`, on `autoscaling/v2`, and `substitute.go`.
 
 use api::ehpa::{MetricSpec, ScaleStrategy};
-use api::substitute::Substitute;
+use api::substitute::{Substitute, SubstituteSpec, SubstituteStatus};
 use k8s_openapi::api::autoscaling::v2::{
     CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerBehavior,
     HorizontalPodAutoscalerSpec, MetricSpec as NativeMetric,
@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::reasons::NOT_SCALED_TO_ZERO;
-use super::{Observed, Problem, names};
+use super::{Observed, Problem, TargetScale, names};
 
 /// The HPA with these metrics, or its present ones with `None`. It keeps the name of the existing
 /// HPA.
@@ -92,6 +92,28 @@ fn target(observed: &Observed) -> CrossVersionObjectReference {
             name: names::owned_name(observed.object),
         },
     }
+}
+
+/// The Substitute that a preview's HPA scales in place of the workload; `None` unless the EHPA is a
+/// preview. It has the pods and the replicas of the workload, whatever it is scaled to. So the HPA
+/// always computes from the real workload, and shows the result only in its status.
+pub(super) fn substitute(observed: &Observed, target: &TargetScale) -> Option<Substitute> {
+    if observed.object.spec.effective_strategy() != ScaleStrategy::Preview {
+        return None;
+    }
+    let spec = SubstituteSpec {
+        replicas: Some(target.spec_replicas),
+        substitute_target_ref: observed.object.spec.scale_target_ref.clone(),
+    };
+    let status = SubstituteStatus {
+        label_selector: target.selector.clone(),
+        replicas: Some(target.status_replicas),
+    };
+    Some(Substitute {
+        metadata: names::metadata(observed.object, observed.propagation),
+        spec,
+        status: Some(status),
+    })
 }
 
 /// Our types have the JSON of the API server's.

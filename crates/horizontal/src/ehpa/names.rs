@@ -28,17 +28,12 @@ pub(super) const TARGET_UNNAMEABLE: &str =
 /// Labels and annotations of an EHPA that are copied to the objects that it owns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Propagation {
-    /// Prefixes of label keys.
     pub label_prefixes: Vec<String>,
-    /// Label keys.
     pub labels: Vec<String>,
-    /// Prefixes of annotation keys.
     pub annotation_prefixes: Vec<String>,
-    /// Annotation keys.
     pub annotations: Vec<String>,
 }
 
-/// Name of the objects that an EHPA owns.
 pub fn owned_name(object: &EffectiveHorizontalPodAutoscaler) -> String {
     format!("ehpa-{}", object.name_any())
 }
@@ -107,7 +102,6 @@ fn owner(object: &EffectiveHorizontalPodAutoscaler) -> OwnerReference {
     }
 }
 
-/// The owner that controls an object.
 pub(crate) fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     let mut owners = metadata.owner_references.iter().flatten();
     owners.find(|owner| owner.controller == Some(true))

@@ -25,7 +25,6 @@ pub enum Attempt {
     /// Its EHPA exists, or the API server rejects the request: another attempt soon would end in
     /// the same way.
     Final,
-    /// A temporary error.
     Retryable,
 }
 
@@ -81,7 +80,6 @@ impl Orphans {
         self.due.insert(orphan, now + wait);
     }
 
-    /// Time of the next attempt.
     pub fn next(&self) -> Option<Instant> {
         let next = |(orphan, due): (&Orphan, &Instant)| {
             let budget = self.budgets.get(&orphan.0.namespace);

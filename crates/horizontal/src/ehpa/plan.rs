@@ -10,7 +10,7 @@ use kube::{Resource, ResourceExt as _};
 
 use super::hpa_choice::{HpaChoice, HpaSelection, rival, select};
 use super::reasons::{FAILED_GET_SCALE, FAILED_RECONCILE_HPA, SCALING_DISABLED};
-use super::{Observed, Problem, TargetScale, hpa, metrics, names, prediction, substitute};
+use super::{Observed, Problem, TargetScale, hpa, metrics, names, prediction};
 
 /// Desired objects of one EHPA.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -38,12 +38,10 @@ pub enum Desired<T> {
     /// Leaves the object as it is.
     #[default]
     Keep,
-    /// Creates or updates the object.
     Apply(Box<T>),
     Delete,
 }
 
-/// Returns the desired objects of one EHPA.
 pub fn plan(observed: &Observed) -> Plan {
     let hpas = select(observed);
     let are_own = hpas.are_own();
@@ -96,7 +94,7 @@ pub fn plan(observed: &Observed) -> Plan {
     let raised = |wanted| hpa::raised(observed, wanted);
     problems.extend(hpa.as_ref().and_then(raised));
     // Without an HPA the Substitute has no consumer.
-    let substitute = substitute::substitute(observed, target).filter(|_| hpa.is_some());
+    let substitute = hpa::substitute(observed, target).filter(|_| hpa.is_some());
     // The adapter would serve it in place of the prediction of the EHPA that scales the workload.
     let prediction = prediction::prediction(observed).filter(|_| !is_taken);
     Plan {

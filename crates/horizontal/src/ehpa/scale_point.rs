@@ -26,11 +26,9 @@ pub fn scale_point_vpas(view: &View) -> Vec<Arc<Vpa>> {
 
 /// Whether two lists of VPAs ask for the same. Their status does not count.
 pub fn ask_the_same(one: &[Arc<Vpa>], other: &[Arc<Vpa>]) -> bool {
+    let mut pairs = one.iter().zip(other);
     one.len() == other.len()
-        && one
-            .iter()
-            .zip(other)
-            .all(|(one, other)| one.key == other.key && one.object.spec == other.object.spec)
+        && pairs.all(|(one, other)| one.key == other.key && one.object.spec == other.object.spec)
 }
 
 /// The scale points of the metrics that VPAs ask for, and problems. A known request is kept.

@@ -23,7 +23,6 @@ use super::{TargetScale, hpa_choice, names};
 #[derive(Clone)]
 pub struct EhpaSnapshot {
     pub object: Arc<Stripped<EffectiveHorizontalPodAutoscaler>>,
-    /// HPAs that concern it.
     pub hpas: Vec<Arc<Stripped<HorizontalPodAutoscaler>>>,
     /// VPAs of its target that ask for the present scale point.
     pub vpas: Vec<Arc<Vpa>>,
@@ -33,13 +32,11 @@ pub struct EhpaSnapshot {
     pub prediction: Option<Arc<Stripped<TimeSeriesPrediction>>>,
     /// The Substitute of its name.
     pub substitute: Option<Arc<Stripped<Substitute>>>,
-    /// Rules for the history of metrics.
     pub rules: Arc<Rules>,
 }
 
 /// Observed EHPAs and orphans.
 pub struct Snapshot {
-    /// EHPAs of this recommender.
     pub ehpas: HashMap<ObjectKey, EhpaSnapshot>,
     /// HPAs adopted by an EHPA that is not observed.
     pub orphans: HashSet<Orphan>,
@@ -112,7 +109,6 @@ fn vpas_of(ehpa: &Stripped<EffectiveHorizontalPodAutoscaler>, vpas: &[Arc<Vpa>])
     vpas.iter().filter(is_same).cloned().collect()
 }
 
-/// Pods that a target selects.
 pub fn target_pods(view: &View, namespace: &str, target: &TargetScale) -> Vec<Arc<Pod>> {
     let Ok(selector) = target.selector.parse::<Selector>() else {
         return Vec::new();
@@ -163,10 +159,8 @@ impl EhpaSnapshot {
 
     /// Current and desired replicas of each HPA.
     pub fn replicas(&self) -> impl Iterator<Item = Option<(Option<i32>, i32)>> {
-        let all = self.hpas.iter();
-        all.map(|whole| {
-            native_status(&whole.object).map(|(current, desired, ..)| (current, desired))
-        })
+        let statuses = self.native_statuses();
+        statuses.map(|status| status.map(|(current, desired, ..)| (current, desired)))
     }
 
     fn native_statuses(&self) -> impl Iterator<Item = Option<NativeStatus<'_>>> {
@@ -175,23 +169,18 @@ impl EhpaSnapshot {
 
     /// Whether all HPAs are the same except for their status.
     pub fn has_same_autoscalers(&self, other: &Self) -> bool {
-        let same = |(one, other): (
-            &Arc<Stripped<HorizontalPodAutoscaler>>,
-            &Arc<Stripped<HorizontalPodAutoscaler>>,
-        )| {
-            one.object.metadata == other.object.metadata && one.object.spec == other.object.spec
-        };
-        self.hpas.len() == other.hpas.len() && self.hpas.iter().zip(&other.hpas).all(same)
+        let pairs = self.hpas.iter().zip(&other.hpas);
+        let mut pairs = pairs.map(|(one, other)| (&one.object, &other.object));
+        self.hpas.len() == other.hpas.len()
+            && pairs.all(|(one, other)| one.metadata == other.metadata && one.spec == other.spec)
     }
 
     /// Whether nothing relevant changed. Our own writes of the status do not count, nor do the
     /// metric values that the HPA controller writes every few seconds.
     pub fn is_same(&self, other: &Self) -> bool {
-        let same_object = {
-            let (mine, others) = (&self.object.object, &other.object.object);
-            mine.metadata == others.metadata && mine.spec == others.spec
-        };
-        same_object
+        let (mine, others) = (&self.object.object, &other.object.object);
+        mine.metadata == others.metadata
+            && mine.spec == others.spec
             && self.has_same_autoscalers(other)
             && self.native_statuses().eq(other.native_statuses())
             && ask_the_same(&self.vpas, &other.vpas)

@@ -89,7 +89,6 @@ pub fn unpredictable_metrics<'a>(
     (before != Some(now.observed_generation)).then_some(now.message.as_str())
 }
 
-/// The condition of a type.
 fn find<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.kind == kind)
 }
@@ -99,13 +98,14 @@ fn conditions(
     problems: &[Problem],
     mut conditions: Vec<Condition>,
 ) -> Vec<Condition> {
-    let mut set = |kind: &str, holds: ConditionStatus, reason: &str, message: &str| {
+    let mut known = Vec::new();
+    let mut set = |kind: &'static str, holds: ConditionStatus, reason: &str, message: &str| {
         let message: String = message.chars().take(MAX_CHARACTERS).collect();
         condition::set(&mut conditions, kind, holds, reason, &message, observed.now);
+        known.push(kind);
     };
     let (status, reason, message) = readiness(problems);
     set(READY, status, reason, &message);
-    let mut known = vec![READY];
     let (predicted, unpredicted) = prediction::predicted(observed);
     let prediction = observed.prediction.filter(|_| !predicted.is_empty());
     let predictions = prediction.and_then(|prediction| prediction.status.as_ref());
@@ -115,7 +115,6 @@ fn conditions(
     ] {
         if let Some(found) = predictions.and_then(|status| find(&status.conditions, kind)) {
             set(ours, found.status, &found.reason, &found.message);
-            known.push(ours);
         }
     }
     let native = own(observed).and_then(|hpa| hpa.status.as_ref()?.conditions.as_ref());
@@ -129,7 +128,6 @@ fn conditions(
             let reason = native.reason.as_deref().filter(|reason| !reason.is_empty());
             let message = native.message.as_deref().unwrap_or_default();
             set(kind, holds, reason.unwrap_or("Unknown"), message);
-            known.push(kind);
         }
     }
     if let Some((is_open, windows)) = crons::upcoming(observed.object, observed.now) {
@@ -139,30 +137,23 @@ fn conditions(
             (ConditionStatus::False, SCHEDULES_CLOSED)
         };
         set(SCHEDULE_ACTIVE, status, reason, &windows);
-        known.push(SCHEDULE_ACTIVE);
     }
     if !unpredicted.is_empty() {
-        let (kind, message) = (METRICS_PREDICTABLE, unpredicted.join("; "));
+        let (status, message) = (ConditionStatus::False, unpredicted.join("; "));
         set(
-            kind,
-            ConditionStatus::False,
+            METRICS_PREDICTABLE,
+            status,
             METRICS_NOT_PREDICTABLE,
             &message,
         );
-        known.push(kind);
     }
     let by_rules =
         |(metric, _): &(Predictable, _)| prediction::is_by_rules(observed.object, metric);
     let error = observed.rules.error.as_deref();
     if let Some(why) = error.filter(|_| predicted.iter().any(by_rules)) {
+        let status = ConditionStatus::False;
         let message = format!("{why}; the previous queries stay in use");
-        set(
-            METRIC_RULES_USABLE,
-            ConditionStatus::False,
-            METRIC_RULES_BROKEN,
-            &message,
-        );
-        known.push(METRIC_RULES_USABLE);
+        set(METRIC_RULES_USABLE, status, METRIC_RULES_BROKEN, &message);
     }
     conditions.retain(|condition| known.contains(&condition.kind.as_str()));
     // The generation shows whether an event was recorded.

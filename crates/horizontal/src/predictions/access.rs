@@ -29,7 +29,6 @@ pub enum QueryScope {
     /// Series of the namespace of the prediction.
     #[default]
     Namespace,
-    /// All series.
     Cluster,
 }
 
@@ -59,12 +58,10 @@ pub struct QueryAccess {
 /// Rules for the history of metrics, as far as they were read.
 #[derive(Clone, Debug, Default)]
 pub enum KnownRules {
-    /// No rules are configured.
     #[default]
     Absent,
     /// They were not read yet.
     Pending,
-    /// As read last.
     Read(Arc<Rules>),
 }
 
@@ -91,7 +88,6 @@ impl QueryAccess {
         is_new
     }
 
-    /// Returns the inputs of the metrics of a prediction.
     pub(super) fn inputs(
         &self,
         view: &View,
@@ -99,48 +95,41 @@ impl QueryAccess {
     ) -> Inputs {
         let namespace = view.namespaces.get(object.key.namespace.as_str());
         let label = namespace.and_then(|namespace| namespace.labels.get(SCOPE_LABEL));
-        Inputs {
-            prediction: Arc::clone(object),
-            owner: owner(view, object).cloned(),
+        let access = ObjectAccess {
             // An unknown value allows nothing more.
             scope: label.map_or(self.scope, |label| label.parse().unwrap_or_default()),
+            namespace_label: self.namespace_label.clone(),
+            namespace: object.key.namespace.clone(),
+            owner: owner(view, object).cloned(),
             rules: self.rules.get().cloned(),
-        }
-    }
-
-    pub(super) fn of<'a>(&'a self, inputs: &'a Inputs) -> ObjectAccess<'a> {
-        ObjectAccess {
-            scope: inputs.scope,
-            namespace_label: &self.namespace_label,
-            namespace: &inputs.prediction.key.namespace,
-            owner: inputs.owner.as_deref().map(|owner| &owner.object),
-            rules: inputs.rules.clone(),
+        };
+        Inputs {
+            prediction: Arc::clone(object),
+            access,
         }
     }
 }
 
-/// Inputs of the metrics of one prediction, except flags. Shares the objects of the view.
+/// Inputs of the metrics of one prediction. Shares the objects of the view.
 #[derive(Clone, Debug)]
 pub(super) struct Inputs {
     pub(super) prediction: Arc<Stripped<TimeSeriesPrediction>>,
-    /// EHPA that owns the prediction.
-    owner: Option<Arc<Stripped<EffectiveHorizontalPodAutoscaler>>>,
-    scope: QueryScope,
-    rules: Option<Arc<Rules>>,
+    pub(super) access: ObjectAccess,
 }
 
 impl Inputs {
     /// Whether nothing changed. A table keeps the pointer of an object that is equal to the new
     /// one.
     pub(super) fn is_same(&self, other: &Self) -> bool {
+        let (old, new) = (&self.access, &other.access);
         Arc::ptr_eq(&self.prediction, &other.prediction)
-            && self.owner.as_ref().map(Arc::as_ptr) == other.owner.as_ref().map(Arc::as_ptr)
-            && self.scope == other.scope
-            && self.rules.as_ref().map(Arc::as_ptr) == other.rules.as_ref().map(Arc::as_ptr)
+            && old.owner.as_ref().map(Arc::as_ptr) == new.owner.as_ref().map(Arc::as_ptr)
+            && old.scope == new.scope
+            && old.rules.as_ref().map(Arc::as_ptr) == new.rules.as_ref().map(Arc::as_ptr)
     }
 
     pub(super) fn annotations(&self) -> Annotations<'_> {
-        let owner = self.owner.as_ref();
+        let owner = self.access.owner.as_ref();
         Annotations {
             own: self.prediction.object.annotations(),
             owner: owner.map(|owner| owner.object.annotations()),
@@ -151,22 +140,23 @@ impl Inputs {
 /// Expression over the series that the prediction may read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expression {
-    /// The expression in `PromQL`.
     pub text: String,
     /// Matcher added to every selector; `None` if all series may be read.
     pub confined_by: Option<String>,
 }
 
-pub(super) struct ObjectAccess<'a> {
+/// Access of one prediction.
+#[derive(Clone, Debug)]
+pub(super) struct ObjectAccess {
     pub(super) scope: QueryScope,
-    pub(super) namespace_label: &'a str,
-    pub(super) namespace: &'a str,
+    namespace_label: String,
+    namespace: String,
     /// EHPA that owns the prediction.
-    pub(super) owner: Option<&'a EffectiveHorizontalPodAutoscaler>,
-    pub(super) rules: Option<Arc<Rules>>,
+    pub(super) owner: Option<Arc<Stripped<EffectiveHorizontalPodAutoscaler>>>,
+    rules: Option<Arc<Rules>>,
 }
 
-impl ObjectAccess<'_> {
+impl ObjectAccess {
     /// Confines an expression to the series that the prediction may read.
     pub(super) fn expression(
         &self,
@@ -179,13 +169,13 @@ impl ObjectAccess<'_> {
                 confined_by: None,
             });
         }
-        let confined = confine(&expression, self.namespace_label, self.namespace);
+        let confined = confine(&expression, &self.namespace_label, &self.namespace);
         let text = confined.map_err(|error| {
             format!("the expression cannot be confined to the namespace: {error}")
         })?;
         Ok(Expression {
             text,
-            confined_by: Some(matcher(self.namespace_label, "=", self.namespace)),
+            confined_by: Some(matcher(&self.namespace_label, "=", &self.namespace)),
         })
     }
 
@@ -202,18 +192,18 @@ impl ObjectAccess<'_> {
     /// Whether a rule gives this query for the metric. Administrators write rules, so the author of
     /// the prediction does not matter.
     fn is_by_rule(&self, identifier: &str, expression: &str) -> bool {
-        let owned = self.owner.zip(self.rules.as_deref());
-        owned.is_some_and(|(owner, rules)| is_by_rule(owner, rules, identifier, expression))
+        let mut owned = self.owner.iter().zip(&self.rules);
+        owned.any(|(owner, rules)| is_by_rule(&owner.object, rules, identifier, expression))
     }
 }
 
 #[cfg(test)]
-impl<'a> ObjectAccess<'a> {
-    pub(super) fn to_namespace(namespace: &'a str) -> Self {
+impl ObjectAccess {
+    pub(super) fn to_namespace(namespace: &str) -> Self {
         Self {
             scope: QueryScope::Namespace,
-            namespace_label: "namespace",
-            namespace,
+            namespace_label: "namespace".to_owned(),
+            namespace: namespace.to_owned(),
             owner: None,
             rules: None,
         }
@@ -295,8 +285,7 @@ mod tests {
         ] {
             let (view, prediction) = view(label, "u-1");
             let access = access(flag);
-            let inputs = access.inputs(&view, &Arc::new(prediction));
-            let access = access.of(&inputs);
+            let access = access.inputs(&view, &Arc::new(prediction)).access;
             assert_eq!(access.scope, expected, "{flag:?} {label:?}");
             let (text, confined_by) = match expected {
                 Cluster => ("sum(up)", None),
@@ -313,7 +302,7 @@ mod tests {
         }
         let (_, prediction) = view(None, "");
         let elsewhere = access(Namespace).inputs(&View::default(), &Arc::new(prediction));
-        assert_eq!(elsewhere.scope, Namespace);
+        assert_eq!(elsewhere.access.scope, Namespace);
     }
 
     #[test]
@@ -332,8 +321,7 @@ mod tests {
             let (view, prediction) = view(None, owner);
             let mut access = access(QueryScope::Namespace);
             access.rules = KnownRules::Read(Arc::new(Rules::of(RULES, &[])));
-            let inputs = access.inputs(&view, &Arc::new(prediction));
-            let access = access.of(&inputs);
+            let access = access.inputs(&view, &Arc::new(prediction)).access;
             let found = access.expression(identifier, expression.to_owned());
             let found = found.expect("a query").text;
             let case = format!("{owner} {identifier} {expression}: {found}");

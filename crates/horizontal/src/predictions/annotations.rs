@@ -48,7 +48,6 @@ impl<'a> Annotations<'a> {
         value.map(|value| value.trim())
     }
 
-    /// Name of the responsible recommender.
     pub(crate) fn recommender(self) -> &'a str {
         self.get(RECOMMENDER_ANNOTATION)
             .unwrap_or(DEFAULT_RECOMMENDER)

@@ -4,7 +4,6 @@
 /// Fraction of a share that stays free when a metric is admitted: an eighth.
 const RESERVE: usize = 8;
 
-/// Memory limits of forecasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryLimits {
     pub namespace_bytes: usize,

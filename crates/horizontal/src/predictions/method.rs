@@ -9,12 +9,10 @@ const DAY: u32 = 86_400;
 const HOUR: u32 = 3600;
 const PLIMSOLL_HISTORY: u32 = 14 * DAY;
 
-/// Method of a forecast.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Method {
     /// The Plimsoll method: `forecast::Forecaster`.
     Plimsoll {
-        /// Seconds between samples.
         step_seconds: u32,
         /// Published quantile.
         quantile: Quantile,
@@ -26,7 +24,6 @@ pub enum Method {
     /// Crane's percentile predictor.
     Percentile {
         predictor: PercentilePredictor,
-        /// Seconds between samples.
         step_seconds: u32,
         history_seconds: u32,
     },
@@ -41,9 +38,7 @@ pub enum Quantile {
     /// A higher quantile would mostly leave capacity idle.
     #[default]
     P90,
-    /// 95th percentile.
     P95,
-    /// 99th percentile.
     P99,
 }
 

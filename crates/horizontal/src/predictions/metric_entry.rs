@@ -9,16 +9,12 @@ pub(super) struct MetricEntry {
     pub(super) number: u64,
     /// Chunk that is being read; `None` while the metric waits for memory.
     in_progress: Option<ReadChunk>,
-    state: State,
+    /// The pipeline of an admitted metric.
+    state: Result<Box<MetricPipeline>, Box<Waiting>>,
 }
 
-enum State {
-    Admitted(Box<MetricPipeline>),
-    /// The metric has no memory, or was not checked yet. The texts of its spec are not kept, since
-    /// their number is not limited.
-    Waiting(Box<Waiting>),
-}
-
+/// A metric that has no memory, or was not checked yet. The texts of its spec are not kept, since
+/// their number is not limited.
 struct Waiting {
     needed_bytes: usize,
     result: MetricResult,
@@ -35,7 +31,7 @@ impl MetricEntry {
         Self {
             number,
             in_progress: None,
-            state: State::Waiting(Box::new(Waiting {
+            state: Err(Box::new(Waiting {
                 needed_bytes,
                 result,
                 is_changed: false,
@@ -45,17 +41,11 @@ impl MetricEntry {
 
     /// The pipeline; `None` while the metric waits for memory.
     pub(super) fn pipeline(&self) -> Option<&MetricPipeline> {
-        match &self.state {
-            State::Admitted(pipeline) => Some(pipeline),
-            State::Waiting(_) => None,
-        }
+        self.state.as_deref().ok()
     }
 
     pub(super) fn pipeline_mut(&mut self) -> Option<&mut MetricPipeline> {
-        match &mut self.state {
-            State::Admitted(pipeline) => Some(pipeline),
-            State::Waiting(_) => None,
-        }
+        self.state.as_deref_mut().ok()
     }
 
     pub(super) fn due(&self, now: i64) -> Option<&MetricPipeline> {
@@ -67,7 +57,6 @@ impl MetricEntry {
         self.in_progress.is_some()
     }
 
-    /// Records the chunk that is being read.
     pub(super) fn begin(&mut self, chunk: ReadChunk) {
         self.in_progress = self.pipeline().map(|_| chunk);
     }
@@ -80,16 +69,16 @@ impl MetricEntry {
 
     pub(super) fn result(&self) -> &MetricResult {
         match &self.state {
-            State::Admitted(pipeline) => pipeline.result(),
-            State::Waiting(waiting) => &waiting.result,
+            Ok(pipeline) => pipeline.result(),
+            Err(waiting) => &waiting.result,
         }
     }
 
     /// Memory that the metric takes, or would take.
     pub(super) fn needed_bytes(&self) -> usize {
         match &self.state {
-            State::Admitted(pipeline) => pipeline.needed_bytes(),
-            State::Waiting(waiting) => waiting.needed_bytes,
+            Ok(pipeline) => pipeline.needed_bytes(),
+            Err(waiting) => waiting.needed_bytes,
         }
     }
 
@@ -98,7 +87,7 @@ impl MetricEntry {
             pipeline.await_history();
         }
         self.in_progress = None;
-        self.state = State::Admitted(Box::new(pipeline));
+        self.state = Ok(Box::new(pipeline));
     }
 
     /// Drops the history because of a memory limit.
@@ -107,34 +96,27 @@ impl MetricEntry {
         if before.is_refused && before.missing.as_deref() == Some(why) {
             return;
         }
-        let identifier = before.identifier.clone();
         let result = MetricResult {
-            identifier,
+            identifier: before.identifier.clone(),
             missing: Some(why.to_owned()),
             is_refused: true,
             ..MetricResult::default()
         };
         let needed_bytes = self.needed_bytes();
         self.in_progress = None;
-        self.state = State::Waiting(Box::new(Waiting {
+        self.state = Err(Box::new(Waiting {
             needed_bytes,
             result,
             is_changed: true,
         }));
     }
 
-    /// Whether the result is newer than the published one.
-    pub(super) fn is_changed(&self) -> bool {
-        match &self.state {
-            State::Admitted(pipeline) => pipeline.is_changed,
-            State::Waiting(waiting) => waiting.is_changed,
-        }
-    }
-
-    pub(super) fn published(&mut self) {
-        match &mut self.state {
-            State::Admitted(pipeline) => pipeline.is_changed = false,
-            State::Waiting(waiting) => waiting.is_changed = false,
-        }
+    /// Whether the result is newer than the published one; the next call returns false.
+    pub(super) fn take_change(&mut self) -> bool {
+        let is_changed = match &mut self.state {
+            Ok(pipeline) => &mut pipeline.is_changed,
+            Err(waiting) => &mut waiting.is_changed,
+        };
+        std::mem::take(is_changed)
     }
 }

@@ -12,15 +12,14 @@ use model::ForecastSeries;
 
 use super::method::Method;
 pub(super) use dsp::Dsp;
+pub use dsp::{FitResult, FitTask};
 use peak::Peak;
 use percentile::Percentile;
 pub(super) use plimsoll::FARTHEST;
 use plimsoll::PlimsollForecaster;
 
-/// Labels of a series.
 pub type Labels = BTreeMap<String, String>;
 
-/// Model of one series by one method.
 #[derive(Debug)]
 pub(super) enum Model {
     Plimsoll(PlimsollForecaster),
@@ -127,7 +126,6 @@ impl Model {
         }
     }
 
-    /// Approximate memory of the model.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Plimsoll(forecaster) => forecaster.bytes(),

@@ -8,9 +8,7 @@ use super::truncate::quoted;
 
 /// Minimum window, a slot of the forecast, in seconds.
 pub(crate) const MIN_WINDOW: u32 = 300;
-/// Maximum window in seconds.
 const MAX_WINDOW: u32 = 86_400;
-/// Maximum price of failure.
 const MAX_PRICE: f64 = 10.0;
 
 /// Window of the annotation in seconds; `None` without one, or with an invalid one, which a note

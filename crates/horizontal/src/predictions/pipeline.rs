@@ -3,16 +3,14 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
-
 use std::time::Duration;
 
 use forecast::PeakAccuracy;
 use jiff::Timestamp;
 
-use super::fit_task::FitTask;
+use super::access::{Expression, SCOPE_LABEL};
 use super::method::Method;
-use super::model::{Dsp, ForecastRange, Labels, Model, floor};
-use super::notes::{farthest, no_samples, note};
+use super::model::{Dsp, FARTHEST, FitTask, ForecastRange, Labels, Model, floor};
 use super::published_series::{MAX_SERIES_POINTS, thin_series};
 use super::query::Query;
 use super::read_range::{Excess, ReadChunk, ReadIntervals, ReadRange, Samples};
@@ -46,6 +44,8 @@ const PAUSE_RATIO: i64 = 4;
 const MAX_LABEL_BYTES: usize = 1024;
 /// Maximum length of an error of the store, in characters.
 const MAX_ERROR: usize = 500;
+/// Maximum length of an expression in a message, in characters.
+const MAX_SHOWN: usize = 300;
 /// Pauses after consecutive failures, in seconds.
 const PAUSES: [i64; 7] = [1, 2, 4, 8, 16, 32, 60];
 
@@ -54,7 +54,6 @@ pub struct MetricPipeline {
     spec: ForecastSpec,
     window_seconds: u32,
     intervals: ReadIntervals,
-    /// Offset within [`SPREAD`].
     offset: i64,
     models: BTreeMap<Labels, ModelledSeries>,
     /// End of the history read so far.
@@ -80,7 +79,6 @@ struct ModelledSeries {
 }
 
 impl MetricPipeline {
-    /// Creates a pipeline without history.
     pub fn new(
         uid: &str,
         spec: ForecastSpec,
@@ -137,17 +135,14 @@ impl MetricPipeline {
         }
     }
 
-    /// Last result.
     pub fn result(&self) -> &MetricResult {
         &self.result
     }
 
-    /// Method of the forecast.
     pub fn method(&self) -> &Method {
         &self.spec.method
     }
 
-    /// Query for the history.
     pub fn query(&self) -> Option<&Query> {
         self.spec.query.as_ref().ok()
     }
@@ -157,7 +152,6 @@ impl MetricPipeline {
         self.query().map(|_| self.due)
     }
 
-    /// Whether a read is due.
     pub fn is_due(&self, now: i64) -> bool {
         // No pause is this long: the clock stepped back.
         let pause = self.intervals.read_seconds.max(1);
@@ -191,7 +185,6 @@ impl MetricPipeline {
         (self.result.is_pending, self.is_changed) = (true, true);
     }
 
-    /// The next chunk to read.
     pub fn chunk(&self, now: Timestamp) -> ReadChunk {
         let range = self.range(now);
         let length = i64::from(range.step).saturating_mul(self.points.saturating_sub(1));
@@ -437,5 +430,35 @@ impl MetricPipeline {
             self.is_changed = true;
         }
         is_new
+    }
+}
+
+/// Seconds that a method always reaches ahead.
+fn farthest(method: &Method) -> i64 {
+    match method {
+        Method::Plimsoll { .. } => FARTHEST.into(),
+        _ => i64::MAX,
+    }
+}
+
+/// The note of a spec, and one about a window that is too long for its method.
+fn note(spec: &ForecastSpec, window_seconds: u32) -> Option<String> {
+    let short = (i64::from(window_seconds) > farthest(&spec.method)).then(|| {
+        "the method forecasts one day, which is repeated for the rest of the window".to_owned()
+    });
+    [spec.note.clone(), short]
+        .into_iter()
+        .flatten()
+        .reduce(|one, other| format!("{one}; {other}"))
+}
+
+/// The reason for a missing forecast if an expression has no samples.
+fn no_samples(Expression { text, confined_by }: &Expression) -> String {
+    let missing = format!("there are no samples of {}", truncate(text, MAX_SHOWN));
+    match confined_by {
+        None => missing,
+        Some(matcher) => format!(
+            "{missing}; only series with {matcher} are read, unless the namespace has the label {SCOPE_LABEL}=cluster"
+        ),
     }
 }

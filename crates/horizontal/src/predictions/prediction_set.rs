@@ -18,7 +18,7 @@ use crate::predictions::pipeline::MetricPipeline;
 use crate::predictions::query::Query;
 use crate::predictions::read_range::{ReadFailure, ReadIntervals, ReadRange, Samples};
 use crate::predictions::result::PredictionResult;
-use crate::predictions::spec::{ForecastSpec, PredictionSpec};
+use crate::predictions::spec::{ForecastSpec, PredictionSpec, forecast_spec};
 
 /// Predictions by UID.
 pub struct PredictionSet {
@@ -30,13 +30,11 @@ pub struct PredictionSet {
     access: QueryAccess,
     known: BTreeMap<String, Prediction>,
     is_synced: bool,
-    /// Number of the next new metric.
     next_number: u64,
     /// Namespace of the last started fit.
     fitted: String,
 }
 
-/// Result of [`PredictionSet::sync`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SyncResult {
     /// Whether predictions were added, removed or changed. True for the first call.
@@ -67,11 +65,8 @@ pub struct MetricKey {
 pub struct ReadRequest {
     /// Metric to which the response belongs.
     pub metric: MetricKey,
-    /// Namespace of the prediction.
     pub namespace: String,
-    /// Query for the history.
     pub query: Query,
-    /// Points to read.
     pub range: ReadRange,
 }
 
@@ -79,14 +74,12 @@ pub struct ReadRequest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryChange {
     pub prediction: ObjectKey,
-    /// Identifier of the metric.
     pub metric: String,
     /// `None` if the history is readable again.
     pub failure: Option<ReadFailure>,
 }
 
 impl PredictionSet {
-    /// Creates an empty set.
     pub fn new(
         recommender: String,
         intervals: ReadIntervals,
@@ -171,9 +164,7 @@ impl PredictionSet {
         let numbers: Vec<_> = known.iter().map(|entry| entry.number).collect();
         let mut known: Vec<_> = known.into_iter().map(Some).collect();
         let mut metrics = Vec::with_capacity(count);
-        for metric in
-            (0..count).filter_map(|index| metric(&inputs, index, &self.access, self.has_store))
-        {
+        for metric in (0..count).filter_map(|index| metric(&inputs, index, self.has_store)) {
             let is_same = |(index, known): (usize, &Option<MetricEntry>)| {
                 let known = known.as_ref().zip(before.as_ref());
                 known.is_some_and(|(known, (old, ..))| {
@@ -226,23 +217,20 @@ impl PredictionSet {
             && match known.pipeline() {
                 Some(pipeline) => pipeline.is_for(new, window_seconds),
                 // The old one is derived again, since waiting metrics keep no texts.
-                None => metric(old, index, &self.access, self.has_store).as_ref() == Some(new),
+                None => metric(old, index, self.has_store).as_ref() == Some(new),
             }
     }
 
-    /// Whether there is a prediction of this UID.
     pub fn has(&self, uid: &str) -> bool {
         self.known.contains_key(uid)
     }
 
-    /// Pipelines of all admitted metrics.
     pub fn pipelines(&mut self) -> impl Iterator<Item = &mut MetricPipeline> {
-        self.entries().filter_map(MetricEntry::pipeline_mut)
-    }
-
-    fn entries(&mut self) -> impl Iterator<Item = &mut MetricEntry> {
-        let known = self.known.values_mut();
-        known.flat_map(|object| &mut object.metrics)
+        let entries = self
+            .known
+            .values_mut()
+            .flat_map(|object| &mut object.metrics);
+        entries.filter_map(MetricEntry::pipeline_mut)
     }
 
     /// Accuracy of each metric over the last day, where the method knows it, in the order of the
@@ -354,7 +342,6 @@ impl PredictionSet {
     /// those that leave a reserve. Returns the number of refused metrics.
     pub fn limit(&mut self, now: Timestamp) -> usize {
         let Self {
-            access,
             has_store,
             known,
             limits,
@@ -394,7 +381,7 @@ impl PredictionSet {
                 }
                 *used = bytes;
                 if entry.pipeline().is_none()
-                    && let Some(metric) = metric(inputs, index, access, *has_store)
+                    && let Some(metric) = metric(inputs, index, *has_store)
                 {
                     entry.admit(MetricPipeline::new(
                         &spec.uid,
@@ -413,9 +400,9 @@ impl PredictionSet {
     pub fn take_changed(&mut self) -> Vec<PredictionResult> {
         let mut changed = Vec::new();
         for object in self.known.values_mut() {
-            if object.is_new || object.metrics.iter().any(MetricEntry::is_changed) {
-                object.is_new = false;
-                object.metrics.iter_mut().for_each(MetricEntry::published);
+            let is_new = std::mem::take(&mut object.is_new);
+            let newer = object.metrics.iter_mut().map(MetricEntry::take_change);
+            if newer.fold(is_new, |any, is_newer| any | is_newer) {
                 let metrics = object.metrics.iter().map(|entry| entry.result().clone());
                 changed.push(PredictionResult {
                     spec: Arc::clone(&object.spec),
@@ -428,13 +415,10 @@ impl PredictionSet {
 }
 
 /// The metric at this index of a prediction. Without a store only usage has a history.
-fn metric(
-    inputs: &Inputs,
-    index: usize,
-    access: &QueryAccess,
-    has_store: bool,
-) -> Option<ForecastSpec> {
-    let mut metric = ForecastSpec::at_index(inputs, index, access)?;
+fn metric(inputs: &Inputs, index: usize, has_store: bool) -> Option<ForecastSpec> {
+    let object = &inputs.prediction.object;
+    let metric = object.spec.prediction_metrics.get(index)?;
+    let mut metric = forecast_spec(object, metric, inputs.annotations(), &inputs.access);
     if !has_store && matches!(metric.query, Ok(Query::Expression(_))) {
         metric.query = Err(
             "the history of this metric is only in Prometheus, which is not configured: see --datasource"

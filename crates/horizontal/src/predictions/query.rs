@@ -17,22 +17,17 @@ use crate::pod_name_pattern::PodNamePattern;
 /// Maximum length of an expression: it is sent in the URL of a request.
 const MAX_LENGTH: usize = 8000;
 
-/// Query for a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Query {
-    /// An expression in `PromQL`.
     Expression(Expression),
     /// Usage of the pods of a workload, in cores or bytes.
     Workload {
-        /// Namespace of the pods.
         namespace: String,
         pods: PodNamePattern,
-        /// Resource of the pods.
         resource: Resource,
     },
 }
 
-/// Resource of pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
     /// CPU in cores.
@@ -46,7 +41,7 @@ impl Query {
     pub(super) fn of(
         object: &TimeSeriesPrediction,
         metric: &PredictionMetric,
-        access: &ObjectAccess<'_>,
+        access: &ObjectAccess,
     ) -> Result<Self, String> {
         let query = match metric.kind {
             QueryKind::ResourceQuery => {
@@ -112,7 +107,7 @@ impl Query {
 fn resource(
     object: &TimeSeriesPrediction,
     name: &str,
-    access: &ObjectAccess<'_>,
+    access: &ObjectAccess,
 ) -> Result<Query, String> {
     let resource = match name {
         "cpu" => Resource::Cpu,

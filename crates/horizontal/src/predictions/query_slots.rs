@@ -16,7 +16,6 @@ const MAX_USED: f64 = 20.0;
 /// Recent query time in seconds below which a namespace is forgotten.
 const MIN_USED: f64 = 0.01;
 
-/// Slots, and the namespaces that use them.
 #[derive(Debug)]
 pub struct QuerySlots {
     slots: usize,
@@ -73,7 +72,6 @@ impl QuerySlots {
         first.map(|(_, namespace)| namespace)
     }
 
-    /// Takes a slot for a namespace.
     pub fn acquire(&mut self, namespace: &str) {
         self.in_use += 1;
         let share = self.namespaces.entry(namespace.to_owned()).or_default();

@@ -16,9 +16,7 @@ pub struct ReadIntervals {
 /// Points to read, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadRange {
-    /// First point.
     pub first: i64,
-    /// Last point.
     pub last: i64,
     /// Seconds between points.
     pub step: u32,

@@ -39,7 +39,6 @@ pub struct PredictionResult {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MetricResult {
     pub identifier: String,
-    /// Last forecast.
     pub forecasts: Option<Arc<MetricForecasts>>,
     /// Reason for which the forecast is missing or incomplete.
     pub missing: Option<String>,
@@ -49,7 +48,6 @@ pub struct MetricResult {
     pub is_pending: bool,
     /// Error of the last read of the history.
     pub read_error: Option<String>,
-    /// Note for the user.
     pub note: Option<String>,
     /// Seconds that a forecast must reach ahead to be ready.
     pub reach_seconds: i64,
@@ -57,7 +55,6 @@ pub struct MetricResult {
     pub accuracy: Option<PeakAccuracy>,
 }
 
-/// Forecast series of one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricForecasts {
     /// Time of the forecast.
@@ -66,7 +63,6 @@ pub struct MetricForecasts {
 }
 
 impl MetricForecasts {
-    /// Approximate memory.
     pub fn bytes(&self) -> usize {
         let series = |series: &ForecastSeries| {
             size_of::<ForecastSeries>()

@@ -15,7 +15,7 @@ use forecast::PeakConfig;
 use kube::ResourceExt as _;
 use view::ObjectKey;
 
-use super::access::{Inputs, ObjectAccess, QueryAccess};
+use super::access::ObjectAccess;
 use super::annotations::{Annotations, CAUTION, METHOD, QUANTILE, WINDOW};
 use super::crane_settings;
 use super::method::{Method, Quantile};
@@ -32,10 +32,8 @@ const MAX_TEXT: usize = 500;
 /// Maximum length of a name in Kubernetes.
 const MAX_NAME: usize = 253;
 
-/// Prediction and its window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PredictionSpec {
-    /// Namespace and name.
     pub key: ObjectKey,
     pub uid: String,
     pub generation: i64,
@@ -43,10 +41,8 @@ pub struct PredictionSpec {
     pub window_seconds: u32,
 }
 
-/// Metric of a prediction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ForecastSpec {
-    /// Identifier within the prediction.
     pub identifier: String,
     /// Query for the history, or its error.
     pub query: Result<Query, String>,
@@ -56,18 +52,6 @@ pub struct ForecastSpec {
 }
 
 impl ForecastSpec {
-    pub(super) fn at_index(inputs: &Inputs, index: usize, access: &QueryAccess) -> Option<Self> {
-        let object = &inputs.prediction.object;
-        let metric = object.spec.prediction_metrics.get(index)?;
-        Some(forecast_spec(
-            object,
-            metric,
-            inputs.annotations(),
-            &access.of(inputs),
-        ))
-    }
-
-    /// Memory of its texts.
     pub fn text_bytes(&self) -> usize {
         let query = self.query.as_ref();
         let query = query.map_or_else(String::len, Query::text_bytes);
@@ -98,10 +82,11 @@ pub(super) fn forecast_spec(
     object: &TimeSeriesPrediction,
     metric: &PredictionMetric,
     annotations: Annotations<'_>,
-    access: &ObjectAccess<'_>,
+    access: &ObjectAccess,
 ) -> ForecastSpec {
     let mut notes = Vec::new();
-    let measured_window = access.owner.map(measured_window);
+    let owner = access.owner.as_ref();
+    let measured_window = owner.map(|owner| measured_window(&owner.object));
     let method = method(&metric.algorithm, annotations, measured_window, &mut notes);
     if object.spec.effective_window_seconds() < object.spec.prediction_window_seconds {
         notes.push(
@@ -123,7 +108,7 @@ pub(super) fn forecast_spec(
 fn query(
     object: &TimeSeriesPrediction,
     metric: &PredictionMetric,
-    access: &ObjectAccess<'_>,
+    access: &ObjectAccess,
 ) -> Result<Query, String> {
     let is_of_target = metric.kind == QueryKind::ResourceQuery;
     if is_of_target && object.spec.target_ref.name.len() > MAX_NAME {

@@ -27,7 +27,6 @@ const SUCCEEDED: &str = "PredictSucceed";
 /// Crane's reason.
 const PARTIAL: &str = "PredictPartial";
 
-/// Status to write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusUpdate {
     pub status: TimeSeriesPredictionStatus,

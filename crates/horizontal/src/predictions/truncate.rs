@@ -3,7 +3,6 @@
 /// Maximum length of a quoted text, in characters.
 const MAX_QUOTED: usize = 100;
 
-/// The first characters of a text.
 pub fn truncate(text: &str, most: usize) -> String {
     text.chars().take(most).collect()
 }

@@ -1,7 +1,7 @@
 //! Sources of PEM texts: files, and entries of objects that another program maintains.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Deserialize;
 
@@ -29,10 +29,8 @@ pub struct ObjectRef {
     pub name: String,
 }
 
-/// The kind of an object with PEM texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ObjectKind {
-    /// A `ConfigMap`.
     ConfigMap,
     Secret,
 }
@@ -90,15 +88,7 @@ impl CaFrom {
             (None, Some(spec)) => (ObjectKind::ConfigMap, spec),
             _ => return None,
         };
-        let object = ObjectRef {
-            kind,
-            namespace: spec.namespace.clone(),
-            name: spec.name.clone(),
-        };
-        Some(ObjectEntry {
-            object,
-            key: spec.key.clone(),
-        })
+        Some(entry(kind, &spec.namespace, &spec.name, &spec.key))
     }
 }
 
@@ -108,16 +98,19 @@ impl CertFrom {
     }
 
     pub(super) fn entry(&self, key: &str) -> ObjectEntry {
-        let object = ObjectRef {
-            kind: ObjectKind::Secret,
-            namespace: self.secret.namespace.clone(),
-            name: self.secret.name.clone(),
-        };
-        ObjectEntry {
-            object,
-            key: key.to_owned(),
-        }
+        let SecretSpec { namespace, name } = &self.secret;
+        entry(ObjectKind::Secret, namespace, name, key)
     }
+}
+
+fn entry(kind: ObjectKind, namespace: &str, name: &str, key: &str) -> ObjectEntry {
+    let object = ObjectRef {
+        kind,
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    };
+    let key = key.to_owned();
+    ObjectEntry { object, key }
 }
 
 fn check_names(field: &str, names: &[&String]) -> Result<(), FileError> {
@@ -131,7 +124,7 @@ impl PemSource {
     pub fn label(&self) -> PathBuf {
         match self {
             Self::File(path) => path.clone(),
-            Self::Entry(entry) => Path::new(&entry.to_string()).to_owned(),
+            Self::Entry(entry) => entry.to_string().into(),
         }
     }
 }

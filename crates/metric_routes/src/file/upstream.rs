@@ -22,7 +22,6 @@ pub const MAX_STALE: Duration = Duration::from_mins(10);
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UpstreamSpec {
     pub name: String,
-    /// The protocol.
     #[serde(default)]
     pub kind: Kind,
     /// The Service of the provider; an alternative to `url`.
@@ -49,7 +48,6 @@ pub struct UpstreamSpec {
     pub max_stale: Duration,
 }
 
-/// The protocol of a provider.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -60,7 +58,6 @@ pub enum Kind {
     KedaGrpc,
 }
 
-/// A Service of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ServiceSpec {
@@ -196,7 +193,6 @@ impl UpstreamSpec {
         }
     }
 
-    /// Returns the address of the provider.
     pub fn uri(&self) -> Result<Uri, String> {
         let text = match &self.service {
             Some(service) => {

@@ -10,7 +10,6 @@ use sources::prometheus::{
 /// Prometheus for `--storage=prometheus`.
 #[derive(Debug, Clone, Args)]
 pub struct HistoryArgs {
-    /// Flags of the connection.
     #[command(flatten)]
     pub prometheus: PrometheusArgs,
     /// Bearer token for Prometheus. Takes precedence over a user name.

@@ -112,3 +112,84 @@ fn the_arguments_of_upstreams_manifests_start_the_recommender_without_a_word_abo
         assert!(args.sizing.config(&args.feature_gates).is_ok(), "{line}");
     }
 }
+
+#[test]
+fn the_feed_needs_a_client_and_is_off_by_default() {
+    assert!(parse("--feed-allowed-clients=,").is_err());
+    let feed = parse("").expect("no flag is required").feed;
+    assert_eq!(feed.feed_address.to_string(), ":8950");
+    assert_eq!(feed.feed_cert_dir, None);
+}
+
+/// `expected`: the metrics, `None` for the metrics API, or part of the error.
+fn check_external(line: &str, expected: Result<Option<[Option<&str>; 2]>, &str>) {
+    let args = parse(line).expect(line);
+    let names = args.external.names(&args.history.container_name_label);
+    match (names, expected) {
+        (Ok(names), Ok(expected)) => {
+            let expected = expected.map(|names| {
+                let [cpu, memory] = names.map(|name| name.map(str::to_owned));
+                ExternalMetricNames::new(cpu, memory, "name".to_owned()).expect("names")
+            });
+            assert_eq!(names, expected, "{line}");
+        }
+        (Err(error), Err(part)) => {
+            assert!(format!("{error:#}").contains(part), "{line}: {error:#}");
+        }
+        (names, expected) => panic!("{line}: {names:?}, expected {expected:?}"),
+    }
+}
+
+#[test]
+fn external_metrics_need_a_name_and_the_switch() {
+    check_external("", Ok(None));
+    check_external("--external-metrics-cpu-metric=cpu", Ok(None));
+    check_external(
+        "--use-external-metrics --external-metrics-cpu-metric=cpu",
+        Ok(Some([Some("cpu"), None])),
+    );
+    let both = "--use_external_metrics=true --external_metrics_cpu_metric=a --external_metrics_memory_metric=b";
+    check_external(both, Ok(Some([Some("a"), Some("b")])));
+    check_external(
+        "--use-external-metrics",
+        Err("needs --external-metrics-cpu-metric"),
+    );
+    check_external(
+        "--use-external-metrics --external-metrics-cpu-metric=a/b",
+        Err("is not the name of a metric"),
+    );
+}
+
+/// `expected`: whether there are caps; `None` for an invalid command line.
+fn check_caps(line: &str, expected: Option<bool>) {
+    let settings = parse(line).and_then(|args| {
+        let settings = args.schedulable.settings();
+        settings.map_err(|error| error.to_string())
+    });
+    assert_eq!(settings.ok().map(|it| it.is_some()), expected, "{line}");
+}
+
+#[test]
+fn nothing_is_capped_unless_asked_for_and_slips_are_noticed() {
+    let shape = "--node-group-shape=big=cpu=16,memory=64Gi";
+    check_caps("", Some(false));
+    check_caps("--cap-to-schedulable=none", Some(false));
+    check_caps("--schedulable-margin-fraction=0.1", Some(false));
+    check_caps("--cap-policies-to-schedulable=limit-ranges", Some(true));
+    check_caps(&format!("--cap-to-schedulable=nodes {shape}"), Some(true));
+    check_caps(
+        "--cap-to-schedulable=nodes --capacity-from=karpenter",
+        Some(true),
+    );
+    check_caps("--cap-to-schedulable=node", None);
+    check_caps(
+        "--cap-to-schedulable=nodes --schedulable-margin-fraction=1",
+        None,
+    );
+    check_caps(shape, None);
+    check_caps(
+        "--cap-to-schedulable=nodes --node-group-shape=big=cpu=1",
+        None,
+    );
+    check_caps("--cap-to-schedulable=nodes --capacity-from=gke", None);
+}

@@ -15,9 +15,7 @@ pub(crate) struct SharedState {
     state: Arc<Mutex<RecommenderState>>,
     /// Held while waiting for the state, which makes the lock fair.
     fairness: Arc<Mutex<()>>,
-    /// Number of changes.
     revision: watch::Sender<u64>,
-    /// Number of rounds of usage.
     rounds: watch::Sender<u64>,
     /// Objects that must not wait for the next resync.
     urgent: watch::Sender<BTreeSet<ObjectKey>>,
@@ -25,7 +23,6 @@ pub(crate) struct SharedState {
     due_checkpoints: Arc<Mutex<BTreeSet<ObjectKey>>>,
 }
 
-/// Receiver of urgent objects.
 pub(crate) struct Urgent {
     sender: watch::Sender<BTreeSet<ObjectKey>>,
     receiver: watch::Receiver<BTreeSet<ObjectKey>>,
@@ -66,7 +63,6 @@ impl SharedState {
         self.due_checkpoints.lock().extend(objects);
     }
 
-    /// Takes the objects whose checkpoints are due.
     pub(crate) fn take_due_checkpoints(&self) -> BTreeSet<ObjectKey> {
         std::mem::take(&mut *self.due_checkpoints.lock())
     }

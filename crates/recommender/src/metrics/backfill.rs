@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge};
-use runtime::metrics::count;
 use sources::prometheus::{Exchange, Observer};
 
 const BUCKETS: [f64; 21] = [
@@ -13,7 +12,6 @@ const BUCKETS: [f64; 21] = [
 const METHOD: &str = "get";
 
 runtime::metrics! {
-    /// Metrics of the backfill. Clones share them.
     pub(crate) struct HistoryMetrics {
         requests: IntCounterVec { code, method }
             = "vpa_recommender_prometheus_client_api_requests_count",
@@ -21,12 +19,12 @@ runtime::metrics! {
         durations: HistogramVec { code, method } [BUCKETS]
             = "vpa_recommender_prometheus_client_api_requests_duration_seconds",
             "Duration of requests to Prometheus, in seconds.";
-        pending: IntGauge = "vpa_recommender_history_pending",
+        pub(crate) pending: IntGauge = "vpa_recommender_history_pending",
             "Namespaces (selectors with --memory-saver) whose history is not fetched yet.";
         fetches: IntCounterVec { result: ["succeeded", "failed"] }
             = "vpa_recommender_history_fetches_total",
             "Attempts to fetch the history of a namespace.";
-        samples: IntCounter = "vpa_recommender_history_samples_total",
+        pub(crate) samples: IntCounter = "vpa_recommender_history_samples_total",
             "Samples of fetched history that were added.";
     }
 }
@@ -38,7 +36,6 @@ impl HistoryMetrics {
         Arc::new(move |exchange| metrics.exchanged(exchange))
     }
 
-    /// Records a request to Prometheus.
     pub(super) fn exchanged(&self, Exchange { code, duration }: Exchange) {
         let code = code.map_or("<error>".to_owned(), |code| code.to_string());
         self.requests.with_label_values(&[&code, METHOD]).inc();
@@ -47,20 +44,9 @@ impl HistoryMetrics {
             .observe(duration.as_secs_f64());
     }
 
-    /// Sets the number of gaps.
-    pub(crate) fn pending(&self, gaps: usize) {
-        self.pending.set(count(gaps));
-    }
-
-    /// Counts an attempt to fetch a gap.
     pub(crate) fn fetched(&self, succeeded: bool) {
         self.fetches
             .with_label_values(&[if succeeded { "succeeded" } else { "failed" }])
             .inc();
-    }
-
-    /// Counts samples of history.
-    pub(crate) fn samples(&self, count: u64) {
-        self.samples.inc_by(count);
     }
 }

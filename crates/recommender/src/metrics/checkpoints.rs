@@ -61,12 +61,10 @@ impl CheckpointMetrics {
         self.steps.observe("MaintainCheckpoints", duration);
     }
 
-    /// Counts a checkpoint that was due.
     pub(crate) fn written(&self, outcome: CheckpointOutcome) {
         self.rows.writes.with_label_values(&[outcome.name()]).inc();
     }
 
-    /// Counts a deleted checkpoint.
     pub(crate) fn collected(&self, reason: UnusedReason) {
         let collected = &self.rows.collected;
         collected.with_label_values(&[reason.name()]).inc();

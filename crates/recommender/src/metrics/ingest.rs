@@ -1,13 +1,15 @@
 //! Metrics of the ingestion: samples, OOM kills, checkpoints, and the histories that they become.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use prometheus::{IntCounterVec, IntGauge, Registry};
-use runtime::{StepLatency, Steps, metrics};
+use parking_lot::Mutex;
+use prometheus::{Gauge, IntCounterVec, IntGauge, Registry};
+use runtime::metrics::register_on_scrape;
+use runtime::{StepLatency, metrics};
 use vertical::recommender_state::{Ingested, OomKillCounts};
 
 use super::quality::Quality;
-use super::source_freshness::SourceFreshness;
 
 /// The label that upstream gives responses of the metrics API.
 const CLIENT_NAME: &str = "default-metrics-client";
@@ -28,10 +30,9 @@ metrics! {
     }
 }
 
-/// Metrics of the ingestion. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct IngestMetrics {
-    steps: StepLatency,
+    pub(crate) steps: StepLatency,
     rows: Rows,
     source: SourceFreshness,
     /// Samples and OOM kills compared with what was recommended.
@@ -52,11 +53,6 @@ impl IngestMetrics {
         })
     }
 
-    /// Starts measuring the steps of one round.
-    pub(crate) fn steps(&self) -> Steps {
-        self.steps.start()
-    }
-
     /// Records whether the source of usage answered.
     pub(crate) fn source_read(&self, succeeded: bool) {
         self.rows
@@ -66,7 +62,6 @@ impl IngestMetrics {
         self.source.read(succeeded, Instant::now());
     }
 
-    /// Counts a batch of samples.
     pub(crate) fn ingested(&self, ingested: Ingested) {
         let counts = [
             ("accepted", ingested.accepted),
@@ -80,7 +75,6 @@ impl IngestMetrics {
         );
     }
 
-    /// Counts OOM kills.
     pub(crate) fn oom_kills(&self, kills: OomKillCounts) {
         let counts = [
             ("accepted", kills.accepted),
@@ -95,13 +89,11 @@ impl IngestMetrics {
         count(&self.rows.oom_kills, [("dropped", 1)]);
     }
 
-    /// Counts checkpoints that were loaded or refused.
     pub(crate) fn checkpoints_loaded(&self, accepted: usize, refused: usize) {
         let counts = [("loaded", accepted as u64), ("refused", refused as u64)];
         count(&self.rows.checkpoints, counts);
     }
 
-    /// Sets the number of histories.
     pub(crate) fn histories(&self, histories: usize) {
         self.rows.histories.set(metrics::count(histories));
     }
@@ -111,5 +103,77 @@ impl IngestMetrics {
 fn count<const N: usize>(counter: &IntCounterVec, counts: [(&str, u64); N]) {
     for (result, count) in counts {
         counter.with_label_values(&[result]).inc_by(count);
+    }
+}
+
+metrics! {
+    struct SourceRow {
+        stale: Gauge = "vpa_recommender_metrics_source_stale_seconds",
+            "Seconds since the source of usage last responded; 0 while it responds. Recommendations are frozen meanwhile.";
+    }
+}
+
+/// Seconds since the last successful answer; 0 while the last answer was successful. Before the
+/// first answer it counts from the start.
+#[derive(Debug, Clone)]
+struct SourceFreshness(Arc<Mutex<(Instant, bool)>>);
+
+impl SourceFreshness {
+    fn new() -> Self {
+        Self(Arc::new(Mutex::new((Instant::now(), false))))
+    }
+
+    fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let source = Self::new();
+        let (row, state) = (SourceRow::new()?, source.clone());
+        register_on_scrape(registry, row.collectors(), move || {
+            row.stale.set(state.stale_seconds(Instant::now()));
+        })?;
+        Ok(source)
+    }
+
+    fn read(&self, succeeded: bool, now: Instant) {
+        let (last_good, is_good) = &mut *self.0.lock();
+        *is_good = succeeded;
+        if succeeded {
+            *last_good = now;
+        }
+    }
+
+    fn stale_seconds(&self, now: Instant) -> f64 {
+        match *self.0.lock() {
+            (_, true) => 0.0,
+            (last_good, false) => now.saturating_duration_since(last_good).as_secs_f64(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn staleness_counts_from_the_last_good_answer() {
+        let source = SourceFreshness::new();
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let check = |second, expected: f64| {
+            assert!((source.stale_seconds(after(second)) - expected).abs() < 1e-9);
+        };
+        source.read(true, after(10));
+        check(50, 0.0);
+        source.read(false, after(60));
+        source.read(false, after(70));
+        check(75, 65.0);
+        source.read(true, after(80));
+        check(90, 0.0);
+    }
+
+    #[test]
+    fn a_source_that_never_answered_is_stale() {
+        let source = SourceFreshness::new();
+        assert!(source.stale_seconds(Instant::now() + Duration::from_secs(5)) >= 5.0);
     }
 }

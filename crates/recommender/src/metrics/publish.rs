@@ -1,17 +1,22 @@
 //! Metrics of the recommendations that are computed and written.
 
+use std::sync::Arc;
+
+use api::vpa::UpdateMode;
 use jiff::Timestamp;
-use prometheus::{Histogram, IntCounterVec, IntGaugeVec, Registry};
-use runtime::{StepLatency, Steps, WriteOutcome};
+use parking_lot::Mutex;
+use prometheus::{GaugeVec, Histogram, IntCounterVec, IntGaugeVec, Registry};
+use runtime::metrics::{register_on_scrape, start};
+use runtime::{StepLatency, WriteOutcome};
 use vertical::hpa_conflict::count_hpa_conflicts;
 use vertical::recommender_state::Decision;
 use vertical::schedulable::count_capped;
+use vertical::status::has_recommendation;
 use view::Vpa;
 
-use super::node_groups::NodeGroups;
-use super::objects;
 use super::quality::Quality;
 use super::recommendations::Recommendations;
+use super::{BOOLEANS, boolean, mode, update_mode};
 
 /// Upstream's buckets of the time to the first recommendation, in seconds.
 pub(super) const LATENCY_BUCKETS: [f64; 19] = [
@@ -39,12 +44,10 @@ runtime::metrics! {
     }
 }
 
-/// Metrics of the recommendations. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct PublishMetrics {
-    steps: StepLatency,
+    pub(crate) steps: StepLatency,
     rows: Rows,
-    /// Sums by node group.
     pub(crate) node_groups: NodeGroups,
     /// Recommendations as metrics, if they are asked for.
     recommendations: Option<Recommendations>,
@@ -71,11 +74,6 @@ impl PublishMetrics {
         self.recommendations = Some(recommendations);
     }
 
-    /// Starts measuring the steps of one round.
-    pub(crate) fn steps(&self) -> Steps {
-        self.steps.start()
-    }
-
     /// Sets the gauges to the decisions about all objects.
     pub(crate) fn decided<'a>(&self, decisions: impl IntoIterator<Item = &'a Decision>) {
         let decisions: Vec<_> = decisions.into_iter().collect();
@@ -88,7 +86,7 @@ impl PublishMetrics {
                 gauge.with_label_values(&[label]).set(count);
             }
         }
-        objects::count(&self.rows.objects, decisions.iter().copied());
+        count_objects(&self.rows.objects, &decisions);
         if let Some(recommendations) = &self.recommendations {
             recommendations.show(&decisions);
         }
@@ -99,7 +97,6 @@ impl PublishMetrics {
         Term(self.recommendations.clone(), self.node_groups.clone())
     }
 
-    /// Counts a write of a status.
     pub(crate) fn written(&self, outcome: WriteOutcome) {
         self.rows.writes.with_label_values(&[outcome.name()]).inc();
     }
@@ -125,5 +122,86 @@ impl Drop for Term {
         if let Some(recommendations) = &self.0 {
             recommendations.show(&[]);
         }
+    }
+}
+
+const MODES: [&str; 6] = [
+    "Off",
+    "Initial",
+    "Recreate",
+    "InPlaceOrRecreate",
+    "InPlace",
+    "Auto",
+];
+/// Versions of the API in upstream's label. Only the last one is served.
+const VERSIONS: [&str; 3] = ["v1beta1", "v1beta2", "v1"];
+
+/// Sets every combination, also those without objects.
+fn count_objects(objects: &IntGaugeVec, decisions: &[&Decision]) {
+    objects.reset();
+    let labels: [&[&str]; 5] = [&MODES, &BOOLEANS, &VERSIONS, &BOOLEANS, &BOOLEANS];
+    start(objects, &labels.each_ref().map(std::slice::from_ref));
+    for decision in decisions {
+        objects
+            .with_label_values(&[
+                mode(update_mode(decision).unwrap_or(UpdateMode::Recreate)),
+                boolean(has_recommendation(Some(&decision.status))),
+                "v1",
+                boolean(decision.pods > 0),
+                boolean(decision.unsupported),
+            ])
+            .inc();
+    }
+}
+
+runtime::metrics! {
+    struct NodeGroupRows {
+        recommended_cpu: GaugeVec { group } = "plimsoll_node_group_recommended_cpu_cores",
+            "Sum of the recommended CPU requests of the pods of a node group; present requests where nothing is recommended.";
+        recommended_memory: GaugeVec { group } = "plimsoll_node_group_recommended_memory_bytes",
+            "Sum of the recommended memory requests of the pods of a node group; present requests where nothing is recommended.";
+        requested_cpu: GaugeVec { group } = "plimsoll_node_group_requested_cpu_cores",
+            "Sum of the present CPU requests of the pods of a node group.";
+        requested_memory: GaugeVec { group } = "plimsoll_node_group_requested_memory_bytes",
+            "Sum of the present memory requests of the pods of a node group.";
+        allocatable_cpu: GaugeVec { group } = "plimsoll_node_group_allocatable_cpu_cores",
+            "Allocatable CPU of the nodes of a node group.";
+        allocatable_memory: GaugeVec { group } = "plimsoll_node_group_allocatable_memory_bytes",
+            "Allocatable memory of the nodes of a node group.";
+    }
+}
+
+/// Name of a group, and its values in the order of the rows.
+type Totals = (String, [f64; 6]);
+
+/// The values of the last round. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct NodeGroups(Arc<Mutex<Vec<Totals>>>);
+
+impl NodeGroups {
+    fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let (rows, groups) = (NodeGroupRows::new()?, Self::default());
+        let shown = groups.clone();
+        register_on_scrape(registry, rows.collectors(), move || {
+            rows.reset();
+            let gauges = [
+                &rows.recommended_cpu,
+                &rows.recommended_memory,
+                &rows.requested_cpu,
+                &rows.requested_memory,
+                &rows.allocatable_cpu,
+                &rows.allocatable_memory,
+            ];
+            for (group, values) in &*shown.0.lock() {
+                for (gauge, value) in gauges.into_iter().zip(values) {
+                    gauge.with_label_values(&[group]).set(*value);
+                }
+            }
+        })?;
+        Ok(groups)
+    }
+
+    pub(crate) fn set(&self, groups: impl IntoIterator<Item = Totals>) {
+        *self.0.lock() = groups.into_iter().collect();
     }
 }

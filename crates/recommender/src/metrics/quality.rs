@@ -13,7 +13,7 @@ use vertical::Accepted;
 use vertical::recommender_state::{Decision, Recommended};
 use view::ObjectKey;
 
-use super::objects::{boolean, containers, mode, update_mode};
+use super::{boolean, containers, mode, update_mode};
 
 const CPU: &str = "cpu";
 const MEMORY: &str = "memory";
@@ -65,7 +65,6 @@ fn memory_buckets() -> Result<Vec<f64>, prometheus::Error> {
     exponential_buckets(1e6, 2.0, 17)
 }
 
-/// One resource of one sample.
 #[derive(Debug, Clone, Copy)]
 struct Seen<'a> {
     mode: &'a str,
@@ -182,19 +181,16 @@ impl RecommendationChanges {
     }
 }
 
-/// Cores, if recommended.
 fn cores(list: &ResourceList) -> Option<f64> {
     millicores(list).map(|millicores| millicores / 1000.0)
 }
 
-/// Millicores, if recommended.
 fn millicores(list: &ResourceList) -> Option<f64> {
     list.cpu()
         .filter(|cpu| *cpu > Cpu::default())
         .map(|cpu| cpu.millicores() as f64)
 }
 
-/// Bytes, if recommended.
 fn bytes(list: &ResourceList) -> Option<f64> {
     list.memory()
         .filter(|memory| *memory > Memory::default())

@@ -15,8 +15,6 @@ use view::Vpa;
 
 use vertical::recommender_state::Decision;
 
-use super::objects;
-
 runtime::metrics! {
     struct Rows {
         target: GaugeVec { namespace, verticalpodautoscaler, target_api_version, target_kind, target_name, container, resource, unit }
@@ -39,7 +37,6 @@ runtime::metrics! {
 /// Maximum number of series: those of 2,500 containers, about 10 MB of a scrape.
 pub(super) const LIMIT: usize = 20_000;
 
-/// The metrics. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Recommendations {
     limit: usize,
@@ -49,7 +46,6 @@ pub(crate) struct Recommendations {
 /// Objects with shown recommendations, and the number of omitted series.
 type Shown = (Vec<ShownObject>, usize);
 
-/// One object with a shown recommendation.
 #[derive(Debug)]
 struct ShownObject {
     vpa: Arc<Vpa>,
@@ -72,7 +68,7 @@ impl Recommendations {
         let mut shown = Vec::new();
         for decision in decisions {
             let mut containers = Vec::new();
-            for container in objects::containers(decision) {
+            for container in super::containers(decision) {
                 let count = series(container).count();
                 if count <= left {
                     left -= count;
@@ -148,23 +144,12 @@ fn series(
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use serde_json::json;
-
+mod tests {
     use super::*;
-    use crate::fixture;
+    use crate::fixture::{self, recommended};
 
     const PREFIX: &str =
         "kube_verticalpodautoscaler_status_recommendation_containerrecommendations_";
-
-    pub(crate) fn decision(name: &str, containers: &[&str]) -> Decision {
-        let containers = containers.iter().map(|container| {
-            json!({"containerName": container, "target": {"cpu": "250m", "memory": "1Ki"}, "lowerBound": {"cpu": "25m"}, "upperBound": {"cpu": "1"}, "uncappedTarget": {"cpu": "30m"}})
-        });
-        let status =
-            json!({"recommendation": {"containerRecommendations": containers.collect::<Vec<_>>()}});
-        fixture::decision(name, &json!({"spec": {"targetRef": {"name": "d"}}}), status)
-    }
 
     struct Read {
         recommendations: Recommendations,
@@ -205,7 +190,7 @@ pub(super) mod tests {
     #[test]
     fn names_labels_and_units_are_those_of_kube_state_metrics() {
         let read = Read::new(100);
-        read.recommendations.show(&[&decision("web", &["main"])]);
+        read.recommendations.show(&[&recommended("web", &["main"])]);
         let labels = |resource: &str, unit: &str| {
             format!(
                 r#"{{container="main",namespace="shop",resource="{resource}",target_api_version="apps/v1",target_kind="Deployment",target_name="d",unit="{unit}",verticalpodautoscaler="web"}}"#
@@ -229,9 +214,9 @@ pub(super) mod tests {
     fn there_are_never_more_series_than_the_limit_and_objects_that_are_gone_are_not_shown() {
         let read = Read::new(11);
         let three = [
-            decision("a", &["x"]),
-            decision("b", &["x", "y"]),
-            decision("c", &["x"]),
+            recommended("a", &["x"]),
+            recommended("b", &["x", "y"]),
+            recommended("c", &["x"]),
         ];
         read.check(&three, &[("a", 5), ("b", 5), ("c", 0)], 10);
         read.check(&three[1..], &[("a", 0), ("b", 10), ("c", 0)], 5);

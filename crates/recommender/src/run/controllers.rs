@@ -3,10 +3,13 @@
 use ::controllers::ehpa::{CraneMetricsTask, EhpaController, EhpaInputs};
 use ::controllers::predictions::{PredictionController, PredictionInputs, Source};
 use ::controllers::sizing_policies::{PolicyController, PolicyInputs};
-use runtime::{Hold, LeaderTasks, Manager};
+use api::vpa::DEFAULT_RECOMMENDER;
+use runtime::own_pod::{hostname, own_namespace};
+use runtime::{Hold, Holds, LeaderTasks, Manager};
 use vertical::sizing_policies::status::ShardIdentity;
+use view::{AutoscalerRole, ObjectKey};
+use watch::OtherAutoscalers;
 
-use super::holds::RecommenderHolds;
 use super::watches::AllWatches;
 use crate::args::Args;
 use crate::checkpoint_writer::CheckpointWriter;
@@ -20,7 +23,6 @@ use crate::status_writer::{StatusWriter, StatusWrites};
 /// Concurrent status writes per concurrent checkpoint write: checkpoints are not urgent.
 const CHECKPOINT_SHARE: usize = 4;
 
-/// Inputs of all controllers.
 pub(super) struct Controllers<'a> {
     pub(super) args: &'a Args,
     pub(super) manager: &'a Manager,
@@ -35,13 +37,12 @@ impl Controllers<'_> {
         &self,
         feed: Option<&FeedServer>,
         predicted_from: Source,
-        holds: &RecommenderHolds,
         leader: &mut LeaderTasks,
     ) -> anyhow::Result<()> {
-        self.recommend(feed, &holds.recommender, leader);
+        let (recommender, ehpa_controller) = self.holds(leader)?;
+        self.recommend(feed, &recommender, leader);
         let checkpoints = self.checkpoints();
-        let recommender = &holds.recommender;
-        leader.add_with_hold(recommender, move |leading, shutdown| {
+        leader.add_with_hold(&recommender, move |leading, shutdown| {
             checkpoints.clone().run(leading, shutdown)
         });
         let policies = self.policies()?;
@@ -55,17 +56,44 @@ impl Controllers<'_> {
             source: predicted_from,
             publisher: feed.map(|feed| feed.forecasts.clone()),
         };
-        let ehpa_controller = &holds.ehpa_controller;
-        leader.add_with_hold(ehpa_controller, move |leading, shutdown| {
+        leader.add_with_hold(&ehpa_controller, move |leading, shutdown| {
             ehpas.clone().run(leading, shutdown)
         });
         let predictions =
             PredictionController::start(&self.args.prediction, predictions, self.manager)?;
-        leader.add_with_hold(ehpa_controller, move |leading, shutdown| {
+        leader.add_with_hold(&ehpa_controller, move |leading, shutdown| {
             predictions.clone().run(leading, shutdown)
         });
         leader.add(move |leading, shutdown| crane_metrics.clone().run(leading, shutdown));
         Ok(())
+    }
+
+    /// Adds the task that looks for other autoscalers. Returns the holds while one writes the same
+    /// objects: of statuses of VPA objects, checkpoints and the feed; of EHPAs and predictions. A
+    /// recommender with a name of its own shares no VPA objects with others.
+    fn holds(&self, leader: &mut LeaderTasks) -> anyhow::Result<(Hold, Hold)> {
+        let (args, manager) = (self.args, self.manager);
+        let holds = Holds::register(manager)?;
+        let is_everywhere = args.namespaces.vpa_object_namespace.is_empty();
+        let looks = args.holds.looks(is_everywhere);
+        let is_default = args.recommender_name == DEFAULT_RECOMMENDER;
+        let hold = |role: AutoscalerRole, looks| holds.hold(role.as_str(), looks);
+        let recommender = hold(AutoscalerRole::Recommender, looks && is_default);
+        let ehpa_controller = hold(AutoscalerRole::EhpaController, looks);
+        let pod = ObjectKey::new(own_namespace(), hostname()?);
+        let own = args.election.own_leases();
+        let others = OtherAutoscalers::new(manager.client.clone(), own).beside(pod);
+        let clock = manager.clock();
+        leader.add(move |_, shutdown| {
+            let (holds, others, clock) = (holds.clone(), others.clone(), clock.clone());
+            async move {
+                let looking =
+                    holds.keep(|| async { others.read(|| clock.timestamp()).await.by_role() });
+                shutdown.run_until_cancelled(looking).await;
+                Ok(())
+            }
+        });
+        Ok((recommender, ehpa_controller))
     }
 
     /// Maximum number of concurrent writes of one controller.

@@ -12,7 +12,6 @@ use view::ObjectKey;
 
 use super::StatusWriter;
 
-/// The writes of one term.
 pub(crate) struct StatusWrites {
     writer: StatusWriter,
     queue: WriteQueue,

@@ -40,7 +40,8 @@ fn check_feed(name: &str, subscription: Subscription<Forecast>, found: Result<&s
     let selector =
         format!("targetKind=Deployment,targetName={name},resourceIdentifier=resource.cpu");
     let request = ExternalMetricRequest::new("shop", "crane_autoscaling_prediction", &selector);
-    let predictions = expected(shop()).with_feed(Some(watch::channel(subscription).1));
+    let mut predictions = expected(shop());
+    predictions.feed = Some(watch::channel(subscription).1);
     let answer = wait(predictions.external(&request, &Flow::default(), now()));
     let answer = answer.map(|values| {
         values
@@ -75,7 +76,8 @@ fn predictions_and_schedules_use_the_api_servers_time_and_watches_the_machines()
             };
             view.freshness.insert(resource, freshness);
         }
-        let expected = expected(view).with_clock(clock.clone());
+        let mut expected = expected(view);
+        expected.clock = clock.clone();
         let is_cron = metric.ends_with("cron");
         let identifier = if is_cron { "cron" } else { "resource.cpu" };
         let selector = format!("{OF_WEB}{identifier}");

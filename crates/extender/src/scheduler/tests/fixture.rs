@@ -61,12 +61,10 @@ pub(super) fn config() -> SchedulerConfig {
         max_age: SignedDuration::from_mins(5),
         min_coverage_percent: 50,
         max_score: 10,
-        limits: Limits {
-            // No test depends on the speed of the machine.
-            deadline: Duration::from_mins(10),
-            body_bytes: 16 << 20,
-            requests: 8,
-        },
+        // No test depends on the speed of the machine.
+        deadline: Duration::from_mins(10),
+        max_body_bytes: 16 << 20,
+        max_requests: 8,
     }
 }
 

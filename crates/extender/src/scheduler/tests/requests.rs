@@ -106,7 +106,7 @@ async fn unknown_nodes_have_a_neutral_score_and_stay() {
 async fn the_size_of_a_body_is_limited() {
     let mut config = config();
     let body = args(&pod("u1", 100), &["node-1"]);
-    config.limits.body_bytes = body.len();
+    config.max_body_bytes = body.len();
     let fixture = Fixture::new(config, &[50.0]);
     for (body, expected) in [
         (body.clone(), StatusCode::OK),
@@ -145,7 +145,7 @@ async fn texts_that_are_kept_are_short() {
 async fn bodies_that_never_end_delay_no_other_request() {
     let fixture = Fixture::new(config(), &[50.0]);
     let unfinished = || Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
-    let requests = config().limits.requests;
+    let requests = config().max_requests;
     let slow = join_all((0..requests).map(|_| fixture.post("/prioritize", unfinished())));
     let whole = async {
         tokio::task::yield_now().await;
@@ -187,8 +187,8 @@ async fn only_post_to_known_paths_is_answered() {
 #[tokio::test(start_paused = true)]
 async fn a_late_answer_is_neutral() {
     let mut config = config();
-    config.limits.deadline = Duration::from_millis(50);
-    config.limits.requests = 1;
+    config.deadline = Duration::from_millis(50);
+    config.max_requests = 1;
     config.filter.cpu_percent = Some(1.0);
     let fixture = Fixture::new(config, &[25.0]);
     // The body never ends, so the request holds the only place until its deadline.

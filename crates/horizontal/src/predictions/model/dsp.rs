@@ -5,12 +5,13 @@
 //! longer periodic has no forecast.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use forecast::crane;
 use model::ForecastSeries;
+use parking_lot::Mutex;
 
 use super::{ForecastRange, floor};
-use crate::predictions::fit_task::{FitResult, FitTask, PendingFit};
 
 /// Seconds until the next fit after one without a result.
 const AGAIN: i64 = 3600;
@@ -29,11 +30,9 @@ pub(in crate::predictions) struct Dsp {
 /// Next fit, with the end of its samples.
 #[derive(Debug)]
 enum Next {
-    /// None is due.
     Nothing,
     /// Due, not started.
     Wanted(i64),
-    /// Started.
     Awaited(i64, PendingFit),
 }
 
@@ -134,5 +133,51 @@ impl Dsp {
         let found = found.and_then(|(_, found)| found.as_ref().ok());
         let period = found.map_or(0, |found| found.period.len());
         self.samples.capacity() * size_of::<(i64, f64)>() + period * size_of::<f64>()
+    }
+}
+
+/// Result of a fit, or the reason for its absence.
+pub type FitResult = Result<crane::DspForecast, String>;
+
+/// A fit of a whole history, separated from the metric that it belongs to: a task may run on any
+/// thread.
+#[derive(Debug)]
+pub struct FitTask {
+    predictor: crane::Dsp,
+    samples: Vec<(i64, f64)>,
+    result: Arc<Mutex<Option<FitResult>>>,
+}
+
+#[derive(Debug)]
+struct PendingFit(Arc<Mutex<Option<FitResult>>>);
+
+impl FitTask {
+    fn new(predictor: crane::Dsp, samples: Vec<(i64, f64)>) -> (Self, PendingFit) {
+        let result = Arc::default();
+        let pending = PendingFit(Arc::clone(&result));
+        let task = Self {
+            predictor,
+            samples,
+            result,
+        };
+        (task, pending)
+    }
+
+    /// Fits the history. Stops at the next estimator once the metric no longer waits for the result.
+    pub fn run(self) {
+        let is_awaited = || Arc::strong_count(&self.result) > 1;
+        if is_awaited() {
+            let result = self.predictor.forecast_while(&self.samples, is_awaited);
+            let result = result.map_err(|error| error.to_string());
+            *self.result.lock() = Some(result);
+        }
+    }
+}
+
+impl PendingFit {
+    /// Returns the result once the task is over; an error if it was dropped or panicked.
+    fn poll(&mut self) -> Option<FitResult> {
+        let result = Arc::get_mut(&mut self.0)?.get_mut().take();
+        Some(result.unwrap_or_else(|| Err("the predictor failed".to_owned())))
     }
 }

@@ -57,7 +57,7 @@ fn shown() -> Vec<MetricFamily> {
     let view = watch::Sender::new(View::default()).subscribe();
     let metrics = Metrics::register(&registry, vec![view]).expect("valid names");
     metrics.publish.decided([]);
-    metrics.publish.steps().done("LoadVPAs");
+    metrics.publish.steps.start().done("LoadVPAs");
     metrics.history.exchanged(Exchange {
         code: Some(200),
         duration: Duration::from_secs(1),
@@ -80,7 +80,7 @@ fn shown() -> Vec<MetricFamily> {
         let quality = &metrics.ingest.quality;
         quality.sample(recommended, &sample, accepted);
     }
-    let decision = super::recommendations::tests::decision("web", &["main"]);
+    let decision = crate::fixture::recommended("web", &["main"]);
     let mut changes = RecommendationChanges::default();
     changes.observe(&metrics.publish.quality, [&decision]);
     changes.observe(&metrics.publish.quality, [&decision]);
