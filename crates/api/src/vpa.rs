@@ -23,8 +23,8 @@ use crate::parse::ParseError;
 pub use boost::{CpuStartupBoost, StartupBoost, StartupBoostType};
 pub use condition::{
     APPLIED, CONFIG_DEPRECATED, CONFIG_UNSUPPORTED, CONFLICTS_WITH_HPA, ConditionStatus,
-    Conditions, FETCHING_HISTORY, NO_PODS_MATCHED, RECOMMENDATION_PROVIDED, SOURCE_STALE,
-    VerticalPodAutoscalerCondition,
+    Conditions, FETCHING_HISTORY, HPA_RESOURCE_LEFT_OUT, NO_PODS_MATCHED, RECOMMENDATION_PROVIDED,
+    SOURCE_STALE, VerticalPodAutoscalerCondition,
 };
 pub use defaults::{DEFAULT_CONTROLLED_RESOURCES, DEFAULT_RECOMMENDER, EffectiveUpdateMode};
 pub use hpa::{HPA_ANNOTATION, HpaMode};

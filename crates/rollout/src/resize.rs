@@ -1,5 +1,6 @@
 //! The size of a pod, and the ways to it.
 
+pub(crate) mod left_out;
 pub(crate) mod memory_restore;
 pub(crate) mod observed_containers;
 pub(crate) mod oom_kill;

@@ -8,6 +8,7 @@ mod restore;
 mod roll;
 mod select;
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,7 @@ use crate::limits::group_size::VpaInput;
 use crate::limits::vpa_pause::{PausedVpa, VpaPauseReason};
 use crate::plan::{AllowedUpdates, PodCounts, Snapshot};
 use crate::plan_builder::{PassContext, PlanBuilder};
+use crate::resize::left_out;
 use crate::resize::oom_kill::{self, QuickOomKill};
 use crate::resize::pod_size::PodToSize;
 use crate::resize::resize_status::{ResizeStatus, resizing_since};
@@ -252,8 +254,13 @@ impl<'a> VpaPass<'a> {
 
     /// The recommendation, capped for the pod by its policy, limits and limit ranges.
     fn pod_recommendation(&self, member: &Member) -> Recommendation {
-        self.to_size(member, &self.limit_modes)
-            .capped(&self.recommendation)
+        let pod = self.to_size(member, &self.limit_modes);
+        pod.capped(&self.completed(&pod))
+    }
+
+    /// The recommendation, with what it leaves out for a pod.
+    fn completed(&self, pod: &PodToSize) -> Cow<'_, Recommendation> {
+        left_out::completed(&self.recommendation, &self.vpa.object, pod)
     }
 
     /// A pod, and what decides on its size besides the recommendation.

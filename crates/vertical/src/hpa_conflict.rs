@@ -4,15 +4,16 @@
 //! Such an HPA holds the usage per pod near a share of the request. Each change of the request
 //! moves that amount, and with it the usage that the next recommendation follows. The condition
 //! names the HPA. Unless the mode is Ignore, the resource is left out of the recommendation, so
-//! neither the updater nor the webhook changes it. An object that changes no pod has no conflict.
+//! the webhook leaves it alone, and the updater gives sized pods the request of their template back.
+//! An object that changes no pod has no conflict.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use api::vpa::{
-    CONFLICTS_WITH_HPA, Conditions, EffectiveUpdateMode, HpaMode, VerticalPodAutoscaler,
-    VerticalPodAutoscalerCondition, VerticalPodAutoscalerStatus,
+    CONFLICTS_WITH_HPA, Conditions, EffectiveUpdateMode, HPA_RESOURCE_LEFT_OUT, HpaMode,
+    VerticalPodAutoscaler, VerticalPodAutoscalerCondition, VerticalPodAutoscalerStatus,
 };
 use jiff::Timestamp;
 use model::ResourceList;
@@ -23,15 +24,13 @@ use crate::sizing_policies::desired::is_policy;
 
 /// Reason of `ConflictsWithHPA` of a VPA: the resource is sized nevertheless.
 const SIZED: &str = "ResourceSized";
-/// Reason of `ConflictsWithHPA` of a VPA: the resource is left out of the recommendation.
-const LEFT_OUT: &str = "ResourceLeftOut";
 /// Reason of `ConflictsWithHPA` of a VPA: the resource is left out until the EHPA scales by an
 /// amount per pod.
 const PENDING: &str = "ScalePointPending";
 /// The reasons, with the values of the metric's label.
 const REASONS: [(&str, &str); 3] = [
     (SIZED, "sized"),
-    (LEFT_OUT, "left_out"),
+    (HPA_RESOURCE_LEFT_OUT, "left_out"),
     (PENDING, "scale_point_pending"),
 ];
 /// Maximum number of metrics of HPAs in a message.
@@ -176,11 +175,11 @@ fn explain(mode: HpaMode, conflicts: &[Conflict]) -> (&'static str, String) {
             "this object sizes the same, so each change of the requests moves the scale point: set the annotation plimsoll.dev/hpa to Respect or KeepScalePoint, or the target of the HorizontalPodAutoscaler to an averageValue",
         ),
         HpaMode::Respect => (
-            LEFT_OUT,
+            HPA_RESOURCE_LEFT_OUT,
             "this is left out of the recommendation: to size it, set the target of the HorizontalPodAutoscaler to an averageValue",
         ),
         HpaMode::KeepScalePoint if foreign.is_some() => (
-            LEFT_OUT,
+            HPA_RESOURCE_LEFT_OUT,
             "this is left out of the recommendation, since KeepScalePoint changes only a HorizontalPodAutoscaler of an EffectiveHorizontalPodAutoscaler: use one, or set the target to an averageValue",
         ),
         HpaMode::KeepScalePoint => (

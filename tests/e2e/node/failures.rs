@@ -34,14 +34,27 @@ async fn nothing_is_lost_and_no_act_is_wrong_while_parts_of_the_cluster_fail() -
     all_programs(&settled).await
 }
 
+/// Stops a component, and starts it again whatever the checks meanwhile say: other tests need it.
+async fn without<T>(
+    settled: &Settled<'_>,
+    component: Component,
+    checks: impl AsyncFnOnce() -> Result<T>,
+) -> Result<T> {
+    let sandbox = settled.cluster.sandbox();
+    sandbox.stop(component).await?;
+    let checked = checks().await;
+    sandbox.start(component).await?;
+    checked
+}
+
 /// Containers run on, and the restarted runtime finds them.
 async fn container_runtime_is_down(settled: &Settled<'_>) -> Result<()> {
-    let sandbox = settled.cluster.sandbox();
     let before = settled.observed().await?;
-    sandbox.stop(Component::Containerd).await?;
-    settled.renewed(ROUNDS).await?;
-    settled.is_still(&before).await?;
-    sandbox.start(Component::Containerd).await?;
+    without(settled, Component::Containerd, async || {
+        settled.renewed(ROUNDS).await?;
+        settled.is_still(&before).await
+    })
+    .await?;
     settled.measured(true).await?;
     settled.is_still(&before).await?;
     let target = settled.ask_for_more(&before).await?;
@@ -50,16 +63,17 @@ async fn container_runtime_is_down(settled: &Settled<'_>) -> Result<()> {
 
 /// No usage is known meanwhile, and no resize is done. Containers run on.
 async fn kubelet_is_down(settled: &Settled<'_>) -> Result<()> {
-    let sandbox = settled.cluster.sandbox();
     let before = settled.observed().await?;
-    sandbox.stop(Component::Kubelet).await?;
-    settled.measured(false).await?;
-    settled.renewed(ROUNDS).await?;
-    settled.is_still(&before).await?;
-    // A resize that no kubelet does is not replaced by an eviction.
-    let target = settled.ask_for_more(&before).await?;
-    settled.renewed(ROUNDS).await?;
-    sandbox.start(Component::Kubelet).await?;
+    let target = without(settled, Component::Kubelet, async || {
+        settled.measured(false).await?;
+        settled.renewed(ROUNDS).await?;
+        settled.is_still(&before).await?;
+        // A resize that no kubelet does is not replaced by an eviction.
+        let target = settled.ask_for_more(&before).await?;
+        settled.renewed(ROUNDS).await?;
+        Ok(target)
+    })
+    .await?;
     let resized = settled.resized(&before, target).await?;
     settled.measured(true).await?;
     settled.renewed(ROUNDS).await?;

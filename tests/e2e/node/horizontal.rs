@@ -4,6 +4,7 @@
 use anyhow::{Context as _, Result, ensure};
 use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
 use api::prediction::TimeSeriesPrediction as Prediction;
+use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::{eventually, target};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
@@ -12,7 +13,8 @@ use k8s_openapi::jiff::tz::TimeZone;
 use k8s_openapi::jiff::{Timestamp, ToSpan as _};
 use serde_json::{Value, json};
 
-use super::fixture::{Fixture, container, or_skip};
+use super::cgroups::{Applied, all_have};
+use super::fixture::{Fixture, container, or_skip, pod_of, resources, run_on, runs};
 
 /// Seconds until the program in a slow pod answers that it is ready.
 const SLOW_SECONDS: i64 = 12;
@@ -58,6 +60,32 @@ async fn an_hpa_scales_by_measured_cpu_next_to_the_suite() -> Result<()> {
         .when::<Deployment>("busy", "it is scaled down", is_down)
         .await
         .map(drop)
+}
+
+/// The HPA would divide by the little CPU that an idle program needs.
+#[tokio::test]
+async fn pods_get_their_cpu_back_once_an_hpa_scales_by_it() -> Result<()> {
+    let cluster = or_skip!(Fixture::new("back"));
+    let size = resources(["100m", "50Mi"], ["200m", "100Mi"]);
+    cluster.deploy("web", 2, &pod_of(&[], &size)).await?;
+    let before = runs(&cluster, "web").await?;
+    // More memory is needed, and CPU goes with it.
+    let policy = json!({"containerName": "*", "minAllowed": {"memory": "100Mi"}});
+    cluster
+        .autoscale("web", "InPlaceOrRecreate", policy)
+        .await?;
+    let respect = json!({"metadata": {"annotations": {"plimsoll.dev/hpa": "Respect"}}});
+    cluster.patch::<Vpa>("web", respect).await?;
+    all_have(&cluster, "web", Applied::of(25, 50, 200)).await?;
+    let spec = json!({
+        "scaleTargetRef": target("Deployment", "web"),
+        "minReplicas": 2,
+        "maxReplicas": 2,
+        "metrics": cpu(),
+    });
+    cluster.make::<Hpa>("web", spec).await?;
+    all_have(&cluster, "web", Applied::of(100, 200, 200)).await?;
+    run_on(&cluster, "web", &before).await
 }
 
 /// An EHPA for the Deployment of its name, which predicts CPU.

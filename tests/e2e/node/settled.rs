@@ -56,6 +56,8 @@ impl<'a> Settled<'a> {
             let sized = settled.observed().await?;
             let held = i64::try_from(HELD_MIB << 20)?;
             ensure!(sized.target.memory > held, "{sized:?}");
+            // The first checkpoint may have been written before the first sample.
+            ensure!(!sized.first_sample.is_null(), "{sized:?}");
             sized.is_in_effect(2)
         })
         .await?;

@@ -34,6 +34,8 @@ pub const SOURCE_STALE: &str = "SourceStale";
 ///
 /// Not upstream's.
 pub const CONFLICTS_WITH_HPA: &str = "ConflictsWithHPA";
+/// Reason of `ConflictsWithHPA` of a VPA: the resource is left out of the recommendation.
+pub const HPA_RESOURCE_LEFT_OUT: &str = "ResourceLeftOut";
 /// Condition of a VPA: pods have the recommended requests, or the reason against it; see
 /// docs/updating.md#reasons-for-not-updating-pods.
 ///

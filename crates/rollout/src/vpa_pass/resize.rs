@@ -315,7 +315,7 @@ impl VpaPass<'_> {
         if !self.has_recommendation {
             return containers.map(|_| ContainerSize::default()).collect();
         }
-        let mut sizes = pod.admitted(&self.recommendation);
+        let mut sizes = pod.admitted(&self.completed(&pod));
         for (container, size) in containers.zip(&mut sizes) {
             // A pod that was admitted without a limit gets none.
             for resource in [ResourceName::Cpu, ResourceName::Memory] {

@@ -60,8 +60,9 @@ impl VpaPass<'_> {
         }
         // An act that changes nothing would be repeated for ever.
         let pod = self.to_size(member, &self.limit_modes);
-        let admitted = pod.admitted(&self.recommendation);
-        if !pod.differs_from(&admitted, &self.recommendation) {
+        let recommendation = self.completed(&pod);
+        let admitted = pod.admitted(&recommendation);
+        if !pod.differs_from(&admitted, &recommendation) {
             let refused = admitted.iter().flat_map(|size| &size.refused);
             if let Some((_, refusal)) = refused.max_by_key(|(_, refusal)| *refusal) {
                 skip(SkipReason::Refused(*refusal), builder);

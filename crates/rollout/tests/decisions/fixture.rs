@@ -136,6 +136,16 @@ impl Fixture {
         self.edit_replica_set(name, |set| set.replicas = Some(replicas));
     }
 
+    /// Writes the resources of the container into the pod template of a Deployment's `ReplicaSet`.
+    pub(super) fn set_template(&mut self, name: &str, resources: &Value) {
+        let containers = json!([{"name": "app", "resources": resources}]);
+        let spec = json!({"selector": {}, "template": {"spec": {"containers": containers}}});
+        let object = json!({"metadata": {"namespace": self.namespace, "name": name}, "spec": spec});
+        let set: ReplicaSet = serde_json::from_value(object).expect("a ReplicaSet");
+        let template = Controller::from(set).template;
+        self.edit_replica_set(name, |set| set.template = template);
+    }
+
     /// Changes the `ReplicaSet` of a Deployment.
     pub(super) fn edit_replica_set(&mut self, name: &str, edit: impl FnOnce(&mut Controller)) {
         let sets = self.view.controllers_mut(WellKnown::ReplicaSet);

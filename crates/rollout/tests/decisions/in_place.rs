@@ -1,5 +1,6 @@
 //! In-place resizes, and the actions after deferred, infeasible or rejected ones.
 
+mod left_out;
 mod limit_modes;
 mod memory_in_use;
 mod preemption;
