@@ -6,6 +6,9 @@
 //! goes on killing at the old sum (kubelets before 1.37). With a memory limit for the pod as a whole, resizes of
 //! containers do not concern the pod's cgroup.
 
+use std::sync::Arc;
+
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1;
 use model::{Memory, Quantity};
 
@@ -20,8 +23,11 @@ const RESTARTS: &str = "RestartContainer";
 pub struct MemoryCgroup {
     /// Whether it is the sum of the containers' memory limits; else it is independent of them.
     pub is_sum: bool,
-    /// Whether the kubelet is still at a resize: until then a container that seems to run may have stopped.
-    pub is_resizing: bool,
+    /// Start of the resize that the kubelet is still at: until its end a container that seems to run
+    /// may have stopped.
+    pub resizing_since: Option<Timestamp>,
+    /// The last resize of memory requests, if its start is known.
+    pub last_resize: Option<Arc<LastResize>>,
     /// Containers whose limits it does not have yet, with the memory that it has for them. Empty
     /// before a second state of the pod is observed.
     pub outdated: Vec<MemoryInEffect>,
@@ -37,6 +43,13 @@ pub struct MemoryInEffect {
     pub request: Option<Memory>,
     /// Memory limit from before the resize, the one in effect.
     pub limit: Memory,
+}
+
+/// A resize, and the memory requests before it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct LastResize {
+    began: Timestamp,
+    requests: Vec<(String, Option<Memory>)>,
 }
 
 impl MemoryCgroup {
@@ -55,9 +68,11 @@ impl MemoryCgroup {
         };
         let restarted = spec.containers.iter().filter(restarts);
         let mut conditions = conditions.into_iter().flatten();
+        let resizing = conditions.find(|it| it.type_ == IN_PROGRESS && it.status == "True");
         Self {
             is_sum,
-            is_resizing: conditions.any(|it| it.type_ == IN_PROGRESS && it.status == "True"),
+            resizing_since: resizing.and_then(|it| Some(it.last_transition_time.as_ref()?.0)),
+            last_resize: None,
             outdated: Vec::new(),
             restarted: restarted.map(|it| it.name.clone()).collect(),
         }
@@ -77,10 +92,11 @@ impl MemoryCgroup {
             Some((before, after))
         });
         let restarted = &new.memory_cgroup.restarted;
-        let is_resizing = new.memory_cgroup.is_resizing;
+        let resizing_since = new.memory_cgroup.resizing_since;
         let is_in_effect = |(before, after): (&Container, &Container)| {
             let is_resized = before.limits.memory != after.limits.memory;
-            let has_ended = !is_resizing && (is_resized || old.memory_cgroup.is_resizing);
+            let was_resizing = old.memory_cgroup.resizing_since.is_some();
+            let has_ended = resizing_since.is_none() && (is_resized || was_resizing);
             let is_restarted = restarted.contains(&after.name) && !was_killed(after);
             has_ended && same_run(before, after) || is_resized && is_restarted
         };
@@ -96,10 +112,44 @@ impl MemoryCgroup {
         };
         Self {
             is_sum,
-            is_resizing,
+            resizing_since,
+            last_resize: LastResize::after(old, new),
             outdated,
             restarted: restarted.clone(),
         }
+    }
+
+    /// The request of a container before the last resize, if an end of the container at `end` came
+    /// first: the kubelet notices an end up to a second later, and meanwhile resizes what has ended.
+    pub(crate) fn request_before_resize(
+        &self,
+        container: &str,
+        end: Timestamp,
+    ) -> Option<Option<Memory>> {
+        let resize = self.last_resize.as_ref().filter(|it| end <= it.began)?;
+        let mut requests = resize.requests.iter();
+        Some(requests.find(|(name, _)| name == container)?.1)
+    }
+}
+
+impl LastResize {
+    /// The last resize in the state after `old`.
+    fn after(old: &Pod, new: &Pod) -> Option<Arc<Self>> {
+        let known = &old.memory_cgroup;
+        let resized = old.containers.iter().filter(|before| {
+            let mut after = new.containers.iter().filter(|it| it.name == before.name);
+            after.any(|after| after.requests.memory != before.requests.memory)
+        });
+        let request = |before: &Container| match known.in_effect(&before.name) {
+            Some(in_effect) => in_effect.request,
+            None => before.requests.memory,
+        };
+        let requests: Vec<_> = resized.map(|it| (it.name.clone(), request(it))).collect();
+        if requests.is_empty() {
+            return known.last_resize.clone();
+        }
+        let began = new.memory_cgroup.resizing_since.or(known.resizing_since)?;
+        Some(Arc::new(Self { began, requests }))
     }
 }
 
@@ -218,7 +268,8 @@ mod tests {
             for (mib, restarts, is_running, is_resizing) in states {
                 let mut pod = pod(*mib, *restarts, *is_running);
                 let status = if *is_resizing { "True" } else { "False" };
-                pod["status"]["conditions"] = json!([{"type": IN_PROGRESS, "status": status}]);
+                pod["status"]["conditions"] = json!([{"type": IN_PROGRESS, "status": status,
+                    "lastTransitionTime": "2026-01-01T00:00:20Z"}]);
                 table.apply(Arc::new(parse(pod)));
             }
             let last = table.iter().next().expect("a pod");
@@ -231,6 +282,36 @@ mod tests {
         check(&[before, resizing, (128, 1, false, false)], 64);
         check(&[before, resizing, (128, 1, true, false)], 128);
         check(&[before, (64, 1, true, true), (128, 1, true, false)], 128);
+    }
+
+    /// The kubelet resizes a container that was killed up to a second ago, and shows it running.
+    #[test]
+    fn a_kill_before_a_resize_counts_with_the_memory_before_it() {
+        let check = |resize_began: &str, expected: i64| {
+            let mut table = Table::default();
+            let mut kills = Vec::new();
+            // The second run is killed at 00:00:25.
+            for (mib, is_running, status) in [
+                (64, true, "False"),
+                (64, true, "True"),
+                (128, true, "False"),
+                (128, false, "False"),
+            ] {
+                let mut pod = pod(mib, 1, is_running);
+                pod["status"]["conditions"] = json!([{"type": IN_PROGRESS, "status": status,
+                    "lastTransitionTime": format!("2026-01-01T00:00:{resize_began}Z")}]);
+                if let Some(change) = table.apply(Arc::new(parse(pod)))
+                    && let (Some(old), Some(new)) = (change.old, change.new)
+                {
+                    kills.extend(oom_kills(Some(&old), &new));
+                }
+            }
+            let memory: Vec<_> = kills.iter().map(|kill| kill.memory.bytes() / MIB).collect();
+            assert_eq!(memory, [expected], "{resize_began}");
+        };
+        check("24", 128);
+        check("25", 64);
+        check("26", 64);
     }
 
     #[test]

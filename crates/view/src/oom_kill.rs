@@ -6,13 +6,15 @@
 //!
 //! A kill counts with the smaller memory of the two states between which it happened. One state can
 //! show both a kill and a later resize: while a container is stopped, the kubelet reports what its next
-//! run will get. And a resize that did not reach the pod's cgroup says nothing about the new size.
+//! run will get. And a resize that did not reach the pod's cgroup says nothing about the new size, nor one
+//! that began after the kill.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::Memory;
 
+use crate::memory_cgroup::MemoryCgroup;
 use crate::pod::{Container, ContainerState, ContainerStatus, Pod, Sidecar, Termination};
 use crate::table::ObjectKey;
 
@@ -52,6 +54,7 @@ struct Running<'a> {
     name: &'a str,
     requested: Option<Memory>,
     status: Option<&'a ContainerStatus>,
+    memory_cgroup: &'a MemoryCgroup,
 }
 
 /// The containers of a pod and its native sidecars.
@@ -63,11 +66,13 @@ fn running(pod: &Pod) -> impl Iterator<Item = Running<'_>> {
             None => container.requests.memory,
         },
         status: container.status.as_ref(),
+        memory_cgroup: &pod.memory_cgroup,
     });
     let sidecars = pod.sidecars.iter().map(|sidecar: &Sidecar| Running {
         name: &sidecar.name,
         requested: sidecar.requests.memory,
         status: sidecar.status.as_ref(),
+        memory_cgroup: &pod.memory_cgroup,
     });
     containers.chain(sidecars)
 }
@@ -86,7 +91,11 @@ fn ends<'a>(
     let kills = earlier.into_iter().chain(just_now);
     let kills = kills.filter(|end| end.is_oom_kill());
     let memory = before.unwrap_or(after).requested.min(after.requested);
-    kills.filter_map(move |end| Some((end.finished_at?, memory)))
+    kills.filter_map(move |end| {
+        let at = end.finished_at?;
+        let before = after.memory_cgroup.request_before_resize(after.name, at);
+        Some((at, before.map_or(memory, |before| before.min(memory))))
+    })
 }
 
 fn just_ended<'a>(
