@@ -197,10 +197,10 @@ fn pod_patch(
         Some(Err(failure)) => (Patch::default(), Some(failure)),
     };
     if !labels.is_empty() && pod.metadata.labels.is_none() {
-        patch.labels();
+        patch.add(["metadata", "labels"], json!({}));
     }
     for (name, value) in labels {
-        patch.label(&name, value);
+        patch.add(["metadata", "labels", name.as_str()], json!(value));
     }
     Some((patch, failure, awaits))
 }
