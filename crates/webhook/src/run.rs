@@ -50,19 +50,9 @@ pub async fn run_on(
     args: Args,
     manager: Manager,
 ) -> anyhow::Result<()> {
-    let Args {
-        common: _,
-        ignored_flags: _,
-        serving,
-        registration,
-        heartbeat,
-        review,
-        feed,
-        holds,
-        namespaces,
-    } = args;
-    let Namespaces { only, ignored } = namespaces.namespaces()?;
-    let config = Arc::new(review.config()?);
+    let (registration, heartbeat) = (args.registration, args.heartbeat);
+    let Namespaces { only, ignored } = args.namespaces.namespaces()?;
+    let config = Arc::new(args.review.config()?);
     let metrics = Metrics::register(&manager.registry)?;
     let own_namespace = own_namespace();
     let ignored_namespaces: Vec<String> = ignored.iter().cloned().collect();
@@ -88,13 +78,13 @@ pub async fn run_on(
     };
     let election = heartbeat.election(&own_namespace);
     let heartbeat = heartbeat.heartbeat(client(), clock.clone(), &own_namespace, hostname);
-    let source = serving.source(client(), &own_namespace, registration.as_ref())?;
+    let source = (args.serving).source(client(), &own_namespace, registration.as_ref())?;
 
     // Reviews are served for some time after the shutdown, so the view is kept current until then.
     let drained = CancellationToken::new();
     let _end = drained.clone().drop_guard();
     let serving = manager.until(drained);
-    let feed = subscribe(feed, &serving)?;
+    let feed = subscribe(args.feed, &serving)?;
     let Some(view) = watch_cluster(scope, config.node_groups, &serving).await else {
         return Ok(());
     };
@@ -121,7 +111,7 @@ pub async fn run_on(
     let server = port.serve(handler.router(), tls, manager.shutdown.clone(), DRAIN_DELAY);
     manager.readiness.condition("serving").ready();
 
-    let holds = holds.looks(true).then(|| Holds::register(&manager));
+    let holds = args.holds.looks(true).then(|| Holds::register(&manager));
     let others = holds.transpose()?;
     let others = others.map(|holds| OtherWebhooks::new(manager.client.clone(), holds));
     let (terms, term) = watch::channel(None);
