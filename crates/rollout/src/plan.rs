@@ -9,10 +9,11 @@ use model::Recommendation;
 use placement::MeasuredLoad;
 use view::{ObjectKey, View};
 
-use crate::action::{Action, Skip};
+use crate::action::Action;
 use crate::limits::global_pause::PauseReason;
 use crate::limits::vpa_pause::PausedVpa;
 use crate::resize::proven_acts::Refutation;
+use crate::skip::Skip;
 
 /// Recommendations by the unique identifiers of VPA objects.
 pub type Recommendations = BTreeMap<String, Arc<Recommendation>>;

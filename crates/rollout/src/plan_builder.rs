@@ -7,12 +7,13 @@ use std::time::Duration;
 use model::Recommendation;
 use view::ObjectKey;
 
-use crate::action::{Action, ActionKind, ActionReason, Relocation, ResizeAttempt, SkipReason};
+use crate::action::{Action, ActionKind, ActionReason, Relocation, ResizeAttempt};
 use crate::clock::ClockReading;
 use crate::disruption_budgets::Budgets;
 use crate::limits::disruption_limit::{Disruption, Group};
 use crate::plan::{Plan, Snapshot};
 use crate::settings::{PreemptionMode, Settings};
+use crate::skip::SkipReason;
 use crate::state::RolloutState;
 use crate::vpa_pods::Member;
 
@@ -109,32 +110,20 @@ pub(super) struct Victim<'a> {
 impl EvictablePod<'_> {
     /// Whether its group and the disruption budgets that cover it allow its eviction.
     pub(super) fn is_evictable(&self, builder: &mut PlanBuilder) -> bool {
-        let Member {
-            pod,
-            running,
-            group,
-            availability,
-            ..
-        } = self.member;
-        let (eviction, budgets) = (Disruption::Eviction, &mut builder.budgets);
-        let group = group.and_then(|index| builder.groups.get(index));
-        group.is_some_and(|group| group.allows(eviction, availability))
-            && budgets.check(eviction, pod, running).is_ok()
+        let (member, eviction) = (&self.member, Disruption::Eviction);
+        let group = member.group.and_then(|index| builder.groups.get(index));
+        let budgets = &mut builder.budgets;
+        group.is_some_and(|group| group.allows(eviction, member.availability))
+            && budgets.check(eviction, member.pod, member.running).is_ok()
     }
 
     /// Takes the eviction from its budgets and its group; an error if a budget does not allow it.
     pub(super) fn reserve(&self, builder: &mut PlanBuilder) -> Result<(), SkipReason> {
-        let Member {
-            pod,
-            running,
-            group,
-            availability,
-            ..
-        } = self.member;
+        let (member, eviction) = (&self.member, Disruption::Eviction);
         let budgets = &mut builder.budgets;
-        budgets.reserve(Disruption::Eviction, pod, running)?;
-        if let Some(group) = group.and_then(|index| builder.groups.get_mut(index)) {
-            group.reserve(Disruption::Eviction, availability);
+        budgets.reserve(eviction, member.pod, member.running)?;
+        if let Some(group) = member.group.and_then(|index| builder.groups.get_mut(index)) {
+            group.reserve(eviction, member.availability);
         }
         Ok(())
     }

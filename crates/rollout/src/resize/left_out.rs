@@ -39,7 +39,7 @@ pub(crate) fn completed<'r>(
             let is_left_out = container.target.get(resource).is_none()
                 && object.spec.sizes(name, resource)
                 && was_sized(pod.running, resource);
-            let present = requests(running).and_then(|requests| requests.get(resource));
+            let present = requests(running).get(resource);
             // What the policy forbids, an act would not bring.
             if is_left_out
                 && present.is_some_and(|present| present != request)

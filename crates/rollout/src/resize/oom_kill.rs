@@ -9,7 +9,7 @@ use view::{Container, Pod, Running, Termination};
 
 use crate::clock::ClockReading;
 use crate::resize::observed_containers::observed_containers;
-use crate::resize::pod_size::{container_recommendation, limits, memory_of, requests};
+use crate::resize::pod_size::{container_recommendation, effective, memory_of};
 use crate::settings::Settings;
 
 /// The kubelet's reason for an OOM kill.
@@ -102,13 +102,15 @@ pub(crate) fn oom_kill(
     own: &Recommendation,
 ) -> QuickOomKill {
     let specified = running.containers.iter().find(|it| it.name == container);
+    let memory = specified.map(|it| effective(it).map(|list| memory_of(list).cloned()));
+    let (request, limit) = memory.map(<(_, _)>::from).unzip();
     let recommended = container_recommendation(own, container);
     QuickOomKill {
         container: container.to_owned(),
         ran_for,
         ended_at,
-        request: memory_of(specified.and_then(requests)).cloned(),
-        limit: memory_of(specified.and_then(limits)).cloned(),
-        target: memory_of(recommended.map(|recommended| &recommended.target)).cloned(),
+        request: request.flatten(),
+        limit: limit.flatten(),
+        target: recommended.and_then(|of| memory_of(&of.target).cloned()),
     }
 }

@@ -47,7 +47,7 @@ impl Priority {
                 continue;
             };
             for (name, target) in recommended.target.iter() {
-                let request = requests(container).and_then(|requests| requests.get(name));
+                let request = requests(container).get(name);
                 let target_milli = target.milli_value();
                 let (requested, wanted) = sums.entry(name).or_default();
                 *wanted = wanted.saturating_add(target_milli);

@@ -15,10 +15,11 @@ use std::time::Duration;
 
 use view::interleave_namespaces;
 
-use crate::action::{Action, ActionReason, Skip, SkipReason};
+use crate::action::{Action, ActionReason};
 use crate::clock::ClockReading;
 use crate::limits::disruption_limit::Disruption;
 use crate::plan::{Plan, PodCounts, RecentPods};
+use crate::skip::{Skip, SkipReason};
 
 const PERIOD: Duration = Duration::from_mins(1);
 /// The time without a restart after which the pace begins anew.

@@ -1,21 +1,23 @@
 //! Selection of the pods that want another size.
 
 use super::{Candidate, EPSILON, Member, PassContext, VpaPass};
-use crate::action::{ActionReason, SkipReason};
+use crate::action::ActionReason;
 use crate::plan_builder::PlanBuilder;
 use crate::resize::oom_kill::{self, quick_oom};
 use crate::resize::proven_acts::NextAct;
 use crate::selection::eviction_requirements;
 use crate::selection::priority::Priority;
+use crate::skip::SkipReason;
 
 impl VpaPass<'_> {
     /// The pods that want another size, the most urgent first.
     pub(super) fn candidates<'m>(
         &self,
-        members: impl Iterator<Item = &'m Member<'m>>,
+        members: Vec<&'m Member<'m>>,
         builder: &mut PlanBuilder,
     ) -> Vec<Candidate<'m>> {
         let mut candidates: Vec<Candidate> = members
+            .into_iter()
             .filter_map(|member| self.candidate(member, builder))
             .collect();
         candidates.sort_by(|a, b| a.priority.cmp_urgency(&b.priority));

@@ -11,6 +11,7 @@ use rollout::{
     QuickOomKill, RebalancingReport, Refutation, Relocation, Skip, SkipReason, Snapshot,
 };
 use runtime::Activity;
+use runtime::metrics::count;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use view::{ObjectKey, View, Vpa};
@@ -108,7 +109,7 @@ impl Reporter {
         let Outputs {
             metrics, events, ..
         } = &self.outputs;
-        metrics.hot_nodes(report.hot_nodes);
+        metrics.hot_nodes.set(count(report.hot_nodes));
         let invalid = report.invalid_annotations.iter();
         let new = invalid
             .clone()
@@ -184,7 +185,7 @@ impl Reporter {
         let Outputs {
             metrics, activity, ..
         } = &self.outputs;
-        metrics.step("FilterPods", ended - began);
+        metrics.steps.observe("FilterPods", ended - began);
         activity.record(ended.into_std());
         if self.round.is_none() && has_actions {
             metrics.round(&mut self.classes);
@@ -203,8 +204,8 @@ impl Reporter {
             && waiting == 0
             && let Some(Round { began, decided }) = self.round.take()
         {
-            metrics.step("EvictPods", decided.elapsed());
-            metrics.step("total", began.elapsed());
+            metrics.steps.observe("EvictPods", decided.elapsed());
+            metrics.steps.observe("total", began.elapsed());
         }
     }
 
@@ -216,23 +217,14 @@ impl Reporter {
 
     /// Reports an act whose effect did not come about.
     pub(super) fn refuted(&self, refutation: &Refutation, vpa: &Vpa) {
-        let Refutation {
-            pod,
-            container,
-            act,
-            cause,
-            limit,
-            next,
-            ..
-        } = refutation;
         tracing::warn!(
-            %pod,
+            pod = %refutation.pod,
             vpa = %refutation.vpa,
-            container,
-            act = act.as_str(),
-            cause = cause.as_str(),
-            limit = limit.as_ref().map(ToString::to_string),
-            next = next.as_str(),
+            container = refutation.container,
+            act = refutation.act.as_str(),
+            cause = refutation.cause.as_str(),
+            limit = refutation.limit.as_ref().map(ToString::to_string),
+            next = refutation.next.as_str(),
             "act had no effect"
         );
         self.outputs.metrics.refuted(refutation);
