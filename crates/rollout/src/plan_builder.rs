@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::Recommendation;
-use view::ObjectKey;
+use view::{ObjectKey, Pod};
 
 use crate::action::{Action, ActionKind, ActionReason, Relocation, ResizeAttempt};
 use crate::clock::ClockReading;
@@ -31,6 +31,11 @@ impl PassContext<'_> {
     pub(super) fn evicts_for_others(&self) -> bool {
         self.settings.preemption != PreemptionMode::Off
             || (self.settings.rebalancing.is_some() && self.snapshot.node_load.is_some())
+    }
+
+    /// Whether an action on the pod was refused a short time ago.
+    pub(super) fn is_backing_off(&self, pod: &Pod) -> bool {
+        self.state.backoff_left(&pod.uid, self.now).is_some()
     }
 }
 

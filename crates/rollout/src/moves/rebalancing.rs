@@ -163,15 +163,14 @@ fn movable<'a>(
     taken: &BTreeSet<String>,
     context: PassContext,
 ) -> HashMap<String, EvictablePod<'a>> {
-    let (view, state, now) = (context.snapshot.view, context.state, context.now);
     let managed = builder.victims.iter().map(|victim| &victim.pod);
     let candidates: Vec<EvictablePod> = managed
         .chain(&builder.unmanaged)
         .filter(|candidate| {
             let pod = candidate.member.pod;
-            opts_in(pod, view)
+            opts_in(pod, context.snapshot.view)
                 && !taken.contains(&pod.uid)
-                && state.backoff_left(&pod.uid, now).is_none()
+                && !context.is_backing_off(pod)
         })
         .cloned()
         .collect();
