@@ -49,7 +49,6 @@ impl Patch {
         self.0.0.push(operation);
     }
 
-    /// The number of operations.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -64,7 +63,6 @@ impl Patch {
         Some(json)
     }
 
-    /// Adds an annotation.
     pub(crate) fn annotation(&mut self, name: &str, value: String) {
         self.add(["metadata", "annotations", name], Value::String(value));
     }

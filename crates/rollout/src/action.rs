@@ -56,7 +56,6 @@ pub struct Relocation {
 #[derive(Debug, Clone, PartialEq)]
 pub enum ActionKind {
     Evict,
-    /// Resizes the pod in place.
     Resize {
         patch: Patch,
         /// The changes of the pod's annotations, made once the resize was accepted.
@@ -148,7 +147,6 @@ impl ActionReason {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ActionOutcome {
-    /// The API server accepted it.
     Accepted {
         /// The pod's `metadata.generation` after a resize.
         generation: Option<i64>,

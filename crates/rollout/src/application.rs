@@ -152,7 +152,6 @@ fn is_for_size(action: &Action) -> bool {
 }
 
 impl Numbers {
-    /// Reason and message.
     fn state(&self) -> (&'static str, String) {
         let (pods, updating, boosted) = (self.pods, self.updating, self.boosted);
         if let Some(pause) = &self.pause {

@@ -21,7 +21,6 @@ use crate::state::RolloutState;
 use crate::state::decision_cache::{DecisionCache, VpaDecision};
 use crate::vpa_pass::VpaPass;
 
-/// The results of a pass.
 struct Decided {
     /// The decisions about VPA objects with pods.
     decisions: Vec<(VpaOrder, VpaDecision)>,

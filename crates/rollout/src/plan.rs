@@ -21,7 +21,6 @@ pub type Recommendations = BTreeMap<String, Arc<Recommendation>>;
 /// The input of a decision.
 #[derive(Debug, Clone, Copy)]
 pub struct Snapshot<'a> {
-    /// The cluster.
     pub view: &'a View,
     /// Recommendations that take precedence over the status of VPA objects.
     pub recommendations: &'a Recommendations,
@@ -46,7 +45,6 @@ pub struct Plan {
     pub preemptions: Vec<PreemptionPlan>,
     /// The results of rebalancing; `None` without a new load of the nodes.
     pub rebalancing: Option<RebalancingReport>,
-    /// Numbers of pods by VPA object.
     pub pod_counts: Vec<Arc<PodCounts>>,
     /// The time after which another pass is due although nothing changes.
     pub wake_in: Option<Duration>,
@@ -87,7 +85,6 @@ pub enum AllowedUpdates {
 /// Numbers of pods of one VPA object that were created within the last ten minutes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RecentPods {
-    /// Pods that the webhook reviewed.
     pub reviewed: usize,
     /// Pods that it did not review.
     pub unreviewed: usize,
@@ -112,7 +109,6 @@ impl AddAssign for RecentPods {
 pub struct PreemptionPlan {
     /// The VPA object of the pending pod.
     pub vpa: ObjectKey,
-    /// The pending pod.
     pub pod: ObjectKey,
     pub pod_uid: String,
     pub method: PreemptionMethod,

@@ -50,7 +50,6 @@ use rolling_updates::RollingUpdates;
 /// would miss the pod's status.
 const OOM_KILL_EXPOSURE: Duration = Duration::from_secs(1);
 
-/// The last OOM kill of a pod.
 #[derive(Debug, Clone)]
 struct ObservedOomKill {
     ended_at: Timestamp,
@@ -109,7 +108,6 @@ pub struct RolloutState {
     pub(super) rebalancing: RebalancingHistory,
     /// The objects at the last pass.
     pub(super) change_tracker: ClusterChangeTracker,
-    /// The recommendations at the last pass.
     pub(super) recommendations: Recommendations,
     /// The decisions that are still valid; `None` before a full pass.
     pub(super) decisions: Option<DecisionCache>,

@@ -46,7 +46,6 @@ enum Acts {
     Relief,
 }
 
-/// The decision about one VPA object.
 pub(super) struct VpaPass<'a> {
     context: PassContext<'a>,
     vpa: &'a Vpa,
@@ -75,7 +74,6 @@ struct Candidate<'a> {
     member: &'a Member<'a>,
     priority: Priority,
     reason: ActionReason,
-    /// The recommendation, capped for the pod.
     recommendation: Recommendation,
     oom_kill: Option<QuickOomKill>,
     /// Refuted resizes in a row.

@@ -33,38 +33,29 @@ const DEFAULT_BOOST_SYNCS: i64 = 1;
 /// Applies VPA recommendations to running pods, in place or by eviction, within disruption budgets.
 #[derive(Debug, Clone, clap::Parser)]
 pub struct Args {
-    /// Flags of every program.
     #[command(flatten)]
     pub common: CommonArgs,
     /// Flags of upstream's program that are accepted and ignored.
     #[command(flatten)]
     pub ignored_flags: IgnoredFlags,
-    /// Flags of leader election.
     #[command(flatten)]
     pub election: LeaderElectionArgs,
-    /// Flags of decisions.
     #[command(flatten)]
     pub rollout: RolloutArgs,
-    /// Flags of rebalancing.
     #[command(flatten)]
     pub rebalancing: RebalancingArgs,
-    /// Flags of rate limits.
     #[command(flatten)]
     pub rate_limits: RateLimitArgs,
-    /// Flags of pauses.
     #[command(flatten)]
     pub pause: PauseArgs,
-    /// Flags of the feed of recommendations.
     #[command(flatten)]
     pub feed: FeedReaderArgs,
 
     /// Interval between full passes over all VPA objects. Changes are acted on at once.
     #[arg(long, default_value = "1m0s", value_name = "DURATION", value_parser = positive_duration)]
     pub updater_interval: GoDuration,
-    /// Flag of holds.
     #[command(flatten)]
     pub holds: HoldArgs,
-    /// Flags of namespaces.
     #[command(flatten)]
     pub namespaces: NamespaceArgs,
 }

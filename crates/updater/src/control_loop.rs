@@ -38,14 +38,12 @@ const MIN_PAUSE: Duration = Duration::from_millis(100);
 /// of pods come and go.
 const PAUSE_FACTOR: u32 = 5;
 
-/// Settings from the command line.
 #[derive(Debug, Clone)]
 pub(crate) struct LoopConfig {
     pub(crate) settings: Settings,
     pub(crate) policy: PausePolicy,
     /// Evictions per second and burst, and the same for resizes; `None` means no limit.
     pub(crate) limit: Option<(f64, u32)>,
-    /// Time between full passes.
     pub(crate) interval: Duration,
     /// Limit of requests to the API server.
     pub(crate) requests: Throttle,

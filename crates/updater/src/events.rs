@@ -22,7 +22,6 @@ const CONTROLLER: &str = "vpa-updater";
 /// The length of the queue. Further events are dropped.
 const QUEUE_LENGTH: usize = 10_000;
 
-/// An event to write.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct EventRecord {
     about: ObjectReference,
@@ -70,7 +69,6 @@ impl EventRecord {
             .map(|about| Self::warning(about, reasons::OOM_KILLED, event_action, note.clone()))
     }
 
-    /// The event about an in-place resize.
     pub(crate) fn resized(pod: &ObjectKey, uid: &str, changes: &str) -> Self {
         let note = with_changes("Pod was resized in place by VPA Updater.", changes);
         let (about, reason) = (pod_reference(pod, uid), reasons::IN_PLACE_RESIZED_BY_VPA);

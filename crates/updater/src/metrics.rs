@@ -256,7 +256,6 @@ impl Metrics {
         }
     }
 
-    /// Counts the outcome of an action.
     pub(crate) fn finished(
         &self,
         action: &Action,
@@ -321,19 +320,16 @@ impl Metrics {
         refused.with_label_values(&[reason]).inc();
     }
 
-    /// Counts a read of the node load.
     pub(crate) fn load_read(&self, is_read: bool) {
         let result = if is_read { "success" } else { ERROR };
         self.load_reads.with_label_values(&[result]).inc();
     }
 
-    /// Counts a refuted act.
     pub(crate) fn refuted(&self, refutation: &Refutation) {
         let labels = [refutation.act.as_str(), refutation.cause.as_str()];
         self.refuted_acts.with_label_values(&labels).inc();
     }
 
-    /// Begins a round.
     pub(crate) fn round(&self, classes: &mut SizeClasses) {
         classes.evicted.clear();
         classes.resized.clear();
@@ -342,7 +338,6 @@ impl Metrics {
     }
 }
 
-/// The number of occurrences of each label.
 fn counts(labels: impl Iterator<Item = &'static str>) -> BTreeMap<&'static str, i64> {
     let mut counts = BTreeMap::new();
     labels.for_each(|label| *counts.entry(label).or_default() += 1);

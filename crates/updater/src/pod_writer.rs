@@ -171,7 +171,6 @@ fn annotation_patch(uid: &str, annotations: &AnnotationChanges) -> Value {
     json!({"metadata": {"uid": uid, "annotations": annotations}})
 }
 
-/// The outcome that an error stands for.
 fn classify(error: &Error) -> ActionOutcome {
     let Error::Api(status) = error else {
         return ActionOutcome::Unknown;

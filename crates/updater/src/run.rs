@@ -30,7 +30,6 @@ use crate::pod_writer::PodWriter;
 /// The divisor of `--kube-api-burst` that gives the part reserved for urgent actions.
 const URGENT_SHARE: u32 = 4;
 
-/// Runs the updater until shutdown.
 pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     args.ignored_flags.warn();
     let (common, election) = (args.common, args.election);

@@ -24,7 +24,6 @@ const STEP_BUCKETS: [f64; 22] = [
 /// The label values of resources, in the order of [`admission::AdmissionResource`].
 const RESOURCES: [&str; 3] = ["unknown", "Pod", "VPA"];
 
-/// The prefix of names.
 pub(crate) const PREFIX: &str = "vpa_admission_controller";
 
 runtime::metrics! {
@@ -62,7 +61,6 @@ pub struct Metrics {
 const STEPS: [&str; 4] = ["read_request", "admit", "build_response", "total"];
 
 impl Metrics {
-    /// Registers the metrics.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let Rows {
             pods,

@@ -38,7 +38,6 @@ const RESYNC: Duration = Duration::from_secs(15);
 /// Time for which the first registration waits for the Lease.
 const FIRST_TERM: Duration = Duration::from_secs(2);
 
-/// Runs the webhook until its shutdown.
 pub fn run(args: Args, manager: Manager) -> impl Future<Output = anyhow::Result<()>> {
     args.ignored_flags.warn();
     run_on(Port::open("port", args.serving.port, LIMITS), args, manager)

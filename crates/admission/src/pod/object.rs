@@ -56,7 +56,6 @@ pub(crate) struct Spec<'a> {
     pub(crate) resources: Option<Requirements>,
 }
 
-/// A container of a pod.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Container<'a> {
@@ -133,7 +132,6 @@ impl<'t> Pod<'t> {
         }
     }
 
-    /// Whether the kubelet has reported a status.
     pub(crate) fn has_container_statuses(&self) -> bool {
         self.status
             .as_ref()

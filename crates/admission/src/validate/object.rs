@@ -43,7 +43,6 @@ impl Object {
 }
 
 impl Deletion {
-    /// Whether the object is being deleted.
     pub(crate) fn is_pending(&self) -> bool {
         self.metadata
             .as_ref()

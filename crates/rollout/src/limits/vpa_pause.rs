@@ -108,7 +108,6 @@ pub(crate) fn check_pause(
     windows.open_for(written, now.wall).map(Some)
 }
 
-/// Whether the condition `SourceStale` is true.
 fn is_frozen(vpa: &Vpa) -> bool {
     condition(&vpa.object, api::vpa::SOURCE_STALE).is_some_and(|it| it.status == "True")
 }

@@ -181,7 +181,6 @@ fn movable<'a>(
         .collect()
 }
 
-/// A node with its measured load.
 struct MeasuredNode<'a> {
     node: &'a Node,
     state: RebalancingNode,

@@ -9,11 +9,9 @@ use std::borrow::Cow;
 use api::pod_annotations::UPDATES;
 use api::vpa::{CONFLICTS_WITH_HPA, HPA_RESOURCE_LEFT_OUT, VerticalPodAutoscaler};
 use model::{Allowed, Quantity, Recommendation, ResourceName};
-
 use view::Running;
 
 use crate::limits::vpa_pause::condition;
-
 use crate::resize::pod_size::{PodToSize, requests, sized_containers};
 use crate::resize::resize_patch::IN_PLACE_UPDATED;
 

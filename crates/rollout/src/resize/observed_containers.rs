@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 use api::pod_annotations::OBSERVED_CONTAINERS;
 use view::Running;
 
-/// The maximum length of a container's name.
 const MAX_NAME: usize = 63;
 
 /// Whether containers of a pod count: those in its annotation, or all if that is missing or invalid.

@@ -31,7 +31,6 @@ pub(crate) fn specified(container: &ContainerSpec) -> [&ResourceList; 2] {
     [&container.requests, &container.limits].map(|list| list.as_ref().unwrap_or(&NOTHING))
 }
 
-/// The effective requests of a container.
 pub(crate) fn requests(container: &ContainerSpec) -> &ResourceList {
     let [requests, _] = effective(container);
     requests
@@ -180,7 +179,6 @@ impl PodToSize<'_> {
             .collect()
     }
 
-    /// All containers of the replacement.
     fn whole<'w>(&'w self, written: &'w [[ResourceList; 2]]) -> WholePod<'w> {
         let main = self.running.containers.iter();
         let main = main.map(|container| (ContainerRole::Main, true, container));

@@ -67,7 +67,6 @@ impl OomResize {
     }
 }
 
-/// The acts that an observation can refute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RefutedAct {
     Resize,
@@ -147,7 +146,6 @@ pub struct Refutation {
     pub cause: RefutationCause,
     /// The memory limit of the container by its status.
     pub limit: Option<Quantity>,
-    /// The act that follows.
     pub next: NextAct,
 }
 
@@ -162,7 +160,6 @@ pub(crate) struct Evidence {
     pub(crate) last: Option<OomResize>,
     /// The time from which on the pod was observed with its present limits.
     pub(crate) size_since: Option<Timestamp>,
-    /// Whether any updater resized the pod.
     pub(crate) was_resized: bool,
     /// Whether the pod's cgroup lacks the present limit, as observed.
     pub(crate) is_outdated: bool,
@@ -170,11 +167,9 @@ pub(crate) struct Evidence {
     pub(crate) is_bounded: bool,
     /// Whether the pod replaces one that was evicted for the present target.
     pub(crate) is_replacement: bool,
-    /// Whether the container has the recommended memory.
     pub(crate) has_target: bool,
     /// Whether the mode allows resizes of the limit.
     pub(crate) may_step: bool,
-    /// Whether the mode allows evictions.
     pub(crate) may_evict: bool,
 }
 

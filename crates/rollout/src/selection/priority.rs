@@ -16,7 +16,6 @@ use crate::resize::observed_containers::observed_containers;
 use crate::resize::pod_size::{container_recommendation, requests, sized_containers};
 use crate::settings::Settings;
 
-/// The priority of a pod's update.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Priority {
     /// Whether a request is outside the recommended bounds, or missing.

@@ -20,7 +20,6 @@ const RESIZE_TIMEOUT: Duration = Duration::from_mins(1);
 /// An action on one pod that counts although the view does not show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PendingAction {
-    /// The loss to the workload.
     pub(crate) disruption: Disruption,
     /// Whether the action may be sent again, since its outcome is unknown.
     pub(crate) may_retry: bool,
@@ -40,7 +39,6 @@ pub(super) struct InFlight {
     unknown_since: Option<Duration>,
 }
 
-/// The progress of an action.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Stage {
     /// Sent, without an answer.

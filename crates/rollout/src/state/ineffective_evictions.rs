@@ -25,7 +25,6 @@ const LONGEST_PAUSE: Duration = Duration::from_hours(24);
 /// The longest pause before a try of another recommendation.
 const LONGEST_PAUSE_OF_OTHERS: Duration = Duration::from_hours(1);
 
-/// The evictions for each VPA object.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct IneffectiveEvictions(pub(super) HashMap<ObjectKey, EvictionSeries>);
 

@@ -24,7 +24,6 @@ const FIRST_RETRY: Duration = Duration::from_secs(5);
 /// The longest pause after refusals.
 const LONGEST_RETRY: Duration = Duration::from_mins(10);
 
-/// The rolling updates for each VPA object.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RollingUpdates(pub(super) HashMap<ObjectKey, Record>);
 
@@ -62,7 +61,6 @@ impl RollingUpdates {
         self.0.entry(action.vpa.clone()).or_default().is_sent = true;
     }
 
-    /// Records its outcome.
     pub(super) fn end(&mut self, action: &Action, outcome: &ActionOutcome, now: ClockReading) {
         let record = self.0.entry(action.vpa.clone()).or_default();
         record.is_sent = false;

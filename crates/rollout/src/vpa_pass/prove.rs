@@ -13,7 +13,7 @@ use super::{Candidate, EPSILON, Member, PassContext, VpaPass};
 use crate::action::{Action, ActionReason};
 use crate::plan_builder::PlanBuilder;
 use crate::resize::memory_restore::only_memory;
-use crate::resize::oom_kill::{self, QuickOomKill};
+use crate::resize::oom_kill;
 use crate::resize::pod_size;
 use crate::resize::proven_acts::{
     self, Evidence, NextAct, OomResize, Refutation, RefutationCause, RefutedAct, ResizeAct,
@@ -27,7 +27,6 @@ use crate::skip::SkipReason;
 pub(super) struct Judged<'a> {
     container: &'a Container,
     kill: Option<&'a Termination>,
-    /// Whether the container has the recommended memory.
     pub(super) has_target: bool,
     pub(super) verdict: Verdict,
     /// The time of the last act, if it is known.
@@ -157,11 +156,11 @@ impl VpaPass<'_> {
     pub(super) fn lacks_memory(&self, member: &Member) -> bool {
         let PassContext { settings, now, .. } = self.context;
         let kill = oom_kill::quick_oom(member.pod, member.running, self.spec, settings, now);
-        kill.is_some_and(|(container, ..)| {
+        kill.is_some_and(|(Container { name, .. }, _)| {
             let specified = member.running.containers.iter();
             specified
-                .filter(|it| it.name == container)
-                .zip(self.size_of(member, container))
+                .filter(|it| it.name == *name)
+                .zip(self.size_of(member, name))
                 .any(|(specified, size)| !proven_acts::has_memory(specified, &size))
         })
     }
@@ -187,18 +186,13 @@ impl VpaPass<'_> {
         let own = self.pod_recommendation(member);
         let native_sidecars = self.context.settings.native_sidecars;
         let priority = Priority::of(member.running, &own, native_sidecars);
-        let oom_kill: Option<QuickOomKill> = judged.kill.and_then(|kill| {
-            let (began, ended) = (kill.started_at?, kill.finished_at?);
-            let ran_for = ended.duration_since(began).try_into().unwrap_or_default();
-            let seen = (judged.container.name.as_str(), ran_for, ended);
-            Some(oom_kill::oom_kill(seen, member.running, &own))
-        });
+        let kill = judged.kill;
         Candidate {
             member,
             priority,
             reason: ActionReason::QuickOom,
+            oom_kill: kill.and_then(|_| oom_kill::oom_kill(judged.container, member.running, &own)),
             recommendation: own,
-            oom_kill,
             refuted_resizes: judged.verdict.refuted_resizes,
             evicts_next: false,
         }

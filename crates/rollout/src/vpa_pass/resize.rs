@@ -25,7 +25,6 @@ use crate::skip::SkipReason;
 /// The time after which a rejected resize is retried if the pod must not be evicted.
 pub(super) const REFUSED_PAUSE: Duration = Duration::from_mins(1);
 
-/// A resize and its disruption.
 pub(super) struct Resize {
     pub(super) sizes: DesiredSizes,
     pub(super) disruption: Disruption,

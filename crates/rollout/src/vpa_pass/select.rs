@@ -45,7 +45,7 @@ impl VpaPass<'_> {
             (None, true) => ActionReason::OutsideBounds,
             (None, false) => ActionReason::Drift,
         };
-        if let Some((_, _, ended_at)) = killed {
+        if let Some((_, ended_at)) = killed {
             let counts_for = oom_kill::quick_oom_threshold(self.spec, settings);
             self.recheck_in(now.until(ended_at, counts_for + EPSILON));
         }
@@ -85,7 +85,7 @@ impl VpaPass<'_> {
             member,
             priority,
             reason,
-            oom_kill: quick_oom.map(|kill| oom_kill::oom_kill(kill, member.running, &own)),
+            oom_kill: quick_oom.and_then(|(it, _)| oom_kill::oom_kill(it, member.running, &own)),
             recommendation: own,
             refuted_resizes: verdict.map_or(0, |verdict| verdict.refuted_resizes),
             evicts_next: !has_target && next == Some(NextAct::Evict),

@@ -25,7 +25,6 @@ pub(super) struct Executor {
     pub(super) retry_at: Option<Instant>,
 }
 
-/// An action with its outcome.
 pub(super) struct Finished {
     pub(super) action: Arc<Action>,
     /// The VPA object when the action was started.
@@ -73,7 +72,6 @@ impl Executor {
         admitted
     }
 
-    /// Sends an action.
     pub(super) fn start(&mut self, action: Arc<Action>, vpa: Option<Arc<Vpa>>) {
         let writer = self.writer.clone();
         self.in_flight.spawn(async move {

@@ -18,7 +18,6 @@ pub(super) const REGISTERED_BY: &str = "plimsoll.dev/registered-by";
 /// The field manager that creates the configuration.
 const MANAGER: &str = "plimsoll-webhook";
 
-/// Writer of the configuration.
 pub struct Writer {
     /// The object with which the configuration is deleted.
     pub owner: Option<Owner>,
@@ -31,7 +30,6 @@ pub struct Writer {
 pub(super) struct Registered {
     /// The CA bundle in it.
     pub(super) bundle: String,
-    /// Whether it was written.
     pub(super) changed: bool,
 }
 

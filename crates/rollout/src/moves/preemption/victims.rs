@@ -9,7 +9,6 @@ use super::requested;
 use crate::plan_builder::{EvictablePod, PassContext, PlanBuilder, Victim};
 use crate::vpa_pods::Member;
 
-/// The most victims for one pending resize.
 const MAX_VICTIMS: usize = 8;
 
 /// The order in which a victim goes, and the amount that its eviction frees.
