@@ -31,25 +31,21 @@ pub enum AdmissionResource {
     /// Any other object.
     Unknown,
     Pod,
-    /// A `VerticalPodAutoscaler`.
     Vpa,
 }
 
 /// The result of a review, as upstream's metrics name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AdmissionStatus {
-    /// The object is refused.
     Error,
     /// The object is admitted unchanged.
     Skipped,
-    /// The object is patched.
     Applied,
 }
 
 /// The decision on a review.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    /// The kind of object.
     pub resource: AdmissionResource,
     pub status: AdmissionStatus,
     /// The `AdmissionReview` to send back, as JSON.
@@ -197,10 +193,10 @@ fn pod_patch(
         Some(Err(failure)) => (Patch::default(), Some(failure)),
     };
     if !labels.is_empty() && pod.metadata.labels.is_none() {
-        patch.labels();
+        patch.add(["metadata", "labels"], json!({}));
     }
     for (name, value) in labels {
-        patch.label(&name, value);
+        patch.add(["metadata", "labels", name.as_str()], json!(value));
     }
     Some((patch, failure, awaits))
 }

@@ -13,14 +13,12 @@ pub struct Input<'a> {
     pub view: &'a View,
     /// The recommendations of the feed; `None` without a feed.
     pub feed: Option<&'a FeedLookup<'a>>,
-    /// The flags.
     pub config: &'a AdmissionConfig,
 }
 
 /// The flags about decisions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AdmissionConfig {
-    /// Feature gates.
     pub gates: Gates,
     /// Maximum CPU request of a startup boost; `None` for no maximum.
     pub max_cpu_boost: Option<Quantity>,

@@ -7,9 +7,7 @@ use std::fmt::{self, Display};
 
 use json_patch::jsonptr::{PointerBuf, Token};
 use json_patch::{AddOperation, PatchOperation, RemoveOperation};
-use model::{Quantity, ResourceName};
-use serde_json::{Value, json};
-use sizing::ResourcesField;
+use serde_json::Value;
 
 /// Capacity of a typical path, in bytes.
 const PATH_BYTES: usize = 96;
@@ -31,21 +29,26 @@ impl Patch {
         for token in path {
             pointer.push_back(token);
         }
-        self.push(pointer, value);
+        self.add_at(pointer, value);
     }
 
-    fn push(&mut self, path: PointerBuf, value: Value) {
-        self.push_operation(PatchOperation::Add(AddOperation { path, value }));
+    /// Adds `value` at `path`, or replaces the value there.
+    pub(crate) fn add_at(&mut self, path: PointerBuf, value: Value) {
+        self.push(PatchOperation::Add(AddOperation { path, value }));
     }
 
-    fn push_operation(&mut self, operation: PatchOperation) {
+    /// Removes what is at `path`, which must be present.
+    pub(crate) fn remove(&mut self, path: PointerBuf) {
+        self.push(PatchOperation::Remove(RemoveOperation { path }));
+    }
+
+    fn push(&mut self, operation: PatchOperation) {
         if self.0.is_empty() {
             self.0.0.reserve(OPERATIONS);
         }
         self.0.0.push(operation);
     }
 
-    /// The number of operations.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -60,58 +63,8 @@ impl Patch {
         Some(json)
     }
 
-    /// Adds an empty map of annotations.
-    pub(crate) fn annotations(&mut self) {
-        self.add(["metadata", "annotations"], json!({}));
-    }
-
-    /// Adds an annotation.
     pub(crate) fn annotation(&mut self, name: &str, value: String) {
         self.add(["metadata", "annotations", name], Value::String(value));
-    }
-
-    /// Adds an empty map of labels.
-    pub(crate) fn labels(&mut self) {
-        self.add(["metadata", "labels"], json!({}));
-    }
-
-    /// Adds a label, or replaces its value.
-    pub(crate) fn label(&mut self, name: &str, value: String) {
-        self.add(["metadata", "labels", name], Value::String(value));
-    }
-
-    /// Adds empty `resources` to a container.
-    pub(crate) fn resources(&mut self, container: ContainerPath) {
-        self.push(container.resources_path(), json!({}));
-    }
-
-    /// Adds empty `requests` or `limits` to a container.
-    pub(crate) fn requirements(&mut self, container: ContainerPath, field: ResourcesField) {
-        let mut path = container.resources_path();
-        path.push_back(field.name());
-        self.push(path, json!({}));
-    }
-
-    /// Sets the amount of one resource.
-    pub(crate) fn amount(
-        &mut self,
-        container: ContainerPath,
-        field: ResourcesField,
-        resource: &ResourceName,
-        quantity: &Quantity,
-    ) {
-        let mut path = container.resources_path();
-        path.push_back(field.name());
-        path.push_back(resource.as_str());
-        self.push(path, Value::String(quantity.to_string()));
-    }
-
-    /// Removes the limit of one resource, which must be present.
-    pub(crate) fn remove_limit(&mut self, container: ContainerPath, resource: &ResourceName) {
-        let mut path = container.resources_path();
-        path.push_back(ResourcesField::Limits.name());
-        path.push_back(resource.as_str());
-        self.push_operation(PatchOperation::Remove(RemoveOperation { path }));
     }
 }
 
@@ -125,7 +78,8 @@ pub(crate) enum ContainerPath {
 }
 
 impl ContainerPath {
-    fn resources_path(self) -> PointerBuf {
+    /// The path of its `resources`, and of a field or an amount in it.
+    pub(crate) fn resources(self, within: &[&str]) -> PointerBuf {
         let (list, index) = match self {
             Self::Container(index) => ("containers", index),
             Self::InitContainer(index) => ("initContainers", index),
@@ -135,6 +89,9 @@ impl ContainerPath {
         path.push_back(list);
         path.push_back(index);
         path.push_back("resources");
+        for token in within {
+            path.push_back(*token);
+        }
         path
     }
 }
@@ -155,6 +112,9 @@ impl Display for ContainerPath {
 
 #[cfg(test)]
 mod tests {
+    use model::Quantity;
+    use serde_json::json;
+
     use super::*;
 
     fn check(write: impl FnOnce(&mut Patch), expected: &Value) {
@@ -172,18 +132,14 @@ mod tests {
         let amount = Quantity::from_milli(1500);
         check(
             |patch| {
-                patch.amount(
-                    ContainerPath::InitContainer(2),
-                    ResourcesField::Limits,
-                    &"a~b/c".into(),
-                    &amount,
-                );
+                let path = ContainerPath::InitContainer(2).resources(&["limits", "a~b/c"]);
+                patch.add_at(path, json!(amount.to_string()));
             },
             &json!([{"op": "add", "path": "/spec/initContainers/2/resources/limits/a~0b~1c", "value": "1500m"}]),
         );
         check(
             |patch| {
-                patch.annotations();
+                patch.add(["metadata", "annotations"], json!({}));
                 patch.annotation("a/\"b", "\"".to_owned());
             },
             &json!([

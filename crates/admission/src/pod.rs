@@ -12,6 +12,7 @@ use api::limit_mode::{LIMITS, limit_modes};
 use api::pod_annotations::{OBSERVED_CONTAINERS, UPDATES};
 use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscaler, VerticalPodAutoscalerSpec};
 use model::{LimitMode, LimitModes, NamespaceLimits, ResourceList, ResourceName};
+use serde_json::{Value, json};
 use sizing::{
     ContainerSize, PodContainer, ResourcesField, Target, limits_text, pod_sizes, revert_refused,
 };
@@ -20,7 +21,7 @@ use crate::input::AdmissionConfig;
 use crate::patch::Patch;
 use crate::startup_boost::{self, BoostError};
 
-use annotation::UpdatesText;
+use annotation::updates_text;
 pub(crate) use object::{Container, Labels, Pod};
 use object::{TargetContainer, target_containers};
 
@@ -51,11 +52,11 @@ pub(crate) fn patch(
     let boosts = boosts(&containers, &mut sizes, object, limit_mode, config, admit)?;
     let mut patch = Patch::default();
     if pod.metadata.annotations.is_none() {
-        patch.annotations();
+        patch.add(["metadata", "annotations"], json!({}));
     }
     let names = containers.iter().map(|target| &*target.container.name);
     let limits = limits_text(&modes, names.clone().zip(&sizes));
-    let mut updates = UpdatesText::new(object.metadata.name.as_deref().unwrap_or_default());
+    let mut updated = Vec::new();
     for ((target, size), boost) in containers.iter().zip(&sizes).zip(boosts) {
         if matches!(boost, Boost::Excluded) {
             continue;
@@ -63,9 +64,11 @@ pub(crate) fn patch(
         if let Boost::Applied((name, text)) = boost {
             patch.annotation(&name, text);
         }
-        patch_container(&mut patch, &mut updates, target, size);
+        let items = patch_container(&mut patch, target, size);
+        updated.extend(items.map(|items| (target.path, items)));
     }
-    if let Some(text) = updates.into_text() {
+    let vpa = object.metadata.name.as_deref().unwrap_or_default();
+    if let Some(text) = updates_text(vpa, &updated) {
         patch.annotation(UPDATES, text);
     }
     if let Some(text) = limits {
@@ -164,13 +167,12 @@ fn boost(
     Ok(Boost::Applied(startup_boost::annotation(name, original)))
 }
 
-/// Patches one container, and lists its resources in the annotation.
+/// Patches one container. Returns what the annotation says about it; `None` without a change.
 fn patch_container(
     patch: &mut Patch,
-    updates: &mut UpdatesText,
     target: &TargetContainer<'_>,
     size: &ContainerSize,
-) {
+) -> Option<Vec<String>> {
     let TargetContainer {
         path,
         container,
@@ -184,16 +186,13 @@ fn patch_container(
         refused: _,
     } = size;
     let before = patch.len();
-    updates.begin_container(path);
-    for note in notes {
-        updates.push(format_args!("{note}"));
-    }
+    let mut items = notes.clone();
     // Other fields must not be replaced.
     if effective.requests.is_none()
         && effective.limits.is_none()
         && !container.resources().has_other_fields
     {
-        patch.resources(path);
+        patch.add_at(path.resources(&[]), json!({}));
     }
     let lists = [
         (ResourcesField::Requests, &effective.requests, requests),
@@ -201,21 +200,20 @@ fn patch_container(
     ];
     for (field, original, amounts) in lists {
         if original.is_none() && !amounts.is_empty() {
-            patch.requirements(path, field);
+            patch.add_at(path.resources(&[field.name()]), json!({}));
         }
         for (resource, quantity) in amounts
             .iter()
             .filter(|(resource, _)| !resource.as_str().is_empty())
         {
-            patch.amount(path, field, resource, quantity);
-            updates.push(format_args!("{resource} {}", field.singular()));
+            let at = path.resources(&[field.name(), resource.as_str()]);
+            patch.add_at(at, Value::String(quantity.to_string()));
+            items.push(format!("{resource} {}", field.singular()));
         }
     }
     for resource in removed_limits {
-        patch.remove_limit(path, resource);
-        updates.push(format_args!("{resource} limit removed"));
+        patch.remove(path.resources(&[ResourcesField::Limits.name(), resource.as_str()]));
+        items.push(format!("{resource} limit removed"));
     }
-    if patch.len() == before {
-        updates.discard_container();
-    }
+    (patch.len() > before).then_some(items)
 }

@@ -96,18 +96,15 @@ pub(crate) struct GroupKind<'a> {
     pub(crate) kind: Option<Text<'a>>,
 }
 
-/// The content of a response.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     /// The changes of the object.
     pub(crate) patch: Patch,
-    /// Warnings for the user.
     pub(crate) warnings: Vec<String>,
     /// The reasons of a refusal; without any the object is admitted.
     pub(crate) errors: Vec<FieldError>,
 }
 
-/// The review to send back.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct AdmissionReview<'a> {

@@ -11,7 +11,6 @@ use sizing::{ContainerSize, limit_for, proportional_limits};
 
 use crate::review::Requirements;
 
-/// An invalid startup boost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BoostError {
     /// The factor is missing or less than 1.

@@ -25,16 +25,10 @@ pub enum Awaited {
     /// A controller above the pod: its VPA is not known before.
     Controller(WorkloadRef),
     /// The node of a pod of this namespace that is to have the label of a node group.
-    Node {
-        /// Namespace of the pod.
-        namespace: String,
-        /// Name of the node.
-        name: String,
-    },
+    Node { namespace: String, name: String },
 }
 
 impl Awaited {
-    /// Namespace of the pod.
     pub fn namespace(&self) -> &str {
         match self {
             Self::Controller(controller) => &controller.namespace,

@@ -1,4 +1,4 @@
-//! Actions on pods, their outcomes, and the reasons for leaving pods as they are.
+//! Actions on pods, and their outcomes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,6 @@ use std::time::Duration;
 use json_patch::Patch;
 use model::{Cpu, Memory, Recommendation};
 use placement::Amounts;
-use sizing::Refusal;
 use view::ObjectKey;
 
 use crate::limits::disruption_limit::Disruption;
@@ -57,7 +56,6 @@ pub struct Relocation {
 #[derive(Debug, Clone, PartialEq)]
 pub enum ActionKind {
     Evict,
-    /// Resizes the pod in place.
     Resize {
         patch: Patch,
         /// The changes of the pod's annotations, made once the resize was accepted.
@@ -149,7 +147,6 @@ impl ActionReason {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ActionOutcome {
-    /// The API server accepted it.
     Accepted {
         /// The pod's `metadata.generation` after a resize.
         generation: Option<i64>,
@@ -171,100 +168,4 @@ pub enum ActionOutcome {
     Rejected,
     /// There was no answer, or one that does not say whether it happened (5xx).
     Unknown,
-}
-
-/// A pod that wants another size and does not get it now.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Skip {
-    pub vpa: ObjectKey,
-    pub pod: ObjectKey,
-    pub reason: SkipReason,
-}
-
-/// The reasons for which a pod does not get another size now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum SkipReason {
-    /// The workload has fewer pods than it must have for updates.
-    TooFewReplicas,
-    EvictionTolerance,
-    DisruptionBudget,
-    /// More than one `PodDisruptionBudget` covers the pod. The API server refuses its eviction.
-    MultipleBudgets,
-    /// An earlier action was refused. It is retried with backoff.
-    BackingOff,
-    /// The OOM kill is less than a second old. Clients that poll must see it in the pod's status.
-    RecentOomKill,
-    /// Two evictions for the same recommendation did not change the pods' size.
-    EvictionIneffective,
-    /// The API server did not call the webhook for the pod that replaced an evicted one.
-    WebhookNotCalled,
-    /// The limit of restarts in this minute is reached in the namespace or in the cluster.
-    Paced,
-    /// The VPA object, or a constraint of its namespace, changed within the settling time.
-    Settling,
-    /// The `evictionRequirements` of the VPA object do not hold.
-    EvictionRequirements,
-    /// The same resize, or a smaller one, was infeasible on this node or on one of equal capacity.
-    KnownInfeasible,
-    /// The resize was requested, and the kubelet has not completed it.
-    ResizePending,
-    /// The kubelet does not lower the memory limit below the usage.
-    MemoryInUse,
-    /// The resize would change the pod's quality of service class.
-    QosClass,
-    /// The API server rejected the same resize.
-    ResizeRejected,
-    /// A quota, a policy or a missing right forbids the same resize. An eviction would not help.
-    ResizeForbidden,
-    /// The pod was OOM killed after a resize, got its memory back, and keeps it for a while.
-    RecentlyReverted,
-    /// A rolling update is under way, or the last one is too recent for another one.
-    RollingUpdatePending,
-    /// A rolling update was refused. It is retried with backoff.
-    RollingUpdateRefused,
-    /// The last rolling update did not change the size of pods. The next one is spaced out.
-    RollingUpdateIneffective,
-    /// The containers to resize do not run, so that the resize would not reach the pod's cgroup.
-    ContainerStopped,
-    /// A container was OOM killed with the recommended memory. No act can help before the target
-    /// changes.
-    OomKilledAtTarget,
-    /// The API server would refuse the recommended size, so that the webhook leaves the present one.
-    Refused(Refusal),
-    /// The annotation `plimsoll.dev/replacement` is invalid, or asks for a rolling update of pods
-    /// that no Deployment controls.
-    InvalidReplacement,
-}
-
-impl SkipReason {
-    pub const ALL: [Self; 28] = [
-        Self::TooFewReplicas,
-        Self::EvictionTolerance,
-        Self::DisruptionBudget,
-        Self::MultipleBudgets,
-        Self::BackingOff,
-        Self::RecentOomKill,
-        Self::EvictionIneffective,
-        Self::WebhookNotCalled,
-        Self::Paced,
-        Self::Settling,
-        Self::EvictionRequirements,
-        Self::KnownInfeasible,
-        Self::ResizePending,
-        Self::MemoryInUse,
-        Self::QosClass,
-        Self::ResizeRejected,
-        Self::ResizeForbidden,
-        Self::RecentlyReverted,
-        Self::RollingUpdatePending,
-        Self::RollingUpdateRefused,
-        Self::RollingUpdateIneffective,
-        Self::ContainerStopped,
-        Self::OomKilledAtTarget,
-        Self::Refused(Refusal::ContainerLimit),
-        Self::Refused(Refusal::LimitRange),
-        Self::Refused(Refusal::LimitRangeOfPod),
-        Self::Refused(Refusal::PodResources),
-        Self::InvalidReplacement,
-    ];
 }

@@ -1,21 +1,40 @@
 //! Whether the pods of each VPA object have the recommended requests, and if not, why not: the
 //! condition `Applied` of the object.
 
-mod reasons;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use sizing::Refusal;
 use view::ObjectKey;
 
-use crate::action::{Action, ActionReason, SkipReason};
+use crate::action::{Action, ActionReason};
 use crate::limits::global_pause::PauseReason;
 use crate::limits::vpa_pause::VpaPauseReason;
 use crate::plan::{AllowedUpdates, Plan};
+use crate::skip::SkipReason;
 
-pub use reasons::APPLIED;
+/// Reason of `Applied` of a VPA: no pod needs other requests.
+pub const APPLIED: &str = "Applied";
+/// Reason of `Applied` of a VPA: pods get other requests now.
+const UPDATING: &str = "Updating";
+/// Reason of `Applied` of a VPA: there is no recommendation.
+const NO_RECOMMENDATION: &str = "NoRecommendation";
+/// Reason of `Applied` of a VPA: the mode is `InPlace`, and the updater lacks the feature gate.
+const IN_PLACE_DISABLED: &str = "InPlaceDisabled";
+/// Reason of `Applied` of a VPA: the stop switch exists.
+const STOPPED: &str = "Stopped";
+/// Reason of `Applied` of a VPA: another updater runs.
+const ANOTHER_UPDATER: &str = "AnotherUpdater";
+/// Reason of `Applied` of a VPA: the webhook does not renew its Lease.
+const WEBHOOK_UNAVAILABLE: &str = "WebhookUnavailable";
+/// Reason of `Applied` of a VPA: `SourceStale` is True.
+const RECOMMENDATION_FROZEN: &str = "RecommendationFrozen";
+/// Reason of `Applied` of a VPA: the maintenance window is closed.
+const OUTSIDE_WINDOW: &str = "OutsideWindow";
+/// Reason of `Applied` of a VPA: the maintenance window cannot be parsed.
+const INVALID_WINDOW: &str = "InvalidWindow";
+/// Reason of `Applied` of a VPA: pods have a startup boost.
+const STARTUP_BOOST: &str = "StartupBoost";
 
 /// The state of one VPA object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,14 +45,16 @@ pub struct Application {
     pub message: String,
     /// The time of the pass from which on the reason has been the same.
     pub since: Timestamp,
-    /// The numbers of the message; `None` while updates are paused.
+    /// The numbers of the message; `None` while all updates are paused.
     numbers: Option<Numbers>,
 }
 
 /// Numbers that a state is made from. While they are the same, so is the state: a pass about
 /// thousands of objects makes no text for those without a change.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Numbers {
+    /// Reason and message of a pause of the object. Then nothing else counts.
+    pause: Option<(&'static str, String)>,
     pods: usize,
     updating: usize,
     boosted: usize,
@@ -57,9 +78,7 @@ impl Applications {
             return;
         };
         for state in self.0.values_mut() {
-            if !matches!(state.reason, APPLIED | reasons::NO_RECOMMENDATION)
-                && state.reason != reason
-            {
+            if !matches!(state.reason, APPLIED | NO_RECOMMENDATION) && state.reason != reason {
                 *state = Application::after(Some(state), (reason, text.to_owned()), None, now);
             }
         }
@@ -81,23 +100,23 @@ impl Applications {
         for counts in &plan.pod_counts {
             let key = &counts.vpa;
             let old = before.remove(key);
-            let state = if let Some(paused) = paused.remove(key) {
-                match old {
-                    Some(same) if (same.reason, &same.message) == (paused.0, &paused.1) => same,
-                    old => Application::after(old.as_ref(), paused, None, now),
-                }
-            } else {
-                let numbers = Numbers {
+            let numbers = match paused.remove(key) {
+                Some(pause) => Numbers {
+                    pause: Some(pause),
+                    ..Numbers::default()
+                },
+                None => Numbers {
+                    pause: None,
                     pods: counts.controlled,
                     updating: actions.get(key).copied().unwrap_or(0) + counts.pending,
                     boosted: counts.boosted,
                     allowed: counts.allowed,
                     skips: skips.remove(key).unwrap_or_default(),
-                };
-                match old {
-                    Some(same) if same.numbers.as_ref() == Some(&numbers) => same,
-                    old => Application::after(old.as_ref(), numbers.state(), Some(numbers), now),
-                }
+                },
+            };
+            let state = match old {
+                Some(same) if same.numbers.as_ref() == Some(&numbers) => same,
+                old => Application::after(old.as_ref(), numbers.state(), Some(numbers), now),
             };
             self.0.insert(key.clone(), state);
         }
@@ -133,21 +152,20 @@ fn is_for_size(action: &Action) -> bool {
 }
 
 impl Numbers {
-    /// Reason and message.
     fn state(&self) -> (&'static str, String) {
         let (pods, updating, boosted) = (self.pods, self.updating, self.boosted);
-        let disabled = match self.allowed {
-            AllowedUpdates::All => None,
+        if let Some(pause) = &self.pause {
+            return pause.clone();
+        }
+        match self.allowed {
+            AllowedUpdates::All => {}
             AllowedUpdates::NoRecommendation => {
-                Some((reasons::NO_RECOMMENDATION, "There is no recommendation"))
+                return (NO_RECOMMENDATION, "There is no recommendation".to_owned());
             }
             AllowedUpdates::InPlaceDisabled => {
                 let message = "The mode is InPlace, and the updater does not resize in place";
-                Some((reasons::IN_PLACE_DISABLED, message))
+                return (IN_PLACE_DISABLED, message.to_owned());
             }
-        };
-        if let Some((reason, message)) = disabled {
-            return (reason, message.to_owned());
         }
         let skipped: usize = self.skips.values().sum();
         let need = (updating + skipped).min(pods);
@@ -158,14 +176,14 @@ impl Numbers {
             parts.push(format!("{updating}: updated now"));
         }
         let skips = self.skips.iter();
-        parts.extend(skips.map(|(reason, count)| format!("{count}: {}", text_of(*reason))));
+        parts.extend(skips.map(|(reason, count)| format!("{count}: {}", reason.sentence())));
         let message = parts.join("; ");
         match first {
-            _ if updating > 0 => (reasons::UPDATING, message),
-            Some((reason, _)) => (reason_of(*reason), message),
+            _ if updating > 0 => (UPDATING, message),
+            Some((reason, _)) => (reason.condition(), message),
             None if boosted > 0 => {
                 let message = format!("{boosted} of {pods} pods have a startup boost");
-                (reasons::STARTUP_BOOST, message)
+                (STARTUP_BOOST, message)
             }
             None => (APPLIED, format!("No pod of {pods} needs other requests")),
         }
@@ -175,16 +193,16 @@ impl Numbers {
 fn pause_of(reason: &VpaPauseReason) -> (&'static str, String) {
     match reason {
         VpaPauseReason::RecommendationFrozen => (
-            reasons::RECOMMENDATION_FROZEN,
+            RECOMMENDATION_FROZEN,
             "The recommendation is frozen, see the condition SourceStale".to_owned(),
         ),
         // Without the time until it opens, which would change in each pass.
         VpaPauseReason::OutsideWindow { .. } => (
-            reasons::OUTSIDE_WINDOW,
+            OUTSIDE_WINDOW,
             "The maintenance window is closed".to_owned(),
         ),
         VpaPauseReason::InvalidWindow(error) => (
-            reasons::INVALID_WINDOW,
+            INVALID_WINDOW,
             format!("The maintenance window is invalid, and counts as closed: {error}"),
         ),
     }
@@ -193,114 +211,26 @@ fn pause_of(reason: &VpaPauseReason) -> (&'static str, String) {
 /// Reason and message; `None` for a pause of seconds.
 fn pause_sentence(reason: PauseReason) -> Option<(&'static str, &'static str)> {
     match reason {
-        PauseReason::Stopped => Some((reasons::STOPPED, "The stop switch exists")),
+        PauseReason::Stopped => Some((STOPPED, "The stop switch exists")),
         PauseReason::AnotherUpdater => Some((
-            reasons::ANOTHER_UPDATER,
+            ANOTHER_UPDATER,
             "Another updater runs in the cluster, see `plimsoll check` or the log of this one",
         )),
         PauseReason::WebhookLeaseMissing | PauseReason::WebhookLeaseExpired => Some((
-            reasons::WEBHOOK_UNAVAILABLE,
+            WEBHOOK_UNAVAILABLE,
             "The webhook does not renew its Lease, so replaced pods would keep their requests",
         )),
         PauseReason::ViewStale => None,
     }
 }
 
-/// Reason of the condition.
-fn reason_of(skip: SkipReason) -> &'static str {
-    match skip {
-        SkipReason::TooFewReplicas => reasons::TOO_FEW_REPLICAS,
-        SkipReason::EvictionTolerance => reasons::EVICTION_TOLERANCE,
-        SkipReason::DisruptionBudget => reasons::DISRUPTION_BUDGET,
-        SkipReason::MultipleBudgets => reasons::MULTIPLE_DISRUPTION_BUDGETS,
-        SkipReason::BackingOff => reasons::BACKING_OFF,
-        SkipReason::RecentOomKill => reasons::RECENT_OOM_KILL,
-        SkipReason::EvictionIneffective => reasons::EVICTION_INEFFECTIVE,
-        SkipReason::WebhookNotCalled => reasons::WEBHOOK_NOT_CALLED,
-        SkipReason::Paced => reasons::PACED,
-        SkipReason::Settling => reasons::SETTLING,
-        SkipReason::EvictionRequirements => reasons::EVICTION_REQUIREMENTS,
-        SkipReason::KnownInfeasible => reasons::RESIZE_INFEASIBLE,
-        SkipReason::ResizePending => reasons::RESIZE_PENDING,
-        SkipReason::MemoryInUse => reasons::MEMORY_IN_USE,
-        SkipReason::QosClass => reasons::QOS_CLASS,
-        SkipReason::ResizeRejected => reasons::RESIZE_REJECTED,
-        SkipReason::ResizeForbidden => reasons::RESIZE_FORBIDDEN,
-        SkipReason::RecentlyReverted => reasons::RECENTLY_REVERTED,
-        SkipReason::RollingUpdatePending => reasons::ROLLING_UPDATE_PENDING,
-        SkipReason::RollingUpdateRefused => reasons::ROLLING_UPDATE_REFUSED,
-        SkipReason::RollingUpdateIneffective => reasons::ROLLING_UPDATE_INEFFECTIVE,
-        SkipReason::ContainerStopped => reasons::CONTAINER_STOPPED,
-        SkipReason::OomKilledAtTarget => reasons::OOM_KILLED_AT_TARGET,
-        SkipReason::Refused(Refusal::ContainerLimit) => reasons::LIMIT_TOO_LOW,
-        SkipReason::Refused(Refusal::LimitRange | Refusal::LimitRangeOfPod) => reasons::LIMIT_RANGE,
-        SkipReason::Refused(Refusal::PodResources) => reasons::POD_RESOURCES,
-        SkipReason::InvalidReplacement => reasons::INVALID_REPLACEMENT,
-    }
-}
-
-/// Part of a sentence after the number of pods.
-fn text_of(skip: SkipReason) -> &'static str {
-    match skip {
-        SkipReason::TooFewReplicas => {
-            "fewer live pods than minReplicas of the object or --min-replicas"
-        }
-        SkipReason::EvictionTolerance => "the eviction tolerance is used up by other pods",
-        SkipReason::DisruptionBudget => "a PodDisruptionBudget allows no disruption",
-        SkipReason::MultipleBudgets => "several PodDisruptionBudgets select the pod",
-        SkipReason::BackingOff => "refused before, tried again later",
-        SkipReason::RecentOomKill => "OOM killed less than a second ago",
-        SkipReason::EvictionIneffective => "earlier evictions did not change the requests",
-        SkipReason::WebhookNotCalled => {
-            "the API server did not call the webhook for the last replacement, so evictions wait for 1 min, and longer each time up to 1 h"
-        }
-        SkipReason::Paced => "enough pods were restarted in this minute, see --eviction-pace",
-        SkipReason::Settling => "the object or its constraints changed just now",
-        SkipReason::EvictionRequirements => "the evictionRequirements do not hold",
-        SkipReason::KnownInfeasible => "the node is too small",
-        SkipReason::ResizePending => "the kubelet has not completed the resize yet",
-        SkipReason::MemoryInUse => "the kubelet does not lower the memory limit below the usage",
-        SkipReason::QosClass => "a resize would change the QoS class",
-        SkipReason::ResizeRejected => "the API server rejected the resize",
-        SkipReason::ResizeForbidden => "a quota, a policy or a missing right forbids the resize",
-        SkipReason::RecentlyReverted => {
-            "more memory was needed after a resize, so it is kept for a while"
-        }
-        SkipReason::RollingUpdatePending => {
-            "a rolling update is under way, or was less than 10 min ago"
-        }
-        SkipReason::RollingUpdateRefused => "the Deployment gets no rolling update, see the events",
-        SkipReason::RollingUpdateIneffective => {
-            "the last rolling update did not change the requests"
-        }
-        SkipReason::ContainerStopped => {
-            "a resize waits until the container runs, else it has no effect"
-        }
-        SkipReason::OomKilledAtTarget => {
-            "OOM killed with the recommended memory: is maxAllowed or the quota too low?"
-        }
-        SkipReason::Refused(Refusal::ContainerLimit) => {
-            "the webhook leaves the request as written: its limit stays below the recommendation"
-        }
-        SkipReason::Refused(Refusal::LimitRange) => {
-            "the webhook leaves the request as written: a LimitRange would refuse the container"
-        }
-        SkipReason::Refused(Refusal::LimitRangeOfPod) => {
-            "the webhook leaves the requests as written: a LimitRange would refuse the pod"
-        }
-        SkipReason::Refused(Refusal::PodResources) => {
-            "the webhook leaves the requests as written: the pod as a whole may not have more"
-        }
-        SkipReason::InvalidReplacement => "the annotation plimsoll.dev/replacement is invalid",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::action::Skip;
     use crate::limits::vpa_pause::PausedVpa;
     use crate::plan::PodCounts;
+    use crate::skip::Skip;
+    use sizing::Refusal;
 
     fn key() -> ObjectKey {
         ObjectKey::new("shop", "web")

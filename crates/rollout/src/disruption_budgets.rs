@@ -10,9 +10,9 @@ use std::collections::HashMap;
 
 use view::{BudgetPods, Matched, ObjectKey, Phase, Pod, Running};
 
-use crate::action::SkipReason;
 use crate::clock::ClockReading;
 use crate::limits::disruption_limit::{Disruption, PodAvailability};
+use crate::skip::SkipReason;
 use crate::state::RolloutState;
 use crate::vpa_pods::availability;
 

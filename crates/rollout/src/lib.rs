@@ -31,6 +31,7 @@ mod plan_builder;
 mod resize;
 mod selection;
 mod settings;
+mod skip;
 mod state;
 #[cfg(test)]
 mod vectors;
@@ -38,8 +39,7 @@ mod vpa_pass;
 mod vpa_pods;
 
 pub use action::{
-    Action, ActionKind, ActionOutcome, ActionReason, NodeCapacity, Relocation, ResizeAttempt, Skip,
-    SkipReason,
+    Action, ActionKind, ActionOutcome, ActionReason, NodeCapacity, Relocation, ResizeAttempt,
 };
 pub use application::{APPLIED, Application, Applications};
 pub use clock::ClockReading;
@@ -62,7 +62,8 @@ pub use resize::resize_patch::AnnotationChanges;
 pub use resize::rolling_update::{
     REPLACEMENT, RESIZED_AT, ROLLING_UPDATE_INTERVAL, RollingUpdate, RollingUpdateRefusal, may_roll,
 };
-pub use resize::size_change::{BoundViolation, SizeChange};
+pub use resize::size_change::SizeChange;
 pub use settings::{PreemptionMode, RebalancingSettings, Settings};
 pub use sizing::Refusal;
+pub use skip::{Skip, SkipReason};
 pub use state::RolloutState;

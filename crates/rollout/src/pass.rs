@@ -21,12 +21,11 @@ use crate::state::RolloutState;
 use crate::state::decision_cache::{DecisionCache, VpaDecision};
 use crate::vpa_pass::VpaPass;
 
-/// The results of a pass.
 struct Decided {
-    /// The decisions; `None` for VPA objects without pods.
-    decisions: Vec<(VpaOrder, Option<VpaDecision>)>,
-    /// Preemptions and moves, with their evictions.
-    preemptions: Plan,
+    /// The decisions about VPA objects with pods.
+    decisions: Vec<(VpaOrder, VpaDecision)>,
+    /// Preemptions and moves with their evictions, and the number of VPA objects.
+    plan: Plan,
     /// Resizes that the kubelet found infeasible: VPA object, pod UID and attempt.
     infeasible: Vec<(ObjectKey, String, ResizeAttempt)>,
 }
@@ -55,7 +54,9 @@ pub fn decide(
     state
         .settling
         .observe(view, &changes, settings.settling_time, now);
-    state.forget_vpas(&changes.vpas);
+    if changes.vpas.iter().any(|change| change.new.is_none()) {
+        state.forget_missing_vpas(view);
+    }
     if snapshot.pause.is_some_and(|pause| !pause.allows_relief()) {
         return Plan::default();
     }
@@ -163,23 +164,23 @@ fn decide_marked(
     let mut builder = PlanBuilder::new(Budgets::of(matched, state, now));
     let mut decisions = Vec::with_capacity(inputs.len());
     for (input, pause) in inputs.iter().zip(pauses) {
-        let decision = (!input.vpa_pods.pods.is_empty()).then(|| {
-            VpaPass::run(context, input, pause, &mut builder);
-            builder.wake_within(input.settles_in);
-            let plan = std::mem::take(&mut builder.plan);
-            VpaDecision {
-                due: plan.wake_in.map(|left| now.monotonic.saturating_add(left)),
-                plan,
-                owners: input.owners.clone(),
-                is_time_dependent: input.is_time_dependent,
-            }
-        });
+        if input.vpa_pods.pods.is_empty() {
+            continue;
+        }
+        VpaPass::run(context, input, pause, &mut builder);
+        builder.wake_within(input.settles_in);
+        let plan = std::mem::take(&mut builder.plan);
+        let decision = VpaDecision {
+            due: plan.wake_in.map(|left| now.monotonic.saturating_add(left)),
+            plan,
+            owners: input.owners.clone(),
+            is_time_dependent: input.is_time_dependent,
+        };
         decisions.push((input.vpa_pods.order.clone(), decision));
     }
-    let actions = decisions
-        .iter()
-        .filter_map(|(_, decision)| decision.as_ref())
-        .flat_map(|decision| &decision.plan.actions);
+    builder.plan.decided = inputs.len();
+    let plans = decisions.iter().map(|(_, decision)| &decision.plan);
+    let actions = plans.flat_map(|plan| &plan.actions);
     let mut taken: BTreeSet<String> = actions.map(|action| action.pod_uid.clone()).collect();
     let moves = snapshot.pause.is_none();
     if moves && settings.preemption != PreemptionMode::Off {
@@ -192,7 +193,7 @@ fn decide_marked(
     }
     Decided {
         decisions,
-        preemptions: builder.plan,
+        plan: builder.plan,
         infeasible: builder.infeasible,
     }
 }
@@ -205,10 +206,7 @@ fn store(
     settings: &Settings,
     now: ClockReading,
 ) -> Plan {
-    let count = decided.decisions.len();
-    let decisions = decided.decisions.into_iter();
-    let decisions = decisions.filter_map(|(vpa, decision)| Some((vpa, decision?)));
-    cache.by_vpa.extend(decisions);
+    cache.by_vpa.extend(decided.decisions);
     cache.matched.clear_marks();
     for (vpa, uid, attempt) in decided.infeasible {
         if state.record_infeasible(&vpa, &uid, &attempt) {
@@ -217,10 +215,10 @@ fn store(
     }
     let mut plan = cache.plan(now);
     state.decisions = Some(cache);
-    plan.decided = count;
-    plan.actions.extend(decided.preemptions.actions);
-    plan.preemptions = decided.preemptions.preemptions;
-    plan.rebalancing = decided.preemptions.rebalancing;
+    plan.decided = decided.plan.decided;
+    plan.actions.extend(decided.plan.actions);
+    plan.preemptions = decided.plan.preemptions;
+    plan.rebalancing = decided.plan.rebalancing;
     plan.actions
         .sort_by_key(|action| !action.reason.is_urgent());
     if settings.paces_restarts {

@@ -9,10 +9,11 @@ use model::Recommendation;
 use placement::MeasuredLoad;
 use view::{ObjectKey, View};
 
-use crate::action::{Action, Skip};
+use crate::action::Action;
 use crate::limits::global_pause::PauseReason;
 use crate::limits::vpa_pause::PausedVpa;
 use crate::resize::proven_acts::Refutation;
+use crate::skip::Skip;
 
 /// Recommendations by the unique identifiers of VPA objects.
 pub type Recommendations = BTreeMap<String, Arc<Recommendation>>;
@@ -20,7 +21,6 @@ pub type Recommendations = BTreeMap<String, Arc<Recommendation>>;
 /// The input of a decision.
 #[derive(Debug, Clone, Copy)]
 pub struct Snapshot<'a> {
-    /// The cluster.
     pub view: &'a View,
     /// Recommendations that take precedence over the status of VPA objects.
     pub recommendations: &'a Recommendations,
@@ -45,7 +45,6 @@ pub struct Plan {
     pub preemptions: Vec<PreemptionPlan>,
     /// The results of rebalancing; `None` without a new load of the nodes.
     pub rebalancing: Option<RebalancingReport>,
-    /// Numbers of pods by VPA object.
     pub pod_counts: Vec<Arc<PodCounts>>,
     /// The time after which another pass is due although nothing changes.
     pub wake_in: Option<Duration>,
@@ -86,7 +85,6 @@ pub enum AllowedUpdates {
 /// Numbers of pods of one VPA object that were created within the last ten minutes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RecentPods {
-    /// Pods that the webhook reviewed.
     pub reviewed: usize,
     /// Pods that it did not review.
     pub unreviewed: usize,
@@ -111,7 +109,6 @@ impl AddAssign for RecentPods {
 pub struct PreemptionPlan {
     /// The VPA object of the pending pod.
     pub vpa: ObjectKey,
-    /// The pending pod.
     pub pod: ObjectKey,
     pub pod_uid: String,
     pub method: PreemptionMethod,

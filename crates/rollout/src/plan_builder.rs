@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::Recommendation;
-use view::ObjectKey;
+use view::{ObjectKey, Pod};
 
-use crate::action::{Action, ActionKind, ActionReason, Relocation, ResizeAttempt, SkipReason};
+use crate::action::{Action, ActionKind, ActionReason, Relocation, ResizeAttempt};
 use crate::clock::ClockReading;
 use crate::disruption_budgets::Budgets;
 use crate::limits::disruption_limit::{Disruption, Group};
 use crate::plan::{Plan, Snapshot};
 use crate::settings::{PreemptionMode, Settings};
+use crate::skip::SkipReason;
 use crate::state::RolloutState;
 use crate::vpa_pods::Member;
 
@@ -30,6 +31,11 @@ impl PassContext<'_> {
     pub(super) fn evicts_for_others(&self) -> bool {
         self.settings.preemption != PreemptionMode::Off
             || (self.settings.rebalancing.is_some() && self.snapshot.node_load.is_some())
+    }
+
+    /// Whether an action on the pod was refused a short time ago.
+    pub(super) fn is_backing_off(&self, pod: &Pod) -> bool {
+        self.state.backoff_left(&pod.uid, self.now).is_some()
     }
 }
 
@@ -109,32 +115,20 @@ pub(super) struct Victim<'a> {
 impl EvictablePod<'_> {
     /// Whether its group and the disruption budgets that cover it allow its eviction.
     pub(super) fn is_evictable(&self, builder: &mut PlanBuilder) -> bool {
-        let Member {
-            pod,
-            running,
-            group,
-            availability,
-            ..
-        } = self.member;
-        let (eviction, budgets) = (Disruption::Eviction, &mut builder.budgets);
-        let group = group.and_then(|index| builder.groups.get(index));
-        group.is_some_and(|group| group.allows(eviction, availability))
-            && budgets.check(eviction, pod, running).is_ok()
+        let (member, eviction) = (&self.member, Disruption::Eviction);
+        let group = member.group.and_then(|index| builder.groups.get(index));
+        let budgets = &mut builder.budgets;
+        group.is_some_and(|group| group.allows(eviction, member.availability))
+            && budgets.check(eviction, member.pod, member.running).is_ok()
     }
 
     /// Takes the eviction from its budgets and its group; an error if a budget does not allow it.
     pub(super) fn reserve(&self, builder: &mut PlanBuilder) -> Result<(), SkipReason> {
-        let Member {
-            pod,
-            running,
-            group,
-            availability,
-            ..
-        } = self.member;
+        let (member, eviction) = (&self.member, Disruption::Eviction);
         let budgets = &mut builder.budgets;
-        budgets.reserve(Disruption::Eviction, pod, running)?;
-        if let Some(group) = group.and_then(|index| builder.groups.get_mut(index)) {
-            group.reserve(Disruption::Eviction, availability);
+        budgets.reserve(eviction, member.pod, member.running)?;
+        if let Some(group) = member.group.and_then(|index| builder.groups.get_mut(index)) {
+            group.reserve(eviction, member.availability);
         }
         Ok(())
     }

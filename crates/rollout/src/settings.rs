@@ -66,7 +66,6 @@ pub enum PreemptionMode {
     Off,
     /// Preemptions are planned, without evictions.
     DryRun,
-    /// Preemptions are planned, and their pods evicted.
     On,
 }
 

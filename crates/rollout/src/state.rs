@@ -21,9 +21,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use json_patch::Patch;
 use model::{Memory, Recommendation};
-use view::{Change, ClusterChangeTracker, ObjectKey, Pod, Running, View, Vpa};
+use view::{Change, ClusterChangeTracker, ObjectKey, Pod, Running, View};
 
-use crate::action::{Action, ActionKind, ActionOutcome, NodeCapacity, SkipReason};
+use crate::action::{Action, ActionKind, ActionOutcome, NodeCapacity};
 use crate::clock::ClockReading;
 use crate::limits::disruption_limit::Disruption;
 use crate::limits::group_size::GroupSizes;
@@ -33,7 +33,6 @@ use crate::plan::Recommendations;
 use crate::resize::oom_kill::{self, QuickOomKill};
 use crate::resize::proven_acts::{Refutation, RefutedAct};
 use crate::resize::resize_status::ResizeStatus;
-use crate::resize::size_change::SizeChange;
 
 use backoff::Backoff;
 use decision_cache::DecisionCache;
@@ -51,7 +50,6 @@ use rolling_updates::RollingUpdates;
 /// would miss the pod's status.
 const OOM_KILL_EXPOSURE: Duration = Duration::from_secs(1);
 
-/// The last OOM kill of a pod.
 #[derive(Debug, Clone)]
 struct ObservedOomKill {
     ended_at: Timestamp,
@@ -97,10 +95,10 @@ pub struct RolloutState {
     pods: HashMap<String, ObservedPod>,
     /// The last infeasible recommendation of each VPA object on nodes of a capacity.
     infeasible: HashMap<(ObjectKey, NodeCapacity), Arc<Recommendation>>,
-    evictions: IneffectiveEvictions,
+    pub(super) evictions: IneffectiveEvictions,
     pub(super) missed_reviews: MissedReviews,
     pub(super) paces: RestartPaces,
-    rolling_updates: RollingUpdates,
+    pub(super) rolling_updates: RollingUpdates,
     pub(super) windows: WindowCache,
     /// VPA objects and namespaces within their settling time.
     pub(super) settling: Settling,
@@ -110,7 +108,6 @@ pub struct RolloutState {
     pub(super) rebalancing: RebalancingHistory,
     /// The objects at the last pass.
     pub(super) change_tracker: ClusterChangeTracker,
-    /// The recommendations at the last pass.
     pub(super) recommendations: Recommendations,
     /// The decisions that are still valid; `None` before a full pass.
     pub(super) decisions: Option<DecisionCache>,
@@ -225,17 +222,6 @@ impl RolloutState {
         Some((known.memory_since, known.was_resized))
     }
 
-    /// Whether a pod was created after an eviction for the same recommendation.
-    pub(super) fn is_replacement(
-        &self,
-        vpa: &ObjectKey,
-        uid: &str,
-        recommendation: &Recommendation,
-    ) -> bool {
-        self.evictions
-            .replaced(vpa, self.first_seen(uid), recommendation)
-    }
-
     pub fn pending_disruption(&self, uid: &str) -> Option<Disruption> {
         self.pending(uid).map(|pending| pending.disruption)
     }
@@ -253,49 +239,17 @@ impl RolloutState {
         now.left(self.pods.get(uid)?.backoff.until)
     }
 
-    /// The rest of the pause before the eviction of a pod that needs changes, and that an eviction for
-    /// the same recommendation did not change.
-    pub(super) fn ineffective_pause(
-        &self,
-        vpa: &ObjectKey,
-        uid: &str,
-        changes: &[SizeChange],
-        recommendation: &Recommendation,
-        now: ClockReading,
-    ) -> Option<Duration> {
-        self.evictions
-            .pause_left(vpa, self.first_seen(uid), changes, recommendation, now)
-    }
-
-    /// Checks whether a rolling update may be sent for a pod. Otherwise returns the reason, and the
-    /// rest of the pause if it ends by time.
-    pub(super) fn check_rolling_update(
-        &self,
-        vpa: &ObjectKey,
-        uid: &str,
-        recommendation: &Recommendation,
-        now: ClockReading,
-    ) -> Result<(), (SkipReason, Option<Duration>)> {
-        self.rolling_updates
-            .refusal(vpa, self.first_seen(uid), recommendation, now)
-    }
-
-    /// The time since the API server rejected this very resize.
-    pub(super) fn rejected_ago(
+    /// The time since the API server rejected this very resize, and whether that was forbidden: the
+    /// pod's replacement might be, too.
+    pub(super) fn rejected(
         &self,
         uid: &str,
         resize: &Patch,
         now: ClockReading,
-    ) -> Option<Duration> {
+    ) -> Option<(Duration, bool)> {
         let rejected = self.pods.get(uid)?.rejected_resize.as_ref()?;
-        (rejected.patch == *resize).then(|| now.monotonic.saturating_sub(rejected.at))
-    }
-
-    /// Whether the last rejected resize of a pod was forbidden: its replacement might be, too.
-    pub(super) fn is_forbidden(&self, uid: &str) -> bool {
-        let pod = self.pods.get(uid);
-        pod.and_then(|pod| pod.rejected_resize.as_ref())
-            .is_some_and(|rejected| rejected.is_forbidden)
+        let ago = now.monotonic.saturating_sub(rejected.at);
+        (rejected.patch == *resize).then_some((ago, rejected.is_forbidden))
     }
 
     /// The time for which a pod has been seen resizing.
@@ -375,27 +329,13 @@ impl RolloutState {
         observed.resizing_since = is_resizing.then_some(since);
     }
 
-    /// Forgets VPA objects that were deleted.
-    pub(super) fn forget_vpas(&mut self, vpas: &[Change<Vpa>]) {
-        for deleted in vpas
-            .iter()
-            .filter(|change| change.new.is_none())
-            .filter_map(|change| change.old.as_ref())
-        {
-            self.retain_vpas(|vpa| *vpa != deleted.key);
-        }
-    }
-
     /// Forgets VPA objects that the view does not show: outcomes may arrive after a deletion.
     pub(super) fn forget_missing_vpas(&mut self, view: &View) {
-        self.retain_vpas(|vpa| view.vpas.get(vpa).is_some());
-    }
-
-    fn retain_vpas(&mut self, keep: impl Fn(&ObjectKey) -> bool) {
-        self.infeasible.retain(|(vpa, _), _| keep(vpa));
-        self.evictions.0.retain(|vpa, _| keep(vpa));
-        self.missed_reviews.0.retain(|vpa, _| keep(vpa));
-        self.rolling_updates.0.retain(|vpa, _| keep(vpa));
+        let exists = |vpa: &ObjectKey| view.vpas.get(vpa).is_some();
+        self.infeasible.retain(|(vpa, _), _| exists(vpa));
+        self.evictions.0.retain(|vpa, _| exists(vpa));
+        self.missed_reviews.0.retain(|vpa, _| exists(vpa));
+        self.rolling_updates.0.retain(|vpa, _| exists(vpa));
     }
 
     /// Has the next pass decide about the VPA object of an action, and about all that shares a

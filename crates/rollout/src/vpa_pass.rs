@@ -18,7 +18,7 @@ use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerSpec};
 use model::{LimitModes, NamespaceLimits, Recommendation};
 use view::{Vpa, VpaPods};
 
-use crate::action::{Action, ActionKind, ActionReason, Skip, SkipReason};
+use crate::action::{Action, ActionKind, ActionReason};
 use crate::limits::disruption_limit::{Disruption, Group, PodAvailability};
 use crate::limits::group_size::VpaInput;
 use crate::limits::vpa_pause::{PausedVpa, VpaPauseReason};
@@ -33,6 +33,7 @@ use crate::resize::size_change::SizeChange;
 use crate::resize::startup_boost;
 use crate::selection::priority::Priority;
 use crate::selection::recent_pods::recent_pods;
+use crate::skip::{Skip, SkipReason};
 use crate::vpa_pods::{Member, MemberGroups, controller_of, members};
 
 /// Added to a time that must be exceeded, not only reached.
@@ -45,7 +46,6 @@ enum Acts {
     Relief,
 }
 
-/// The decision about one VPA object.
 pub(super) struct VpaPass<'a> {
     context: PassContext<'a>,
     vpa: &'a Vpa,
@@ -74,7 +74,6 @@ struct Candidate<'a> {
     member: &'a Member<'a>,
     priority: Priority,
     reason: ActionReason,
-    /// The recommendation, capped for the pod.
     recommendation: Recommendation,
     oom_kill: Option<QuickOomKill>,
     /// Refuted resizes in a row.
@@ -91,13 +90,9 @@ impl<'a> VpaPass<'a> {
         pause: Result<Option<Duration>, VpaPauseReason>,
         builder: &mut PlanBuilder<'a>,
     ) {
-        let PassContext {
-            snapshot,
-            state,
-            settings,
-            now,
-        } = context;
-        let (view, VpaPods { vpa, pods, .. }) = (snapshot.view, input.vpa_pods);
+        let (state, settings, now) = (context.state, context.settings, context.now);
+        let (snapshot, VpaPods { vpa, pods, .. }) = (context.snapshot, input.vpa_pods);
+        let view = snapshot.view;
         let spec = &vpa.object.spec;
         let is_unmanaged = input.vpa_pods.is_unmanaged();
         let mode = if is_unmanaged {
@@ -170,7 +165,7 @@ impl<'a> VpaPass<'a> {
         counts: &mut PodCounts,
         builder: &mut PlanBuilder,
     ) {
-        let (boosted, others): (Vec<&Member>, Vec<&Member>) = members.iter().partition(|member| {
+        let (boosted, mut others): (Vec<_>, Vec<_>) = members.iter().partition(|member| {
             // A pod that is killed before it is ready would keep its boost for ever.
             self.is_boosted(member) && !self.lacks_memory(member)
         });
@@ -188,41 +183,37 @@ impl<'a> VpaPass<'a> {
                 self.record(member, Ok(action), builder);
             }
         }
-        match self.mode {
-            _ if !self.has_recommendation => {}
-            EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial => {}
-            EffectiveUpdateMode::InPlace if !self.context.settings.in_place => {}
-            EffectiveUpdateMode::Recreate if self.acts == Acts::Relief => {}
-            _ if self.acts == Acts::Relief => {
-                self.revert_oom_killed(others, builder);
-            }
-            EffectiveUpdateMode::Recreate => {
-                let others = self.follow_refuted(others, builder);
-                let evicts = self.replacement == Replacement::Eviction;
-                // Pods that are on their way out are not asked again.
-                let others = others
-                    .into_iter()
-                    .filter(|member| !evicts || member.pending.is_none() || self.may_evict(member));
-                let candidates = self.candidates(others, builder);
-                let evictable = candidates
-                    .iter()
-                    .filter(|candidate| !evicts || self.may_evict(candidate.member));
-                counts.evictable = evictable.count();
-                for candidate in candidates {
-                    let outcome = self.evict(&candidate, builder);
-                    self.record(candidate.member, outcome, builder);
-                }
-            }
-            EffectiveUpdateMode::InPlace | EffectiveUpdateMode::InPlaceOrRecreate => {
-                let others = self.revert_oom_killed(others, builder);
-                let others = self.follow_refuted(others, builder);
-                let candidates = self.candidates(others.into_iter(), builder);
-                counts.resizable = candidates.len();
-                for candidate in candidates {
-                    let outcome = self.resize_or_evict(&candidate, builder);
-                    self.record(candidate.member, outcome, builder);
-                }
-            }
+        if !self.has_recommendation {
+            return;
+        }
+        let resizes = self.resizes_in_place();
+        if resizes {
+            others.retain(|member| self.revert(member, builder).is_none());
+        }
+        let updates = resizes || self.mode == EffectiveUpdateMode::Recreate;
+        if !updates || self.acts == Acts::Relief {
+            return;
+        }
+        others.retain(|member| self.follow(member, builder).is_none());
+        // Pods that are on their way out are not asked again.
+        let evicts = !resizes && self.replacement == Replacement::Eviction;
+        others.retain(|member| !evicts || member.pending.is_none() || self.may_evict(member));
+        let candidates = self.candidates(others, builder);
+        if resizes {
+            counts.resizable = candidates.len();
+        } else {
+            let evictable = candidates.iter();
+            counts.evictable = evictable
+                .filter(|it| !evicts || self.may_evict(it.member))
+                .count();
+        }
+        for candidate in candidates {
+            let outcome = if resizes {
+                self.resize_or_evict(&candidate, builder)
+            } else {
+                self.evict(&candidate, builder)
+            };
+            self.record(candidate.member, outcome, builder);
         }
     }
 

@@ -9,13 +9,12 @@ use view::{Controller, Phase, Pod, Running, View};
 use crate::clock::ClockReading;
 use crate::limits::disruption_limit::{Disruption, Group, GroupSize, OwnerName, PodAvailability};
 use crate::limits::group_size::{VpaInput, owner_name};
-use crate::resize::pod_size::sized_containers;
+use crate::resize::pod_size::{effective, sized_containers, specified};
 use crate::resize::rolling_update::Replacement;
 use crate::resize::startup_boost;
 use crate::settings::Settings;
 use crate::state::{PendingAction, RolloutState};
 
-/// A pod of a VPA object.
 #[derive(Clone, Copy)]
 pub(super) struct Member<'a> {
     pub(super) pod: &'a Pod,
@@ -179,15 +178,9 @@ fn awaits_restart(running: &Running) -> bool {
     let is_over = is_seen && !running.resizes.iter().any(|condition| condition.is_true);
     !is_over
         && sized_containers(running, true).any(|container| {
-            let Some([requests, limits]) = &container.reported else {
-                return false;
-            };
-            container.restarts_for.iter().any(|name| {
-                [(&container.requests, requests), (&container.limits, limits)]
-                    .into_iter()
-                    .any(|(asked, reported)| {
-                        asked.as_ref().and_then(|asked| asked.get(name)) != reported.get(name)
-                    })
-            })
+            let (asked, reported) = (specified(container), effective(container));
+            let mut names = container.restarts_for.iter();
+            names
+                .any(|name| asked.map(|list| list.get(name)) != reported.map(|list| list.get(name)))
         })
 }

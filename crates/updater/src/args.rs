@@ -33,38 +33,29 @@ const DEFAULT_BOOST_SYNCS: i64 = 1;
 /// Applies VPA recommendations to running pods, in place or by eviction, within disruption budgets.
 #[derive(Debug, Clone, clap::Parser)]
 pub struct Args {
-    /// Flags of every program.
     #[command(flatten)]
     pub common: CommonArgs,
     /// Flags of upstream's program that are accepted and ignored.
     #[command(flatten)]
     pub ignored_flags: IgnoredFlags,
-    /// Flags of leader election.
     #[command(flatten)]
     pub election: LeaderElectionArgs,
-    /// Flags of decisions.
     #[command(flatten)]
     pub rollout: RolloutArgs,
-    /// Flags of rebalancing.
     #[command(flatten)]
     pub rebalancing: RebalancingArgs,
-    /// Flags of rate limits.
     #[command(flatten)]
     pub rate_limits: RateLimitArgs,
-    /// Flags of pauses.
     #[command(flatten)]
     pub pause: PauseArgs,
-    /// Flags of the feed of recommendations.
     #[command(flatten)]
     pub feed: FeedReaderArgs,
 
     /// Interval between full passes over all VPA objects. Changes are acted on at once.
     #[arg(long, default_value = "1m0s", value_name = "DURATION", value_parser = positive_duration)]
     pub updater_interval: GoDuration,
-    /// Flag of holds.
     #[command(flatten)]
     pub holds: HoldArgs,
-    /// Flags of namespaces.
     #[command(flatten)]
     pub namespaces: NamespaceArgs,
 }
@@ -178,30 +169,18 @@ pub struct PauseArgs {
 impl RolloutArgs {
     /// The settings of decisions; an error for an unknown feature gate.
     pub fn settings(self) -> anyhow::Result<Settings> {
-        let Self {
-            min_replicas,
-            eviction_tolerance,
-            pod_update_threshold,
-            in_recommendation_bounds_eviction_lifetime_threshold,
-            evict_after_oom_threshold,
-            settling_time,
-            in_place_skip_disruption_budget,
-            make_room,
-            rolling_updates,
-            feature_gates,
-        } = self;
-        let gates = FeatureGates::parse(&SUITE, &feature_gates).context("--feature-gates")?;
+        let gates = FeatureGates::parse(&SUITE, &self.feature_gates).context("--feature-gates")?;
         Ok(Settings {
-            min_replicas,
-            eviction_tolerance,
-            update_threshold: pod_update_threshold,
-            lifetime_threshold: in_recommendation_bounds_eviction_lifetime_threshold.0,
-            quick_oom_threshold: evict_after_oom_threshold.0,
-            settling_time: settling_time.0,
-            in_place_skip_disruption_budget,
+            min_replicas: self.min_replicas,
+            eviction_tolerance: self.eviction_tolerance,
+            update_threshold: self.pod_update_threshold,
+            lifetime_threshold: self.in_recommendation_bounds_eviction_lifetime_threshold.0,
+            quick_oom_threshold: self.evict_after_oom_threshold.0,
+            settling_time: self.settling_time.0,
+            in_place_skip_disruption_budget: self.in_place_skip_disruption_budget,
             native_sidecars: gates.enabled(NATIVE_SIDECAR),
-            preemption: make_room.into(),
-            rolling_updates,
+            preemption: self.make_room.into(),
+            rolling_updates: self.rolling_updates,
             in_place: gates.enabled(IN_PLACE),
             startup_boost: gates.enabled(CPU_STARTUP_BOOST),
             per_vpa_config: gates.enabled(PER_VPA_CONFIG),
@@ -213,37 +192,26 @@ impl RolloutArgs {
 impl RateLimitArgs {
     /// The rate limit of evictions.
     pub fn limit(&self) -> Option<(f64, u32)> {
-        let Self {
-            eviction_rate_limit,
-            eviction_rate_burst,
-            eviction_pace: _,
-            concurrent_cpu_startup_boost_syncs,
-        } = *self;
-        if concurrent_cpu_startup_boost_syncs != DEFAULT_BOOST_SYNCS {
+        if self.concurrent_cpu_startup_boost_syncs != DEFAULT_BOOST_SYNCS {
             tracing::warn!("--concurrent-cpu-startup-boost-syncs has no effect");
         }
-        let is_limited = eviction_rate_limit.is_finite() && eviction_rate_limit > 0.0;
-        is_limited.then_some((eviction_rate_limit, eviction_rate_burst))
+        let rate = self.eviction_rate_limit;
+        let is_limited = rate.is_finite() && rate > 0.0;
+        is_limited.then_some((rate, self.eviction_rate_burst))
     }
 }
 
 impl PauseArgs {
     /// The pause policy with all names filled in. `own_namespace` is the updater's.
     pub fn policy(self, own_namespace: &str) -> PausePolicy {
-        let Self {
-            use_admission_controller_status,
-            admission_controller_status_lease_name,
-            admission_controller_status_lease_namespace,
-            admission_controller_status_lease_timeout,
-        } = self;
-        let namespace = match admission_controller_status_lease_namespace.as_str() {
+        let namespace = match self.admission_controller_status_lease_namespace.as_str() {
             "" => own_namespace,
             namespace => namespace,
         };
-        let lease = ObjectKey::new(namespace, admission_controller_status_lease_name);
+        let lease = ObjectKey::new(namespace, self.admission_controller_status_lease_name);
+        let timeout = self.admission_controller_status_lease_timeout.0;
         PausePolicy {
-            webhook_lease: use_admission_controller_status
-                .then_some((lease, admission_controller_status_lease_timeout.0)),
+            webhook_lease: (self.use_admission_controller_status).then_some((lease, timeout)),
             stop_config_map: Some(ObjectKey::new(own_namespace, STOP_CONFIG_MAP)),
         }
     }

@@ -38,14 +38,12 @@ const MIN_PAUSE: Duration = Duration::from_millis(100);
 /// of pods come and go.
 const PAUSE_FACTOR: u32 = 5;
 
-/// Settings from the command line.
 #[derive(Debug, Clone)]
 pub(crate) struct LoopConfig {
     pub(crate) settings: Settings,
     pub(crate) policy: PausePolicy,
     /// Evictions per second and burst, and the same for resizes; `None` means no limit.
     pub(crate) limit: Option<(f64, u32)>,
-    /// Time between full passes.
     pub(crate) interval: Duration,
     /// Limit of requests to the API server.
     pub(crate) requests: Throttle,
@@ -53,8 +51,7 @@ pub(crate) struct LoopConfig {
 
 pub(crate) struct ControlLoop {
     inputs: Inputs,
-    settings: Settings,
-    policy: PausePolicy,
+    config: LoopConfig,
     state: RolloutState,
     schedule: PassSchedule,
     executor: Executor,
@@ -70,14 +67,8 @@ impl ControlLoop {
         writer: PodWriter,
         outputs: Outputs,
     ) -> Self {
-        let LoopConfig {
-            settings,
-            policy,
-            limit,
-            interval,
-            requests,
-        } = config;
-        let started = inputs.started;
+        let (started, interval) = (inputs.started, config.interval);
+        let pacing = Pacing::new(config.limit, config.requests);
         let mut schedule = PassSchedule::new(Pace {
             settle: Duration::ZERO,
             min_pause: MIN_PAUSE,
@@ -87,11 +78,10 @@ impl ControlLoop {
         schedule.wake_at(started);
         Self {
             inputs,
-            settings,
-            policy,
+            config,
             state: RolloutState::default(),
             schedule,
-            executor: Executor::new(writer, Pacing::new(limit, requests)),
+            executor: Executor::new(writer, pacing),
             reporter: Reporter::new(outputs, interval, started),
             webhook_alive_until: None,
         }
@@ -108,7 +98,7 @@ impl ControlLoop {
                 // costs little while it lasts.
                 changed = self.inputs.control.changed() => { changed?; self.pass(); }
                 () = self.inputs.another_updater.changed() => self.pass(),
-                Some(finished) = self.executor.finished() => self.finish(finished?),
+                Some(finished) = self.executor.in_flight.join_next() => self.finish(finished?),
                 changed = self.inputs.webhook.changed() => { changed?; self.pass_soon(); }
                 changed = self.inputs.view.changed() => { changed?; self.view_changed(); }
                 () = self.inputs.feed.changed() => self.pass_soon(),
@@ -118,8 +108,8 @@ impl ControlLoop {
             }
             self.start_actions();
         }
-        self.executor.clear();
-        while let Some(finished) = self.executor.finished().await {
+        self.executor.waiting.clear();
+        while let Some(finished) = self.executor.in_flight.join_next().await {
             self.finish(finished?);
         }
         Ok(())
@@ -128,7 +118,7 @@ impl ControlLoop {
     /// Drops waiting actions once the view is stale: they were decided from a current one.
     fn view_changed(&mut self) {
         if !self.inputs.is_view_current() {
-            self.executor.clear();
+            self.executor.waiting.clear();
         }
         self.pass_soon();
     }
@@ -147,15 +137,14 @@ impl ControlLoop {
         let (plan, pause, alive_until) = block_in_place(|| {
             let Self {
                 inputs,
-                settings,
-                policy,
+                config,
                 state,
                 reporter,
                 ..
             } = self;
-            inputs.with_snapshot(policy, now, |snapshot| {
-                (reporter.outputs.metrics).step("ListPods", began.elapsed());
-                let plan = decide(snapshot, state, settings, now);
+            inputs.with_snapshot(&config.policy, now, |snapshot| {
+                (reporter.outputs.metrics.steps).observe("ListPods", began.elapsed());
+                let plan = decide(snapshot, state, &config.settings, now);
                 if snapshot.pause.is_none() {
                     reporter.planned(&plan, snapshot.view);
                     for refutation in &plan.refutations {
@@ -170,11 +159,11 @@ impl ControlLoop {
             })
         });
         let ended = Instant::now();
-        let executes = self.settings.preemption == PreemptionMode::On;
+        let executes = self.config.settings.preemption == PreemptionMode::On;
         self.reporter.paused(pause);
         self.reporter.preemptions(plan.preemptions, executes);
         self.reporter.passed(began, ended, !plan.actions.is_empty());
-        self.executor.replace(plan.actions);
+        self.executor.waiting = plan.actions.into();
         self.webhook_alive_until = alive_until;
         self.schedule.end(ended - began, ended);
         // A maintenance window that never opens is due after more time than a clock can show.
@@ -188,13 +177,16 @@ impl ControlLoop {
     fn start_actions(&mut self) {
         let now = Instant::now();
         if self.webhook_alive_until.is_some_and(|until| until <= now) {
-            self.executor.keep_relief();
+            let waiting = &mut self.executor.waiting;
+            waiting.retain(|action| action.reason.is_relief());
         }
         for action in self.executor.admit(now) {
             self.start(action);
         }
-        let (in_flight, waiting) = self.executor.counts();
-        self.reporter.queue(in_flight, waiting);
+        let Executor {
+            in_flight, waiting, ..
+        } = &self.executor;
+        self.reporter.queue(in_flight.len(), waiting.len());
     }
 
     fn start(&mut self, action: Arc<Action>) {

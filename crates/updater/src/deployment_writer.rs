@@ -2,9 +2,8 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::api::{GetParams, Patch, PatchParams};
-use kube::core::{PartialObjectMeta, Request};
-use kube::{Client, Error, Resource as _, ResourceExt as _};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client, ResourceExt as _};
 use rollout::{ActionOutcome, RESIZED_AT, RollingUpdate, may_roll};
 use serde_json::{Value, json};
 
@@ -20,9 +19,8 @@ pub(crate) async fn roll(
         deployment: key,
         uid,
     } = update;
-    let requests = Request::new(Deployment::url_path(&(), Some(&key.namespace)));
-    let get = requests.get(&key.name, &GetParams::default());
-    let deployment: Deployment = client.request(get.map_err(Error::BuildRequest)?).await?;
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), &key.namespace);
+    let deployment = deployments.get(&key.name).await?;
     if deployment.uid().as_ref() != Some(uid) {
         return Ok(ActionOutcome::PodGone);
     }
@@ -30,9 +28,8 @@ pub(crate) async fn roll(
         return Ok(ActionOutcome::RollingUpdateRefused(refusal));
     }
     let body = Patch::Merge(annotation_patch(&deployment, now));
-    let patch = requests.patch(&key.name, &PatchParams::default(), &body);
-    let patched: PartialObjectMeta<Deployment> =
-        client.request(patch.map_err(Error::BuildRequest)?).await?;
+    let params = PatchParams::default();
+    let patched = deployments.patch(&key.name, &params, &body).await?;
     Ok(ActionOutcome::Accepted {
         generation: patched.metadata.generation,
     })

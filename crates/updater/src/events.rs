@@ -22,7 +22,6 @@ const CONTROLLER: &str = "vpa-updater";
 /// The length of the queue. Further events are dropped.
 const QUEUE_LENGTH: usize = 10_000;
 
-/// An event to write.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct EventRecord {
     about: ObjectReference,
@@ -51,33 +50,25 @@ impl EventRecord {
     /// The events about an OOM kill soon after the container's start, which `action` answers, for
     /// the pod and for its VPA object.
     pub(crate) fn oom_killed(action: &Action, kill: &QuickOomKill, vpa: &Vpa) -> [Self; 2] {
-        let QuickOomKill {
-            container,
-            ran_for,
-            ended_at: _,
-            request,
-            limit,
-            target,
-        } = kill;
         let (event_action, verb) = match action.kind {
             ActionKind::Evict => ("Evict", "evict"),
             ActionKind::Resize { .. } => ("Resize", "resize"),
             ActionKind::RollingUpdate(_) => ("RollingUpdate", "replace"),
         };
         let note = format!(
-            "Container {container} of Pod {} was OOM killed {}s after its start (memory request: {}, limit: {}). \
+            "Container {} of Pod {} was OOM killed {}s after its start (memory request: {}, limit: {}). \
              VPA Updater will {verb} the Pod; new memory request: {}.",
+            kill.container,
             action.pod.name,
-            ran_for.as_secs(),
-            amount(request.as_ref()),
-            amount(limit.as_ref()),
-            amount(target.as_ref()),
+            kill.ran_for.as_secs(),
+            amount(kill.request.as_ref()),
+            amount(kill.limit.as_ref()),
+            amount(kill.target.as_ref()),
         );
         [pod_reference(&action.pod, &action.pod_uid), vpa.reference()]
             .map(|about| Self::warning(about, reasons::OOM_KILLED, event_action, note.clone()))
     }
 
-    /// The event about an in-place resize.
     pub(crate) fn resized(pod: &ObjectKey, uid: &str, changes: &str) -> Self {
         let note = with_changes("Pod was resized in place by VPA Updater.", changes);
         let (about, reason) = (pod_reference(pod, uid), reasons::IN_PLACE_RESIZED_BY_VPA);
@@ -198,31 +189,25 @@ impl EventRecord {
 
     /// The events about an act whose effect did not come about, for the pod and for its VPA object.
     pub(crate) fn act_refuted(refutation: &Refutation, vpa: &Vpa) -> [Self; 2] {
-        let Refutation {
-            pod,
-            pod_uid,
-            container,
-            act,
-            cause,
-            limit,
-            next,
-            ..
-        } = refutation;
-        let limit = amount(limit.as_ref());
-        let observed = match cause {
+        let observed = match refutation.cause {
             RefutationCause::OomKill => "was OOM killed again",
             RefutationCause::ContainerStopped => {
                 "was stopped at the resize, so the cgroup of the Pod keeps the old limit"
             }
         };
-        let act = act.as_str();
         let note = format!(
-            "The last {act} had no effect: container {container} of Pod {} {observed} (memory limit: {limit}). Next act: {}.",
-            pod.name,
-            next.as_str(),
+            "The last {} had no effect: container {} of Pod {} {observed} (memory limit: {}). Next act: {}.",
+            refutation.act.as_str(),
+            refutation.container,
+            refutation.pod.name,
+            amount(refutation.limit.as_ref()),
+            refutation.next.as_str(),
         );
-        [pod_reference(pod, pod_uid), vpa.reference()]
-            .map(|about| Self::warning(about, reasons::ACT_REFUTED, "Resize", note.clone()))
+        [
+            pod_reference(&refutation.pod, &refutation.pod_uid),
+            vpa.reference(),
+        ]
+        .map(|about| Self::warning(about, reasons::ACT_REFUTED, "Resize", note.clone()))
     }
 
     /// The event about a resize that is known to be infeasible on the pod's node.
@@ -318,19 +303,13 @@ impl EventQueue {
         let (queue, mut records) = mpsc::channel::<EventRecord>(QUEUE_LENGTH);
         let events = Recorder::new(client, CONTROLLER.to_owned().into());
         let writing = async move {
-            while let Some(EventRecord {
-                about,
-                kind,
-                reason,
-                action,
-                note,
-            }) = records.recv().await
-            {
+            while let Some(record) = records.recv().await {
+                let (about, reason) = (record.about, record.reason);
                 let event = Event {
-                    type_: kind,
+                    type_: record.kind,
                     reason: reason.to_owned(),
-                    note: Some(note),
-                    action: action.to_owned(),
+                    note: Some(record.note),
+                    action: record.action.to_owned(),
                     secondary: None,
                 };
                 if let Err(error) = events.publish(&event, &about).await {

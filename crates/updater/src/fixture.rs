@@ -48,7 +48,6 @@ pub(crate) fn refutation() -> Refutation {
         act: RefutedAct::Resize,
         acted_at: None,
         cause: RefutationCause::OomKill,
-        killed_at: None,
         limit: "512Mi".parse().ok(),
         next: NextAct::Step,
     }

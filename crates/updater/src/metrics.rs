@@ -10,7 +10,6 @@ mod reasons;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 use rollout::{
@@ -24,7 +23,7 @@ use view::{ObjectKey, View};
 use classes::{Class, SIZES, mode, size_class};
 use reasons::{
     ERROR, EVICTION_ERROR, RESIZE_ERROR, RESIZE_INFEASIBLE, UNBOOST_ERROR, paused_vpa,
-    refused_reasons, resize_failure, skipped,
+    refused_reasons, resize_failure,
 };
 
 pub(crate) use classes::SizeClasses;
@@ -89,7 +88,7 @@ runtime::metrics! {
             "Evictions and resizes sent to the API server, without an answer yet.";
         waiting: IntGauge = "vpa_updater_actions_waiting",
             "Evictions and resizes that wait for a rate limit.";
-        steps: StepLatency { step } = "vpa_updater_execution_latency_seconds",
+        pub(crate) steps: StepLatency { step } = "vpa_updater_execution_latency_seconds",
             "Duration of the steps of the main loop, in seconds.";
         moved: IntCounterVec { reason: MOVES.map(ActionReason::as_str) }
             = "vpa_updater_rebalanced_pods_total",
@@ -97,7 +96,7 @@ runtime::metrics! {
         failed_moves: IntCounterVec { reason: MOVES.map(ActionReason::as_str) }
             = "vpa_updater_failed_rebalancing_attempts_total",
             "Evictions for moves that the API server refused or did not answer, by reason.";
-        hot_nodes: IntGauge = "vpa_updater_hot_nodes", "Nodes that are hot.";
+        pub(crate) hot_nodes: IntGauge = "vpa_updater_hot_nodes", "Nodes that are hot.";
         load_reads: IntCounterVec { result: ["success", "error"] } = "vpa_updater_node_load_reads_total",
             "Reads of the node load from the load-watcher, by result.";
         rolling_updates: IntCounter = "vpa_updater_rolling_updates_total",
@@ -135,11 +134,6 @@ impl Metrics {
     pub(crate) fn queue(&self, in_flight: usize, waiting: usize) {
         self.in_flight.set(count(in_flight));
         self.waiting.set(count(waiting));
-    }
-
-    /// Observes the length of a step.
-    pub(crate) fn step(&self, step: &str, took: Duration) {
-        self.steps.observe(step, took);
     }
 
     /// Sets the numbers of a plan, and removes the series of deleted VPA objects.
@@ -206,9 +200,9 @@ impl Metrics {
         {
             self.paused_vpas.with_label_values(&[reason]).set(paused);
         }
-        let reasons = SkipReason::ALL.map(|reason| (skipped(reason), 0));
+        let reasons = SkipReason::ALL.map(|reason| (reason.as_str(), 0));
         let mut skips = BTreeMap::from(reasons);
-        skips.extend(counts(plan.skips.iter().map(|skip| skipped(skip.reason))));
+        skips.extend(counts(plan.skips.iter().map(|skip| skip.reason.as_str())));
         for (reason, pods) in skips {
             self.skipped.with_label_values(&[reason]).set(pods);
         }
@@ -262,7 +256,6 @@ impl Metrics {
         }
     }
 
-    /// Counts the outcome of an action.
     pub(crate) fn finished(
         &self,
         action: &Action,
@@ -327,23 +320,16 @@ impl Metrics {
         refused.with_label_values(&[reason]).inc();
     }
 
-    /// Counts a read of the node load.
     pub(crate) fn load_read(&self, is_read: bool) {
         let result = if is_read { "success" } else { ERROR };
         self.load_reads.with_label_values(&[result]).inc();
     }
 
-    pub(crate) fn hot_nodes(&self, nodes: usize) {
-        self.hot_nodes.set(count(nodes));
-    }
-
-    /// Counts a refuted act.
     pub(crate) fn refuted(&self, refutation: &Refutation) {
         let labels = [refutation.act.as_str(), refutation.cause.as_str()];
         self.refuted_acts.with_label_values(&labels).inc();
     }
 
-    /// Begins a round.
     pub(crate) fn round(&self, classes: &mut SizeClasses) {
         classes.evicted.clear();
         classes.resized.clear();
@@ -352,7 +338,6 @@ impl Metrics {
     }
 }
 
-/// The number of occurrences of each label.
 fn counts(labels: impl Iterator<Item = &'static str>) -> BTreeMap<&'static str, i64> {
     let mut counts = BTreeMap::new();
     labels.for_each(|label| *counts.entry(label).or_default() += 1);

@@ -16,7 +16,6 @@ use crate::metrics::Metrics;
 /// Time between two reads, that of upstream's collector.
 const INTERVAL: Duration = Duration::from_secs(30);
 
-/// The last load that was read.
 pub(crate) struct NodeLoad {
     /// `None` without a load-watcher.
     receiver: Option<watch::Receiver<Option<Arc<MeasuredLoad>>>>,

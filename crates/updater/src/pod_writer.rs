@@ -9,8 +9,8 @@ use api::patch::guarded;
 use json_patch::Patch;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, EvictParams, Patch as Body, PatchParams, Preconditions};
-use kube::core::{PartialObjectMeta, Request, Status};
-use kube::{Client, Error, Resource as _};
+use kube::core::{PartialObjectMeta, Status};
+use kube::{Api, Client, Error};
 use rollout::{Action, ActionKind, ActionOutcome, AnnotationChanges};
 use runtime::{ApiServerClock, Backoff, Leading, NotLeading};
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ impl PodWriter {
         }
     }
 
-    async fn evict(&self, pod: &ObjectKey, uid: &str) -> kube::Result<ActionOutcome> {
+    async fn evict(&self, key: &ObjectKey, uid: &str) -> kube::Result<ActionOutcome> {
         let preconditions = Preconditions {
             uid: Some(uid.to_owned()),
             ..Preconditions::default()
@@ -77,25 +77,16 @@ impl PodWriter {
             delete_options: Some(delete_options),
             ..EvictParams::default()
         };
-        let request = requests(pod).evict(&pod.name, &params);
-        self.client
-            .request::<Status>(request.map_err(Error::BuildRequest)?)
-            .await?;
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
+        pods.evict(&key.name, &params).await?;
         Ok(ActionOutcome::Accepted { generation: None })
     }
 
     async fn resize(&self, action: &Action, patch: &Patch) -> kube::Result<ActionOutcome> {
         let body = Body::Json::<()>(guarded(&action.pod_uid, patch.clone()));
-        let request = requests(&action.pod).patch_subresource(
-            "resize",
-            &action.pod.name,
-            &PatchParams::default(),
-            &body,
-        );
-        let accepted: PartialObjectMeta<Pod> = self
-            .client
-            .request(request.map_err(Error::BuildRequest)?)
-            .await?;
+        let (pods, params) = (self.pods(&action.pod), PatchParams::default());
+        let resized = pods.patch_subresource("resize", &action.pod.name, &params, &body);
+        let accepted = resized.await?;
         Ok(ActionOutcome::Accepted {
             generation: accepted.metadata.generation,
         })
@@ -103,11 +94,13 @@ impl PodWriter {
 
     async fn annotate(&self, action: &Action, annotations: &AnnotationChanges) -> kube::Result<()> {
         let body = Body::Merge(annotation_patch(&action.pod_uid, annotations));
-        let request = requests(&action.pod).patch(&action.pod.name, &PatchParams::default(), &body);
-        self.client
-            .request::<PartialObjectMeta<Pod>>(request.map_err(Error::BuildRequest)?)
-            .await?;
-        Ok(())
+        let (pods, params) = (self.pods(&action.pod), PatchParams::default());
+        pods.patch(&action.pod.name, &params, &body).await.map(drop)
+    }
+
+    /// The pods of a namespace. Only the metadata of answers is parsed.
+    fn pods(&self, pod: &ObjectKey) -> Api<PartialObjectMeta<Pod>> {
+        Api::namespaced(self.client.clone(), &pod.namespace)
     }
 }
 
@@ -172,17 +165,12 @@ where
     }
 }
 
-fn requests(pod: &ObjectKey) -> Request {
-    Request::new(Pod::url_path(&(), Some(&pod.namespace)))
-}
-
 /// The merge patch that changes only these annotations. The API server answers 409 for a pod with
 /// another UID.
 fn annotation_patch(uid: &str, annotations: &AnnotationChanges) -> Value {
     json!({"metadata": {"uid": uid, "annotations": annotations}})
 }
 
-/// The outcome that an error stands for.
 fn classify(error: &Error) -> ActionOutcome {
     let Error::Api(status) = error else {
         return ActionOutcome::Unknown;

@@ -13,7 +13,7 @@ use runtime::rate_limiter::Throttle;
 use runtime::{
     Announcement, Hold, HoldArgs, Holds, LeaderElectionArgs, Leading, Manager, Namespaces,
 };
-use serving::{FeedReaderArgs, FeedSource};
+use serving::FeedReaderArgs;
 use tokio::sync::watch::{Receiver, Sender};
 use tokio::time::Instant;
 use view::{AutoscalerRole, ObjectKey, Scope, Shard};
@@ -30,41 +30,28 @@ use crate::pod_writer::PodWriter;
 /// The divisor of `--kube-api-burst` that gives the part reserved for urgent actions.
 const URGENT_SHARE: u32 = 4;
 
-/// Runs the updater until shutdown.
 pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
-    let Args {
-        common,
-        ignored_flags,
-        election,
-        rollout,
-        rebalancing,
-        rate_limits,
-        pause,
-        feed,
-        updater_interval,
-        holds,
-        namespaces,
-    } = args;
-    ignored_flags.warn();
-    let Namespaces { only, ignored } = namespaces.namespaces()?;
+    args.ignored_flags.warn();
+    let (common, election) = (args.common, args.election);
+    let Namespaces { only, ignored } = args.namespaces.namespaces()?;
     let (holds, another_updater, others) =
-        other_updaters(holds, only.is_none(), &election, &manager)?;
+        other_updaters(args.holds, only.is_none(), &election, &manager)?;
     let scope = Scope {
         namespace: only,
         ignored,
         shard: Shard::default(),
     };
     let requests = Throttle::new(common.kube_api_qps, common.kube_api_burst);
-    let (load_watcher, rebalancing) = rebalancing.settings()?.unzip();
+    let (load_watcher, rebalancing) = args.rebalancing.settings()?.unzip();
     let config = LoopConfig {
         settings: Settings {
             rebalancing,
-            paces_restarts: rate_limits.eviction_pace,
-            ..rollout.settings()?
+            paces_restarts: args.rate_limits.eviction_pace,
+            ..args.rollout.settings()?
         },
-        policy: pause.policy(&own_namespace()),
-        limit: rate_limits.limit(),
-        interval: updater_interval.0,
+        policy: args.pause.policy(&own_namespace()),
+        limit: args.rate_limits.limit(),
+        interval: args.updater_interval.0,
         requests: requests.reserving(common.kube_api_burst / URGENT_SHARE),
     };
     let missing_rights = MissingRights::register(&manager.registry)?;
@@ -78,7 +65,7 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     let events_client = client::connect(kube_config, requests, rest_metrics)?;
     let (events, writing) = EventQueue::new(events_client);
     manager.tasks.spawn_until_shutdown("events", writing);
-    let (subscription, reports) = subscribe(feed, &manager)?.unzip();
+    let (subscription, reports) = subscribe(args.feed, &manager)?.unzip();
     let outputs = Outputs {
         metrics: Metrics::register(&manager.registry)?,
         events,
@@ -148,18 +135,13 @@ fn subscribe(
     feed: FeedReaderArgs,
     manager: &Manager,
 ) -> anyhow::Result<Option<(Receiver<Subscription>, Sender<Reports>)>> {
-    let Some(FeedSource {
-        leaders,
-        tls,
-        server_name,
-    }) = feed.source(manager)?
-    else {
+    let Some(source) = feed.source(manager)? else {
         return Ok(None);
     };
     let reader = Reader {
-        leaders,
-        tls,
-        server_name,
+        leaders: source.leaders,
+        tls: source.tls,
+        server_name: source.server_name,
     };
     let (sender, reports) = tokio::sync::watch::channel(Reports::new());
     let reporting = reader.clone().report(reports, ReportPace::default());

@@ -21,14 +21,12 @@ const BACKOFF: Backoff = Backoff {
     tries: 3,
 };
 
-/// The heartbeat of one replica.
 #[derive(Debug, Clone)]
 pub struct Heartbeat {
     /// The Leases of its namespace.
     pub leases: Api<Lease>,
     /// The API server's time, set by the client of `leases`.
     pub clock: ApiServerClock,
-    /// The name of the Lease.
     pub name: String,
     /// The name of the replica.
     pub holder: String,

@@ -21,10 +21,9 @@ const STEP_BUCKETS: [f64; 22] = [
     90.0, 100.0, 120.0, 150.0, 240.0,
 ];
 
-/// The label values of resources, in the order of [`resource_index`].
+/// The label values of resources, in the order of [`admission::AdmissionResource`].
 const RESOURCES: [&str; 3] = ["unknown", "Pod", "VPA"];
 
-/// The prefix of names.
 pub(crate) const PREFIX: &str = "vpa_admission_controller";
 
 runtime::metrics! {
@@ -54,21 +53,14 @@ pub struct Metrics {
     latency: [[Histogram; 3]; 3],
     /// By resource.
     reviews: [Histogram; 3],
-    steps: Steps,
+    /// By step.
+    steps: [Histogram; 4],
     shed: IntCounter,
 }
 
-/// The steps of a review.
-#[derive(Debug, Clone)]
-struct Steps {
-    read_request: Histogram,
-    admit: Histogram,
-    build_response: Histogram,
-    total: Histogram,
-}
+const STEPS: [&str; 4] = ["read_request", "admit", "build_response", "total"];
 
 impl Metrics {
-    /// Registers the metrics.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let Rows {
             pods,
@@ -77,33 +69,21 @@ impl Metrics {
             steps,
             shed,
         } = Rows::register(registry)?;
-        let step = |name: &str| steps.with_label_values(&[name]);
         Ok(Self {
             pods: ["false", "true"].map(|applied| pods.with_label_values(&[applied])),
             latency: ["error", "skipped", "applied"].map(|status| {
                 RESOURCES.map(|resource| latency.with_label_values(&[status, resource]))
             }),
             reviews: RESOURCES.map(|resource| reviews.with_label_values(&[resource])),
-            steps: Steps {
-                read_request: step("read_request"),
-                admit: step("admit"),
-                build_response: step("build_response"),
-                total: step("total"),
-            },
+            steps: STEPS.map(|step| steps.with_label_values(&[step])),
             shed,
         })
     }
 
     /// Records a decision, `took` after the headers of the request arrived.
     pub fn record(&self, decision: &Decision, took: Duration) {
-        let [error, skipped, applied] = &self.latency;
-        let latency = match decision.status {
-            AdmissionStatus::Error => error,
-            AdmissionStatus::Skipped => skipped,
-            AdmissionStatus::Applied => applied,
-        };
-        let resource = resource_index(decision.resource);
-        latency[resource].observe(took.as_secs_f64());
+        let resource = decision.resource as usize;
+        self.latency[decision.status as usize][resource].observe(took.as_secs_f64());
         self.reviews[resource].observe(took.as_secs_f64());
         if decision.resource == AdmissionResource::Pod {
             let is_patched = decision.status == AdmissionStatus::Applied;
@@ -126,18 +106,10 @@ impl Metrics {
     }
 }
 
-fn resource_index(resource: AdmissionResource) -> usize {
-    match resource {
-        AdmissionResource::Unknown => 0,
-        AdmissionResource::Pod => 1,
-        AdmissionResource::Vpa => 2,
-    }
-}
-
 /// A timer of the steps of one review, each from the end of the previous one.
 #[derive(Debug)]
 pub struct Timer<'a> {
-    steps: &'a Steps,
+    steps: &'a [Histogram; 4],
     started_at: Instant,
     last: Instant,
 }
@@ -147,7 +119,8 @@ impl Timer<'_> {
     pub fn end_reading(&mut self) {
         let now = Instant::now();
         let took = now.duration_since(self.last);
-        self.steps.read_request.observe(took.as_secs_f64());
+        let [read_request, ..] = self.steps;
+        read_request.observe(took.as_secs_f64());
         self.last = now;
     }
 
@@ -156,9 +129,10 @@ impl Timer<'_> {
         let now = Instant::now();
         let took = now.duration_since(self.started_at);
         let admitting = now.duration_since(self.last);
-        self.steps.admit.observe(admitting.as_secs_f64());
-        self.steps.build_response.observe(0.0);
-        self.steps.total.observe(took.as_secs_f64());
+        let [_, admit, build_response, total] = self.steps;
+        admit.observe(admitting.as_secs_f64());
+        build_response.observe(0.0);
+        total.observe(took.as_secs_f64());
         took
     }
 }

@@ -15,7 +15,6 @@ use tokio::time::Instant;
 /// Delay of ready tasks beyond which pods are admitted without review. The API server waits for up
 /// to thirty seconds, and a busy machine may hold a process up for a good part of a second.
 const MAX_DELAY: Duration = Duration::from_secs(1);
-/// Interval between measurements.
 const PERIOD: Duration = Duration::from_millis(20);
 
 /// The last measured delay, in milliseconds. Clones share it.
@@ -34,7 +33,6 @@ impl Overload {
         }
     }
 
-    /// Whether the process is overloaded.
     pub fn is_active(&self) -> bool {
         Duration::from_millis(self.0.load(Ordering::Relaxed)) > MAX_DELAY
     }

@@ -35,7 +35,6 @@ pub use write::Writer;
 pub const CONFIGURATION: &str = "vpa-webhook-config";
 /// The name of the webhook in it.
 pub const WEBHOOK: &str = "vpa.k8s.io";
-/// The port of the Service.
 const PORT: i32 = 443;
 
 /// The desired registration without its CA bundle.
@@ -43,11 +42,9 @@ const PORT: i32 = 443;
 pub struct Registration {
     pub address: Address,
     pub labels: BTreeMap<String, String>,
-    /// Timeout of a review.
     pub timeout_seconds: i32,
     /// The action without a response.
     pub failure_policy: FailurePolicy,
-    /// The namespaces whose objects are reviewed.
     pub namespaces: NamespaceScope,
     /// Further selectors and conditions.
     pub selection: Selection,
@@ -87,9 +84,7 @@ impl Address {
 /// The action of the API server without a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailurePolicy {
-    /// Admits the object.
     Ignore,
-    /// Refuses the object.
     Fail,
 }
 

@@ -38,7 +38,6 @@ const RESYNC: Duration = Duration::from_secs(15);
 /// Time for which the first registration waits for the Lease.
 const FIRST_TERM: Duration = Duration::from_secs(2);
 
-/// Runs the webhook until its shutdown.
 pub fn run(args: Args, manager: Manager) -> impl Future<Output = anyhow::Result<()>> {
     args.ignored_flags.warn();
     run_on(Port::open("port", args.serving.port, LIMITS), args, manager)
@@ -50,19 +49,9 @@ pub async fn run_on(
     args: Args,
     manager: Manager,
 ) -> anyhow::Result<()> {
-    let Args {
-        common: _,
-        ignored_flags: _,
-        serving,
-        registration,
-        heartbeat,
-        review,
-        feed,
-        holds,
-        namespaces,
-    } = args;
-    let Namespaces { only, ignored } = namespaces.namespaces()?;
-    let config = Arc::new(review.config()?);
+    let (registration, heartbeat) = (args.registration, args.heartbeat);
+    let Namespaces { only, ignored } = args.namespaces.namespaces()?;
+    let config = Arc::new(args.review.config()?);
     let metrics = Metrics::register(&manager.registry)?;
     let own_namespace = own_namespace();
     let ignored_namespaces: Vec<String> = ignored.iter().cloned().collect();
@@ -88,13 +77,13 @@ pub async fn run_on(
     };
     let election = heartbeat.election(&own_namespace);
     let heartbeat = heartbeat.heartbeat(client(), clock.clone(), &own_namespace, hostname);
-    let source = serving.source(client(), &own_namespace, registration.as_ref())?;
+    let source = (args.serving).source(client(), &own_namespace, registration.as_ref())?;
 
     // Reviews are served for some time after the shutdown, so the view is kept current until then.
     let drained = CancellationToken::new();
     let _end = drained.clone().drop_guard();
     let serving = manager.until(drained);
-    let feed = subscribe(feed, &serving)?;
+    let feed = subscribe(args.feed, &serving)?;
     let Some(view) = watch_cluster(scope, config.node_groups, &serving).await else {
         return Ok(());
     };
@@ -121,7 +110,7 @@ pub async fn run_on(
     let server = port.serve(handler.router(), tls, manager.shutdown.clone(), DRAIN_DELAY);
     manager.readiness.condition("serving").ready();
 
-    let holds = holds.looks(true).then(|| Holds::register(&manager));
+    let holds = args.holds.looks(true).then(|| Holds::register(&manager));
     let others = holds.transpose()?;
     let others = others.map(|holds| OtherWebhooks::new(manager.client.clone(), holds));
     let (terms, term) = watch::channel(None);

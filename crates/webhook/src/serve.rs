@@ -51,21 +51,17 @@ pub const LIMITS: Limits = Limits {
 /// Responds to reviews. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct ReviewHandler {
-    /// The cluster as last seen.
     pub view: watch::Receiver<View>,
     /// The recommendations of the feed, if there is one.
     pub feed: Option<watch::Receiver<Subscription>>,
-    /// The flags about decisions.
     pub config: Arc<AdmissionConfig>,
     pub metrics: Metrics,
-    /// The overload of this process.
     pub overload: Overload,
     /// Cancelled when this replica is about to end. From then on each response asks the client to
     /// open another connection.
     pub shutdown: CancellationToken,
 }
 
-/// The state of the endpoint.
 struct Endpoint {
     handler: ReviewHandler,
     limits: BodyLimits,

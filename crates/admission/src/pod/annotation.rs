@@ -3,70 +3,18 @@
 //!
 //! Source: upstream `pkg/admission-controller/resource/pod/patch/resource_updates.go`.
 
-use std::fmt::{self, Write as _};
-
 use crate::patch::ContainerPath;
 
-/// The text so far, and byte offsets in it.
-pub(super) struct UpdatesText {
-    text: String,
-    /// The start of the first container.
-    first: usize,
-    /// The start of the current container.
-    current: usize,
-    /// The start of the current container's items.
-    items: usize,
-}
-
-impl UpdatesText {
-    /// A text without containers that names this VPA.
-    pub(super) fn new(vpa: &str) -> Self {
-        let mut text = String::with_capacity(256);
-        text.push_str("Pod resources updated by ");
-        text.push_str(vpa);
-        let end = text.len();
-        Self {
-            text,
-            first: end,
-            current: end,
-            items: end,
-        }
-    }
-
-    /// Begins the items of a container.
-    pub(super) fn begin_container(&mut self, path: ContainerPath) {
-        self.current = self.text.len();
-        let separator = if self.current == self.first {
-            ": "
-        } else {
-            "; "
-        };
-        self.append(format_args!("{separator}{path}: "));
-        self.items = self.text.len();
-    }
-
-    /// Adds an item of the current container.
-    pub(super) fn push(&mut self, item: fmt::Arguments<'_>) {
-        if self.text.len() > self.items {
-            self.text.push_str(", ");
-        }
-        self.append(item);
-    }
-
-    /// Removes the current container, which is not patched.
-    pub(super) fn discard_container(&mut self) {
-        self.text.truncate(self.current);
-    }
-
-    /// The text; `None` without containers.
-    pub(super) fn into_text(self) -> Option<String> {
-        (self.text.len() > self.first).then_some(self.text)
-    }
-
-    fn append(&mut self, item: fmt::Arguments<'_>) {
-        // Writing to a string does not fail.
-        let _ = self.text.write_fmt(item);
-    }
+/// The text about the patched containers with their items; `None` without any.
+pub(super) fn updates_text(
+    vpa: &str,
+    containers: &[(ContainerPath, Vec<String>)],
+) -> Option<String> {
+    let containers = containers.iter();
+    let containers = containers.map(|(path, items)| format!("{path}: {}", items.join(", ")));
+    let containers: Vec<String> = containers.collect();
+    let text = format!("Pod resources updated by {vpa}: {}", containers.join("; "));
+    (!containers.is_empty()).then_some(text)
 }
 
 #[cfg(test)]
@@ -74,17 +22,14 @@ mod tests {
     use super::*;
 
     fn check(containers: &[&[&str]], expected: Option<&str>) {
-        let mut updates = UpdatesText::new("web");
-        for (index, items) in containers.iter().enumerate() {
-            updates.begin_container(ContainerPath::Container(index));
-            for item in *items {
-                updates.push(format_args!("{item}"));
-            }
-            if items.is_empty() {
-                updates.discard_container();
-            }
-        }
-        assert_eq!(updates.into_text().as_deref(), expected, "{containers:?}");
+        let patched = containers.iter().enumerate();
+        let patched = patched.filter(|(_, items)| !items.is_empty());
+        let patched = patched.map(|(index, items)| {
+            let items = items.iter().map(ToString::to_string).collect();
+            (ContainerPath::Container(index), items)
+        });
+        let text = updates_text("web", &patched.collect::<Vec<_>>());
+        assert_eq!(text.as_deref(), expected, "{containers:?}");
     }
 
     #[test]

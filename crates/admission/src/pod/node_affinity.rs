@@ -8,7 +8,6 @@ use serde::Deserialize;
 
 use crate::review::Text;
 
-/// The affinity of a pod.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Affinity<'a> {

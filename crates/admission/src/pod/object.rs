@@ -1,11 +1,8 @@
 //! A pod in a review: only the fields that can change the decision. Each may be absent or null.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
-
 use sizing::{ContainerRole, WholeContainer, WholePod};
 
 use super::node_affinity::Affinity;
@@ -29,16 +26,13 @@ pub(crate) struct Metadata<'a> {
     pub(crate) namespace: Option<Text<'a>>,
     #[serde(borrow)]
     pub(crate) labels: Option<Labels<'a>>,
-    pub(crate) annotations: Option<Annotations>,
+    #[serde(borrow)]
+    pub(crate) annotations: Option<BTreeMap<Text<'a>, Text<'a>>>,
     pub(crate) owner_references: Option<Vec<Owner<'a>>>,
 }
 
 /// Labels. Of duplicate keys the last one counts, as for the API server.
 pub(crate) type Labels<'a> = BTreeMap<Text<'a>, Text<'a>>;
-
-/// Annotations. Only their presence is recorded.
-#[derive(Debug)]
-pub(crate) struct Annotations;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -62,7 +56,6 @@ pub(crate) struct Spec<'a> {
     pub(crate) resources: Option<Requirements>,
 }
 
-/// A container of a pod.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Container<'a> {
@@ -85,27 +78,6 @@ struct ContainerStatus<'a> {
     #[serde(borrow)]
     name: Text<'a>,
     resources: Option<Requirements>,
-}
-
-impl<'de> Deserialize<'de> for Annotations {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(AnnotationsVisitor)
-    }
-}
-
-struct AnnotationsVisitor;
-
-impl<'de> Visitor<'de> for AnnotationsVisitor {
-    type Value = Annotations;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a map of strings")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Annotations, A::Error> {
-        while map.next_entry::<Text<'de>, Text<'de>>()?.is_some() {}
-        Ok(Annotations)
-    }
 }
 
 impl<'t> Pod<'t> {
@@ -160,7 +132,6 @@ impl<'t> Pod<'t> {
         }
     }
 
-    /// Whether the kubelet has reported a status.
     pub(crate) fn has_container_statuses(&self) -> bool {
         self.status
             .as_ref()

@@ -8,14 +8,22 @@ use serde::de::IgnoredAny;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Object {
-    metadata: Option<AnnotatedMetadata>,
+    metadata: Option<Metadata>,
     pub(crate) spec: Option<Spec>,
 }
 
+/// The part of an object that tells whether it is being deleted.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct AnnotatedMetadata {
+pub(crate) struct Deletion {
+    metadata: Option<Metadata>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata {
     annotations: Option<Annotations>,
+    deletion_timestamp: Option<IgnoredAny>,
 }
 
 /// The annotations that are validated.
@@ -34,21 +42,7 @@ impl Object {
     }
 }
 
-/// The part of an object that tells whether it is being deleted.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Deletion {
-    metadata: Option<Metadata>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Metadata {
-    deletion_timestamp: Option<IgnoredAny>,
-}
-
 impl Deletion {
-    /// Whether the object is being deleted.
     pub(crate) fn is_pending(&self) -> bool {
         self.metadata
             .as_ref()

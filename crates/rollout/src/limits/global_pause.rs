@@ -85,7 +85,6 @@ pub struct Preconditions<'a> {
     pub view: &'a View,
     /// The stop switch.
     pub control: &'a View,
-    /// The webhook's Lease.
     pub webhook: &'a View,
     /// Whether another updater runs; `None` before the first look.
     pub another_updater: Option<bool>,
@@ -104,26 +103,21 @@ pub fn check_preconditions(
     liveness: &mut WebhookLiveness,
     now: ClockReading,
 ) -> Result<Option<Duration>, PauseReason> {
-    let Preconditions {
-        view,
-        control,
-        webhook,
-        another_updater,
-    } = preconditions;
+    let (view, control) = (preconditions.view, preconditions.control);
     let stop = policy.stop_config_map.as_ref();
     if stop.is_some_and(|key| control.stop_switches.get(key).is_some()) {
         return Err(PauseReason::Stopped);
     }
-    if *another_updater == Some(true) {
+    if preconditions.another_updater == Some(true) {
         return Err(PauseReason::AnotherUpdater);
     }
-    if !is_current(view) || !is_current(control) || another_updater.is_none() {
+    if !is_current(view) || !is_current(control) || preconditions.another_updater.is_none() {
         return Err(PauseReason::ViewStale);
     }
     let Some((key, timeout)) = &policy.webhook_lease else {
         return Ok(None);
     };
-    let lease = webhook.webhook_leases.get(key);
+    let lease = preconditions.webhook.webhook_leases.get(key);
     let lease = lease.ok_or(PauseReason::WebhookLeaseMissing)?;
     let renewed_at = lease.created_at.max(lease.renewed_at);
     let until = renewed_at.and_then(|at| liveness.alive_until(at, *timeout, now));

@@ -81,21 +81,15 @@ impl GroupSizes {
         let last_pass = std::mem::replace(&mut self.last_pass, now.monotonic);
         let mut live_by_scale: HashMap<&str, HashMap<ScaleKey, PodSet>> = HashMap::new();
         let mut shared: HashMap<&str, HashMap<&str, i64>> = HashMap::new();
-        for VpaInput {
-            vpa_pods,
-            group_sizes,
-            owners,
-            settles_in,
-            is_time_dependent,
-        } in all
-        {
+        for input in all {
+            let vpa_pods = input.vpa_pods;
             let mut live: BTreeMap<OwnerName, (&Owner, i64)> = BTreeMap::new();
             for owner in vpa_pods.pods.values().filter_map(|pod| pod.owner.as_ref()) {
                 live.entry(owner_name(Some(owner))).or_insert((owner, 0)).1 += 1;
             }
             for (name, (owner, live)) in live {
                 let id = group_id(vpa_pods, owner);
-                owners.push(id.clone());
+                input.owners.push(id.clone());
                 let known = before
                     .remove(&id)
                     .or_else(|| self.by_owner.get(&id).copied());
@@ -118,9 +112,10 @@ impl GroupSizes {
                     continue;
                 };
                 let record = SizeRecord::next(known, configured, live, last_pass, now);
-                *settles_in = record.settles_in(now).into_iter().chain(*settles_in).min();
-                *is_time_dependent |= live > configured || record.size.peak > live;
-                group_sizes.insert(name, record.size);
+                let settles_in = record.settles_in(now).into_iter();
+                input.settles_in = settles_in.chain(input.settles_in).min();
+                input.is_time_dependent |= live > configured || record.size.peak > live;
+                input.group_sizes.insert(name, record.size);
                 self.by_owner.insert(id, record);
             }
         }

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use api::vpa::{VerticalPodAutoscaler, VerticalPodAutoscalerCondition};
 use jiff::Timestamp;
 use view::{ObjectKey, View, Vpa};
 
@@ -107,11 +108,17 @@ pub(crate) fn check_pause(
     windows.open_for(written, now.wall).map(Some)
 }
 
-/// Whether the condition `SourceStale` is true.
 fn is_frozen(vpa: &Vpa) -> bool {
-    let status = vpa.object.status.iter();
-    let mut conditions = status.flat_map(|status| &status.conditions);
-    conditions.any(|it| it.kind == api::vpa::SOURCE_STALE && it.status == "True")
+    condition(&vpa.object, api::vpa::SOURCE_STALE).is_some_and(|it| it.status == "True")
+}
+
+/// The condition of this type, if any.
+pub(crate) fn condition<'a>(
+    object: &'a VerticalPodAutoscaler,
+    kind: &str,
+) -> Option<&'a VerticalPodAutoscalerCondition> {
+    let conditions = &object.status.as_ref()?.conditions;
+    conditions.iter().find(|condition| condition.kind == kind)
 }
 
 #[cfg(test)]

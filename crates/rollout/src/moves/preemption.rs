@@ -50,7 +50,6 @@ pub(crate) fn plan_preemptions(
     taken: &mut BTreeSet<String>,
     context: PassContext,
 ) {
-    let is_backing_off = |pod: &Pod| (context.state.backoff_left(&pod.uid, context.now)).is_some();
     for pending in std::mem::take(&mut builder.pending_resizes) {
         let pod = pending.pod.member.pod;
         if taken.contains(&pod.uid) {
@@ -58,7 +57,7 @@ pub(crate) fn plan_preemptions(
         }
         let planned = missing_on_node(&pending.pod, context, taken)
             .filter(|missing| *missing != Amounts::default())
-            .and_then(|missing| method(&pending, missing, builder, taken, &is_backing_off));
+            .and_then(|missing| method(&pending, missing, builder, taken, context));
         let Some((method, evictions)) = planned else {
             continue;
         };
@@ -81,21 +80,20 @@ pub(crate) fn plan_preemptions(
     }
 }
 
-/// Chooses between victims and the pending pod. `is_backing_off` holds for pods whose eviction was
-/// refused a short time ago.
+/// Chooses between victims and the pending pod.
 fn method<'a>(
     pending: &PendingResize<'a>,
     missing: Amounts,
     builder: &mut PlanBuilder<'a>,
     taken: &BTreeSet<String>,
-    is_backing_off: &dyn Fn(&Pod) -> bool,
+    context: PassContext,
 ) -> Option<(PreemptionMethod, Vec<EvictablePod<'a>>)> {
     let victims = pending
         .fits_empty_node
-        .then(|| select_victims(&pending.pod, missing, builder, taken, is_backing_off))
+        .then(|| select_victims(&pending.pod, missing, builder, taken, context))
         .flatten();
     let moves = pending.may_move
-        && !is_backing_off(pending.pod.member.pod)
+        && !context.is_backing_off(pending.pod.member.pod)
         && pending.pod.is_evictable(builder);
     match victims {
         Some(chosen) if chosen.len() <= 1 || !moves => {

@@ -50,13 +50,8 @@ pub(crate) fn plan_moves(
     settings: &RebalancingSettings,
     load: &MeasuredLoad,
 ) {
-    let PassContext {
-        snapshot,
-        state,
-        now,
-        ..
-    } = context;
-    let (view, history) = (snapshot.view, &state.rebalancing);
+    let (view, now) = (context.snapshot.view, context.now);
+    let history = &context.state.rebalancing;
     builder.plan.rebalancing = Some(RebalancingReport {
         hot_nodes: history.hot_nodes(),
         invalid_annotations: invalid_annotations(view),
@@ -97,19 +92,13 @@ pub(crate) fn plan_moves(
         let moves = placement::plan(&states, &planned, &prioritizer, &config, now, can_run);
         let mut is_refused = false;
         for planned_move in moves {
-            let Move {
-                pod,
-                from,
-                to,
-                reason,
-                ..
-            } = planned_move;
+            let (pod, from, to) = (planned_move.pod, planned_move.from, planned_move.to);
             let evictable = movable.get(&planned[pod].uid);
             // Earlier moves of this pass have taken from the same group and budgets.
             let Some(evictable) =
                 evictable.filter(|it| it.is_evictable(builder) && it.reserve(builder).is_ok())
             else {
-                is_refused |= reason == MoveReason::HotNode;
+                is_refused |= planned_move.reason == MoveReason::HotNode;
                 continue;
             };
             let load = planned[pod].load;
@@ -174,20 +163,14 @@ fn movable<'a>(
     taken: &BTreeSet<String>,
     context: PassContext,
 ) -> HashMap<String, EvictablePod<'a>> {
-    let PassContext {
-        snapshot,
-        state,
-        now,
-        ..
-    } = context;
     let managed = builder.victims.iter().map(|victim| &victim.pod);
     let candidates: Vec<EvictablePod> = managed
         .chain(&builder.unmanaged)
         .filter(|candidate| {
             let pod = candidate.member.pod;
-            opts_in(pod, snapshot.view)
+            opts_in(pod, context.snapshot.view)
                 && !taken.contains(&pod.uid)
-                && state.backoff_left(&pod.uid, now).is_none()
+                && !context.is_backing_off(pod)
         })
         .cloned()
         .collect();
@@ -198,7 +181,6 @@ fn movable<'a>(
         .collect()
 }
 
-/// A node with its measured load.
 struct MeasuredNode<'a> {
     node: &'a Node,
     state: RebalancingNode,

@@ -9,9 +9,9 @@ use std::borrow::Cow;
 use api::pod_annotations::UPDATES;
 use api::vpa::{CONFLICTS_WITH_HPA, HPA_RESOURCE_LEFT_OUT, VerticalPodAutoscaler};
 use model::{Allowed, Quantity, Recommendation, ResourceName};
-
 use view::Running;
 
+use crate::limits::vpa_pause::condition;
 use crate::resize::pod_size::{PodToSize, requests, sized_containers};
 use crate::resize::resize_patch::IN_PLACE_UPDATED;
 
@@ -39,18 +39,14 @@ pub(crate) fn completed<'r>(
             let is_left_out = container.target.get(resource).is_none()
                 && object.spec.sizes(name, resource)
                 && was_sized(pod.running, resource);
-            let present = requests(running).and_then(|requests| requests.get(resource));
+            let present = requests(running).get(resource);
             // What the policy forbids, an act would not bring.
             if is_left_out
                 && present.is_some_and(|present| present != request)
                 && is_allowed(&object.spec.allowed(name), resource, request)
             {
-                let container = &mut completed.to_mut().containers[index];
-                for list in [
-                    &mut container.target,
-                    &mut container.lower_bound,
-                    &mut container.upper_bound,
-                ] {
+                let all = &mut completed.to_mut().containers[index];
+                for list in [&mut all.target, &mut all.lower_bound, &mut all.upper_bound] {
                     list.insert(resource.clone(), request.clone());
                 }
             }
@@ -60,10 +56,8 @@ pub(crate) fn completed<'r>(
 }
 
 fn leaves_out(object: &VerticalPodAutoscaler) -> bool {
-    let conditions = object.status.iter().flat_map(|status| &status.conditions);
-    conditions
-        .filter(|condition| condition.kind == CONFLICTS_WITH_HPA && condition.status == "True")
-        .any(|condition| condition.reason == HPA_RESOURCE_LEFT_OUT)
+    condition(object, CONFLICTS_WITH_HPA)
+        .is_some_and(|it| it.status == "True" && it.reason == HPA_RESOURCE_LEFT_OUT)
 }
 
 /// Whether the webhook or a resize has set this request. That of another program stays.
@@ -74,7 +68,6 @@ fn was_sized(running: &Running, resource: &ResourceName) -> bool {
 }
 
 fn is_allowed(allowed: &Allowed, resource: &ResourceName, request: &Quantity) -> bool {
-    let min = allowed.min.and_then(|min| min.get(resource));
-    let max = allowed.max.and_then(|max| max.get(resource));
+    let [min, max] = [allowed.min, allowed.max].map(|bounds| bounds?.get(resource));
     min.is_none_or(|min| request >= min) && max.is_none_or(|max| request <= max)
 }

@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use model::{Quantity, Recommendation, ResourceList, ResourceName};
+use model::{Recommendation, ResourceList, ResourceName};
 use serde::{Deserialize, Serialize};
 use sizing::ContainerSize;
 use view::{ContainerSpec, Pod, Running};
 
 use crate::clock::ClockReading;
 use crate::resize::oom_kill::OOM_KILLED;
-use crate::resize::pod_size::{container_recommendation, memory_of};
+use crate::resize::pod_size::{container_recommendation, memory_of, specified};
 use crate::resize::proven_acts::OOM_RESIZE;
 use crate::resize::resize_patch::{AnnotationChanges, DesiredSizes};
 
@@ -26,8 +26,6 @@ pub const RESIZED_FROM: &str = "plimsoll.dev/resized-from";
 pub const REVERTED_AT: &str = "plimsoll.dev/reverted-at";
 /// The time for which restored memory is not reduced again.
 const PROTECTED_FOR: Duration = Duration::from_hours(12);
-
-static NOTHING: ResourceList = ResourceList::new();
 
 /// The value of the annotation [`RESIZED_FROM`].
 #[derive(Debug, Serialize, Deserialize)]
@@ -83,11 +81,8 @@ pub(crate) fn resized_from(
         let Some(size) = size else { continue };
         if reduces_memory(container, size) {
             // Requests and limits are restored together.
-            let previous = PreviousMemory {
-                requests: only_memory(memory_of(container.requests.as_ref())),
-                limits: only_memory(memory_of(container.limits.as_ref())),
-            };
-            containers.insert(container.name.clone(), previous);
+            let [requests, limits] = specified(container).map(only_memory);
+            containers.insert(container.name.clone(), PreviousMemory { requests, limits });
         }
     }
     if containers.is_empty() {
@@ -99,15 +94,14 @@ pub(crate) fn resized_from(
 
 /// Whether a size has less memory, or a lower limit of it, than the container.
 fn reduces_memory(container: &ContainerSpec, size: &ContainerSize) -> bool {
-    is_less_memory(&size.requests, container.requests.as_ref())
-        || is_less_memory(&size.limits, container.limits.as_ref())
+    let [requests, limits] = specified(container);
+    is_less_memory(&size.requests, requests) || is_less_memory(&size.limits, limits)
 }
 
 /// Whether both lists have memory, and `list` has less.
-fn is_less_memory(list: &ResourceList, than: Option<&ResourceList>) -> bool {
-    memory_of(Some(list))
-        .zip(memory_of(than))
-        .is_some_and(|(memory, than)| memory < than)
+fn is_less_memory(list: &ResourceList, than: &ResourceList) -> bool {
+    let memory = memory_of(list).zip(memory_of(than));
+    memory.is_some_and(|(memory, than)| memory < than)
 }
 
 fn without_memory(list: &ResourceList) -> ResourceList {
@@ -116,9 +110,15 @@ fn without_memory(list: &ResourceList) -> ResourceList {
     others
 }
 
-pub(crate) fn only_memory(quantity: Option<&Quantity>) -> ResourceList {
-    let memory = quantity.map(|quantity| (ResourceName::Memory, quantity.clone()));
+pub(crate) fn only_memory(list: &ResourceList) -> ResourceList {
+    let memory = memory_of(list).map(|quantity| (ResourceName::Memory, quantity.clone()));
     memory.into_iter().collect()
+}
+
+/// Leaves the container's memory as it is.
+pub(crate) fn remove_memory(size: &mut ContainerSize) {
+    size.requests.remove(&ResourceName::Memory);
+    size.limits.remove(&ResourceName::Memory);
 }
 
 /// The sizes that restore the memory of OOM killed containers; `None` if there are none. Nothing is
@@ -133,19 +133,15 @@ pub(crate) fn sizes_to_restore(
         .containers
         .iter()
         .map(|container| {
-            let previous = from.oom_killed_since(pod, &container.name)?;
-            let gains = |previous: &ResourceList, present: &Option<ResourceList>| {
-                is_less_memory(present.as_ref().unwrap_or(&NOTHING), Some(previous))
-            };
-            let gains = gains(&previous.requests, &container.requests)
-                || gains(&previous.limits, &container.limits);
+            let PreviousMemory { requests, limits } =
+                from.oom_killed_since(pod, &container.name)?;
+            let present = specified(container);
+            let gains = is_less_memory(present[0], requests) || is_less_memory(present[1], limits);
             let recommended = container_recommendation(recommendation, &container.name);
-            let target = memory_of(recommended.map(|recommended| &recommended.target));
-            let had_request = memory_of(Some(&previous.requests));
-            let is_less =
-                target.is_none_or(|target| had_request.is_none_or(|previous| target < previous));
-            (gains && is_less)
-                .then(|| ContainerSize::of(previous.requests.clone(), previous.limits.clone()))
+            let target = recommended.and_then(|recommended| memory_of(&recommended.target));
+            let target = target.zip(memory_of(requests));
+            let is_less = target.is_none_or(|(target, previous)| target < previous);
+            (gains && is_less).then(|| ContainerSize::of(requests.clone(), limits.clone()))
         })
         .collect();
     sizes.iter().any(Option::is_some).then_some(sizes)
@@ -156,12 +152,10 @@ pub(crate) fn sizes_to_restore(
 pub(crate) fn sizes_in_effect(running: &Running) -> Option<DesiredSizes> {
     let mut has_others = false;
     let sizes = running.containers.iter().map(|container| {
-        let [requests, limits] = container.reported.as_ref()?;
-        let asked = |list: &Option<ResourceList>| without_memory(list.as_ref().unwrap_or(&NOTHING));
-        has_others |= asked(&container.requests) != without_memory(requests)
-            || asked(&container.limits) != without_memory(limits);
-        let memory = |list| only_memory(memory_of(Some(list)));
-        Some(ContainerSize::of(memory(requests), memory(limits)))
+        let reported = container.reported.as_ref()?.each_ref();
+        has_others |= specified(container).map(without_memory) != reported.map(without_memory);
+        let [requests, limits] = reported.map(only_memory);
+        Some(ContainerSize::of(requests, limits))
     });
     let sizes = sizes.collect();
     has_others.then_some(sizes)
@@ -173,8 +167,7 @@ pub(crate) fn keep_memory(running: &Running, sizes: &mut DesiredSizes) -> bool {
     let mut is_kept = false;
     for (size, container) in sizes.iter_mut().zip(&running.containers) {
         if let Some(size) = size.as_mut().filter(|size| reduces_memory(container, size)) {
-            size.requests.remove(&ResourceName::Memory);
-            size.limits.remove(&ResourceName::Memory);
+            remove_memory(size);
             is_kept = true;
         }
     }

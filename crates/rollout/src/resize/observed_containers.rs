@@ -8,17 +8,13 @@ use std::collections::BTreeSet;
 use api::pod_annotations::OBSERVED_CONTAINERS;
 use view::Running;
 
-/// The maximum length of a container's name.
 const MAX_NAME: usize = 63;
 
 /// Whether containers of a pod count: those in its annotation, or all if that is missing or invalid.
 pub(crate) fn observed_containers(running: &Running) -> impl Fn(&str) -> bool {
     let annotation = running.annotations.get(OBSERVED_CONTAINERS);
     let observed = annotation.and_then(|text| parse(text));
-    move |container| {
-        let names = observed.as_ref();
-        names.is_none_or(|names| names.contains(container))
-    }
+    move |container| (observed.as_ref()).is_none_or(|names| names.contains(container))
 }
 
 fn parse(text: &str) -> Option<BTreeSet<&str>> {
@@ -32,15 +28,11 @@ fn parse(text: &str) -> Option<BTreeSet<&str>> {
 
 /// Whether this is a DNS label (RFC 1123), as names of containers are.
 fn is_label(name: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let bytes = name.as_bytes();
-    let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else {
-        return false;
-    };
-    bytes.len() <= MAX_NAME
-        && inner(*first)
-        && inner(*last)
-        && bytes.iter().all(|byte| inner(*byte) || *byte == b'-')
+    let inner = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit();
+    name.len() <= MAX_NAME
+        && name.starts_with(inner)
+        && name.ends_with(inner)
+        && name.chars().all(|it| inner(it) || it == '-')
 }
 
 #[cfg(test)]

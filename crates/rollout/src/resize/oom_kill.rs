@@ -9,10 +9,9 @@ use view::{Container, Pod, Running, Termination};
 
 use crate::clock::ClockReading;
 use crate::resize::observed_containers::observed_containers;
-use crate::resize::pod_size::{container_recommendation, limits, memory_of, requests};
+use crate::resize::pod_size::{container_recommendation, effective, memory_of};
 use crate::settings::Settings;
 
-/// The kubelet's reason for an OOM kill.
 pub(crate) const OOM_KILLED: &str = "OOMKilled";
 /// The time for which an OOM kill can refute an act.
 pub(crate) const REFUTES_FOR: Duration = Duration::from_hours(12);
@@ -42,8 +41,7 @@ pub(crate) fn quick_oom_threshold(
     own.map_or(settings.quick_oom_threshold, Duration::from_secs)
 }
 
-/// A container that was OOM killed soon after its start, and not long ago: its name, the time that it
-/// ran, and the time of the kill.
+/// A container that was OOM killed soon after its start, and not long ago, and the time of the kill.
 ///
 /// Source: upstream `updater/priority/update_priority_calculator.go`, `AddPod`.
 pub(crate) fn quick_oom<'a>(
@@ -52,18 +50,24 @@ pub(crate) fn quick_oom<'a>(
     spec: &VerticalPodAutoscalerSpec,
     settings: &Settings,
     now: ClockReading,
-) -> Option<(&'a str, Duration, Timestamp)> {
+) -> Option<(&'a Container, Timestamp)> {
     let threshold = quick_oom_threshold(spec, settings);
     let is_observed = observed_containers(running);
     pod.containers.iter().find_map(|container| {
         let is_off = spec.is_off(&container.name);
-        let killed =
-            last_oom_kill(container).filter(|_| !is_off && is_observed(&container.name))?;
-        let (began, ended) = (killed.started_at?, killed.finished_at?);
-        let ran_for = Duration::try_from(ended.duration_since(began)).unwrap_or_default();
+        let killed = killed_run(container).filter(|_| !is_off && is_observed(&container.name));
+        let (ran_for, ended) = killed?;
         let is_quick = ran_for < threshold && now.since(ended) < threshold;
-        is_quick.then_some((container.name.as_str(), ran_for, ended))
+        is_quick.then_some((container, ended))
     })
+}
+
+/// The length and the end of the last run, if it was OOM killed.
+fn killed_run(container: &Container) -> Option<(Duration, Timestamp)> {
+    let killed = last_oom_kill(container)?;
+    let (began, ended) = (killed.started_at?, killed.finished_at?);
+    let ran_for = Duration::try_from(ended.duration_since(began)).unwrap_or_default();
+    Some((ran_for, ended))
 }
 
 /// A container whose last run was OOM killed within [`REFUTES_FOR`], however long it ran, with the
@@ -95,20 +99,24 @@ pub(crate) fn last_oom_kill(container: &Container) -> Option<&Termination> {
     last.filter(|last| last.reason == OOM_KILLED)
 }
 
-/// The OOM kill of a container, with its memory and the new request.
+/// The last OOM kill of a container, with its memory and the new request.
 pub(crate) fn oom_kill(
-    (container, ran_for, ended_at): (&str, Duration, Timestamp),
+    container: &Container,
     running: &Running,
     own: &Recommendation,
-) -> QuickOomKill {
-    let specified = running.containers.iter().find(|it| it.name == container);
-    let recommended = container_recommendation(own, container);
-    QuickOomKill {
-        container: container.to_owned(),
+) -> Option<QuickOomKill> {
+    let (ran_for, ended_at) = killed_run(container)?;
+    let name = &container.name;
+    let specified = running.containers.iter().find(|it| it.name == *name);
+    let memory = specified.map(|it| effective(it).map(|list| memory_of(list).cloned()));
+    let (request, limit) = memory.map(<(_, _)>::from).unzip();
+    let recommended = container_recommendation(own, name);
+    Some(QuickOomKill {
+        container: name.clone(),
         ran_for,
         ended_at,
-        request: memory_of(specified.and_then(requests)).cloned(),
-        limit: memory_of(specified.and_then(limits)).cloned(),
-        target: memory_of(recommended.map(|recommended| &recommended.target)).cloned(),
-    }
+        request: request.flatten(),
+        limit: limit.flatten(),
+        target: recommended.and_then(|of| memory_of(&of.target).cloned()),
+    })
 }

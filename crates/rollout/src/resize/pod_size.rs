@@ -19,25 +19,25 @@ use crate::resize::observed_containers::observed_containers;
 
 static NOTHING: ResourceList = ResourceList::new();
 
-/// The effective requests of a container: those that the kubelet reports, else those of the
+/// The effective requests and limits of a container: those that the kubelet reports, else those of the
 /// specification.
-pub(crate) fn requests(container: &ContainerSpec) -> Option<&ResourceList> {
-    match &container.reported {
-        Some([requests, _]) => Some(requests),
-        None => container.requests.as_ref(),
-    }
+pub(crate) fn effective(container: &ContainerSpec) -> [&ResourceList; 2] {
+    let reported = container.reported.as_ref();
+    reported.map_or_else(|| specified(container), <[ResourceList; 2]>::each_ref)
 }
 
-/// The effective limits of a container, by the same rule.
-pub(crate) fn limits(container: &ContainerSpec) -> Option<&ResourceList> {
-    match &container.reported {
-        Some([_, limits]) => Some(limits),
-        None => container.limits.as_ref(),
-    }
+/// The requests and limits of a container's specification.
+pub(crate) fn specified(container: &ContainerSpec) -> [&ResourceList; 2] {
+    [&container.requests, &container.limits].map(|list| list.as_ref().unwrap_or(&NOTHING))
 }
 
-pub(crate) fn memory_of(list: Option<&ResourceList>) -> Option<&Quantity> {
-    list?.get(&ResourceName::Memory)
+pub(crate) fn requests(container: &ContainerSpec) -> &ResourceList {
+    let [requests, _] = effective(container);
+    requests
+}
+
+pub(crate) fn memory_of(list: &ResourceList) -> Option<&Quantity> {
+    list.get(&ResourceName::Memory)
 }
 
 pub(crate) fn container_recommendation<'a>(
@@ -68,33 +68,20 @@ pub(crate) struct PodToSize<'a> {
 impl PodToSize<'_> {
     pub(crate) fn capped(&self, recommendation: &Recommendation) -> Recommendation {
         let sized = sized_containers(self.running, self.native_sidecars);
-        let resources = sized.map(|container| {
-            let [requests, limits] = [requests(container), limits(container)];
-            (
-                container,
-                requests.unwrap_or(&NOTHING),
-                limits.unwrap_or(&NOTHING),
-            )
-        });
-        let containers = self.containers(resources);
+        let containers = self.containers(sized.map(|it| (it, effective(it))));
         let mut capped = cap_for_pod(recommendation, &containers, self.namespace).recommendation;
         capped
             .containers
             .retain(|container| !self.is_left(&container.container_name));
         // A limit on the whole pod scales each of the three by a factor of its own.
         for container in &mut capped.containers {
-            let ContainerRecommendation {
-                target,
-                lower_bound,
-                upper_bound,
-                ..
-            } = container;
-            for (name, target) in target.iter() {
-                if lower_bound.get(name).is_some_and(|bound| bound > target) {
-                    lower_bound.insert(name.clone(), target.clone());
+            let (lower, upper) = (&mut container.lower_bound, &mut container.upper_bound);
+            for (name, target) in container.target.iter() {
+                if lower.get(name).is_some_and(|bound| bound > target) {
+                    lower.insert(name.clone(), target.clone());
                 }
-                if upper_bound.get(name).is_some_and(|bound| bound < target) {
-                    upper_bound.insert(name.clone(), target.clone());
+                if upper.get(name).is_some_and(|bound| bound < target) {
+                    upper.insert(name.clone(), target.clone());
                 }
             }
         }
@@ -140,8 +127,7 @@ impl PodToSize<'_> {
         recommendation: &Recommendation,
     ) -> Vec<ContainerSize> {
         let sized = sized_containers(self.running, self.native_sidecars).zip(written);
-        let containers = self
-            .containers(sized.map(|(container, [requests, limits])| (container, requests, limits)));
+        let containers = self.containers(sized.map(|(it, written)| (it, written.each_ref())));
         pod_sizes(&Target::all(recommendation), &containers, self.namespace)
     }
 
@@ -158,10 +144,8 @@ impl PodToSize<'_> {
             .filter(|(container, _)| is_observed(&container.name))
             .any(|(container, size)| {
                 let is_new = |name: &ResourceName| {
-                    let request = requests(container).and_then(|requests| requests.get(name));
-                    size.requests
-                        .get(name)
-                        .is_some_and(|new| Some(new) != request)
+                    let new = size.requests.get(name);
+                    new.is_some() && new != requests(container).get(name)
                 };
                 container_recommendation(recommendation, &container.name)
                     .is_some_and(|of| of.target.iter().any(|(name, _)| is_new(name)))
@@ -173,8 +157,7 @@ impl PodToSize<'_> {
     /// added limits, counts as it is.
     pub(crate) fn written(&self) -> Vec<[ResourceList; 2]> {
         let written = |container: &ContainerSpec| {
-            let as_it_is =
-                [requests(container), limits(container)].map(|list| list.unwrap_or(&NOTHING));
+            let as_it_is = effective(container);
             let items = &self.namespace.items;
             let of_template = self
                 .template
@@ -196,64 +179,46 @@ impl PodToSize<'_> {
             .collect()
     }
 
-    /// All containers of the replacement.
     fn whole<'w>(&'w self, written: &'w [[ResourceList; 2]]) -> WholePod<'w> {
-        let main = self
-            .running
-            .containers
-            .iter()
-            .map(|container| (ContainerRole::Main, container));
+        let main = self.running.containers.iter();
+        let main = main.map(|container| (ContainerRole::Main, true, container));
         let init = self.running.init_containers.iter().map(|container| {
-            let role = if container.is_sidecar {
-                ContainerRole::Sidecar
+            if container.is_sidecar {
+                (ContainerRole::Sidecar, self.native_sidecars, container)
             } else {
-                ContainerRole::Init
-            };
-            (role, container)
-        });
-        let mut sized = 0..written.len();
-        let containers = main.chain(init).map(|(role, container)| {
-            let is_sized = match role {
-                ContainerRole::Main => true,
-                ContainerRole::Sidecar => self.native_sidecars,
-                ContainerRole::Init => false,
-            };
-            let size = if is_sized { sized.next() } else { None };
-            let written = match size {
-                Some(index) => Written {
-                    requests: Some(&written[index][0]),
-                    limits: Some(&written[index][1]),
-                },
-                None => Written {
-                    requests: requests(container),
-                    limits: limits(container),
-                },
-            };
-            WholeContainer {
-                role,
-                written,
-                size,
+                (ContainerRole::Init, false, container)
             }
         });
+        let mut sized = written.iter().enumerate();
+        let containers = main.chain(init).map(|(role, is_sized, container)| {
+            let size = if is_sized { sized.next() } else { None };
+            let [requests, limits] =
+                size.map_or_else(|| effective(container), |(_, written)| written.each_ref());
+            WholeContainer {
+                role,
+                written: Written {
+                    requests: Some(requests),
+                    limits: Some(limits),
+                },
+                size: size.map(|(index, _)| index),
+            }
+        });
+        let resources = self.running.resources.as_ref();
         WholePod {
             containers: containers.collect(),
-            resources: self
-                .running
-                .resources
-                .as_ref()
-                .map(|[requests, limits]| Written {
-                    requests: requests.as_ref(),
-                    limits: limits.as_ref(),
-                }),
+            resources: resources.map(|[requests, limits]| Written {
+                requests: requests.as_ref(),
+                limits: limits.as_ref(),
+            }),
         }
     }
 
     fn containers<'c>(
         &'c self,
-        sized: impl Iterator<Item = (&'c ContainerSpec, &'c ResourceList, &'c ResourceList)>,
+        sized: impl Iterator<Item = (&'c ContainerSpec, [&'c ResourceList; 2])>,
     ) -> Vec<PodContainer<'c>> {
         sized
-            .map(|(container, requests, limits)| PodContainer {
+            .map(|(container, [requests, limits])| PodContainer {
                 name: &container.name,
                 requests,
                 limits,

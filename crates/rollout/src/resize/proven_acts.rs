@@ -20,14 +20,13 @@ use std::time::Duration;
 pub use api::pod_annotations::OOM_RESIZE;
 use api::pod_annotations::OOM_RESIZE_EFFECT_WITHIN;
 use jiff::Timestamp;
-use model::{Memory, Quantity, ResourceList};
+use model::{Memory, Quantity, ResourceList, ResourceName};
 use serde::{Deserialize, Serialize};
 use sizing::ContainerSize;
 use view::{ContainerSpec, ContainerState, ContainerStatus, ObjectKey, Pod, Running};
 
 use crate::clock::ClockReading;
-use crate::resize::memory_restore::only_memory;
-use crate::resize::pod_size::{limits, memory_of, requests, sized_containers};
+use crate::resize::pod_size::{effective, memory_of, sized_containers, specified};
 use crate::resize::resize_patch::{DesiredSizes, resized_containers};
 
 /// The memory that a step adds, in bytes. The smallest amount that the kubelet sees as a change and
@@ -68,7 +67,6 @@ impl OomResize {
     }
 }
 
-/// The acts that an observation can refute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RefutedAct {
     Resize,
@@ -146,11 +144,8 @@ pub struct Refutation {
     /// The time of the act, or when its effect was first observed; `None` if it is not known.
     pub acted_at: Option<Timestamp>,
     pub cause: RefutationCause,
-    /// The end of the last OOM kill, if there was one.
-    pub killed_at: Option<Timestamp>,
     /// The memory limit of the container by its status.
     pub limit: Option<Quantity>,
-    /// The act that follows.
     pub next: NextAct,
 }
 
@@ -165,7 +160,6 @@ pub(crate) struct Evidence {
     pub(crate) last: Option<OomResize>,
     /// The time from which on the pod was observed with its present limits.
     pub(crate) size_since: Option<Timestamp>,
-    /// Whether any updater resized the pod.
     pub(crate) was_resized: bool,
     /// Whether the pod's cgroup lacks the present limit, as observed.
     pub(crate) is_outdated: bool,
@@ -173,11 +167,9 @@ pub(crate) struct Evidence {
     pub(crate) is_bounded: bool,
     /// Whether the pod replaces one that was evicted for the present target.
     pub(crate) is_replacement: bool,
-    /// Whether the container has the recommended memory.
     pub(crate) has_target: bool,
     /// Whether the mode allows resizes of the limit.
     pub(crate) may_step: bool,
-    /// Whether the mode allows evictions.
     pub(crate) may_evict: bool,
 }
 
@@ -275,11 +267,11 @@ pub(crate) fn step_sizes(running: &Running, container: &str) -> Option<DesiredSi
             has_limit = true;
             let raised = Quantity::from(Memory::from_bytes(limit.saturating_add(STEP)));
             let is_equal = memory(&sized.requests) == Some(limit);
-            let request = Some(&raised).filter(|_| is_equal);
-            Some(ContainerSize::of(
-                only_memory(request),
-                only_memory(Some(&raised)),
-            ))
+            let list = |is_raised: bool| {
+                let raised = is_raised.then(|| (ResourceName::Memory, raised.clone()));
+                raised.into_iter().collect()
+            };
+            Some(ContainerSize::of(list(is_equal), list(true)))
         })
         .collect();
     has_limit.then_some(sizes)
@@ -287,22 +279,20 @@ pub(crate) fn step_sizes(running: &Running, container: &str) -> Option<DesiredSi
 
 /// Whether a container has the memory of a desired size, by its specification and its status.
 pub(crate) fn has_memory(container: &ContainerSpec, size: &ContainerSize) -> bool {
-    let has = |list: Option<&ResourceList>, desired: &ResourceList| {
-        let desired = memory_of(Some(desired));
-        desired.is_none_or(|desired| memory_of(list).is_some_and(|present| present >= desired))
+    let has = |(list, desired): (&ResourceList, &ResourceList)| {
+        let (present, desired) = (memory_of(list), memory_of(desired));
+        desired.is_none() || present >= desired
     };
-    has(container.requests.as_ref(), &size.requests)
-        && has(requests(container), &size.requests)
-        && has(container.limits.as_ref(), &size.limits)
-        && has(limits(container), &size.limits)
+    let mut lists = [specified(container), effective(container)]
+        .into_iter()
+        .flat_map(|lists| lists.into_iter().zip([&size.requests, &size.limits]));
+    lists.all(has)
 }
 
 /// Whether the status of a container still has another memory limit than its specification: the
 /// kubelet waits for room, for a lower usage, or has not seen the resize.
 pub(crate) fn awaits_kubelet(container: &ContainerSpec) -> bool {
-    let reported = container.reported.as_ref();
-    reported
-        .is_some_and(|[_, limits]| memory_of(Some(limits)) != memory_of(container.limits.as_ref()))
+    memory_of(effective(container)[1]) != memory_of(specified(container)[1])
 }
 
 /// Stopped containers, for whose next run a resize must wait.
@@ -319,8 +309,8 @@ pub(crate) fn stopped(pod: &Pod, running: &Running, sizes: &DesiredSizes) -> Opt
         return None;
     }
     let limited = resized_containers(running, sizes).filter(|(container, size)| {
-        let desired = memory_of(Some(&size.limits));
-        desired.is_some() && memory_of(container.limits.as_ref()) != desired
+        let desired = memory_of(&size.limits);
+        desired.is_some() && memory_of(specified(container)[1]) != desired
     });
     let mut stopped: Option<Stopped> = None;
     for (container, _) in limited {

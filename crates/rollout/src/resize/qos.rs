@@ -3,52 +3,42 @@
 //! Source: `pkg/apis/core/v1/helper/qos` of Kubernetes.
 
 use model::{ResourceList, ResourceName};
+use sizing::ContainerSize;
 use view::{ContainerSpec, Running};
 
-use crate::resize::pod_size::sized_containers;
+use crate::resize::pod_size::{sized_containers, specified};
 use crate::resize::resize_patch::DesiredSizes;
 
 /// Whether a resize would change the class. Init containers count too.
 pub(crate) fn would_change(running: &Running, sizes: &DesiredSizes) -> bool {
-    let asked = |container: &ContainerSpec| [container.requests.clone(), container.limits.clone()];
-    let init = running
-        .init_containers
+    let init = running.init_containers.iter().filter(|it| !it.is_sidecar);
+    let init = init.map(|container| (container, None));
+    let sizes = sizes
         .iter()
-        .filter(|container| !container.is_sidecar)
-        .map(asked);
-    let before = sized_containers(running, true).map(asked);
-    let after = sized_containers(running, true)
-        .enumerate()
-        .map(|(index, container)| {
-            let Some(size) = sizes.get(index).and_then(Option::as_ref) else {
-                return asked(container);
-            };
-            [
-                over(container.requests.as_ref(), &size.requests),
-                over(container.limits.as_ref(), &size.limits),
-            ]
-        });
-    class(init.clone().chain(before)) != class(init.chain(after))
+        .map(Option::as_ref)
+        .chain(std::iter::repeat(None));
+    let after = init
+        .clone()
+        .chain(sized_containers(running, true).zip(sizes));
+    let before = sized_containers(running, true).map(|container| (container, None));
+    class(init.chain(before)) != class(after)
 }
 
-/// A list with the amounts of another one laid over it.
-fn over(list: Option<&ResourceList>, new: &ResourceList) -> Option<ResourceList> {
-    let mut merged = list.cloned().unwrap_or_default();
-    for (name, quantity) in new.iter() {
-        merged.insert(name.clone(), quantity.clone());
-    }
-    (list.is_some() || !new.is_empty()).then_some(merged)
-}
-
-/// Whether the class is `Guaranteed`, and whether it is `BestEffort`; neither for `Burstable`.
-fn class(containers: impl Iterator<Item = [Option<ResourceList>; 2]>) -> [bool; 2] {
+/// Whether the class is `Guaranteed`, and whether it is `BestEffort`; neither for `Burstable`. The
+/// sizes replace what the containers ask for.
+fn class<'a>(
+    containers: impl Iterator<Item = (&'a ContainerSpec, Option<&'a ContainerSize>)>,
+) -> [bool; 2] {
     let (mut guaranteed, mut best_effort) = (true, true);
-    for [requests, limits] in containers {
+    for (container, size) in containers {
+        let [requests, limits] = specified(container);
         for name in [ResourceName::Cpu, ResourceName::Memory] {
-            let [request, limit] = [&requests, &limits].map(|list| {
-                let amount = list.as_ref()?.get(&name);
-                amount.filter(|amount| !amount.is_zero())
-            });
+            let amount = |new: Option<&'a ResourceList>, old: &'a ResourceList| {
+                let new = new.and_then(|new| new.get(&name));
+                new.or_else(|| old.get(&name)).filter(|it| !it.is_zero())
+            };
+            let request = amount(size.map(|size| &size.requests), requests);
+            let limit = amount(size.map(|size| &size.limits), limits);
             best_effort &= request.is_none() && limit.is_none();
             // A missing request is equal to the limit.
             guaranteed &= limit.is_some() && (request.is_none() || request == limit);
@@ -59,8 +49,6 @@ fn class(containers: impl Iterator<Item = [Option<ResourceList>; 2]>) -> [bool; 
 
 #[cfg(test)]
 mod tests {
-    use sizing::ContainerSize;
-
     use super::*;
 
     fn list(cpu: &str, memory: &str) -> ResourceList {

@@ -5,17 +5,16 @@
 
 use std::collections::BTreeMap;
 
-use api::limit_mode::LIMITS;
 use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerSpec};
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation};
-use model::{LimitModes, Quantity, ResourceList, ResourceName};
+use model::{Quantity, ResourceList, ResourceName};
 use serde_json::{Value, json};
-use sizing::{ContainerSize, limits_text};
+use sizing::ContainerSize;
 use view::{ContainerSpec, Running};
 
 use crate::clock::ClockReading;
-use crate::resize::pod_size::{container_paths, requests, sized_containers};
+use crate::resize::pod_size::{container_paths, requests, sized_containers, specified};
 use crate::resize::startup_boost;
 
 /// Annotation that Plimsoll writes on a pod: the pod was resized in place; upstream's.
@@ -62,14 +61,14 @@ pub(crate) fn desired_sizes(
 fn with_original_cpu(
     mut size: ContainerSize,
     original: Option<ContainerSize>,
-    boosted: Option<&ResourceList>,
+    boosted: &ResourceList,
 ) -> Option<ContainerSize> {
     let is_empty = size.requests.is_empty() && size.limits.is_empty();
     let Some(mut original) = original else {
         return (!is_empty).then_some(size);
     };
     let smallest = Quantity::from_milli(1);
-    let boosted = boosted.and_then(|requests| requests.get(&ResourceName::Cpu));
+    let boosted = boosted.get(&ResourceName::Cpu);
     if original.requests.get(&ResourceName::Cpu).is_none() && boosted > Some(&smallest) {
         original.requests.insert(ResourceName::Cpu, smallest);
     }
@@ -134,20 +133,6 @@ pub(crate) fn annotation_changes(
         .collect()
 }
 
-/// The change of the annotation with the limits that follow from limit modes, if any. Without modes
-/// it is removed.
-pub(crate) fn limits_change(
-    running: &Running,
-    modes: &LimitModes,
-    sizes: &DesiredSizes,
-) -> Option<(String, Option<String>)> {
-    let containers = resized_containers(running, sizes);
-    let containers = containers.map(|(container, size)| (container.name.as_str(), size));
-    let text = limits_text(modes, containers);
-    let is_change = text.is_some() || running.annotations.contains_key(LIMITS);
-    is_change.then(|| (LIMITS.to_owned(), text))
-}
-
 fn add(path: &[&str], value: Value) -> PatchOperation {
     PatchOperation::Add(AddOperation {
         path: PointerBuf::from_tokens(path.iter().copied()),
@@ -170,22 +155,14 @@ pub(crate) fn changes<'a>(
     sizes: &'a DesiredSizes,
 ) -> impl Iterator<Item = (&'a ContainerSpec, &'a ResourceName, &'a Quantity)> {
     resized_containers(running, sizes).flat_map(|(container, size)| {
-        let requests = differing(container.requests.as_ref(), &size.requests);
-        let limits = differing(container.limits.as_ref(), &size.limits);
-        requests
-            .chain(limits)
-            .map(move |(name, quantity)| (container, name, quantity))
+        let lists = specified(container)
+            .into_iter()
+            .zip([&size.requests, &size.limits]);
+        let amounts = lists.flat_map(|(before, after)| after.iter().map(move |it| (before, it)));
+        amounts
+            .filter(|(before, (name, quantity))| before.get(name) != Some(quantity))
+            .map(move |(_, (name, quantity))| (container, name, quantity))
     })
-}
-
-fn differing<'a>(
-    before: Option<&'a ResourceList>,
-    after: &'a ResourceList,
-) -> impl Iterator<Item = (&'a ResourceName, &'a Quantity)> {
-    let asked = move |name| before.and_then(|before| before.get(name));
-    after
-        .iter()
-        .filter(move |(name, sizes)| asked(name) != Some(*sizes))
 }
 
 #[cfg(test)]

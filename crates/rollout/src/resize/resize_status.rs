@@ -91,11 +91,7 @@ impl ResizeStatus {
         match self {
             Self::Deferred => Some(DEFERRED_TIMEOUT),
             Self::InProgress => Some(IN_PROGRESS_TIMEOUT),
-            Self::NotResizing
-            | Self::MemoryInUse
-            | Self::Infeasible
-            | Self::Failed
-            | Self::Other => None,
+            _ => None,
         }
     }
 }

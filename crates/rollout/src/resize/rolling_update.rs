@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use api::vpa::EffectiveUpdateMode;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use view::{ObjectKey, Owner, Pod, View, Vpa, is_reverted};
@@ -28,7 +28,6 @@ pub const ROLLING_UPDATE_INTERVAL: Duration = Duration::from_mins(10);
 /// The replacement of pods that want another size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Replacement {
-    /// Pods are evicted.
     Eviction,
     /// The Deployment's rolling update replaces all pods.
     RollingUpdate,
@@ -70,9 +69,7 @@ pub(crate) fn deployment_of<'a>(pod: &Pod, view: &'a View) -> Option<&'a Owner> 
 /// A Deployment whose pod template is changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RollingUpdate {
-    /// Namespace and name.
     pub deployment: ObjectKey,
-    /// Unique identifier.
     pub uid: String,
 }
 
@@ -83,11 +80,9 @@ pub enum RollingUpdateRefusal {
     Controlled,
     /// It has a label or an annotation of a tool that reverts changes.
     ManagedByTool,
-    /// `spec.paused` is true.
     Paused,
     NoReplicas,
     RecreateStrategy,
-    /// `maxSurge` is 0.
     NoSurge,
     /// `maxUnavailable` covers all replicas, so that all pods may go first.
     AllMayBeUnavailable,
@@ -183,8 +178,8 @@ pub fn may_roll(
         .and_then(|template| template.annotations.as_ref()?.get(RESIZED_AT))
         .and_then(|text| text.parse::<Timestamp>().ok());
     // After a clock went back, the time may be in the future.
-    let age = resized_at.map(|at| now.duration_since(at));
-    if age.is_some_and(|age| age < interval()) {
+    let age = resized_at.map(|at| Duration::try_from(now.duration_since(at)).unwrap_or_default());
+    if age.is_some_and(|age| age < ROLLING_UPDATE_INTERVAL) {
         return Err(RollingUpdateRefusal::TooSoon);
     }
     Ok(())
@@ -224,10 +219,6 @@ fn hundredths(value: Option<&IntOrString>, replicas: i32) -> i64 {
             i64::from(percent.unwrap_or(0)) * i64::from(replicas)
         }
     }
-}
-
-fn interval() -> SignedDuration {
-    SignedDuration::try_from(ROLLING_UPDATE_INTERVAL).unwrap_or(SignedDuration::MAX)
 }
 
 #[cfg(test)]

@@ -18,15 +18,8 @@ pub struct SizeChange {
     pub resource: ResourceName,
     pub from: Option<Quantity>,
     pub to: Quantity,
-    /// The bound that the present request violates, if any.
-    pub violation: Option<BoundViolation>,
-}
-
-/// A bound of the recommendation that a request violates.
-#[derive(Debug, Clone, PartialEq)]
-pub enum BoundViolation {
-    BelowLowerBound(Quantity),
-    AboveUpperBound(Quantity),
+    /// The bound that the present request violates, if any, after its words.
+    violation: Option<(&'static str, Quantity)>,
 }
 
 impl SizeChange {
@@ -71,7 +64,7 @@ fn of_container<'a>(
     recommended: Option<&'a ContainerRecommendation>,
 ) -> impl Iterator<Item = SizeChange> + 'a {
     to.iter().filter_map(move |(resource, to)| {
-        let from = requests(container).and_then(|requests| requests.get(resource));
+        let from = requests(container).get(resource);
         (from != Some(to)).then(|| SizeChange {
             container: container.name.clone(),
             resource: resource.clone(),
@@ -86,14 +79,14 @@ fn violation(
     request: &Quantity,
     resource: &ResourceName,
     recommended: &ContainerRecommendation,
-) -> Option<BoundViolation> {
+) -> Option<(&'static str, Quantity)> {
     let lower = recommended.lower_bound.get(resource);
     let upper = recommended.upper_bound.get(resource);
     if let Some(lower) = lower.filter(|lower| request < lower) {
-        return Some(BoundViolation::BelowLowerBound(lower.clone()));
+        return Some(("below lower bound", lower.clone()));
     }
     let upper = upper.filter(|upper| request > upper)?;
-    Some(BoundViolation::AboveUpperBound(upper.clone()))
+    Some(("above upper bound", upper.clone()))
 }
 
 impl fmt::Display for SizeChange {
@@ -111,12 +104,7 @@ impl fmt::Display for SizeChange {
             None => write!(f, "none -> {to}")?,
         }
         match violation {
-            Some(BoundViolation::BelowLowerBound(bound)) => {
-                write!(f, ": below lower bound {bound}")
-            }
-            Some(BoundViolation::AboveUpperBound(bound)) => {
-                write!(f, ": above upper bound {bound}")
-            }
+            Some((is, bound)) => write!(f, ": {is} {bound}"),
             None => Ok(()),
         }
     }

@@ -3,11 +3,10 @@
 //! Source: upstream `pkg/updater/priority/scaling_direction_pod_eviction_admission.go`.
 
 use api::vpa::{EvictionChangeRequirement, EvictionRequirement, VerticalPodAutoscalerSpec};
-use model::{Recommendation, ResourceList, ResourceName};
+use model::{Quantity, Recommendation, ResourceList, ResourceName};
 use view::Running;
 
-use crate::resize::pod_size::container_recommendation;
-use crate::resize::pod_size::{requests, sized_containers};
+use crate::resize::pod_size::{container_recommendation, requests, sized_containers};
 
 /// Whether the pod may be updated: all requirements hold for at least one container, or a container
 /// lacks a request.
@@ -25,8 +24,8 @@ pub(crate) fn admit(
             return false;
         };
         let requests = requests(container);
-        let asks = |name| requests.is_some_and(|requests| requests.get(&name).is_some());
-        if !asks(ResourceName::Cpu) || !asks(ResourceName::Memory) {
+        let lacks = |name| requests.get(&name).is_none();
+        if lacks(ResourceName::Cpu) || lacks(ResourceName::Memory) {
             return true;
         }
         policy
@@ -39,14 +38,11 @@ pub(crate) fn admit(
 fn holds(
     requirement: &EvictionRequirement,
     target: &ResourceList,
-    requests: Option<&ResourceList>,
+    requests: &ResourceList,
 ) -> bool {
-    let milli = |list: Option<&ResourceList>, name| {
-        list.and_then(|list| list.get(name))
-            .map_or(0, model::Quantity::milli_value)
-    };
+    let milli = |list: &ResourceList, name| list.get(name).map_or(0, Quantity::milli_value);
     requirement.resources.iter().any(|name| {
-        let (target, request) = (milli(Some(target), name), milli(requests, name));
+        let (target, request) = (milli(target, name), milli(requests, name));
         match requirement.change_requirement {
             EvictionChangeRequirement::TargetHigherThanRequests => target > request,
             EvictionChangeRequirement::TargetLowerThanRequests => target < request,

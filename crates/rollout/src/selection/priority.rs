@@ -16,7 +16,6 @@ use crate::resize::observed_containers::observed_containers;
 use crate::resize::pod_size::{container_recommendation, requests, sized_containers};
 use crate::settings::Settings;
 
-/// The priority of a pod's update.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Priority {
     /// Whether a request is outside the recommended bounds, or missing.
@@ -47,7 +46,7 @@ impl Priority {
                 continue;
             };
             for (name, target) in recommended.target.iter() {
-                let request = requests(container).and_then(|requests| requests.get(name));
+                let request = requests(container).get(name);
                 let target_milli = target.milli_value();
                 let (requested, wanted) = sums.entry(name).or_default();
                 *wanted = wanted.saturating_add(target_milli);

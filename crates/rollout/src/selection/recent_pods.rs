@@ -10,6 +10,7 @@ use view::{ContainerState, Phase, Pod, Vpa};
 
 use crate::application::APPLIED;
 use crate::clock::ClockReading;
+use crate::limits::vpa_pause::condition;
 use crate::plan::RecentPods;
 
 /// Age up to which a pod counts.
@@ -56,9 +57,7 @@ pub(crate) fn newest_review<'a>(
     pods: impl Iterator<Item = &'a Pod>,
 ) -> Option<(Timestamp, bool)> {
     // In mode Off the webhook marks no pods. The condition begins when the object leaves it.
-    let status = vpa.object.status.iter();
-    let mut conditions = status.flat_map(|status| &status.conditions);
-    let applied = conditions.find(|condition| condition.kind == APPLIED);
+    let applied = condition(&vpa.object, APPLIED);
     let since = applied.and_then(|applied| applied.last_transition_time.as_ref());
     let pods = pods.filter_map(|pod| reviewed(vpa, pod));
     pods.filter(|(created, _)| since.is_none_or(|since| *created > since.0))

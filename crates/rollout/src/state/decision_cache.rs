@@ -22,7 +22,6 @@ pub(crate) struct DecisionCache {
     pub(crate) began: ClockReading,
 }
 
-/// The decision about one VPA object.
 #[derive(Debug, Clone)]
 pub(crate) struct VpaDecision {
     pub(crate) plan: Plan,
@@ -66,7 +65,6 @@ impl DecisionCache {
         outdated.flat_map(|decision| decision.owners).collect()
     }
 
-    /// The plan of all decisions.
     pub(crate) fn plan(&self, now: ClockReading) -> Plan {
         let mut all = Plan::default();
         for VpaDecision { plan, due, .. } in self.by_vpa.values() {

@@ -20,7 +20,6 @@ const RESIZE_TIMEOUT: Duration = Duration::from_mins(1);
 /// An action on one pod that counts although the view does not show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PendingAction {
-    /// The loss to the workload.
     pub(crate) disruption: Disruption,
     /// Whether the action may be sent again, since its outcome is unknown.
     pub(crate) may_retry: bool,
@@ -40,7 +39,6 @@ pub(super) struct InFlight {
     unknown_since: Option<Duration>,
 }
 
-/// The progress of an action.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Stage {
     /// Sent, without an answer.
@@ -100,24 +98,19 @@ impl InFlight {
     /// Whether the view shows the effect, or none is to be expected any more.
     pub(super) fn is_over(&self, running: &Running, now: ClockReading) -> bool {
         let waited = now.monotonic.saturating_sub(self.since);
-        match (self.stage, self.disruption) {
-            (Stage::Unknown, _) => waited >= UNKNOWN_TIMEOUT,
-            // An eviction is over when the pod is gone.
-            (Stage::Sent, _) | (Stage::Accepted { .. }, Disruption::Eviction) => false,
-            (
-                Stage::Accepted {
-                    generation: Some(generation),
-                },
-                _,
-            ) => {
-                let is_resized = running.generation.is_some_and(|seen| seen >= generation);
-                let is_noted = self
-                    .annotations
-                    .iter()
-                    .all(|(key, value)| running.annotations.get(key) == Some(value));
-                is_resized && (is_noted || waited >= RESIZE_TIMEOUT)
-            }
-            (Stage::Accepted { generation: None }, _) => waited >= RESIZE_TIMEOUT,
+        let Stage::Accepted { generation } = self.stage else {
+            return matches!(self.stage, Stage::Unknown) && waited >= UNKNOWN_TIMEOUT;
+        };
+        // An eviction is over when the pod is gone.
+        if self.disruption == Disruption::Eviction {
+            return false;
         }
+        let Some(generation) = generation else {
+            return waited >= RESIZE_TIMEOUT;
+        };
+        let is_resized = running.generation.is_some_and(|seen| seen >= generation);
+        let mut notes = self.annotations.iter();
+        let is_noted = notes.all(|(key, value)| running.annotations.get(key) == Some(value));
+        is_resized && (is_noted || waited >= RESIZE_TIMEOUT)
     }
 }

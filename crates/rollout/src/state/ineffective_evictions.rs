@@ -25,9 +25,8 @@ const LONGEST_PAUSE: Duration = Duration::from_hours(24);
 /// The longest pause before a try of another recommendation.
 const LONGEST_PAUSE_OF_OTHERS: Duration = Duration::from_hours(1);
 
-/// The evictions for each VPA object.
 #[derive(Debug, Clone, Default)]
-pub(super) struct IneffectiveEvictions(pub(super) HashMap<ObjectKey, EvictionSeries>);
+pub(crate) struct IneffectiveEvictions(pub(super) HashMap<ObjectKey, EvictionSeries>);
 
 /// Evictions for one recommendation of a VPA object. Pods created since then were admitted under
 /// it.
@@ -123,7 +122,7 @@ impl IneffectiveEvictions {
 
     /// The rest of the pause before the eviction of a pod first seen at `first_seen`, which needs
     /// changes.
-    pub(super) fn pause_left(
+    pub(crate) fn pause_left(
         &self,
         vpa: &ObjectKey,
         first_seen: Option<Duration>,
@@ -137,7 +136,7 @@ impl IneffectiveEvictions {
     }
 
     /// Whether a pod first seen at `first_seen` was created within the series.
-    pub(super) fn replaced(
+    pub(crate) fn replaced(
         &self,
         vpa: &ObjectKey,
         first_seen: Option<Duration>,

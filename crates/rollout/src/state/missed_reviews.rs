@@ -43,7 +43,6 @@ impl MissedReviews {
         }
     }
 
-    /// The rest of the pause.
     pub(crate) fn pause_left(&self, vpa: &ObjectKey, now: ClockReading) -> Option<Duration> {
         let Missed { first, newest } = self.0.get(vpa)?;
         let newest = (*newest)?;

@@ -15,10 +15,11 @@ use std::time::Duration;
 
 use view::interleave_namespaces;
 
-use crate::action::{Action, ActionReason, Skip, SkipReason};
+use crate::action::{Action, ActionReason};
 use crate::clock::ClockReading;
 use crate::limits::disruption_limit::Disruption;
 use crate::plan::{Plan, PodCounts, RecentPods};
+use crate::skip::{Skip, SkipReason};
 
 const PERIOD: Duration = Duration::from_mins(1);
 /// The time without a restart after which the pace begins anew.
@@ -40,7 +41,6 @@ pub(crate) struct RestartPaces {
 /// The pace of one namespace, or of all. Times are of the monotonic clock.
 #[derive(Debug, Clone, Copy, Default)]
 struct RestartPace {
-    /// The start of the period.
     since: Duration,
     /// The restarts that were begun in the period.
     begun: usize,
@@ -109,7 +109,6 @@ impl Numbers {
 }
 
 impl RestartPaces {
-    /// Records the start of an action.
     pub(crate) fn begin(&mut self, action: &Action, now: ClockReading) {
         if is_paced(action) {
             self.cluster.record(now);
@@ -206,7 +205,6 @@ fn is_paced(action: &Action) -> bool {
     is_for_size && action.disruption != Disruption::Resize
 }
 
-/// The numbers of pods by namespace.
 fn numbers(counts: &[Arc<PodCounts>]) -> BTreeMap<&str, Numbers> {
     let mut sums: BTreeMap<&str, Numbers> = BTreeMap::new();
     for counts in counts {

@@ -12,9 +12,10 @@ use view::ObjectKey;
 
 use super::backoff::doubled;
 use super::ineffective_evictions::same_targets;
-use crate::action::{Action, ActionOutcome, SkipReason};
+use crate::action::{Action, ActionOutcome};
 use crate::clock::ClockReading;
 use crate::resize::rolling_update::ROLLING_UPDATE_INTERVAL;
+use crate::skip::SkipReason;
 
 /// The longest pause after rolling updates that did not bring the size.
 const LONGEST_INTERVAL: Duration = Duration::from_hours(6);
@@ -23,9 +24,8 @@ const FIRST_RETRY: Duration = Duration::from_secs(5);
 /// The longest pause after refusals.
 const LONGEST_RETRY: Duration = Duration::from_mins(10);
 
-/// The rolling updates for each VPA object.
 #[derive(Debug, Clone, Default)]
-pub(super) struct RollingUpdates(pub(super) HashMap<ObjectKey, Record>);
+pub(crate) struct RollingUpdates(pub(super) HashMap<ObjectKey, Record>);
 
 /// The rolling updates for one VPA object.
 #[derive(Debug, Clone, Default)]
@@ -61,7 +61,6 @@ impl RollingUpdates {
         self.0.entry(action.vpa.clone()).or_default().is_sent = true;
     }
 
-    /// Records its outcome.
     pub(super) fn end(&mut self, action: &Action, outcome: &ActionOutcome, now: ClockReading) {
         let record = self.0.entry(action.vpa.clone()).or_default();
         record.is_sent = false;
@@ -89,7 +88,7 @@ impl RollingUpdates {
 
     /// The reason for which no rolling update is sent now for a pod first seen at `first_seen`, and
     /// the rest of the pause; `None` until the outcome of the one that is sent.
-    pub(super) fn refusal(
+    pub(crate) fn refusal(
         &self,
         vpa: &ObjectKey,
         first_seen: Option<Duration>,

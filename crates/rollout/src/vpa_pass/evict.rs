@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use super::{Candidate, Disruption, Member, PassContext, VpaPass};
-use crate::action::{Action, ActionKind, SkipReason};
+use crate::action::{Action, ActionKind};
 use crate::plan_builder::PlanBuilder;
 use crate::resize::rolling_update::Replacement;
 use crate::resize::size_change::SizeChange;
 use crate::resize::update_method;
 use crate::selection::recent_pods::is_unreviewed;
+use crate::skip::SkipReason;
 
 impl VpaPass<'_> {
     /// Whether the pod's group allows its eviction. An eviction of unknown outcome may be sent
@@ -70,8 +71,8 @@ impl VpaPass<'_> {
             return None;
         }
         let PassContext { state, now, .. } = self.context;
-        let (vpa, uid) = (&self.vpa.key, &member.pod.uid);
-        state.ineffective_pause(vpa, uid, changes, &self.recommendation, now)
+        let (vpa, first_seen) = (&self.vpa.key, state.first_seen(&member.pod.uid));
+        (state.evictions).pause_left(vpa, first_seen, changes, &self.recommendation, now)
     }
 
     pub(super) fn evict_pod(

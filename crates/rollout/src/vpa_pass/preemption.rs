@@ -38,18 +38,15 @@ impl<'a> VpaPass<'a> {
                 continue;
             }
             let own = self.pod_recommendation(member);
+            let may_move = evicts && self.allows_preemption(member, &own);
             let resizing = ResizeStatus::of(member.running);
             if matches!(resizing, ResizeStatus::Deferred | ResizeStatus::Infeasible) {
                 builder.pending_resizes.push(PendingResize {
                     pod: evictable,
                     fits_empty_node: resizing == ResizeStatus::Deferred,
-                    may_move: evicts && self.allows_preemption(member, &own),
+                    may_move,
                 });
-            } else if group.is_some()
-                && evicts
-                && self.may_evict(member)
-                && self.allows_preemption(member, &own)
-            {
+            } else if group.is_some() && may_move && self.may_evict(member) {
                 let native_sidecars = self.context.settings.native_sidecars;
                 builder.victims.push(Victim {
                     pod: evictable,

@@ -4,29 +4,29 @@ use std::sync::Arc;
 
 use api::vpa::EffectiveUpdateMode;
 use jiff::Timestamp;
-use model::{Quantity, ResourceList, ResourceName};
+use model::{Quantity, ResourceName};
 use sizing::ContainerSize;
 use view::{Container, Termination};
 
 use super::resize::Resize;
 use super::{Candidate, EPSILON, Member, PassContext, VpaPass};
-use crate::action::{Action, ActionReason, SkipReason};
+use crate::action::{Action, ActionReason};
 use crate::plan_builder::PlanBuilder;
 use crate::resize::memory_restore::only_memory;
-use crate::resize::oom_kill::{self, QuickOomKill};
-use crate::resize::pod_size::{self, memory_of};
+use crate::resize::oom_kill;
+use crate::resize::pod_size;
 use crate::resize::proven_acts::{
-    self, Evidence, NextAct, OOM_RESIZE, OomResize, Refutation, RefutationCause, RefutedAct,
-    ResizeAct, Stopped, Verdict,
+    self, Evidence, NextAct, OomResize, Refutation, RefutationCause, RefutedAct, ResizeAct,
+    Stopped, Verdict,
 };
-use crate::resize::resize_patch::{self, DesiredSizes, IN_PLACE_UPDATED};
+use crate::resize::resize_patch::{DesiredSizes, IN_PLACE_UPDATED};
 use crate::selection::priority::Priority;
+use crate::skip::SkipReason;
 
 /// The last OOM kill of a pod, or a limit that is not in effect, and the judgement of the last act.
 pub(super) struct Judged<'a> {
     container: &'a Container,
     kill: Option<&'a Termination>,
-    /// Whether the container has the recommended memory.
     pub(super) has_target: bool,
     pub(super) verdict: Verdict,
     /// The time of the last act, if it is known.
@@ -34,21 +34,9 @@ pub(super) struct Judged<'a> {
 }
 
 impl VpaPass<'_> {
-    /// Plans the acts that follow refuted ones on pods that have the recommended memory. Returns
-    /// the other pods.
-    pub(super) fn follow_refuted<'m>(
-        &mut self,
-        members: Vec<&'m Member<'m>>,
-        builder: &mut PlanBuilder,
-    ) -> Vec<&'m Member<'m>> {
-        members
-            .into_iter()
-            .filter(|member| self.follow(member, builder).is_none())
-            .collect()
-    }
-
-    /// Plans the act that follows on one pod; `None` where nothing follows, or by other rules.
-    fn follow(&mut self, member: &Member, builder: &mut PlanBuilder) -> Option<()> {
+    /// Plans the act that follows a refuted one on a pod that has the recommended memory; `None` where
+    /// nothing follows, or by other rules.
+    pub(super) fn follow(&mut self, member: &Member, builder: &mut PlanBuilder) -> Option<()> {
         let judged = self.judge(member)?;
         self.report(member, &judged, builder);
         let next = judged.verdict.next;
@@ -121,7 +109,11 @@ impl VpaPass<'_> {
                 || running.annotations.contains_key(IN_PLACE_UPDATED),
             is_outdated: outdated.is_some(),
             is_bounded: lacks_room || pod.memory_cgroup.is_sum,
-            is_replacement: state.is_replacement(&self.vpa.key, &pod.uid, &self.recommendation),
+            is_replacement: (state.evictions).replaced(
+                &self.vpa.key,
+                state.first_seen(&pod.uid),
+                &self.recommendation,
+            ),
             has_target,
             may_step: in_place && !lacks_room && size.limits.get(&ResourceName::Memory).is_some(),
             may_evict: self.mode.evicts(),
@@ -135,7 +127,7 @@ impl VpaPass<'_> {
         })
     }
 
-    fn resizes_in_place(&self) -> bool {
+    pub(super) fn resizes_in_place(&self) -> bool {
         match self.mode {
             EffectiveUpdateMode::InPlaceOrRecreate => true,
             EffectiveUpdateMode::InPlace => self.context.settings.in_place,
@@ -154,14 +146,9 @@ impl VpaPass<'_> {
     /// The memory of the desired sizes, for a pod whose CPU a startup boost raises.
     pub(super) fn memory_sizes(&self, member: &Member) -> DesiredSizes {
         let sizes = self.recommended_sizes(member).into_iter();
-        let memory = |list: &ResourceList| only_memory(memory_of(Some(list)));
-        sizes
-            .map(|size| {
-                Some(ContainerSize::of(
-                    memory(&size.requests),
-                    memory(&size.limits),
-                ))
-            })
+        let memory = sizes.map(|size| [&size.requests, &size.limits].map(only_memory));
+        memory
+            .map(|[requests, limits]| Some(ContainerSize::of(requests, limits)))
             .collect()
     }
 
@@ -169,11 +156,11 @@ impl VpaPass<'_> {
     pub(super) fn lacks_memory(&self, member: &Member) -> bool {
         let PassContext { settings, now, .. } = self.context;
         let kill = oom_kill::quick_oom(member.pod, member.running, self.spec, settings, now);
-        kill.is_some_and(|(container, ..)| {
+        kill.is_some_and(|(Container { name, .. }, _)| {
             let specified = member.running.containers.iter();
             specified
-                .filter(|it| it.name == container)
-                .zip(self.size_of(member, container))
+                .filter(|it| it.name == *name)
+                .zip(self.size_of(member, name))
                 .any(|(specified, size)| !proven_acts::has_memory(specified, &size))
         })
     }
@@ -190,7 +177,6 @@ impl VpaPass<'_> {
             act,
             acted_at: judged.acted_at,
             cause,
-            killed_at: judged.kill.and_then(|kill| kill.finished_at),
             limit: judged.container.limits.memory.map(Quantity::from),
             next: judged.verdict.next,
         }));
@@ -200,18 +186,13 @@ impl VpaPass<'_> {
         let own = self.pod_recommendation(member);
         let native_sidecars = self.context.settings.native_sidecars;
         let priority = Priority::of(member.running, &own, native_sidecars);
-        let oom_kill: Option<QuickOomKill> = judged.kill.and_then(|kill| {
-            let (began, ended) = (kill.started_at?, kill.finished_at?);
-            let ran_for = ended.duration_since(began).try_into().unwrap_or_default();
-            let seen = (judged.container.name.as_str(), ran_for, ended);
-            Some(oom_kill::oom_kill(seen, member.running, &own))
-        });
+        let kill = judged.kill;
         Candidate {
             member,
             priority,
             reason: ActionReason::QuickOom,
+            oom_kill: kill.and_then(|_| oom_kill::oom_kill(judged.container, member.running, &own)),
             recommendation: own,
-            oom_kill,
             refuted_resizes: judged.verdict.refuted_resizes,
             evicts_next: false,
         }
@@ -224,34 +205,10 @@ impl VpaPass<'_> {
         judged: &Judged,
         builder: &mut PlanBuilder,
     ) -> Result<Action, SkipReason> {
-        let member = candidate.member;
-        let name = judged.container.name.as_str();
-        let Some(sizes) = proven_acts::step_sizes(member.running, name) else {
-            return Err(SkipReason::OomKilledAtTarget);
-        };
-        let resize = Resize::new(member.running, sizes);
-        if let Some(stopped) = proven_acts::stopped(member.pod, member.running, &resize.sizes) {
-            return self.wait_for_run(candidate, stopped, builder);
-        }
-        self.check_backoff(member, builder)?;
-        let patch = resize_patch::patch(member.running, &resize.sizes);
-        if let Some(reason) = self.obstacle(member, &resize, &patch, builder) {
-            return self.evict_instead(candidate, reason, builder);
-        }
-        self.reserve(member, resize.disruption, builder)?;
-        let note = OomResize {
-            at: self.context.now.wall,
-            act: ResizeAct::Step,
-            refuted: candidate.refuted_resizes,
-        };
-        let mut annotations =
-            resize_patch::annotation_changes(member.running, self.spec, self.context.now);
-        annotations.insert(OOM_RESIZE.to_owned(), note.text());
-        let (reason, own) = (candidate.reason, &candidate.recommendation);
-        Ok(Action {
-            oom_kill: candidate.oom_kill.clone(),
-            ..self.resize_action(member, &resize, patch, annotations, reason, own)
-        })
+        let running = candidate.member.running;
+        let sizes = proven_acts::step_sizes(running, &judged.container.name);
+        let resize = Resize::new(running, sizes.ok_or(SkipReason::OomKilledAtTarget)?);
+        self.send_resize(candidate, &resize, ResizeAct::Step, builder)
     }
 
     /// Waits for the next run of stopped containers. After some time an eviction is
@@ -271,21 +228,5 @@ impl VpaPass<'_> {
             }
         }
         Err(SkipReason::ContainerStopped)
-    }
-
-    /// The change of the annotation [`OOM_RESIZE`] by an ordinary resize, if any.
-    pub(super) fn oom_resize_change(
-        &self,
-        candidate: &Candidate,
-    ) -> Option<(String, Option<String>)> {
-        let Member { pod, running, .. } = candidate.member;
-        let is_answer = candidate.oom_kill.is_some() && pod.memory_cgroup.is_sum;
-        let note = OomResize {
-            at: self.context.now.wall,
-            act: ResizeAct::Resize,
-            refuted: candidate.refuted_resizes,
-        };
-        (is_answer || running.annotations.contains_key(OOM_RESIZE))
-            .then(|| (OOM_RESIZE.to_owned(), note.text()))
     }
 }

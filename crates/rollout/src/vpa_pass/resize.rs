@@ -3,26 +3,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::limit_mode::LIMITS;
 use api::vpa::EffectiveUpdateMode;
 use json_patch::Patch;
 use model::{LimitMode, Recommendation, ResourceName};
-use sizing::ContainerSize;
+use sizing::{ContainerSize, limits_text};
 use view::Running;
 
 use super::{Candidate, Disruption, EPSILON, Group, Member, PassContext, VpaPass};
-use crate::action::{Action, ActionKind, ActionReason, NodeCapacity, ResizeAttempt, SkipReason};
+use crate::action::{Action, ActionKind, ActionReason, NodeCapacity, ResizeAttempt};
 use crate::plan_builder::PlanBuilder;
+use crate::resize::proven_acts::{self, OOM_RESIZE, OomResize, ResizeAct};
 use crate::resize::resize_patch::{self, AnnotationChanges, DesiredSizes};
 use crate::resize::resize_status::{ResizeStatus, names_capacity};
 use crate::resize::rolling_update::Replacement;
 use crate::resize::size_change::SizeChange;
 use crate::resize::update_method::{InPlaceDecision, InPlaceRequest};
-use crate::resize::{memory_restore, oom_kill, pod_size, proven_acts, qos};
+use crate::resize::{memory_restore, oom_kill, pod_size, qos};
+use crate::skip::SkipReason;
 
 /// The time after which a rejected resize is retried if the pod must not be evicted.
 pub(super) const REFUSED_PAUSE: Duration = Duration::from_mins(1);
 
-/// A resize and its disruption.
 pub(super) struct Resize {
     pub(super) sizes: DesiredSizes,
     pub(super) disruption: Disruption,
@@ -77,10 +79,20 @@ impl VpaPass<'_> {
         {
             return self.keep_memory(candidate, sizes, builder);
         }
-        match self
-            .in_place_request(member, resize.disruption)
-            .decide(self.context.settings)
-        {
+        let PassContext {
+            state, settings, ..
+        } = self.context;
+        let request = InPlaceRequest {
+            mode: self.mode,
+            running: member.running,
+            availability: member.availability,
+            group: self.group(member),
+            has_recommendation: self.has_recommendation,
+            is_known_infeasible: state.is_infeasible(&member.pod.uid, &self.recommendation),
+            resizing_for: self.resizing_for(member),
+            disruption: resize.disruption,
+        };
+        match request.decide(settings) {
             InPlaceDecision::Approved => self.resize(candidate, &resize, builder),
             InPlaceDecision::Evict => self.evict(candidate, builder),
             InPlaceDecision::InfeasibleCached => Err(SkipReason::KnownInfeasible),
@@ -163,32 +175,13 @@ impl VpaPass<'_> {
             }
     }
 
-    fn in_place_request<'q>(
-        &'q self,
-        member: &Member<'q>,
-        disruption: Disruption,
-    ) -> InPlaceRequest<'q> {
-        InPlaceRequest {
-            mode: self.mode,
-            running: member.running,
-            availability: member.availability,
-            group: self.group(member),
-            has_recommendation: self.has_recommendation,
-            is_known_infeasible: (self.context.state)
-                .is_infeasible(&member.pod.uid, &self.recommendation),
-            resizing_for: self.resizing_for(member),
-            disruption,
-        }
-    }
-
-    /// Resizes the pod, or evicts it if a resize is known to fail and the mode allows evictions.
+    /// Resizes the pod, or evicts it where that is the better act and the mode allows evictions.
     fn resize(
         &mut self,
         candidate: &Candidate,
         resize: &Resize,
         builder: &mut PlanBuilder,
     ) -> Result<Action, SkipReason> {
-        let member = candidate.member;
         if !resize.is_change {
             return Err(SkipReason::ResizePending);
         }
@@ -200,19 +193,48 @@ impl VpaPass<'_> {
         {
             return Ok(eviction);
         }
-        if let Some(stopped) = proven_acts::stopped(member.pod, member.running, &resize.sizes) {
+        self.send_resize(candidate, resize, ResizeAct::Resize, builder)
+    }
+
+    /// Resizes the pod once its containers run, or evicts it if the resize is known to fail.
+    pub(super) fn send_resize(
+        &mut self,
+        candidate: &Candidate,
+        resize: &Resize,
+        act: ResizeAct,
+        builder: &mut PlanBuilder,
+    ) -> Result<Action, SkipReason> {
+        let (member, now) = (candidate.member, self.context.now);
+        let Member { pod, running, .. } = *member;
+        if let Some(stopped) = proven_acts::stopped(pod, running, &resize.sizes) {
             return self.wait_for_run(candidate, stopped, builder);
         }
         self.check_backoff(member, builder)?;
-        let patch = resize_patch::patch(member.running, &resize.sizes);
-        if let Some(reason) = self.obstacle(member, resize, &patch, builder) {
-            return self.evict_instead(candidate, reason, builder);
+        let patch = resize_patch::patch(running, &resize.sizes);
+        if let Some(obstacle) = self.obstacle(member, resize, &patch, builder) {
+            let evicts = self.mode == EffectiveUpdateMode::InPlaceOrRecreate;
+            // What forbids the resize may forbid the replacement of the pod as well.
+            return if evicts && obstacle != SkipReason::ResizeForbidden {
+                self.evict(candidate, builder)
+            } else {
+                Err(obstacle)
+            };
         }
         self.reserve(member, resize.disruption, builder)?;
-        let mut annotations = self.annotation_changes(member, resize);
-        annotations.extend(self.oom_resize_change(candidate));
-        let now = self.context.now;
-        let note = memory_restore::resized_from(member.pod, member.running, &resize.sizes, now);
+        let mut annotations = match act {
+            ResizeAct::Resize => self.annotation_changes(member, resize),
+            ResizeAct::Step => resize_patch::annotation_changes(running, self.spec, now),
+        };
+        let is_answer = candidate.oom_kill.is_some() && pod.memory_cgroup.is_sum;
+        if act == ResizeAct::Step || is_answer || running.annotations.contains_key(OOM_RESIZE) {
+            let note = OomResize {
+                at: now.wall,
+                act,
+                refuted: candidate.refuted_resizes,
+            };
+            annotations.insert(OOM_RESIZE.to_owned(), note.text());
+        }
+        let note = memory_restore::resized_from(pod, running, &resize.sizes, now);
         annotations.extend(note.map(|note| (memory_restore::RESIZED_FROM.to_owned(), Some(note))));
         let (reason, own) = (candidate.reason, &candidate.recommendation);
         Ok(Action {
@@ -221,12 +243,16 @@ impl VpaPass<'_> {
         })
     }
 
-    /// The changes of annotations by an ordinary resize.
+    /// The changes of annotations by an ordinary resize, with the limits that follow from limit modes.
     pub(super) fn annotation_changes(&self, member: &Member, resize: &Resize) -> AnnotationChanges {
-        let Member { running, .. } = member;
+        let running = member.running;
         let mut changes = resize_patch::annotation_changes(running, self.spec, self.context.now);
-        let limits = resize_patch::limits_change(running, &self.limit_modes, &resize.sizes);
-        changes.extend(limits);
+        let containers = resize_patch::resized_containers(running, &resize.sizes);
+        let containers = containers.map(|(container, size)| (container.name.as_str(), size));
+        let limits = limits_text(&self.limit_modes, containers);
+        if limits.is_some() || running.annotations.contains_key(LIMITS) {
+            changes.insert(LIMITS.to_owned(), limits);
+        }
         changes
     }
 
@@ -249,24 +275,8 @@ impl VpaPass<'_> {
         self.action(member, kind, reason, resize.disruption, changes)
     }
 
-    /// Evicts the pod in place of a resize that is known to fail, if the mode allows that and its
-    /// replacement would not be forbidden as well.
-    pub(super) fn evict_instead(
-        &mut self,
-        candidate: &Candidate,
-        obstacle: SkipReason,
-        builder: &mut PlanBuilder,
-    ) -> Result<Action, SkipReason> {
-        let evicts = self.mode == EffectiveUpdateMode::InPlaceOrRecreate;
-        if evicts && obstacle != SkipReason::ResizeForbidden {
-            self.evict(candidate, builder)
-        } else {
-            Err(obstacle)
-        }
-    }
-
     /// The reason for which a resize is known to fail.
-    pub(super) fn obstacle(
+    fn obstacle(
         &self,
         member: &Member,
         resize: &Resize,
@@ -277,8 +287,7 @@ impl VpaPass<'_> {
         if qos::would_change(member.running, &resize.sizes) {
             return Some(SkipReason::QosClass);
         }
-        if let Some(ago) = state.rejected_ago(&member.pod.uid, patch, now) {
-            let is_forbidden = state.is_forbidden(&member.pod.uid);
+        if let Some((ago, is_forbidden)) = state.rejected(&member.pod.uid, patch, now) {
             if self.mode == EffectiveUpdateMode::InPlaceOrRecreate && !is_forbidden {
                 return Some(SkipReason::ResizeRejected);
             }
@@ -317,10 +326,10 @@ impl VpaPass<'_> {
         }
         let mut sizes = pod.admitted(&self.completed(&pod));
         for (container, size) in containers.zip(&mut sizes) {
+            let [_, limits] = pod_size::effective(container);
             // A pod that was admitted without a limit gets none.
             for resource in [ResourceName::Cpu, ResourceName::Memory] {
-                let has_limit = pod_size::limits(container)
-                    .is_some_and(|limits| limits.get(&resource).is_some());
+                let has_limit = limits.get(&resource).is_some();
                 if *self.limit_modes.of(&resource) == LimitMode::None && !has_limit {
                     size.limits.remove(&resource);
                 }

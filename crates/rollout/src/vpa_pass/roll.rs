@@ -5,10 +5,11 @@ use std::sync::Arc;
 use view::ObjectKey;
 
 use super::{Candidate, Disruption, PassContext, VpaPass};
-use crate::action::{Action, ActionKind, ActionReason, SkipReason};
+use crate::action::{Action, ActionKind, ActionReason};
 use crate::limits::disruption_limit::PodAvailability;
 use crate::plan_builder::PlanBuilder;
 use crate::resize::rolling_update::{RollingUpdate, deployment_of};
+use crate::skip::SkipReason;
 
 impl VpaPass<'_> {
     /// Changes the Deployment's pod template, once for all pods. While that is not possible, a pod
@@ -35,21 +36,17 @@ impl VpaPass<'_> {
         candidate: &Candidate,
         builder: &mut PlanBuilder,
     ) -> Result<Action, SkipReason> {
-        let PassContext {
-            snapshot,
-            state,
-            now,
-            ..
-        } = self.context;
+        let PassContext { state, now, .. } = self.context;
         let pod = candidate.member.pod;
-        let owner = deployment_of(pod, snapshot.view)
+        let owner = deployment_of(pod, self.context.snapshot.view)
             .filter(|owner| owner.name == self.spec.target_ref.name)
             .ok_or(SkipReason::InvalidReplacement)?;
         if self.has_rolled || candidate.member.pending.is_some() {
             return Err(SkipReason::RollingUpdatePending);
         }
-        state
-            .check_rolling_update(&self.vpa.key, &pod.uid, &self.recommendation, now)
+        let first_seen = state.first_seen(&pod.uid);
+        (state.rolling_updates)
+            .refusal(&self.vpa.key, first_seen, &self.recommendation, now)
             .map_err(|(reason, left)| {
                 builder.wake_within(left);
                 reason

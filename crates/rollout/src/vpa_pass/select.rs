@@ -1,21 +1,23 @@
 //! Selection of the pods that want another size.
 
 use super::{Candidate, EPSILON, Member, PassContext, VpaPass};
-use crate::action::{ActionReason, SkipReason};
+use crate::action::ActionReason;
 use crate::plan_builder::PlanBuilder;
 use crate::resize::oom_kill::{self, quick_oom};
 use crate::resize::proven_acts::NextAct;
 use crate::selection::eviction_requirements;
 use crate::selection::priority::Priority;
+use crate::skip::SkipReason;
 
 impl VpaPass<'_> {
     /// The pods that want another size, the most urgent first.
     pub(super) fn candidates<'m>(
         &self,
-        members: impl Iterator<Item = &'m Member<'m>>,
+        members: Vec<&'m Member<'m>>,
         builder: &mut PlanBuilder,
     ) -> Vec<Candidate<'m>> {
         let mut candidates: Vec<Candidate> = members
+            .into_iter()
             .filter_map(|member| self.candidate(member, builder))
             .collect();
         candidates.sort_by(|a, b| a.priority.cmp_urgency(&b.priority));
@@ -43,7 +45,7 @@ impl VpaPass<'_> {
             (None, true) => ActionReason::OutsideBounds,
             (None, false) => ActionReason::Drift,
         };
-        if let Some((_, _, ended_at)) = killed {
+        if let Some((_, ended_at)) = killed {
             let counts_for = oom_kill::quick_oom_threshold(self.spec, settings);
             self.recheck_in(now.until(ended_at, counts_for + EPSILON));
         }
@@ -83,7 +85,7 @@ impl VpaPass<'_> {
             member,
             priority,
             reason,
-            oom_kill: quick_oom.map(|kill| oom_kill::oom_kill(kill, member.running, &own)),
+            oom_kill: quick_oom.and_then(|(it, _)| oom_kill::oom_kill(it, member.running, &own)),
             recommendation: own,
             refuted_resizes: verdict.map_or(0, |verdict| verdict.refuted_resizes),
             evicts_next: !has_target && next == Some(NextAct::Evict),

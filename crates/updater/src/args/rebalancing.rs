@@ -37,22 +37,16 @@ impl RebalancingArgs {
     /// The load-watcher and the settings; `None` without rebalancing. An error for an invalid
     /// address, or thresholds in the wrong order.
     pub fn settings(self) -> anyhow::Result<Option<(Connection, RebalancingSettings)>> {
-        let Self {
-            load_watcher_address,
-            rebalance_hot_percent,
-            rebalance_hot_for,
-            rebalance_fragmented_percent,
-        } = self;
-        let cool_percent = (rebalance_hot_percent - COOL_BELOW_HOT).max(0.0);
+        let cool_percent = (self.rebalance_hot_percent - COOL_BELOW_HOT).max(0.0);
         ensure!(
-            rebalance_fragmented_percent < cool_percent,
+            self.rebalance_fragmented_percent < cool_percent,
             "--rebalance-fragmented-percent must be more than {COOL_BELOW_HOT} below --rebalance-hot-percent"
         );
-        if load_watcher_address.is_empty() {
+        if self.load_watcher_address.is_empty() {
             return Ok(None);
         }
         let connection = Connection {
-            address: load_watcher_address,
+            address: self.load_watcher_address,
             ..Connection::default()
         };
         let checked = connection.check();
@@ -61,11 +55,11 @@ impl RebalancingArgs {
             .context("--load-watcher-address")?;
         let settings = RebalancingSettings {
             hot_nodes: HotNodeConfig {
-                hot_percent: rebalance_hot_percent,
+                hot_percent: self.rebalance_hot_percent,
                 cool_percent,
-                after: (rebalance_hot_for.0.try_into()).context("--rebalance-hot-for")?,
+                after: (self.rebalance_hot_for.0.try_into()).context("--rebalance-hot-for")?,
             },
-            fragmented_percent: rebalance_fragmented_percent,
+            fragmented_percent: self.rebalance_fragmented_percent,
             moves_per_minute: MOVES_PER_MINUTE,
         };
         Ok(Some((connection, settings)))

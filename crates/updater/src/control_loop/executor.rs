@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rollout::{Action, ActionOutcome};
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use view::Vpa;
 
@@ -19,13 +19,12 @@ pub(super) struct Executor {
     writer: PodWriter,
     pacing: Pacing,
     /// In order of urgency.
-    waiting: VecDeque<Arc<Action>>,
-    in_flight: JoinSet<Finished>,
+    pub(super) waiting: VecDeque<Arc<Action>>,
+    pub(super) in_flight: JoinSet<Finished>,
     /// The time at which a limit may admit a waiting action.
     pub(super) retry_at: Option<Instant>,
 }
 
-/// An action with its outcome.
 pub(super) struct Finished {
     pub(super) action: Arc<Action>,
     /// The VPA object when the action was started.
@@ -43,26 +42,6 @@ impl Executor {
             in_flight: JoinSet::new(),
             retry_at: None,
         }
-    }
-
-    /// Replaces the waiting actions.
-    pub(super) fn replace(&mut self, actions: Vec<Arc<Action>>) {
-        self.waiting = actions.into();
-    }
-
-    /// Drops the waiting actions.
-    pub(super) fn clear(&mut self) {
-        self.waiting.clear();
-    }
-
-    /// Drops the waiting actions but those of relief.
-    pub(super) fn keep_relief(&mut self) {
-        self.waiting.retain(|action| action.reason.is_relief());
-    }
-
-    /// The numbers of actions in flight and waiting.
-    pub(super) fn counts(&self) -> (usize, usize) {
-        (self.in_flight.len(), self.waiting.len())
     }
 
     /// Removes and returns the waiting actions that concurrency and limits admit now.
@@ -93,7 +72,6 @@ impl Executor {
         admitted
     }
 
-    /// Sends an action.
     pub(super) fn start(&mut self, action: Arc<Action>, vpa: Option<Arc<Vpa>>) {
         let writer = self.writer.clone();
         self.in_flight.spawn(async move {
@@ -104,10 +82,5 @@ impl Executor {
                 outcome,
             }
         });
-    }
-
-    /// The next action with an outcome; `None` if none is in flight.
-    pub(super) async fn finished(&mut self) -> Option<Result<Finished, JoinError>> {
-        self.in_flight.join_next().await
     }
 }

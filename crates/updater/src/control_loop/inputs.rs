@@ -16,7 +16,6 @@ use crate::node_load::NodeLoad;
 
 /// The inputs of decisions.
 pub(crate) struct Inputs {
-    /// Workloads.
     pub(crate) view: watch::Receiver<View>,
     /// The stop switch.
     pub(crate) control: watch::Receiver<View>,
@@ -24,7 +23,6 @@ pub(crate) struct Inputs {
     pub(crate) webhook: watch::Receiver<View>,
     pub(crate) feed: FeedOverlay,
     pub(crate) node_load: NodeLoad,
-    /// The hold while another updater runs.
     pub(crate) another_updater: Hold,
     /// The API server's time. Leases, ages of pods and maintenance windows do not depend on the
     /// node's own clock.
@@ -35,7 +33,6 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// A reading of both clocks.
     pub(super) fn now(&self) -> ClockReading {
         ClockReading {
             wall: self.clock.timestamp(),

@@ -11,6 +11,7 @@ use rollout::{
     QuickOomKill, RebalancingReport, Refutation, Relocation, Skip, SkipReason, Snapshot,
 };
 use runtime::Activity;
+use runtime::metrics::count;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use view::{ObjectKey, View, Vpa};
@@ -38,14 +39,13 @@ pub(crate) struct Outputs {
 pub(super) struct Reporter {
     pub(super) outputs: Outputs,
     classes: SizeClasses,
-    /// Preemptions of the last pass.
     preemptions: Vec<PreemptionPlan>,
-    /// Pods whose resize was known to be infeasible in the last pass.
-    infeasible: BTreeSet<ObjectKey>,
+    /// Pods whose resize was known to be infeasible in the last pass, with their VPA objects.
+    infeasible: BTreeSet<(ObjectKey, ObjectKey)>,
     /// Skipped rolling updates of the last pass that need the user.
     failed_replacements: BTreeSet<(ObjectKey, SkipReason)>,
-    /// Unique identifiers of pods whose annotation of rebalancing was invalid in the last report.
-    invalid_annotations: BTreeSet<String>,
+    /// Pods whose annotation of rebalancing was invalid in the last report.
+    invalid_annotations: BTreeSet<(ObjectKey, String)>,
     applications: ApplicationReports,
     pause: Option<PauseReason>,
     round: Option<Round>,
@@ -86,7 +86,6 @@ impl Reporter {
         }
     }
 
-    /// Reports the plan of a pass.
     pub(super) fn planned(&mut self, plan: &Plan, view: &View) {
         let metrics = &self.outputs.metrics;
         metrics.planned(plan, view, &mut self.classes);
@@ -108,29 +107,26 @@ impl Reporter {
         let Outputs {
             metrics, events, ..
         } = &self.outputs;
-        metrics.hot_nodes(report.hot_nodes);
-        let invalid = report.invalid_annotations.iter();
-        let new = invalid
-            .clone()
-            .filter(|(_, uid)| !self.invalid_annotations.contains(uid));
+        metrics.hot_nodes.set(count(report.hot_nodes));
+        let invalid: BTreeSet<_> = report.invalid_annotations.iter().cloned().collect();
+        let new = invalid.difference(&self.invalid_annotations);
         events.push(new.map(|(pod, uid)| EventRecord::invalid_annotation(pod, uid)));
-        self.invalid_annotations = invalid.map(|(_, uid)| uid.clone()).collect();
+        self.invalid_annotations = invalid;
     }
 
     /// Reports each pod once whose resize is known to be infeasible.
     fn skipped_infeasible(&mut self, skips: &[Arc<Skip>], view: &View) {
-        let infeasible = || {
-            skips
-                .iter()
-                .filter(|skip| skip.reason == SkipReason::KnownInfeasible)
-        };
-        for skip in infeasible().filter(|skip| !self.infeasible.contains(&skip.pod)) {
-            self.outputs.metrics.infeasible(&skip.vpa, &self.classes);
-            let pod = view.pods.get(&skip.pod);
-            let record = pod.map(|pod| EventRecord::resize_skipped(&skip.pod, &pod.uid));
+        let skips = skips.iter();
+        let infeasible = skips.filter(|skip| skip.reason == SkipReason::KnownInfeasible);
+        let infeasible = infeasible.map(|skip| (skip.pod.clone(), skip.vpa.clone()));
+        let infeasible: BTreeSet<_> = infeasible.collect();
+        for (key, vpa) in infeasible.difference(&self.infeasible) {
+            self.outputs.metrics.infeasible(vpa, &self.classes);
+            let pod = view.pods.get(key);
+            let record = pod.map(|pod| EventRecord::resize_skipped(key, &pod.uid));
             self.outputs.events.push(record);
         }
-        self.infeasible = infeasible().map(|skip| skip.pod.clone()).collect();
+        self.infeasible = infeasible;
     }
 
     /// Reports each VPA object once whose annotation of the replacement is invalid, or whose last
@@ -155,7 +151,6 @@ impl Reporter {
         self.failed_replacements = failed;
     }
 
-    /// Reports whether all actions are paused.
     pub(super) fn paused(&mut self, pause: Option<PauseReason>) {
         self.outputs.metrics.paused(pause);
         if self.pause == pause {
@@ -184,7 +179,7 @@ impl Reporter {
         let Outputs {
             metrics, activity, ..
         } = &self.outputs;
-        metrics.step("FilterPods", ended - began);
+        metrics.steps.observe("FilterPods", ended - began);
         activity.record(ended.into_std());
         if self.round.is_none() && has_actions {
             metrics.round(&mut self.classes);
@@ -203,8 +198,8 @@ impl Reporter {
             && waiting == 0
             && let Some(Round { began, decided }) = self.round.take()
         {
-            metrics.step("EvictPods", decided.elapsed());
-            metrics.step("total", began.elapsed());
+            metrics.steps.observe("EvictPods", decided.elapsed());
+            metrics.steps.observe("total", began.elapsed());
         }
     }
 
@@ -216,23 +211,14 @@ impl Reporter {
 
     /// Reports an act whose effect did not come about.
     pub(super) fn refuted(&self, refutation: &Refutation, vpa: &Vpa) {
-        let Refutation {
-            pod,
-            container,
-            act,
-            cause,
-            limit,
-            next,
-            ..
-        } = refutation;
         tracing::warn!(
-            %pod,
+            pod = %refutation.pod,
             vpa = %refutation.vpa,
-            container,
-            act = act.as_str(),
-            cause = cause.as_str(),
-            limit = limit.as_ref().map(ToString::to_string),
-            next = next.as_str(),
+            container = refutation.container,
+            act = refutation.act.as_str(),
+            cause = refutation.cause.as_str(),
+            limit = refutation.limit.as_ref().map(ToString::to_string),
+            next = refutation.next.as_str(),
             "act had no effect"
         );
         self.outputs.metrics.refuted(refutation);

@@ -15,7 +15,6 @@ pub(super) const SIZES: [&str; LARGEST as usize] = [
     "17", "18", "19",
 ];
 
-/// The labels of a VPA object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Class {
     pub(super) size: u32,

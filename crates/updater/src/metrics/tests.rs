@@ -79,10 +79,10 @@ fn failures_are_zero_before_the_first_one_and_each_reason_has_a_number_of_pods()
     for counter in [&metrics.failed_evictions, &metrics.failed_resizes] {
         assert_eq!(counted(counter), (0.0, 1));
     }
-    let pods = |reason| {
+    let pods = |reason: SkipReason| {
         let gauge = metrics
             .skipped
-            .get_metric_with_label_values(&[skipped(reason)]);
+            .get_metric_with_label_values(&[reason.as_str()]);
         gauge.expect("the label is valid").get()
     };
     assert_eq!(pods(SkipReason::DisruptionBudget), 1);

@@ -18,7 +18,6 @@ use super::{Address, CONFIGURATION, WEBHOOK};
 /// Part of the program that holds, in messages and metrics.
 const PART: &str = "webhook";
 
-/// Search for other webhooks.
 #[derive(Clone)]
 pub struct OtherWebhooks {
     client: Client,

@@ -8,7 +8,6 @@ use kube::{Api, Client, Resource as _};
 
 use super::other_webhook::permitted;
 
-/// A `ClusterRole` by its name.
 #[derive(Clone)]
 pub struct Owner {
     roles: Api<ClusterRole>,

@@ -13,7 +13,6 @@ use tokio::sync::watch;
 use super::write::{Writer, register};
 use super::{Address, CONFIGURATION, OtherWebhooks, Registration};
 
-/// Registers the webhook with the API server.
 pub struct Registrar {
     /// The configuration; `None` where another program registers the webhook.
     registration: Option<(Api<MutatingWebhookConfiguration>, Registration)>,
@@ -29,7 +28,6 @@ pub struct Registrar {
 }
 
 impl Registrar {
-    /// A registrar that has not registered yet.
     pub fn new(
         registration: Option<(Api<MutatingWebhookConfiguration>, Registration)>,
         writer: Writer,

@@ -18,7 +18,6 @@ pub(super) const REGISTERED_BY: &str = "plimsoll.dev/registered-by";
 /// The field manager that creates the configuration.
 const MANAGER: &str = "plimsoll-webhook";
 
-/// Writer of the configuration.
 pub struct Writer {
     /// The object with which the configuration is deleted.
     pub owner: Option<Owner>,
@@ -31,7 +30,6 @@ pub struct Writer {
 pub(super) struct Registered {
     /// The CA bundle in it.
     pub(super) bundle: String,
-    /// Whether it was written.
     pub(super) changed: bool,
 }
 
@@ -51,53 +49,46 @@ pub(super) async fn register(
     bundle: Option<&str>,
     writer: Option<&Writer>,
 ) -> kube::Result<Option<Registered>> {
-    let attempt = || try_register(configurations, registration, bundle, writer);
-    Backoff::default().retry(attempt).await
-}
-
-async fn try_register(
-    configurations: &Api<MutatingWebhookConfiguration>,
-    registration: &Registration,
-    bundle: Option<&str>,
-    writer: Option<&Writer>,
-) -> kube::Result<Option<Registered>> {
-    let current = configurations.get_opt(CONFIGURATION).await?;
-    let Some(Writer { owner, pod }) = writer else {
-        return Ok(current.map(|current| Registered::new(&current, false)));
-    };
-    let owner = match owner {
-        Some(owner) => owner.reference().await?,
-        None => None,
-    };
-    let mut desired = registration.desired(bundle, owner.as_ref(), current.as_ref());
-    let (params, patch) = match current {
-        Some(current) if is_current(&current, &desired) => {
-            return Ok(Some(Registered::new(&current, false)));
-        }
-        Some(current) => {
-            let change = json!({
-                "metadata": {
-                    "resourceVersion": current.metadata.resource_version,
-                    "labels": desired.metadata.labels,
-                    // Null removes an annotation.
-                    "annotations": {
-                        REGISTERED_BY: pod,
-                        SELECTION_ANNOTATION: selection_of(&desired),
+    let attempt = || async move {
+        let current = configurations.get_opt(CONFIGURATION).await?;
+        let Some(Writer { owner, pod }) = writer else {
+            return Ok(current.map(|current| Registered::new(&current, false)));
+        };
+        let owner = match owner {
+            Some(owner) => owner.reference().await?,
+            None => None,
+        };
+        let mut desired = registration.desired(bundle, owner.as_ref(), current.as_ref());
+        let (params, patch) = match current {
+            Some(current) if is_current(&current, &desired) => {
+                return Ok(Some(Registered::new(&current, false)));
+            }
+            Some(current) => {
+                let change = json!({
+                    "metadata": {
+                        "resourceVersion": current.metadata.resource_version,
+                        "labels": desired.metadata.labels,
+                        // Null removes an annotation.
+                        "annotations": {
+                            REGISTERED_BY: pod,
+                            SELECTION_ANNOTATION: selection_of(&desired),
+                        },
+                        "ownerReferences": desired.metadata.owner_references,
                     },
-                    "ownerReferences": desired.metadata.owner_references,
-                },
-                "webhooks": desired.webhooks,
-            });
-            (PatchParams::default(), Patch::Merge(change))
-        }
-        None => {
-            let annotations = desired.metadata.annotations.get_or_insert_default();
-            annotations.insert(REGISTERED_BY.to_owned(), pod.clone());
-            // Server-side apply, because RBAC can limit it to one name, unlike create.
-            let desired = serde_json::to_value(desired).map_err(kube::Error::SerdeError)?;
-            (PatchParams::apply(MANAGER).force(), Patch::Apply(desired))
-        }
+                    "webhooks": desired.webhooks,
+                });
+                (PatchParams::default(), Patch::Merge(change))
+            }
+            None => {
+                let annotations = desired.metadata.annotations.get_or_insert_default();
+                annotations.insert(REGISTERED_BY.to_owned(), pod.clone());
+                // Server-side apply, because RBAC can limit it to one name, unlike create.
+                let desired = serde_json::to_value(desired).map_err(kube::Error::SerdeError)?;
+                (PatchParams::apply(MANAGER).force(), Patch::Apply(desired))
+            }
+        };
+        let written = configurations.patch(CONFIGURATION, &params, &patch).await?;
+        Ok(Some(Registered::new(&written, true)))
     };
-    let written = configurations.patch(CONFIGURATION, &params, &patch).await?;
-    Ok(Some(Registered::new(&written, true)))
+    Backoff::default().retry(attempt).await
 }

@@ -4,13 +4,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use placement::Amounts;
-use view::Pod;
 
 use super::requested;
-use crate::plan_builder::{EvictablePod, PlanBuilder, Victim};
+use crate::plan_builder::{EvictablePod, PassContext, PlanBuilder, Victim};
 use crate::vpa_pods::Member;
 
-/// The most victims for one pending resize.
 const MAX_VICTIMS: usize = 8;
 
 /// The order in which a victim goes, and the amount that its eviction frees.
@@ -28,7 +26,7 @@ pub(super) fn select_victims<'a>(
     missing: Amounts,
     builder: &mut PlanBuilder<'a>,
     taken: &BTreeSet<String>,
-    is_backing_off: &dyn Fn(&Pod) -> bool,
+    context: PassContext,
 ) -> Option<Vec<EvictablePod<'a>>> {
     let (mut groups, mut budgets) = (BTreeSet::new(), BTreeSet::new());
     let (mut victims, mut candidates) = (Vec::new(), Vec::new());
@@ -37,15 +35,11 @@ pub(super) fn select_victims<'a>(
             pod: victim,
             shrinks,
         } = builder.victims[index].clone();
-        let Member {
-            pod,
-            running,
-            group,
-            ..
-        } = victim.member;
+        let Member { pod, running, .. } = victim.member;
+        let group = victim.member.group;
         let may_go = is_less_important(&victim.member, &pending.member)
             && !taken.contains(&pod.uid)
-            && !is_backing_off(pod)
+            && !context.is_backing_off(pod)
             && !running.keeps_pod()
             && victim.is_evictable(builder)
             && group != pending.member.group
