@@ -14,8 +14,7 @@ use model::{Cpu, Quantity};
 use rayon::iter::Either;
 use rayon::prelude::*;
 use replay::Resource;
-use replay::horizontal::predictors::Program;
-use replay::horizontal::{Autoscaler, Bounds, Demand, published};
+use replay::horizontal::{Autoscaler, Bounds, Program};
 use serde::Serialize;
 
 use crate::backtest::{is_long_enough, warm_up};
@@ -127,17 +126,12 @@ fn simulate(workload: &Workload<'_>, args: &SimulateArgs) -> Result<Simulated, S
     let pod_cpu = args.pod_cpu.or(requested);
     let pod_cpu = pod_cpu.filter(|cpu| cpu.millicores() > 0);
     let pod_cpu = pod_cpu.ok_or("a container has no CPU request: set --pod-cpu")?;
-    let total = workload.total(Resource::Cpu);
-    let mut total = total.ok_or("no CPU usage was recorded")?;
-    for minute in total.minutes.iter_mut().flatten() {
+    let demand = workload.total(Resource::Cpu);
+    let mut demand = demand.ok_or("no CPU usage was recorded")?;
+    for minute in demand.minutes.iter_mut().flatten() {
         *minute /= pod_cpu.millicores() as f64;
     }
     let id = workload.id();
-    let demand = Demand {
-        name: id.workload.clone(),
-        start: total.start,
-        minutes: total.minutes,
-    };
     let autoscaler = Autoscaler {
         ready_seconds: args.ready_seconds.into(),
         lag_seconds: args.lag_seconds.into(),
@@ -153,7 +147,7 @@ fn simulate(workload: &Workload<'_>, args: &SimulateArgs) -> Result<Simulated, S
     let scored = first..demand.minutes.len();
     let days = scored.len() as f64 / 1440.0;
     let scalings = ways(args.ready_seconds).map(|(scaling, predictor)| {
-        let values = predictor.map(|mut predictor| published(&demand, &mut predictor));
+        let values = predictor.map(|mut it| demand.published(|end, value| it.minute(end, value)));
         let score = autoscaler.run(&demand, values.as_deref(), scored.clone());
         let shortage = score.shortage * pod_cpu.millicores() as f64 / 1000.0;
         SimulatedWay {

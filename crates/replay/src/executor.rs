@@ -51,23 +51,8 @@ impl Executor {
     }
 
     /// The request after an OOM kill at this usage, in MiB.
-    pub fn raised(usage: f64) -> f64 {
+    fn raised(usage: f64) -> f64 {
         (usage * OOM_FACTOR).max(usage + OOM_INCREASE)
-    }
-
-    /// Replays a series from its provisioned request.
-    pub fn run(&self, series: &Series, policy: &mut dyn Policy) -> EntityScore {
-        self.trace(series, policy, |_, _| ())
-    }
-
-    /// Replays a series and reports the request in force in every slot.
-    pub fn trace(
-        &self,
-        series: &Series,
-        policy: &mut dyn Policy,
-        report: impl FnMut(usize, f64),
-    ) -> EntityScore {
-        self.trace_pods(std::slice::from_ref(series), policy, report)
     }
 
     /// Replays the pods of a workload from the provisioned request of the first one. Slots count
@@ -211,7 +196,7 @@ mod tests {
         series.usage[25..].fill(10.0);
         let mut requests = Vec::new();
         let executor = Executor::new(resource);
-        executor.trace(&series, &mut Constant(recommended), |_, request| {
+        executor.trace_pods(&[series], &mut Constant(recommended), |_, request| {
             requests.push(request);
         });
         for (hour, request) in expected {
@@ -252,7 +237,7 @@ mod tests {
             warm_up: DAY,
             ..Executor::new(Resource::Memory)
         };
-        let score = executor.run(&series, &mut crate::peers::Provisioned);
+        let score = executor.trace_pods(&[series], &mut crate::peers::Provisioned, |_, _| ());
         assert_eq!((score.ooms, score.requested), (24.0, 2400.0));
     }
 

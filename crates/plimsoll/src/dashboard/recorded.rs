@@ -4,13 +4,14 @@
 use forecast::{ForecastConfig, ForecastError, Forecaster};
 use jiff::Timestamp;
 use model::Series;
+use replay::horizontal::Demand;
 use replay::{Grid, Resource};
 
 use crate::explain::Recommended;
 use crate::output::escape;
 use crate::plot::{Line, PerSlot, Plot};
 use crate::usage::{ContainerUsage, amount};
-use crate::workload::{Total, workloads};
+use crate::workload::workloads;
 
 /// Days that are read; the forecast learns from them.
 pub(super) const HISTORY_DAYS: u16 = 8;
@@ -113,7 +114,7 @@ fn section(title: &str, html: String) -> String {
 }
 
 /// Means of slots of [`STEP`] seconds.
-fn slots(total: &Total) -> Vec<Option<f64>> {
+fn slots(total: &Demand) -> Vec<Option<f64>> {
     let minutes = total.minutes.chunks(STEP as usize / 60);
     minutes
         .map(|minutes| {
@@ -125,7 +126,7 @@ fn slots(total: &Total) -> Vec<Option<f64>> {
 
 type Quantiles = [(&'static str, &'static str, Vec<f64>); 3];
 
-fn forecast(total: &Total, observed: &[Option<f64>]) -> Result<Quantiles, ForecastError> {
+fn forecast(total: &Demand, observed: &[Option<f64>]) -> Result<Quantiles, ForecastError> {
     let points = observed.iter().enumerate().filter_map(|(slot, amount)| {
         let second = total.start + i64::from(STEP) * slot as i64;
         Some((Timestamp::from_second(second).ok()?, (*amount)?))
