@@ -4,13 +4,14 @@
 //! Rules of the replay: [`replay::Executor`], with decisions every hour and raises in between. The
 //! first request is the recorded one, or the highest usage if none is recorded.
 
+use anyhow::ensure;
 use clap::Args;
 use rayon::prelude::*;
 use replay::peers::{AnnotatedPolicy, Krr, Provisioned, Vpa};
 use replay::{EntityScore, Executor, Grid, Policy, Resource, Score, Series};
 use serde::Serialize;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::output::{self, Document, OutputArgs, Row, Table};
 use crate::prices::{HOURS_PER_MONTH, PriceArgs, Prices};
 use crate::usage::{self, ContainerUsage, SourceArgs};
@@ -151,17 +152,15 @@ pub(crate) fn backtest(usage: &[ContainerUsage], prices: &Prices, days: u16) -> 
     rows
 }
 
-pub(crate) fn run(args: &BacktestArgs) -> Result<Outcome, Failure> {
+pub(crate) fn run(args: &BacktestArgs) -> anyhow::Result<Outcome> {
     let prices = Prices::read(&args.prices)?;
     let mut usage = usage::read(&args.source)?;
     let all = usage.len();
     usage.retain(is_long_enough);
-    if usage.is_empty() {
-        return Err(anyhow::anyhow!(
-            "no container has two days of usage: a replay needs one to learn and one to judge"
-        )
-        .into());
-    }
+    ensure!(
+        !usage.is_empty(),
+        "no container has two days of usage: a replay needs one to learn and one to judge"
+    );
     let left_out = all - usage.len();
     if left_out > 0 {
         eprintln!("left out: {left_out} containers with less than two days of usage");

@@ -10,7 +10,7 @@ use model::{Quantity, ResourceList, ResourceName};
 use serde::Serialize;
 use sizing::proportional_limits;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::output::{self, Document, OutputArgs, Row, Table};
 use crate::prices::Prices;
 use crate::recommend::SizingArgs;
@@ -83,7 +83,7 @@ impl ContainerChange {
 }
 
 /// Changes of all containers, and sentences about those without a recommendation.
-fn changes(args: &ChangeArgs) -> Result<(Vec<ContainerChange>, Vec<String>), Failure> {
+fn changes(args: &ChangeArgs) -> anyhow::Result<(Vec<ContainerChange>, Vec<String>)> {
     let usage = usage::read(&args.source)?;
     let (scanned, left_out) = scan_all(&usage, &args.sizing.caution, &Prices::default());
     let mut usage = usage.iter();
@@ -124,13 +124,13 @@ fn change(
     (change.cpu.is_some() || change.memory.is_some()).then_some(change)
 }
 
-pub(crate) fn diff(args: &DiffArgs) -> Result<Outcome, Failure> {
+pub(crate) fn diff(args: &DiffArgs) -> anyhow::Result<Outcome> {
     let (changes, left_out) = changes(&args.changes)?;
     output::print(&document(&changes), &args.output)?;
     Ok(outcome(&left_out))
 }
 
-pub(crate) fn apply(args: &ApplyArgs) -> Result<Outcome, Failure> {
+pub(crate) fn apply(args: &ApplyArgs) -> anyhow::Result<Outcome> {
     let (changes, mut left_out) = changes(&args.changes)?;
     let text = if args.helm_values {
         manifests::helm_values(&changes)?

@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::severity::Severity;
 
 pub(crate) use page::{escape, page};
@@ -171,11 +171,11 @@ pub(crate) fn or_absent(text: Option<impl ToString>) -> String {
     text.map_or_else(|| ABSENT.to_owned(), |text| text.to_string())
 }
 
-pub(crate) fn print(document: &Document, args: &OutputArgs) -> Result<Outcome, Failure> {
+pub(crate) fn print(document: &Document, args: &OutputArgs) -> anyhow::Result<Outcome> {
     print_text(render(document, args)?)
 }
 
-pub(crate) fn print_text(text: impl AsRef<[u8]>) -> Result<Outcome, Failure> {
+pub(crate) fn print_text(text: impl AsRef<[u8]>) -> anyhow::Result<Outcome> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_ref())?;
     out.flush()?;

@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, ensure};
 use clap::Args;
 use rayon::prelude::*;
 use replay::peers::AnnotatedPolicy;
 use replay::{Resource, Series};
 
 use crate::backtest::{self, executor, is_long_enough};
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::output::{self, Document, escape};
 use crate::plot::{Line, PerSlot, Plot};
 use crate::prices::{PriceArgs, Prices};
@@ -43,7 +43,7 @@ const WARM_UP_DAYS: u16 = 8;
 /// Maximum number of containers with plots, those of the largest savings or risks first.
 const MAX_PLOTTED: usize = 200;
 
-pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Failure> {
+pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<Outcome> {
     let prices = Prices::read(&args.prices)?;
     let usage = usage::read(&args.source)?;
     let page = page(&usage, &args.sizing.caution, &prices)?;
@@ -61,11 +61,9 @@ pub(crate) fn page(
     usage: &[ContainerUsage],
     caution: &str,
     prices: &Prices,
-) -> Result<String, Failure> {
+) -> anyhow::Result<String> {
     let (scanned, left_out) = scan::scan_all(usage, caution, prices);
-    if scanned.is_empty() {
-        return Err(anyhow!("no container has an hour of usage").into());
-    }
+    ensure!(!scanned.is_empty(), "no container has an hour of usage");
     let mut document = scan::document(&scanned, prices);
     "Plimsoll report".clone_into(&mut document.title);
     document.tables.rotate_left(1);

@@ -6,6 +6,7 @@ mod replicas;
 
 use std::cmp::Reverse;
 
+use anyhow::bail;
 use clap::{Args, ValueEnum};
 use model::{Cpu, Memory, Quantity, unit_slip};
 use rayon::iter::Either;
@@ -204,14 +205,12 @@ fn unit_slips(usage: &[ContainerUsage]) -> Vec<String> {
     slips
 }
 
-pub(crate) fn run(args: &ScanArgs) -> Result<Outcome, Failure> {
+pub(crate) fn run(args: &ScanArgs) -> anyhow::Result<Outcome> {
     let has_nodes = args.source.is_cluster();
     if !has_nodes && args.idle_nodes.is_set() {
-        return Err(Failure::Usage(
-            "--idle-node-cpu-requests and --idle-node-memory-requests need the nodes of a cluster: \
-             leave out the files and --sample"
-                .to_owned(),
-        ));
+        let message = "--idle-node-cpu-requests and --idle-node-memory-requests need the nodes of a \
+                       cluster: leave out the files and --sample";
+        bail!(Failure::Usage(message.to_owned()));
     }
     let prices = Prices::read(&args.prices)?;
     let usage = usage::read(&args.source)?;
@@ -243,8 +242,8 @@ pub(crate) fn run(args: &ScanArgs) -> Result<Outcome, Failure> {
                 document.tables.push(nodes::table(&nodes));
                 document.data["nodes"] = serde_json::json!(nodes);
             }
-            Err(failure) => {
-                eprintln!("left out: idle nodes: {failure}");
+            Err(error) => {
+                eprintln!("left out: idle nodes: {error:#}");
                 is_partial = true;
             }
         }

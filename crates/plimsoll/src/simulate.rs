@@ -4,7 +4,7 @@
 //! Rules of the replay: [`replay::horizontal`]. The usage of all pods of a workload is the demand,
 //! whatever their number was. It was limited by their capacity, so peaks may have been higher.
 
-use anyhow::anyhow;
+use anyhow::bail;
 use clap::Args;
 use forecast::crane::Dsp;
 use forecast::{PeakConfig, PriceOfFailure};
@@ -168,10 +168,10 @@ fn simulate(workload: &Workload<'_>, args: &SimulateArgs) -> Result<Simulated, S
     })
 }
 
-pub(crate) fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
+pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Outcome> {
     if args.min > args.max {
         let message = format!("--min={} is above --max={}", args.min, args.max);
-        return Err(Failure::Usage(message));
+        bail!(Failure::Usage(message));
     }
     let usage = usage::read(&args.source)?;
     let workloads = workloads(&usage);
@@ -184,7 +184,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
             });
     if simulated.is_empty() {
         let reason = left_out.first().map_or("", String::as_str);
-        return Err(anyhow!("no workload can be simulated. {reason}").into());
+        bail!("no workload can be simulated. {reason}");
     }
     output::print(&document(&simulated, args), &args.output)?;
     for line in &left_out {

@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::check::reader::{count, deployments, stop_fact};
 use crate::check::{Read, StopFact, Unread, unread};
 use crate::cluster::{Cluster, block_on, each};
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::installation::{
     InstallationArgs, ObjectName, Program, programs, service_of, stop_switch,
 };
@@ -72,7 +72,7 @@ struct StatusFacts {
     owners: Vec<[String; 3]>,
 }
 
-pub(crate) fn run(args: &StatusArgs) -> Result<Outcome, Failure> {
+pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<Outcome> {
     let document = block_on(async {
         let cluster = args.installation.cluster.connect().await?;
         read(&cluster, &args.installation.system_namespace).await
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<Outcome, Failure> {
     output::print(&document, &args.output)
 }
 
-pub(crate) async fn read(cluster: &Cluster, namespace: &str) -> Result<Document, Failure> {
+pub(crate) async fn read(cluster: &Cluster, namespace: &str) -> anyhow::Result<Document> {
     cluster.version().await?;
     let mut notes = Vec::new();
     let deployments = noted(&mut notes, deployments(cluster, namespace).await).unwrap_or_default();

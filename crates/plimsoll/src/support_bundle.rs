@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, ensure};
 use clap::Args;
 use futures::AsyncReadExt as _;
 use http::Request;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::check::{self, Read, Unread, unread};
 use crate::cluster::{Cluster, block_on};
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::installation::{InstallationArgs, SELECTOR};
 
 /// Most objects of a kind.
@@ -71,7 +71,7 @@ struct Bundle {
     missing: Vec<String>,
 }
 
-pub(crate) fn run(args: &BundleArgs) -> Result<Outcome, Failure> {
+pub(crate) fn run(args: &BundleArgs) -> anyhow::Result<Outcome> {
     let bundle = block_on(collect(args))?;
     let mut out = std::io::stdout().lock();
     for (name, size) in &bundle.files {
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &BundleArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::of(bundle.missing.is_empty()))
 }
 
-async fn collect(args: &BundleArgs) -> Result<Bundle, Failure> {
+async fn collect(args: &BundleArgs) -> anyhow::Result<Bundle> {
     let cluster = args.installation.cluster.connect().await?;
     let namespace = &args.installation.system_namespace;
     let version = cluster.version().await?;
@@ -110,12 +110,10 @@ async fn collect(args: &BundleArgs) -> Result<Bundle, Failure> {
 
 impl Bundle {
     /// Creates the folder, for this user only.
-    fn create(folder: &Path) -> Result<Self, Failure> {
+    fn create(folder: &Path) -> anyhow::Result<Self> {
         let shown = folder.display();
-        if folder.exists() {
-            let why = anyhow!("{shown} exists: name a new folder with --output");
-            return Err(why.into());
-        }
+        let is_new = !folder.exists();
+        ensure!(is_new, "{shown} exists: name a new folder with --output");
         let created = fs::DirBuilder::new().mode(0o700).create(folder);
         created.with_context(|| format!("cannot create {shown}"))?;
         Ok(Self {
@@ -125,7 +123,7 @@ impl Bundle {
         })
     }
 
-    fn write(&mut self, name: &str, text: &str) -> Result<(), Failure> {
+    fn write(&mut self, name: &str, text: &str) -> anyhow::Result<()> {
         let path = self.folder.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         self.files.push((name.to_owned(), text.len()));
@@ -133,7 +131,7 @@ impl Bundle {
     }
 
     /// Writes a file, or notes why it is missing.
-    fn add(&mut self, name: &str, text: Read<String>) -> Result<(), Failure> {
+    fn add(&mut self, name: &str, text: Read<String>) -> anyhow::Result<()> {
         match text {
             Ok(text) => return self.write(name, &text),
             Err(Unread(reason)) => self.missing.push(reason),
@@ -141,7 +139,7 @@ impl Bundle {
         Ok(())
     }
 
-    async fn objects(&mut self, cluster: &Cluster, namespace: &str) -> Result<(), Failure> {
+    async fn objects(&mut self, cluster: &Cluster, namespace: &str) -> anyhow::Result<()> {
         for text in CLUSTER {
             let last = text.rsplit('/').next().unwrap_or_default();
             let (name, path) = text.split_once('=').unwrap_or((last, text));
@@ -163,7 +161,7 @@ impl Bundle {
         name: &str,
         path: &str,
         selector: &str,
-    ) -> Result<(), Failure> {
+    ) -> anyhow::Result<()> {
         let selector = selector.replace('=', "%3D");
         let path = format!("{path}?limit={MAX_OBJECTS}&labelSelector={selector}");
         let list = cluster.get::<Value>(&path).await.map_err(unread(name));
@@ -175,7 +173,7 @@ impl Bundle {
                     self.missing.push(reason);
                 }
                 redaction::object(&mut list);
-                Ok(serde_yaml_ng::to_string(&list).map_err(anyhow::Error::from)?)
+                Ok(serde_yaml_ng::to_string(&list)?)
             }
             Err(unread) => Err(unread),
         };
@@ -183,7 +181,7 @@ impl Bundle {
     }
 
     /// Logs and metrics of the suite's pods.
-    async fn pods(&mut self, cluster: &Cluster, namespace: &str) -> Result<(), Failure> {
+    async fn pods(&mut self, cluster: &Cluster, namespace: &str) -> anyhow::Result<()> {
         let api = cluster.within::<Pod>(namespace);
         let pods = api.list(&ListParams::default().labels(SELECTOR)).await;
         let pods = match pods.map_err(unread("pods")) {
@@ -210,7 +208,7 @@ impl Bundle {
         Ok(())
     }
 
-    async fn log(&mut self, api: &Api<Pod>, pod: &str, container: &str) -> Result<(), Failure> {
+    async fn log(&mut self, api: &Api<Pod>, pod: &str, container: &str) -> anyhow::Result<()> {
         let params = LogParams {
             container: Some(container.to_owned()),
             tail_lines: Some(LOG_LINES),
@@ -230,10 +228,9 @@ impl Bundle {
         namespace: &str,
         pod: &str,
         port: i32,
-    ) -> Result<(), Failure> {
+    ) -> anyhow::Result<()> {
         let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}:{port}/proxy/metrics");
-        let request = Request::get(path).body(Vec::new());
-        let request = request.map_err(anyhow::Error::from)?;
+        let request = Request::get(path).body(Vec::new())?;
         let subject = format!("the metrics of {pod}");
         let stream = cluster.client.request_stream(request).await;
         let text = match stream.map_err(unread(&subject)) {

@@ -13,7 +13,6 @@ use model::{Cpu, Memory, Quantity, ResourceList, ResourceName};
 use replay::{Resource, Series};
 use serde::Serialize;
 
-use crate::failure::Failure;
 use cluster::PrometheusArgs;
 pub(crate) use cluster::{ConnectionArgs, Inventory, read_workload};
 use rows::Rows;
@@ -217,7 +216,7 @@ impl SourceArgs {
 }
 
 /// Reads the usage that the flags name, in the order of the containers.
-pub(crate) fn read(source: &SourceArgs) -> Result<Vec<ContainerUsage>, Failure> {
+pub(crate) fn read(source: &SourceArgs) -> anyhow::Result<Vec<ContainerUsage>> {
     let namespaces = &source.namespaces;
     if source.is_cluster() {
         return cluster::read(&source.prometheus, namespaces);

@@ -11,7 +11,6 @@ use kube::api::{DynamicObject, ListParams};
 use super::facts::{Facts, Kind, Source, image_of, name_of};
 use crate::check::{Read, Unread, unread};
 use crate::cluster::{Cluster, each, list};
-use crate::failure::Failure;
 use crate::installation::ObjectName;
 
 /// Most `ConfigMap`s that are read.
@@ -22,7 +21,7 @@ pub(crate) async fn read(
     cluster: &Cluster,
     source: &Source,
     system_namespace: &str,
-) -> Result<Facts, Failure> {
+) -> anyhow::Result<Facts> {
     cluster.version().await?;
     let mut facts = Facts {
         system_namespace: system_namespace.to_owned(),

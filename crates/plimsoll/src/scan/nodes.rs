@@ -15,7 +15,6 @@ use model::Quantity;
 use serde::Serialize;
 
 use crate::cluster::{ClusterArgs, block_on, each, list};
-use crate::failure::Failure;
 use crate::output::Table;
 
 /// Limits of the requests on an idle node, Crane's; 0 is no limit.
@@ -73,7 +72,7 @@ pub(super) struct IdleNode {
 }
 
 /// Reads nodes and pods of the cluster, and judges them.
-pub(super) fn read(args: &ClusterArgs, limits: IdleNodeArgs) -> Result<ScannedNodes, Failure> {
+pub(super) fn read(args: &ClusterArgs, limits: IdleNodeArgs) -> anyhow::Result<ScannedNodes> {
     block_on(async {
         let cluster = args.connect().await?;
         let all = ListParams::default();

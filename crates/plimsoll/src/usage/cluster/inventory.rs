@@ -14,7 +14,6 @@ use view::Owner;
 
 use super::hpas::Hpas;
 use crate::cluster::{Cluster, Kind, each, each_metadata};
-use crate::failure::Failure;
 use crate::usage::{ContainerId, ContainerUsage, Resources};
 
 type Key = (String, String);
@@ -45,7 +44,7 @@ impl Inventory {
         cluster: &Cluster,
         namespaces: &[String],
         selector: Option<&str>,
-    ) -> Result<Self, Failure> {
+    ) -> anyhow::Result<Self> {
         let mut inventory = Self::default();
         let all = namespaces.is_empty().then_some(None);
         let named = namespaces.iter().map(|name| Some(name.as_str()));
@@ -162,7 +161,7 @@ async fn add_owners<K: Kind<Scope = Namespaced>>(
     cluster: &Cluster,
     namespace: Option<&str>,
     owners: &mut HashMap<Key, String>,
-) -> Result<(), Failure> {
+) -> anyhow::Result<()> {
     let add = |object: PartialObjectMeta<K>| {
         let key = (object.namespace().unwrap_or_default(), object.name_any());
         if let Some(Owner { kind, name, .. }) = Owner::controller(object.metadata.owner_references)
