@@ -228,7 +228,7 @@ mod tests {
     use model::Cpu;
 
     use super::*;
-    use crate::usage::{ContainerId, PodUsage, Resources, ScaledBy};
+    use crate::usage::{ContainerId, PodUsage, Resources};
 
     #[test]
     fn present_requests_keep_their_cost_and_two_pods_count_twice() {
@@ -236,7 +236,7 @@ mod tests {
         let pod = PodUsage {
             cpu: constant(500.0),
             memory: constant(256.0),
-            has_ended: false,
+            ..PodUsage::default()
         };
         let usage = ContainerUsage {
             id: ContainerId {
@@ -248,9 +248,8 @@ mod tests {
                 cpu: Some(Cpu::from_millicores(1000)),
                 memory: None,
             },
-            limits: Resources::default(),
-            scaled_by: ScaledBy::default(),
             pods: vec![pod.clone(), pod],
+            ..ContainerUsage::default()
         };
         let prices = Prices {
             currency: "EUR".to_owned(),

@@ -16,7 +16,7 @@ use crate::prices::Prices;
 use crate::recommend::SizingArgs;
 use crate::scan::{ScannedContainer, ScannedResource, scan_all};
 use crate::severity::Severity;
-use crate::usage::{self, ContainerId, ContainerUsage, SourceArgs};
+use crate::usage::{self, ContainerId, ContainerUsage, SourceArgs, resource_list};
 
 /// Usage and sizing of both commands.
 #[derive(Clone, Debug, Args)]
@@ -105,10 +105,11 @@ fn change(
     let of = |resource: &ScannedResource, name: ResourceName| {
         let is_found = resource.severity > Severity::Ok && resource.severity >= min_severity;
         let new_request = resource.recommended.clone().filter(|_| is_found)?;
-        let limits = usage.limits.list();
+        let limits = resource_list(usage.limits);
         let limit = limits.get(&name).map(Quantity::to_string);
         let recommended = ResourceList::from_iter([(name.clone(), new_request.parse().ok()?)]);
-        let found = proportional_limits(&limits, &usage.requests.list(), &recommended, None);
+        let requests = resource_list(usage.requests);
+        let found = proportional_limits(&limits, &requests, &recommended, None);
         Some(ResourceChange {
             request: resource.request.clone(),
             new_request,
@@ -195,7 +196,7 @@ mod tests {
     use model::{Cpu, Memory};
 
     use super::*;
-    use crate::usage::{Resources, ScaledBy};
+    use crate::usage::Resources;
 
     #[test]
     fn limits_keep_their_proportion() {
@@ -214,12 +215,12 @@ mod tests {
             id: id.clone(),
             requests: resources(1000, 1 << 30),
             limits: resources(2000, 1 << 30),
-            scaled_by: ScaledBy::default(),
             pods: vec![usage::PodUsage {
                 cpu: samples(100.0),
                 memory: samples(650.0),
-                has_ended: false,
+                ..usage::PodUsage::default()
             }],
+            ..ContainerUsage::default()
         };
         let (scanned, _) = scan_all(std::slice::from_ref(&usage), "normal", &Prices::default());
         let found = change(&usage, &scanned[0], Severity::Info).expect("a change");

@@ -18,7 +18,7 @@ use crate::plot::{Line, PerSlot, Plot};
 use crate::prices::{PriceArgs, Prices};
 use crate::recommend::SizingArgs;
 use crate::scan::{self, ScannedContainer};
-use crate::usage::{self, ContainerUsage, SourceArgs};
+use crate::usage::{self, ContainerUsage, SourceArgs, amount_of};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReportArgs {
@@ -158,13 +158,13 @@ fn plot_of(usage: &ContainerUsage, pods: &[Series], resource: Resource, caution:
         let executor = executor(usage, resource, WARM_UP_DAYS);
         executor.trace_pods(pods, &mut policy, |_, request| requests.push(request));
     }
-    let limit = usage.limits.amount(resource);
+    let limit = amount_of(usage.limits, resource);
     if let Some(limit) = limit.filter(|_| resource == Resource::Memory) {
         let above = |slot: &usize| per_slot.highest[*slot] >= limit;
         let begins = |slot: &usize| above(slot) && slot.checked_sub(1).is_none_or(|at| !above(&at));
         kills = (0..per_slot.highest.len()).filter(begins).collect();
     }
-    let present = usage.requests.amount(resource);
+    let present = amount_of(usage.requests, resource);
     let constants = [
         ("present request", "request", present),
         ("limit", "limit", limit),

@@ -21,7 +21,7 @@ use crate::recommend::{
     Recommendation, SizingArgs, are_runs, containers_per_pod, recommend, settings,
 };
 use crate::severity::{Change, Severity};
-use crate::usage::{self, ContainerId, ContainerUsage, MIB, SourceArgs};
+use crate::usage::{self, ContainerId, ContainerUsage, MIB, SourceArgs, amount_of, resource_list};
 
 pub(crate) use document::document;
 
@@ -109,7 +109,7 @@ fn resource(
         Resource::Cpu => (&usage.scaled_by.cpu, amounts.cpu.millicores() as f64),
         Resource::Memory => (&usage.scaled_by.memory, amounts.memory.bytes() as f64 / MIB),
     };
-    let present = usage.requests.amount(resource);
+    let present = amount_of(usage.requests, resource);
     // A short history is no reason for a smaller request.
     let least = present.filter(|_| recommendation.is_young).unwrap_or(0.0);
     let is_recommended = highest.is_some() && hpa.is_none();
@@ -196,7 +196,8 @@ fn unit_slips(usage: &[ContainerUsage]) -> Vec<String> {
     for container in usage {
         let (requests, limits) = (container.requests, container.limits);
         for (field, resources) in [("requests", requests), ("limits", limits)] {
-            slips.extend(resources.list().iter().filter_map(|(resource, quantity)| {
+            let list = resource_list(resources);
+            slips.extend(list.iter().filter_map(|(resource, quantity)| {
                 let slip = unit_slip(resource, quantity)?;
                 Some(format!("{}: {field}[{resource}]: {slip}.", container.id))
             }));
@@ -283,10 +284,9 @@ mod tests {
                 cpu: Some(Cpu::from_millicores(1100)),
                 memory: None,
             },
-            limits: usage::Resources::default(),
-            scaled_by: usage::ScaledBy::default(),
             // An hour on each of four days, the last one at the end.
             pods: (0..4).map(|day| run(86_400 * day + 82_800)).collect(),
+            ..ContainerUsage::default()
         };
         let prices = Prices::default();
         let all = [usage("cronjob/report"), usage("deployment/web")];

@@ -65,7 +65,7 @@ impl Workload<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::usage::{PodUsage, Resources, ScaledBy};
+    use crate::usage::PodUsage;
 
     fn usage(container: &str, step: i64, amounts: &[f64]) -> ContainerUsage {
         let samples = amounts.iter().enumerate();
@@ -76,14 +76,11 @@ mod tests {
                 workload: "deployment/web".to_owned(),
                 container: container.to_owned(),
             },
-            requests: Resources::default(),
-            limits: Resources::default(),
-            scaled_by: ScaledBy::default(),
             pods: vec![PodUsage {
                 cpu: cpu.collect(),
-                memory: Vec::new(),
-                has_ended: false,
+                ..PodUsage::default()
             }],
+            ..ContainerUsage::default()
         }
     }
 

@@ -14,7 +14,7 @@ use crate::cluster::Cluster;
 use crate::output::{Document, Row, Table, escape};
 use crate::prices::Prices;
 use crate::severity::{Change, Severity};
-use crate::usage::{ContainerUsage, Inventory, Resources, amount};
+use crate::usage::{ContainerUsage, Inventory, Resources, amount, amount_of};
 
 /// VPA objects per page.
 const PAGE: u32 = 200;
@@ -137,7 +137,7 @@ fn lines_of(vpa: &DynamicObject, inventory: &Inventory, used: &Used) -> Vec<Line
         let amounts = |(resource, name): (Resource, &str)| {
             let recommended = recommended["target"][name].as_str();
             let change = Change {
-                present: requests.amount(resource),
+                present: amount_of(requests, resource),
                 recommended: recommended.and_then(|text| amount(text, resource)),
             };
             let used = used.map(|used| used[usize::from(resource == Resource::Memory)]);

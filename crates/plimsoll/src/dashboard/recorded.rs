@@ -10,7 +10,7 @@ use replay::{Grid, Resource};
 use crate::explain::Recommended;
 use crate::output::escape;
 use crate::plot::{Line, PerSlot, Plot};
-use crate::usage::{ContainerUsage, amount};
+use crate::usage::{ContainerUsage, amount, amount_of};
 use crate::workload::workloads;
 
 /// Days that are read; the forecast learns from them.
@@ -42,7 +42,7 @@ pub(super) fn vertical(usage: &[ContainerUsage], recommendations: &[Recommended]
             let amount = |of: fn(&Recommended) -> Option<&String>| {
                 amount(recommended.and_then(of)?, resource)
             };
-            let present = container.requests.amount(resource);
+            let present = amount_of(container.requests, resource);
             let constants = [
                 ("present request", "request", present),
                 ("target", "advice", amount(|it| Some(&it.target))),
@@ -154,7 +154,7 @@ fn forecast(total: &Demand, observed: &[Option<f64>]) -> Result<Quantiles, Forec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::usage::{ContainerId, PodUsage, Resources, ScaledBy};
+    use crate::usage::{ContainerId, PodUsage};
 
     /// A wave of a day between 100 and 300 millicores, in slots of five minutes.
     fn usage(days: usize) -> ContainerUsage {
@@ -171,14 +171,12 @@ mod tests {
                 workload: "deployment/web".to_owned(),
                 container: "<app>".to_owned(),
             },
-            requests: Resources::default(),
-            limits: Resources::default(),
-            scaled_by: ScaledBy::default(),
             pods: vec![PodUsage {
                 cpu: samples(1.0),
                 memory: samples(0.5),
-                has_ended: false,
+                ..PodUsage::default()
             }],
+            ..ContainerUsage::default()
         }
     }
 
