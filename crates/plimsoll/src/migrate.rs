@@ -8,8 +8,6 @@ mod crane;
 mod external_metrics;
 mod facts;
 mod fields;
-#[cfg(test)]
-mod fixture;
 mod goldilocks;
 mod keda;
 mod output;

@@ -268,7 +268,7 @@ fn numbers(vpas: Option<&VpaCounts>, others: [Option<usize>; 3]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::golden;
+    use crate::output::tests::golden;
 
     #[test]
     fn every_form_shows_a_stopped_installation() {

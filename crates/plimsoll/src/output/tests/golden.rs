@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Document, Format, OutputArgs, render};
+use crate::output::{Document, Format, OutputArgs, render};
 
 /// Compares a text with a golden file.
 #[track_caller]

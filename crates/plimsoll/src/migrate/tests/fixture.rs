@@ -3,14 +3,14 @@
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-use super::facts::{Facts, Kind};
+use crate::migrate::facts::{Facts, Kind};
 
-pub(super) fn object(value: Value) -> DynamicObject {
+pub(in crate::migrate) fn object(value: Value) -> DynamicObject {
     serde_json::from_value(value).expect("an object")
 }
 
 /// A Deployment `namespace/name` with one container.
-pub(super) fn deployment(name: &str, image: &str, arguments: &[&str]) -> DynamicObject {
+pub(in crate::migrate) fn deployment(name: &str, image: &str, arguments: &[&str]) -> DynamicObject {
     let (namespace, name) = name.split_once('/').expect("a namespace and a name");
     let container = json!({"name": "a", "image": format!("registry.example.com/{image}:v1"), "args": arguments});
     object(json!({
@@ -20,7 +20,7 @@ pub(super) fn deployment(name: &str, image: &str, arguments: &[&str]) -> Dynamic
 }
 
 /// A Deployment of the suite.
-pub(super) fn own(program: &str) -> DynamicObject {
+pub(in crate::migrate) fn own(program: &str) -> DynamicObject {
     let mut deployment = deployment("plimsoll-system/own", program, &[]);
     let labels = [
         ("app.kubernetes.io/name", program),
@@ -32,7 +32,7 @@ pub(super) fn own(program: &str) -> DynamicObject {
 }
 
 /// An `APIService` that points at `namespace/name`.
-pub(super) fn api_service(name: &str, service: &str) -> DynamicObject {
+pub(in crate::migrate) fn api_service(name: &str, service: &str) -> DynamicObject {
     let (namespace, service) = service.split_once('/').expect("a namespace and a name");
     object(json!({
         "metadata": {"name": name},
@@ -46,7 +46,7 @@ pub(super) fn api_service(name: &str, service: &str) -> DynamicObject {
 
 impl Facts {
     /// Facts with these Deployments of the product.
-    pub(super) fn new(deployments: impl Into<Vec<DynamicObject>>) -> Self {
+    pub(in crate::migrate) fn new(deployments: impl Into<Vec<DynamicObject>>) -> Self {
         Self {
             system_namespace: "plimsoll-system".to_owned(),
             deployments: deployments.into(),
@@ -55,7 +55,7 @@ impl Facts {
     }
 
     /// Adds objects of a kind.
-    pub(super) fn with(
+    pub(in crate::migrate) fn with(
         mut self,
         kind: &Kind,
         objects: impl IntoIterator<Item = DynamicObject>,
