@@ -20,8 +20,7 @@ use crate::installation::InstallationArgs;
 use crate::output::print_text;
 
 pub(crate) use facts::StopFact;
-pub(crate) use finding::unread;
-pub(crate) use finding::{Finding, Read, Status, Unread};
+pub(crate) use finding::{Finding, Read, Status, Unread, noted, unread};
 use judge::Extent;
 
 /// Pause between two attempts with `--wait`.

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::check::reader::{count, deployments, stop_fact};
-use crate::check::{Read, StopFact, Unread, unread};
+use crate::check::{Read, StopFact, noted, unread};
 use crate::cluster::{Cluster, block_on, each};
 use crate::failure::Outcome;
 use crate::installation::{
@@ -82,12 +82,12 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<Outcome> {
 
 pub(crate) async fn read(cluster: &Cluster, namespace: &str) -> anyhow::Result<Document> {
     cluster.version().await?;
-    let mut notes = Vec::new();
-    let deployments = noted(&mut notes, deployments(cluster, namespace).await).unwrap_or_default();
+    let mut unread = Vec::new();
+    let deployments = noted(&mut unread, deployments(cluster, namespace).await).unwrap_or_default();
     let programs = programs(&deployments);
     let mut rows = Vec::new();
     for program in &programs {
-        let leader = noted(&mut notes, leader(cluster, *program).await).flatten();
+        let leader = noted(&mut unread, leader(cluster, *program).await).flatten();
         let (ready, replicas) = program.replicas();
         rows.push(ProgramRow {
             name: program.deployment_name().to_owned(),
@@ -98,21 +98,22 @@ pub(crate) async fn read(cluster: &Cluster, namespace: &str) -> anyhow::Result<D
         });
     }
     let switch = stop_switch(namespace);
-    let stop = noted(&mut notes, stop_fact(cluster, &switch).await).flatten();
+    let stop = noted(&mut unread, stop_fact(cluster, &switch).await).flatten();
     let facts = StatusFacts {
         namespace: namespace.to_owned(),
         programs: rows,
         switch,
         stop,
-        vpas: noted(&mut notes, vpas(cluster).await),
+        vpas: noted(&mut unread, vpas(cluster).await),
         others: [
-            noted(&mut notes, count::<SizingPolicy>(cluster).await),
-            noted(&mut notes, count::<ClusterSizingPolicy>(cluster).await),
-            noted(&mut notes, count::<Ehpa>(cluster).await),
+            noted(&mut unread, count::<SizingPolicy>(cluster).await),
+            noted(&mut unread, count::<ClusterSizingPolicy>(cluster).await),
+            noted(&mut unread, count::<Ehpa>(cluster).await),
         ],
-        owners: noted(&mut notes, owners(cluster).await).unwrap_or_default(),
+        owners: noted(&mut unread, owners(cluster).await).unwrap_or_default(),
     };
-    Ok(document(facts, notes))
+    let notes = unread.iter().map(|reason| format!("Not shown: {reason}."));
+    Ok(document(facts, notes.collect()))
 }
 
 fn document(facts: StatusFacts, mut notes: Vec<String>) -> Document {
@@ -157,20 +158,6 @@ fn document(facts: StatusFacts, mut notes: Vec<String>) -> Document {
         ],
         notes,
         data,
-    }
-}
-
-/// The value that was read; otherwise the reason becomes a note.
-fn noted<T>(notes: &mut Vec<String>, read: Read<T>) -> Option<T> {
-    match read {
-        Ok(value) => Some(value),
-        Err(Unread(reason)) => {
-            let note = format!("Not shown: {reason}.");
-            if !notes.contains(&note) {
-                notes.push(note);
-            }
-            None
-        }
     }
 }
 
