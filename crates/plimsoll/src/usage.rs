@@ -182,9 +182,9 @@ impl ContainerUsage {
         let samples = |pod| PodUsage::of(pod, resource);
         let length = self.span().map_or(0, |(start, end)| end - start);
         let step = least_distance(self.pods.iter().map(samples)).max(length / MAX_SLOTS);
-        let series = self.pods.iter().filter_map(|pod| {
-            Series::from_samples(self.id.to_string(), step, samples(pod).iter().copied())
-        });
+        let pods = self.pods.iter();
+        let series =
+            pods.filter_map(|pod| Series::from_samples(step, samples(pod).iter().copied()));
         let mut series: Vec<Series> = series.collect();
         let peak = series.iter().map(Series::peak).fold(0.0, f64::max);
         for pod in &mut series {

@@ -187,7 +187,6 @@ mod tests {
     fn check(resource: Resource, usage: f64, recommended: f64, expected: &[(usize, f64)]) {
         let slots = (0..30 * 12).map(|slot| if slot < 24 { 10.0 } else { usage });
         let mut series = Series {
-            name: String::new(),
             start: 0,
             step: 300,
             usage: slots.collect(),
@@ -227,7 +226,6 @@ mod tests {
     #[test]
     fn a_provisioned_request_stays_after_oom_kills() {
         let series = Series {
-            name: String::new(),
             start: 0,
             step: 3600,
             usage: vec![300.0; 48],
@@ -244,7 +242,6 @@ mod tests {
     #[test]
     fn pods_share_a_request_and_begin_when_they_begin() {
         let pod = |start, usage: &[f64]| Series {
-            name: String::new(),
             start,
             step: 1800,
             usage: usage.to_vec(),

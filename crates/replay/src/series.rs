@@ -5,8 +5,6 @@ use jiff::Timestamp;
 /// Usage of one container and resource. A slot without a sample has the value of the slot before.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Name of the container or machine.
-    pub name: String,
     /// Start of the first slot in seconds since 1970.
     pub start: i64,
     /// Length of a slot in seconds.
@@ -33,11 +31,7 @@ impl Series {
     }
 
     /// A series from samples in the order of time; `None` without samples.
-    pub fn from_samples(
-        name: String,
-        step: i64,
-        samples: impl IntoIterator<Item = (i64, f64)>,
-    ) -> Option<Self> {
+    pub fn from_samples(step: i64, samples: impl IntoIterator<Item = (i64, f64)>) -> Option<Self> {
         let mut samples = samples.into_iter().peekable();
         let start = samples.peek()?.0.div_euclid(step) * step;
         let mut usage: Vec<f64> = Vec::new();
@@ -48,7 +42,6 @@ impl Series {
             usage[slot] = value;
         }
         let mut series = Self {
-            name,
             start,
             step,
             usage,

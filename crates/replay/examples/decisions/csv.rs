@@ -23,9 +23,9 @@ fn no_time(line: usize) -> String {
     format!("line {line} does not begin with seconds since 1970")
 }
 
-/// The series of a text. Values are multiplied by `unit`. The step is the least distance of times. Without a
-/// record of it, the provisioned amount is the peak.
-pub(crate) fn series(text: &str, unit: f64) -> Result<Vec<Series>, String> {
+/// The series of a text with their names. Values are multiplied by `unit`. The step is the least
+/// distance of times. Without a record of it, the provisioned amount is the peak.
+pub(crate) fn series(text: &str, unit: f64) -> Result<Vec<(String, Series)>, String> {
     let mut lines = text.lines();
     let names = lines.next().unwrap_or_default().split(',').skip(1);
     let mut times = Vec::new();
@@ -48,11 +48,8 @@ pub(crate) fn series(text: &str, unit: f64) -> Result<Vec<Series>, String> {
         .ok_or("the file has no two times in order")?;
     let series = columns.into_iter().filter_map(|(name, column)| {
         let cells = times.iter().zip(column);
-        Series::from_samples(
-            name,
-            step,
-            cells.filter_map(|(time, value)| Some((*time, value?))),
-        )
+        let samples = cells.filter_map(|(time, value)| Some((*time, value?)));
+        Some((name, Series::from_samples(step, samples)?))
     });
     Ok(series.collect())
 }
@@ -139,14 +136,14 @@ mod tests {
     fn a_missing_sample_has_the_value_before_it() {
         let text = "unix_seconds,a,b\n600,1,\n900,,2\n1500,3,4\n";
         let series = super::series(text, 10.0).expect("series");
-        let usage: Vec<_> = series.iter().map(|series| series.usage.clone()).collect();
+        let usage: Vec<_> = series.iter().map(|(_, it)| it.usage.clone()).collect();
         assert_eq!(
             usage,
             [vec![10.0, 10.0, 10.0, 30.0], vec![20.0, 20.0, 40.0]]
         );
-        assert_eq!((series[1].start, series[1].step), (900, 300));
-        assert_eq!(series[0].slots(3600), 12);
-        assert_eq!(series[1].name, "b");
+        assert_eq!((series[1].1.start, series[1].1.step), (900, 300));
+        assert_eq!(series[0].1.slots(3600), 12);
+        assert_eq!(series[1].0, "b");
     }
 
     #[test]

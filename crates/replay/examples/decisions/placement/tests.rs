@@ -14,7 +14,6 @@ const SLOTS: usize = 12 * 288;
 /// A machine with a busy and an idle time of each day.
 fn machine(index: usize) -> Machine {
     let series = |idle: f64, busy: f64, provisioned: f64| Series {
-        name: format!("vm{index}"),
         start: 1_577_836_800,
         step: STEP,
         usage: (0..SLOTS)

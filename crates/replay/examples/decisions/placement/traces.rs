@@ -24,12 +24,10 @@ pub(crate) fn read(folder: &Path) -> Result<Vec<Machine>, String> {
         let mut next = || cells.next()?.parse::<f64>().ok();
         Some((1000.0 * next()?, next()?))
     };
-    let machine = |mut cpu: Series| {
-        let mut memory = memory
-            .iter()
-            .find(|series| series.name == cpu.name)?
-            .clone();
-        (cpu.provisioned, memory.provisioned) = amounts(&cpu.name)?;
+    let machine = |(name, mut cpu): (String, Series)| {
+        let (_, memory) = memory.iter().find(|(of, _)| *of == name)?;
+        let mut memory = memory.clone();
+        (cpu.provisioned, memory.provisioned) = amounts(&name)?;
         Some(Machine { cpu, memory })
     };
     let machines: Vec<Machine> = cpu.into_iter().filter_map(machine).collect();

@@ -17,7 +17,6 @@ const DAY: usize = 24 * HOUR;
 fn series(days: usize, usage: impl Fn(usize) -> f64) -> Series {
     let usage: Vec<f64> = (0..days * DAY).map(usage).collect();
     let mut series = Series {
-        name: "generated".to_owned(),
         start: 1_577_836_800,
         step: 300,
         usage,

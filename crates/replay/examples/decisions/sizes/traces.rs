@@ -120,18 +120,19 @@ pub(crate) fn read(folder: &Path) -> Result<Vec<Set>, String> {
             continue;
         }
         let series = csv::series(&csv::read(&path)?, unit);
-        let mut series = series.map_err(|error| format!("{}: {error}", path.display()))?;
-        series.retain(|series| series.name.contains(part));
-        if name.contains("bitbrains") {
-            for series in &mut series {
-                let known = provisioned(&requests, &series.name, resource);
+        let series = series.map_err(|error| format!("{}: {error}", path.display()))?;
+        let of_part = series.into_iter().filter(|(name, _)| name.contains(part));
+        let series = of_part.map(|(machine, mut series)| {
+            if name.contains("bitbrains") {
+                let known = provisioned(&requests, &machine, resource);
                 series.provisioned = known.unwrap_or(series.provisioned);
             }
-        }
+            series
+        });
         sets.push(Set {
             name,
             resource,
-            series,
+            series: series.collect(),
             warm_up,
         });
     }

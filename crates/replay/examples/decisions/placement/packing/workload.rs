@@ -78,7 +78,7 @@ impl Workload {
         let (start, step, slots) = (first.start, first.step, first.usage.len());
         for series in machines.iter().flat_map(|it| [&it.cpu, &it.memory]) {
             let shape = (series.start, series.step, series.usage.len());
-            assert_eq!(shape, (start, step, slots), "{}", series.name);
+            assert_eq!(shape, (start, step, slots));
         }
         let shifted = |copy: usize| {
             let slots = copy * first.slots(shift);
@@ -198,7 +198,6 @@ mod tests {
     #[test]
     fn copies_are_shifted_within_each_half_and_have_requests_of_their_own() {
         let series = |usage: &[f64], provisioned| Series {
-            name: String::new(),
             start: 0,
             step: 300,
             usage: usage.to_vec(),

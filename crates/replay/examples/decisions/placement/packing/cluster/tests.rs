@@ -17,7 +17,6 @@ const fn allocated(by: Allocation) -> Scheduler {
 /// Pods with a CPU usage in cores in each slot of five minutes, and 1 GiB of memory.
 fn workload(cores: &[&[f64]]) -> Workload {
     let series = |usage: Vec<f64>| Series {
-        name: String::new(),
         start: 1_577_836_800,
         step: 300,
         usage,
