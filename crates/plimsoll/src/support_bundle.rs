@@ -16,7 +16,7 @@ use kube::api::{ListParams, LogParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
-use crate::check::{self, Read, Unread, unread};
+use crate::check::{self, noted, unread};
 use crate::cluster::{Cluster, block_on};
 use crate::failure::Outcome;
 use crate::installation::{InstallationArgs, SELECTOR};
@@ -130,15 +130,6 @@ impl Bundle {
         Ok(())
     }
 
-    /// Writes a file, or notes why it is missing.
-    fn add(&mut self, name: &str, text: Read<String>) -> anyhow::Result<()> {
-        match text {
-            Ok(text) => return self.write(name, &text),
-            Err(Unread(reason)) => self.missing.push(reason),
-        }
-        Ok(())
-    }
-
     async fn objects(&mut self, cluster: &Cluster, namespace: &str) -> anyhow::Result<()> {
         for text in CLUSTER {
             let last = text.rsplit('/').next().unwrap_or_default();
@@ -165,32 +156,27 @@ impl Bundle {
         let selector = selector.replace('=', "%3D");
         let path = format!("{path}?limit={MAX_OBJECTS}&labelSelector={selector}");
         let list = cluster.get::<Value>(&path).await.map_err(unread(name));
-        let text = match list {
-            Ok(mut list) => {
-                let next = list["metadata"]["continue"].as_str();
-                if next.is_some_and(|it| !it.is_empty()) {
-                    let reason = format!("{name} after the first {MAX_OBJECTS}");
-                    self.missing.push(reason);
-                }
-                redaction::object(&mut list);
-                Ok(serde_yaml_ng::to_string(&list)?)
-            }
-            Err(unread) => Err(unread),
+        let Some(mut list) = noted(&mut self.missing, list) else {
+            return Ok(());
         };
-        self.add(&format!("{name}.yaml"), text)
+        let next = list["metadata"]["continue"].as_str();
+        if next.is_some_and(|it| !it.is_empty()) {
+            let reason = format!("{name} after the first {MAX_OBJECTS}");
+            self.missing.push(reason);
+        }
+        redaction::object(&mut list);
+        let text = serde_yaml_ng::to_string(&list)?;
+        self.write(&format!("{name}.yaml"), &text)
     }
 
     /// Logs and metrics of the suite's pods.
     async fn pods(&mut self, cluster: &Cluster, namespace: &str) -> anyhow::Result<()> {
         let api = cluster.within::<Pod>(namespace);
         let pods = api.list(&ListParams::default().labels(SELECTOR)).await;
-        let pods = match pods.map_err(unread("pods")) {
-            Ok(pods) => pods.items,
-            Err(Unread(reason)) => {
-                self.missing.push(reason);
-                return Ok(());
-            }
+        let Some(pods) = noted(&mut self.missing, pods.map_err(unread("pods"))) else {
+            return Ok(());
         };
+        let pods = pods.items;
         if pods.len() > MAX_PODS {
             let reason = format!("logs of {} pods after the first {MAX_PODS}", pods.len());
             self.missing.push(reason);
@@ -218,8 +204,11 @@ impl Bundle {
         };
         let subject = format!("the log of {pod}/{container}");
         let log = api.logs(pod, &params).await.map_err(unread(&subject));
-        let text = log.map(|log| redaction::text(&log));
-        self.add(&format!("log-{pod}-{container}.txt"), text)
+        let Some(log) = noted(&mut self.missing, log) else {
+            return Ok(());
+        };
+        let text = redaction::text(&log);
+        self.write(&format!("log-{pod}-{container}.txt"), &text)
     }
 
     async fn metrics(
@@ -233,17 +222,17 @@ impl Bundle {
         let request = Request::get(path).body(Vec::new())?;
         let subject = format!("the metrics of {pod}");
         let stream = cluster.client.request_stream(request).await;
-        let text = match stream.map_err(unread(&subject)) {
-            Ok(stream) => {
-                let mut bytes = Vec::new();
-                // A broken connection leaves what has arrived.
-                let mut start = Box::pin(stream).take(MAX_BYTES);
-                let _ = start.read_to_end(&mut bytes).await;
-                Ok(redaction::text(&String::from_utf8_lossy(&bytes)))
-            }
-            Err(unread) => Err(unread),
+        let Some(stream) = noted(&mut self.missing, stream.map_err(unread(&subject))) else {
+            return Ok(());
         };
-        self.add(&format!("metrics-{pod}.txt"), text)
+        let mut bytes = Vec::new();
+        // A broken connection leaves what has arrived.
+        let _ = Box::pin(stream)
+            .take(MAX_BYTES)
+            .read_to_end(&mut bytes)
+            .await;
+        let text = redaction::text(&String::from_utf8_lossy(&bytes));
+        self.write(&format!("metrics-{pod}.txt"), &text)
     }
 }
 
