@@ -17,6 +17,8 @@ use crate::prices::{HOURS_PER_MONTH, PriceArgs, Prices};
 use crate::usage::{self, ContainerUsage, SourceArgs};
 
 const DAY: i64 = 86_400;
+/// Days at the start of a recording that do not count, at most half of it.
+pub(crate) const WARM_UP_DAYS: u16 = 8;
 /// Least length of a recording. A shorter one has no half to learn from.
 const LEAST_RECORDING: i64 = 2 * DAY;
 
@@ -30,7 +32,7 @@ pub(crate) struct BacktestArgs {
     pub(crate) output: OutputArgs,
     /// Days at the start of which the policies learn and that do not count. At most half of each
     /// recording is left out.
-    #[arg(long, default_value_t = 8, value_name = "DAYS", value_parser = clap::value_parser!(u16).range(0..=365))]
+    #[arg(long, default_value_t = WARM_UP_DAYS, value_name = "DAYS", value_parser = clap::value_parser!(u16).range(0..=365))]
     pub(crate) warm_up: u16,
 }
 

@@ -227,8 +227,7 @@ fn client(mut config: Config, read_timeout: Duration) -> anyhow::Result<Client> 
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.read_timeout = Some(read_timeout);
     config.default_retry = false;
-    let client = Client::try_from(config);
-    Ok(client.context("cannot set up the client of the cluster")?)
+    Client::try_from(config).context("cannot set up the client of the cluster")
 }
 
 /// Whether `KUBECONFIG` is set, or its default file exists.

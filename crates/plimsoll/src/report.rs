@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use replay::peers::AnnotatedPolicy;
 use replay::{Resource, Series};
 
-use crate::backtest::{self, executor, is_long_enough};
+use crate::backtest::{self, WARM_UP_DAYS, executor, is_long_enough};
 use crate::failure::Outcome;
 use crate::output::{self, Document, escape};
 use crate::plot::{Line, PerSlot, Plot};
@@ -38,8 +38,6 @@ pub(crate) struct ReportArgs {
     pub(crate) file: PathBuf,
 }
 
-/// Days that policies learn from, as in `backtest`.
-const WARM_UP_DAYS: u16 = 8;
 /// Maximum number of containers with plots, those of the largest savings or risks first.
 const MAX_PLOTTED: usize = 200;
 

@@ -17,14 +17,11 @@ use replay::Resource;
 use replay::horizontal::{Autoscaler, Bounds, Program};
 use serde::Serialize;
 
-use crate::backtest::{is_long_enough, warm_up};
+use crate::backtest::{WARM_UP_DAYS, is_long_enough, warm_up};
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Document, OutputArgs, Table};
 use crate::usage::{self, SourceArgs};
 use crate::workload::{Workload, workloads};
-
-/// Days at the start of a recording that do not count, at most half of it.
-const WARM_UP_DAYS: u16 = 8;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SimulateArgs {

@@ -75,10 +75,8 @@ pub(super) fn read(args: &ClusterArgs, limits: IdleNodeArgs) -> anyhow::Result<S
         let cluster = args.connect().await?;
         let all = ListParams::default();
         let mut nodes = Vec::new();
-        let read = each(&cluster.all(), &all, |node| {
-            nodes.push(Node::from_k8s(node))
-        })
-        .await;
+        let visit = |node| nodes.push(Node::from_k8s(node));
+        let read = each(&cluster.all(), &all, visit).await;
         read.map_err(cluster.failed("nodes"))?;
         let mut loads = BTreeMap::new();
         let read = each(&cluster.all(), &all, |pod| add(&mut loads, pod)).await;
