@@ -84,10 +84,10 @@ accuracy: ## forecasts of recorded series against simple methods and Crane's, as
 	cargo run -q --locked --release -p forecast --example accuracy
 
 bench-decisions: ## sizing policies, horizontal scaling and placement on recorded usage, as tables; TRACES names the folder, PLOTS one for plots
-	cargo run -q --locked --release -p replay --example decisions -- $(TRACES) $(PLOTS)
-	cargo run -q --locked --release -p replay --example horizontal_decisions -- $(TRACES) second $(PLOTS)
-	cargo run -q --locked --release -p replay --example vpa_with_hpa -- $(TRACES) $(PLOTS)
-	cargo run -q --locked --release -p replay --example placement_decisions -- $(TRACES) second $(PLOTS)
+	cargo run -q --locked --release -p replay --example decisions -- sizes $(TRACES) $(PLOTS)
+	cargo run -q --locked --release -p replay --example decisions -- horizontal $(TRACES) $(PLOTS)
+	cargo run -q --locked --release -p replay --example decisions -- vpa-with-hpa $(TRACES) $(PLOTS)
+	cargo run -q --locked --release -p replay --example decisions -- placement $(TRACES) $(PLOTS)
 
 bench-feed: ## memory of a feed server while two readers do not read for a minute and 10,000 objects change all the time
 	PLIMSOLL_SLOW_READER_SECONDS=60 cargo test -q --locked --release -p feed --test loopback -- --nocapture stop_reading

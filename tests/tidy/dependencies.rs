@@ -13,7 +13,7 @@ sizing: model
 forecast: model
 scaling: model
 placement: model
-replay: sizing forecast scaling horizontal placement model
+replay: sizing scaling horizontal model
 plimsoll: replay sizing forecast scaling horizontal model runtime sources metric_routes api \
     promql serving vertical view watch
 api: model

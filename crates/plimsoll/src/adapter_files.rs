@@ -4,13 +4,13 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, ensure};
 use clap::{Args, Subcommand};
 use metric_routes::File;
 use promql::rules::RuleSet;
 use serving::own_service::OwnService;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::output;
 
 /// Largest file, in bytes.
@@ -47,12 +47,12 @@ pub(crate) struct RoutesArgs {
     pub(crate) service_name: String,
 }
 
-pub(crate) fn rules(command: &RulesCommand) -> Result<Outcome, Failure> {
+pub(crate) fn rules(command: &RulesCommand) -> anyhow::Result<Outcome> {
     let RulesCommand::Check(FileArgs { file }) = command;
     output::print_text(judge_rules(&file.display().to_string(), &read(file)?)?)
 }
 
-pub(crate) fn routes(command: &RoutesCommand) -> Result<Outcome, Failure> {
+pub(crate) fn routes(command: &RoutesCommand) -> anyhow::Result<Outcome> {
     let RoutesCommand::Check(args) = command;
     let file = &args.file.file;
     let own = OwnService::new(&*args.system_namespace, &*args.service_name);
@@ -60,7 +60,7 @@ pub(crate) fn routes(command: &RoutesCommand) -> Result<Outcome, Failure> {
     output::print_text(judge_routes(&name, &read(file)?, &own)?)
 }
 
-fn read(path: &Path) -> Result<String, Failure> {
+fn read(path: &Path) -> anyhow::Result<String> {
     let shown = path.display();
     let mut text = String::new();
     let most = MAX_BYTES + 1;
@@ -70,19 +70,18 @@ fn read(path: &Path) -> Result<String, Failure> {
         std::fs::File::open(path).and_then(|file| file.take(most).read_to_string(&mut text))
     };
     read.with_context(|| format!("cannot read {shown}"))?;
-    if text.len() as u64 > MAX_BYTES {
-        let most = MAX_BYTES >> 20;
-        return Err(anyhow!("{shown} has more than {most} MiB, the most that is read").into());
-    }
+    ensure!(
+        text.len() as u64 <= MAX_BYTES,
+        "{shown} has more than {} MiB, the most that is read",
+        MAX_BYTES >> 20
+    );
     Ok(text)
 }
 
-fn judge_rules(name: &str, text: &str) -> Result<String, Failure> {
+fn judge_rules(name: &str, text: &str) -> anyhow::Result<String> {
     let errors = promql::rules::errors(text).into_iter().take(MAX_ERRORS);
     let lines: Vec<String> = errors.map(|error| format!("{name}: {error}")).collect();
-    if !lines.is_empty() {
-        return Err(anyhow!(lines.join("\n")).into());
-    }
+    ensure!(lines.is_empty(), lines.join("\n"));
     let rules = RuleSet::parse(text).map_err(|error| anyhow!("{name}: {error}"))?;
     let (custom, external) = (rules.custom.len(), rules.external.len());
     let warnings = rules.warnings.iter();
@@ -93,7 +92,7 @@ fn judge_rules(name: &str, text: &str) -> Result<String, Failure> {
     ))
 }
 
-fn judge_routes(name: &str, text: &str, own: &OwnService) -> Result<String, Failure> {
+fn judge_routes(name: &str, text: &str, own: &OwnService) -> anyhow::Result<String> {
     let file = File::read(text, own, Path::new("")).map_err(|error| anyhow!("{name}: {error}"))?;
     let (upstreams, routes) = (file.upstreams.len(), file.routes.len());
     Ok(format!(
@@ -105,7 +104,7 @@ fn judge_routes(name: &str, text: &str, own: &OwnService) -> Result<String, Fail
 mod tests {
     use super::*;
 
-    fn check(result: Result<String, Failure>, expected: Result<&str, &str>) {
+    fn check(result: anyhow::Result<String>, expected: Result<&str, &str>) {
         let result = result.map_err(|failure| failure.to_string());
         match (&result, expected) {
             (Ok(text), Ok(expected)) => assert_eq!(text, expected),

@@ -11,7 +11,7 @@ use crate::changes::{ApplyArgs, DiffArgs};
 use crate::check::CheckArgs;
 use crate::dashboard::DashboardArgs;
 use crate::explain::ExplainArgs;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::migrate::MigrateCommand;
 use crate::output::print_text;
 use crate::report::ReportArgs;
@@ -79,13 +79,13 @@ pub(crate) enum Command {
     Man,
 }
 
-pub(crate) fn completion(shell: Shell) -> Result<Outcome, Failure> {
+pub(crate) fn completion(shell: Shell) -> anyhow::Result<Outcome> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "plimsoll", &mut text);
     print_text(text)
 }
 
-pub(crate) fn manual() -> Result<Outcome, Failure> {
+pub(crate) fn manual() -> anyhow::Result<Outcome> {
     let mut text = Vec::new();
     clap_mangen::Man::new(Cli::command()).render(&mut text)?;
     print_text(text)

@@ -4,18 +4,21 @@
 //! Rules of the replay: [`replay::Executor`], with decisions every hour and raises in between. The
 //! first request is the recorded one, or the highest usage if none is recorded.
 
+use anyhow::ensure;
 use clap::Args;
 use rayon::prelude::*;
 use replay::peers::{AnnotatedPolicy, Krr, Provisioned, Vpa};
 use replay::{EntityScore, Executor, Grid, Policy, Resource, Score, Series};
 use serde::Serialize;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::output::{self, Document, OutputArgs, Row, Table};
 use crate::prices::{HOURS_PER_MONTH, PriceArgs, Prices};
 use crate::usage::{self, ContainerUsage, SourceArgs};
 
 const DAY: i64 = 86_400;
+/// Days at the start of a recording that do not count, at most half of it.
+pub(crate) const WARM_UP_DAYS: u16 = 8;
 /// Least length of a recording. A shorter one has no half to learn from.
 const LEAST_RECORDING: i64 = 2 * DAY;
 
@@ -29,7 +32,7 @@ pub(crate) struct BacktestArgs {
     pub(crate) output: OutputArgs,
     /// Days at the start of which the policies learn and that do not count. At most half of each
     /// recording is left out.
-    #[arg(long, default_value_t = 8, value_name = "DAYS", value_parser = clap::value_parser!(u16).range(0..=365))]
+    #[arg(long, default_value_t = WARM_UP_DAYS, value_name = "DAYS", value_parser = clap::value_parser!(u16).range(0..=365))]
     pub(crate) warm_up: u16,
 }
 
@@ -151,17 +154,15 @@ pub(crate) fn backtest(usage: &[ContainerUsage], prices: &Prices, days: u16) -> 
     rows
 }
 
-pub(crate) fn run(args: &BacktestArgs) -> Result<Outcome, Failure> {
+pub(crate) fn run(args: &BacktestArgs) -> anyhow::Result<Outcome> {
     let prices = Prices::read(&args.prices)?;
     let mut usage = usage::read(&args.source)?;
     let all = usage.len();
     usage.retain(is_long_enough);
-    if usage.is_empty() {
-        return Err(anyhow::anyhow!(
-            "no container has two days of usage: a replay needs one to learn and one to judge"
-        )
-        .into());
-    }
+    ensure!(
+        !usage.is_empty(),
+        "no container has two days of usage: a replay needs one to learn and one to judge"
+    );
     let left_out = all - usage.len();
     if left_out > 0 {
         eprintln!("left out: {left_out} containers with less than two days of usage");
@@ -229,7 +230,7 @@ mod tests {
     use model::Cpu;
 
     use super::*;
-    use crate::usage::{ContainerId, PodUsage, Resources, ScaledBy};
+    use crate::usage::{ContainerId, PodUsage, Resources};
 
     #[test]
     fn present_requests_keep_their_cost_and_two_pods_count_twice() {
@@ -237,7 +238,7 @@ mod tests {
         let pod = PodUsage {
             cpu: constant(500.0),
             memory: constant(256.0),
-            has_ended: false,
+            ..PodUsage::default()
         };
         let usage = ContainerUsage {
             id: ContainerId {
@@ -249,9 +250,8 @@ mod tests {
                 cpu: Some(Cpu::from_millicores(1000)),
                 memory: None,
             },
-            limits: Resources::default(),
-            scaled_by: ScaledBy::default(),
             pods: vec![pod.clone(), pod],
+            ..ContainerUsage::default()
         };
         let prices = Prices {
             currency: "EUR".to_owned(),

@@ -10,13 +10,13 @@ use model::{Quantity, ResourceList, ResourceName};
 use serde::Serialize;
 use sizing::proportional_limits;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::output::{self, Document, OutputArgs, Row, Table};
 use crate::prices::Prices;
 use crate::recommend::SizingArgs;
 use crate::scan::{ScannedContainer, ScannedResource, scan_all};
 use crate::severity::Severity;
-use crate::usage::{self, ContainerId, ContainerUsage, SourceArgs};
+use crate::usage::{self, ContainerId, ContainerUsage, SourceArgs, resource_list};
 
 /// Usage and sizing of both commands.
 #[derive(Clone, Debug, Args)]
@@ -83,7 +83,7 @@ impl ContainerChange {
 }
 
 /// Changes of all containers, and sentences about those without a recommendation.
-fn changes(args: &ChangeArgs) -> Result<(Vec<ContainerChange>, Vec<String>), Failure> {
+fn changes(args: &ChangeArgs) -> anyhow::Result<(Vec<ContainerChange>, Vec<String>)> {
     let usage = usage::read(&args.source)?;
     let (scanned, left_out) = scan_all(&usage, &args.sizing.caution, &Prices::default());
     let mut usage = usage.iter();
@@ -105,10 +105,11 @@ fn change(
     let of = |resource: &ScannedResource, name: ResourceName| {
         let is_found = resource.severity > Severity::Ok && resource.severity >= min_severity;
         let new_request = resource.recommended.clone().filter(|_| is_found)?;
-        let limits = usage.limits.list();
+        let limits = resource_list(usage.limits);
         let limit = limits.get(&name).map(Quantity::to_string);
         let recommended = ResourceList::from_iter([(name.clone(), new_request.parse().ok()?)]);
-        let found = proportional_limits(&limits, &usage.requests.list(), &recommended, None);
+        let requests = resource_list(usage.requests);
+        let found = proportional_limits(&limits, &requests, &recommended, None);
         Some(ResourceChange {
             request: resource.request.clone(),
             new_request,
@@ -124,13 +125,13 @@ fn change(
     (change.cpu.is_some() || change.memory.is_some()).then_some(change)
 }
 
-pub(crate) fn diff(args: &DiffArgs) -> Result<Outcome, Failure> {
+pub(crate) fn diff(args: &DiffArgs) -> anyhow::Result<Outcome> {
     let (changes, left_out) = changes(&args.changes)?;
     output::print(&document(&changes), &args.output)?;
     Ok(outcome(&left_out))
 }
 
-pub(crate) fn apply(args: &ApplyArgs) -> Result<Outcome, Failure> {
+pub(crate) fn apply(args: &ApplyArgs) -> anyhow::Result<Outcome> {
     let (changes, mut left_out) = changes(&args.changes)?;
     let text = if args.helm_values {
         manifests::helm_values(&changes)?
@@ -195,7 +196,7 @@ mod tests {
     use model::{Cpu, Memory};
 
     use super::*;
-    use crate::usage::{Resources, ScaledBy};
+    use crate::usage::Resources;
 
     #[test]
     fn limits_keep_their_proportion() {
@@ -214,12 +215,12 @@ mod tests {
             id: id.clone(),
             requests: resources(1000, 1 << 30),
             limits: resources(2000, 1 << 30),
-            scaled_by: ScaledBy::default(),
             pods: vec![usage::PodUsage {
                 cpu: samples(100.0),
                 memory: samples(650.0),
-                has_ended: false,
+                ..usage::PodUsage::default()
             }],
+            ..ContainerUsage::default()
         };
         let (scanned, _) = scan_all(std::slice::from_ref(&usage), "normal", &Prices::default());
         let found = change(&usage, &scanned[0], Severity::Info).expect("a change");

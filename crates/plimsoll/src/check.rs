@@ -15,13 +15,12 @@ use clap::{Args, ValueEnum};
 use runtime::GoDuration;
 
 use crate::cluster::{Cluster, block_on};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Outcome, is_unreachable};
 use crate::installation::InstallationArgs;
 use crate::output::print_text;
 
 pub(crate) use facts::StopFact;
-pub(crate) use finding::unread;
-pub(crate) use finding::{Finding, Read, Status, Unread};
+pub(crate) use finding::{Finding, Read, Status, Unread, noted, unread};
 use judge::Extent;
 
 /// Pause between two attempts with `--wait`.
@@ -52,7 +51,7 @@ pub(crate) enum Form {
     Short,
 }
 
-pub(crate) fn run(args: &CheckArgs) -> Result<Outcome, Failure> {
+pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Outcome> {
     let findings = block_on(check(args))?;
     print_text(output::render(&findings, args.output))?;
     Ok(if has_error(&findings) {
@@ -62,7 +61,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Outcome, Failure> {
     })
 }
 
-async fn check(args: &CheckArgs) -> Result<Vec<Finding>, Failure> {
+async fn check(args: &CheckArgs) -> anyhow::Result<Vec<Finding>> {
     let (extent, rights) = if args.pre {
         (Extent::Before, judge::INSTALL)
     } else {
@@ -81,8 +80,8 @@ async fn check(args: &CheckArgs) -> Result<Vec<Finding>, Failure> {
                     return Ok(findings);
                 }
             }
-            Err(failure) if is_over || !matches!(failure, Failure::Unreachable(_)) => {
-                return Err(failure);
+            Err(error) if is_over || !is_unreachable(&error) => {
+                return Err(error);
             }
             Err(_) => {}
         }
@@ -90,13 +89,13 @@ async fn check(args: &CheckArgs) -> Result<Vec<Finding>, Failure> {
     }
 }
 
-pub(crate) async fn all(cluster: &Cluster, namespace: &str) -> Result<Vec<Finding>, Failure> {
+pub(crate) async fn all(cluster: &Cluster, namespace: &str) -> anyhow::Result<Vec<Finding>> {
     let facts = reader::read(cluster, namespace, judge::USE).await?;
     Ok(judge::judge(&facts, Extent::Installed))
 }
 
 /// The same as text.
-pub(crate) async fn findings(cluster: &Cluster, namespace: &str) -> Result<String, Failure> {
+pub(crate) async fn findings(cluster: &Cluster, namespace: &str) -> anyhow::Result<String> {
     let findings = all(cluster, namespace).await?;
     Ok(output::render(&findings, Form::Table))
 }

@@ -84,7 +84,7 @@ impl Cluster {
     }
 
     /// The version of the API server: it responds, and accepts the credentials.
-    pub(crate) async fn version(&self) -> Result<Info, Failure> {
+    pub(crate) async fn version(&self) -> anyhow::Result<Info> {
         let version = self.client.apiserver_version().await;
         version.map_err(self.failed("the version of the API server"))
     }
@@ -95,21 +95,22 @@ impl Cluster {
         self.client.request(request).await
     }
 
-    /// Failure of a request; `subject` is what was requested, such as `pods`.
-    pub(crate) fn failed(&self, subject: &str) -> impl Fn(kube::Error) -> Failure {
+    /// Error of a request; `subject` is what was requested, such as `pods`.
+    pub(crate) fn failed(&self, subject: &str) -> impl Fn(kube::Error) -> anyhow::Error {
         let server = &self.server;
         move |error| match error {
-            kube::Error::Api(status) if status.code == 401 => Failure::Other(anyhow!(
-                "the API server {server} does not accept the credentials of the kubeconfig"
-            )),
-            kube::Error::Api(status) => Failure::Other(anyhow!(
+            kube::Error::Api(status) if status.code == 401 => {
+                anyhow!("the API server {server} does not accept the credentials of the kubeconfig")
+            }
+            kube::Error::Api(status) => anyhow!(
                 "cannot read {subject}: {}",
                 status.message.trim_end_matches('.')
-            )),
-            error @ (kube::Error::HyperError(_) | kube::Error::Service(_)) => Failure::Unreachable(
-                anyhow!(error).context(format!("cannot reach the API server {server}")),
             ),
-            error => Failure::Other(anyhow!(error).context(format!("cannot read {subject}"))),
+            error @ (kube::Error::HyperError(_) | kube::Error::Service(_)) => {
+                let error = anyhow!(error).context(format!("cannot reach the API server {server}"));
+                Failure::Unreachable(error).into()
+            }
+            error => anyhow!(error).context(format!("cannot read {subject}")),
         }
     }
 }
@@ -158,7 +159,7 @@ async fn pages<T: Clone>(
 
 impl ClusterArgs {
     /// Client for the API server of the flags. Does not send a request.
-    pub(crate) async fn connect(&self) -> Result<Cluster, Failure> {
+    pub(crate) async fn connect(&self) -> anyhow::Result<Cluster> {
         let config = self.config().await?;
         Ok(Cluster {
             namespace: config.default_namespace.clone(),
@@ -172,7 +173,7 @@ impl ClusterArgs {
         &self,
         path: &str,
         read_timeout: Duration,
-    ) -> Result<Client, Failure> {
+    ) -> anyhow::Result<Client> {
         let mut config = self.config().await?;
         let base = config.cluster_url.to_string();
         let below = format!("{}{path}", base.trim_end_matches('/'));
@@ -221,13 +222,12 @@ impl ClusterArgs {
     }
 }
 
-fn client(mut config: Config, read_timeout: Duration) -> Result<Client, Failure> {
+fn client(mut config: Config, read_timeout: Duration) -> anyhow::Result<Client> {
     runtime::client::install_crypto_provider();
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.read_timeout = Some(read_timeout);
     config.default_retry = false;
-    let client = Client::try_from(config);
-    Ok(client.context("cannot set up the client of the cluster")?)
+    Client::try_from(config).context("cannot set up the client of the cluster")
 }
 
 /// Whether `KUBECONFIG` is set, or its default file exists.
@@ -237,7 +237,7 @@ fn has_kubeconfig() -> bool {
 }
 
 /// Runs the future of a command on a runtime of its own.
-pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+pub(crate) fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime
         .worker_threads(2)
@@ -255,6 +255,7 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
+    use crate::failure::is_unreachable;
 
     fn kubeconfig(server: &str) -> tempfile::NamedTempFile {
         let mut file = tempfile::NamedTempFile::new().expect("temporary file");
@@ -268,7 +269,7 @@ mod tests {
         file
     }
 
-    fn connect(args: &ClusterArgs) -> Result<Cluster, Failure> {
+    fn connect(args: &ClusterArgs) -> anyhow::Result<Cluster> {
         block_on(args.connect())
     }
 
@@ -289,7 +290,7 @@ mod tests {
             ..args
         };
         let error = connect(&missing).err().expect("no such context");
-        assert!(error.to_string().contains("other"), "{error}");
+        assert!(format!("{error:#}").contains("other"), "{error:#}");
     }
 
     #[test]
@@ -316,7 +317,7 @@ mod tests {
             listed.map_err(cluster.failed("pods"))
         });
         let failure = failure.expect_err("unreachable");
-        assert!(matches!(failure, Failure::Unreachable(_)), "{failure}");
+        assert!(is_unreachable(&failure), "{failure}");
         assert!(failure.to_string().contains("cannot reach the API server"));
     }
 

@@ -28,7 +28,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 
 use crate::cluster::block_on;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::installation::InstallationArgs;
 use crate::prices::{PriceArgs, Prices};
 use crate::usage::ConnectionArgs;
@@ -48,7 +48,7 @@ pub(crate) struct DashboardArgs {
     pub(crate) installation: InstallationArgs,
 }
 
-pub(crate) fn run(args: &DashboardArgs) -> Result<Outcome, Failure> {
+pub(crate) fn run(args: &DashboardArgs) -> anyhow::Result<Outcome> {
     let prices = Prices::read(&args.prices)?;
     block_on(async {
         let cluster = args.installation.cluster.connect().await?;

@@ -23,7 +23,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use sizing::Config;
 
 use crate::cluster::{Cluster, block_on};
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::installation::InstallationArgs;
 use crate::output::{self, Document, OutputArgs};
 
@@ -89,7 +89,7 @@ pub(crate) async fn explain(
     system_namespace: &str,
     namespace: &str,
     subject: &Subject,
-) -> Result<Explained, Failure> {
+) -> anyhow::Result<Explained> {
     let found = reader::read(cluster, system_namespace, namespace, subject).await?;
     Ok(match found {
         Found::Vpa(facts) => {
@@ -123,7 +123,7 @@ fn workload(target: &str) -> String {
     format!("{}/{name}", kind.to_lowercase())
 }
 
-pub(crate) fn run(args: &ExplainArgs) -> Result<Outcome, Failure> {
+pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Outcome> {
     let explained = block_on(async {
         let cluster = args.installation.cluster.connect().await?;
         let namespace = args.namespace.as_ref().unwrap_or(&cluster.namespace);

@@ -42,52 +42,41 @@ impl Outcome {
     }
 }
 
-/// Reason why a command did not run, in one sentence with what to do.
+/// An error with an exit code of its own. All others have the exit code 1.
 #[derive(Debug)]
 pub(crate) enum Failure {
+    /// Invalid flags, in one sentence with what to do.
     Usage(String),
     /// The API server or Prometheus cannot be reached.
     Unreachable(anyhow::Error),
-    Other(anyhow::Error),
-}
-
-impl Failure {
-    pub(crate) fn exit_code(&self) -> ExitCode {
-        match self {
-            Self::Usage(_) => ExitCode::from(2),
-            Self::Unreachable(_) => ExitCode::from(5),
-            Self::Other(_) => ExitCode::FAILURE,
-        }
-    }
-
-    /// Whether the reader of the standard output has gone, as `head` does.
-    pub(crate) fn is_closed_pipe(&self) -> bool {
-        let Self::Other(error) = self else {
-            return false;
-        };
-        let mut causes = error.chain();
-        let io = causes.find_map(|cause| cause.downcast_ref::<std::io::Error>());
-        io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
-    }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Usage(message) => f.write_str(message),
-            Self::Unreachable(error) | Self::Other(error) => write!(f, "{error:#}"),
+            Self::Unreachable(error) => write!(f, "{error:#}"),
         }
     }
 }
 
-impl From<anyhow::Error> for Failure {
-    fn from(error: anyhow::Error) -> Self {
-        Self::Other(error)
+impl std::error::Error for Failure {}
+
+pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
+    match error.downcast_ref() {
+        Some(Failure::Usage(_)) => ExitCode::from(2),
+        Some(Failure::Unreachable(_)) => ExitCode::from(5),
+        None => ExitCode::FAILURE,
     }
 }
 
-impl From<std::io::Error> for Failure {
-    fn from(error: std::io::Error) -> Self {
-        Self::Other(error.into())
-    }
+pub(crate) fn is_unreachable(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(Failure::Unreachable(_)))
+}
+
+/// Whether the reader of the standard output has gone, as `head` does.
+pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let mut causes = error.chain();
+    let io = causes.find_map(|cause| cause.downcast_ref::<std::io::Error>());
+    io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }

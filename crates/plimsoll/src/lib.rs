@@ -60,21 +60,21 @@ use std::process::ExitCode;
 pub use args::Cli;
 
 use args::Command;
-use failure::{Failure, Outcome};
+use failure::{Outcome, exit_code, is_closed_pipe};
 
 /// Runs the command. Data goes to the standard output, everything else to the standard error.
 pub fn run(cli: Cli) -> ExitCode {
     match execute(cli) {
         Ok(outcome) => outcome.exit_code(),
-        Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
-        Err(failure) => {
-            let _ = writeln!(std::io::stderr(), "error: {failure}");
-            failure.exit_code()
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "error: {error:#}");
+            exit_code(&error)
         }
     }
 }
 
-fn execute(cli: Cli) -> Result<Outcome, Failure> {
+fn execute(cli: Cli) -> anyhow::Result<Outcome> {
     match cli.command {
         Command::Scan(args) => scan::run(&args),
         Command::Diff(args) => changes::diff(&args),

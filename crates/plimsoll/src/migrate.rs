@@ -8,8 +8,6 @@ mod crane;
 mod external_metrics;
 mod facts;
 mod fields;
-#[cfg(test)]
-mod fixture;
 mod goldilocks;
 mod keda;
 mod output;
@@ -20,6 +18,7 @@ mod reader;
 mod tests;
 mod vpa;
 
+use anyhow::bail;
 use clap::{Args, Subcommand};
 
 use crate::cluster::block_on;
@@ -64,7 +63,7 @@ pub(crate) struct MigrateArgs {
     pub(crate) output: OutputArgs,
 }
 
-pub(crate) fn run(command: &MigrateCommand) -> Result<Outcome, Failure> {
+pub(crate) fn run(command: &MigrateCommand) -> anyhow::Result<Outcome> {
     match command {
         MigrateCommand::Vpa(args) => migrate(&vpa::SOURCE, vpa::migration, args),
         MigrateCommand::Goldilocks(args) => {
@@ -86,11 +85,11 @@ fn migrate(
     source: &Source,
     judge: fn(&Facts) -> Migration,
     args: &MigrateArgs,
-) -> Result<Outcome, Failure> {
+) -> anyhow::Result<Outcome> {
     let format = args.output.output;
     if args.plan && !matches!(format, Format::Table | Format::Json | Format::Yaml) {
         let message = "--plan has the forms table, json and yaml: choose one with --output";
-        return Err(Failure::Usage(message.to_owned()));
+        bail!(Failure::Usage(message.to_owned()));
     }
     let facts = block_on(async {
         let cluster = args.installation.cluster.connect().await?;

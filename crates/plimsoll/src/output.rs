@@ -1,8 +1,8 @@
 //! Tables as text, Markdown, CSV, JSON, YAML and HTML.
 
-#[cfg(test)]
-pub(crate) mod golden;
 mod page;
+#[cfg(test)]
+pub(crate) mod tests;
 mod text;
 
 use std::io::{self, IsTerminal as _, Write};
@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::severity::Severity;
 
 pub(crate) use page::{escape, page};
@@ -171,11 +171,11 @@ pub(crate) fn or_absent(text: Option<impl ToString>) -> String {
     text.map_or_else(|| ABSENT.to_owned(), |text| text.to_string())
 }
 
-pub(crate) fn print(document: &Document, args: &OutputArgs) -> Result<Outcome, Failure> {
+pub(crate) fn print(document: &Document, args: &OutputArgs) -> anyhow::Result<Outcome> {
     print_text(render(document, args)?)
 }
 
-pub(crate) fn print_text(text: impl AsRef<[u8]>) -> Result<Outcome, Failure> {
+pub(crate) fn print_text(text: impl AsRef<[u8]>) -> anyhow::Result<Outcome> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_ref())?;
     out.flush()?;
@@ -224,71 +224,5 @@ pub(crate) fn first_names(names: &[String], most: usize) -> String {
     match others.len() {
         0 => shown,
         more => format!("{shown} and {more} more"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn document() -> Document {
-        let row = |cells: [&str; 2], severity| Row {
-            cells: cells.map(str::to_owned).to_vec(),
-            severity,
-            link: None,
-        };
-        Document {
-            title: "Sizes".to_owned(),
-            tables: vec![Table {
-                title: "Containers".to_owned(),
-                columns: vec!["name", " cpu"],
-                rows: vec![
-                    row(["<script>", "1"], Some(Severity::Critical)),
-                    row(["a|b,c", "250m"], None),
-                ],
-            }],
-            notes: vec!["One note.".to_owned()],
-            data: json!({"containers": []}),
-        }
-    }
-
-    fn check(output: Format, expected: &str) {
-        let args = OutputArgs {
-            output,
-            no_color: true,
-        };
-        let text = render(&document(), &args).expect("a text");
-        assert_eq!(text, expected);
-    }
-
-    #[test]
-    fn every_form_has_all_rows() {
-        check(
-            Format::Table,
-            "Containers\nNAME       CPU\n<script>     1\na|b,c     250m\n\nOne note.\n",
-        );
-        check(
-            Format::Md,
-            "### Containers\n\n| name | cpu |\n|---|--:|\n| &lt;script> | 1 |\n| a\\|b,c | 250m |\n\nOne note.\n",
-        );
-        check(Format::Csv, "name,cpu\n<script>,1\n\"a|b,c\",250m\n");
-        check(Format::Json, "{\n  \"containers\": []\n}\n");
-        check(Format::Yaml, "containers: []\n");
-    }
-
-    #[test]
-    fn names_are_text_in_html_and_control_characters_are_not_printed() {
-        let mut document = document();
-        document.tables[0].rows[1].cells[0] = "\u{1b}[31mred".to_owned();
-        let page = page(&document, "", "");
-        assert!(page.contains("&lt;script&gt;") && !page.contains("<script>"));
-        let args = OutputArgs {
-            output: Format::Table,
-            no_color: true,
-        };
-        let text = render(&document, &args).expect("a text");
-        assert!(!text.contains('\u{1b}'), "{text:?}");
     }
 }

@@ -173,7 +173,7 @@ mod tests {
     use sizing::price_of_failure::HistoryUnit;
 
     use super::*;
-    use crate::usage::{ContainerId, Resources, ScaledBy};
+    use crate::usage::ContainerId;
 
     fn usage(pods: Vec<PodUsage>) -> ContainerUsage {
         ContainerUsage {
@@ -182,10 +182,8 @@ mod tests {
                 workload: "deployment/web".to_owned(),
                 container: "app".to_owned(),
             },
-            requests: Resources::default(),
-            limits: Resources::default(),
-            scaled_by: ScaledBy::default(),
             pods,
+            ..ContainerUsage::default()
         }
     }
 
@@ -198,7 +196,7 @@ mod tests {
         let pod = PodUsage {
             cpu: constant(400.0),
             memory: constant(1000.0),
-            has_ended: false,
+            ..PodUsage::default()
         };
         let recommended = recommend(&usage(vec![pod]), &settings("normal"), 1);
         let Recommendation {
@@ -217,8 +215,7 @@ mod tests {
     fn a_pod_is_not_recommended_less_than_the_least_request() {
         let pod = PodUsage {
             cpu: constant(1.0),
-            memory: Vec::new(),
-            has_ended: false,
+            ..PodUsage::default()
         };
         let recommended = recommend(&usage(vec![pod]), &settings("normal"), 2);
         let amounts = recommended.expect("a recommendation").amounts;
@@ -302,7 +299,7 @@ mod tests {
         let pod = PodUsage {
             cpu: vec![(0, 100.0), (300, 100.0)],
             memory: vec![(0, 100.0), (300, 100.0)],
-            has_ended: false,
+            ..PodUsage::default()
         };
         assert_eq!(recommend(&usage(vec![pod]), &settings("normal"), 1), None);
         assert_eq!(recommend(&usage(Vec::new()), &settings("normal"), 1), None);

@@ -5,20 +5,20 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, ensure};
 use clap::Args;
 use rayon::prelude::*;
 use replay::peers::AnnotatedPolicy;
 use replay::{Resource, Series};
 
-use crate::backtest::{self, executor, is_long_enough};
-use crate::failure::{Failure, Outcome};
+use crate::backtest::{self, WARM_UP_DAYS, executor, is_long_enough};
+use crate::failure::Outcome;
 use crate::output::{self, Document, escape};
 use crate::plot::{Line, PerSlot, Plot};
 use crate::prices::{PriceArgs, Prices};
 use crate::recommend::SizingArgs;
 use crate::scan::{self, ScannedContainer};
-use crate::usage::{self, ContainerUsage, SourceArgs};
+use crate::usage::{self, ContainerUsage, SourceArgs, amount_of};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReportArgs {
@@ -38,12 +38,10 @@ pub(crate) struct ReportArgs {
     pub(crate) file: PathBuf,
 }
 
-/// Days that policies learn from, as in `backtest`.
-const WARM_UP_DAYS: u16 = 8;
 /// Maximum number of containers with plots, those of the largest savings or risks first.
 const MAX_PLOTTED: usize = 200;
 
-pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Failure> {
+pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<Outcome> {
     let prices = Prices::read(&args.prices)?;
     let usage = usage::read(&args.source)?;
     let page = page(&usage, &args.sizing.caution, &prices)?;
@@ -61,11 +59,9 @@ pub(crate) fn page(
     usage: &[ContainerUsage],
     caution: &str,
     prices: &Prices,
-) -> Result<String, Failure> {
+) -> anyhow::Result<String> {
     let (scanned, left_out) = scan::scan_all(usage, caution, prices);
-    if scanned.is_empty() {
-        return Err(anyhow!("no container has an hour of usage").into());
-    }
+    ensure!(!scanned.is_empty(), "no container has an hour of usage");
     let mut document = scan::document(&scanned, prices);
     "Plimsoll report".clone_into(&mut document.title);
     document.tables.rotate_left(1);
@@ -160,13 +156,13 @@ fn plot_of(usage: &ContainerUsage, pods: &[Series], resource: Resource, caution:
         let executor = executor(usage, resource, WARM_UP_DAYS);
         executor.trace_pods(pods, &mut policy, |_, request| requests.push(request));
     }
-    let limit = usage.limits.amount(resource);
+    let limit = amount_of(usage.limits, resource);
     if let Some(limit) = limit.filter(|_| resource == Resource::Memory) {
         let above = |slot: &usize| per_slot.highest[*slot] >= limit;
         let begins = |slot: &usize| above(slot) && slot.checked_sub(1).is_none_or(|at| !above(&at));
         kills = (0..per_slot.highest.len()).filter(begins).collect();
     }
-    let present = usage.requests.amount(resource);
+    let present = amount_of(usage.requests, resource);
     let constants = [
         ("present request", "request", present),
         ("limit", "limit", limit),

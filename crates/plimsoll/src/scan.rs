@@ -6,6 +6,7 @@ mod replicas;
 
 use std::cmp::Reverse;
 
+use anyhow::bail;
 use clap::{Args, ValueEnum};
 use model::{Cpu, Memory, Quantity, unit_slip};
 use rayon::iter::Either;
@@ -20,7 +21,7 @@ use crate::recommend::{
     Recommendation, SizingArgs, are_runs, containers_per_pod, recommend, settings,
 };
 use crate::severity::{Change, Severity};
-use crate::usage::{self, ContainerId, ContainerUsage, MIB, SourceArgs};
+use crate::usage::{self, ContainerId, ContainerUsage, MIB, SourceArgs, amount_of, resource_list};
 
 pub(crate) use document::document;
 
@@ -108,7 +109,7 @@ fn resource(
         Resource::Cpu => (&usage.scaled_by.cpu, amounts.cpu.millicores() as f64),
         Resource::Memory => (&usage.scaled_by.memory, amounts.memory.bytes() as f64 / MIB),
     };
-    let present = usage.requests.amount(resource);
+    let present = amount_of(usage.requests, resource);
     // A short history is no reason for a smaller request.
     let least = present.filter(|_| recommendation.is_young).unwrap_or(0.0);
     let is_recommended = highest.is_some() && hpa.is_none();
@@ -195,7 +196,8 @@ fn unit_slips(usage: &[ContainerUsage]) -> Vec<String> {
     for container in usage {
         let (requests, limits) = (container.requests, container.limits);
         for (field, resources) in [("requests", requests), ("limits", limits)] {
-            slips.extend(resources.list().iter().filter_map(|(resource, quantity)| {
+            let list = resource_list(resources);
+            slips.extend(list.iter().filter_map(|(resource, quantity)| {
                 let slip = unit_slip(resource, quantity)?;
                 Some(format!("{}: {field}[{resource}]: {slip}.", container.id))
             }));
@@ -204,14 +206,12 @@ fn unit_slips(usage: &[ContainerUsage]) -> Vec<String> {
     slips
 }
 
-pub(crate) fn run(args: &ScanArgs) -> Result<Outcome, Failure> {
+pub(crate) fn run(args: &ScanArgs) -> anyhow::Result<Outcome> {
     let has_nodes = args.source.is_cluster();
     if !has_nodes && args.idle_nodes.is_set() {
-        return Err(Failure::Usage(
-            "--idle-node-cpu-requests and --idle-node-memory-requests need the nodes of a cluster: \
-             leave out the files and --sample"
-                .to_owned(),
-        ));
+        let message = "--idle-node-cpu-requests and --idle-node-memory-requests need the nodes of a \
+                       cluster: leave out the files and --sample";
+        bail!(Failure::Usage(message.to_owned()));
     }
     let prices = Prices::read(&args.prices)?;
     let usage = usage::read(&args.source)?;
@@ -243,8 +243,8 @@ pub(crate) fn run(args: &ScanArgs) -> Result<Outcome, Failure> {
                 document.tables.push(nodes::table(&nodes));
                 document.data["nodes"] = serde_json::json!(nodes);
             }
-            Err(failure) => {
-                eprintln!("left out: idle nodes: {failure}");
+            Err(error) => {
+                eprintln!("left out: idle nodes: {error:#}");
                 is_partial = true;
             }
         }
@@ -284,10 +284,9 @@ mod tests {
                 cpu: Some(Cpu::from_millicores(1100)),
                 memory: None,
             },
-            limits: usage::Resources::default(),
-            scaled_by: usage::ScaledBy::default(),
             // An hour on each of four days, the last one at the end.
             pods: (0..4).map(|day| run(86_400 * day + 82_800)).collect(),
+            ..ContainerUsage::default()
         };
         let prices = Prices::default();
         let all = [usage("cronjob/report"), usage("deployment/web")];

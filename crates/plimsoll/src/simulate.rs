@@ -4,7 +4,7 @@
 //! Rules of the replay: [`replay::horizontal`]. The usage of all pods of a workload is the demand,
 //! whatever their number was. It was limited by their capacity, so peaks may have been higher.
 
-use anyhow::anyhow;
+use anyhow::bail;
 use clap::Args;
 use forecast::crane::Dsp;
 use forecast::{PeakConfig, PriceOfFailure};
@@ -14,18 +14,14 @@ use model::{Cpu, Quantity};
 use rayon::iter::Either;
 use rayon::prelude::*;
 use replay::Resource;
-use replay::horizontal::predictors::Program;
-use replay::horizontal::{Autoscaler, Bounds, Demand, published};
+use replay::horizontal::{Autoscaler, Bounds, Program};
 use serde::Serialize;
 
-use crate::backtest::{is_long_enough, warm_up};
+use crate::backtest::{WARM_UP_DAYS, is_long_enough, warm_up};
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Document, OutputArgs, Table};
 use crate::usage::{self, SourceArgs};
 use crate::workload::{Workload, workloads};
-
-/// Days at the start of a recording that do not count, at most half of it.
-const WARM_UP_DAYS: u16 = 8;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SimulateArgs {
@@ -127,17 +123,12 @@ fn simulate(workload: &Workload<'_>, args: &SimulateArgs) -> Result<Simulated, S
     let pod_cpu = args.pod_cpu.or(requested);
     let pod_cpu = pod_cpu.filter(|cpu| cpu.millicores() > 0);
     let pod_cpu = pod_cpu.ok_or("a container has no CPU request: set --pod-cpu")?;
-    let total = workload.total(Resource::Cpu);
-    let mut total = total.ok_or("no CPU usage was recorded")?;
-    for minute in total.minutes.iter_mut().flatten() {
+    let demand = workload.total(Resource::Cpu);
+    let mut demand = demand.ok_or("no CPU usage was recorded")?;
+    for minute in demand.minutes.iter_mut().flatten() {
         *minute /= pod_cpu.millicores() as f64;
     }
     let id = workload.id();
-    let demand = Demand {
-        name: id.workload.clone(),
-        start: total.start,
-        minutes: total.minutes,
-    };
     let autoscaler = Autoscaler {
         ready_seconds: args.ready_seconds.into(),
         lag_seconds: args.lag_seconds.into(),
@@ -153,7 +144,7 @@ fn simulate(workload: &Workload<'_>, args: &SimulateArgs) -> Result<Simulated, S
     let scored = first..demand.minutes.len();
     let days = scored.len() as f64 / 1440.0;
     let scalings = ways(args.ready_seconds).map(|(scaling, predictor)| {
-        let values = predictor.map(|mut predictor| published(&demand, &mut predictor));
+        let values = predictor.map(|mut it| demand.published(|end, value| it.minute(end, value)));
         let score = autoscaler.run(&demand, values.as_deref(), scored.clone());
         let shortage = score.shortage * pod_cpu.millicores() as f64 / 1000.0;
         SimulatedWay {
@@ -174,10 +165,10 @@ fn simulate(workload: &Workload<'_>, args: &SimulateArgs) -> Result<Simulated, S
     })
 }
 
-pub(crate) fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
+pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Outcome> {
     if args.min > args.max {
         let message = format!("--min={} is above --max={}", args.min, args.max);
-        return Err(Failure::Usage(message));
+        bail!(Failure::Usage(message));
     }
     let usage = usage::read(&args.source)?;
     let workloads = workloads(&usage);
@@ -190,7 +181,7 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
             });
     if simulated.is_empty() {
         let reason = left_out.first().map_or("", String::as_str);
-        return Err(anyhow!("no workload can be simulated. {reason}").into());
+        bail!("no workload can be simulated. {reason}");
     }
     output::print(&document(&simulated, args), &args.output)?;
     for line in &left_out {

@@ -14,9 +14,9 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::check::reader::{count, deployments, stop_fact};
-use crate::check::{Read, StopFact, Unread, unread};
+use crate::check::{Read, StopFact, noted, unread};
 use crate::cluster::{Cluster, block_on, each};
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::installation::{
     InstallationArgs, ObjectName, Program, programs, service_of, stop_switch,
 };
@@ -72,7 +72,7 @@ struct StatusFacts {
     owners: Vec<[String; 3]>,
 }
 
-pub(crate) fn run(args: &StatusArgs) -> Result<Outcome, Failure> {
+pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<Outcome> {
     let document = block_on(async {
         let cluster = args.installation.cluster.connect().await?;
         read(&cluster, &args.installation.system_namespace).await
@@ -80,14 +80,14 @@ pub(crate) fn run(args: &StatusArgs) -> Result<Outcome, Failure> {
     output::print(&document, &args.output)
 }
 
-pub(crate) async fn read(cluster: &Cluster, namespace: &str) -> Result<Document, Failure> {
+pub(crate) async fn read(cluster: &Cluster, namespace: &str) -> anyhow::Result<Document> {
     cluster.version().await?;
-    let mut notes = Vec::new();
-    let deployments = noted(&mut notes, deployments(cluster, namespace).await).unwrap_or_default();
+    let mut unread = Vec::new();
+    let deployments = noted(&mut unread, deployments(cluster, namespace).await).unwrap_or_default();
     let programs = programs(&deployments);
     let mut rows = Vec::new();
     for program in &programs {
-        let leader = noted(&mut notes, leader(cluster, *program).await).flatten();
+        let leader = noted(&mut unread, leader(cluster, *program).await).flatten();
         let (ready, replicas) = program.replicas();
         rows.push(ProgramRow {
             name: program.deployment_name().to_owned(),
@@ -98,21 +98,22 @@ pub(crate) async fn read(cluster: &Cluster, namespace: &str) -> Result<Document,
         });
     }
     let switch = stop_switch(namespace);
-    let stop = noted(&mut notes, stop_fact(cluster, &switch).await).flatten();
+    let stop = noted(&mut unread, stop_fact(cluster, &switch).await).flatten();
     let facts = StatusFacts {
         namespace: namespace.to_owned(),
         programs: rows,
         switch,
         stop,
-        vpas: noted(&mut notes, vpas(cluster).await),
+        vpas: noted(&mut unread, vpas(cluster).await),
         others: [
-            noted(&mut notes, count::<SizingPolicy>(cluster).await),
-            noted(&mut notes, count::<ClusterSizingPolicy>(cluster).await),
-            noted(&mut notes, count::<Ehpa>(cluster).await),
+            noted(&mut unread, count::<SizingPolicy>(cluster).await),
+            noted(&mut unread, count::<ClusterSizingPolicy>(cluster).await),
+            noted(&mut unread, count::<Ehpa>(cluster).await),
         ],
-        owners: noted(&mut notes, owners(cluster).await).unwrap_or_default(),
+        owners: noted(&mut unread, owners(cluster).await).unwrap_or_default(),
     };
-    Ok(document(facts, notes))
+    let notes = unread.iter().map(|reason| format!("Not shown: {reason}."));
+    Ok(document(facts, notes.collect()))
 }
 
 fn document(facts: StatusFacts, mut notes: Vec<String>) -> Document {
@@ -157,20 +158,6 @@ fn document(facts: StatusFacts, mut notes: Vec<String>) -> Document {
         ],
         notes,
         data,
-    }
-}
-
-/// The value that was read; otherwise the reason becomes a note.
-fn noted<T>(notes: &mut Vec<String>, read: Read<T>) -> Option<T> {
-    match read {
-        Ok(value) => Some(value),
-        Err(Unread(reason)) => {
-            let note = format!("Not shown: {reason}.");
-            if !notes.contains(&note) {
-                notes.push(note);
-            }
-            None
-        }
     }
 }
 
@@ -268,7 +255,7 @@ fn numbers(vpas: Option<&VpaCounts>, others: [Option<usize>; 3]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::golden;
+    use crate::output::tests::golden;
 
     #[test]
     fn every_form_shows_a_stopped_installation() {

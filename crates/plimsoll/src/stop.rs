@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::check::Unread;
 use crate::check::reader::deployments;
 use crate::cluster::{Cluster, block_on, list};
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::installation::{InstallationArgs, ObjectName, Program, SELECTOR, programs, stop_switch};
 use crate::output::print_text;
 
@@ -45,7 +45,7 @@ fn reason(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-pub(crate) fn stop(args: &StopArgs) -> Result<Outcome, Failure> {
+pub(crate) fn stop(args: &StopArgs) -> anyhow::Result<Outcome> {
     let params = PostParams {
         dry_run: args.switch.dry_run,
         ..PostParams::default()
@@ -59,7 +59,7 @@ pub(crate) fn stop(args: &StopArgs) -> Result<Outcome, Failure> {
         if !args.reason.is_empty() {
             object["data"]["reason"] = json!(args.reason);
         }
-        let object = serde_json::from_value(object).map_err(anyhow::Error::from)?;
+        let object = serde_json::from_value(object)?;
         let api = cluster.within::<ConfigMap>(&name.namespace);
         match api.create(&params, &object).await {
             Ok(_) => Ok(format!(
@@ -75,7 +75,7 @@ pub(crate) fn stop(args: &StopArgs) -> Result<Outcome, Failure> {
     print_text(line + "\n")
 }
 
-pub(crate) fn go(args: &SwitchArgs) -> Result<Outcome, Failure> {
+pub(crate) fn go(args: &SwitchArgs) -> anyhow::Result<Outcome> {
     let params = DeleteParams {
         dry_run: args.dry_run,
         ..DeleteParams::default()
@@ -98,7 +98,7 @@ pub(crate) fn go(args: &SwitchArgs) -> Result<Outcome, Failure> {
 }
 
 /// The switch that the updater of a cluster reads, and the cluster.
-async fn switch(args: &SwitchArgs) -> Result<(Cluster, ObjectName), Failure> {
+async fn switch(args: &SwitchArgs) -> anyhow::Result<(Cluster, ObjectName)> {
     let cluster = args.installation.cluster.connect().await?;
     cluster.version().await?;
     let namespace = &args.installation.system_namespace;
@@ -117,7 +117,7 @@ async fn switch(args: &SwitchArgs) -> Result<(Cluster, ObjectName), Failure> {
 }
 
 /// Error of a namespace without an updater, with those that have one, as far as they may be read.
-async fn no_updater(cluster: &Cluster, namespace: &str) -> Failure {
+async fn no_updater(cluster: &Cluster, namespace: &str) -> anyhow::Error {
     let selected = ListParams::default().labels(SELECTOR);
     let found: Vec<Deployment> = list(&cluster.all(), &selected).await.unwrap_or_default();
     let updaters = programs(&found).into_iter();
@@ -129,21 +129,19 @@ async fn no_updater(cluster: &Cluster, namespace: &str) -> Failure {
     } else {
         format!("use --system-namespace={}", elsewhere.join(" or "))
     };
-    Failure::Other(anyhow!(
-        "nothing was done: the namespace {namespace} has no updater; {remedy}"
-    ))
+    anyhow!("nothing was done: the namespace {namespace} has no updater; {remedy}")
 }
 
 fn suffix(dry_run: bool) -> &'static str {
     if dry_run { " (dry run)" } else { "" }
 }
 
-fn failure(verb: &str, name: &ObjectName, cluster: &Cluster, error: kube::Error) -> Failure {
+fn failure(verb: &str, name: &ObjectName, cluster: &Cluster, error: kube::Error) -> anyhow::Error {
     match error {
-        kube::Error::Api(status) if status.code != 401 => Failure::Other(anyhow!(
+        kube::Error::Api(status) if status.code != 401 => anyhow!(
             "cannot {verb} the ConfigMap {name}: {}",
             status.message.trim_end_matches('.')
-        )),
+        ),
         error => cluster.failed(&format!("the ConfigMap {name}"))(error),
     }
 }

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, ensure};
 use clap::Args;
 use futures::AsyncReadExt as _;
 use http::Request;
@@ -16,9 +16,9 @@ use kube::api::{ListParams, LogParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
-use crate::check::{self, Read, Unread, unread};
+use crate::check::{self, noted, unread};
 use crate::cluster::{Cluster, block_on};
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::installation::{InstallationArgs, SELECTOR};
 
 /// Most objects of a kind.
@@ -71,7 +71,7 @@ struct Bundle {
     missing: Vec<String>,
 }
 
-pub(crate) fn run(args: &BundleArgs) -> Result<Outcome, Failure> {
+pub(crate) fn run(args: &BundleArgs) -> anyhow::Result<Outcome> {
     let bundle = block_on(collect(args))?;
     let mut out = std::io::stdout().lock();
     for (name, size) in &bundle.files {
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &BundleArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::of(bundle.missing.is_empty()))
 }
 
-async fn collect(args: &BundleArgs) -> Result<Bundle, Failure> {
+async fn collect(args: &BundleArgs) -> anyhow::Result<Bundle> {
     let cluster = args.installation.cluster.connect().await?;
     let namespace = &args.installation.system_namespace;
     let version = cluster.version().await?;
@@ -110,12 +110,10 @@ async fn collect(args: &BundleArgs) -> Result<Bundle, Failure> {
 
 impl Bundle {
     /// Creates the folder, for this user only.
-    fn create(folder: &Path) -> Result<Self, Failure> {
+    fn create(folder: &Path) -> anyhow::Result<Self> {
         let shown = folder.display();
-        if folder.exists() {
-            let why = anyhow!("{shown} exists: name a new folder with --output");
-            return Err(why.into());
-        }
+        let is_new = !folder.exists();
+        ensure!(is_new, "{shown} exists: name a new folder with --output");
         let created = fs::DirBuilder::new().mode(0o700).create(folder);
         created.with_context(|| format!("cannot create {shown}"))?;
         Ok(Self {
@@ -125,23 +123,14 @@ impl Bundle {
         })
     }
 
-    fn write(&mut self, name: &str, text: &str) -> Result<(), Failure> {
+    fn write(&mut self, name: &str, text: &str) -> anyhow::Result<()> {
         let path = self.folder.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         self.files.push((name.to_owned(), text.len()));
         Ok(())
     }
 
-    /// Writes a file, or notes why it is missing.
-    fn add(&mut self, name: &str, text: Read<String>) -> Result<(), Failure> {
-        match text {
-            Ok(text) => return self.write(name, &text),
-            Err(Unread(reason)) => self.missing.push(reason),
-        }
-        Ok(())
-    }
-
-    async fn objects(&mut self, cluster: &Cluster, namespace: &str) -> Result<(), Failure> {
+    async fn objects(&mut self, cluster: &Cluster, namespace: &str) -> anyhow::Result<()> {
         for text in CLUSTER {
             let last = text.rsplit('/').next().unwrap_or_default();
             let (name, path) = text.split_once('=').unwrap_or((last, text));
@@ -163,36 +152,31 @@ impl Bundle {
         name: &str,
         path: &str,
         selector: &str,
-    ) -> Result<(), Failure> {
+    ) -> anyhow::Result<()> {
         let selector = selector.replace('=', "%3D");
         let path = format!("{path}?limit={MAX_OBJECTS}&labelSelector={selector}");
         let list = cluster.get::<Value>(&path).await.map_err(unread(name));
-        let text = match list {
-            Ok(mut list) => {
-                let next = list["metadata"]["continue"].as_str();
-                if next.is_some_and(|it| !it.is_empty()) {
-                    let reason = format!("{name} after the first {MAX_OBJECTS}");
-                    self.missing.push(reason);
-                }
-                redaction::object(&mut list);
-                Ok(serde_yaml_ng::to_string(&list).map_err(anyhow::Error::from)?)
-            }
-            Err(unread) => Err(unread),
+        let Some(mut list) = noted(&mut self.missing, list) else {
+            return Ok(());
         };
-        self.add(&format!("{name}.yaml"), text)
+        let next = list["metadata"]["continue"].as_str();
+        if next.is_some_and(|it| !it.is_empty()) {
+            let reason = format!("{name} after the first {MAX_OBJECTS}");
+            self.missing.push(reason);
+        }
+        redaction::object(&mut list);
+        let text = serde_yaml_ng::to_string(&list)?;
+        self.write(&format!("{name}.yaml"), &text)
     }
 
     /// Logs and metrics of the suite's pods.
-    async fn pods(&mut self, cluster: &Cluster, namespace: &str) -> Result<(), Failure> {
+    async fn pods(&mut self, cluster: &Cluster, namespace: &str) -> anyhow::Result<()> {
         let api = cluster.within::<Pod>(namespace);
         let pods = api.list(&ListParams::default().labels(SELECTOR)).await;
-        let pods = match pods.map_err(unread("pods")) {
-            Ok(pods) => pods.items,
-            Err(Unread(reason)) => {
-                self.missing.push(reason);
-                return Ok(());
-            }
+        let Some(pods) = noted(&mut self.missing, pods.map_err(unread("pods"))) else {
+            return Ok(());
         };
+        let pods = pods.items;
         if pods.len() > MAX_PODS {
             let reason = format!("logs of {} pods after the first {MAX_PODS}", pods.len());
             self.missing.push(reason);
@@ -210,7 +194,7 @@ impl Bundle {
         Ok(())
     }
 
-    async fn log(&mut self, api: &Api<Pod>, pod: &str, container: &str) -> Result<(), Failure> {
+    async fn log(&mut self, api: &Api<Pod>, pod: &str, container: &str) -> anyhow::Result<()> {
         let params = LogParams {
             container: Some(container.to_owned()),
             tail_lines: Some(LOG_LINES),
@@ -220,8 +204,11 @@ impl Bundle {
         };
         let subject = format!("the log of {pod}/{container}");
         let log = api.logs(pod, &params).await.map_err(unread(&subject));
-        let text = log.map(|log| redaction::text(&log));
-        self.add(&format!("log-{pod}-{container}.txt"), text)
+        let Some(log) = noted(&mut self.missing, log) else {
+            return Ok(());
+        };
+        let text = redaction::text(&log);
+        self.write(&format!("log-{pod}-{container}.txt"), &text)
     }
 
     async fn metrics(
@@ -230,23 +217,22 @@ impl Bundle {
         namespace: &str,
         pod: &str,
         port: i32,
-    ) -> Result<(), Failure> {
+    ) -> anyhow::Result<()> {
         let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}:{port}/proxy/metrics");
-        let request = Request::get(path).body(Vec::new());
-        let request = request.map_err(anyhow::Error::from)?;
+        let request = Request::get(path).body(Vec::new())?;
         let subject = format!("the metrics of {pod}");
         let stream = cluster.client.request_stream(request).await;
-        let text = match stream.map_err(unread(&subject)) {
-            Ok(stream) => {
-                let mut bytes = Vec::new();
-                // A broken connection leaves what has arrived.
-                let mut start = Box::pin(stream).take(MAX_BYTES);
-                let _ = start.read_to_end(&mut bytes).await;
-                Ok(redaction::text(&String::from_utf8_lossy(&bytes)))
-            }
-            Err(unread) => Err(unread),
+        let Some(stream) = noted(&mut self.missing, stream.map_err(unread(&subject))) else {
+            return Ok(());
         };
-        self.add(&format!("metrics-{pod}.txt"), text)
+        let mut bytes = Vec::new();
+        // A broken connection leaves what has arrived.
+        let _ = Box::pin(stream)
+            .take(MAX_BYTES)
+            .read_to_end(&mut bytes)
+            .await;
+        let text = redaction::text(&String::from_utf8_lossy(&bytes));
+        self.write(&format!("metrics-{pod}.txt"), &text)
     }
 }
 

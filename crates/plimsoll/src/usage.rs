@@ -13,10 +13,10 @@ use model::{Cpu, Memory, Quantity, ResourceList, ResourceName};
 use replay::{Resource, Series};
 use serde::Serialize;
 
-use crate::failure::Failure;
 use cluster::PrometheusArgs;
 pub(crate) use cluster::{ConnectionArgs, Inventory, read_workload};
 use rows::Rows;
+pub(crate) use view::Resources;
 
 pub(crate) const MIB: f64 = 1_048_576.0;
 
@@ -47,7 +47,7 @@ pub(crate) struct SourceArgs {
     pub(crate) prometheus: PrometheusArgs,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub(crate) struct ContainerId {
     /// Namespace; empty if the source has none.
     pub(crate) namespace: String,
@@ -75,13 +75,6 @@ impl ContainerId {
     }
 }
 
-/// CPU and memory of a container's `resources`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Resources {
-    pub(crate) cpu: Option<Cpu>,
-    pub(crate) memory: Option<Memory>,
-}
-
 /// Time in seconds since 1970, and usage in millicores or MiB.
 pub(crate) type Samples = Vec<(i64, f64)>;
 
@@ -103,7 +96,7 @@ pub(crate) struct ScaledBy {
 }
 
 /// Usage of a container over all pods of its workload.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ContainerUsage {
     pub(crate) id: ContainerId,
     pub(crate) requests: Resources,
@@ -114,20 +107,18 @@ pub(crate) struct ContainerUsage {
     pub(crate) pods: Vec<PodUsage>,
 }
 
-impl Resources {
-    /// In millicores or MiB.
-    pub(crate) fn amount(self, resource: Resource) -> Option<f64> {
-        match resource {
-            Resource::Cpu => self.cpu.map(|cpu| cpu.millicores() as f64),
-            Resource::Memory => self.memory.map(|memory| memory.bytes() as f64 / MIB),
-        }
+/// An amount in millicores or MiB.
+pub(crate) fn amount_of(resources: Resources, resource: Resource) -> Option<f64> {
+    match resource {
+        Resource::Cpu => resources.cpu.map(|cpu| cpu.millicores() as f64),
+        Resource::Memory => resources.memory.map(|memory| memory.bytes() as f64 / MIB),
     }
+}
 
-    pub(crate) fn list(self) -> ResourceList {
-        let cpu = self.cpu.map(|cpu| (ResourceName::Cpu, cpu.into()));
-        let memory = self.memory.map(|it| (ResourceName::Memory, it.into()));
-        cpu.into_iter().chain(memory).collect()
-    }
+pub(crate) fn resource_list(resources: Resources) -> ResourceList {
+    let cpu = resources.cpu.map(|cpu| (ResourceName::Cpu, cpu.into()));
+    let memory = resources.memory.map(|it| (ResourceName::Memory, it.into()));
+    cpu.into_iter().chain(memory).collect()
 }
 
 /// A quantity in millicores or MiB.
@@ -191,13 +182,13 @@ impl ContainerUsage {
         let samples = |pod| PodUsage::of(pod, resource);
         let length = self.span().map_or(0, |(start, end)| end - start);
         let step = least_distance(self.pods.iter().map(samples)).max(length / MAX_SLOTS);
-        let series = self.pods.iter().filter_map(|pod| {
-            Series::from_samples(self.id.to_string(), step, samples(pod).iter().copied())
-        });
+        let pods = self.pods.iter();
+        let series =
+            pods.filter_map(|pod| Series::from_samples(step, samples(pod).iter().copied()));
         let mut series: Vec<Series> = series.collect();
         let peak = series.iter().map(Series::peak).fold(0.0, f64::max);
         for pod in &mut series {
-            pod.provisioned = self.requests.amount(resource).unwrap_or(peak);
+            pod.provisioned = amount_of(self.requests, resource).unwrap_or(peak);
         }
         series
     }
@@ -217,7 +208,7 @@ impl SourceArgs {
 }
 
 /// Reads the usage that the flags name, in the order of the containers.
-pub(crate) fn read(source: &SourceArgs) -> Result<Vec<ContainerUsage>, Failure> {
+pub(crate) fn read(source: &SourceArgs) -> anyhow::Result<Vec<ContainerUsage>> {
     let namespaces = &source.namespaces;
     if source.is_cluster() {
         return cluster::read(&source.prometheus, namespaces);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use replay::horizontal::Demand;
 use replay::{Resource, Series};
 
 use crate::usage::{ContainerId, ContainerUsage};
@@ -37,29 +38,14 @@ impl Workload<'_> {
         pods.max().unwrap_or(0)
     }
 
-    /// Usage of all pods in millicores or MiB.
-    pub(crate) fn total(&self, resource: Resource) -> Option<Total> {
-        let series = self.containers.iter().flat_map(|it| it.series(resource));
-        Total::of(&series.collect::<Vec<_>>())
-    }
-}
-
-/// Usage of all pods per minute.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Total {
-    /// Start of the first minute in seconds since 1970.
-    pub(crate) start: i64,
-    /// Usage of each minute; `None` without a sample.
-    pub(crate) minutes: Vec<Option<f64>>,
-}
-
-impl Total {
-    /// A slot longer than a minute counts for each of its minutes; of several slots in a minute, their
-    /// mean counts. `None` without samples.
-    fn of(pods: &[Series]) -> Option<Self> {
+    /// Usage of all pods per minute in millicores or MiB. A slot longer than a minute counts for each of
+    /// its minutes; of several slots in a minute, their mean counts. `None` without samples.
+    pub(crate) fn total(&self, resource: Resource) -> Option<Demand> {
+        let pods = self.containers.iter().flat_map(|it| it.series(resource));
+        let pods: Vec<Series> = pods.collect();
         let start = pods.iter().map(|pod| pod.start).min()?.div_euclid(60) * 60;
         let mut minutes: Vec<Option<f64>> = Vec::new();
-        for pod in pods {
+        for pod in &pods {
             let first = usize::try_from((pod.start - start) / 60).ok()?;
             let step = usize::try_from(pod.step).ok()?;
             let count = (pod.usage.len() * step).div_ceil(60);
@@ -72,14 +58,14 @@ impl Total {
                 *minute.get_or_insert(0.0) += mean;
             }
         }
-        Some(Self { start, minutes })
+        Some(Demand { start, minutes })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::usage::{PodUsage, Resources, ScaledBy};
+    use crate::usage::PodUsage;
 
     fn usage(container: &str, step: i64, amounts: &[f64]) -> ContainerUsage {
         let samples = amounts.iter().enumerate();
@@ -90,14 +76,11 @@ mod tests {
                 workload: "deployment/web".to_owned(),
                 container: container.to_owned(),
             },
-            requests: Resources::default(),
-            limits: Resources::default(),
-            scaled_by: ScaledBy::default(),
             pods: vec![PodUsage {
                 cpu: cpu.collect(),
-                memory: Vec::new(),
-                has_ended: false,
+                ..PodUsage::default()
             }],
+            ..ContainerUsage::default()
         }
     }
 
@@ -109,7 +92,7 @@ mod tests {
         ];
         let workloads = workloads(&usage);
         assert_eq!(workloads.len(), 1);
-        let expected = Total {
+        let expected = Demand {
             start: 600,
             minutes: [200.0, 400.0, 200.0, 200.0].map(Some).into(),
         };

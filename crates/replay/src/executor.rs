@@ -51,23 +51,8 @@ impl Executor {
     }
 
     /// The request after an OOM kill at this usage, in MiB.
-    pub fn raised(usage: f64) -> f64 {
+    fn raised(usage: f64) -> f64 {
         (usage * OOM_FACTOR).max(usage + OOM_INCREASE)
-    }
-
-    /// Replays a series from its provisioned request.
-    pub fn run(&self, series: &Series, policy: &mut dyn Policy) -> EntityScore {
-        self.trace(series, policy, |_, _| ())
-    }
-
-    /// Replays a series and reports the request in force in every slot.
-    pub fn trace(
-        &self,
-        series: &Series,
-        policy: &mut dyn Policy,
-        report: impl FnMut(usize, f64),
-    ) -> EntityScore {
-        self.trace_pods(std::slice::from_ref(series), policy, report)
     }
 
     /// Replays the pods of a workload from the provisioned request of the first one. Slots count
@@ -202,7 +187,6 @@ mod tests {
     fn check(resource: Resource, usage: f64, recommended: f64, expected: &[(usize, f64)]) {
         let slots = (0..30 * 12).map(|slot| if slot < 24 { 10.0 } else { usage });
         let mut series = Series {
-            name: String::new(),
             start: 0,
             step: 300,
             usage: slots.collect(),
@@ -211,7 +195,7 @@ mod tests {
         series.usage[25..].fill(10.0);
         let mut requests = Vec::new();
         let executor = Executor::new(resource);
-        executor.trace(&series, &mut Constant(recommended), |_, request| {
+        executor.trace_pods(&[series], &mut Constant(recommended), |_, request| {
             requests.push(request);
         });
         for (hour, request) in expected {
@@ -242,7 +226,6 @@ mod tests {
     #[test]
     fn a_provisioned_request_stays_after_oom_kills() {
         let series = Series {
-            name: String::new(),
             start: 0,
             step: 3600,
             usage: vec![300.0; 48],
@@ -252,14 +235,13 @@ mod tests {
             warm_up: DAY,
             ..Executor::new(Resource::Memory)
         };
-        let score = executor.run(&series, &mut crate::peers::Provisioned);
+        let score = executor.trace_pods(&[series], &mut crate::peers::Provisioned, |_, _| ());
         assert_eq!((score.ooms, score.requested), (24.0, 2400.0));
     }
 
     #[test]
     fn pods_share_a_request_and_begin_when_they_begin() {
         let pod = |start, usage: &[f64]| Series {
-            name: String::new(),
             start,
             step: 1800,
             usage: usage.to_vec(),

@@ -10,7 +10,7 @@ use scaling::hpa::{
 const DOWNSCALE_WINDOW: SignedDuration = SignedDuration::from_mins(5);
 
 /// An HPA with one metric and the controller manager's defaults.
-pub(crate) struct Hpa {
+pub struct Hpa {
     metric: Metric,
     bounds: Bounds,
     behavior: Behavior,
@@ -18,7 +18,7 @@ pub(crate) struct Hpa {
 }
 
 impl Hpa {
-    pub(crate) fn new(metric: Metric, bounds: Bounds, replicas: i32, now: Timestamp) -> Self {
+    pub fn new(metric: Metric, bounds: Bounds, replicas: i32, now: Timestamp) -> Self {
         Self {
             metric,
             bounds,
@@ -28,7 +28,7 @@ impl Hpa {
     }
 
     /// The number of replicas after a pass, from the proposals of the metric.
-    pub(crate) fn pass(
+    pub fn pass(
         &mut self,
         current: i32,
         pods: &[Pod],

@@ -47,5 +47,3 @@ pub trait Policy {
         }
     }
 }
-
-pub type NewPolicy<'a> = dyn Fn(&crate::Series) -> Box<dyn Policy> + Sync + 'a;

@@ -65,6 +65,16 @@ pub(crate) fn unread(subject: &str) -> impl Fn(kube::Error) -> Unread {
 /// A value that was read, or the reason why not.
 pub(crate) type Read<T> = Result<T, Unread>;
 
+/// The value that was read; otherwise adds the reason, once.
+pub(crate) fn noted<T>(reasons: &mut Vec<String>, read: Read<T>) -> Option<T> {
+    match read {
+        Ok(value) => return Some(value),
+        Err(Unread(reason)) if reasons.contains(&reason) => {}
+        Err(Unread(reason)) => reasons.push(reason),
+    }
+    None
+}
+
 impl Findings {
     pub(crate) fn add(
         &mut self,

@@ -24,7 +24,7 @@ pub(crate) const SERIES: [&str; 3] = [
     "kube_pod_labels",
 ];
 /// Images of other autoscalers, and the product.
-pub(crate) const OTHER_IMAGES: [(&str, Other); 10] = [
+pub(crate) const OTHER_IMAGES: [(&str, Other); 7] = [
     ("vpa-recommender", Other::Vpa),
     ("vpa-updater", Other::Vpa),
     ("vpa-admission-controller", Other::Vpa),
@@ -32,9 +32,6 @@ pub(crate) const OTHER_IMAGES: [(&str, Other); 10] = [
     ("keda", Other::Keda),
     ("keda-metrics-apiserver", Other::Keda),
     ("goldilocks", Other::Goldilocks),
-    ("prometheus-adapter", Other::PrometheusAdapter),
-    ("k8s-prometheus-adapter", Other::PrometheusAdapter),
-    ("k8s-prometheus-adapter-amd64", Other::PrometheusAdapter),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +40,6 @@ pub(crate) enum Other {
     Crane,
     Keda,
     Goldilocks,
-    PrometheusAdapter,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

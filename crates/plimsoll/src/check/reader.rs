@@ -28,7 +28,6 @@ use super::finding::{Read, Unread, unread};
 use super::judge::{CONFIGURATION, OTHER_IMAGES, SERIES};
 use super::units;
 use crate::cluster::{Cluster, Kind, each, each_metadata, list};
-use crate::failure::Failure;
 use crate::installation::{self, ObjectName, Program, SELECTOR, image_name, programs};
 
 /// Reads all facts. An error only if the API server does not respond.
@@ -36,7 +35,7 @@ pub(crate) async fn read(
     cluster: &Cluster,
     system_namespace: &str,
     rights: Rights,
-) -> Result<Facts, Failure> {
+) -> anyhow::Result<Facts> {
     let (version, server_time) = version(cluster).await?;
     let local_time = Timestamp::now();
     let deployments = deployments(cluster, system_namespace).await;
@@ -91,10 +90,9 @@ pub(crate) async fn deployments(cluster: &Cluster, namespace: &str) -> Read<Vec<
     found.map_err(unread("Deployments"))
 }
 
-async fn version(cluster: &Cluster) -> Result<(Info, Option<Timestamp>), Failure> {
+async fn version(cluster: &Cluster) -> anyhow::Result<(Info, Option<Timestamp>)> {
     let failed = cluster.failed("the version of the API server");
-    let request = Request::get("/version").body(Body::empty());
-    let request = request.map_err(anyhow::Error::from)?;
+    let request = Request::get("/version").body(Body::empty())?;
     let response = cluster.client.send(request).await.map_err(&failed)?;
     let date = response.headers().get(http::header::DATE);
     let date = date.and_then(|date| date.to_str().ok());

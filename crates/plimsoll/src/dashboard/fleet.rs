@@ -11,11 +11,10 @@ use serde_json::Value;
 
 use super::pages::FleetQuery;
 use crate::cluster::Cluster;
-use crate::failure::Failure;
 use crate::output::{Document, Row, Table, escape};
 use crate::prices::Prices;
 use crate::severity::{Change, Severity};
-use crate::usage::{ContainerUsage, Inventory, Resources, amount};
+use crate::usage::{ContainerUsage, Inventory, Resources, amount, amount_of};
 
 /// VPA objects per page.
 const PAGE: u32 = 200;
@@ -51,7 +50,7 @@ struct Amounts {
 }
 
 /// Reads a page: the VPA objects, and the pods of their namespaces.
-pub(super) async fn read(cluster: &Cluster, query: &FleetQuery) -> Result<Fleet, Failure> {
+pub(super) async fn read(cluster: &Cluster, query: &FleetQuery) -> anyhow::Result<Fleet> {
     let namespace = Some(query.namespace.as_str()).filter(|name| !name.is_empty());
     let api = cluster.untyped::<VerticalPodAutoscaler>(namespace);
     let mut params = ListParams::default().limit(PAGE);
@@ -68,15 +67,15 @@ pub(super) async fn read(cluster: &Cluster, query: &FleetQuery) -> Result<Fleet,
         Inventory::default()
     } else {
         let inventory = Inventory::read(cluster, &namespaces, None).await;
-        inventory.unwrap_or_else(|failure| {
-            notes.push(format!("Requests are not shown: {failure}."));
+        inventory.unwrap_or_else(|error| {
+            notes.push(format!("Requests are not shown: {error:#}."));
             Inventory::default()
         })
     };
     let mut used = Used::new();
     for namespace in &namespaces {
-        if let Err(failure) = add_usage(cluster, namespace, &inventory, &mut used).await {
-            notes.push(format!("Usage is not shown: {failure}."));
+        if let Err(error) = add_usage(cluster, namespace, &inventory, &mut used).await {
+            notes.push(format!("Usage is not shown: {error:#}."));
             break;
         }
     }
@@ -95,7 +94,7 @@ async fn add_usage(
     namespace: &str,
     inventory: &Inventory,
     used: &mut Used,
-) -> Result<(), Failure> {
+) -> anyhow::Result<()> {
     let path = format!("/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods");
     let list = cluster.get::<Value>(&path).await;
     let list = list.map_err(cluster.failed("metrics of pods"))?;
@@ -138,7 +137,7 @@ fn lines_of(vpa: &DynamicObject, inventory: &Inventory, used: &Used) -> Vec<Line
         let amounts = |(resource, name): (Resource, &str)| {
             let recommended = recommended["target"][name].as_str();
             let change = Change {
-                present: requests.amount(resource),
+                present: amount_of(requests, resource),
                 recommended: recommended.and_then(|text| amount(text, resource)),
             };
             let used = used.map(|used| used[usize::from(resource == Resource::Memory)]);

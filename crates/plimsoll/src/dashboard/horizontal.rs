@@ -8,13 +8,12 @@ use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::explain::metric_field;
-use crate::failure::Failure;
 use crate::output::{Document, Row, Table, or_absent};
 
 const MAX_OBJECTS: u32 = 500;
 
 /// Reads both kinds. Without EHPAs, a note says why.
-pub(super) async fn read(cluster: &Cluster) -> Result<Document, Failure> {
+pub(super) async fn read(cluster: &Cluster) -> anyhow::Result<Document> {
     let params = ListParams::default().limit(MAX_OBJECTS);
     let hpas = cluster.all::<HorizontalPodAutoscaler>().list(&params).await;
     let hpas = hpas.map_err(cluster.failed("HPAs"))?;
@@ -23,8 +22,8 @@ pub(super) async fn read(cluster: &Cluster) -> Result<Document, Failure> {
     let (ehpas, more) = match ehpas.list(&params).await {
         Ok(list) => (list.items, list.metadata.continue_),
         Err(error) => {
-            let failure = cluster.failed("EHPAs")(error);
-            notes.push(format!("EHPAs are not shown: {failure}."));
+            let error = cluster.failed("EHPAs")(error);
+            notes.push(format!("EHPAs are not shown: {error:#}."));
             (Vec::new(), None)
         }
     };

@@ -111,11 +111,11 @@ impl Pages {
                 kept.push_front((Instant::now(), page, html.clone()));
                 Html(html).into_response()
             }
-            Err(failure) => {
+            Err(error) => {
                 let document = Document {
                     title: "This page cannot be shown".to_owned(),
                     tables: Vec::new(),
-                    notes: vec![failure.to_string()],
+                    notes: vec![format!("{error:#}")],
                     data: serde_json::Value::Null,
                 };
                 let html = self.html(&document, "", "");
@@ -125,21 +125,17 @@ impl Pages {
     }
 
     /// Reads on a thread of its own: these reads cannot move between threads.
-    async fn read_in_time(self: &Arc<Self>, page: &Page) -> Result<String, Failure> {
+    async fn read_in_time(self: &Arc<Self>, page: &Page) -> anyhow::Result<String> {
         let (pages, page, runtime) = (Arc::clone(self), page.clone(), Handle::current());
         let reading = tokio::task::spawn_blocking(move || {
             runtime.block_on(tokio::time::timeout(READ_TIMEOUT, pages.read(&page)))
         });
-        let read = reading.await.map_err(anyhow::Error::from)?;
         let server = &self.cluster.server;
-        read.unwrap_or_else(|_| {
-            Err(Failure::Unreachable(anyhow!(
-                "the API server {server} needs more than a minute for this page"
-            )))
-        })
+        let late = || anyhow!("the API server {server} needs more than a minute for this page");
+        reading.await?.unwrap_or_else(|_| Err(late()))
     }
 
-    async fn read(&self, page: &Page) -> Result<String, Failure> {
+    async fn read(&self, page: &Page) -> anyhow::Result<String> {
         match page {
             Page::Fleet(query) => {
                 let fleet = fleet::read(&self.cluster, query).await?;
@@ -203,7 +199,7 @@ impl Pages {
         let days = recorded::HISTORY_DAYS;
         let read = read_workload(args, &self.cluster, (namespace, workload), days);
         let usage: Usage = match tokio::time::timeout(USAGE_TIMEOUT, read).await {
-            Ok(read) => read.map(Arc::from).map_err(|failure| failure.to_string()),
+            Ok(read) => read.map(Arc::from).map_err(|error| format!("{error:#}")),
             Err(_) => Err("Prometheus needs more than 20 s".to_owned()),
         };
         *recorded = Some((Instant::now(), id.map(str::to_owned), usage.clone()));

@@ -4,13 +4,14 @@
 use forecast::{ForecastConfig, ForecastError, Forecaster};
 use jiff::Timestamp;
 use model::Series;
+use replay::horizontal::Demand;
 use replay::{Grid, Resource};
 
 use crate::explain::Recommended;
 use crate::output::escape;
 use crate::plot::{Line, PerSlot, Plot};
-use crate::usage::{ContainerUsage, amount};
-use crate::workload::{Total, workloads};
+use crate::usage::{ContainerUsage, amount, amount_of};
+use crate::workload::workloads;
 
 /// Days that are read; the forecast learns from them.
 pub(super) const HISTORY_DAYS: u16 = 8;
@@ -41,7 +42,7 @@ pub(super) fn vertical(usage: &[ContainerUsage], recommendations: &[Recommended]
             let amount = |of: fn(&Recommended) -> Option<&String>| {
                 amount(recommended.and_then(of)?, resource)
             };
-            let present = container.requests.amount(resource);
+            let present = amount_of(container.requests, resource);
             let constants = [
                 ("present request", "request", present),
                 ("target", "advice", amount(|it| Some(&it.target))),
@@ -113,7 +114,7 @@ fn section(title: &str, html: String) -> String {
 }
 
 /// Means of slots of [`STEP`] seconds.
-fn slots(total: &Total) -> Vec<Option<f64>> {
+fn slots(total: &Demand) -> Vec<Option<f64>> {
     let minutes = total.minutes.chunks(STEP as usize / 60);
     minutes
         .map(|minutes| {
@@ -125,7 +126,7 @@ fn slots(total: &Total) -> Vec<Option<f64>> {
 
 type Quantiles = [(&'static str, &'static str, Vec<f64>); 3];
 
-fn forecast(total: &Total, observed: &[Option<f64>]) -> Result<Quantiles, ForecastError> {
+fn forecast(total: &Demand, observed: &[Option<f64>]) -> Result<Quantiles, ForecastError> {
     let points = observed.iter().enumerate().filter_map(|(slot, amount)| {
         let second = total.start + i64::from(STEP) * slot as i64;
         Some((Timestamp::from_second(second).ok()?, (*amount)?))
@@ -153,7 +154,7 @@ fn forecast(total: &Total, observed: &[Option<f64>]) -> Result<Quantiles, Foreca
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::usage::{ContainerId, PodUsage, Resources, ScaledBy};
+    use crate::usage::{ContainerId, PodUsage};
 
     /// A wave of a day between 100 and 300 millicores, in slots of five minutes.
     fn usage(days: usize) -> ContainerUsage {
@@ -170,14 +171,12 @@ mod tests {
                 workload: "deployment/web".to_owned(),
                 container: "<app>".to_owned(),
             },
-            requests: Resources::default(),
-            limits: Resources::default(),
-            scaled_by: ScaledBy::default(),
             pods: vec![PodUsage {
                 cpu: samples(1.0),
                 memory: samples(0.5),
-                has_ended: false,
+                ..PodUsage::default()
             }],
+            ..ContainerUsage::default()
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail, ensure};
 use api::checkpoint::{VerticalPodAutoscalerCheckpoint as Checkpoint, object_name};
 use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
 use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy, SizingPolicyStatus};
@@ -52,11 +52,10 @@ pub(super) async fn read(
     system_namespace: &str,
     namespace: &str,
     subject: &Subject,
-) -> Result<Found, Failure> {
+) -> anyhow::Result<Found> {
     if !is_name(namespace) {
-        return Err(Failure::Usage(format!(
-            "{namespace:?} is not the name of a namespace"
-        )));
+        let message = format!("{namespace:?} is not the name of a namespace");
+        bail!(Failure::Usage(message));
     }
     let reader = Reader {
         cluster,
@@ -93,9 +92,9 @@ pub(super) async fn read(
         Some(Subject::Workload { kind, name }) => format!("{kind}/{name}"),
         _ => "the pod's owner".to_owned(),
     };
-    Err(Failure::Other(anyhow!(
+    bail!(
         "no VPA and no EHPA in namespace {namespace} targets {named}; `kubectl get vpa,ehpa -n {namespace}` lists them"
-    )))
+    )
 }
 
 fn name_of(object: &Value) -> String {
@@ -136,16 +135,16 @@ impl Reader<'_> {
     pub(super) async fn or_missing<T: Default>(
         &self,
         subject: &str,
-        reading: impl Future<Output = Result<T, Failure>>,
+        reading: impl Future<Output = anyhow::Result<T>>,
     ) -> T {
-        reading.await.unwrap_or_else(|failure| {
-            let sentence = format!("Without {subject}: {failure}.");
+        reading.await.unwrap_or_else(|error| {
+            let sentence = format!("Without {subject}: {error:#}.");
             self.missing.borrow_mut().push(sentence);
             T::default()
         })
     }
 
-    async fn get<K: Object>(&self, api: Api<K>, kind: &str, name: &str) -> Result<K, Failure> {
+    async fn get<K: Object>(&self, api: Api<K>, kind: &str, name: &str) -> anyhow::Result<K> {
         let subject = format!("{kind}/{name} in namespace {}", self.namespace);
         api.get(name).await.map_err(self.cluster.failed(&subject))
     }
@@ -154,14 +153,14 @@ impl Reader<'_> {
         &self,
         subject: &str,
         params: &ListParams,
-    ) -> Result<Vec<K>, Failure> {
+    ) -> anyhow::Result<Vec<K>> {
         let found = list(&self.api(), params).await;
         found.map_err(self.cluster.failed(subject))
     }
 
     /// All objects of a kind as JSON: one that cannot be parsed does not matter to the others. None
     /// if the kind is not installed.
-    pub(super) async fn untyped<K: Kind>(&self, subject: &str) -> Result<Vec<Value>, Failure> {
+    pub(super) async fn untyped<K: Kind>(&self, subject: &str) -> anyhow::Result<Vec<Value>> {
         match list(&self.untyped_api::<K>(), &ListParams::default()).await {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
             found => {
@@ -175,7 +174,7 @@ impl Reader<'_> {
         self.cluster.untyped::<K>(Some(self.namespace))
     }
 
-    async fn untyped_object<K: Kind>(&self, kind: &str, name: &str) -> Result<Value, Failure> {
+    async fn untyped_object<K: Kind>(&self, kind: &str, name: &str) -> anyhow::Result<Value> {
         json(&self.get(self.untyped_api::<K>(), kind, name).await?)
     }
 
@@ -183,7 +182,7 @@ impl Reader<'_> {
         &self,
         subject: &str,
         name: &str,
-    ) -> Result<Option<Value>, Failure> {
+    ) -> anyhow::Result<Option<Value>> {
         let found = self.untyped_api::<K>().get_opt(name).await;
         let found = found.map_err(self.cluster.failed(subject))?;
         found.as_ref().map(json).transpose()
@@ -205,11 +204,9 @@ impl Reader<'_> {
     async fn policy_status(
         &self,
         owner: &OwnerReference,
-    ) -> Result<Option<SizingPolicyStatus>, Failure> {
+    ) -> anyhow::Result<Option<SizingPolicyStatus>> {
         let OwnerReference { kind, name, .. } = owner;
-        if !is_name(name) {
-            return Err(Failure::Other(anyhow!("the owner's name is invalid")));
-        }
+        ensure!(is_name(name), "the owner's name is invalid");
         let policies = if kind == "SizingPolicy" {
             self.untyped_api::<SizingPolicy>()
         } else {
@@ -230,7 +227,7 @@ impl Reader<'_> {
         (object, others): WithOthers,
         pod: Option<Pod>,
         ehpa: Option<String>,
-    ) -> Result<Found, Failure> {
+    ) -> anyhow::Result<Found> {
         let vpa = api::vpa::parse(object).map_err(|error| anyhow!("invalid object: {error}"))?;
         let pods = match pod {
             Some(pod) => vec![pod],
@@ -289,13 +286,10 @@ impl Reader<'_> {
         &self,
         api_version: &str,
         kind: &str,
-    ) -> Result<Api<DynamicObject>, Failure> {
+    ) -> anyhow::Result<Api<DynamicObject>> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        if !(group.is_empty() || is_name(group)) || !is_name(version) {
-            return Err(Failure::Other(anyhow!(
-                "invalid apiVersion {api_version:?}"
-            )));
-        }
+        let is_valid = (group.is_empty() || is_name(group)) && is_name(version);
+        ensure!(is_valid, "invalid apiVersion {api_version:?}");
         let kind_of = GroupVersionKind::gvk(group, version, kind);
         let resource = discovery::pinned_kind(&self.cluster.client, &kind_of).await;
         let (resource, _) = resource.map_err(self.cluster.failed(kind))?;
@@ -303,11 +297,9 @@ impl Reader<'_> {
     }
 
     /// The pods that match the selector of the target.
-    async fn pods(&self, vpa: &Vpa) -> Result<Vec<Pod>, Failure> {
+    async fn pods(&self, vpa: &Vpa) -> anyhow::Result<Vec<Pod>> {
         let target = &vpa.spec.target_ref;
-        if !is_name(&target.name) {
-            return Err(Failure::Other(anyhow!("targetRef.name is invalid")));
-        }
+        ensure!(is_name(&target.name), "targetRef.name is invalid");
         let api = self.object_api(&target.api_version, &target.kind).await?;
         let object = api.get(&target.name).await;
         let object = object.map_err(self.cluster.failed(&target.kind))?;
@@ -326,14 +318,12 @@ impl Reader<'_> {
                 selector.unwrap_or_default()
             }
         };
-        if selector.is_empty() {
-            return Err(Failure::Other(anyhow!("the target has no selector")));
-        }
+        ensure!(!selector.is_empty(), "the target has no selector");
         let params = ListParams::default().labels(&selector);
         self.list("pods", &params).await
     }
 
-    async fn checkpoints(&self, vpa: &Vpa) -> Result<Vec<Checkpoint>, Failure> {
+    async fn checkpoints(&self, vpa: &Vpa) -> anyhow::Result<Vec<Checkpoint>> {
         let name = vpa.name_any();
         let status = vpa.status.as_ref();
         let recommendation = status.and_then(|status| status.recommendation.as_ref());
@@ -356,7 +346,7 @@ impl Reader<'_> {
     }
 
     /// Events about the VPA, and those of the updater about the pods.
-    async fn events(&self, vpa: &Vpa, pods: &[Pod]) -> Result<Vec<Event>, Failure> {
+    async fn events(&self, vpa: &Vpa, pods: &[Pod]) -> anyhow::Result<Vec<Event>> {
         let name = vpa.name_any();
         let of_vpa =
             format!("involvedObject.kind=VerticalPodAutoscaler,involvedObject.name={name}");
@@ -374,8 +364,8 @@ impl Reader<'_> {
     }
 }
 
-fn json(object: &DynamicObject) -> Result<Value, Failure> {
-    Ok(serde_json::to_value(object).map_err(anyhow::Error::from)?)
+fn json(object: &DynamicObject) -> anyhow::Result<Value> {
+    Ok(serde_json::to_value(object)?)
 }
 
 fn controller(owners: &[OwnerReference]) -> Option<&OwnerReference> {

@@ -9,7 +9,7 @@ use super::document::document;
 use super::judge::{Explanation, explain};
 use super::policy::{self, PolicyFacts};
 use super::subject::Subject;
-use crate::output::golden::check_forms;
+use crate::output::tests::golden::check_forms;
 
 fn parse<T: serde::de::DeserializeOwned>(object: Value) -> T {
     serde_json::from_value(object).expect("an object")

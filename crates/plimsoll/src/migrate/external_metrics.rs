@@ -26,7 +26,7 @@ use serving::own_service::OwnService;
 use tokio::time::Instant;
 
 use crate::cluster::block_on;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::installation::InstallationArgs;
 pub(super) use conflicts::conflicts;
 use plan::{ADOPTED_FROM, AdoptionPlan, plan_adoption, plan_release, service_of};
@@ -75,7 +75,7 @@ impl TargetArgs {
         OwnService::new(namespace, &*self.service_name)
     }
 
-    async fn connect(&self) -> Result<(Client, Option<APIService>), Failure> {
+    async fn connect(&self) -> anyhow::Result<(Client, Option<APIService>)> {
         let cluster = self.installation.cluster.connect().await?;
         let present = cluster.all().get_opt(EXTERNAL).await;
         let subject = format!("the APIService {EXTERNAL}");
@@ -85,7 +85,7 @@ impl TargetArgs {
 }
 
 /// Points the `APIService` at the adapter.
-pub(crate) fn run_adopt(args: &AdoptArgs) -> Result<Outcome, Failure> {
+pub(crate) fn run_adopt(args: &AdoptArgs) -> anyhow::Result<Outcome> {
     block_on(async {
         let (client, present) = args.target.connect().await?;
         adopt(args, &client, present).await?;
@@ -94,7 +94,7 @@ pub(crate) fn run_adopt(args: &AdoptArgs) -> Result<Outcome, Failure> {
 }
 
 /// Points the `APIService` at its previous provider.
-pub(crate) fn run_release(args: &TargetArgs) -> Result<Outcome, Failure> {
+pub(crate) fn run_release(args: &TargetArgs) -> anyhow::Result<Outcome> {
     block_on(async {
         let (client, present) = args.connect().await?;
         release(args, &client, present).await?;

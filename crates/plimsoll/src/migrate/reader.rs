@@ -9,9 +9,8 @@ use kube::ResourceExt as _;
 use kube::api::{DynamicObject, ListParams};
 
 use super::facts::{Facts, Kind, Source, image_of, name_of};
-use crate::check::{Read, Unread, unread};
+use crate::check::{Read, noted, unread};
 use crate::cluster::{Cluster, each, list};
-use crate::failure::Failure;
 use crate::installation::ObjectName;
 
 /// Most `ConfigMap`s that are read.
@@ -22,7 +21,7 @@ pub(crate) async fn read(
     cluster: &Cluster,
     source: &Source,
     system_namespace: &str,
-) -> Result<Facts, Failure> {
+) -> anyhow::Result<Facts> {
     cluster.version().await?;
     let mut facts = Facts {
         system_namespace: system_namespace.to_owned(),
@@ -30,32 +29,22 @@ pub(crate) async fn read(
     };
     read_deployments(cluster, source, &mut facts).await;
     for kind in source.kinds {
-        if let Some(objects) = facts.noted(objects(cluster, kind).await) {
+        if let Some(objects) = noted(&mut facts.unread, objects(cluster, kind).await).flatten() {
             facts.objects.insert(kind.name, objects);
         }
     }
     let definitions = cluster.untyped::<CustomResourceDefinition>(None);
     for name in source.definitions {
         let found = definitions.get_opt(name).await;
-        let found = facts.noted(found.map_err(unread("CustomResourceDefinitions")));
+        let found = found.map_err(unread("CustomResourceDefinitions"));
+        let found = noted(&mut facts.unread, found).flatten();
         facts.definitions.extend(found);
     }
     if source.reads_config_maps {
         read_config_maps(cluster, &mut facts).await;
     }
     facts.unread.sort();
-    facts.unread.dedup();
     Ok(facts)
-}
-
-impl Facts {
-    /// The value that was read; otherwise notes the reason.
-    fn noted<T: Default>(&mut self, read: Read<T>) -> T {
-        read.unwrap_or_else(|Unread(reason)| {
-            self.unread.push(reason);
-            T::default()
-        })
-    }
 }
 
 async fn read_deployments(cluster: &Cluster, source: &Source, facts: &mut Facts) {
@@ -70,7 +59,7 @@ async fn read_deployments(cluster: &Cluster, source: &Source, facts: &mut Facts)
         }
     };
     let read = each(&all, &ListParams::default(), visit).await;
-    facts.noted(read.map_err(unread("deployments")));
+    noted(&mut facts.unread, read.map_err(unread("deployments")));
 }
 
 /// The objects of a kind; `None` if it is not installed.
@@ -94,7 +83,7 @@ async fn read_config_maps(cluster: &Cluster, facts: &mut Facts) {
     for name in names.into_iter().take(MAX_CONFIG_MAPS) {
         let api = cluster.untyped::<ConfigMap>(Some(&name.namespace));
         let found = api.get_opt(&name.name).await;
-        let found = facts.noted(found.map_err(unread("ConfigMaps")));
+        let found = noted(&mut facts.unread, found.map_err(unread("ConfigMaps"))).flatten();
         facts.config_maps.extend(found);
     }
 }

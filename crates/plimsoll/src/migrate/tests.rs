@@ -1,13 +1,16 @@
 //! Migrations of whole clusters as golden files, and single findings.
 
+pub(crate) mod fixture;
+
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use super::facts::{API_SERVICE, Facts, VPA, helm_release};
-use super::fixture::{api_service, deployment, object, own};
 use super::plan::{Migration, Verdict};
 use super::{crane, goldilocks, keda, output, prometheus_adapter, vpa};
-use crate::output::{Format, golden};
+use crate::output::Format;
+use crate::output::tests::golden;
+use fixture::{api_service, deployment, object, own};
 
 const HELM: &str = "meta.helm.sh/release-name";
 const HELM_NAMESPACE: &str = "meta.helm.sh/release-namespace";

@@ -7,16 +7,15 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use k8s_openapi::api::core::v1::{Container, Node, Pod, PodSpec};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
-use kube::ResourceExt as _;
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
-use model::Quantity;
+use replay::Resource;
 use serde::Serialize;
+use view::{BoundContainer, BoundPod, ContainerKind, Node, Requirements};
 
-use crate::cluster::{ClusterArgs, block_on, each, list};
-use crate::failure::Failure;
+use crate::cluster::{ClusterArgs, block_on, each};
 use crate::output::Table;
+use crate::usage::{Resources, amount_of};
 
 /// Limits of the requests on an idle node, Crane's; 0 is no limit.
 #[derive(Clone, Copy, Debug, Default, Args)]
@@ -44,10 +43,8 @@ struct NodeLoad {
     daemons: usize,
     /// All others.
     pods: usize,
-    /// Requested millicores.
-    cpu: f64,
-    /// Requested bytes of memory.
-    memory: f64,
+    /// Requests of all pods.
+    requests: Requirements,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -73,71 +70,65 @@ pub(super) struct IdleNode {
 }
 
 /// Reads nodes and pods of the cluster, and judges them.
-pub(super) fn read(args: &ClusterArgs, limits: IdleNodeArgs) -> Result<ScannedNodes, Failure> {
+pub(super) fn read(args: &ClusterArgs, limits: IdleNodeArgs) -> anyhow::Result<ScannedNodes> {
     block_on(async {
         let cluster = args.connect().await?;
         let all = ListParams::default();
-        let nodes = list(&cluster.all(), &all).await;
-        let nodes: Vec<Node> = nodes.map_err(cluster.failed("nodes"))?;
+        let mut nodes = Vec::new();
+        let visit = |node| nodes.push(Node::from_k8s(node));
+        let read = each(&cluster.all(), &all, visit).await;
+        read.map_err(cluster.failed("nodes"))?;
         let mut loads = BTreeMap::new();
-        let read = each(&cluster.all(), &all, |pod| add(&mut loads, &pod)).await;
+        let read = each(&cluster.all(), &all, |pod| add(&mut loads, pod)).await;
         read.map_err(cluster.failed("pods"))?;
         Ok(idle_nodes(&nodes, &loads, limits))
     })
 }
 
 /// Adds a pod to the load of its node. Finished pods and those without a node do not count.
-fn add(loads: &mut BTreeMap<String, NodeLoad>, pod: &Pod) {
-    let status = pod.status.as_ref();
-    let phase = status.and_then(|status| status.phase.as_deref());
-    let Some(spec) = &pod.spec else {
-        return;
-    };
-    let node = spec.node_name.as_deref().unwrap_or_default();
-    if node.is_empty() || matches!(phase, Some("Succeeded" | "Failed")) {
+fn add(loads: &mut BTreeMap<String, NodeLoad>, pod: Pod) {
+    let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
+    let is_finished = matches!(phase, Some("Succeeded" | "Failed"));
+    let pod = BoundPod::from_k8s(pod);
+    if pod.node.is_empty() || is_finished {
         return;
     }
-    let load = loads.entry(node.to_owned()).or_default();
-    let mut owners = pod.owner_references().iter();
-    let owner = owners.find(|owner| owner.controller == Some(true));
+    let load = loads.entry(pod.node.clone()).or_default();
+    let owner = pod.owner.as_ref().map(|owner| owner.kind.as_str());
     // Static pods have the node as their owner.
-    if owner.is_some_and(|owner| owner.kind == "DaemonSet" || owner.kind == "Node") {
+    if matches!(owner, Some("DaemonSet" | "Node")) {
         load.daemons += 1;
     } else {
         load.pods += 1;
     }
-    load.cpu += requests(spec, "cpu") * 1000.0;
-    load.memory += requests(spec, "memory");
+    load.requests = load.requests.plus(requests(&pod));
 }
 
-/// Requests of a pod in cores or bytes, as the scheduler counts them: those of the pod if set, else
-/// the larger one of the containers with the sidecars, and of each init container; and the overhead.
-fn requests(spec: &PodSpec, resource: &str) -> f64 {
-    let of_list = |list: Option<&BTreeMap<String, Text>>| list?.get(resource).map(amount);
-    let of = |container: &Container| {
-        let resources = container.resources.as_ref();
-        of_list(resources.and_then(|it| it.requests.as_ref())).unwrap_or(0.0)
-    };
-    let mut sidecars = 0.0;
-    let mut start: f64 = 0.0;
-    for container in spec.init_containers.iter().flatten() {
-        let request = of(container);
-        if container.restart_policy.as_deref() == Some("Always") {
-            sidecars += request;
-        } else {
-            start = start.max(sidecars + request);
+/// Requests of a pod, as the scheduler counts them: those of the pod if set, else the larger one of the
+/// containers with the sidecars, and of each init container; and the overhead.
+fn requests(pod: &BoundPod) -> Requirements {
+    let [mut running, mut sidecars, mut start] = [Requirements::default(); 3];
+    for BoundContainer {
+        kind, resources, ..
+    } in &pod.containers
+    {
+        match kind {
+            ContainerKind::Init => start = start.max(sidecars.plus(*resources)),
+            ContainerKind::Sidecar => sidecars = sidecars.plus(*resources),
+            ContainerKind::App => running = running.plus(*resources),
         }
     }
-    let running = sidecars + spec.containers.iter().map(of).sum::<f64>();
-    let of_pod = spec.resources.as_ref();
-    let of_pod = of_list(of_pod.and_then(|it| it.requests.as_ref()));
-    of_pod.unwrap_or(running.max(start)) + of_list(spec.overhead.as_ref()).unwrap_or(0.0)
-}
-
-/// The amount in whole units; 0 if it is invalid.
-fn amount(text: &Text) -> f64 {
-    let quantity = text.0.parse::<Quantity>();
-    quantity.map_or(0.0, |quantity| quantity.to_f64())
+    let of_containers = running.plus(sidecars).max(start).requests;
+    let of_pod = pod.pod_level.requests;
+    let of = |requests| Requirements {
+        requests,
+        ..Requirements::default()
+    };
+    let total = of(Resources {
+        cpu: of_pod.cpu.or(of_containers.cpu),
+        memory: of_pod.memory.or(of_containers.memory),
+    });
+    total.plus(of(pod.overhead))
 }
 
 fn idle_nodes(
@@ -146,7 +137,7 @@ fn idle_nodes(
     limits: IdleNodeArgs,
 ) -> ScannedNodes {
     let idle = nodes.iter().filter_map(|node| {
-        let load = loads.get(&node.name_any()).copied().unwrap_or_default();
+        let load = loads.get(&node.name).copied().unwrap_or_default();
         idle_node(node, load, limits)
     });
     let mut idle: Vec<IdleNode> = idle.collect();
@@ -158,13 +149,12 @@ fn idle_nodes(
 }
 
 fn idle_node(node: &Node, load: NodeLoad, limits: IdleNodeArgs) -> Option<IdleNode> {
-    let allocatable = node.status.as_ref().and_then(|it| it.allocatable.as_ref());
-    let percent = |resource: &str, requested: f64| {
-        let total = amount(allocatable?.get(resource)?);
+    let percent = |resource: Resource| {
+        let total = amount_of(node.allocatable, resource)?;
+        let requested = amount_of(load.requests.requests, resource).unwrap_or(0.0);
         (total > 0.0).then(|| 100.0 * requested / total)
     };
-    let cpu = percent("cpu", load.cpu / 1000.0);
-    let memory = percent("memory", load.memory);
+    let [cpu, memory] = [Resource::Cpu, Resource::Memory].map(percent);
     let reason = if load.pods == 0 {
         "only pods of DaemonSets and static pods run on it".to_owned()
     } else {
@@ -184,7 +174,7 @@ fn idle_node(node: &Node, load: NodeLoad, limits: IdleNodeArgs) -> Option<IdleNo
         format!("its pods request at most {}", texts.join(" and "))
     };
     Some(IdleNode {
-        node: node.name_any(),
+        node: node.name.clone(),
         pods: load.pods,
         daemon_pods: load.daemons,
         cpu_requests_percent: cpu.map(rounded),
@@ -220,7 +210,8 @@ mod tests {
 
     fn node(name: &str) -> Node {
         let allocatable = json!({"cpu": "4", "memory": "8Gi"});
-        parse(json!({"metadata": {"name": name}, "status": {"allocatable": allocatable}}))
+        let node = json!({"metadata": {"name": name}, "status": {"allocatable": allocatable}});
+        Node::from_k8s(parse(node))
     }
 
     fn pod(node: &str, owner: Option<&str>, [cpu, memory]: [&str; 2], phase: &str) -> Pod {
@@ -251,7 +242,7 @@ mod tests {
             pod("", None, small, "Pending"),
         ];
         let mut loads = BTreeMap::new();
-        for pod in &pods {
+        for pod in pods {
             add(&mut loads, pod);
         }
         let nodes = ["small", "empty", "daemons", "alone"].map(node);
@@ -295,7 +286,7 @@ mod tests {
 
     #[test]
     fn an_unknown_size_meets_no_limit() {
-        let node = parse(json!({"metadata": {"name": "new"}}));
+        let node = Node::from_k8s(parse(json!({"metadata": {"name": "new"}})));
         let load = NodeLoad {
             pods: 1,
             ..NodeLoad::default()
@@ -334,7 +325,9 @@ mod tests {
             ),
             (json!({"containers": [container("wrong")]}), 0.0),
         ] {
-            let found = requests(&parse(spec.clone()), "cpu");
+            let pod = BoundPod::from_k8s(parse(json!({"metadata": {}, "spec": spec})));
+            let found = amount_of(requests(&pod).requests, Resource::Cpu);
+            let found = found.unwrap_or(0.0) / 1000.0;
             assert!((found - expected).abs() < 1e-9, "{spec}: {found}");
         }
     }

@@ -99,14 +99,14 @@ mod tests {
     use model::{Cpu, Memory};
 
     use super::*;
-    use crate::usage::{ContainerId, PodUsage, Resources, ScaledBy};
+    use crate::usage::{ContainerId, PodUsage, Resources};
 
     fn usage(workload: &str, millicores: f64, request: Option<i64>) -> ContainerUsage {
         let constant = |amount| (0..2 * 288).map(|slot| (300 * slot, amount)).collect();
         let pod = PodUsage {
             cpu: constant(millicores),
             memory: constant(100.0),
-            has_ended: false,
+            ..PodUsage::default()
         };
         ContainerUsage {
             id: ContainerId {
@@ -118,9 +118,8 @@ mod tests {
                 cpu: request.map(Cpu::from_millicores),
                 memory: Some(Memory::from_bytes(1 << 30)),
             },
-            limits: Resources::default(),
-            scaled_by: ScaledBy::default(),
             pods: vec![pod.clone(), pod],
+            ..ContainerUsage::default()
         }
     }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::Args;
 use jiff::Timestamp;
 use sources::error_chain::with_causes;
@@ -113,19 +113,19 @@ impl ConnectionArgs {
 }
 
 impl PrometheusArgs {
-    async fn connect_cluster(&self) -> Result<Cluster, Failure> {
+    async fn connect_cluster(&self) -> anyhow::Result<Cluster> {
         let connected = self.cluster.connect().await;
         let connection = &self.connection;
         let is_named = connection.prometheus_address.is_some()
             || connection.prometheus_service.is_some()
             || self.cluster.is_named();
-        connected.map_err(|failure| match failure {
-            Failure::Other(_) if !is_named => Failure::Usage(
-                "no usage to read: name CSV files, --prometheus-address, --kubeconfig of a cluster with \
-                 Prometheus, or --sample for the bundled sample"
-                    .to_owned(),
-            ),
-            failure => failure,
+        connected.map_err(|error| {
+            if is_named {
+                return error;
+            }
+            let message = "no usage to read: name CSV files, --prometheus-address, --kubeconfig of a \
+                           cluster with Prometheus, or --sample for the bundled sample";
+            Failure::Usage(message.to_owned()).into()
         })
     }
 
@@ -165,7 +165,7 @@ pub(crate) async fn read_workload(
     cluster: &Cluster,
     (namespace, workload): (&str, &str),
     history_days: u16,
-) -> Result<Vec<ContainerUsage>, Failure> {
+) -> anyhow::Result<Vec<ContainerUsage>> {
     let step = "5m".parse().map_err(anyhow::Error::msg)?;
     let window = window(i64::from(history_days) * 86_400, step, Timestamp::now())?;
     let inventory = Inventory::read(cluster, &[namespace.to_owned()], None).await?;
@@ -181,7 +181,7 @@ pub(crate) async fn read_workload(
 pub(super) fn read(
     args: &PrometheusArgs,
     namespaces: &[String],
-) -> Result<Vec<ContainerUsage>, Failure> {
+) -> anyhow::Result<Vec<ContainerUsage>> {
     let window = args.window(Timestamp::now());
     let window = window.map_err(|error| Failure::Usage(error.to_string()))?;
     block_on(async {
@@ -189,7 +189,7 @@ pub(super) fn read(
         let inventory = Inventory::read(&cluster, namespaces, args.selector.as_deref()).await?;
         if inventory.is_empty() {
             let server = cluster.server;
-            return Err(anyhow!("no pods of workloads match on the cluster {server}").into());
+            bail!("no pods of workloads match on the cluster {server}");
         }
         let (begun, queries) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
         let arguments = (&args.connection, &args.cluster);
@@ -233,7 +233,7 @@ impl Store {
         cluster: &Cluster,
         window: Window,
         queries: &Arc<AtomicUsize>,
-    ) -> Result<Self, Failure> {
+    ) -> anyhow::Result<Self> {
         let queries = Arc::clone(queries);
         let observer = Arc::new(move |_| {
             queries.fetch_add(1, Ordering::Relaxed);
@@ -268,7 +268,7 @@ impl Store {
         namespace: &str,
         inventory: &Inventory,
         is_wanted: impl Fn(&str) -> bool,
-    ) -> Result<Vec<ContainerUsage>, Failure> {
+    ) -> anyhow::Result<Vec<ContainerUsage>> {
         let (of, layout) = ((namespace, &is_wanted), &self.layout);
         let (cpu, memory) = tokio::try_join!(
             self.samples(layout.cpu.as_ref(), of, 1000.0),
@@ -308,7 +308,7 @@ impl Store {
         series: Option<&UsageSeries>,
         (namespace, is_wanted): (&str, &impl Fn(&str) -> bool),
         factor: f64,
-    ) -> Result<BTreeMap<(String, String), Samples>, Failure> {
+    ) -> anyhow::Result<BTreeMap<(String, String), Samples>> {
         let mut found: BTreeMap<_, Samples> = BTreeMap::new();
         let Some(series) = series else {
             return Ok(found);
@@ -330,8 +330,8 @@ impl Store {
     }
 }
 
-/// The failure for an error of Prometheus. `service` is its Service, behind the API server.
-fn failure(error: &PrometheusError, service: Option<&str>) -> Failure {
+/// The error for one of Prometheus. `service` is its Service, behind the API server.
+fn failure(error: &PrometheusError, service: Option<&str>) -> anyhow::Error {
     let text = with_causes(error);
     let text = match service {
         Some(it) => format!("cannot read Prometheus through the Service {it}: {text}"),
@@ -346,7 +346,7 @@ fn failure(error: &PrometheusError, service: Option<&str>) -> Failure {
     );
     let hint = match (error, service) {
         (PrometheusError::Unreachable(_) | PrometheusError::Timeout(_), _) => {
-            return Failure::Unreachable(anyhow!(text));
+            return Failure::Unreachable(anyhow!(text)).into();
         }
         (_, Some(_)) if is_refused => {
             ": you need the right get of services/proxy in its namespace, or set --prometheus-address"
@@ -357,5 +357,5 @@ fn failure(error: &PrometheusError, service: Option<&str>) -> Failure {
         (_, Some(_)) => ": set --prometheus-address for another one",
         (_, None) => "",
     };
-    Failure::Other(anyhow!("{text}{hint}"))
+    anyhow!("{text}{hint}")
 }

@@ -1,62 +1,79 @@
-//! Tables of sizing decisions on recorded series: every peer and our own policy, their families of
-//! operating points, and paired differences at equal risk.
+//! Tables of decisions on recorded series, in Markdown.
 //!
-//! `cargo run --release -p replay --example decisions -- TRACES [PLOTS]`
+//! `cargo run --release -p replay --example decisions -- TABLES TRACES [PLOTS [HALF]]`
 //!
-//! The folders `vertical` and `adversarial` in `TRACES` hold CSV files with `unix_seconds` first and
-//! one column per series. Files that are missing are left out. A plot of every table is written to
-//! the folder `PLOTS`, if that is given.
+//! | tables | contents | series in `TRACES` |
+//! |---|---|---|
+//! | `sizes` | sizing policies, differences at equal risk | `vertical`, `adversarial` |
+//! | `horizontal` | violations of the HPA and of predicted metrics at equal pods | `horizontal` |
+//! | `vpa-with-hpa` | a VPA and an HPA on the same metric | `horizontal` |
+//! | `placement` | fewest nodes by scheduler and sizing policy, rebalancing | `vertical` |
+//!
+//! Plots are written to the folder `PLOTS`, if that is given. `HALF` is the scored part of the series
+//! in `horizontal` and `placement`: `second` (default), or `first`, on which settings were chosen.
 
-mod frontier;
-mod policies;
-mod table;
-mod traces;
+mod bootstrap;
+mod csv;
+mod horizontal;
+mod placement;
+mod plot;
+mod price_of_failure;
+mod sizes;
+mod vpa_with_hpa;
 
 use std::path::Path;
 use std::process::ExitCode;
 
-use replay::Executor;
+use plot::Plot;
+
+const USAGE: &str =
+    "usage: decisions sizes|horizontal|vpa-with-hpa|placement TRACES [PLOTS [first|second]]";
+
+/// Folder of the plots; `None` without plots.
+#[derive(Clone, Copy)]
+struct Plots<'a>(Option<&'a str>);
+
+impl Plots<'_> {
+    fn are_wanted(self) -> bool {
+        self.0.is_some()
+    }
+
+    fn write(self, name: &str, plot: &Plot) -> Result<(), String> {
+        let Some(folder) = self.0 else {
+            return Ok(());
+        };
+        let path = Path::new(folder).join(name);
+        let written = std::fs::write(&path, plot.svg());
+        written.map_err(|error| format!("{}: {error}", path.display()))
+    }
+}
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1);
-    let Some(folder) = arguments.next() else {
-        eprintln!("usage: decisions TRACES [PLOTS]");
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if let Err(error) = run(&arguments) {
+        eprintln!("{error}");
         return ExitCode::FAILURE;
-    };
-    let plots = arguments.next().filter(|plots| !plots.is_empty());
-    let sets = match traces::read(Path::new(&folder)) {
-        Ok(sets) if !sets.is_empty() => sets,
-        Ok(_) => {
-            eprintln!("{folder} has none of the known files");
-            return ExitCode::FAILURE;
-        }
-        Err(error) => {
-            eprintln!("{error}");
-            return ExitCode::FAILURE;
-        }
-    };
-    for set in &sets {
-        let hourly = Executor {
-            warm_up: set.warm_up,
-            ..Executor::new(set.resource)
-        };
-        let early = Executor {
-            early_raises: true,
-            ..hourly
-        };
-        for executor in [hourly, early] {
-            let started = std::time::Instant::now();
-            let results = policies::replay(&executor, set);
-            table::print(set, &executor, &results);
-            if let Some(plots) = &plots {
-                let (name, plot) = frontier::plot(set, &executor, &results);
-                if let Err(error) = std::fs::write(Path::new(plots).join(&name), plot.svg()) {
-                    eprintln!("{plots}/{name}: {error}");
-                    return ExitCode::FAILURE;
-                }
-            }
-            eprintln!("{}: {:.1} s", set.name, started.elapsed().as_secs_f64());
-        }
     }
     ExitCode::SUCCESS
+}
+
+fn run(arguments: &[&str]) -> Result<(), String> {
+    let [tables, traces, rest @ ..] = arguments else {
+        return Err(USAGE.to_owned());
+    };
+    let plots = Plots(rest.first().copied().filter(|plots| !plots.is_empty()));
+    let is_first = match rest.get(1) {
+        None | Some(&("" | "second")) => false,
+        Some(&"first") => true,
+        Some(other) => return Err(format!("{other} is neither first nor second")),
+    };
+    let traces = Path::new(traces);
+    match *tables {
+        "sizes" => sizes::print(traces, plots),
+        "horizontal" => horizontal::print(traces, plots, is_first),
+        "vpa-with-hpa" => vpa_with_hpa::print(traces, plots),
+        "placement" => placement::print(traces, plots, is_first),
+        _ => Err(USAGE.to_owned()),
+    }
 }

@@ -70,15 +70,6 @@ impl Vpa {
         }
     }
 
-    /// Adds the CPU usage of several pods in the slot that began at `at`: a sample of each.
-    pub fn observe_pods(&mut self, at: Timestamp, usage: f64, pods: usize) {
-        for _ in 0..pods {
-            // The pods have a history in common and times of samples of their own.
-            self.containers.clear();
-            self.observe(at, usage);
-        }
-    }
-
     /// Target and bounds at present.
     pub fn estimate(&self) -> Estimate {
         let minimum = sizing::container_minimum(&self.config, 1);

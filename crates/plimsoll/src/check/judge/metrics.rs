@@ -8,14 +8,10 @@ use crate::check::finding::{Findings, Verdict, error, skip, warn};
 use crate::installation::{ObjectName, service_of};
 
 const METRICS_SERVER: &str = "v1beta1.metrics.k8s.io";
-/// APIs of the adapter, with the identifier of their check.
-const ADAPTER_APIS: [(&str, &str); 3] = [
-    ("custom.metrics.k8s.io/v1beta1", "custom-metrics-v1beta1"),
-    ("custom.metrics.k8s.io/v1beta2", "custom-metrics-v1beta2"),
-    (
-        "external.metrics.k8s.io/v1beta1",
-        "external-metrics-v1beta1",
-    ),
+const ADAPTER_APIS: [&str; 3] = [
+    "custom.metrics.k8s.io/v1beta1",
+    "custom.metrics.k8s.io/v1beta2",
+    "external.metrics.k8s.io/v1beta1",
 ];
 
 /// Parts of the names of Services, and the product behind each.
@@ -31,7 +27,9 @@ pub(super) fn judge(facts: &Facts, extent: Extent, findings: &mut Findings) {
     let title = "metrics.k8s.io is available";
     findings.add("metrics-server-available", title, metrics_server(facts));
     findings.add("node-metrics", "nodes have metrics", node_metrics(facts));
-    for (api, id) in ADAPTER_APIS {
+    for api in ADAPTER_APIS {
+        // Such as custom-metrics-v1beta1.
+        let id = api.replace(".metrics.k8s.io/", "-metrics-");
         let title = format!("{api} has the expected owner");
         findings.add(id, title, expected_owner(facts, extent, api));
     }

@@ -71,12 +71,10 @@ fn judge_product(product: Other, facts: &Facts, extent: Extent) -> Verdict {
             format!("{names} runs Goldilocks, which creates VPA objects"),
             "Leave its VPA objects at mode Off, or use a SizingPolicy instead (docs/sizing.md)",
         ),
-        Other::Keda | Other::PrometheusAdapter if extent == Extent::Before => warn(
+        Other::Keda if extent == Extent::Before => warn(
             format!("{names} runs KEDA, which serves external metrics"),
             "Leave the component external-metrics-api out, or move the API by `plimsoll migrate` (docs/routes.md)",
         ),
-        Other::Keda | Other::PrometheusAdapter => {
-            Ok(format!("{names}; the owners of the APIs are above"))
-        }
+        Other::Keda => Ok(format!("{names}; the owners of the APIs are above")),
     }
 }

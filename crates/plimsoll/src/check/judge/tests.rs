@@ -495,6 +495,6 @@ fn findings_have_three_forms() {
         (Form::Short, "short.txt"),
     ] {
         let text = crate::check::output::render(&findings, form);
-        crate::output::golden::check(&format!("check.{ending}"), &text);
+        crate::output::tests::golden::check(&format!("check.{ending}"), &text);
     }
 }

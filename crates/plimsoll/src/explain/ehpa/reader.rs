@@ -13,7 +13,6 @@ use kube::api::ListParams;
 
 use crate::explain::reader::{Found, Reader, WithOthers, oldest};
 use crate::explain::subject::{Subject, is_name};
-use crate::failure::Failure;
 
 /// Objects that explain the replicas of an EHPA's workload.
 #[derive(Clone, Debug)]
@@ -34,7 +33,7 @@ pub(in crate::explain) struct EhpaFacts {
 pub(in crate::explain) async fn read(
     reader: Reader<'_>,
     (object, others): WithOthers,
-) -> Result<Found, Failure> {
+) -> anyhow::Result<Found> {
     let ehpa = api::ehpa::parse(object).map_err(|error| anyhow!("invalid object: {error}"))?;
     let all = ListParams::default();
     let hpas = reader.list::<Hpa>("horizontalpodautoscalers", &all).await;
@@ -62,7 +61,7 @@ pub(in crate::explain) async fn read(
 pub(in crate::explain) async fn of_workload(
     reader: &Reader<'_>,
     workloads: &[Subject],
-) -> Result<Option<WithOthers>, Failure> {
+) -> anyhow::Result<Option<WithOthers>> {
     let ehpas = reader.untyped::<Ehpa>("effectivehorizontalpodautoscalers");
     Ok(oldest(&ehpas.await?, "scaleTargetRef", workloads))
 }
@@ -78,7 +77,7 @@ fn is_of(hpa: &Hpa, ehpa: &Ehpa) -> bool {
 }
 
 /// The prediction that the EHPA owns, if there is one.
-async fn prediction(reader: &Reader<'_>, ehpa: &Ehpa) -> Result<Option<Prediction>, Failure> {
+async fn prediction(reader: &Reader<'_>, ehpa: &Ehpa) -> anyhow::Result<Option<Prediction>> {
     let name = format!("ehpa-{}", ehpa.name_any());
     if ehpa.spec.prediction.is_none() || !is_name(&name) {
         return Ok(None);
@@ -95,11 +94,7 @@ async fn prediction(reader: &Reader<'_>, ehpa: &Ehpa) -> Result<Option<Predictio
     Ok(Some(prediction).filter(|_| is_of))
 }
 
-async fn events(
-    reader: &Reader<'_>,
-    ehpa: &Ehpa,
-    hpa: Option<&Hpa>,
-) -> Result<Vec<Event>, Failure> {
+async fn events(reader: &Reader<'_>, ehpa: &Ehpa, hpa: Option<&Hpa>) -> anyhow::Result<Vec<Event>> {
     let hpa = hpa.map(|hpa| ("HorizontalPodAutoscaler", hpa.name_any()));
     let about = [("EffectiveHorizontalPodAutoscaler", ehpa.name_any())];
     let mut events = Vec::new();

@@ -322,5 +322,5 @@ fn an_explanation_has_six_forms() {
     ];
     let ehpa = ehpa(&json!({}), &[READY]);
     let explanation = explain(&facts(ehpa, Some(hpa(10, &[limited]))));
-    crate::output::golden::check_forms("explain_ehpa", &document(&explanation));
+    crate::output::tests::golden::check_forms("explain_ehpa", &document(&explanation));
 }

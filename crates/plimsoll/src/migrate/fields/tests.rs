@@ -6,10 +6,10 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use super::super::facts::{Facts, Kind, VPA};
-use super::super::fixture::{deployment, object};
 use super::super::plan::Migration;
 use super::super::{crane, goldilocks, keda, output, prometheus_adapter, vpa};
 use super::lacking;
+use crate::migrate::tests::fixture::{deployment, object};
 
 type Judge = fn(&Facts) -> Migration;
 

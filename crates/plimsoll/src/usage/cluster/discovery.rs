@@ -9,13 +9,13 @@
 
 use std::str::FromStr;
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use k8s_openapi::api::core::v1::{Service, ServicePort};
 use kube::ResourceExt as _;
 use kube::api::ListParams;
 
 use crate::cluster::{Cluster, each};
-use crate::failure::Failure;
+use crate::failure::is_unreachable;
 use crate::installation::ObjectName;
 use crate::output::first_names;
 
@@ -141,14 +141,14 @@ impl FoundStore {
 }
 
 /// The store of a Service that the user names.
-pub(super) async fn named(cluster: &Cluster, wanted: &NamedService) -> Result<FoundStore, Failure> {
+pub(super) async fn named(cluster: &Cluster, wanted: &NamedService) -> anyhow::Result<FoundStore> {
     let NamedService { service, port } = wanted;
     let subject = format!("the Service {service}");
     let api = cluster.within::<Service>(&service.namespace);
     let read = api.get(&service.name).await;
     let read = read.map_err(cluster.failed(&subject))?;
     let found = store_at(&read, *port);
-    found.ok_or_else(|| anyhow!("{subject} has no such port").into())
+    found.with_context(|| format!("{subject} has no such port"))
 }
 
 /// The store of a named Service: its labels give the folder, and the port unless it is named too.
@@ -164,14 +164,16 @@ fn store_at(service: &Service, number: Option<i32>) -> Option<FoundStore> {
 }
 
 /// The only Service of a store in the cluster.
-pub(super) async fn discover(cluster: &Cluster) -> Result<FoundStore, Failure> {
+pub(super) async fn discover(cluster: &Cluster) -> anyhow::Result<FoundStore> {
     let mut found = Vec::new();
     let visit = |service| found.extend(store_of(&service));
     let read = each(&cluster.all(), &ListParams::default(), visit).await;
     let read = read.map_err(cluster.failed("Services"));
-    read.map_err(|failure| match failure {
-        Failure::Other(error) => anyhow!("{error:#}: set --prometheus-address").into(),
-        failure => failure,
+    read.map_err(|error| {
+        if is_unreachable(&error) {
+            return error;
+        }
+        anyhow!("{error:#}: set --prometheus-address")
     })?;
     only(found)
 }
@@ -230,10 +232,10 @@ fn port<'a>(ports: &'a [ServicePort], numbers: &[i32]) -> Option<&'a ServicePort
 }
 
 /// The only one in the usual namespaces. The error names the others.
-fn only(found: Vec<FoundStore>) -> Result<FoundStore, Failure> {
+fn only(found: Vec<FoundStore>) -> anyhow::Result<FoundStore> {
     let is_usual = |store: &FoundStore| NAMESPACES.contains(&store.namespace.as_str());
     let (usual, others): (Vec<_>, Vec<_>) = found.into_iter().partition(is_usual);
-    let error = match (usual.as_slice(), others.as_slice()) {
+    Err(match (usual.as_slice(), others.as_slice()) {
         ([found], _) => return Ok(found.clone()),
         ([], []) => anyhow!(
             "no Service of Prometheus, Thanos, Mimir or VictoriaMetrics with the usual labels: set \
@@ -248,8 +250,7 @@ fn only(found: Vec<FoundStore>) -> Result<FoundStore, Failure> {
             "several Services may be Prometheus: {}: set --prometheus-service to one of them",
             names(several)
         ),
-    };
-    Err(error.into())
+    })
 }
 
 fn names(stores: &[FoundStore]) -> String {

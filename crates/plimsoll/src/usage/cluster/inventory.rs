@@ -5,17 +5,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use k8s_openapi::NamespaceResourceScope as Namespaced;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{ListParams, PartialObjectMeta};
 use kube::{Api, ResourceExt as _};
-use model::{Cpu, Memory, Quantity};
-use view::Owner;
+use view::{BoundPod, ContainerKind, ObjectKey, Owner, Requirements};
 
 use super::hpas::Hpas;
 use crate::cluster::{Cluster, Kind, each, each_metadata};
-use crate::failure::Failure;
-use crate::usage::{ContainerId, ContainerUsage, Resources};
+use crate::usage::{ContainerId, ContainerUsage};
 
 type Key = (String, String);
 
@@ -36,7 +34,7 @@ pub(crate) struct Inventory {
 struct Workload {
     /// Whether the pod is unfinished, and the time of its creation.
     newest: Option<(bool, Option<Time>)>,
-    containers: Vec<(String, [Resources; 2])>,
+    containers: BTreeMap<String, Requirements>,
 }
 
 impl Inventory {
@@ -45,7 +43,7 @@ impl Inventory {
         cluster: &Cluster,
         namespaces: &[String],
         selector: Option<&str>,
-    ) -> Result<Self, Failure> {
+    ) -> anyhow::Result<Self> {
         let mut inventory = Self::default();
         let all = namespaces.is_empty().then_some(None);
         let named = namespaces.iter().map(|name| Some(name.as_str()));
@@ -67,9 +65,12 @@ impl Inventory {
     }
 
     fn add(&mut self, pod: Pod) {
-        let namespace = pod.namespace().unwrap_or_default();
-        let name = pod.name_any();
-        let workload = match Owner::controller(pod.metadata.owner_references) {
+        let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
+        let is_unfinished = !matches!(phase, Some("Succeeded" | "Failed"));
+        let made = (is_unfinished, pod.metadata.creation_timestamp.clone());
+        let pod = BoundPod::from_k8s(pod);
+        let ObjectKey { namespace, name } = pod.key;
+        let workload = match pod.owner {
             // Static pods are not workloads.
             Some(owner) if owner.kind == "Node" => return,
             Some(Owner { kind, name, .. }) => {
@@ -80,22 +81,16 @@ impl Inventory {
             }
             None => format!("pod/{name}"),
         };
-        let phase = pod.status.and_then(|status| status.phase);
-        let is_unfinished = !matches!(phase.as_deref(), Some("Succeeded" | "Failed"));
         let entry = (workload.clone(), is_unfinished);
         self.pods.insert((namespace.clone(), name), entry);
-        let made = (is_unfinished, pod.metadata.creation_timestamp);
         let known = self.workloads.entry((namespace, workload)).or_default();
         if known.newest.as_ref().is_some_and(|newest| *newest >= made) {
             return;
         }
         known.newest = Some(made);
-        let spec = pod.spec.unwrap_or_default();
-        let mut sidecars = spec.init_containers.unwrap_or_default();
-        sidecars.retain(|it| it.restart_policy.as_deref() == Some("Always"));
-        let containers = spec.containers.into_iter().chain(sidecars);
-        let containers = containers.map(|it| (it.name, resources(it.resources)));
-        known.containers = containers.collect();
+        let containers = pod.containers.into_iter();
+        let containers = containers.filter(|it| it.kind != ContainerKind::Init);
+        known.containers = containers.map(|it| (it.name, it.resources)).collect();
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -113,14 +108,14 @@ impl Inventory {
         let workloads = workloads.take_while(move |((place, _), _)| place == namespace);
         workloads.flat_map(|((namespace, workload), found)| {
             let containers = found.containers.iter();
-            containers.map(|(container, [requests, limits])| ContainerUsage {
+            containers.map(|(container, resources)| ContainerUsage {
                 id: ContainerId {
                     namespace: namespace.clone(),
                     workload: workload.clone(),
                     container: container.clone(),
                 },
-                requests: *requests,
-                limits: *limits,
+                requests: resources.requests,
+                limits: resources.limits,
                 scaled_by: self.hpas.scaling(namespace, workload, container),
                 pods: Vec::new(),
             })
@@ -162,7 +157,7 @@ async fn add_owners<K: Kind<Scope = Namespaced>>(
     cluster: &Cluster,
     namespace: Option<&str>,
     owners: &mut HashMap<Key, String>,
-) -> Result<(), Failure> {
+) -> anyhow::Result<()> {
     let add = |object: PartialObjectMeta<K>| {
         let key = (object.namespace().unwrap_or_default(), object.name_any());
         if let Some(Owner { kind, name, .. }) = Owner::controller(object.metadata.owner_references)
@@ -172,20 +167,6 @@ async fn add_owners<K: Kind<Scope = Namespaced>>(
     };
     let read = each_metadata(&api::<K>(cluster, namespace), add).await;
     read.map_err(cluster.failed(&K::plural(&())))
-}
-
-fn resources(resources: Option<ResourceRequirements>) -> [Resources; 2] {
-    let ResourceRequirements {
-        requests, limits, ..
-    } = resources.unwrap_or_default();
-    [requests, limits].map(|list| {
-        let quantity =
-            |name: &str| -> Option<Quantity> { list.as_ref()?.get(name)?.0.parse().ok() };
-        Resources {
-            cpu: quantity("cpu").map(|it| Cpu::from(&it)),
-            memory: quantity("memory").map(|it| Memory::from(&it)),
-        }
-    })
 }
 
 /// The letters and digits of generated suffixes (`k8s.io/apimachinery/pkg/util/rand`).
@@ -225,6 +206,7 @@ fn candidates(pod: &str, owner: impl Fn(&str) -> Option<String>) -> Vec<String> 
 
 #[cfg(test)]
 mod tests {
+    use model::Cpu;
     use serde_json::{Value, json};
 
     use super::*;
