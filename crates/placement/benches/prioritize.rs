@@ -106,9 +106,12 @@ fn prioritize(cluster: &Cluster, prioritizer: &Prioritizer, pod: &PodDemand) -> 
             commitment: commitment((number % 60) as i64),
             pods: 30,
             load: found.map(|(_, load)| load),
-            reserved: cluster
-                .reservations
-                .reserved(name, found.map(|(end, _)| end), now()),
+            reserved: cluster.reservations.reserved_for(
+                PodKey::default(),
+                name,
+                found.map(|(end, _)| end),
+                now(),
+            ),
             power: Some(PowerModel {
                 k0: 400.0,
                 k1: -300.0,

@@ -2,7 +2,6 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Thresholds of a hot node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HotNodeConfig {
     /// A node gets hot above this utilization, in percent; default 80.

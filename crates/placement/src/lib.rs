@@ -48,7 +48,7 @@ pub use load_variation_risk_balancing::LoadVariationRiskBalancing;
 pub use low_risk_over_commitment::{
     Commitment, LoadRisk, LoadRiskCache, LowRiskOverCommitment, NodeCommitment,
 };
-pub use metrics::{Metric, MetricOperator, MetricType, Usage, first_average, last_average, usage};
+pub use metrics::{Metric, MetricOperator, MetricType, Usage, usage};
 pub use pod::{Amounts, Container, PodLevel, PodSpec};
 pub use policy_text::ParsePolicyError;
 pub use prediction::{

@@ -14,7 +14,10 @@ pub struct LoadVariationRiskBalancing {
 
 impl Default for LoadVariationRiskBalancing {
     fn default() -> Self {
-        Self::new(None, None)
+        Self {
+            safe_variance_margin: 1.0,
+            safe_variance_sensitivity: 1.0,
+        }
     }
 }
 
@@ -31,15 +34,6 @@ pub(crate) fn mean_and_deviation(usage: Usage, capacity: f64, added: f64) -> Opt
 }
 
 impl LoadVariationRiskBalancing {
-    /// Arguments as configured; missing and negative ones are 1.
-    pub fn new(margin: Option<f64>, sensitivity: Option<f64>) -> Self {
-        let or_default = |argument: Option<f64>| argument.filter(|given| *given >= 0.0);
-        Self {
-            safe_variance_margin: or_default(margin).unwrap_or(1.0),
-            safe_variance_sensitivity: or_default(sensitivity).unwrap_or(1.0),
-        }
-    }
-
     /// Score of one resource before rounding. `added` has the unit of `capacity`.
     pub fn resource_score(&self, usage: Usage, capacity: f64, added: f64) -> f64 {
         let Some((mean, deviation)) = mean_and_deviation(usage, capacity, added) else {
@@ -135,7 +129,10 @@ mod tests {
             ((1.2, 0.4), (3.2, 0.4), [71, 63]),
         ] {
             for (sensitivity, expected) in [1.0, 2.0].into_iter().zip(expected) {
-                let plugin = LoadVariationRiskBalancing::new(None, Some(sensitivity));
+                let plugin = LoadVariationRiskBalancing {
+                    safe_variance_sensitivity: sensitivity,
+                    ..LoadVariationRiskBalancing::default()
+                };
                 let found = plugin.score(
                     usage(cpu.0, cpu.1, 4.0),
                     usage(memory.0, memory.1, 8.0),
@@ -144,18 +141,6 @@ mod tests {
                 );
                 assert_eq!(found, expected, "{cpu:?} {memory:?} {sensitivity}");
             }
-        }
-    }
-
-    #[test]
-    fn missing_and_negative_arguments_are_one() {
-        for (given, expected) in [(None, 1.0), (Some(-2.0), 1.0), (Some(0.0), 0.0)] {
-            let plugin = LoadVariationRiskBalancing::new(given, given);
-            let found = [
-                plugin.safe_variance_margin,
-                plugin.safe_variance_sensitivity,
-            ];
-            assert_eq!(found.map(f64::to_bits), [expected; 2].map(f64::to_bits));
         }
     }
 
@@ -187,7 +172,10 @@ mod tests {
     #[test]
     fn upstreams_examples_of_nodes_have_their_scores() {
         const MIB: i64 = 1 << 20;
-        let one = |sensitivity| LoadVariationRiskBalancing::new(None, Some(sensitivity));
+        let one = |sensitivity| LoadVariationRiskBalancing {
+            safe_variance_sensitivity: sensitivity,
+            ..LoadVariationRiskBalancing::default()
+        };
         let usage = |pair: Option<(f64, f64)>| {
             pair.map(|(average_percent, deviation_percent)| Usage {
                 average_percent,

@@ -25,7 +25,11 @@ pub struct Commitment {
 
 impl Default for LowRiskOverCommitment {
     fn default() -> Self {
-        Self::new(None, None, None)
+        Self {
+            smoothing_window_size: 5,
+            cpu_limit_weight: 0.5,
+            memory_limit_weight: 0.5,
+        }
     }
 }
 
@@ -112,24 +116,8 @@ struct Resource {
 }
 
 impl LowRiskOverCommitment {
-    /// Arguments as configured. A missing or non-positive window is 5; a weight that is missing or
-    /// not in 0 to 1 is 0.5.
-    pub fn new(window: Option<i64>, cpu_weight: Option<f64>, memory_weight: Option<f64>) -> Self {
-        let weight = |given: Option<f64>| given.filter(|weight| (0.0..=1.0).contains(weight));
-        Self {
-            smoothing_window_size: window.filter(|window| *window > 0).unwrap_or(5),
-            cpu_limit_weight: weight(cpu_weight).unwrap_or(0.5),
-            memory_limit_weight: weight(memory_weight).unwrap_or(0.5),
-        }
-    }
-
-    /// Score of a node that has metrics. A pod without requests and limits has the score 0.
-    pub fn score(&self, node: &NodeCommitment, pod: Commitment) -> i64 {
-        self.score_with(self.load_risk(node), node, pod)
-    }
-
-    /// Score of a node whose load risk is known.
-    pub fn score_with(&self, load: LoadRisk, node: &NodeCommitment, pod: Commitment) -> i64 {
+    /// Score of a node with this load risk. A pod without requests and limits has the score 0.
+    pub fn score(&self, load: LoadRisk, node: &NodeCommitment, pod: Commitment) -> i64 {
         if pod == Commitment::default() {
             return 0;
         }
@@ -269,14 +257,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn arguments_out_of_range_are_replaced() {
-        let default = LowRiskOverCommitment::default();
-        let given = LowRiskOverCommitment::new(Some(0), Some(1.5), Some(f64::NAN));
-        assert_eq!(given, default);
-        assert_eq!(default.smoothing_window_size, 5);
-    }
-
     /// KEP-357's first example: 4 CPUs, a load of 3.6 with a deviation of 1.2, a pod with a request
     /// of 1 and a limit of 3. The document's second node has a lower limit than request for a pod,
     /// which the running code raises to the request.
@@ -298,7 +278,11 @@ mod tests {
     /// Upstream's integration test, with weights of 1.
     #[test]
     fn the_node_without_commitment_above_its_size_wins() {
-        let plugin = LowRiskOverCommitment::new(None, Some(1.0), Some(1.0));
+        let plugin = LowRiskOverCommitment {
+            cpu_limit_weight: 1.0,
+            memory_limit_weight: 1.0,
+            ..LowRiskOverCommitment::default()
+        };
         let commitment = |requests, limits| Commitment {
             requests: amounts(requests, 64),
             limits: amounts(limits, 64),
@@ -314,8 +298,14 @@ mod tests {
                 pods,
                 reserved: Amounts::default(),
             };
-            assert_eq!(plugin.score(&node, commitment(500, 1000)), expected);
-            assert_eq!(plugin.score(&node, Commitment::default()), 0);
+            assert_eq!(
+                plugin.score(plugin.load_risk(&node), &node, commitment(500, 1000)),
+                expected
+            );
+            assert_eq!(
+                plugin.score(plugin.load_risk(&node), &node, Commitment::default()),
+                0
+            );
         }
     }
 
@@ -376,7 +366,10 @@ mod tests {
         ) {
             let cache = LoadRiskCache::default();
             for (average, deviation, part, window) in nodes {
-                let plugin = LowRiskOverCommitment::new(Some(window), None, None);
+                let plugin = LowRiskOverCommitment {
+                    smoothing_window_size: window,
+                    ..LowRiskOverCommitment::default()
+                };
                 let pods = Commitment {
                     requests: amounts(part[0], part[1]),
                     limits: amounts(part[2], part[3]),
@@ -391,8 +384,8 @@ mod tests {
                 for pod in [pods, Commitment::default()] {
                     // The second time from the cache.
                     for _ in 0..2 {
-                        let found = plugin.score_with(cache.get(&plugin, &node), &node, pod);
-                        prop_assert_eq!(found, plugin.score(&node, pod));
+                        let found = plugin.score(cache.get(&plugin, &node), &node, pod);
+                        prop_assert_eq!(found, plugin.score(plugin.load_risk(&node), &node, pod));
                     }
                 }
             }

@@ -10,7 +10,6 @@ pub struct Metric {
     pub value: f64,
 }
 
-/// Resource of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricType {
     Cpu,
@@ -19,12 +18,9 @@ pub enum MetricType {
     Other,
 }
 
-/// Statistic of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricOperator {
-    /// `AVG`
     Average,
-    /// `STD`
     StandardDeviation,
     Latest,
     /// The empty text.
@@ -59,27 +55,7 @@ impl From<&str> for MetricOperator {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     pub average_percent: f64,
-    /// Standard deviation.
     pub deviation_percent: f64,
-}
-
-/// The first average or latest value of CPU, as `Peaks` reads it.
-pub fn first_average(metrics: &[Metric]) -> Option<f64> {
-    metrics.iter().find_map(cpu_average)
-}
-
-/// The last average or latest value of CPU, as `TargetLoadPacking` reads it.
-pub fn last_average(metrics: &[Metric]) -> Option<f64> {
-    metrics.iter().rev().find_map(cpu_average)
-}
-
-fn cpu_average(metric: &Metric) -> Option<f64> {
-    let is_average = matches!(
-        metric.operator,
-        MetricOperator::Average | MetricOperator::Latest
-    );
-    (metric.metric_type == MetricType::Cpu && is_average && metric.value.is_finite())
-        .then_some(metric.value)
 }
 
 /// The average and the standard deviation of a resource, each 0 when missing; `None` without any

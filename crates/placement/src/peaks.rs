@@ -1,14 +1,5 @@
 //! `Peaks`: the smallest rise of power.
 
-use crate::{Amounts, PodSpec};
-
-/// CPU request of a pod in millicores. Overhead counts only with another request, as upstream.
-pub fn request_millicores(pod: &PodSpec) -> i64 {
-    let request = pod.requests().cpu_millicores;
-    let overhead = Amounts::of(&pod.overhead).cpu_millicores;
-    if request > overhead { request } else { 0 }
-}
-
 /// Power of a node in watts at `x` percent CPU: `k0 + k1 * e^(k2 * x)`.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]

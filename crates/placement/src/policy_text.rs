@@ -49,10 +49,6 @@ impl Parameter<'_> {
                 range,
             })
     }
-
-    fn unknown(&self) -> ParsePolicyError {
-        ParsePolicyError::UnknownParameter(self.name.to_owned())
-    }
 }
 
 impl FromStr for Policy {
@@ -121,36 +117,26 @@ impl Policy {
 
     /// Sets a parameter, named as in Trimaran's plugin arguments.
     fn set(&mut self, parameter: &Parameter<'_>) -> Result<(), ParsePolicyError> {
-        match self {
-            Self::TargetLoadPacking(plugin) => match parameter.name {
-                "targetUtilization" => {
-                    plugin.target_percent = parameter.number(1.0, 100.0, "1 to 100")? as i64;
-                }
-                _ => return Err(parameter.unknown()),
-            },
-            Self::LoadVariationRiskBalancing(plugin) => match parameter.name {
-                "safeVarianceMargin" => {
-                    plugin.safe_variance_margin = parameter.number(0.0, 100.0, "0 to 100")?;
-                }
-                "safeVarianceSensitivity" => {
-                    plugin.safe_variance_sensitivity = parameter.number(0.0, 100.0, "0 to 100")?;
-                }
-                _ => return Err(parameter.unknown()),
-            },
-            Self::LowRiskOverCommitment(plugin) => match parameter.name {
-                "smoothingWindowSize" => {
-                    let size = parameter.number(1.0, 1000.0, "1 to 1000")?;
-                    plugin.smoothing_window_size = size as i64;
-                }
-                "cpuRiskLimitWeight" => {
-                    plugin.cpu_limit_weight = parameter.number(0.0, 1.0, "0 to 1")?;
-                }
-                "memoryRiskLimitWeight" => {
-                    plugin.memory_limit_weight = parameter.number(0.0, 1.0, "0 to 1")?;
-                }
-                _ => return Err(parameter.unknown()),
-            },
-            Self::Peaks => return Err(parameter.unknown()),
+        match (self, parameter.name) {
+            (Self::TargetLoadPacking(plugin), "targetUtilization") => {
+                plugin.target_percent = parameter.number(1.0, 100.0, "1 to 100")? as i64;
+            }
+            (Self::LoadVariationRiskBalancing(plugin), "safeVarianceMargin") => {
+                plugin.safe_variance_margin = parameter.number(0.0, 100.0, "0 to 100")?;
+            }
+            (Self::LoadVariationRiskBalancing(plugin), "safeVarianceSensitivity") => {
+                plugin.safe_variance_sensitivity = parameter.number(0.0, 100.0, "0 to 100")?;
+            }
+            (Self::LowRiskOverCommitment(plugin), "smoothingWindowSize") => {
+                plugin.smoothing_window_size = parameter.number(1.0, 1000.0, "1 to 1000")? as i64;
+            }
+            (Self::LowRiskOverCommitment(plugin), "cpuRiskLimitWeight") => {
+                plugin.cpu_limit_weight = parameter.number(0.0, 1.0, "0 to 1")?;
+            }
+            (Self::LowRiskOverCommitment(plugin), "memoryRiskLimitWeight") => {
+                plugin.memory_limit_weight = parameter.number(0.0, 1.0, "0 to 1")?;
+            }
+            (_, name) => return Err(ParsePolicyError::UnknownParameter(name.to_owned())),
         }
         Ok(())
     }
@@ -164,8 +150,15 @@ mod tests {
     #[test]
     fn names_and_parameters_are_those_of_the_plugins() {
         let packing = |target| Policy::TargetLoadPacking(TargetLoadPacking::with_target(target));
-        let balancing = LoadVariationRiskBalancing::new(Some(2.0), Some(0.5));
-        let low_risk = LowRiskOverCommitment::new(Some(10), Some(0.0), Some(1.0));
+        let balancing = LoadVariationRiskBalancing {
+            safe_variance_margin: 2.0,
+            safe_variance_sensitivity: 0.5,
+        };
+        let low_risk = LowRiskOverCommitment {
+            smoothing_window_size: 10,
+            cpu_limit_weight: 0.0,
+            memory_limit_weight: 1.0,
+        };
         for (text, expected) in [
             ("TargetLoadPacking", packing(None)),
             ("TargetLoadPacking(targetUtilization=60)", packing(Some(60))),

@@ -47,13 +47,12 @@ pub struct PodForecast {
     pub memory_bytes: Option<i64>,
 }
 
-/// Predicted load of a pod, with the least certain source of each resource.
+/// Predicted load of a pod, with the least certain source of its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PredictedLoad {
     /// The load, at least 0.
     pub load: Amounts,
     pub cpu_source: LoadSource,
-    pub memory_source: LoadSource,
 }
 
 impl Default for PredictionConfig {
@@ -100,14 +99,13 @@ pub fn predict(
         prediction.of_pod(pod, &targets, forecast)
     };
     let (cpu, cpu_source) = of(&ResourceName::Cpu, forecast.cpu_millicores, config.cpu);
-    let (memory, memory_source) = of(&ResourceName::Memory, forecast.memory_bytes, config.memory);
+    let (memory, _) = of(&ResourceName::Memory, forecast.memory_bytes, config.memory);
     PredictedLoad {
         load: Amounts {
             cpu_millicores: cpu,
             memory_bytes: memory,
         },
         cpu_source,
-        memory_source,
     }
 }
 
@@ -325,6 +323,20 @@ mod tests {
         }
     }
 
+    /// Trimaran's prediction in millicores: per container the limit, else the request times the
+    /// multiplier, else the default; plus overhead.
+    fn target_load_packing(pod: &PodSpec) -> i64 {
+        let plugin = TargetLoadPacking::default();
+        let amount = |list: &ResourceList| list.cpu().map(model::Cpu::millicores);
+        let request = |request: i64| rounded(request as f64 * plugin.requests_multiplier);
+        let containers = pod.containers.iter().map(|container| {
+            amount(&container.limits)
+                .or_else(|| amount(&container.requests).map(request))
+                .unwrap_or(plugin.default_request_millicores)
+        });
+        containers.sum::<i64>() + amount(&pod.overhead).unwrap_or(0)
+    }
+
     proptest! {
         #[test]
         fn without_recommendation_and_forecast_cpu_is_that_of_target_load_packing(
@@ -345,7 +357,7 @@ mod tests {
             };
             let config = PredictionConfig::default();
             let found = predict(&pod, None, PodForecast::default(), &config).load;
-            let expected = TargetLoadPacking::default().predicted_millicores(&pod);
+            let expected = target_load_packing(&pod);
             prop_assert_eq!(found.cpu_millicores, expected);
         }
     }

@@ -62,8 +62,8 @@ pub struct Prioritizer {
 /// Pod to place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PodDemand {
-    /// Predicted load. Upstream's scores have the requests here, and for target load packing
-    /// [`TargetLoadPacking::predicted_millicores`].
+    /// Predicted load. Upstream's scores have the requests here, and for target load packing the
+    /// prediction from limits and requests.
     pub load: Amounts,
     /// Requests and limits.
     pub commitment: Commitment,
@@ -110,18 +110,17 @@ impl Prioritizer {
         if fallback.is_some() {
             return self.allocation_scores(pod, nodes);
         }
-        if self.policy == Policy::Peaks {
+        let mut scores: Vec<i64> = if self.policy == Policy::Peaks {
             let rises: Vec<_> = nodes.iter().map(|node| rise(pod, node)).collect();
-            let scores = normalize(&rises).into_iter();
-            return scores
-                .zip(nodes)
-                .map(|(score, node)| score.min(self.cap(pod, node)))
-                .collect();
+            normalize(&rises)
+        } else {
+            let nodes = nodes.iter();
+            nodes.map(|node| self.policy_score(pod, node)).collect()
+        };
+        for (score, node) in scores.iter_mut().zip(nodes) {
+            *score = self.cap(pod, node).min(*score);
         }
-        nodes
-            .iter()
-            .map(|node| self.policy_score(pod, node).min(self.cap(pod, node)))
-            .collect()
+        scores
     }
 
     /// Scores by requests: best fit for policies that pack, else the least allocated node.
@@ -162,7 +161,7 @@ impl Prioritizer {
                     Some(cache) => cache.get(plugin, &committed),
                     None => plugin.load_risk(&committed),
                 };
-                plugin.score_with(risk, &committed, pod.commitment)
+                plugin.score(risk, &committed, pod.commitment)
             }
             Policy::Peaks => 0,
         }

@@ -37,12 +37,6 @@ pub struct QualityMonitor {
     repeats: HashMap<String, [Option<(Usage, u32)>; 4]>,
 }
 
-impl Default for QualityMonitor {
-    fn default() -> Self {
-        Self::new(10)
-    }
-}
-
 impl QualityMonitor {
     /// A value is frozen from this number of equal windows on, at least 2.
     pub fn new(frozen_after: u32) -> Self {
@@ -178,7 +172,7 @@ mod tests {
             ),
             (cpu(100.5, 0.0), vec![]),
         ] {
-            let mut monitor = QualityMonitor::default();
+            let mut monitor = QualityMonitor::new(10);
             let accepted = 1 + usize::from(!expected.contains(&Missing));
             let found = inspect(&mut monitor, 1, &[("n1", bad), good(), ("gone", bad)]);
             assert_eq!(found, (accepted, expected), "{bad:?}");

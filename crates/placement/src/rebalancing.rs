@@ -51,7 +51,6 @@ pub enum Mobility {
 #[derive(Clone, Debug, PartialEq)]
 pub struct RebalancingPod {
     pub uid: String,
-    /// Index of its node.
     pub node: usize,
     pub load: Amounts,
     /// Requests and limits.
@@ -69,7 +68,6 @@ pub enum MoveReason {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// Index of the pod.
     pub pod: usize,
     /// Index of the node that the pod leaves.
     pub from: usize,

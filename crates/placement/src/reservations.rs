@@ -186,12 +186,8 @@ impl Reservations {
         self.change(pod, Change::Removed, now);
     }
 
-    /// Load on a node at `now` that metrics up to `metrics_end` do not include.
-    pub fn reserved(&self, node: &str, metrics_end: Option<Timestamp>, now: Timestamp) -> Amounts {
-        self.reserved_for(PodKey::default(), node, metrics_end, now)
-    }
-
-    /// The same without the reservation of a pod that is placed again.
+    /// Load on a node at `now` that metrics up to `metrics_end` do not include, without the
+    /// reservation of a pod that is placed again.
     pub fn reserved_for(
         &self,
         pod: PodKey<'_>,

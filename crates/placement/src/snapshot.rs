@@ -9,15 +9,11 @@ use crate::Usage;
 /// Length of a window of measurements, longest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// 15 minutes.
     Fifteen,
-    /// 10 minutes.
     Ten,
-    /// 5 minutes.
     Five,
 }
 
-/// Measured resource of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeResource {
     Cpu,
@@ -41,7 +37,6 @@ pub struct NodeLoad {
 #[derive(Clone, Debug, PartialEq)]
 pub struct WindowLoad {
     pub end: Timestamp,
-    /// Load by name of the node.
     pub nodes: HashMap<String, NodeLoad>,
 }
 
@@ -86,7 +81,6 @@ impl Window {
     /// All windows, longest first.
     pub const ALL: [Self; 3] = [Self::Fifteen, Self::Ten, Self::Five];
 
-    /// Length in minutes.
     pub fn minutes(self) -> i64 {
         match self {
             Self::Fifteen => 15,
@@ -101,7 +95,6 @@ impl NodeResource {
 }
 
 impl NodeLoad {
-    /// Utilization of a resource.
     pub fn get(&self, resource: NodeResource) -> Option<Usage> {
         match resource {
             NodeResource::Cpu => self.cpu,
@@ -111,7 +104,6 @@ impl NodeLoad {
         }
     }
 
-    /// Utilization of a resource, mutable.
     pub fn get_mut(&mut self, resource: NodeResource) -> &mut Option<Usage> {
         match resource {
             NodeResource::Cpu => &mut self.cpu,
@@ -121,7 +113,6 @@ impl NodeLoad {
         }
     }
 
-    /// Whether no resource is measured.
     pub fn is_empty(&self) -> bool {
         NodeResource::ALL
             .iter()
@@ -190,30 +181,6 @@ impl<'a> FreshLoad<'a> {
     pub fn node(&self, name: &str) -> Option<(Timestamp, &'a NodeLoad)> {
         let of = |load: &&'a WindowLoad| load.nodes.get(name).map(|node| (load.end, node));
         self.windows.iter().find_map(of)
-    }
-
-    /// Checks that enough nodes have metrics.
-    ///
-    /// # Errors
-    ///
-    /// [`FallbackReason::LowCoverage`] when less than `min_percent` of the nodes have.
-    pub fn check_coverage<'n>(
-        &self,
-        nodes: impl IntoIterator<Item = &'n str>,
-        min_percent: usize,
-    ) -> Result<(), FallbackReason> {
-        let (mut covered, mut count) = (0_usize, 0_usize);
-        for name in nodes {
-            count += 1;
-            covered += usize::from(self.node(name).is_some());
-        }
-        if covered.saturating_mul(100) < count.saturating_mul(min_percent) {
-            return Err(FallbackReason::LowCoverage {
-                covered,
-                nodes: count,
-            });
-        }
-        Ok(())
     }
 }
 
@@ -309,14 +276,5 @@ mod tests {
         let fresh = fresh.expect("fresh windows");
         // A new node has the shortest window only.
         assert_eq!(fresh.node("new").map(|(end, _)| end), Some(at(1200)));
-        assert_eq!(fresh.check_coverage(["n1", "new"], 100), Ok(()));
-        assert_eq!(
-            fresh.check_coverage(["n1", "new", "lost"], 80),
-            Err(FallbackReason::LowCoverage {
-                covered: 2,
-                nodes: 3
-            })
-        );
-        assert_eq!(fresh.check_coverage(["n1", "new", "lost"], 60), Ok(()));
     }
 }

@@ -1,8 +1,6 @@
 //! `TargetLoadPacking`: nodes fill up to a target utilization; above it, the least loaded wins.
 
-use model::ResourceName;
-
-use crate::{PodSpec, rounded};
+use crate::rounded;
 
 /// Arguments of the plugin.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,26 +33,6 @@ impl TargetLoadPacking {
             },
             ..default
         }
-    }
-
-    /// CPU that a pod will use, in millicores: per container the limit, else the request times the
-    /// multiplier, else the default; plus overhead. Init containers do not count.
-    pub fn predicted_millicores(&self, pod: &PodSpec) -> i64 {
-        let overhead = pod.overhead.cpu().map_or(0, model::Cpu::millicores);
-        pod.containers
-            .iter()
-            .map(|container| {
-                let amount = |list: &model::ResourceList| {
-                    list.get(&ResourceName::Cpu)
-                        .map(model::Quantity::milli_value)
-                };
-                let request =
-                    |request: i64| rounded(request as f64 * self.requests_multiplier.max(0.0));
-                amount(&container.limits)
-                    .or_else(|| amount(&container.requests).map(request))
-                    .unwrap_or(self.default_request_millicores)
-            })
-            .fold(overhead, i64::saturating_add)
     }
 
     /// Score of a node; 0 without utilization.
@@ -95,8 +73,10 @@ impl TargetLoadPacking {
 
 #[cfg(test)]
 mod tests {
+    use model::ResourceName;
+
     use super::*;
-    use crate::Container;
+    use crate::{Container, PodForecast, PodSpec, PredictionConfig, predict};
 
     #[test]
     fn documented_examples_have_their_scores() {
@@ -186,8 +166,9 @@ mod tests {
                 overhead: list(overhead),
                 ..PodSpec::default()
             };
-            let found = TargetLoadPacking::default().predicted_millicores(&pod);
-            assert_eq!(found, expected, "{pod:?}");
+            let config = PredictionConfig::default();
+            let found = predict(&pod, None, PodForecast::default(), &config).load;
+            assert_eq!(found.cpu_millicores, expected, "{pod:?}");
         }
     }
 

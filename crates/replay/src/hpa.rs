@@ -2,8 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use scaling::hpa::{
-    Behavior, Bounds, History, Metric, MetricError, Pod, Proposal, ReadinessDelays, Tolerance,
-    Workload, combine,
+    Behavior, Bounds, History, Metric, Pod, Proposal, ReadinessDelays, Tolerance, Workload, combine,
 };
 
 /// Default of `--horizontal-pod-autoscaler-downscale-stabilization`.
@@ -33,7 +32,7 @@ impl Hpa {
         current: i32,
         pods: &[Pod],
         now: Timestamp,
-        propose: impl FnOnce(&Workload, &Metric) -> Vec<Result<Proposal, MetricError>>,
+        propose: impl FnOnce(&Workload, &Metric) -> Vec<Result<Proposal, String>>,
     ) -> i32 {
         let workload = Workload {
             pods,

@@ -57,7 +57,7 @@ fn propose(metric: &Metric, values: &[i64], pods: &[Pod]) -> Proposal {
     };
     let by_pod = metrics(values);
     let reading = match metric {
-        Metric::External { .. } => Reading::External(values),
+        Metric::External(_) => Reading::External(values),
         _ => Reading::Pods(&by_pod),
     };
     workload.propose(metric, reading).expect("a proposal")
@@ -72,11 +72,7 @@ fn per_pod(target: i64) -> Metric {
 }
 
 fn external(target: i64) -> Metric {
-    Metric::External {
-        name: "queue".to_owned(),
-        selector: None,
-        target: TotalTarget::AverageMilli(target),
-    }
+    Metric::External(TotalTarget::AverageMilli(target))
 }
 
 fn policy() -> impl Strategy<Value = Policy> {

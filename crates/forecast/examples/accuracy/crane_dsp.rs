@@ -38,7 +38,7 @@ impl CranePeer {
                 .samples
                 .partition_point(|(at, _)| *at < second - HISTORY_SECONDS);
             // A series that stops being periodic keeps its old model, as in Crane.
-            if let Ok(model) = self.dsp.forecast(&self.samples[start..]) {
+            if let Ok(model) = self.dsp.forecast_while(&self.samples[start..], || true) {
                 self.model = Some(model);
             }
             self.next_refresh = Some(second + REFRESH_SECONDS);

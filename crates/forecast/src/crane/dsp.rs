@@ -39,7 +39,6 @@ pub enum DspError {
 pub struct Dsp {
     /// Distance between samples (`sampleInterval`).
     pub step_seconds: u32,
-    /// Estimators to try (`estimators`).
     pub estimators: Vec<Estimator>,
 }
 
@@ -52,7 +51,6 @@ impl Default for Dsp {
     }
 }
 
-/// A forecast and its derivation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DspForecast {
     /// Time of the first forecast value, in seconds since 1970.
@@ -75,12 +73,8 @@ impl DspForecast {
 }
 
 impl Dsp {
-    /// Forecasts the values after these samples: (second since 1970, value), oldest first.
-    pub fn forecast(&self, samples: &[(i64, f64)]) -> Result<DspForecast, DspError> {
-        self.forecast_while(samples, || true)
-    }
-
-    /// Like [`Self::forecast`], but stops before the next estimator once `is_wanted` returns false.
+    /// Forecasts the values after these samples: (second since 1970, value), oldest first. Stops
+    /// before the next estimator once `is_wanted` returns false.
     pub fn forecast_while(
         &self,
         samples: &[(i64, f64)],
@@ -125,15 +119,10 @@ impl Dsp {
     }
 
     fn best(&self, errors: &[f64]) -> Option<(usize, &Estimator)> {
-        let mut least = f64::MAX;
-        let mut best = None;
-        for (index, (estimator, error)) in self.estimators.iter().zip(errors).enumerate() {
-            if *error < least {
-                least = *error;
-                best = Some((index, estimator));
-            }
-        }
-        best
+        let errors = self.estimators.iter().zip(errors).enumerate();
+        let finite = errors.filter(|(_, (_, error))| **error < f64::MAX);
+        let best = finite.min_by(|(_, (_, one)), (_, (_, other))| one.total_cmp(other));
+        best.map(|(index, (estimator, _))| (index, estimator))
     }
 }
 
@@ -161,7 +150,8 @@ mod tests {
             ..Dsp::default()
         };
         assert_eq!(
-            dsp.forecast(&samples).map(|forecast| forecast.errors.len()),
+            dsp.forecast_while(&samples, || true)
+                .map(|forecast| forecast.errors.len()),
             Ok(8)
         );
         let tried = Cell::new(0);

@@ -94,7 +94,6 @@ impl<'a, F: Fn(usize, usize) -> bool> State<'a, F> {
         }
     }
 
-    /// Utilization of a node.
     pub(super) fn percent(&self, node: usize) -> f64 {
         percent(self.usage[node], self.nodes[node].capacity)
     }

@@ -20,7 +20,7 @@ fn pod(uid: &str) -> PodKey<'_> {
 }
 
 fn check(ledger: &Reservations, node: &str, end: Option<i64>, now: i64, expected: i64) {
-    let found = ledger.reserved(node, end.map(at), at(now));
+    let found = ledger.reserved_for(PodKey::default(), node, end.map(at), at(now));
     assert_eq!(
         found,
         cores(expected),
@@ -148,10 +148,10 @@ proptest! {
             apply(&mut other, *two);
         }
         for node in ["n0", "n1", "n2"] {
-            let found = ledger.reserved(node, end.map(at), at(now));
+            let found = ledger.reserved_for(PodKey::default(), node, end.map(at), at(now));
             prop_assert!(Amounts::default().fits(found), "{found:?}");
-            prop_assert_eq!(found, other.reserved(node, end.map(at), at(now)));
-            prop_assert_eq!(ledger.reserved(node, None, at(700)), Amounts::default());
+            prop_assert_eq!(found, other.reserved_for(PodKey::default(), node, end.map(at), at(now)));
+            prop_assert_eq!(ledger.reserved_for(PodKey::default(), node, None, at(700)), Amounts::default());
         }
         ledger.prune(at(700));
         prop_assert!(ledger.is_empty() && ledger.nodes.is_empty());

@@ -1,7 +1,7 @@
 //! Kubernetes objects and metrics of the recordings.
 
 use model::ResourceList;
-use placement::{Amounts, Container, Metric, PodSpec};
+use placement::{Amounts, Container, Metric, MetricOperator, MetricType, PodSpec};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -74,6 +74,16 @@ impl Pod {
             ..PodSpec::default()
         }
     }
+}
+
+/// An average or latest value of CPU: `Peaks` reads the first one, `TargetLoadPacking` the last one.
+pub(crate) fn cpu_average(metric: &Metric) -> Option<f64> {
+    let is_average = matches!(
+        metric.operator,
+        MetricOperator::Average | MetricOperator::Latest
+    );
+    (metric.metric_type == MetricType::Cpu && is_average && metric.value.is_finite())
+        .then_some(metric.value)
 }
 
 #[derive(Deserialize)]

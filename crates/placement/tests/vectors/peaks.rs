@@ -1,11 +1,11 @@
 //! Power and its normalisation.
 
-use placement::first_average;
-use placement::peaks::{PowerModel, normalize, request_millicores};
+use placement::peaks::{PowerModel, normalize};
+use placement::{Amounts, Metric, PodSpec};
 use serde::Deserialize;
 use testing::vectors::each_case;
 
-use crate::objects::{Measured, Node, Pod};
+use crate::objects::{Measured, Node, Pod, cpu_average};
 
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -48,6 +48,17 @@ fn wraps_around(rises: &[i64]) -> bool {
 /// placing a pod there lowers the power. Ours does not know it.
 fn has_no_capacity(node: &Node) -> bool {
     node.capacity().cpu_millicores == 0
+}
+
+/// CPU request of a pod in millicores. Overhead counts only with another request, as upstream.
+fn request_millicores(pod: &PodSpec) -> i64 {
+    let request = pod.requests().cpu_millicores;
+    let overhead = Amounts::of(&pod.overhead).cpu_millicores;
+    if request > overhead { request } else { 0 }
+}
+
+fn first_average(metrics: &[Metric]) -> Option<f64> {
+    metrics.iter().find_map(cpu_average)
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! Scores of `TargetLoadPacking`, `LoadVariationRiskBalancing` and `LowRiskOverCommitment`.
 
 use placement::{
-    Commitment, LoadVariationRiskBalancing, LowRiskOverCommitment, MetricType, NodeCommitment,
-    PodSpec, TargetLoadPacking, last_average, usage,
+    Commitment, Fallback, LoadVariationRiskBalancing, LowRiskOverCommitment, MetricType,
+    NodeCommitment, PodForecast, PodSpec, PredictionConfig, TargetLoadPacking, predict, usage,
 };
 use serde::Deserialize;
 use testing::vectors::each_case;
 
-use crate::objects::{Measured, Node, Pod};
+use crate::objects::{Measured, Node, Pod, cpu_average};
 
 #[derive(Deserialize)]
 struct Packing {
@@ -40,17 +40,29 @@ fn vectors_target_load_packing() {
             default_request_millicores: case.default_requests_millicores,
             requests_multiplier: case.default_requests_multiplier,
         };
+        let config = PredictionConfig {
+            cpu: Fallback {
+                multiplier: plugin.requests_multiplier,
+                default: plugin.default_request_millicores,
+            },
+            ..PredictionConfig::default()
+        };
+        let predicted = |pod: &Pod| {
+            let found = predict(&pod.spec(), None, PodForecast::default(), &config);
+            found.load.cpu_millicores
+        };
         let recent: i64 = case
             .recently_bound
             .iter()
             .flatten()
             .filter(|bound| bound.bound_at_unix > case.window_end_unix - SETTLE_SECONDS)
-            .map(|bound| plugin.predicted_millicores(&bound.pod.spec()))
+            .map(|bound| predicted(&bound.pod))
             .sum();
+        let metrics = case.measured.metrics();
         let found = plugin.score(
-            case.measured.metrics().as_deref().and_then(last_average),
+            metrics.iter().flatten().rev().find_map(cpu_average),
             case.node.capacity().cpu_millicores,
-            plugin.predicted_millicores(&case.pod.spec()),
+            predicted(&case.pod),
             recent,
         );
         assert_eq!(found, case.expect, "case {number}");
@@ -143,7 +155,7 @@ fn vectors_low_risk_over_commitment() {
                 pods,
                 reserved: placement::Amounts::default(),
             };
-            plugin.score(&node, commitment(&case.pod.spec()))
+            plugin.score(plugin.load_risk(&node), &node, commitment(&case.pod.spec()))
         });
         assert_eq!(found, case.expect, "case {number}");
     });

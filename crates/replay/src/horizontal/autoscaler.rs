@@ -5,7 +5,7 @@
 //! with a target per pod, so unlike a measured CPU usage they show demand above the capacity.
 
 pub use scaling::hpa::Bounds;
-use scaling::hpa::{Metric, MetricError, Reading, TotalTarget};
+use scaling::hpa::{Metric, Reading, TotalTarget};
 
 use super::Demand;
 use super::pods::Pods;
@@ -55,11 +55,8 @@ impl Score {
 
 impl Autoscaler {
     fn metric(&self) -> Metric {
-        Metric::External {
-            name: "demand".to_owned(),
-            selector: None,
-            target: TotalTarget::AverageMilli((self.target * 1000.0).round() as i64),
-        }
+        let milli = (self.target * 1000.0).round() as i64;
+        Metric::External(TotalTarget::AverageMilli(milli))
     }
 
     /// Replays the minutes of a range, which are scored, after a day that is not. `predicted` has
@@ -92,8 +89,7 @@ impl Autoscaler {
             let current = pods.count();
             let replicas = hpa.pass(current, &[], timestamp(now), |workload, metric| {
                 let propose = |value: &Option<f64>| {
-                    let value =
-                        value.ok_or_else(|| MetricError::Unavailable("no value".to_owned()))?;
+                    let value = value.ok_or("no value")?;
                     let milli = (value * 1000.0).round() as i64;
                     workload.propose(metric, Reading::External(&[milli]))
                 };

@@ -65,18 +65,14 @@ impl Schedule {
     /// The next time strictly after `after`; `None` if not within five years. `zone` applies unless
     /// the schedule has its own.
     pub fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
-        self.next_occurrence(after, zone).map(|next| next.at)
-    }
-
-    /// The next occurrence with its position among those at the same time.
-    pub(super) fn next_occurrence(&self, after: Timestamp, zone: &TimeZone) -> Option<Occurrence> {
         match &self.pattern {
-            Pattern::Calendar(calendar) => occurrence::next(calendar, after, self.zone_or(zone)),
+            Pattern::Calendar(calendar) => {
+                occurrence::next(calendar, after, self.zone_or(zone)).map(|next| next.at)
+            }
             // Counted from the query: the interval has no start.
             Pattern::Every(interval) => {
                 let whole_second = Timestamp::from_second(after.as_second()).ok()?;
-                let next = whole_second.checked_add(*interval).ok()?;
-                Some(Occurrence::from(next))
+                whole_second.checked_add(*interval).ok()
             }
         }
     }

@@ -8,7 +8,6 @@ use model::Quantity;
 
 use super::Tolerance;
 
-/// Behaviour in the object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Behavior {
     pub up: Rules,
@@ -18,9 +17,7 @@ pub struct Behavior {
 /// Rules of one direction in the object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rules {
-    /// Stabilisation window in seconds.
     pub stabilization_seconds: Option<i32>,
-    /// Selection among the policies.
     pub select_policy: Option<SelectPolicy>,
     /// Rate limits; the default ones if empty.
     pub policies: Vec<Policy>,
@@ -56,7 +53,6 @@ pub enum PolicyKind {
     Percent,
 }
 
-/// Complete rules of one direction.
 pub(super) struct CompleteRules {
     pub(super) window: SignedDuration,
     pub(super) select: SelectPolicy,

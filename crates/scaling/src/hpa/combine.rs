@@ -3,7 +3,7 @@
 //!
 //! Source: upstream `horizontal.go` (`computeReplicasForMetrics`).
 
-use super::{MetricError, Proposal};
+use super::Proposal;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Combined {
@@ -16,7 +16,7 @@ pub struct Combined {
 }
 
 /// Combines the proposals, in the order of the metrics, of a workload with `spec_replicas`.
-pub fn combine(spec_replicas: i32, proposals: &[Result<Proposal, MetricError>]) -> Combined {
+pub fn combine(spec_replicas: i32, proposals: &[Result<Proposal, String>]) -> Combined {
     let mut largest: Option<(usize, i32)> = None;
     for (index, proposal) in proposals.iter().enumerate() {
         if let Ok(proposal) = proposal

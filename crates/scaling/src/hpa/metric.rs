@@ -2,13 +2,11 @@
 //!
 //! Source: upstream `horizontal.go` (`computeReplicasForMetric`).
 
-use std::fmt;
-
 use jiff::Timestamp;
 use model::ResourceName;
 
 use super::per_pod::{Proposal, Target, Value};
-use super::{MetricError, Pod, PodMetrics, ReadinessDelays, Tolerance, total};
+use super::{Pod, PodMetrics, ReadinessDelays, Tolerance, total};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Metric {
@@ -20,26 +18,15 @@ pub enum Metric {
         container: Option<String>,
         target: PerPodTarget,
     },
+    /// Values of pods, with the target per pod in milli-units.
     Pods {
-        name: String,
-        /// Target per pod, in milli-units.
         average_milli: i64,
     },
-    Object {
-        kind: String,
-        name: String,
-        target: TotalTarget,
-    },
+    Object(TotalTarget),
     /// A metric unrelated to Kubernetes objects.
-    External {
-        name: String,
-        /// Selector of its series; `None` for all.
-        selector: Option<String>,
-        target: TotalTarget,
-    },
+    External(TotalTarget),
 }
 
-/// Target of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PerPodTarget {
     /// Percent of the requests.
@@ -73,7 +60,6 @@ pub struct Workload<'a> {
     pub pods: &'a [Pod],
     pub spec_replicas: i32,
     pub status_replicas: i32,
-    /// Tolerance of the ratio.
     pub tolerance: Tolerance,
     /// Delays for CPU values of starting pods.
     pub delays: ReadinessDelays,
@@ -81,7 +67,7 @@ pub struct Workload<'a> {
 }
 
 impl Workload<'_> {
-    pub fn propose(&self, metric: &Metric, reading: Reading<'_>) -> Result<Proposal, MetricError> {
+    pub fn propose(&self, metric: &Metric, reading: Reading<'_>) -> Result<Proposal, String> {
         match (metric, reading) {
             (
                 Metric::Resource {
@@ -104,18 +90,18 @@ impl Workload<'_> {
                 };
                 self.per_pod(metrics, target)
             }
-            (Metric::Pods { average_milli, .. }, Reading::Pods(metrics)) => {
+            (Metric::Pods { average_milli }, Reading::Pods(metrics)) => {
                 let target = Target::Average {
                     milli: *average_milli,
                     is_cpu: false,
                 };
                 self.per_pod(metrics, target)
             }
-            (Metric::Object { target, .. }, Reading::Object(usage)) => match *target {
+            (Metric::Object(target), Reading::Object(usage)) => match *target {
                 TotalTarget::Milli(target) => self.by_value(usage, target),
                 TotalTarget::AverageMilli(target) => Ok(self.by_average(usage, target)),
             },
-            (Metric::External { target, .. }, Reading::External(items)) => match *target {
+            (Metric::External(target), Reading::External(items)) => match *target {
                 TotalTarget::Milli(target) => self.by_value(total::sum(items), target),
                 TotalTarget::AverageMilli(target) => {
                     let usage = total::sum_for_average(items);
@@ -128,47 +114,15 @@ impl Workload<'_> {
                     Ok(Proposal { value, ..proposal })
                 }
             },
-            _ => Err(MetricError::WrongReading),
+            _ => Err("the samples do not fit the type of the metric".to_owned()),
         }
     }
 
-    fn by_value(&self, usage: i64, target: i64) -> Result<Proposal, MetricError> {
+    fn by_value(&self, usage: i64, target: i64) -> Result<Proposal, String> {
         total::by_value(usage, target, self.spec_replicas, self.tolerance, self.pods)
     }
 
     fn by_average(&self, usage: i64, target: i64) -> Proposal {
         total::by_average(usage, target, self.status_replicas, self.tolerance)
-    }
-}
-
-/// The controller's name of a metric in its messages.
-impl fmt::Display for Metric {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Resource {
-                resource,
-                container,
-                target,
-            } => {
-                let container = container.as_ref().map_or("", |_| "container ");
-                let target = match target {
-                    PerPodTarget::Utilization(_) => " utilization (percentage of request)",
-                    PerPodTarget::AverageMilli(_) => "",
-                };
-                write!(f, "{resource} {container}resource{target}")
-            }
-            Self::Pods { name, .. } => write!(f, "pods metric {name}"),
-            // As in the controller, which uses the external metric's text here.
-            Self::Object {
-                name,
-                target: TotalTarget::AverageMilli(_),
-                ..
-            } => write!(f, "external metric {name}(nil)"),
-            Self::Object { kind, name, .. } => write!(f, "{kind} metric {name}"),
-            Self::External { name, selector, .. } => {
-                let selector = selector.as_deref().unwrap_or("nil");
-                write!(f, "external metric {name}({selector})")
-            }
-        }
     }
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use model::ResourceName;
 
 use super::pods::PodClass;
-use super::{MetricError, Pod, PodMetrics, Workload, ceil_replicas};
+use super::{NO_POD_METRICS, NO_PODS, Pod, PodMetrics, Workload, ceil_replicas};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proposal {
@@ -24,9 +24,7 @@ pub struct Proposal {
 /// Value as reported in the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Utilisation of requests.
     Utilization {
-        /// Percent of the requests.
         percent: i32,
         /// Average per pod, in thousandths.
         average_milli: i64,
@@ -84,7 +82,7 @@ impl Target<'_> {
         }
     }
 
-    fn request(&self, pod: &Pod) -> Result<i64, MetricError> {
+    fn request(&self, pod: &Pod) -> Result<i64, String> {
         match self {
             Self::Utilization {
                 resource,
@@ -106,15 +104,14 @@ impl Target<'_> {
     }
 
     /// Ratio of usage to target, and the usage.
-    fn ratio(&self, sums: &Sums) -> Result<(f64, Value), MetricError> {
+    fn ratio(&self, sums: &Sums) -> Result<(f64, Value), String> {
         match self {
             Self::Utilization {
                 percent: target, ..
             } => {
                 let percent = sums.used.wrapping_mul(100).checked_div(sums.requested);
-                let percent = percent.ok_or(MetricError::NoRequests)? as i32;
-                let average_milli = sums.used.checked_div(sums.known);
-                let average_milli = average_milli.ok_or(MetricError::NoRequests)?;
+                let percent = percent.ok_or("no metrics returned matched known pods")? as i32;
+                let average_milli = sums.used.checked_div(sums.known).unwrap_or(0);
                 let value = Value::Utilization {
                     percent,
                     average_milli,
@@ -123,7 +120,7 @@ impl Target<'_> {
             }
             Self::Average { milli: target, .. } => {
                 let milli = sums.values.checked_div(sums.count);
-                let milli = milli.ok_or(MetricError::NoPodMetrics)?;
+                let milli = milli.ok_or(NO_POD_METRICS)?;
                 Ok((milli as f64 / *target as f64, Value::Average { milli }))
             }
         }
@@ -136,9 +133,9 @@ impl Workload<'_> {
         &self,
         metrics: &PodMetrics,
         target: Target<'_>,
-    ) -> Result<Proposal, MetricError> {
+    ) -> Result<Proposal, String> {
         if self.pods.is_empty() {
-            return Err(MetricError::NoPods);
+            return Err(NO_PODS.to_owned());
         }
         let (mut sums, absent, ready) = self.sort(metrics, target)?;
         let (ratio, value) = target.ratio(&sums)?;
@@ -185,7 +182,7 @@ impl Workload<'_> {
         &self,
         metrics: &PodMetrics,
         target: Target<'_>,
-    ) -> Result<(Sums, Vec<Absent>, i32), MetricError> {
+    ) -> Result<(Sums, Vec<Absent>, i32), String> {
         let (mut sums, mut absent, mut ready) = (Sums::default(), Vec::new(), 0_i32);
         let mut unselected = metrics.len();
         let mut missing_request = None;
@@ -213,7 +210,7 @@ impl Workload<'_> {
             self.add_unselected(metrics, &mut sums);
         }
         if sums.count == 0 {
-            return Err(MetricError::NoPodMetrics);
+            return Err(NO_POD_METRICS.to_owned());
         }
         missing_request.map_or(Ok((sums, absent, ready)), Err)
     }

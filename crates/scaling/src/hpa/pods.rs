@@ -31,9 +31,7 @@ pub enum Phase {
     Pending,
     /// At least one container runs.
     Running,
-    /// Terminated successfully.
     Succeeded,
-    /// Terminated with a failure.
     Failed,
     /// The node does not report.
     Unknown,
@@ -60,7 +58,6 @@ pub struct PodMetric {
     pub value_milli: i64,
     /// End of the measurement window.
     pub at: Timestamp,
-    /// Length of the window.
     pub window: SignedDuration,
 }
 

@@ -6,8 +6,6 @@
 
 use model::{Quantity, ResourceList, ResourceName};
 
-use super::MetricError;
-
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Requests {
     /// Pod-level requests; empty if only containers have some.
@@ -29,25 +27,20 @@ impl Requests {
         pod: &str,
         resource: &ResourceName,
         container: Option<&str>,
-    ) -> Result<i64, MetricError> {
+    ) -> Result<i64, String> {
         match container {
             None if !self.pod.is_empty() => self.of_pod(pod, resource),
             None => self.sum(pod, resource, |_| true),
             Some(name) if self.containers.iter().all(|it| it.name != name) => {
-                let (container, pod) = (name.to_owned(), pod.to_owned());
-                Err(MetricError::MissingContainer { container, pod })
+                Err(format!("container {name} not found in Pod {pod}"))
             }
             Some(name) => self.sum(pod, resource, |container| container.name == name),
         }
     }
 
-    fn of_pod(&self, pod: &str, resource: &ResourceName) -> Result<i64, MetricError> {
-        let missing = || MetricError::MissingPodRequest {
-            resource: resource.clone(),
-            pod: pod.to_owned(),
-        };
+    fn of_pod(&self, pod: &str, resource: &ResourceName) -> Result<i64, String> {
         let request = self.pod.get(resource).map(Quantity::milli_value);
-        request.ok_or_else(missing)
+        request.ok_or_else(|| format!("missing pod-level request for {resource} in Pod {pod}"))
     }
 
     fn sum(
@@ -55,14 +48,12 @@ impl Requests {
         pod: &str,
         resource: &ResourceName,
         counts: impl Fn(&Container) -> bool,
-    ) -> Result<i64, MetricError> {
+    ) -> Result<i64, String> {
         let mut sum = 0_i64;
         for container in self.containers.iter().filter(|container| counts(container)) {
-            let missing = || MetricError::MissingRequest {
-                resource: resource.clone(),
-                container: container.name.clone(),
-                pod: pod.to_owned(),
-            };
+            let name = &container.name;
+            let missing =
+                || format!("missing request for {resource} in container {name} of Pod {pod}");
             let request = container.requests.get(resource).ok_or_else(missing)?;
             sum = sum.wrapping_add(request.milli_value());
         }

@@ -5,7 +5,7 @@
 //! (`GetObjectMetricReplicas`, `GetExternalMetricReplicas` and their `PerPod` forms).
 
 use super::per_pod::{Proposal, Value};
-use super::{MetricError, Pod, Tolerance, ceil_replicas};
+use super::{NO_PODS, Pod, Tolerance, ceil_replicas};
 
 /// Sum of an external metric's items, for a value target.
 pub(super) fn sum(items: &[i64]) -> i64 {
@@ -32,7 +32,7 @@ pub(super) fn by_value(
     current_replicas: i32,
     tolerance: Tolerance,
     pods: &[Pod],
-) -> Result<Proposal, MetricError> {
+) -> Result<Proposal, String> {
     let value = Value::Total { milli: usage };
     let ratio = usage as f64 / target as f64;
     let replicas = if current_replicas == 0 {
@@ -40,7 +40,7 @@ pub(super) fn by_value(
     } else if tolerance.covers(ratio) {
         current_replicas
     } else if pods.is_empty() {
-        return Err(MetricError::NoPods);
+        return Err(NO_PODS.to_owned());
     } else {
         let ready = pods.iter().filter(|pod| pod.is_ready()).count();
         ceil_replicas(ratio * ready as f64)

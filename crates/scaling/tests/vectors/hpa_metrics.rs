@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use model::{Quantity, ResourceName};
 use scaling::hpa::{
-    Metric, MetricError, PerPodTarget, Proposal, ReadinessDelays, Reading, Tolerance, TotalTarget,
-    Value, Workload, combine,
+    Metric, PerPodTarget, Proposal, ReadinessDelays, Reading, Tolerance, TotalTarget, Value,
+    Workload, combine,
 };
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -80,19 +80,37 @@ fn metric(spec: &Json) -> Metric {
         "Resource" => resource_metric(&spec["resource"]),
         "ContainerResource" => resource_metric(&spec["containerResource"]),
         "Pods" => Metric::Pods {
-            name: text(&spec["pods"]["metric"]["name"]),
             average_milli: milli(&spec["pods"]["target"]["averageValue"]),
         },
-        "Object" => Metric::Object {
-            kind: text(&spec["object"]["describedObject"]["kind"]),
-            name: text(&spec["object"]["metric"]["name"]),
-            target: total_target(&spec["object"]["target"]),
-        },
-        "External" => Metric::External {
-            name: text(&spec["external"]["metric"]["name"]),
-            selector: None,
-            target: total_target(&spec["external"]["target"]),
-        },
+        "Object" => Metric::Object(total_target(&spec["object"]["target"])),
+        "External" => Metric::External(total_target(&spec["external"]["target"])),
+        other => panic!("metric {other}"),
+    }
+}
+
+/// The controller's name of a metric in its messages.
+fn name(spec: &Json) -> String {
+    let metric = |source: &str| text(&spec[source]["metric"]["name"]);
+    let resource = |source: &str, container: &str| {
+        let target = &spec[source]["target"]["type"];
+        let percent = " utilization (percentage of request)";
+        let target = if target == "Utilization" { percent } else { "" };
+        let resource = text(&spec[source]["name"]);
+        format!("{resource} {container}resource{target}")
+    };
+    match text(&spec["type"]).as_str() {
+        "Resource" => resource("resource", ""),
+        "ContainerResource" => resource("containerResource", "container "),
+        "Pods" => format!("pods metric {}", metric("pods")),
+        // As in the controller, which uses the external metric's text here.
+        "Object" if spec["object"]["target"]["type"] == "AverageValue" => {
+            format!("external metric {}(nil)", metric("object"))
+        }
+        "Object" => {
+            let kind = text(&spec["object"]["describedObject"]["kind"]);
+            format!("{kind} metric {}", metric("object"))
+        }
+        "External" => format!("external metric {}(nil)", metric("external")),
         other => panic!("metric {other}"),
     }
 }
@@ -131,13 +149,13 @@ fn failure_reason(metric: &Metric) -> &'static str {
         } => "FailedGetResourceMetric",
         Metric::Resource { .. } => "FailedGetContainerResourceMetric",
         Metric::Pods { .. } => "FailedGetPodsMetric",
-        Metric::Object { .. } => "FailedGetObjectMetric",
-        Metric::External { .. } => "FailedGetExternalMetric",
+        Metric::Object(_) => "FailedGetObjectMetric",
+        Metric::External(_) => "FailedGetExternalMetric",
     }
 }
 
 impl Case {
-    fn proposals(&self, metrics: &[Metric]) -> Vec<Result<Proposal, MetricError>> {
+    fn proposals(&self, metrics: &[Metric]) -> Vec<Result<Proposal, String>> {
         let usual = Tolerance::default();
         let tolerance = self
             .behavior
@@ -154,8 +172,8 @@ impl Case {
         let values = pod_metrics(self.metrics.as_deref().unwrap_or_default());
         let reading = |metric: &Metric| match metric {
             Metric::Resource { .. } | Metric::Pods { .. } => Reading::Pods(&values),
-            Metric::Object { .. } => Reading::Object(self.object_milli),
-            Metric::External { .. } => Reading::External(&self.external_milli),
+            Metric::Object(_) => Reading::Object(self.object_milli),
+            Metric::External(_) => Reading::External(&self.external_milli),
         };
         metrics
             .iter()
@@ -167,7 +185,7 @@ impl Case {
         let metrics: Vec<Metric> = self.metric_specs.iter().map(metric).collect();
         let proposals = self.proposals(&metrics);
         let found = combine(self.spec_replicas, &proposals);
-        let name = found.metric.map(|index| metrics[index].to_string());
+        let name = found.metric.map(|index| name(&self.metric_specs[index]));
         let name = name.unwrap_or_default();
         let context = format!("case {number}: {proposals:?}");
         let replicas = found.replicas.unwrap_or(-1);

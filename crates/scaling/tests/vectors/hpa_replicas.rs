@@ -3,8 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 use model::ResourceName;
 use scaling::hpa::{
-    Metric, MetricError, PerPodTarget, Proposal, ReadinessDelays, Reading, Tolerance, TotalTarget,
-    Value, Workload,
+    Metric, PerPodTarget, Proposal, ReadinessDelays, Reading, Tolerance, TotalTarget, Value,
+    Workload,
 };
 use serde::Deserialize;
 use testing::vectors::each_case;
@@ -42,8 +42,8 @@ struct Expected {
     value_milli: Option<i64>,
 }
 
-impl From<Result<Proposal, MetricError>> for Expected {
-    fn from(found: Result<Proposal, MetricError>) -> Self {
+impl From<Result<Proposal, String>> for Expected {
+    fn from(found: Result<Proposal, String>) -> Self {
         let Ok(Proposal { replicas, value }) = found else {
             return Self {
                 error: true,
@@ -82,7 +82,6 @@ impl Case {
             Some(milli) => TotalTarget::Milli(milli),
             None => TotalTarget::AverageMilli(average()),
         };
-        let name = "m".to_owned();
         match self.function.as_str() {
             "resource" | "container_resource" | "raw_resource" => Metric::Resource {
                 resource: ResourceName::from(self.resource.as_deref().expect("a resource")),
@@ -93,26 +92,17 @@ impl Case {
                 },
             },
             "pods" => Metric::Pods {
-                name,
                 average_milli: average(),
             },
-            "object" | "object_per_pod" => Metric::Object {
-                kind: "Service".to_owned(),
-                name,
-                target: total(),
-            },
-            "external" | "external_per_pod" => Metric::External {
-                name,
-                selector: None,
-                target: total(),
-            },
+            "object" | "object_per_pod" => Metric::Object(total()),
+            "external" | "external_per_pod" => Metric::External(total()),
             other => panic!("function {other}"),
         }
     }
 
-    fn propose(&self) -> Result<Proposal, MetricError> {
+    fn propose(&self) -> Result<Proposal, String> {
         if self.metrics_error {
-            return Err(MetricError::Unavailable("recorded so".to_owned()));
+            return Err("recorded so".to_owned());
         }
         let values = pod_metrics(self.metrics.as_deref().unwrap_or_default());
         let reading = match self.metric_milli {

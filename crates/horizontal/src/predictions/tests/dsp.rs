@@ -18,7 +18,9 @@ fn the_forecast_is_that_of_cranes_predictor() {
         step: 300,
     };
     let samples = only_series(range);
-    let expected = dsp.forecast(&samples).expect("it is periodic");
+    let expected = dsp
+        .forecast_while(&samples, || true)
+        .expect("it is periodic");
     let series = fixture.metric_forecast(now).series.remove(0);
     assert_eq!(series.first_second, expected.first_second);
     let first: Vec<f64> = expected.values().take(series.values.len()).collect();
