@@ -168,8 +168,12 @@ const FAULTS: [&str; 19] = [
 async fn each_planted_fault_is_found_and_named() -> Result<()> {
     let sandbox = another("check").await?;
     let client = sandbox.client().await?;
-    let namespace = Namespace::new(client, "suite").await?;
-    sandbox.wait_metrics().await?;
+    let namespace = Namespace::new(client.clone(), "suite").await?;
+    eventually("metrics.k8s.io answers", async || {
+        let request = http::Request::get("/apis/metrics.k8s.io/v1beta1/pods?limit=1");
+        Ok(client.request_text(request.body(Vec::new())?).await?)
+    })
+    .await?;
     let kubeconfig = sandbox.kubeconfig();
     // The sandbox has no metrics of nodes without pods.
     let before = plimsoll(&kubeconfig, &["check", "--pre", "-o", "json"]).await?;

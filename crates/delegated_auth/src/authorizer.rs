@@ -135,7 +135,7 @@ impl Authorizer {
             },
             Err(error) => {
                 tracing::warn!(%error, "cannot review access; denying the request");
-                (Decision::Unknown(error.to_string()), Duration::ZERO)
+                (Decision::Unknown(error), Duration::ZERO)
             }
         }
     }

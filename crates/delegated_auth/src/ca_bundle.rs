@@ -32,24 +32,6 @@ struct CaCertificate {
     validity: RangeInclusive<UnixTime>,
 }
 
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum BundleError {
-    #[error("not PEM: {0}")]
-    Pem(rustls_pki_types::pem::Error),
-    #[error("no usable certificate{}", in_parentheses(.0))]
-    Empty(Vec<String>),
-    #[error("{0}")]
-    Verifier(VerifierBuilderError),
-}
-
-fn in_parentheses(reasons: &[String]) -> String {
-    if reasons.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", reasons.join("; "))
-    }
-}
-
 impl fmt::Debug for CaBundle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CaBundle({})", self.certificates.len())
@@ -58,18 +40,20 @@ impl fmt::Debug for CaBundle {
 
 impl CaBundle {
     /// Parses a bundle in PEM. Skips unusable certificates, such as an old one that is not a CA.
-    pub(crate) fn parse(pem: &str) -> Result<Self, BundleError> {
+    pub(crate) fn parse(pem: &str) -> Result<Self, String> {
         let (mut certificates, mut skipped) = (Vec::new(), Vec::new());
         for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
-            match CaCertificate::new(certificate.map_err(BundleError::Pem)?) {
+            match CaCertificate::new(certificate.map_err(|error| format!("not PEM: {error}"))?) {
                 Ok(certificate) => certificates.push(certificate),
                 Err(error) => skipped.push(error),
             }
         }
-        if certificates.is_empty() {
-            return Err(BundleError::Empty(skipped));
+        match (certificates.is_empty(), skipped.is_empty()) {
+            (true, true) => return Err("no usable certificate".to_owned()),
+            (true, false) => return Err(format!("no usable certificate ({})", skipped.join("; "))),
+            (false, _) => {}
         }
-        let verifier = verifier(&certificates).map_err(BundleError::Verifier)?;
+        let verifier = verifier(&certificates).map_err(|error| error.to_string())?;
         Ok(Self {
             certificates,
             verifier,
@@ -132,7 +116,7 @@ impl CaCertificate {
         RootCertStore::empty()
             .add(certificate.clone())
             .map_err(|error| error.to_string())?;
-        let validity = validity(&certificate).map_err(|error| error.to_string())?;
+        let validity = validity(&certificate)?;
         Ok(Self {
             certificate,
             validity,

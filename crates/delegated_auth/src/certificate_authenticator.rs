@@ -12,7 +12,7 @@ use rustls_pki_types::UnixTime;
 use serving::tls::PeerCertificates;
 use sha2::{Digest as _, Sha256};
 
-use crate::certificate_subject::{SubjectError, common_name, first_expiry};
+use crate::certificate_subject::{common_name, first_expiry};
 use crate::config::{AuthenticationConfig, RequestHeaderConfig};
 
 /// The largest number of cached verifications.
@@ -24,23 +24,10 @@ const TTL: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Clone)]
 struct Verification {
-    result: Result<(), FrontProxyError>,
+    /// The error is the reason that the chain is not a front proxy's.
+    result: Result<(), String>,
     /// The next expiry of a certificate that the result depends on.
     expires: UnixTime,
-}
-
-/// The reason that a chain is not a front proxy's.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub(crate) enum FrontProxyError {
-    /// The front proxy CA does not verify it.
-    #[error("{0}")]
-    Chain(rustls::Error),
-    /// Its common name is not an allowed one.
-    #[error("the common name {0:?} is not allowed")]
-    Name(String),
-    /// Its common name cannot be read.
-    #[error(transparent)]
-    Subject(SubjectError),
 }
 
 /// The generation of the configuration, and a digest of the chain.
@@ -67,7 +54,7 @@ impl CertificateAuthenticator {
         config: &AuthenticationConfig,
         chain: &PeerCertificates,
         at: UnixTime,
-    ) -> Option<Result<(), FrontProxyError>> {
+    ) -> Option<Result<(), String>> {
         let front_proxy = config.front_proxy.as_ref()?;
         let key = (config.generation, digest(chain));
         if let Some(verification) = self.0.get(&key)
@@ -103,13 +90,13 @@ fn verify(
     front_proxy: &RequestHeaderConfig,
     chain: &PeerCertificates,
     at: UnixTime,
-) -> Result<(), FrontProxyError> {
+) -> Result<(), String> {
     let verified = front_proxy.ca.verify(chain, at);
-    verified.map_err(FrontProxyError::Chain)?;
-    let name = common_name(chain).map_err(FrontProxyError::Subject)?;
+    verified.map_err(|error| error.to_string())?;
+    let name = common_name(chain)?;
     if front_proxy.allows(&name) {
         Ok(())
     } else {
-        Err(FrontProxyError::Name(name))
+        Err(format!("the common name {name:?} is not allowed"))
     }
 }

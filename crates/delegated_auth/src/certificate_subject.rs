@@ -7,28 +7,22 @@ use rustls_pki_types::{CertificateDer, UnixTime};
 use serving::tls::PeerCertificates;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum SubjectError {
-    #[error("the certificate cannot be read")]
-    Unreadable,
-    #[error("a name in the certificate cannot be read")]
-    Name,
-}
+const UNREADABLE: &str = "the certificate cannot be read";
 
 /// Returns the common name of the first certificate of the chain, the client's; may be empty.
-pub(crate) fn common_name(chain: &PeerCertificates) -> Result<String, SubjectError> {
-    let certificate = parse(chain.0.first().ok_or(SubjectError::Unreadable)?)?;
+pub(crate) fn common_name(chain: &PeerCertificates) -> Result<String, &'static str> {
+    let certificate = parse(chain.0.first().ok_or(UNREADABLE)?)?;
     let Some(name) = certificate.subject().iter_common_name().last() else {
         return Ok(String::new());
     };
-    let name = name.as_str().map_err(|_| SubjectError::Name)?;
-    Ok(name.to_owned())
+    let name = name.as_str().map(str::to_owned);
+    name.map_err(|_| "a name in the certificate cannot be read")
 }
 
 /// Returns the validity of a certificate; both ends are included.
 pub(crate) fn validity(
     certificate: &CertificateDer<'_>,
-) -> Result<RangeInclusive<UnixTime>, SubjectError> {
+) -> Result<RangeInclusive<UnixTime>, &'static str> {
     let certificate = parse(certificate)?;
     let time = |seconds: i64| {
         UnixTime::since_unix_epoch(Duration::from_secs(seconds.max(0).unsigned_abs()))
@@ -38,16 +32,16 @@ pub(crate) fn validity(
 }
 
 /// Returns the earliest expiry of the certificates of a chain.
-pub(crate) fn first_expiry(chain: &PeerCertificates) -> Result<UnixTime, SubjectError> {
+pub(crate) fn first_expiry(chain: &PeerCertificates) -> Result<UnixTime, &'static str> {
     let ends = chain.0.iter().map(|one| Ok(*validity(one)?.end()));
-    let ends: Vec<UnixTime> = ends.collect::<Result<_, _>>()?;
-    ends.into_iter().min().ok_or(SubjectError::Unreadable)
+    let ends = ends.collect::<Result<Vec<UnixTime>, &str>>()?;
+    ends.into_iter().min().ok_or(UNREADABLE)
 }
 
-fn parse<'a>(certificate: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>, SubjectError> {
+fn parse<'a>(certificate: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>, &'static str> {
     X509Certificate::from_der(certificate)
         .map(|(_, certificate)| certificate)
-        .map_err(|_| SubjectError::Unreadable)
+        .map_err(|_| UNREADABLE)
 }
 
 #[cfg(test)]
@@ -81,7 +75,7 @@ mod tests {
     fn bytes_that_are_not_a_certificate_have_no_name() {
         let bytes = CertificateDer::from(vec![0x30, 0x03, 0x02, 0x01, 0x01]);
         let chain = PeerCertificates([bytes].into());
-        assert_eq!(common_name(&chain), Err(SubjectError::Unreadable));
-        assert_eq!(first_expiry(&chain), Err(SubjectError::Unreadable));
+        assert_eq!(common_name(&chain), Err(UNREADABLE));
+        assert_eq!(first_expiry(&chain), Err(UNREADABLE));
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use http::HeaderName;
 
-use crate::ca_bundle::{BundleError, CaBundle};
+use crate::ca_bundle::CaBundle;
 
 /// The configuration of authentication.
 #[derive(Debug, Clone, Default)]
@@ -35,23 +35,6 @@ pub(crate) struct RequestHeaderConfig {
     pub(crate) extra_prefixes: Vec<String>,
 }
 
-/// The reason that a configuration cannot be used, with the key of the entry.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ConfigError {
-    #[error("{key}: {error}")]
-    Bundle {
-        key: &'static str,
-        error: BundleError,
-    },
-    #[error("{key}: expected a JSON array of strings: {error}")]
-    List {
-        key: &'static str,
-        error: serde_json::Error,
-    },
-    #[error("{key}: {name:?} is not the name of a header")]
-    Header { key: &'static str, name: String },
-}
-
 pub(crate) type Entries = BTreeMap<String, String>;
 
 /// Read for a warning only.
@@ -64,7 +47,8 @@ const GROUP_HEADERS: &str = "requestheader-group-headers";
 const EXTRA_PREFIXES: &str = "requestheader-extra-headers-prefix";
 
 impl AuthenticationConfig {
-    pub(crate) fn parse(entries: Entries, generation: u64) -> Result<Self, ConfigError> {
+    /// The error names the key of the entry that cannot be used.
+    pub(crate) fn parse(entries: Entries, generation: u64) -> Result<Self, String> {
         Ok(Self {
             front_proxy: front_proxy(&entries)?,
             generation,
@@ -117,7 +101,7 @@ impl RequestHeaderConfig {
     }
 }
 
-fn front_proxy(entries: &Entries) -> Result<Option<RequestHeaderConfig>, ConfigError> {
+fn front_proxy(entries: &Entries) -> Result<Option<RequestHeaderConfig>, String> {
     let Some(ca) = bundle(entries, FRONT_PROXY_CA)? else {
         return Ok(None);
     };
@@ -137,35 +121,32 @@ fn entry<'a>(entries: &'a Entries, key: &str) -> Option<&'a String> {
     entries.get(key).filter(|text| !text.trim().is_empty())
 }
 
-fn bundle(entries: &Entries, key: &'static str) -> Result<Option<CaBundle>, ConfigError> {
+fn bundle(entries: &Entries, key: &str) -> Result<Option<CaBundle>, String> {
     entry(entries, key)
-        .map(|pem| CaBundle::parse(pem).map_err(|error| ConfigError::Bundle { key, error }))
+        .map(|pem| CaBundle::parse(pem).map_err(|error| format!("{key}: {error}")))
         .transpose()
 }
 
 /// Keeps empty names: a list of empty names is not an empty list, which would allow any name.
-fn list(entries: &Entries, key: &'static str) -> Result<Vec<String>, ConfigError> {
+fn list(entries: &Entries, key: &str) -> Result<Vec<String>, String> {
     let Some(text) = entry(entries, key) else {
         return Ok(Vec::new());
     };
-    let names: Option<Vec<String>> =
-        serde_json::from_str(text).map_err(|error| ConfigError::List { key, error })?;
+    let names = serde_json::from_str::<Option<Vec<String>>>(text)
+        .map_err(|error| format!("{key}: expected a JSON array of strings: {error}"))?;
     Ok(names.unwrap_or_default())
 }
 
 /// Drops empty names: an empty prefix would match every header.
-fn names(
-    entries: &Entries,
-    key: &'static str,
-) -> Result<impl Iterator<Item = String>, ConfigError> {
-    Ok(list(entries, key)?
-        .into_iter()
-        .filter(|name| !name.is_empty()))
+fn names(entries: &Entries, key: &str) -> Result<impl Iterator<Item = String>, String> {
+    let names = list(entries, key)?.into_iter();
+    Ok(names.filter(|name| !name.is_empty()))
 }
 
-fn headers(entries: &Entries, key: &'static str) -> Result<Vec<HeaderName>, ConfigError> {
+fn headers(entries: &Entries, key: &str) -> Result<Vec<HeaderName>, String> {
     let header = |name: String| {
-        HeaderName::from_bytes(name.as_bytes()).map_err(|_| ConfigError::Header { key, name })
+        HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| format!("{key}: {name:?} is not the name of a header"))
     };
     names(entries, key)?.map(header).collect()
 }
@@ -299,9 +280,7 @@ pub(crate) mod tests {
             (GROUP_HEADERS, r#"["a b"]"#, ": \"a b\" is not"),
         ] {
             let entries = entries(&[(FRONT_PROXY_CA, &proxy), (key, text)]);
-            let error = AuthenticationConfig::parse(entries, 0)
-                .unwrap_err()
-                .to_string();
+            let error = AuthenticationConfig::parse(entries, 0).unwrap_err();
             assert!(error.starts_with(&format!("{key}{expected}")), "{error}");
         }
     }

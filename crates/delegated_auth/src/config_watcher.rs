@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::bail;
 use arc_swap::ArcSwap;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -26,14 +27,6 @@ const RETRY: Duration = Duration::from_secs(1);
 /// The number of 403 responses after which the first lookup fails. A new role binding takes a
 /// moment to become effective.
 const MAX_DENIALS: u32 = 3;
-
-/// The API server denies access to the `ConfigMap`.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "cannot read the authentication settings in ConfigMap {NAMESPACE}/{NAME}: bind the service account to the Role \
-     extension-apiserver-authentication-reader with a RoleBinding in the namespace {NAMESPACE}: {0}"
-)]
-pub(crate) struct LookupDenied(kube::Error);
 
 /// The current configuration. Clones share it.
 #[derive(Debug, Clone)]
@@ -72,7 +65,7 @@ impl ConfigWatcher {
 
     /// Loads the configuration; retries until the API server answers. Without a `ConfigMap`, no
     /// front proxy is trusted.
-    pub(crate) async fn load(&self, config_maps: &Api<ConfigMap>) -> Result<(), LookupDenied> {
+    pub(crate) async fn load(&self, config_maps: &Api<ConfigMap>) -> anyhow::Result<()> {
         let (mut logged, mut denials) = (LogOnce::default(), 0);
         loop {
             let error = match config_maps.get_opt(NAME).await {
@@ -84,7 +77,10 @@ impl ConfigWatcher {
             };
             denials += u32::from(matches!(&error, kube::Error::Api(status) if status.code == 403));
             if denials == MAX_DENIALS {
-                return Err(LookupDenied(error));
+                bail!(
+                    "cannot read the authentication settings in ConfigMap {NAMESPACE}/{NAME}: bind the service account to the Role \
+                     extension-apiserver-authentication-reader with a RoleBinding in the namespace {NAMESPACE}: {error}"
+                );
             }
             if logged.is_new(()) {
                 tracing::warn!(%error, "cannot read authentication settings; retrying");

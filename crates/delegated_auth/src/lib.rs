@@ -7,13 +7,12 @@
 //! removed from every request.
 //!
 //! * `request_headers` behind `certificate_authenticator`, and `token_authenticator`: the ways in; `user`: the result
-//! * `authorizer`, `attributes`, `always_allowed`: rights of the user, reasons to reject a caller
+//! * `authorizer`, `attributes`: rights of the user, reasons to reject a caller
 //! * `review`: requests to the API server; `coalescing_cache`: their results
 //! * `config`, `config_watcher`: whom to trust, from the cluster
 //! * `ca_bundle`, `certificate_subject`: verification of certificates
-//! * `args`, `metrics`: flags and metrics
+//! * `args`, `metrics`: flags, with the paths that need no rights, and metrics
 
-mod always_allowed;
 mod args;
 mod attributes;
 mod authorizer;
@@ -49,11 +48,10 @@ use coalescing_cache::CoalescingCache;
 use config::AuthenticationConfig;
 use config_watcher::{ConfigWatcher, NAMESPACE};
 use metrics::Metrics;
-use request_headers::{InvalidHeader, strip_identity_headers};
+use request_headers::strip_identity_headers;
 use token_authenticator::{TokenAuthenticator, bearer_token};
 
-pub use always_allowed::AlwaysAllowedPath;
-pub use args::AuthArgs;
+pub use args::{AlwaysAllowedPath, AuthArgs};
 pub use attributes::Attributes;
 pub use authorizer::{AuthorizedScope, Rejection};
 pub use user::{AuthMethod, User};
@@ -155,7 +153,7 @@ impl DelegatedAuth {
 
     /// Loads the configuration. Retries until the API server answers; fails if it denies access.
     pub async fn load(&self) -> anyhow::Result<()> {
-        Ok(self.config.load(&self.config_maps).await?)
+        self.config.load(&self.config_maps).await
     }
 
     /// Follows changes of the configuration. Never returns.
@@ -220,7 +218,7 @@ impl DelegatedAuth {
         &self,
         config: &AuthenticationConfig,
         peer: Option<&PeerCertificates>,
-        named: Result<Option<User>, InvalidHeader>,
+        named: Result<Option<User>, String>,
         token: Option<String>,
     ) -> Option<User> {
         let mut is_invalid = false;
@@ -228,8 +226,7 @@ impl DelegatedAuth {
         let verified = peer.and_then(|peer| self.certificates.verify(config, peer, now));
         if let Some(verified) = verified {
             let named = verified
-                .map_err(|error| error.to_string())
-                .and_then(|()| named.map_err(|error| error.to_string()))
+                .and(named)
                 .and_then(|user| user.ok_or("a front proxy names no user".to_owned()));
             match named {
                 Ok(user) => return Some(user.authenticated()),

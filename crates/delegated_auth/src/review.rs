@@ -21,14 +21,6 @@ const BACKOFF: Backoff = Backoff {
     tries: 5,
 };
 
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ReviewError {
-    #[error("{0}")]
-    Request(#[from] kube::Error),
-    #[error("no answer from the API server within {TIMEOUT:?}")]
-    Timeout,
-}
-
 /// Posts a review and returns it with its status. An urgent review precedes others that wait for
 /// the client's rate limit.
 pub(crate) async fn post<R>(
@@ -37,7 +29,7 @@ pub(crate) async fn post<R>(
     review: &R,
     is_urgent: bool,
     metrics: &RequestMetrics,
-) -> Result<R, ReviewError>
+) -> Result<R, String>
 where
     R: Serialize + DeserializeOwned,
 {
@@ -62,7 +54,7 @@ where
     };
     let Ok(response) = tokio::time::timeout(TIMEOUT, BACKOFF.retry(attempt)).await else {
         metrics.observe(None, TIMEOUT);
-        return Err(ReviewError::Timeout);
+        return Err(format!("no answer from the API server within {TIMEOUT:?}"));
     };
-    Ok(response?)
+    response.map_err(|error| error.to_string())
 }

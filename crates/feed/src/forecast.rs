@@ -1,12 +1,14 @@
-//! Protocol messages of a [`Forecast`].
+//! Protocol messages of a [`Forecast`], and its feed topic.
 
-mod topic;
-
+use anyhow::bail;
 use jiff::Timestamp;
 pub use model::{Forecast, ForecastSeries, MetricForecast};
+use tonic::transport::Channel;
+use tonic::{Status, Streaming};
 
 use crate::proto;
-use crate::quantities::MessageError;
+use crate::proto::feed_client::FeedClient;
+use crate::topic::{Change, Stamp, Topic, updates};
 
 impl From<MetricForecast> for proto::MetricForecast {
     fn from(metric: MetricForecast) -> Self {
@@ -30,15 +32,13 @@ impl From<MetricForecast> for proto::MetricForecast {
 }
 
 impl TryFrom<proto::MetricForecast> for MetricForecast {
-    type Error = MessageError;
+    type Error = anyhow::Error;
 
-    fn try_from(message: proto::MetricForecast) -> Result<Self, MessageError> {
+    fn try_from(message: proto::MetricForecast) -> anyhow::Result<Self> {
         let read = |series: proto::ForecastSeries| {
             if let Some(value) = series.values.iter().find(|value| !value.is_finite()) {
-                return Err(MessageError::Number {
-                    field: format!("{}.values", message.identifier),
-                    value: value.to_string(),
-                });
+                let name = &message.identifier;
+                bail!("{name}.values: {value} is not a finite number");
             }
             Ok(ForecastSeries {
                 labels: series.labels.into_iter().collect(),
@@ -48,7 +48,7 @@ impl TryFrom<proto::MetricForecast> for MetricForecast {
             })
         };
         let series = message.series.into_iter().map(read);
-        let series = series.collect::<Result<_, _>>()?;
+        let series = series.collect::<anyhow::Result<_>>()?;
         let made_at = Timestamp::from_millisecond(message.made_at_ms).ok();
         Ok(Self {
             identifier: message.identifier,
@@ -60,12 +60,61 @@ impl TryFrom<proto::MetricForecast> for MetricForecast {
     }
 }
 
+impl Topic for Forecast {
+    updates! {
+        Forecast, ForecastsUpdate as forecasts_update, ForecastsReset, ForecastsApply,
+        ForecastsDelete, forecasts, watch_forecasts(WatchForecastsRequest)
+    }
+
+    const NOUN: &'static str = "forecast";
+
+    fn size(&self) -> usize {
+        const NUMBERS: usize = 64;
+        const VALUE: usize = 8;
+        let metric = |metric: &MetricForecast| {
+            let series = metric.series.iter().map(|series| {
+                let labels = series
+                    .labels
+                    .iter()
+                    .map(|(name, value)| name.len() + value.len() + VALUE);
+                NUMBERS + VALUE * series.values.len() + labels.sum::<usize>()
+            });
+            NUMBERS + metric.identifier.len() + metric.reason.len() + series.sum::<usize>()
+        };
+        let names = self.uid.len() + self.namespace.len() + self.name.len();
+        NUMBERS + names + self.metrics.iter().map(metric).sum::<usize>()
+    }
+
+    fn to_message(&self, revision: u64, changed_at: Timestamp) -> proto::Forecast {
+        proto::Forecast {
+            uid: self.uid.clone(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            observed_generation: self.observed_generation,
+            revision,
+            changed_at_ms: changed_at.as_millisecond(),
+            metrics: self.metrics.iter().cloned().map(Into::into).collect(),
+        }
+    }
+
+    fn from_message(message: proto::Forecast) -> anyhow::Result<Self> {
+        let metrics = message.metrics.into_iter().map(MetricForecast::try_from);
+        Ok(Self {
+            uid: message.uid,
+            namespace: message.namespace,
+            name: message.name,
+            observed_generation: message.observed_generation,
+            metrics: metrics.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::topic::{Change, Topic as _};
+    use crate::topic::Change;
 
     fn forecast() -> Forecast {
         let series = ForecastSeries {
@@ -108,7 +157,7 @@ mod tests {
             ),
             ("u-1", 5, 17)
         );
-        assert_eq!(Forecast::from_message(message), Ok(value));
+        assert_eq!(Forecast::from_message(message).ok(), Some(value));
     }
 
     #[test]

@@ -15,17 +15,13 @@
 //!
 //! No Kubernetes here: the caller provides the leader's address and the values.
 
-#![warn(missing_docs)]
-
 pub mod application;
 pub mod client;
 pub mod forecast;
 pub mod metrics;
 pub mod proto;
 pub mod publisher;
-mod quantities;
 pub mod recommendation;
-mod revision_times;
 pub mod server;
 pub mod topic;
 pub mod versioned_store;
@@ -35,7 +31,6 @@ pub use client::{Reader, Subscription};
 pub use forecast::{Forecast, ForecastSeries, MetricForecast};
 pub use metrics::Metrics;
 pub use publisher::{LeaderTerm, Publisher};
-pub use quantities::MessageError;
 pub use recommendation::Recommendation;
 pub use server::{AllowedClients, Server, ServerLimits};
 pub use topic::Topic;

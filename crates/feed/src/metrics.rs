@@ -33,9 +33,7 @@ pub(crate) enum Refusal {
     Handshake,
     /// The certificate names no allowed client.
     Name,
-    /// The limit of readers is reached.
     TooManyReaders,
-    /// This process is not the leader.
     NotLeading,
 }
 

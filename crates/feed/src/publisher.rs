@@ -34,7 +34,6 @@ pub struct Publisher<V: Topic = Recommendation> {
 pub(crate) struct Published {
     /// The term in which readers are served, if any.
     pub(crate) term: Option<u64>,
-    /// Revision of the latest change.
     pub(crate) revision: u64,
 }
 
@@ -68,12 +67,10 @@ impl<V: Topic> Publisher<V> {
         }
     }
 
-    /// Number of values.
     pub fn len(&self) -> usize {
         self.lock().len()
     }
 
-    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -146,7 +143,6 @@ impl<V: Topic> LeaderTerm<V> {
         self.change(|term| term, |store| store.apply(&uid, Arc::new(value), now));
     }
 
-    /// Publishes the deletion of an object.
     pub fn delete(&self, uid: &str, now: Timestamp) {
         self.change(|term| term, |store| store.delete(uid, now));
     }

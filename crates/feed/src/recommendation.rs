@@ -1,24 +1,26 @@
-//! Recommendation of one `VerticalPodAutoscaler` and its protocol messages.
+//! Recommendation of one `VerticalPodAutoscaler`, its protocol messages and its feed topic.
 
-mod topic;
+use std::collections::HashMap;
 
-use model::ContainerRecommendation;
+use anyhow::anyhow;
+use jiff::Timestamp;
+use model::{ContainerRecommendation, Quantity, ResourceList, ResourceName};
+use tonic::transport::Channel;
+use tonic::{Status, Streaming};
 
 use crate::proto;
-use crate::quantities::{MessageError, to_list, to_map};
+use crate::proto::feed_client::FeedClient;
+use crate::topic::{Change, Stamp, Topic, updates};
 
 /// Recommendation of one `VerticalPodAutoscaler`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Recommendation {
     /// UID of the object. A recreated object has another one.
     pub uid: String,
-    /// Namespace of the object.
     pub namespace: String,
-    /// Name of the object.
     pub name: String,
     /// Generation of the object used for the recommendation.
     pub observed_generation: i64,
-    /// Recommended requests of the containers.
     pub recommendation: model::Recommendation,
 }
 
@@ -34,7 +36,7 @@ fn container_to_message(container: &ContainerRecommendation) -> proto::Container
 
 fn container_from_message(
     message: proto::ContainerRecommendation,
-) -> Result<ContainerRecommendation, MessageError> {
+) -> anyhow::Result<ContainerRecommendation> {
     let name = message.name;
     let list = |map, field: &str| to_list(map, &format!("{name}.{field}"));
     Ok(ContainerRecommendation {
@@ -46,13 +48,88 @@ fn container_from_message(
     })
 }
 
+impl Topic for Recommendation {
+    updates! {
+        Recommendation, RecommendationsUpdate as recommendations_update, RecommendationsReset,
+        RecommendationsApply, RecommendationsDelete,
+        recommendations, watch_recommendations(WatchRecommendationsRequest)
+    }
+
+    const NOUN: &'static str = "recommendation";
+
+    fn size(&self) -> usize {
+        const NUMBERS: usize = 64;
+        const QUANTITY: usize = 48;
+        let list = |list: &ResourceList| {
+            list.iter()
+                .map(|(name, _)| name.as_str().len() + QUANTITY)
+                .sum::<usize>()
+        };
+        let container = |container: &ContainerRecommendation| {
+            let lists = [
+                &container.target,
+                &container.lower_bound,
+                &container.upper_bound,
+                &container.uncapped_target,
+            ];
+            container.container_name.len() + lists.into_iter().map(list).sum::<usize>()
+        };
+        let containers = &self.recommendation.containers;
+        let names = self.uid.len() + self.namespace.len() + self.name.len();
+        NUMBERS + names + containers.iter().map(container).sum::<usize>()
+    }
+
+    fn to_message(&self, revision: u64, changed_at: Timestamp) -> proto::Recommendation {
+        let containers = &self.recommendation.containers;
+        proto::Recommendation {
+            uid: self.uid.clone(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            observed_generation: self.observed_generation,
+            revision,
+            changed_at_ms: changed_at.as_millisecond(),
+            containers: containers.iter().map(container_to_message).collect(),
+        }
+    }
+
+    fn from_message(message: proto::Recommendation) -> anyhow::Result<Self> {
+        let containers = message
+            .containers
+            .into_iter()
+            .map(container_from_message)
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            uid: message.uid,
+            namespace: message.namespace,
+            name: message.name,
+            observed_generation: message.observed_generation,
+            recommendation: model::Recommendation { containers },
+        })
+    }
+}
+
+/// Converts a list to its protocol form.
+fn to_map(list: &ResourceList) -> HashMap<String, String> {
+    list.iter()
+        .map(|(name, quantity)| (name.as_str().to_owned(), quantity.to_string()))
+        .collect()
+}
+
+/// Parses a list; `field` is its name in errors.
+fn to_list(map: HashMap<String, String>, field: &str) -> anyhow::Result<ResourceList> {
+    let read = |(name, text): (String, String)| {
+        let quantity = text.parse::<Quantity>();
+        let quantity = quantity.map_err(|_| anyhow!("{field}.{name}: {text:?} is not a quantity"));
+        Ok((ResourceName::from(name.as_str()), quantity?))
+    };
+    map.into_iter().map(read).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
-    use model::{Cpu, Memory, ResourceList};
+    use model::{Cpu, Memory};
 
     use super::*;
-    use crate::topic::Topic as _;
 
     fn recommendation() -> Recommendation {
         let list = |millicores, bytes| {
@@ -85,7 +162,7 @@ mod tests {
             (message.revision, message.changed_at_ms),
             (5, 1_700_000_000_123)
         );
-        assert_eq!(Recommendation::from_message(message), Ok(value));
+        assert_eq!(Recommendation::from_message(message).ok(), Some(value));
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod watch;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -18,14 +19,14 @@ use tonic::{Request, Status};
 use crate::application::ApplicationReport;
 use crate::forecast::Forecast;
 use crate::metrics::{Metrics, Refusal};
+use crate::proto::DESCRIPTION;
 use crate::proto::feed_server::FeedServer;
-use crate::proto::{DESCRIPTION, feed_server};
 use crate::publisher::Publisher;
 
 use connection::{Peer, accept};
 use service::Service;
 
-pub use allowed_clients::{AllowedClients, NameError};
+pub use allowed_clients::AllowedClients;
 
 /// Takes in reports of the updater. Must not block.
 pub type ReportSink = Arc<dyn Fn(Vec<ApplicationReport>) + Send + Sync>;
@@ -69,11 +70,8 @@ impl Default for ServerLimits {
 /// Time for connections to close after shutdown.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A feed server.
 pub struct Server {
-    /// Published recommendations.
     pub publisher: Publisher,
-    /// Published forecasts.
     pub forecasts: Publisher<Forecast>,
     /// Destination of reports.
     pub reports: ReportSink,
@@ -83,9 +81,7 @@ pub struct Server {
     pub allowed: AllowedClients,
     /// Those of them that may report.
     pub reporting: AllowedClients,
-    /// Limits on clients.
     pub limits: ServerLimits,
-    /// Metrics of the server.
     pub metrics: Metrics,
 }
 
@@ -95,7 +91,7 @@ impl Server {
         self,
         listener: TcpListener,
         shutdown: CancellationToken,
-    ) -> Result<(), ServeError> {
+    ) -> anyhow::Result<()> {
         let server = Arc::new(self);
         let limits = server.limits;
         let service = Service {
@@ -107,7 +103,8 @@ impl Server {
         let reflection = tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTION)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-            .build_v1()?;
+            .build_v1()
+            .context("reflection")?;
         let feed = FeedServer::new(service).max_decoding_message_size(limits.request_bytes);
         let refusals = server.metrics.clone();
         let connections = accept(Arc::clone(&server), listener, shutdown.clone());
@@ -128,22 +125,11 @@ impl Server {
         };
         let reporting = report_health(server.publisher.clone(), health);
         tokio::select! {
-            ended = serving => Ok(ended?),
+            ended = serving => ended.context("transport"),
             () = closing => Ok(()),
             () = reporting => Ok(()),
         }
     }
-}
-
-/// Reasons for the end of the server.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// The reflection service refuses the descriptor.
-    #[error("reflection: {0}")]
-    Reflection(#[from] tonic_reflection::server::Error),
-    /// The transport failed.
-    #[error("transport: {0}")]
-    Transport(#[from] tonic::transport::Error),
 }
 
 /// Admits calls of allowed clients. Refused clients get the reason, for their operators.
@@ -174,6 +160,3 @@ async fn report_health(publisher: Publisher, health: tonic_health::server::Healt
         }
     }
 }
-
-/// Name of the feed in the health service.
-pub const SERVICE_NAME: &str = feed_server::SERVICE_NAME;

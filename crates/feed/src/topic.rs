@@ -8,51 +8,49 @@ use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
 use crate::proto::feed_client::FeedClient;
-use crate::quantities::MessageError;
 
 /// The value of a stream for one object.
 pub trait Topic: Clone + Debug + PartialEq + Send + Sync + 'static {
-    /// Protocol message of one value.
     type Message: Clone + Debug + Send + Sync + 'static;
-    /// Protocol message of one update.
     type Update: prost::Message + Default + 'static;
 
     /// Name in logs.
     const NOUN: &'static str;
 
-    /// UID of the object.
     fn uid(&self) -> &str;
 
     /// Approximate message size in bytes, without encoding it.
     fn size(&self) -> usize;
 
-    /// The protocol message, with revision and time of the change.
     fn to_message(&self, revision: u64, changed_at: Timestamp) -> Self::Message;
 
-    /// Parses a message.
-    fn from_message(message: Self::Message) -> Result<Self, MessageError>;
+    fn from_message(message: Self::Message) -> anyhow::Result<Self>;
 
-    /// Identity and revision of a message.
     fn stamp(message: &Self::Message) -> Stamp;
 
-    /// Packs a change into an update.
     fn pack(term: u64, change: Change<Self::Message>) -> Self::Update;
 
     /// The term and the change of an update; `None` for a kind of change added by a later version.
     fn unpack(update: Self::Update) -> (u64, Option<Change<Self::Message>>);
 
-    /// Opens the stream.
     fn watch(
         client: FeedClient<Channel>,
     ) -> impl Future<Output = Result<Streaming<Self::Update>, Status>> + Send;
 }
 
-/// The methods of a topic whose messages differ from those of other topics in names alone.
+/// The items of a topic that differ from those of other topics in names alone.
 macro_rules! updates {
     (
         $message:ident, $update:ident as $module:ident, $reset:ident, $apply:ident, $delete:ident,
         $values:ident, $watch:ident($request:ident)
     ) => {
+        type Message = proto::$message;
+        type Update = proto::$update;
+
+        fn uid(&self) -> &str {
+            &self.uid
+        }
+
         fn stamp(message: &proto::$message) -> Stamp {
             Stamp::new(&message.uid, message.revision, message.changed_at_ms)
         }
@@ -102,11 +100,8 @@ pub(crate) use updates;
 /// Identity and revision of a value in a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stamp {
-    /// UID of the object.
     pub uid: String,
-    /// Revision of the change.
     pub revision: u64,
-    /// Time of the change.
     pub changed_at: Timestamp,
 }
 
@@ -126,15 +121,12 @@ impl Stamp {
 pub enum Change<M> {
     /// Part of the full state. Objects in no part are gone once the reset is complete.
     Reset {
-        /// Values of this part.
         values: Vec<M>,
         /// Whether this is the first part. It discards the parts of an unfinished reset.
         first: bool,
         /// Whether this is the last part.
         complete: bool,
     },
-    /// New and changed values.
     Apply(Vec<M>),
-    /// UIDs of deleted objects.
     Delete(Vec<String>),
 }

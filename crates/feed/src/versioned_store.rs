@@ -7,13 +7,12 @@
 //! the changes since its start. A limited number of deletions is kept; a reader behind the compacted ones starts
 //! again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
-use crate::revision_times::RevisionTimes;
 use crate::topic::Change;
 
 /// The name of a value.
@@ -59,7 +58,6 @@ enum State {
 /// One batch of changes for a reader.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step<V> {
-    /// The changes.
     pub change: Change<Item<V>>,
     /// Number of changes replaced by later ones of the same keys.
     pub coalesced: u64,
@@ -68,21 +66,15 @@ pub struct Step<V> {
     pub oldest: Option<Timestamp>,
 }
 
-/// One value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item<V> {
-    /// Key of the value.
     pub key: Key,
-    /// Revision of its latest change.
     pub revision: u64,
-    /// Time of its latest change.
     pub changed_at: Timestamp,
-    /// The value at this revision.
     pub value: V,
 }
 
 impl<V: Clone + PartialEq> VersionedStore<V> {
-    /// Creates an empty store that keeps up to `max_deletions` deletions.
     pub fn new(max_deletions: usize) -> Self {
         Self {
             entries: BTreeMap::new(),
@@ -95,17 +87,14 @@ impl<V: Clone + PartialEq> VersionedStore<V> {
         }
     }
 
-    /// Revision of the latest change.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// Number of values.
     pub fn len(&self) -> usize {
         self.entries.len() - self.deletions
     }
 
-    /// Whether the store has no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -121,7 +110,6 @@ impl<V: Clone + PartialEq> VersionedStore<V> {
         }
     }
 
-    /// Removes a value if present.
     pub fn delete(&mut self, key: &str, now: Timestamp) {
         if self
             .entries
@@ -301,5 +289,74 @@ fn item<V: Clone>(key: &Key, entry: &Entry<V>, value: &V) -> Item<V> {
         revision: entry.revision,
         changed_at: entry.changed_at,
         value: value.clone(),
+    }
+}
+
+/// Shortest time between two recorded revisions.
+const INTERVAL: SignedDuration = SignedDuration::from_millis(100);
+/// Recorded revisions, 13 minutes of changes without a pause.
+const MAX_RECORDED: usize = 8192;
+
+/// Times of the latest revisions, of the first one in each [`INTERVAL`]. The delay of a slow reader
+/// follows from them: a value has the time of its latest change only.
+#[derive(Debug, Default)]
+struct RevisionTimes(VecDeque<(u64, Timestamp)>);
+
+impl RevisionTimes {
+    /// Records the time of the next revision.
+    fn record(&mut self, revision: u64, now: Timestamp) {
+        // A clock that was set back is followed.
+        let is_due = |(_, last): &(u64, Timestamp)| now.duration_since(*last).abs() >= INTERVAL;
+        if self.0.back().is_none_or(is_due) {
+            if self.0.len() == MAX_RECORDED {
+                self.0.pop_front();
+            }
+            self.0.push_back((revision, now));
+        }
+    }
+
+    /// Time of the first recorded revision after this one.
+    fn first_after(&self, revision: u64) -> Option<Timestamp> {
+        let next = self
+            .0
+            .partition_point(|(recorded, _)| *recorded <= revision);
+        self.0.get(next).map(|(_, time)| *time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(milliseconds: i64) -> Timestamp {
+        Timestamp::from_millisecond(milliseconds).expect("a small number")
+    }
+
+    #[test]
+    fn the_first_revision_of_each_interval_is_recorded() {
+        let mut times = RevisionTimes::default();
+        assert_eq!(times.first_after(0), None);
+        for revision in 1..=10 {
+            times.record(revision, at(i64::try_from(revision).expect("small") * 50));
+        }
+        let expected = [(0, 50), (1, 150), (2, 150), (3, 250), (8, 450)];
+        for (revision, time) in expected {
+            assert_eq!(times.first_after(revision), Some(at(time)), "{revision}");
+        }
+        assert_eq!(times.first_after(9), None);
+        times.record(11, at(0));
+        assert_eq!(times.first_after(9), Some(at(0)), "the clock was set back");
+    }
+
+    #[test]
+    fn the_number_of_recorded_revisions_is_bounded() {
+        let mut times = RevisionTimes::default();
+        for revision in 1..=2 * MAX_RECORDED {
+            let second = i64::try_from(revision).expect("small");
+            times.record(revision as u64, at(1000 * second));
+        }
+        assert_eq!(times.0.len(), MAX_RECORDED);
+        let first = i64::try_from(MAX_RECORDED).expect("small") + 1;
+        assert_eq!(times.first_after(0), Some(at(1000 * first)));
     }
 }

@@ -100,8 +100,8 @@ fn whole(text: &str) -> Result<u32, String> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::log::Severity;
     use crate::pflag::Program;
-    use crate::severity::Severity;
 
     #[derive(Debug, PartialEq, clap::Parser)]
     pub(crate) struct Args {

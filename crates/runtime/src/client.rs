@@ -297,18 +297,9 @@ async fn complete_response(
     answer: impl Future<Output = Result<Response<Body>, BoxError>>,
     timeout: Duration,
 ) -> Result<Response<Body>, BoxError> {
-    let whole = async {
-        let (parts, body) = answer.await?.into_parts();
-        let mut chunks = std::pin::pin!(bounded(body));
-        let mut bytes = Vec::new();
-        while let Some(chunk) = chunks.next().await {
-            bytes.extend_from_slice(&chunk?);
-        }
-        Ok(Response::from_parts(parts, Body::from(bytes)))
-    };
-    tokio::time::timeout(timeout, whole)
-        .await
-        .map_err(|_| RequestTimeout(timeout))?
+    let (parts, body) = paged_response(answer, timeout).await?.into_parts();
+    let bytes = axum::body::to_bytes(body, MAX_RESPONSE_BYTES).await?;
+    Ok(Response::from_parts(parts, Body::from(bytes)))
 }
 
 #[derive(Debug, thiserror::Error)]

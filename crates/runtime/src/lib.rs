@@ -1,53 +1,20 @@
 //! The common part of every program: flags, logs, metrics and health, the API client, orderly shutdown,
 //! leadership.
 //!
-//! A program's `main` names the program and passes its work:
-//!
-//! ```no_run
-//! use clap::Parser;
-//! use runtime::{CommonArgs, Manager, Program};
-//!
-//! #[derive(Parser)]
-//! struct Args {
-//!     #[command(flatten)]
-//!     common: CommonArgs,
-//! }
-//!
-//! const PROGRAM: Program = Program {
-//!     name: "example",
-//!     version: env!("CARGO_PKG_VERSION"),
-//!     defaults: &[("address", ":8942")],
-//! };
-//!
-//! fn main() -> std::process::ExitCode {
-//!     let Args { common } = PROGRAM.parse();
-//!     PROGRAM.run(&common, serve_endpoints, work)
-//! }
-//!
-//! # use runtime::http_endpoints::EndpointPort;
-//! # async fn serve_endpoints(_: EndpointPort) -> anyhow::Result<tokio::task::JoinHandle<()>> {
-//! #     std::future::pending().await
-//! # }
-//! async fn work(manager: Manager) -> anyhow::Result<()> {
-//!     let started = manager.readiness.condition("started");
-//!     started.ready();
-//!     manager.shutdown.cancelled().await;
-//!     Ok(())
-//! }
-//! ```
+//! A program's `main` names the program and passes its work, as `examples/hello.rs` does.
 //!
 //! The server of the endpoints is an argument (`serve_endpoints` of the crate `serving`), so that TLS
 //! and connection limits stay out of this crate. Of the workspace it depends on `model` only, and
 //! nothing about sizing or scaling is in it.
 //!
 //! * `manager`: the life of a program; `shutdown`: its end; `health`, `http_endpoints`: `/readyz` and others
-//! * `args`, `pflag`, `ignored_flags`, `feature_gates`, `namespaces`: flags as upstream's; `upstream_flags`: their list
-//! * `address`, `duration`, `severity`: values of flags; `log`: log lines
+//! * `args`, `pflag`, `ignored_flags`, `feature_gates`, `namespaces`: flags as upstream's
+//! * `address`, `duration`: values of flags; `log`: log lines
 //! * `client`, `rate_limiter`, `retry`, `api_server_clock`: the client of the API server and its clock
 //! * `controller`, `schedule`: reconcile loops and the times of their passes
-//! * `leader_election`, `candidate`, `lease`, `leader_term`, `leader_tasks`: work for a term of leadership
+//! * `leader_election`, `candidate`, `lease`, `leader_term`: work for a term of leadership
 //! * `leader_address`: addresses of leaders; `sharding`: shards by namespace; `hold`: pauses for other autoscalers
-//! * `object_writer`, `outcome`, `own_pod`: writes and events in a program's name
+//! * `object_writer`, `own_pod`: writes and events in a program's name
 //! * `metrics`, `step_latency`: metrics
 
 pub mod address;
@@ -64,7 +31,6 @@ pub mod http_endpoints;
 pub mod ignored_flags;
 pub mod leader_address;
 pub mod leader_election;
-pub mod leader_tasks;
 pub mod leader_term;
 pub mod lease;
 pub mod log;
@@ -72,13 +38,11 @@ pub mod manager;
 pub mod metrics;
 pub mod namespaces;
 pub mod object_writer;
-mod outcome;
 pub mod own_pod;
 pub mod pflag;
 pub mod rate_limiter;
 pub mod retry;
 pub mod schedule;
-pub mod severity;
 pub mod sharding;
 pub mod shutdown;
 pub mod step_latency;
@@ -93,13 +57,11 @@ pub use health::{Activity, Condition, Readiness};
 pub use hold::{Hold, HoldArgs, HoldReasons, Holds};
 pub use leader_address::{follow_leader, follow_shards};
 pub use leader_election::Announcement;
-pub use leader_tasks::LeaderTasks;
-pub use leader_term::{Leading, NotLeading};
+pub use leader_term::{LeaderTasks, Leading, NotLeading};
 pub use log::LogOnce;
 pub use manager::Manager;
 pub use namespaces::{NamespaceArgs, Namespaces};
-pub use object_writer::ObjectWriter;
-pub use outcome::WriteOutcome;
+pub use object_writer::{ObjectWriter, WriteOutcome};
 pub use pflag::Program;
 pub use retry::{Backoff, KeyedBackoff};
 pub use schedule::{Pace, PassSchedule};

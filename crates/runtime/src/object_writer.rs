@@ -1,4 +1,4 @@
-//! Writes of objects and events in a program's name.
+//! Writes of objects and events in a program's name, and their results.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -8,7 +8,7 @@ use kube::api::{
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Error, Resource};
 
-use crate::leader_term::Leading;
+use crate::leader_term::{Leading, NotLeading};
 
 /// Maximum number of characters in a note. The API server accepts 1024 bytes, and nearly all
 /// characters here have one.
@@ -69,7 +69,8 @@ impl ObjectWriter {
         }
     }
 
-    /// Records an event about an object. Events are best effort: a failure is logged only.
+    /// Records an event about an object. Events are best effort: a failure is logged only. Returns
+    /// whether it was written.
     pub async fn record_event(
         &self,
         object: &ObjectReference,
@@ -77,7 +78,7 @@ impl ObjectWriter {
         reason: &str,
         action: &str,
         note: &str,
-    ) {
+    ) -> bool {
         let event = Event {
             type_,
             reason: reason.to_owned(),
@@ -85,10 +86,12 @@ impl ObjectWriter {
             action: action.to_owned(),
             secondary: None,
         };
-        if let Err(error) = self.events.publish(&event, object).await {
+        let published = self.events.publish(&event, object).await;
+        if let Err(error) = &published {
             let (kind, namespace, name) = (&object.kind, &object.namespace, &object.name);
             tracing::debug!(kind, namespace, name, reason, %error, "cannot write an event");
         }
+        published.is_ok()
     }
 }
 
@@ -129,5 +132,80 @@ pub fn reference<K: Resource<DynamicType = ()>>(
         name: Some(name.to_owned()),
         uid: Some(uid.to_owned()),
         ..ObjectReference::default()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteOutcome {
+    /// The object is as it should be.
+    Written,
+    /// The object does not exist any more, or another object has its name.
+    Gone,
+    /// The API server refuses the content; trying again gives the same answer.
+    Refused,
+    /// The request did not get through; the next attempt may.
+    Failed,
+    /// The request was not sent, because this process no longer leads.
+    NotLeading,
+}
+
+impl WriteOutcome {
+    pub const ALL: [Self; 5] = [
+        Self::Written,
+        Self::Gone,
+        Self::Refused,
+        Self::Failed,
+        Self::NotLeading,
+    ];
+
+    /// The outcome of a failed request. 422 is a failed test of a patch, or refused content.
+    pub fn of_error(error: &Error) -> Self {
+        match error {
+            Error::Api(status) if status.code == 404 => Self::Gone,
+            Error::Api(status) if matches!(status.code, 400 | 413 | 422) => Self::Refused,
+            Error::SerdeError(_) => Self::Refused,
+            error if NotLeading::is(error) => Self::NotLeading,
+            _ => Self::Failed,
+        }
+    }
+
+    /// The label value of metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Written => "written",
+            Self::Gone => "gone",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+            Self::NotLeading => "not_leading",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn answers_say_whether_another_attempt_may_help() {
+        for (code, expected) in [
+            (404, WriteOutcome::Gone),
+            (400, WriteOutcome::Refused),
+            (422, WriteOutcome::Refused),
+            (409, WriteOutcome::Failed),
+            (403, WriteOutcome::Failed),
+            (429, WriteOutcome::Failed),
+            (503, WriteOutcome::Failed),
+        ] {
+            let status = Status::failure("why", "Reason").with_code(code).boxed();
+            assert_eq!(
+                WriteOutcome::of_error(&Error::Api(status)),
+                expected,
+                "{code}"
+            );
+        }
+        let error = Error::Service(NotLeading.into());
+        assert_eq!(WriteOutcome::of_error(&error), WriteOutcome::NotLeading);
     }
 }

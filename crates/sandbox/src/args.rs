@@ -12,7 +12,7 @@ use crate::component::Component;
 use crate::echo_server::{self, EchoArgs};
 use crate::kubernetes_version::{KubernetesVersion, VARIABLE};
 use crate::node::image::Image;
-use crate::node::{cleaner, init};
+use crate::node::{cgroups, init};
 use crate::replay::Target;
 use crate::sandbox::{NodeKind, Sandbox};
 use crate::{commands, exec_wrapper, supervisor};
@@ -92,7 +92,7 @@ enum Verb {
     #[command(hide = true, name = init::SUBCOMMAND)]
     NodeInit { state: PathBuf },
     /// Remove the cgroups of a real node once standard input is closed.
-    #[command(hide = true, name = cleaner::SUBCOMMAND)]
+    #[command(hide = true, name = cgroups::SUBCOMMAND)]
     RemoveCgroups { sandbox: String },
     /// Replace this process by a program that is killed when its parent ends.
     #[command(hide = true, name = exec_wrapper::SUBCOMMAND)]
@@ -176,7 +176,7 @@ impl Args {
                 exec_wrapper::become_program(parent, mounts_of, program, arguments)
             }
             Verb::NodeInit { state } => init::run(&state),
-            Verb::RemoveCgroups { sandbox } => cleaner::run(&sandbox),
+            Verb::RemoveCgroups { sandbox } => cgroups::clean(&sandbox),
             Verb::EchoServer(args) => block_on(echo_server::echo(args)),
             Verb::Status => commands::status(),
             Verb::Logs { component } => commands::logs(&name, component),

@@ -2,16 +2,17 @@
 //! configuration files.
 
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::certificates::{Authority, identity};
+use crate::certificates::{Authority, Identity, identity};
 use crate::component::Component;
 use crate::layout::Layout;
 use crate::ports::Ports;
 use crate::startup_protocol::SandboxConfig;
-use crate::{kubeconfig, kwok, node, prometheus};
+use crate::{kubeconfig, kwok, node};
 
 /// Every certificate's file, user name, group and further host names.
 const SUBJECTS: [(&str, &str, Option<&str>, &[&str]); 11] = [
@@ -104,9 +105,9 @@ pub(crate) fn prepare(config: &SandboxConfig, layout: &Layout, ports: &Ports) ->
     if config.prometheus.is_some() {
         let files = layout.prometheus_files();
         fs::create_dir_all(&files).context("create a folder for Prometheus")?;
-        let own = prometheus::configuration(ports, config.options.nodes, &authority.own(), &files);
+        let own = prometheus(ports, config.options.nodes, &authority.own(), &files);
         write_yaml(layout, "prometheus.yaml", &own)?;
-        let web = prometheus::web_configuration(&serving);
+        let web = prometheus_web(&serving);
         write_yaml(layout, "prometheus-web.yaml", &web)?;
     }
     Ok(authority.pem())
@@ -155,4 +156,36 @@ fn write_yaml(layout: &Layout, file: &str, value: &Value) -> Result<()> {
 fn write(layout: &Layout, file: &str, text: &str) -> Result<()> {
     let path = layout.config(file);
     fs::write(&path, text).with_context(|| format!("write {}", path.display()))
+}
+
+/// Samples may arrive this much later than newer ones, so that history can be written into it.
+const OUT_OF_ORDER_WINDOW: &str = "400d";
+
+/// Prometheus' configuration: it accepts samples of any age by remote write, serves over TLS, and
+/// scrapes KWOK's usage per node. It loads further rules and scrapes from a folder, at the start and by
+/// `POST /-/reload`.
+fn prometheus(ports: &Ports, nodes: u16, authority: &Identity, further_files: &Path) -> Value {
+    let scrapes: Vec<Value> = (0..nodes)
+        .map(|number| {
+            json!({
+                "job_name": format!("node-{number}"),
+                "scheme": "https",
+                "metrics_path": format!("/metrics/nodes/node-{number}/metrics/resource"),
+                "tls_config": {"ca_file": authority.certificate},
+                "static_configs": [{"targets": [format!("127.0.0.1:{}", ports.kwok)], "labels": {"node": format!("node-{number}")}}],
+            })
+        })
+        .collect();
+    json!({
+        "global": {"scrape_interval": "10s", "scrape_timeout": "8s"},
+        "storage": {"tsdb": {"out_of_order_time_window": OUT_OF_ORDER_WINDOW}},
+        "scrape_configs": scrapes,
+        "rule_files": [further_files.join("rules-*.yaml")],
+        "scrape_config_files": [further_files.join("scrape-*.yaml")],
+    })
+}
+
+/// The configuration of Prometheus' TLS.
+fn prometheus_web(serving: &Identity) -> Value {
+    json!({"tls_server_config": {"cert_file": serving.certificate, "key_file": serving.key}})
 }

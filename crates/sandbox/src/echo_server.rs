@@ -75,9 +75,8 @@ pub(crate) async fn echo(args: EchoArgs) -> Result<()> {
 
 fn files(folder: &Path) -> TlsFiles {
     TlsFiles {
-        certificate: folder.join("tls.crt"),
-        private_key: folder.join("tls.key"),
         authorities: None,
+        ..TlsFiles::in_folder(folder)
     }
 }
 

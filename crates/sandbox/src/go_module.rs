@@ -79,17 +79,21 @@ macro_rules! program {
     };
 }
 
-/// Defaults of a module.
-const MODULE: Module = Module {
-    name: "",
-    go_mod: "",
-    go_sum: "",
-    sources: &[],
-    files: &[],
-    tags: "",
-    programs: &[],
-    version: None,
-};
+/// A module with the `go.mod` and `go.sum` of a folder, and without programs.
+macro_rules! pinned {
+    ($name:literal) => {
+        Module {
+            name: $name,
+            go_mod: include_str!(concat!("../", $name, "/go.mod")),
+            go_sum: include_str!(concat!("../", $name, "/go.sum")),
+            sources: &[],
+            files: &[],
+            tags: "",
+            programs: &[],
+            version: None,
+        }
+    };
+}
 
 macro_rules! kubernetes {
     ($name:literal) => {
@@ -112,9 +116,6 @@ const METRICS_SERVER: Program =
 
 /// The newest supported Kubernetes, etcd, KWOK and metrics-server.
 pub(crate) const CONTROL_PLANE: Module = Module {
-    name: "control-plane",
-    go_mod: include_str!("../control-plane/go.mod"),
-    go_sum: include_str!("../control-plane/go.sum"),
     files: &[(
         "sigs.k8s.io/kwok",
         &[
@@ -138,7 +139,7 @@ pub(crate) const CONTROL_PLANE: Module = Module {
         METRICS_SERVER,
     ],
     version: Some(KUBERNETES),
-    ..MODULE
+    ..pinned!("control-plane")
 };
 
 /// Kubelet and kube-proxy of [`CONTROL_PLANE`]'s Kubernetes, for a real node.
@@ -152,9 +153,6 @@ pub(crate) const NODE: Module = Module {
 /// The container runtime of a real node, and the plugins of its pod network. The tags leave out what
 /// needs C libraries or file systems that are not used.
 pub(crate) const CONTAINER_RUNTIME: Module = Module {
-    name: "container-runtime",
-    go_mod: include_str!("../container-runtime/go.mod"),
-    go_sum: include_str!("../container-runtime/go.sum"),
     tags: "no_btrfs,no_zfs,no_devmapper,no_aufs",
     programs: &[
         program!("containerd" = "github.com/containerd/containerd/v2" / "cmd/containerd"),
@@ -170,7 +168,7 @@ pub(crate) const CONTAINER_RUNTIME: Module = Module {
         ),
         program!("portmap" = "github.com/containernetworking/plugins" / "plugins/meta/portmap"),
     ],
-    ..MODULE
+    ..pinned!("container-runtime")
 };
 
 /// KWOK and metrics-server of [`CONTROL_PLANE`], next to another Kubernetes.
@@ -182,9 +180,6 @@ pub(crate) const NODES_AND_METRICS: Module = Module {
 
 /// The oldest supported Kubernetes, with the etcd of its release.
 pub(crate) const OLDEST_KUBERNETES: Module = Module {
-    name: "control-plane-oldest",
-    go_mod: include_str!("../control-plane-oldest/go.mod"),
-    go_sum: include_str!("../control-plane-oldest/go.sum"),
     programs: &[
         ETCD,
         KUBE_APISERVER,
@@ -193,19 +188,16 @@ pub(crate) const OLDEST_KUBERNETES: Module = Module {
         KUBECTL,
     ],
     version: Some(KUBERNETES),
-    ..MODULE
+    ..pinned!("control-plane-oldest")
 };
 
 /// Prometheus; its dependencies conflict with those of the control plane.
 pub(crate) const PROMETHEUS: Module = Module {
-    name: "prometheus",
-    go_mod: include_str!("../prometheus/go.mod"),
-    go_sum: include_str!("../prometheus/go.sum"),
     tags: "remove_all_sd,enable_kubernetes_sd",
     programs: &[program!(
         "prometheus" = "github.com/prometheus/prometheus" / "cmd/prometheus"
     )],
-    ..MODULE
+    ..pinned!("prometheus")
 };
 
 /// The checker of rules and queries of [`PROMETHEUS`].
@@ -219,20 +211,14 @@ pub(crate) const PROMTOOL: Module = Module {
 
 /// Helm; its dependencies conflict with those of the control plane.
 pub(crate) const HELM: Module = Module {
-    name: "helm",
-    go_mod: include_str!("../helm/go.mod"),
-    go_sum: include_str!("../helm/go.sum"),
     programs: &[program!("helm" = "helm.sh/helm/v4" / "cmd/helm")],
-    ..MODULE
+    ..pinned!("helm")
 };
 
 /// Recommender and updater of upstream's VPA, which end-to-end tests run beside the suite. Its admission
 /// controller is left out: it serves on all addresses of the machine. The dependencies conflict with
 /// those of the control plane.
 pub(crate) const UPSTREAM_VPA: Module = Module {
-    name: "upstream-vpa",
-    go_mod: include_str!("../upstream-vpa/go.mod"),
-    go_sum: include_str!("../upstream-vpa/go.sum"),
     files: &[(
         VPA_MODULE,
         &[
@@ -249,16 +235,13 @@ pub(crate) const UPSTREAM_VPA: Module = Module {
         ),
         program!("vpa-updater" = "k8s.io/autoscaler/vertical-pod-autoscaler" / "pkg/updater"),
     ],
-    ..MODULE
+    ..pinned!("upstream-vpa")
 };
 
 /// Cert-manager's controllers and its CA injector. Its own programs are Go modules that the module proxy
 /// does not serve, so a program of this module starts the controllers of cert-manager's library. Its
 /// webhook is left out: it serves on all addresses of the machine.
 pub(crate) const CERT_MANAGER: Module = Module {
-    name: "cert-manager",
-    go_mod: include_str!("../cert-manager/go.mod"),
-    go_sum: include_str!("../cert-manager/go.sum"),
     sources: &[("main.go", include_str!("../cert-manager/main.go"))],
     files: &[(
         CERT_MANAGER_MODULE,
@@ -274,7 +257,7 @@ pub(crate) const CERT_MANAGER: Module = Module {
         "plimsoll/sandbox/cert-manager",
         CERT_MANAGER_MODULE,
     )],
-    ..MODULE
+    ..pinned!("cert-manager")
 };
 
 impl Module {

@@ -34,8 +34,8 @@
 //! * `sandbox`, `args`, `commands`: the library and the command line
 //! * `toolchain`, `go_module`, `go_build`, `progress`, `prebuilt`, `programs`: programs of the control plane
 //! * `kubernetes_version`, `component`, `component_commands`, `configuration_files`, `certificates`, `kubeconfig`,
-//!   `kwok`, `prometheus`, `initial_objects`: settings of the components
-//! * `start_supervisor`, `startup_protocol`, `supervisor`, `control_socket`, `parent_pipe`: the process above all
+//!   `kwok`, `initial_objects`: settings of the components
+//! * `start_supervisor`, `startup_protocol`, `supervisor`, `control_socket`: the process above all
 //! * `start_components`, `component_processes`, `component_process`, `exec_wrapper`, `process_id`: its children
 //! * `layout`, `lock`, `ports`, `state_file`, `log_tail`, `take_down`: files, ports and the end
 //! * `kubelet`: pods as local processes; `node`: pods as containers; `echo_server`: a pod to try out
@@ -63,13 +63,11 @@ mod layout;
 mod lock;
 mod log_tail;
 mod node;
-mod parent_pipe;
 mod ports;
 mod prebuilt;
 mod process_id;
 mod programs;
 mod progress;
-mod prometheus;
 mod replay;
 mod sandbox;
 mod start_components;

@@ -7,12 +7,11 @@
 //!   mounts, bridges, routes and rules. It is killed when the supervisor ends, so this holds after
 //!   `kill -9` too.
 //! * Only the cgroups are on the machine's own file system: below one folder per sandbox
-//!   ([`cgroups`]). A process outside of the namespaces removes it at the end ([`cleaner`]).
+//!   ([`cgroups`]). A process outside of the namespaces removes it at the end.
 //! * Ports that clients on the machine use are listened to before the supervisor moves, and
 //!   forwarded ([`host_ports`]).
 
 pub(crate) mod cgroups;
-pub(crate) mod cleaner;
 pub(crate) mod configuration;
 pub(crate) mod host_ports;
 pub(crate) mod image;

@@ -2,18 +2,17 @@
 //! up goes down with it, unless it is detached.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use kube::Client;
 use tokio::task::spawn_blocking;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::component::Component;
 use crate::control_socket::{self, ControlRequest};
 use crate::layout::Layout;
-use crate::log_tail::log_tail;
 use crate::node::image::Image;
 use crate::node::images;
 use crate::programs;
@@ -23,10 +22,6 @@ use crate::startup_protocol::Options;
 use crate::state_file::{Record, Status};
 use crate::take_down::take_down;
 
-/// Pause between two requests to an API.
-const POLL: Duration = Duration::from_millis(50);
-/// Limit for metrics-server, which is ready after its first rounds of 10 s.
-const METRICS_TIMEOUT: Duration = Duration::from_mins(2);
 /// Limit for a restarted API server beside other sandboxes on two cores.
 const READY_TIMEOUT: Duration = Duration::from_mins(3);
 
@@ -141,11 +136,6 @@ impl Sandbox {
         self.layout.log(component)
     }
 
-    /// Folder with volumes and logs of hosted pods.
-    pub fn pods_dir(&self) -> PathBuf {
-        self.layout.pods()
-    }
-
     /// URL of Prometheus, if the sandbox has one. [`Self::authority`] signed its certificate.
     pub fn prometheus_url(&self) -> Option<String> {
         self.record
@@ -192,29 +182,6 @@ impl Sandbox {
     /// Resumes a suspended component.
     pub async fn resume(&self, component: Component) -> Result<()> {
         self.request(ControlRequest::Resume(component)).await
-    }
-
-    /// Waits until metrics.k8s.io answers. A pod's first values come two rounds of 10 s after its
-    /// start.
-    pub async fn wait_metrics(&self) -> Result<()> {
-        let client = self.client().await?;
-        let deadline = Instant::now() + METRICS_TIMEOUT;
-        while Instant::now() < deadline {
-            let request = http::Request::get("/apis/metrics.k8s.io/v1beta1/pods?limit=1")
-                .body(Vec::new())
-                .context("build a request")?;
-            if client.request_text(request).await.is_ok() {
-                return Ok(());
-            }
-            sleep(POLL * 4).await;
-        }
-        let log = self.log(Component::MetricsServer);
-        bail!(
-            "metrics.k8s.io did not answer for {} s; the end of {}:\n{}",
-            METRICS_TIMEOUT.as_secs(),
-            log.display(),
-            log_tail(&log)
-        )
     }
 
     /// Makes images of programs of this machine and imports them to the real node.

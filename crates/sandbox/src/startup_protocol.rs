@@ -1,10 +1,13 @@
-//! The supervisor's configuration and the events that it sends while it starts a sandbox: JSON
-//! lines over its standard streams.
+//! The supervisor's configuration and the events that it sends while it starts a sandbox, as JSON
+//! lines over its standard streams, and the pipe to the process that started it.
 
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
 
 use crate::kubernetes_version::{ControlPlaneFolders, KubernetesVersion};
 
@@ -90,4 +93,59 @@ pub(crate) enum StartEvent {
     Ready,
     /// The start failed; nothing runs any more.
     Failed(String),
+}
+
+/// The pipe between a supervisor and the process that started it. When that process ends, for any
+/// reason, the pipe closes and the sandbox goes down, unless the line `detach` came before.
+pub(crate) struct ParentPipe(oneshot::Receiver<()>);
+
+impl ParentPipe {
+    /// Reads the rest of the input, in its own thread, because a read cannot be aborted.
+    pub(crate) fn watch(input: impl BufRead + Send + 'static) -> Self {
+        let (cut, is_cut) = oneshot::channel();
+        thread::spawn(move || {
+            if input
+                .lines()
+                .map_while(Result::ok)
+                .any(|line| line == DETACH)
+            {
+                // Never dropped: the receiver would take that for the end of the owner.
+                std::mem::forget(cut);
+            } else {
+                let _ = cut.send(());
+            }
+        });
+        Self(is_cut)
+    }
+
+    /// Waits for the end of the owner.
+    pub(crate) async fn closed(&mut self) {
+        let _ = (&mut self.0).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures::FutureExt;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_end_of_the_owner_closes_the_pipe() {
+        let mut pipe = ParentPipe::watch(std::io::Cursor::new("something else\n"));
+        assert!(timeout(Duration::from_mins(1), pipe.closed()).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_detached_sandbox_outlives_its_owner() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let mut parent_pipe = ParentPipe::watch(std::io::BufReader::new(reader));
+        std::io::Write::write_all(&mut writer, b"detach\n").unwrap();
+        drop(writer);
+        tokio::task::yield_now().await;
+        assert_eq!(parent_pipe.closed().now_or_never(), None);
+    }
 }

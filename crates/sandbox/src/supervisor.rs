@@ -24,11 +24,10 @@ use crate::control_socket::{self, ControlRequest};
 use crate::kubelet;
 use crate::layout::Layout;
 use crate::node::namespaces::Namespaces;
-use crate::parent_pipe::ParentPipe;
 use crate::ports::Ports;
 use crate::process_id::Process;
 use crate::start_components::{ready_client, start};
-use crate::startup_protocol::{SandboxConfig, StartEvent};
+use crate::startup_protocol::{ParentPipe, SandboxConfig, StartEvent};
 use crate::state_file::{RealNode, Record};
 
 /// Attempts to start: another program may take a chosen port before its component does.

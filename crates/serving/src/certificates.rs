@@ -19,11 +19,9 @@ mod certificate;
 mod certificate_set;
 mod feed;
 mod issue;
-mod metrics;
 mod monitor;
 mod rotation;
 mod secret;
-mod served_chain;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -33,26 +31,26 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use anyhow::{Context as _, Result, anyhow};
 use arc_swap::ArcSwap;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use rustls::ServerConfig;
 
-use crate::tls::{self, CurrentServerTls, ServingProfile, TlsError, server_config};
+use crate::tls::{self, CurrentServerTls, ServingProfile, server_config};
 use certificate::Certificate;
 use certificate_set::CertificateSet;
+use issue::Side;
 use runtime::api_server_clock::ApiServerClock;
 use secret::StoredSecret;
 
 pub use args::{SecurePortArgs, TlsArgs};
 pub use feed::FeedCertificates;
-pub use metrics::CertificateMetrics;
-pub use monitor::{CertificateMonitor, ObservedCaBundle};
+pub use monitor::{CertificateMetrics, CertificateMonitor, ObservedCaBundle};
 pub use rotation::RotationPolicy;
 use rotation::{RotationStep, StepInterval, step, whole_seconds};
-pub use served_chain::ServedChain;
 pub use source::{Certificates, Files, Source};
-pub use verification::Verification;
+pub use verification::{ServedChain, Verification};
 
 /// The maximum number of steps per tick. A new Secret takes two.
 const STEPS: u32 = 4;
@@ -112,39 +110,21 @@ pub struct ManagedTls {
     client_authorities: Option<Vec<u8>>,
 }
 
-/// The reason why certificates cannot be issued, read or stored.
-#[derive(Debug, thiserror::Error)]
-pub enum CertificateError {
-    #[error("secret {name}: {error}")]
-    Secret {
-        name: String,
-        error: Box<kube::Error>,
-    },
-    #[error("cannot issue a certificate: {0}")]
-    Issue(#[from] rcgen::Error),
-    #[error("cannot parse an issued certificate")]
-    Unreadable,
-    /// The clock is outside the range of certificates.
-    #[error("the clock is outside the range of certificates")]
-    Time,
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// Other writers keep changing the Secret, or it never becomes usable.
-    #[error("secret {0} has no usable certificate")]
-    Unusable(String),
-}
-
 impl ManagedTls {
     /// Reads the Secret and issues the certificates that are missing.
-    pub async fn start(
-        managed: ManagedConfig,
-        clock: &ApiServerClock,
-    ) -> Result<Self, CertificateError> {
+    pub async fn start(managed: ManagedConfig, clock: &ApiServerClock) -> Result<Self> {
         let mut stored = StoredSecret::read(&managed).await?;
         // The response has set the clock.
         let now = seconds(clock.now());
         for _ in 0..STEPS {
-            let step = plan_of(&managed, &stored, None, now, None);
+            let step = step(
+                &stored.contents,
+                None,
+                &managed.names,
+                &managed.profile,
+                now,
+                None,
+            );
             if stored.contents.served().is_some() && step == RotationStep::Keep {
                 let client_authorities = read_client_authorities(&managed.serving).await?;
                 let config = config(
@@ -167,7 +147,7 @@ impl ManagedTls {
             let contents = changed(&managed, &stored.contents, None, step, clock.now())?;
             (_, stored) = write(&managed, stored, step, contents).await?;
         }
-        Err(CertificateError::Unusable(managed.secret))
+        Err(unusable(&managed.secret))
     }
 
     /// Reads the Secret, takes the rotation steps that are due, and serves the resulting
@@ -178,7 +158,7 @@ impl ManagedTls {
         registered: Option<&str>,
         now: SystemTime,
         steady: Instant,
-    ) -> Result<(), CertificateError> {
+    ) -> Result<()> {
         let replaced = self.replace(registered, now, steady).await;
         self.follow_client_authorities().await?;
         replaced
@@ -189,14 +169,15 @@ impl ManagedTls {
         registered: Option<&str>,
         now: SystemTime,
         steady: Instant,
-    ) -> Result<(), CertificateError> {
+    ) -> Result<()> {
         self.follow(StoredSecret::read(&self.managed).await?, seconds(now))?;
         for _ in 0..STEPS {
             let in_place_for = self.in_place_for(registered, steady);
-            let step = plan_of(
-                &self.managed,
-                &self.stored,
+            let step = step(
+                &self.stored.contents,
                 Some(&self.in_use),
+                &self.managed.names,
+                &self.managed.profile,
                 seconds(now),
                 in_place_for,
             );
@@ -226,7 +207,7 @@ impl ManagedTls {
     }
 
     /// Reloads the file of client CAs.
-    async fn follow_client_authorities(&mut self) -> Result<(), CertificateError> {
+    async fn follow_client_authorities(&mut self) -> Result<()> {
         let found = read_client_authorities(&self.managed.serving).await?;
         if found != self.client_authorities {
             let config = config(&self.managed.serving, &self.in_use, found.as_deref())?;
@@ -255,7 +236,7 @@ impl ManagedTls {
 
     /// Adopts the stored certificates. Keeps the ones in use if the stored ones are incomplete, or
     /// if they are not valid at `now` while the ones in use are.
-    fn follow(&mut self, stored: StoredSecret, now: i64) -> Result<(), CertificateError> {
+    fn follow(&mut self, stored: StoredSecret, now: i64) -> Result<()> {
         let (old, new) = (&self.in_use, &stored.contents);
         if new.is_complete() && (new.is_valid(now) || !old.is_valid(now)) {
             if (&old.chain, &old.key) != (&new.chain, &new.key) {
@@ -289,28 +270,15 @@ impl ManagedTls {
     }
 }
 
-fn plan_of(
-    managed: &ManagedConfig,
-    stored: &StoredSecret,
-    in_use: Option<&CertificateSet>,
-    now: i64,
-    in_place_for: Option<Duration>,
-) -> RotationStep {
-    step(
-        &stored.contents,
-        in_use,
-        &managed.names,
-        &managed.profile,
-        now,
-        in_place_for,
-    )
+const CANNOT_ISSUE: &str = "cannot issue a certificate";
+
+fn failed(name: &str, error: &kube::Error) -> anyhow::Error {
+    anyhow!("secret {name}: {error}")
 }
 
-fn failed(name: &str, error: kube::Error) -> CertificateError {
-    CertificateError::Secret {
-        name: name.to_owned(),
-        error: Box::new(error),
-    }
+/// Other writers keep changing the Secret, or it never becomes usable.
+fn unusable(name: &str) -> anyhow::Error {
+    anyhow!("secret {name} has no usable certificate")
 }
 
 /// Converts to seconds since 1970.
@@ -325,7 +293,7 @@ async fn write(
     stored: StoredSecret,
     step: RotationStep,
     contents: CertificateSet,
-) -> Result<(bool, StoredSecret), CertificateError> {
+) -> Result<(bool, StoredSecret)> {
     let (written, stored) = stored.write(managed, contents).await?;
     match step {
         _ if !written => {}
@@ -347,7 +315,7 @@ fn changed(
     in_use: Option<&CertificateSet>,
     step: RotationStep,
     now: SystemTime,
-) -> Result<CertificateSet, CertificateError> {
+) -> Result<CertificateSet> {
     let ManagedConfig {
         authority,
         names,
@@ -358,7 +326,8 @@ fn changed(
     match step {
         RotationStep::Keep => {}
         RotationStep::AddAuthority => {
-            let made = issue::authority(authority, now, profile.authority_validity, old.current())?;
+            let made = issue::authority(authority, now, profile.authority_validity, old.current())
+                .context(CANNOT_ISSUE)?;
             let signs = |authority: &Certificate| {
                 old.leaf().is_some_and(|leaf| leaf.is_signed_by(authority))
             };
@@ -373,10 +342,9 @@ fn changed(
             new.cross_signed = made.cross_signed;
         }
         RotationStep::ReplaceLeaf => {
-            let current = old
-                .current()
-                .ok_or_else(|| CertificateError::Unusable(managed.secret.clone()))?;
-            let leaf = issue::leaf(current, names, now, profile.leaf_validity)?;
+            let current = old.current().ok_or_else(|| unusable(&managed.secret))?;
+            let leaf = issue::leaf(current, names, Side::Server, now, profile.leaf_validity)
+                .context(CANNOT_ISSUE)?;
             // For clients with the previous CA only.
             let cross_signed = old
                 .cross_signed
@@ -396,7 +364,7 @@ fn changed(
     Ok(new)
 }
 
-async fn read_client_authorities(serving: &ServingProfile) -> Result<Option<Vec<u8>>, TlsError> {
+async fn read_client_authorities(serving: &ServingProfile) -> Result<Option<Vec<u8>>> {
     match &serving.client_authorities {
         Some(path) => tls::read(path).await.map(Some),
         None => Ok(None),
@@ -408,7 +376,7 @@ fn config(
     serving: &ServingProfile,
     contents: &CertificateSet,
     client_authorities: Option<&[u8]>,
-) -> Result<ServerConfig, TlsError> {
+) -> Result<ServerConfig> {
     let path = serving
         .client_authorities
         .as_deref()
@@ -418,6 +386,6 @@ fn config(
         .transpose()?;
     let (chain, key) = contents
         .served()
-        .ok_or_else(|| TlsError::NoCertificate(path.to_owned()))?;
+        .with_context(|| format!("{}: no certificate", path.display()))?;
     server_config(chain, key, clients, serving)
 }

@@ -1,16 +1,20 @@
-//! Flags of a feed client, discovery of the feed's leaders by their Leases, and its mutual TLS.
+//! The feed for programs: flags of a client, discovery of the leaders by their Leases, mutual TLS, and
+//! the address that the recommender announces.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use anyhow::ensure;
 use kube::Api;
+use runtime::ListenAddress;
+use runtime::leader_address::follow_shards;
+use runtime::manager::Manager;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use tokio::sync::watch;
 
 use crate::tls::{ClientTls, RELOAD_PERIOD, TlsFiles};
-use runtime::leader_address::follow_shards;
-use runtime::manager::Manager;
 
 /// DNS name in the feed's certificate, which is verified regardless of the address.
 const SERVER_NAME: &str = "plimsoll-recommender";
@@ -83,5 +87,53 @@ impl FeedReaderArgs {
             tls: Arc::new(move || config(&current)),
             server_name,
         }))
+    }
+}
+
+/// The address for the Lease: the advertised host, or else the listening one, with the port.
+pub fn advertised_address(host: &str, listen: ListenAddress) -> anyhow::Result<String> {
+    let host = match (host, listen.host) {
+        ("", None) => {
+            anyhow::bail!("--feed-advertised-host is needed where --feed-address has no host")
+        }
+        ("", Some(host)) => host.to_string(),
+        (host, _) => host.to_owned(),
+    };
+    ensure!(
+        listen.port != 0,
+        "--feed-address: the port must not be 0, since the Lease announces it"
+    );
+    // The address ends the holder's identity, whose parts are joined by underscores.
+    ensure!(
+        !host.contains(['_', ' ', '/']),
+        "--feed-advertised-host: {host:?} is not a host"
+    );
+    let host = if matches!(host.parse(), Ok(IpAddr::V6(_))) {
+        format!("[{host}]")
+    } else {
+        host
+    };
+    Ok(format!("{host}:{}", listen.port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(host: &str, listen: &str, expected: Option<&str>) {
+        let address = advertised_address(host, listen.parse().expect(listen)).ok();
+        assert_eq!(address.as_deref(), expected, "{host:?} {listen}");
+    }
+
+    #[test]
+    fn the_lease_gets_an_address_that_others_can_reach() {
+        check("10.0.0.7", ":8950", Some("10.0.0.7:8950"));
+        check("", "127.1.2.3:8950", Some("127.1.2.3:8950"));
+        check("10.0.0.7", "127.0.0.1:1", Some("10.0.0.7:1"));
+        check("fd00::7", ":8950", Some("[fd00::7]:8950"));
+        check("", "[::1]:8950", Some("[::1]:8950"));
+        check("", ":8950", None);
+        check("10.0.0.7", ":0", None);
+        check("a_b", ":8950", None);
     }
 }

@@ -6,8 +6,7 @@
 //! | [`ca_bundles`] | the controller of the CA bundles that the API server has |
 //! | [`certificates`] | self-managed certificates in a Secret, their rotation, and their monitor |
 //! | [`http_endpoints`] | the server of `--address`: /metrics and health |
-//! | `feed_address` | address of the feed that the recommender announces |
-//! | [`feed_reader`] | flags of a feed client, and its mutual TLS |
+//! | [`feed_reader`] | flags of a feed client, its mutual TLS, and the announced address |
 //! | [`own_service`] | a program's own Service and its DNS names |
 //! | [`port`] | a serving port that stays open for a while after shutdown |
 //! | [`request_body`] | request bodies and the limits of their memory |
@@ -16,7 +15,6 @@
 
 pub mod ca_bundles;
 pub mod certificates;
-mod feed_address;
 pub mod feed_reader;
 pub mod http_endpoints;
 pub mod http_server;
@@ -25,5 +23,4 @@ pub mod port;
 pub mod request_body;
 pub mod tls;
 
-pub use feed_address::advertised_address;
-pub use feed_reader::{FeedReaderArgs, FeedSource};
+pub use feed_reader::{FeedReaderArgs, FeedSource, advertised_address};

@@ -12,17 +12,17 @@ mod profile;
 mod tests;
 
 use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::{Context as _, Result, anyhow, ensure};
 use arc_swap::ArcSwap;
 use runtime::LogOnce;
 use rustls::crypto::aws_lc_rs;
-use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
+use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
-use rustls_pki_types::pem::{self, PemObject as _};
+use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use peer_certificates::AnyClientCertificate;
@@ -54,24 +54,6 @@ impl TlsFiles {
     }
 }
 
-/// The reason why a set of files cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum TlsError {
-    #[error("cannot read {path}: {error}")]
-    Read { path: PathBuf, error: io::Error },
-    #[error("{path}: {error}")]
-    Pem { path: PathBuf, error: pem::Error },
-    #[error("{0}: no certificate")]
-    NoCertificate(PathBuf),
-    /// Certificate and private key do not match or cannot be used.
-    #[error("certificate or private key: {0}")]
-    Pair(#[from] rustls::Error),
-    #[error("CA of client certificates: {0}")]
-    ClientCa(#[from] VerifierBuilderError),
-    #[error("no CA bundle that verifies the server")]
-    NoAuthorities,
-}
-
 /// The result of a comparison with the files.
 #[derive(Debug)]
 pub enum Reload {
@@ -80,7 +62,7 @@ pub enum Reload {
     /// New handshakes use the new files.
     Replaced,
     /// The new files cannot be used; the previous ones stay in use.
-    Kept(TlsError),
+    Kept(anyhow::Error),
 }
 
 /// Returns the TLS configuration for the next handshake of a server.
@@ -100,7 +82,7 @@ pub struct FileTls<C> {
     current: Arc<ArcSwap<LoadedFiles<C>>>,
 }
 
-type Configure<C> = dyn Fn(&TlsContents, &TlsFiles) -> Result<C, TlsError> + Send + Sync;
+type Configure<C> = dyn Fn(&TlsContents, &TlsFiles) -> Result<C> + Send + Sync;
 
 struct LoadedFiles<C> {
     contents: TlsContents,
@@ -133,15 +115,15 @@ impl<C> fmt::Debug for FileTls<C> {
 
 impl ServingTls {
     /// Loads the files, which must match.
-    pub async fn load(files: TlsFiles) -> Result<Self, TlsError> {
+    pub async fn load(files: TlsFiles) -> Result<Self> {
         Self::load_with(files, ServingProfile::default()).await
     }
 
     /// Loads the files, which must match, with TLS options.
-    pub async fn load_with(files: TlsFiles, profile: ServingProfile) -> Result<Self, TlsError> {
+    pub async fn load_with(files: TlsFiles, profile: ServingProfile) -> Result<Self> {
         let configure =
             move |contents: &TlsContents, files: &TlsFiles| contents.server(files, &profile);
-        Self::follow(files, configure).await
+        Self::of(TlsContents::read(&files).await?, files, configure)
     }
 
     /// The certificate chain for the next handshake, in PEM.
@@ -158,12 +140,12 @@ impl ServingTls {
 
 impl ClientTls {
     /// Loads the files, which must match. Connections negotiate HTTP/2.
-    pub async fn load(files: TlsFiles) -> Result<Self, TlsError> {
-        Self::follow(files, TlsContents::client).await
+    pub async fn load(files: TlsFiles) -> Result<Self> {
+        Self::with(TlsContents::read(&files).await?, files)
     }
 
     /// Uses contents that are not read from files; errors name their `places`.
-    pub fn with(contents: TlsContents, places: TlsFiles) -> Result<Self, TlsError> {
+    pub fn with(contents: TlsContents, places: TlsFiles) -> Result<Self> {
         Self::of(contents, places, TlsContents::client)
     }
 
@@ -185,18 +167,11 @@ impl ClientTls {
 }
 
 impl<C> FileTls<C> {
-    async fn follow(
-        files: TlsFiles,
-        configure: impl Fn(&TlsContents, &TlsFiles) -> Result<C, TlsError> + Send + Sync + 'static,
-    ) -> Result<Self, TlsError> {
-        Self::of(TlsContents::read(&files).await?, files, configure)
-    }
-
     fn of(
         contents: TlsContents,
         files: TlsFiles,
-        configure: impl Fn(&TlsContents, &TlsFiles) -> Result<C, TlsError> + Send + Sync + 'static,
-    ) -> Result<Self, TlsError> {
+        configure: impl Fn(&TlsContents, &TlsFiles) -> Result<C> + Send + Sync + 'static,
+    ) -> Result<Self> {
         let config = Arc::new(configure(&contents, &files)?);
         let current = Arc::new(ArcSwap::from_pointee(LoadedFiles { contents, config }));
         Ok(Self {
@@ -254,7 +229,7 @@ impl<C> FileTls<C> {
 }
 
 impl TlsContents {
-    async fn read(files: &TlsFiles) -> Result<Self, TlsError> {
+    async fn read(files: &TlsFiles) -> Result<Self> {
         let authorities = match &files.authorities {
             Some(path) => Some(read(path).await?),
             None => None,
@@ -266,20 +241,23 @@ impl TlsContents {
         })
     }
 
-    fn server(&self, files: &TlsFiles, profile: &ServingProfile) -> Result<ServerConfig, TlsError> {
+    fn server(&self, files: &TlsFiles, profile: &ServingProfile) -> Result<ServerConfig> {
         let roots = self.authorities(files)?;
         let (chain, key) = self.pair(files)?;
         server_config(chain, key, roots, profile)
     }
 
-    fn client(&self, files: &TlsFiles) -> Result<ClientConfig, TlsError> {
-        let roots = self.authorities(files)?.ok_or(TlsError::NoAuthorities)?;
+    fn client(&self, files: &TlsFiles) -> Result<ClientConfig> {
+        let roots = self.authorities(files)?;
+        let roots = roots.context("no CA bundle that verifies the server")?;
         let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-            .with_protocol_versions(MinTlsVersion::default().versions())?;
+            .with_protocol_versions(MinTlsVersion::default().versions())
+            .map_err(|error| unusable(&error))?;
         let (chain, key) = self.pair(files)?;
         let mut config = builder
             .with_root_certificates(roots)
-            .with_client_auth_cert(chain, key)?;
+            .with_client_auth_cert(chain, key)
+            .map_err(|error| unusable(&error))?;
         config.alpn_protocols = vec![b"h2".to_vec()];
         Ok(config)
     }
@@ -287,31 +265,28 @@ impl TlsContents {
     fn pair(
         &self,
         files: &TlsFiles,
-    ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
+    ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
         let chain = certificates(&self.certificate, &files.certificate)?;
-        let key =
-            PrivateKeyDer::from_pem_slice(&self.private_key).map_err(|error| TlsError::Pem {
-                path: files.private_key.clone(),
-                error,
-            })?;
+        let key = PrivateKeyDer::from_pem_slice(&self.private_key)
+            .map_err(|error| anyhow!("{}: {error}", files.private_key.display()))?;
         Ok((chain, key))
     }
 
-    fn authorities(&self, files: &TlsFiles) -> Result<Option<RootCertStore>, TlsError> {
+    fn authorities(&self, files: &TlsFiles) -> Result<Option<RootCertStore>> {
         let found = self.authorities.as_ref().zip(files.authorities.as_ref());
         found.map(|(pem, path)| roots(pem, path)).transpose()
     }
 }
 
 /// Checks that a text is a CA bundle, in PEM.
-pub fn check_authorities(pem: &[u8], place: &Path) -> Result<(), TlsError> {
+pub fn check_authorities(pem: &[u8], place: &Path) -> Result<()> {
     roots(pem, place).map(drop)
 }
 
-pub(crate) fn roots(pem: &[u8], path: &Path) -> Result<RootCertStore, TlsError> {
+pub(crate) fn roots(pem: &[u8], path: &Path) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(pem, path)? {
-        roots.add(certificate)?;
+        roots.add(certificate).map_err(|error| unusable(&error))?;
     }
     Ok(roots)
 }
@@ -323,15 +298,19 @@ pub(crate) fn server_config(
     key: PrivateKeyDer<'static>,
     clients: Option<RootCertStore>,
     profile: &ServingProfile,
-) -> Result<ServerConfig, TlsError> {
+) -> Result<ServerConfig> {
     let provider = Arc::new(profile.provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-        .with_protocol_versions(profile.min_version.versions())?;
+        .with_protocol_versions(profile.min_version.versions())
+        .map_err(|error| unusable(&error))?;
     let builder = match clients {
         Some(roots) => {
             let verifier =
                 WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
-            builder.with_client_cert_verifier(verifier.build()?)
+            let verifier = verifier.build();
+            let verifier =
+                verifier.map_err(|error| anyhow!("CA of client certificates: {error}"))?;
+            builder.with_client_cert_verifier(verifier)
         }
         None if profile.request_client_certificates => {
             builder.with_client_cert_verifier(AnyClientCertificate::new(&provider))
@@ -339,7 +318,8 @@ pub(crate) fn server_config(
         None => builder.with_no_client_auth(),
     };
     // Fails if the key is not the certificate's.
-    let mut config = builder.with_single_cert(chain, key)?;
+    let config = builder.with_single_cert(chain, key);
+    let mut config = config.map_err(|error| unusable(&error))?;
     let (http2, http1) = (b"h2".to_vec(), b"http/1.1".to_vec());
     config.alpn_protocols = if profile.http1_only {
         vec![http1]
@@ -349,22 +329,19 @@ pub(crate) fn server_config(
     Ok(config)
 }
 
-pub(crate) async fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    tokio::fs::read(path).await.map_err(|error| TlsError::Read {
-        path: path.to_owned(),
-        error,
-    })
+pub(crate) async fn read(path: &Path) -> Result<Vec<u8>> {
+    let text = tokio::fs::read(path).await;
+    text.map_err(|error| anyhow!("cannot read {}: {error}", path.display()))
 }
 
-fn certificates(pem: &[u8], path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let chain = chain.map_err(|error| TlsError::Pem {
-        path: path.to_owned(),
-        error,
-    })?;
-    if chain.is_empty() {
-        Err(TlsError::NoCertificate(path.to_owned()))
-    } else {
-        Ok(chain)
-    }
+/// Certificate and private key do not match or cannot be used.
+fn unusable(error: &rustls::Error) -> anyhow::Error {
+    anyhow!("certificate or private key: {error}")
+}
+
+fn certificates(pem: &[u8], path: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let chain = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
+    let chain = chain.map_err(|error| anyhow!("{}: {error}", path.display()))?;
+    ensure!(!chain.is_empty(), "{}: no certificate", path.display());
+    Ok(chain)
 }

@@ -7,256 +7,180 @@ use view::ANNOTATION_PREFIXES;
 
 use crate::splitter::ExcludedField;
 
-const MANAGED_FIELDS: ExcludedField = ExcludedField::at(&["metadata", "managedFields"]);
-/// kubectl's annotation with a copy of the whole object.
-const LAST_APPLIED: ExcludedField = ExcludedField::at(&[
-    "metadata",
-    "annotations",
-    "kubectl.kubernetes.io/last-applied-configuration",
-]);
-const ANNOTATIONS: ExcludedField = ExcludedField::at(&["metadata", "annotations"]);
+/// Declares lists of excluded fields. A row has the path of a map, and its entries that are left out
+/// (`only`), or the prefixes of those that stay (`all_but`).
+macro_rules! excluded {
+    ($($(#[$doc:meta])* $NAME:ident { $($kind:ident $($part:ident).*: $names:tt;)* })*) => {$(
+        $(#[$doc])*
+        pub(crate) const $NAME: &[ExcludedField] = &[$(
+            excluded!(@$kind &[$(stringify!($part)),*], $names)
+        ),*];
+    )*};
+    (@only $path:expr, [$($name:ident)*]) => {
+        ExcludedField::only($path, &[$(stringify!($name)),*])
+    };
+    (@all_but $path:expr, ($keep:expr)) => {
+        ExcludedField::all_but($path, $keep)
+    };
+}
 
-const JOB_POD_ANNOTATIONS: ExcludedField = ExcludedField::at(&[
-    "spec",
-    "jobTemplate",
-    "spec",
-    "template",
-    "metadata",
-    "annotations",
-]);
-
-/// Of full objects.
-pub(crate) const WHOLE: &[ExcludedField] = &[MANAGED_FIELDS, LAST_APPLIED];
-
-/// Of `VerticalPodAutoscaler` objects: annotations of other tools.
-pub(crate) const VPAS: &[ExcludedField] = &[
-    MANAGED_FIELDS,
-    ExcludedField::all_but(&["metadata", "annotations"], &ANNOTATION_PREFIXES),
+/// Of full objects: kubectl's annotation with a copy of the whole object.
+pub(crate) const WHOLE: &[ExcludedField] = &[
+    ExcludedField::only(&["metadata"], &["managedFields"]),
+    ExcludedField::only(
+        &["metadata", "annotations"],
+        &["kubectl.kubernetes.io/last-applied-configuration"],
+    ),
 ];
 
-/// Of objects whose annotations change no decision.
-pub(crate) const PLAIN: &[ExcludedField] = &[MANAGED_FIELDS, ANNOTATIONS];
+excluded! {
+    /// Of `VerticalPodAutoscaler` objects: annotations of other tools.
+    VPAS {
+        only metadata: [managedFields];
+        all_but metadata.annotations: (&ANNOTATION_PREFIXES);
+    }
 
-/// Of checkpoints, whose annotations have histories. A write has to know whether there are any.
-pub(crate) const CHECKPOINTS: &[ExcludedField] = &[MANAGED_FIELDS];
+    /// Of objects whose annotations change no decision.
+    PLAIN {
+        only metadata: [managedFields annotations];
+    }
 
-/// Of objects with annotations of ours: the other annotations.
-pub(crate) const OTHERS: &[ExcludedField] = &[
-    MANAGED_FIELDS,
-    ExcludedField::all_but(&["metadata", "annotations"], &["plimsoll.dev/"]),
-];
+    /// Of checkpoints, whose annotations have histories. A write has to know whether there are any.
+    CHECKPOINTS {
+        only metadata: [managedFields];
+    }
 
-/// Of `ConfigMap` objects: everything but the name, so that none is too large to be read.
-pub(crate) const CONFIG_MAPS: &[ExcludedField] = &[
-    ExcludedField::all_but(&["metadata"], &["name", "resourceVersion"]),
-    ExcludedField::at(&["data"]),
-    ExcludedField::at(&["binaryData"]),
-];
+    /// Of objects with annotations of ours: the other annotations.
+    OTHERS {
+        only metadata: [managedFields];
+        all_but metadata.annotations: (&["plimsoll.dev/"]);
+    }
 
-/// Of HPAs reduced to their utilization targets: status, behavior, and annotations other than that
-/// of the EHPA that adopted them.
-pub(crate) const HPA_TARGETS: &[ExcludedField] = &[
-    MANAGED_FIELDS,
-    ExcludedField::all_but(&["metadata", "annotations"], &["plimsoll.dev/adopted-by"]),
-    ExcludedField::at(&["metadata", "labels"]),
-    ExcludedField::at(&["spec", "behavior"]),
-    ExcludedField::at(&["status"]),
-];
+    /// Of `ConfigMap` objects: everything but the name, so that none is too large to be read.
+    CONFIG_MAPS {
+        all_but metadata: (&["name", "resourceVersion"]);
+        only: [data binaryData];
+    }
 
-/// Of nodes reduced to their labels: everything else.
-pub(crate) const NODE_LABELS: &[ExcludedField] = &[
-    MANAGED_FIELDS,
-    ANNOTATIONS,
-    ExcludedField::at(&["spec"]),
-    ExcludedField::at(&["status"]),
-];
+    /// Of HPAs reduced to their utilization targets: status, behavior, and annotations other than that
+    /// of the EHPA that adopted them.
+    HPA_TARGETS {
+        only metadata: [managedFields labels];
+        all_but metadata.annotations: (&["plimsoll.dev/adopted-by"]);
+        only spec: [behavior];
+        only: [status];
+    }
 
-/// Of nodes: all of the status but their capacity.
-pub(crate) const NODES: &[ExcludedField] = &[
-    ExcludedField::at(&["status", "addresses"]),
-    MANAGED_FIELDS,
-    ANNOTATIONS,
-    ExcludedField::at(&["status", "images"]),
-    ExcludedField::at(&["status", "conditions"]),
-    ExcludedField::at(&["status", "nodeInfo"]),
-    ExcludedField::at(&["status", "volumesInUse"]),
-    ExcludedField::at(&["status", "volumesAttached"]),
-];
+    /// Of nodes reduced to their labels: everything else.
+    NODE_LABELS {
+        only metadata: [managedFields annotations];
+        only: [spec status];
+    }
 
-/// The same without the first entry, where the addresses are read.
+    /// Of nodes: all of the status but their capacity.
+    NODES {
+        only status: [addresses];
+        only metadata: [managedFields annotations];
+        only status: [images conditions nodeInfo volumesInUse volumesAttached];
+    }
+
+    /// Of claims of nodes: requirements and conditions.
+    NODE_CLAIMS {
+        only metadata: [managedFields annotations];
+        only spec: [requirements];
+        only status: [conditions];
+    }
+
+    /// Of events about evicted pods: all but their annotations and the involved object.
+    EVENTS {
+        only metadata: [managedFields labels];
+        all_but metadata.annotations: (&["offending_containers", "starved_resource"]);
+        only: [message source related];
+    }
+
+    /// Of workload controllers: labels of the controller, and templates but for the labels of a
+    /// `CronJob`'s pods.
+    CONTROLLERS {
+        only metadata: [labels];
+        only metadata: [managedFields annotations];
+        only spec: [template volumeClaimTemplates];
+        only spec.jobTemplate: [metadata];
+        only spec.jobTemplate.spec.template: [spec];
+        only spec.jobTemplate.spec.template.metadata: [annotations];
+    }
+
+    /// Of workload controllers whose templates count: all but names and resources of containers.
+    TEMPLATED_CONTROLLERS {
+        only metadata: [managedFields annotations labels];
+        only spec: [volumeClaimTemplates];
+        only spec.template: [metadata];
+        all_but spec.template.spec: (&["containers", "initContainers"]);
+        all_but spec.template.spec.containers: (&["name", "resources"]);
+        all_but spec.template.spec.initContainers: (&["name", "resources"]);
+        only spec.jobTemplate: [metadata];
+        only spec.jobTemplate.spec.template: [spec];
+        only spec.jobTemplate.spec.template.metadata: [annotations];
+    }
+
+    /// Of `DaemonSet` objects whose templates count: all but scheduling constraints and resources.
+    DAEMONS {
+        only metadata: [managedFields annotations labels];
+        only spec.template: [metadata];
+        only spec.template.spec: [volumes];
+        only spec.template.spec.containers: [args command env envFrom ports volumeMounts];
+        only spec.template.spec.initContainers: [args command env envFrom volumeMounts];
+        only status: [conditions];
+    }
+
+    /// Of pods: commands and probes of their containers, and annotations of other tools.
+    PODS {
+        only metadata: [managedFields];
+        all_but metadata.annotations: (&ANNOTATION_PREFIXES);
+        all_but spec.volumes:
+            (&["name", "persistentVolumeClaim", "hostPath", "emptyDir", "ephemeral"]);
+        only spec: [ephemeralContainers];
+        only spec.containers: [
+            args command env envFrom lifecycle livenessProbe ports readinessProbe securityContext
+            startupProbe volumeMounts
+        ];
+        only spec.initContainers: [args command env envFrom securityContext volumeMounts];
+        only status: [ephemeralContainerStatuses];
+        only status.containerStatuses: [volumeMounts];
+        only status.containerStatuses.state.terminated: [message];
+        only status.containerStatuses.state.waiting: [message];
+        only status.containerStatuses.lastState.terminated: [message];
+        only status.initContainerStatuses: [volumeMounts];
+    }
+
+    /// Of pods on nodes: all but labels, owners, resources and conditions.
+    BOUND_PODS {
+        only metadata: [managedFields annotations];
+        all_but spec: (&["containers", "initContainers", "nodeName", "overhead", "resources"]);
+        all_but spec.containers: (&["name", "resources"]);
+        all_but spec.initContainers: (&["name", "resources", "restartPolicy"]);
+        all_but status: (&["conditions"]);
+        only status.conditions: [message];
+    }
+
+    /// Of predictions reduced to their samples: annotations and conditions.
+    PREDICTED_METRICS {
+        only metadata: [managedFields annotations];
+        only status: [conditions];
+    }
+
+    /// Of pods reduced to labels and phase: everything else.
+    LABELLED_PODS {
+        only metadata: [managedFields annotations];
+        only: [spec];
+        all_but status: (&["phase"]);
+    }
+}
+
+/// [`NODES`] without the first entry: with the addresses.
 pub(crate) const ADDRESSED_NODES: &[ExcludedField] = NODES.split_at(1).1;
 
-/// Of claims of nodes: requirements and conditions.
-pub(crate) const NODE_CLAIMS: &[ExcludedField] = &[
-    MANAGED_FIELDS,
-    ANNOTATIONS,
-    ExcludedField::at(&["spec", "requirements"]),
-    ExcludedField::at(&["status", "conditions"]),
-];
-
-/// Of events about evicted pods: all but their annotations and the involved object.
-pub(crate) const EVENTS: &[ExcludedField] = &[
-    MANAGED_FIELDS,
-    ExcludedField::all_but(
-        &["metadata", "annotations"],
-        &["offending_containers", "starved_resource"],
-    ),
-    ExcludedField::at(&["metadata", "labels"]),
-    ExcludedField::at(&["message"]),
-    ExcludedField::at(&["source"]),
-    ExcludedField::at(&["related"]),
-];
-
-/// Of workload controllers: labels of the controller, and templates but for the labels of a
-/// `CronJob`'s pods.
-pub(crate) const CONTROLLERS: &[ExcludedField] = &[
-    ExcludedField::at(&["metadata", "labels"]),
-    MANAGED_FIELDS,
-    ANNOTATIONS,
-    ExcludedField::at(&["spec", "template"]),
-    ExcludedField::at(&["spec", "volumeClaimTemplates"]),
-    ExcludedField::at(&["spec", "jobTemplate", "metadata"]),
-    ExcludedField::at(&["spec", "jobTemplate", "spec", "template", "spec"]),
-    JOB_POD_ANNOTATIONS,
-];
-
-/// The same without the first entry, where the labels of the controller are read.
+/// [`CONTROLLERS`] without the first entry: with the labels of the controller.
 pub(crate) const LABELLED_CONTROLLERS: &[ExcludedField] = CONTROLLERS.split_at(1).1;
-
-/// Of workload controllers whose templates count: all but names and resources of containers.
-pub(crate) const TEMPLATED_CONTROLLERS: &[ExcludedField] = &[
-    ExcludedField::at(&["metadata", "labels"]),
-    MANAGED_FIELDS,
-    ANNOTATIONS,
-    ExcludedField::at(&["spec", "template", "metadata"]),
-    ExcludedField::all_but(
-        &["spec", "template", "spec"],
-        &["containers", "initContainers"],
-    ),
-    ExcludedField::all_but(
-        &["spec", "template", "spec", "containers"],
-        &["name", "resources"],
-    ),
-    ExcludedField::all_but(
-        &["spec", "template", "spec", "initContainers"],
-        &["name", "resources"],
-    ),
-    ExcludedField::at(&["spec", "volumeClaimTemplates"]),
-    ExcludedField::at(&["spec", "jobTemplate", "metadata"]),
-    ExcludedField::at(&["spec", "jobTemplate", "spec", "template", "spec"]),
-    JOB_POD_ANNOTATIONS,
-];
-
-/// Of `DaemonSet` objects whose templates count: all but scheduling constraints and resources.
-pub(crate) const DAEMONS: &[ExcludedField] = &[
-    MANAGED_FIELDS,
-    ANNOTATIONS,
-    ExcludedField::at(&["metadata", "labels"]),
-    ExcludedField::at(&["spec", "template", "metadata"]),
-    ExcludedField::at(&["spec", "template", "spec", "volumes"]),
-    ExcludedField::at(&["spec", "template", "spec", "containers", "args"]),
-    ExcludedField::at(&["spec", "template", "spec", "containers", "command"]),
-    ExcludedField::at(&["spec", "template", "spec", "containers", "env"]),
-    ExcludedField::at(&["spec", "template", "spec", "containers", "envFrom"]),
-    ExcludedField::at(&["spec", "template", "spec", "containers", "ports"]),
-    ExcludedField::at(&["spec", "template", "spec", "containers", "volumeMounts"]),
-    ExcludedField::at(&["spec", "template", "spec", "initContainers", "args"]),
-    ExcludedField::at(&["spec", "template", "spec", "initContainers", "command"]),
-    ExcludedField::at(&["spec", "template", "spec", "initContainers", "env"]),
-    ExcludedField::at(&["spec", "template", "spec", "initContainers", "envFrom"]),
-    ExcludedField::at(&["spec", "template", "spec", "initContainers", "volumeMounts"]),
-    ExcludedField::at(&["status", "conditions"]),
-];
-
-/// Of pods: commands and probes of their containers, and annotations of other tools.
-pub(crate) const PODS: &[ExcludedField] = &[
-    MANAGED_FIELDS,
-    ExcludedField::all_but(&["metadata", "annotations"], &ANNOTATION_PREFIXES),
-    ExcludedField::all_but(
-        &["spec", "volumes"],
-        &[
-            "name",
-            "persistentVolumeClaim",
-            "hostPath",
-            "emptyDir",
-            "ephemeral",
-        ],
-    ),
-    ExcludedField::at(&["spec", "ephemeralContainers"]),
-    ExcludedField::at(&["spec", "containers", "args"]),
-    ExcludedField::at(&["spec", "containers", "command"]),
-    ExcludedField::at(&["spec", "containers", "env"]),
-    ExcludedField::at(&["spec", "containers", "envFrom"]),
-    ExcludedField::at(&["spec", "containers", "lifecycle"]),
-    ExcludedField::at(&["spec", "containers", "livenessProbe"]),
-    ExcludedField::at(&["spec", "containers", "ports"]),
-    ExcludedField::at(&["spec", "containers", "readinessProbe"]),
-    ExcludedField::at(&["spec", "containers", "securityContext"]),
-    ExcludedField::at(&["spec", "containers", "startupProbe"]),
-    ExcludedField::at(&["spec", "containers", "volumeMounts"]),
-    ExcludedField::at(&["spec", "initContainers", "args"]),
-    ExcludedField::at(&["spec", "initContainers", "command"]),
-    ExcludedField::at(&["spec", "initContainers", "env"]),
-    ExcludedField::at(&["spec", "initContainers", "envFrom"]),
-    ExcludedField::at(&["spec", "initContainers", "securityContext"]),
-    ExcludedField::at(&["spec", "initContainers", "volumeMounts"]),
-    ExcludedField::at(&["status", "containerStatuses", "volumeMounts"]),
-    ExcludedField::at(&["status", "initContainerStatuses", "volumeMounts"]),
-    ExcludedField::at(&["status", "ephemeralContainerStatuses"]),
-    ExcludedField::at(&[
-        "status",
-        "containerStatuses",
-        "state",
-        "terminated",
-        "message",
-    ]),
-    ExcludedField::at(&["status", "containerStatuses", "state", "waiting", "message"]),
-    ExcludedField::at(&[
-        "status",
-        "containerStatuses",
-        "lastState",
-        "terminated",
-        "message",
-    ]),
-];
-
-/// Of pods on nodes: all but labels, owners, resources and conditions.
-pub(crate) const BOUND_PODS: &[ExcludedField] = &[
-    MANAGED_FIELDS,
-    ANNOTATIONS,
-    ExcludedField::all_but(
-        &["spec"],
-        &[
-            "containers",
-            "initContainers",
-            "nodeName",
-            "overhead",
-            "resources",
-        ],
-    ),
-    ExcludedField::all_but(&["spec", "containers"], &["name", "resources"]),
-    ExcludedField::all_but(
-        &["spec", "initContainers"],
-        &["name", "resources", "restartPolicy"],
-    ),
-    ExcludedField::all_but(&["status"], &["conditions"]),
-    ExcludedField::at(&["status", "conditions", "message"]),
-];
-
-/// Of predictions reduced to their samples: annotations and conditions.
-pub(crate) const PREDICTED_METRICS: &[ExcludedField] = &[
-    MANAGED_FIELDS,
-    ANNOTATIONS,
-    ExcludedField::at(&["status", "conditions"]),
-];
-
-/// Of pods reduced to labels and phase: everything else.
-pub(crate) const LABELLED_PODS: &[ExcludedField] = &[
-    MANAGED_FIELDS,
-    ANNOTATIONS,
-    ExcludedField::at(&["spec"]),
-    ExcludedField::all_but(&["status"], &["phase"]),
-];
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,9 @@
-//! Bounds on the memory that one tenant's objects of one kind take.
+//! Bounds on the memory that one tenant's objects of one kind take. The weight of an object estimates
+//! the memory of the fields that are read.
+//!
+//! An object that grows above a limit is treated as deleted. One that is too large by itself is
+//! accepted once it becomes smaller; one that exceeds its namespace's allowance at its next change, if
+//! there is room then. When other large objects are deleted or shrink, the kind is listed again.
 
 use std::collections::HashMap;
 
@@ -35,14 +40,14 @@ impl Limits {
     /// Limits of workload controllers, of which little more than the selector is read.
     pub(crate) const CONTROLLERS: Self = Self {
         usual: 8 << 10,
-        object: 512 << 10,
         namespace: 8 << 20,
+        ..Self::OTHERS
     };
     /// Limits of predictions. The longest that is written has 10,000 points and weighs 3.4 MB.
     pub(crate) const PREDICTIONS: Self = Self {
-        usual: 32 << 10,
         object: 4 << 20,
         namespace: 128 << 20,
+        ..Self::OTHERS
     };
 }
 

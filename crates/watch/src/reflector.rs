@@ -7,17 +7,15 @@
 
 mod list;
 #[cfg(test)]
-mod malformed;
-#[cfg(test)]
 mod tests;
 mod watch;
 
 use std::time::Duration;
 
-use backon::{BackoffBuilder as _, ExponentialBuilder};
 use kube::api::ListParams;
 use kube::core::{ObjectList, PartialObjectMeta, Request};
 use kube::{Client, Resource};
+use runtime::Backoff;
 use tokio::time::{Instant, sleep};
 use view::Entry;
 
@@ -47,13 +45,12 @@ const SHORT: Duration = Duration::from_secs(1);
 /// Minimum time between two lists for objects that had no room, below the duration of a watch.
 const LIST_AGAIN: Duration = Duration::from_mins(4);
 
-/// Delays after failures in a row: 0.25 s doubling to 5 s, plus a random share of up to as much.
-const BACKOFF: ExponentialBuilder = ExponentialBuilder::new()
-    .with_min_delay(Duration::from_millis(250))
-    .with_max_delay(LONGEST_DELAY)
-    .without_max_times()
-    .with_jitter();
-const LONGEST_DELAY: Duration = Duration::from_secs(5);
+/// Delays after failures in a row.
+const BACKOFF: Backoff = Backoff {
+    initial: Duration::from_millis(500),
+    cap: Duration::from_secs(10),
+    tries: u32::MAX,
+};
 
 /// The objects to read: URL, field selector, excluded fields and limits.
 pub(crate) struct Source {
@@ -133,7 +130,7 @@ pub(crate) async fn follow<T>(
     T::Key: Send,
 {
     let mut state = State::List;
-    let mut backoff = BACKOFF.build();
+    let mut backoff = BACKOFF.delays();
     let mut page = PAGE;
     let mut allowance = MemoryLimits::new(source.limits);
     let mut has_bookmarks = false;
@@ -176,9 +173,9 @@ pub(crate) async fn follow<T>(
             }
         }
         if result.is_ok() && lasted {
-            backoff = BACKOFF.build();
+            backoff = BACKOFF.delays();
         } else {
-            sleep(backoff.next().unwrap_or(LONGEST_DELAY)).await;
+            sleep(backoff.next().unwrap_or(BACKOFF.cap)).await;
         }
     }
 }

@@ -64,6 +64,8 @@ pub(crate) struct Splitter {
     excluded: &'static [ExcludedField],
     most_weight: usize,
     token: Token,
+    /// Whether the next byte of a string or key follows a backslash.
+    is_escaped: bool,
     frames: Vec<Frame>,
     key: Vec<u8>,
     /// Path match of the value that comes next.
@@ -82,8 +84,8 @@ pub(crate) struct Splitter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token {
     None,
-    Key { escaped: bool },
-    String { escaped: bool },
+    Key,
+    String,
     Number,
 }
 
@@ -116,6 +118,7 @@ impl Splitter {
             excluded,
             most_weight,
             token: Token::None,
+            is_escaped: false,
             frames: Vec::new(),
             key: Vec::new(),
             position: PathMatch::default(),
@@ -138,9 +141,7 @@ impl Splitter {
         let mut rest = bytes;
         while !rest.is_empty() {
             let taken = match self.token {
-                Token::Key { escaped } | Token::String { escaped } => {
-                    self.string(rest, escaped, &mut found)?
-                }
+                Token::Key | Token::String => self.string(rest, &mut found)?,
                 Token::Number => self.number(rest, &mut found)?,
                 Token::None if self.skipped.is_some() => self.skip(rest),
                 Token::None => self.structure(rest, &mut found)?,
@@ -161,20 +162,11 @@ impl Splitter {
     fn string(
         &mut self,
         bytes: &[u8],
-        escaped: bool,
         found: &mut impl FnMut(Piece<'_>),
     ) -> Result<usize, Malformed> {
-        let is_key = matches!(self.token, Token::Key { .. });
-        let token = |escaped| {
-            if is_key {
-                Token::Key { escaped }
-            } else {
-                Token::String { escaped }
-            }
-        };
-        if escaped {
+        let is_key = self.token == Token::Key;
+        if std::mem::take(&mut self.is_escaped) {
             self.string_part(is_key, bytes.get(..1).unwrap_or_default())?;
-            self.token = token(false);
             return Ok(1);
         }
         let end = bytes
@@ -186,7 +178,7 @@ impl Splitter {
             None => return Ok(end),
             Some(b'\\') => {
                 self.string_part(is_key, b"\\")?;
-                self.token = token(true);
+                self.is_escaped = true;
             }
             Some(_) => {
                 self.token = Token::None;
@@ -252,7 +244,7 @@ impl Splitter {
             return bytes.len();
         };
         match (bytes.get(at), open) {
-            (Some(b'"'), _) => self.token = Token::String { escaped: false },
+            (Some(b'"'), _) => self.token = Token::String,
             (Some(b'{' | b'['), _) => self.skipped = Some(open + 1),
             // A number or literal ends where its container continues.
             (_, 0) => {
@@ -285,7 +277,7 @@ impl Splitter {
             (b',' | b':' | b'}' | b']', _) => return Err(Malformed),
             (b'"', Some(frame)) if frame.expects_key => {
                 self.key.clear();
-                self.token = Token::Key { escaped: false };
+                self.token = Token::Key;
             }
             _ => return self.value(byte),
         }
@@ -332,7 +324,7 @@ impl Splitter {
             b'"' => {
                 self.captured = self.capture();
                 self.weigh(WEIGHT_OF_STRING);
-                self.token = Token::String { escaped: false };
+                self.token = Token::String;
             }
             b'{' | b'[' => {
                 self.weigh(WEIGHT_OF_BRACKET);
@@ -385,9 +377,9 @@ impl Splitter {
             .frames
             .last()
             .is_some_and(|frame| frame.bracket == Bracket::Object);
-        (self.item.is_some() && in_object)
-            .then_some(self.position)
-            .and_then(PathMatch::capture)
+        self.position
+            .capture
+            .filter(|_| self.item.is_some() && in_object)
     }
 
     fn begin_item(&mut self, depth: usize) -> Result<(), Malformed> {

@@ -145,7 +145,7 @@ impl<T: Entry> TableWriter<T> {
     }
 
     fn is_up(&self, change: impl FnOnce(&mut Freshness)) {
-        if let (_, Some(since)) = self.note(change) {
+        if let Some(since) = self.note(change) {
             tracing::info!(resource = self.resource.name(), down_since = %since, "watch is up again");
         }
     }
@@ -153,7 +153,7 @@ impl<T: Entry> TableWriter<T> {
     /// Records a failed list or watch.
     pub(crate) fn failed(&self, failure: &WatchError) {
         let resource = self.resource.name();
-        let (_, stale_since) = self.note(|freshness| freshness.failed(Timestamp::now()));
+        let stale_since = self.note(|freshness| freshness.failed(Timestamp::now()));
         if stale_since.is_some() {
             tracing::debug!(resource, error = %failure, "watch failed again");
         } else {
@@ -189,8 +189,8 @@ impl<T: Entry> TableWriter<T> {
     }
 
     /// Changes the freshness. Readers are woken if `synced` or `stale_since` changes, not by
-    /// counters. Returns both as they were before.
-    fn note(&self, change: impl FnOnce(&mut Freshness)) -> (bool, Option<Timestamp>) {
+    /// counters. Returns `stale_since` as it was before.
+    fn note(&self, change: impl FnOnce(&mut Freshness)) -> Option<Timestamp> {
         let mut before = (false, None);
         self.store.send_if_modified(|view| {
             let freshness = view.freshness.entry(self.resource).or_default();
@@ -198,7 +198,7 @@ impl<T: Entry> TableWriter<T> {
             change(freshness);
             before != (freshness.synced, freshness.stale_since)
         });
-        before
+        before.1
     }
 }
 

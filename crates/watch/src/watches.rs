@@ -1,13 +1,10 @@
 //! Keeps a [`View`] current: one task per kind of object, which lists and watches until
 //! [`Watches`] is dropped.
 
-mod capacity;
 mod disruption;
 mod horizontal;
 mod installed;
-mod placement;
-mod predictions;
-mod schedulable;
+mod nodes;
 
 use std::sync::Arc;
 
@@ -30,12 +27,13 @@ use view::{
 
 use crate::excluded_fields;
 use crate::memory_limits::Limits;
-use crate::missing_rights::MissingRights;
 use crate::parse::within;
 use crate::reflector::{Source, follow};
 use crate::scale::{self, ScaleRequests};
 use crate::splitter::{ExcludedField, Item};
 use crate::table_writer::{Reading, TableWriter};
+
+pub use installed::MissingRights;
 
 /// Field selector of the events that kubelets write about evictions.
 const EVICTED: &str = "reason=Evicted";

@@ -5,25 +5,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use anyhow::{bail, ensure};
+
 use crate::topic::{Change, Stamp, Topic};
 
 use super::subscription::{LeaderState, Received};
 
-/// Reasons to close a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum MergeError {
-    /// The message is from a replaced leader.
-    #[error("the server leads term {term}, but term {known} has begun")]
-    EarlierTerm {
-        /// Its term.
-        term: u64,
-        /// The latest known term.
-        known: u64,
-    },
-    /// The stream does not start with a reset.
-    #[error("a stream must begin with a reset")]
-    NoReset,
-}
+const NO_RESET: &str = "a stream must begin with a reset";
 
 /// State between messages.
 #[derive(Debug)]
@@ -56,19 +44,18 @@ impl<V: Topic> Merge<V> {
         self.state = MergeState::New;
     }
 
-    /// Merges a message. Returns whether the values changed.
+    /// Merges a message. Returns whether the values changed. After an error the stream has to be closed.
     pub(super) fn take(
         &mut self,
         update: V::Update,
         part: &mut LeaderState<V>,
-    ) -> Result<bool, MergeError> {
+    ) -> anyhow::Result<bool> {
         let (term, change) = V::unpack(update);
-        if term < self.term {
-            return Err(MergeError::EarlierTerm {
-                term,
-                known: self.term,
-            });
-        }
+        let known = self.term;
+        ensure!(
+            term >= known,
+            "the server leads term {term}, but term {known} has begun"
+        );
         self.term = term;
         match (change, &mut self.state) {
             (
@@ -82,7 +69,7 @@ impl<V: Topic> Merge<V> {
                 let mut parts = match std::mem::replace(state, MergeState::New) {
                     _ if first => BTreeMap::new(),
                     MergeState::Resetting(parts) => parts,
-                    MergeState::New | MergeState::Applying => return Err(MergeError::NoReset),
+                    MergeState::New | MergeState::Applying => bail!(NO_RESET),
                 };
                 for message in values {
                     put(&mut parts, message, term);
@@ -95,7 +82,7 @@ impl<V: Topic> Merge<V> {
                 replace(part, parts);
                 Ok(true)
             }
-            (_, MergeState::New | MergeState::Resetting(_)) => Err(MergeError::NoReset),
+            (_, MergeState::New | MergeState::Resetting(_)) => bail!(NO_RESET),
             (Some(Change::Apply(values)), MergeState::Applying) => {
                 let mut changed = false;
                 for message in values {
@@ -231,10 +218,11 @@ mod tests {
             }
         }
 
-        fn hear(&mut self, term: u64, change: Change) -> Result<bool, MergeError> {
+        fn hear(&mut self, term: u64, change: Change) -> Result<bool, String> {
             let change = Some(change);
             let update = RecommendationsUpdate { term, change };
-            self.merge.take(update, &mut self.part)
+            let taken = self.merge.take(update, &mut self.part);
+            taken.map_err(|error| error.to_string())
         }
 
         /// Expects `uid@term.revision` of each value.
@@ -270,14 +258,15 @@ mod tests {
         hearer.hear(1, part(&[("a", 4)], true, false)).unwrap();
         hearer.merge.begin();
         let rest = hearer.hear(1, part(&[("b", 2)], false, true));
-        assert_eq!(rest, Err(MergeError::NoReset));
+        assert_eq!(rest, Err(NO_RESET.to_owned()));
         hearer.check(&["b@1.2", "c@1.3"]);
     }
 
     #[test]
     fn changes_follow_the_reset() {
         let mut hearer = Receiver::new();
-        assert_eq!(hearer.hear(1, apply(&[("a", 1)])), Err(MergeError::NoReset));
+        let early = hearer.hear(1, apply(&[("a", 1)]));
+        assert_eq!(early, Err(NO_RESET.to_owned()));
         hearer.hear(1, reset(&[("a", 1)])).unwrap();
         assert_eq!(hearer.hear(1, apply(&[("a", 3), ("b", 4)])), Ok(true));
         // An older revision.
@@ -293,7 +282,7 @@ mod tests {
         let mut hearer = Receiver::new();
         hearer.hear(5, reset(&[("a", 1)])).unwrap();
         hearer.merge.begin();
-        let earlier = MergeError::EarlierTerm { term: 4, known: 5 };
+        let earlier = "the server leads term 4, but term 5 has begun".to_owned();
         assert_eq!(hearer.hear(4, reset(&[("a", 900)])), Err(earlier));
         hearer.check(&["a@5.1"]);
     }

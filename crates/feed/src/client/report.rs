@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use runtime::LogOnce;
 use rustls_pki_types::ServerName;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 use tonic::transport::Channel;
 
-use super::{CONNECT_TIMEOUT, CurrentTls, Reader, StreamEnd, client};
-use crate::application::{ApplicationReport, MAX_REPORTS};
+use super::{CONNECT_TIMEOUT, CurrentTls, NO_ANSWER, Reader, client};
+use crate::application::{ApplicationReport, MAX_REPORTS, cut};
 use crate::proto::ReportApplicationsRequest;
 use crate::proto::feed_client::FeedClient;
 
@@ -105,7 +106,7 @@ impl LeaderReports {
     }
 
     /// Sends what the leader does not have yet. Does nothing without a leader.
-    async fn send(&mut self) -> Result<(), StreamEnd> {
+    async fn send(&mut self) -> anyhow::Result<()> {
         let Some(address) = self.leader.borrow_and_update().clone() else {
             return Ok(());
         };
@@ -137,8 +138,8 @@ impl LeaderReports {
         }
     }
 
-    async fn call(&mut self, reports: &[Arc<ApplicationReport>]) -> Result<u64, StreamEnd> {
-        let reports = reports.iter().map(|report| (**report).clone().into());
+    async fn call(&mut self, reports: &[Arc<ApplicationReport>]) -> anyhow::Result<u64> {
+        let reports = reports.iter().map(|report| cut((**report).clone()));
         let request = ReportApplicationsRequest {
             reports: reports.collect(),
         };
@@ -152,6 +153,6 @@ impl LeaderReports {
             Ok(response.into_inner().term)
         };
         let called = timeout(CONNECT_TIMEOUT, calling).await;
-        called.map_err(|_| StreamEnd::Timeout)?
+        called.context(NO_ANSWER)?
     }
 }

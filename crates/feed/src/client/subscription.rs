@@ -28,21 +28,18 @@ pub struct LeaderState<V: Topic = Recommendation> {
     pub stale_since: Option<Instant>,
 }
 
-/// A received value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Received<V: Topic = Recommendation> {
     /// The value, shared between copies of the subscription.
     pub value: Arc<V>,
     /// Leader term of the value. Terms of different shards cannot be compared.
     pub term: u64,
-    /// Revision of the change within the term.
     pub revision: u64,
     /// Time of the change, by the leader's clock.
     pub changed_at: Timestamp,
 }
 
 impl<V: Topic> LeaderState<V> {
-    /// Without values, stale from `now`.
     pub(super) fn new(now: Instant) -> Self {
         Self {
             values: BTreeMap::new(),
@@ -57,7 +54,6 @@ impl<V: Topic> Subscription<V> {
         Self::from_leaders(vec![LeaderState::new(now); leaders])
     }
 
-    /// From the states of all leaders.
     pub fn from_leaders(leaders: Vec<LeaderState<V>>) -> Self {
         Self { leaders }
     }

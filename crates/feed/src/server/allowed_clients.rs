@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use anyhow::{bail, ensure};
 use rustls::client::verify_server_name;
 use rustls::server::ParsedCertificate;
 use rustls_pki_types::{CertificateDer, ServerName};
@@ -10,36 +11,22 @@ use rustls_pki_types::{CertificateDer, ServerName};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedClients(Vec<ServerName<'static>>);
 
-/// Errors in a list of names.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NameError {
-    /// A name is not a DNS name.
-    #[error("{0:?} is not a DNS name")]
-    Invalid(String),
-    /// The list is empty.
-    #[error("at least one name is needed")]
-    Empty,
-}
-
 /// Parses names separated by commas.
 impl FromStr for AllowedClients {
-    type Err = NameError;
+    type Err = anyhow::Error;
 
-    fn from_str(text: &str) -> Result<Self, NameError> {
+    fn from_str(text: &str) -> anyhow::Result<Self> {
         let names = text
             .split(',')
             .map(str::trim)
             .filter(|name| !name.is_empty());
         let names = names.map(|name| match ServerName::try_from(name.to_owned()) {
             Ok(name @ ServerName::DnsName(_)) => Ok(name),
-            _ => Err(NameError::Invalid(name.to_owned())),
+            _ => bail!("{name:?} is not a DNS name"),
         });
-        let names = names.collect::<Result<Vec<_>, _>>()?;
-        if names.is_empty() {
-            Err(NameError::Empty)
-        } else {
-            Ok(Self(names))
-        }
+        let names = names.collect::<anyhow::Result<Vec<_>>>()?;
+        ensure!(!names.is_empty(), "at least one name is needed");
+        Ok(Self(names))
     }
 }
 
@@ -92,12 +79,10 @@ mod tests {
 
     #[test]
     fn a_list_holds_at_least_one_name() {
-        assert_eq!(" , ".parse::<AllowedClients>(), Err(NameError::Empty));
+        let error = |text: &str| text.parse::<AllowedClients>().unwrap_err().to_string();
+        assert_eq!(error(" , "), "at least one name is needed");
         for name in ["a b", "10.0.0.1", "-"] {
-            assert_eq!(
-                name.parse::<AllowedClients>(),
-                Err(NameError::Invalid(name.to_owned()))
-            );
+            assert_eq!(error(name), format!("{name:?} is not a DNS name"));
         }
     }
 }

@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status};
 use super::Server;
 use super::connection::Peer;
 use super::watch::{ReaderGuard, Watch, not_leading};
-use crate::application::ApplicationReport;
+use crate::application::check;
 use crate::metrics::Refusal;
 use crate::proto::feed_server::Feed;
 use crate::proto::{
@@ -96,8 +96,8 @@ impl Feed for Service {
             ));
         }
         let term = self.term(&self.server.publisher)?;
-        let reports = ApplicationReport::from_request(request.into_inner());
-        let reports = reports.map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let ReportApplicationsRequest { reports } = request.into_inner();
+        check(&reports).map_err(|error| Status::invalid_argument(error.to_string()))?;
         (self.server.reports)(reports);
         Ok(Response::new(ReportApplicationsResponse { term }))
     }

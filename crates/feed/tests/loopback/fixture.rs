@@ -118,7 +118,7 @@ impl Replica {
     pub(crate) async fn client(
         &self,
         tls: Arc<ClientConfig>,
-    ) -> Result<FeedClient<Channel>, tonic::transport::Error> {
+    ) -> anyhow::Result<FeedClient<Channel>> {
         let current: CurrentTls = Arc::new(move || Arc::clone(&tls));
         feed::client::client(&self.address, &current, &server_name()).await
     }

@@ -91,7 +91,7 @@ async fn only_the_updater_may_report_and_only_to_the_leader() {
     let replica = Replica::start(&authority).await;
     let attempt = async |name: &str, reason: &str| {
         let mut client = replica.client(authority.named(name)).await.unwrap();
-        let reports = vec![(*report("u-1", reason)).clone().into()];
+        let reports = vec![(*report("u-1", reason)).clone()];
         let request = ReportApplicationsRequest { reports };
         let called = client.report_applications(request).await;
         called

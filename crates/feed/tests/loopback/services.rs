@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use feed::server::SERVICE_NAME;
+use feed::proto::feed_server::SERVICE_NAME;
 use tonic::transport::Channel;
 use tonic::{Code, Request};
 use tonic_health::pb::HealthCheckRequest;

@@ -1,29 +1,24 @@
 //! The Secrets, `ConfigMap`s and Services that pods use, from watches that all hosted pods share.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
-use kube::runtime::reflector::ObjectRef;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use kube::runtime::{WatchStreamExt, reflector, watcher};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use tokio::sync::watch;
 
 use super::WaitingReason;
-use super::pod_context::containers;
 
 /// Contents of an object by key.
 pub(super) type Entries = BTreeMap<String, Vec<u8>>;
 
-/// Objects that one pod uses, without those that do not exist.
+/// The objects of a pod's namespace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Objects {
-    /// `ConfigMap`s of the pod's namespace.
-    pub(super) config_maps: BTreeMap<String, ConfigMap>,
-    /// Secrets of the pod's namespace.
-    pub(super) secrets: BTreeMap<String, Secret>,
-    /// All Services of the pod's namespace.
+    pub(super) config_maps: Vec<Arc<ConfigMap>>,
+    pub(super) secrets: Vec<Arc<Secret>>,
     pub(super) services: Vec<Arc<Service>>,
 }
 
@@ -34,7 +29,7 @@ impl Objects {
         name: &str,
         optional: Option<bool>,
     ) -> Result<Entries, WaitingReason> {
-        let found = self.config_maps.get(name).cloned().map(|map| {
+        let found = named(&self.config_maps, name).map(|map| {
             let text = map.data.into_iter().flatten();
             let binary = map.binary_data.into_iter().flatten();
             text.map(|(key, value)| (key, value.into_bytes()))
@@ -51,7 +46,7 @@ impl Objects {
         name: &str,
         optional: Option<bool>,
     ) -> Result<Entries, WaitingReason> {
-        let found = self.secrets.get(name).cloned().map(|secret| {
+        let found = named(&self.secrets, name).map(|secret| {
             let data = secret.data.into_iter().flatten();
             data.map(|(key, value)| (key, value.0)).collect()
         });
@@ -73,44 +68,10 @@ pub(super) fn present<T>(
     }
 }
 
-/// Names of the objects that a pod refers to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct References {
-    config_maps: BTreeSet<String>,
-    secrets: BTreeSet<String>,
-}
-
-impl References {
-    /// All references in volumes and environments.
-    pub(super) fn of(pod: &Pod) -> Self {
-        let (mut maps, mut secrets) = (BTreeSet::new(), BTreeSet::new());
-        for container in containers(pod) {
-            for source in container.env_from.iter().flatten() {
-                maps.extend(source.config_map_ref.iter().map(|it| it.name.clone()));
-                secrets.extend(source.secret_ref.iter().map(|it| it.name.clone()));
-            }
-            let variables = container.env.iter().flatten();
-            for source in variables.filter_map(|variable| variable.value_from.as_ref()) {
-                maps.extend(source.config_map_key_ref.iter().map(|it| it.name.clone()));
-                secrets.extend(source.secret_key_ref.iter().map(|it| it.name.clone()));
-            }
-        }
-        let volumes = pod.spec.iter().flat_map(|spec| &spec.volumes).flatten();
-        for volume in volumes {
-            maps.extend(volume.config_map.iter().map(|it| it.name.clone()));
-            let secret = volume.secret.as_ref();
-            secrets.extend(secret.and_then(|it| it.secret_name.clone()));
-            let projected = volume.projected.iter().flat_map(|it| &it.sources);
-            for source in projected.flatten() {
-                maps.extend(source.config_map.iter().map(|it| it.name.clone()));
-                secrets.extend(source.secret.iter().map(|it| it.name.clone()));
-            }
-        }
-        Self {
-            config_maps: maps,
-            secrets,
-        }
-    }
+fn named<K: Resource + Clone>(objects: &[Arc<K>], name: &str) -> Option<K> {
+    let mut objects = objects.iter();
+    let found = objects.find(|object| object.name_any() == name)?;
+    Some((**found).clone())
 }
 
 /// The watched Secrets, `ConfigMap`s and Services of the whole cluster.
@@ -153,14 +114,12 @@ impl ObjectStore {
         let _dropped = self.services.wait_until_ready().await;
     }
 
-    /// The current objects that a pod of this namespace refers to, and the namespace's Services.
-    pub(super) fn objects(&self, namespace: &str, references: &References) -> Objects {
-        let mut services = self.services.state();
-        services.retain(|service| service.namespace().as_deref() == Some(namespace));
+    /// The current objects of a namespace.
+    pub(super) fn objects(&self, namespace: &str) -> Objects {
         Objects {
-            config_maps: select(&self.config_maps, namespace, &references.config_maps),
-            secrets: select(&self.secrets, namespace, &references.secrets),
-            services,
+            config_maps: in_namespace(&self.config_maps, namespace),
+            secrets: in_namespace(&self.secrets, namespace),
+            services: in_namespace(&self.services, namespace),
         }
     }
 
@@ -198,51 +157,18 @@ where
     (store, feed)
 }
 
-fn select<K>(
-    store: &reflector::Store<K>,
-    namespace: &str,
-    names: &BTreeSet<String>,
-) -> BTreeMap<String, K>
+fn in_namespace<K>(store: &reflector::Store<K>, namespace: &str) -> Vec<Arc<K>>
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {
-    let find = |name: &String| {
-        store
-            .get(&ObjectRef::new(name).within(namespace))
-            .map(|found| (name.clone(), (*found).clone()))
-    };
-    names.iter().filter_map(find).collect()
+    let mut objects = store.state();
+    objects.retain(|object| object.namespace().as_deref() == Some(namespace));
+    objects
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kubelet::fixture::pod;
-
-    #[test]
-    fn every_place_that_names_an_object_counts() {
-        let pod = pod(&serde_json::json!({"spec": {
-            "initContainers": [{"name": "init", "envFrom": [{"secretRef": {"name": "s1"}}, {"configMapRef": {"name": "c1"}}]}],
-            "containers": [{"name": "main", "env": [
-                {"name": "A", "valueFrom": {"secretKeyRef": {"name": "s2", "key": "k"}}},
-                {"name": "B", "valueFrom": {"configMapKeyRef": {"name": "c2", "key": "k"}}},
-            ]}],
-            "volumes": [
-                {"name": "a", "secret": {"secretName": "s3"}},
-                {"name": "b", "configMap": {"name": "c3"}},
-                {"name": "c", "projected": {"sources": [{"secret": {"name": "s4"}}, {"configMap": {"name": "c4"}}]}},
-            ],
-        }}));
-        let References {
-            config_maps,
-            secrets,
-        } = References::of(&pod);
-        assert_eq!(
-            config_maps,
-            ["c1", "c2", "c3", "c4"].map(str::to_owned).into()
-        );
-        assert_eq!(secrets, ["s1", "s2", "s3", "s4"].map(str::to_owned).into());
-    }
 
     #[test]
     fn only_an_optional_object_may_be_missing() {

@@ -9,17 +9,17 @@ use k8s_openapi::api::core::v1::Container;
 use kube::ResourceExt;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::container_config::ContainerConfig;
 use super::container_state::{Report, Slot};
 use super::logs::Log;
+use super::mounts::mounts;
 use super::pod_context::{PodContext, grace};
-use super::probe::{self, Handler};
+use super::probe::{self, Handler, Probe};
 use super::prober::{Prober, probe_once};
 use super::process::Process;
-use super::process_spec::ProcessSpec;
+use super::process_spec::{Folders, ProcessSpec};
 use super::restart::{BackOff, Restart};
 use super::stop::{Deadline, stop_due, stop_requested};
-use super::{WaitingReason, resize};
+use super::{WaitingReason, environment, resize};
 
 /// Pause before a container that cannot start is checked again.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -212,5 +212,57 @@ impl Runner {
 
     fn report(&self, change: impl FnOnce(&mut Report)) {
         self.context.report(self.slot, change);
+    }
+}
+
+/// A container whose configuration is complete.
+pub(super) struct ContainerConfig {
+    /// The process; `None` for an image that is not ours, whose container is simulated.
+    pub(super) launch: Option<ProcessSpec>,
+    /// Must succeed before the others start.
+    pub(super) startup: Option<Probe>,
+    /// Restarts the container when it fails.
+    pub(super) liveness: Option<Probe>,
+    /// Decides about traffic.
+    pub(super) readiness: Option<Probe>,
+}
+
+impl ContainerConfig {
+    /// Reads the current configuration of a container.
+    fn of(context: &PodContext, container: &Container) -> Result<Self, WaitingReason> {
+        let config = &context.hosting.config;
+        let pod = context.pod();
+        let lifecycle = container.lifecycle.as_ref();
+        if lifecycle.is_some_and(|lifecycle| lifecycle.post_start.is_some()) {
+            return Err(WaitingReason::unsupported("lifecycle.postStart"));
+        }
+        let objects = context
+            .hosting
+            .objects
+            .objects(&pod.namespace().unwrap_or_default());
+        let base = environment::base(&pod, context.address, context.hosting.api_server_port);
+        let environment =
+            environment::environment(base, &pod, container, &objects, context.address)?;
+        let mounts = mounts(container, &context.volumes())?;
+        let root = context.folder.join("roots").join(&container.name);
+        let folders = Folders {
+            binaries: &config.options.hosted_programs,
+            root: &root,
+            kubeconfig: &context.kubeconfig(),
+        };
+        let launch = ProcessSpec::of(container, &environment, mounts, folders)?;
+        if let Some(launch) = launch.as_ref().filter(|launch| !launch.program.is_file()) {
+            return Err(WaitingReason::image(format!(
+                "{} does not exist",
+                launch.program.display()
+            )));
+        }
+        let probe = |probe: Option<&_>| probe.map(|probe| Probe::of(probe, container)).transpose();
+        Ok(Self {
+            launch,
+            startup: probe(container.startup_probe.as_ref())?,
+            liveness: probe(container.liveness_probe.as_ref())?,
+            readiness: probe(container.readiness_probe.as_ref())?,
+        })
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, EnvVarSource, Pod};
 use kube::ResourceExt;
+use runtime::address::LISTEN_IP_VARIABLE;
 
 use super::address::PodAddress;
 use super::config_objects::{Entries, Objects, present};
@@ -15,10 +16,6 @@ use super::{WaitingReason, fields};
 
 /// Variables by name.
 pub(super) type Environment = BTreeMap<String, String>;
-
-/// Host part that our programs give to listening addresses without one, so that replicas do not
-/// conflict.
-pub(super) const LISTEN_IP: &str = "PLIMSOLL_LISTEN_IP";
 
 /// Variables that the image and the kubelet would set.
 pub(super) fn base(pod: &Pod, address: PodAddress, api_server_port: u16) -> Environment {
@@ -38,7 +35,7 @@ pub(super) fn base(pod: &Pod, address: PodAddress, api_server_port: u16) -> Envi
         ("KUBERNETES_SERVICE_HOST", "127.0.0.1".to_owned()),
         ("KUBERNETES_SERVICE_PORT", api_server_port.to_string()),
         ("KUBERNETES_SERVICE_PORT_HTTPS", api_server_port.to_string()),
-        (LISTEN_IP, address.on_loopback().to_string()),
+        (LISTEN_IP_VARIABLE, address.on_loopback().to_string()),
     ];
     entries.map(|(name, value)| (name.to_owned(), value)).into()
 }
@@ -205,6 +202,6 @@ mod tests {
         assert_eq!(base["KUBERNETES_SERVICE_HOST"], "127.0.0.1");
         assert_eq!(base["KUBERNETES_SERVICE_PORT"], "6443");
         assert_eq!(base["HOSTNAME"], "pod");
-        assert_eq!(base[LISTEN_IP], "127.130.0.1");
+        assert_eq!(base[LISTEN_IP_VARIABLE], "127.130.0.1");
     }
 }

@@ -1,5 +1,7 @@
 //! Objects for the unit tests of this module.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
@@ -19,18 +21,12 @@ pub(super) fn address() -> PodAddress {
 
 /// A `ConfigMap` named `settings` and a Secret named `tls`.
 pub(super) fn objects() -> Objects {
-    let from = |value: Value| serde_json::from_value(value).unwrap();
+    let settings = json!({"metadata": {"name": "settings"}, "data": {"mode": "fast"}});
+    let tls =
+        json!({"metadata": {"name": "tls"}, "data": {"tls.key": "a2V5", "tls.crt": "Y2VydA=="}});
     Objects {
-        config_maps: [(
-            "settings".to_owned(),
-            serde_json::from_value(json!({"data": {"mode": "fast"}})).unwrap(),
-        )]
-        .into(),
-        secrets: [(
-            "tls".to_owned(),
-            from(json!({"data": {"tls.key": "a2V5", "tls.crt": "Y2VydA=="}})),
-        )]
-        .into(),
+        config_maps: vec![Arc::new(serde_json::from_value(settings).unwrap())],
+        secrets: vec![Arc::new(serde_json::from_value(tls).unwrap())],
         services: Vec::new(),
     }
 }

@@ -21,9 +21,8 @@ use super::status::pod_status;
 use super::stop::StopSignals;
 use super::tokens::Granted;
 use super::usage::{self, Meter, Reading};
-use super::{
-    Hosting, WaitingReason, container_order, kwok_resources, pod_kubeconfig, volume_writer,
-};
+use super::{Hosting, WaitingReason, container_order, kwok_resources, volume_writer};
+use crate::kubeconfig;
 
 /// Pause after a failed write.
 const RETRY: Duration = Duration::from_secs(1);
@@ -161,10 +160,10 @@ impl PodWorker {
         let pod = context.pod();
         if let Some(account) = volume_writer::service_account(&pod) {
             let account = context.volumes().join(account);
-            let port = pod_kubeconfig::api_server_port(&pod);
+            let port = kubeconfig::api_server_port(&pod);
             let port = port.unwrap_or(context.hosting.api_server_port);
             let namespace = pod.namespace().unwrap_or_default();
-            pod_kubeconfig::write(&context.kubeconfig(), &account, &namespace, port)
+            kubeconfig::write_for_pod(&context.kubeconfig(), &account, &namespace, port)
                 .map_err(|error| WaitingReason::volume(format!("write kubeconfig: {error:#}")))?;
         }
         Ok(volumes)

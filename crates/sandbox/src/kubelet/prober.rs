@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::container_config::ContainerConfig;
+use super::container::ContainerConfig;
 use super::container_state::Slot;
 use super::pod_context::PodContext;
 use super::probe::{Handler, Probe};

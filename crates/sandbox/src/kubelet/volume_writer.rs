@@ -9,7 +9,6 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use tokio::time::sleep;
 
-use super::config_objects::References;
 use super::pod_context::{PodContext, containers};
 use super::process_spec::SERVICE_ACCOUNT;
 use super::tokens::Granted;
@@ -53,7 +52,7 @@ fn write(context: &PodContext, tokens: &Tokens) -> Result<(), WaitingReason> {
     let material = Material {
         pod: &pod,
         address: context.address,
-        objects: &objects.objects(&namespace, &References::of(&pod)),
+        objects: &objects.objects(&namespace),
         tokens,
     };
     for volume in pod.spec.iter().flat_map(|spec| &spec.volumes).flatten() {

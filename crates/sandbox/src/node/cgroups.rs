@@ -2,8 +2,9 @@
 //! hierarchy with cgroup v2), below which the kubelet makes `kubepods`.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -130,6 +131,30 @@ fn remove_empty(path: &Path) -> bool {
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     // The files of a cgroup go with its folder.
     children.all(|child| remove_empty(&child.path())) && fs::remove_dir(path).is_ok()
+}
+
+/// The hidden subcommand.
+pub(crate) const SUBCOMMAND: &str = "remove-cgroups";
+
+/// Starts the process that removes the cgroups of a real node after its end, in whatever way it ended,
+/// outside of the node's namespaces. It goes on after the caller, until the pipe to it is closed.
+pub(super) fn start_cleaner(sandbox: &Path, name: &str) -> Result<Child> {
+    Command::new(sandbox)
+        .args([SUBCOMMAND, name])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .context("start the process that removes cgroups")
+}
+
+/// Waits until standard input is closed, then removes the cgroups of this sandbox.
+pub(crate) fn clean(name: &str) -> Result<()> {
+    // Ctrl-C is for the sandbox, whose end closes the pipe.
+    let _ = rustix::process::setsid();
+    io::stdin()
+        .read_to_end(&mut Vec::new())
+        .context("wait for the end of the supervisor")?;
+    Hierarchies::mounted()?.remove(name)
 }
 
 #[cfg(test)]

@@ -9,9 +9,9 @@ use std::process::{Child, Stdio};
 use anyhow::{Context, Result, ensure};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
-use super::cgroups::Hierarchies;
+use super::cgroups::{Hierarchies, start_cleaner};
 use super::host_ports::HostPorts;
-use super::{cleaner, init};
+use super::init;
 use crate::exec_wrapper;
 
 /// A network namespace with this process in it, and a PID and a mount namespace for the node's
@@ -31,7 +31,7 @@ impl Namespaces {
         // Of a sandbox of this name whose processes were killed.
         cgroups.remove(name)?;
         cgroups.create(name)?;
-        let cleaner = cleaner::start(sandbox, name)?;
+        let cleaner = start_cleaner(sandbox, name)?;
         let host_ports = HostPorts::listen()?;
         unshare(UnshareFlags::NEWNET | UnshareFlags::NEWPID).context("create namespaces")?;
         let mut init = {

@@ -12,6 +12,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use anyhow::{Context as _, Result};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
@@ -23,8 +24,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::certificate::{Certificate, join};
 use super::certificate_set::CertificateSet;
+use super::issue::Side;
 use super::rotation::{RotationPolicy, is_due, issued, whole_seconds};
-use super::{CertificateError, MOST_FORMER_AUTHORITIES, failed, issue, seconds};
+use super::secret::complete;
+use super::{CANNOT_ISSUE, MOST_FORMER_AUTHORITIES, failed, issue, seconds, unusable};
 
 /// Secret of the CA.
 const AUTHORITY: &str = "plimsoll-feed-certificates";
@@ -95,7 +98,7 @@ impl FeedCertificates {
                     let text = format!("the Secret {secret} was made by others");
                     (Some(text), self.policy.tick)
                 }
-                Err(error) => (Some(error.to_string()), RETRY),
+                Err(error) => (Some(format!("{error:#}")), RETRY),
             };
             if let Some(problem) = logged.update(problem) {
                 tracing::warn!(problem, "not issuing certificates of the feed");
@@ -108,7 +111,7 @@ impl FeedCertificates {
     }
 
     /// Issues what is missing, and takes the steps of a rotation that are due.
-    async fn pass(&self, now: SystemTime) -> Result<FeedPass, CertificateError> {
+    async fn pass(&self, now: SystemTime) -> Result<FeedPass> {
         let mut programs = Programs::new();
         for program in &self.programs {
             let name = secret_name(program);
@@ -143,38 +146,20 @@ impl FeedCertificates {
         Ok(FeedPass::Issued(changed))
     }
 
-    async fn read(&self, name: &str) -> Result<Option<Secret>, CertificateError> {
+    async fn read(&self, name: &str) -> Result<Option<Secret>> {
         let read = self.secrets.get_opt(name).await;
-        read.map_err(|error| failed(name, error))
+        read.map_err(|error| failed(name, &error))
     }
 
-    /// Server-side apply, since RBAC can limit patch to a name, but not create.
-    async fn write(
-        &self,
-        name: &str,
-        entries: &BTreeMap<&str, Option<ByteString>>,
-    ) -> Result<(), CertificateError> {
-        let data: BTreeMap<_, _> = entries
-            .iter()
-            .filter(|(_, value)| value.is_some())
-            .collect();
-        let secret = json!({
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "type": "Opaque",
-            "metadata": {
-                "name": name,
-                "labels": {"app.kubernetes.io/part-of": "plimsoll"},
-                "annotations": {ISSUED: MANAGER},
-            },
-            "data": data,
-        });
+    async fn write(&self, name: &str, entries: &BTreeMap<&str, Option<ByteString>>) -> Result<()> {
+        let mut secret = complete(name, entries);
+        secret["metadata"]["annotations"] = json!({ISSUED: MANAGER});
         let params = PatchParams::apply(MANAGER).force();
         let written = self
             .secrets
             .patch(name, &params, &Patch::Apply(secret))
             .await;
-        written.map(drop).map_err(|error| failed(name, error))
+        written.map(drop).map_err(|error| failed(name, &error))
     }
 }
 
@@ -221,7 +206,7 @@ fn next(
     programs: &Programs,
     policy: &RotationPolicy,
     now: SystemTime,
-) -> Result<(CertificateSet, Programs), CertificateError> {
+) -> Result<(CertificateSet, Programs)> {
     let second = seconds(now);
     let mut authority = stored.clone();
     let can_sign = |current: &Certificate| {
@@ -243,12 +228,12 @@ fn next(
         former.sort_by_key(|former| -former.not_before);
         former.dedup();
         former.truncate(MOST_FORMER_AUTHORITIES);
-        let made = issue::authority(AUTHORITY_NAME, now, policy.authority_validity, None)?;
+        let made = issue::authority(AUTHORITY_NAME, now, policy.authority_validity, None)
+            .context(CANNOT_ISSUE)?;
         authority.authorities = [vec![made.authority.certificate], former].concat();
         authority.authority_key = Some(made.authority.key);
     }
-    let unusable = || CertificateError::Unusable(AUTHORITY.to_owned());
-    let (current, key) = authority.current().ok_or_else(unusable)?;
+    let (current, key) = authority.current().ok_or_else(|| unusable(AUTHORITY))?;
     let is_settled = second - issued(current) >= whole_seconds(policy.settling);
     let mut issued = Programs::new();
     for (name, before) in programs {
@@ -261,7 +246,8 @@ fn next(
         });
         if !is_usable || is_settled && is_old {
             let names = std::slice::from_ref(name);
-            let leaf = issue::mutual_leaf((current, key), names, now, policy.leaf_validity)?;
+            let leaf = issue::leaf((current, key), names, Side::Both, now, policy.leaf_validity)
+                .context(CANNOT_ISSUE)?;
             program.chain = vec![leaf.certificate];
             program.key = Some(leaf.key);
         }

@@ -2,13 +2,14 @@
 
 use std::time::{Duration, SystemTime};
 
+use anyhow::{Context as _, Result};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose,
 };
 
 use super::certificate::Certificate;
-use super::{CertificateError, seconds};
+use super::seconds;
 
 /// Validity before the time of issue: the clocks of several API servers may differ.
 pub(super) const BACKDATE: Duration = Duration::from_hours(24);
@@ -31,7 +32,7 @@ pub(super) fn authority(
     now: SystemTime,
     validity: Duration,
     last: Option<(&Certificate, &str)>,
-) -> Result<NewAuthority, CertificateError> {
+) -> Result<NewAuthority> {
     let mut params = dated(CertificateParams::default(), now, validity)?;
     // Clients look up CAs by name, so each name is unique.
     params.distinguished_name = DistinguishedName::new();
@@ -63,43 +64,30 @@ pub(super) fn authority(
     })
 }
 
-/// Issues a server certificate for these DNS names and IP addresses.
+/// The side of a connection that presents a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Server,
+    Both,
+}
+
+/// Issues a certificate for these DNS names and IP addresses.
 pub(super) fn leaf(
-    authority: (&Certificate, &str),
-    names: &[String],
-    now: SystemTime,
-    validity: Duration,
-) -> Result<Pair, CertificateError> {
-    let usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    signed(authority, names, usages, now, validity)
-}
-
-/// Issues a certificate for both sides of a connection.
-pub(super) fn mutual_leaf(
-    authority: (&Certificate, &str),
-    names: &[String],
-    now: SystemTime,
-    validity: Duration,
-) -> Result<Pair, CertificateError> {
-    let usages = vec![
-        ExtendedKeyUsagePurpose::ServerAuth,
-        ExtendedKeyUsagePurpose::ClientAuth,
-    ];
-    signed(authority, names, usages, now, validity)
-}
-
-fn signed(
     (authority, key): (&Certificate, &str),
     names: &[String],
-    usages: Vec<ExtendedKeyUsagePurpose>,
+    side: Side,
     now: SystemTime,
     validity: Duration,
-) -> Result<Pair, CertificateError> {
+) -> Result<Pair> {
     let issuer = issuer(authority, key)?;
     let mut params = dated(CertificateParams::new(names)?, now, validity)?;
     params.distinguished_name = DistinguishedName::new();
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.extended_key_usages = usages;
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    if side == Side::Both {
+        let client = ExtendedKeyUsagePurpose::ClientAuth;
+        params.extended_key_usages.push(client);
+    }
     params.use_authority_key_identifier_extension = true;
     let key = KeyPair::generate()?;
     let certificate = readable(&params.signed_by(&key, &issuer)?)?;
@@ -119,10 +107,7 @@ pub(super) fn can_sign(authority: &Certificate, key: &str) -> bool {
         .is_ok_and(|signed| signed.is_signed_by(authority))
 }
 
-fn issuer(
-    authority: &Certificate,
-    key: &str,
-) -> Result<Issuer<'static, KeyPair>, CertificateError> {
+fn issuer(authority: &Certificate, key: &str) -> Result<Issuer<'static, KeyPair>> {
     let key = KeyPair::from_pem(key)?;
     Ok(Issuer::from_ca_cert_der(&authority.der, key)?)
 }
@@ -131,14 +116,16 @@ fn dated(
     mut params: CertificateParams,
     now: SystemTime,
     validity: Duration,
-) -> Result<CertificateParams, CertificateError> {
+) -> Result<CertificateParams> {
     let (begin, end) = (now.checked_sub(BACKDATE), now.checked_add(validity));
-    let (begin, end) = begin.zip(end).ok_or(CertificateError::Time)?;
+    let (begin, end) = begin
+        .zip(end)
+        .context("the clock is outside the range of certificates")?;
     params.not_before = begin.into();
     params.not_after = end.into();
     Ok(params)
 }
 
-fn readable(certificate: &rcgen::Certificate) -> Result<Certificate, CertificateError> {
-    Certificate::read(&certificate.pem()).ok_or(CertificateError::Unreadable)
+fn readable(certificate: &rcgen::Certificate) -> Result<Certificate> {
+    Certificate::read(&certificate.pem()).context("cannot parse an issued certificate")
 }

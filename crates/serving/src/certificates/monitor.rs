@@ -5,18 +5,18 @@ use std::time::{Duration, SystemTime};
 
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use k8s_openapi::jiff::Timestamp;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::runtime::events::EventType;
+use prometheus::IntGaugeVec;
+use runtime::health::Condition;
+use runtime::manager::Manager;
+use runtime::object_writer::{ObjectWriter, reference};
+use runtime::own_pod::{hostname, own_namespace};
 
 use super::certificate::Certificate;
-use super::metrics::CertificateMetrics;
 use super::rotation::expires_soon;
 use super::seconds;
 use super::source::Certificates;
 use super::verification::{Verification, verification_error};
-use runtime::health::Condition;
-use runtime::manager::Manager;
-use runtime::object_writer::reference;
-use runtime::own_pod::{hostname, own_namespace};
 
 /// Interval of events about the expiry.
 const DAY: Duration = Duration::from_hours(24);
@@ -41,7 +41,7 @@ pub struct ObservedCaBundle {
 pub struct CertificateMonitor {
     condition: Condition,
     metrics: CertificateMetrics,
-    events: Recorder,
+    writer: ObjectWriter,
     /// The object that events are about.
     regarding: ObjectReference,
     /// The result of the last check and its error.
@@ -54,15 +54,11 @@ impl CertificateMonitor {
     /// Returns the monitor of a program. Events are about its pod, and names of metrics begin with
     /// `prefix`.
     pub fn of(manager: &Manager, prefix: &str) -> anyhow::Result<Self> {
-        let reporter = Reporter {
-            controller: format!("plimsoll-{}", manager.program.name),
-            instance: None,
-        };
-        let events = Recorder::new(manager.client.clone(), reporter);
         let condition = manager.readiness.condition("certificate");
         let metrics = CertificateMetrics::register(&manager.registry, prefix)?;
         let pod = (own_namespace(), hostname()?);
-        Ok(Self::new(condition, metrics, events, (&pod.0, &pod.1)))
+        let writer = manager.object_writer();
+        Ok(Self::new(condition, metrics, writer, (&pod.0, &pod.1)))
     }
 
     /// Reports findings in `condition` but never fails readiness: taking an untrusted server out of
@@ -70,7 +66,7 @@ impl CertificateMonitor {
     pub fn new(
         condition: Condition,
         metrics: CertificateMetrics,
-        events: Recorder,
+        writer: ObjectWriter,
         (namespace, pod): (&str, &str),
     ) -> Self {
         condition.ready();
@@ -78,7 +74,7 @@ impl CertificateMonitor {
         Self {
             condition,
             metrics,
-            events,
+            writer,
             regarding,
             last: (Verification::Unknown, String::new()),
             last_event: None,
@@ -143,18 +139,42 @@ impl CertificateMonitor {
             "The serving certificate expires at {end}. It comes from files and is not rotated by this program; replace it."
         );
         tracing::warn!(%end, "the serving certificate expires soon and is not rotated by this program");
-        let event = Event {
-            type_: EventType::Warning,
-            reason: CERTIFICATE_EXPIRING.to_owned(),
-            note: Some(note),
-            action: "Serve".to_owned(),
-            secondary: None,
-        };
-        let told = self.events.publish(&event, &self.regarding).await;
-        if let Err(error) = &told {
-            tracing::debug!(%error, "cannot record an event");
+        let (about, kind) = (&self.regarding, EventType::Warning);
+        let told = self
+            .writer
+            .record_event(about, kind, CERTIFICATE_EXPIRING, "Serve", &note);
+        self.last_event = Some((now, if told.await { DAY } else { RETRY }));
+    }
+}
+
+/// The label value of the server certificate.
+const SERVER: &str = "server";
+const AUTHORITY: &str = "authority";
+
+runtime::metrics! {
+    /// Metrics of the expiry and the verification of certificates. Clones share them.
+    pub struct CertificateMetrics(prefix: &str) {
+        ends: IntGaugeVec { certificate } = format!("{prefix}_certificate_end_timestamp_seconds"),
+            "Expiry of the certificates in use, in seconds since 1970.";
+        trusted: IntGaugeVec { certificate } = format!("{prefix}_certificate_trusted"),
+            "1 if the CA bundle of the clients verifies the serving certificate, 0 if not. Absent while the bundle is not known.";
+    }
+}
+
+impl CertificateMetrics {
+    fn set(&self, expiry: [Option<i64>; 2], verification: Verification) {
+        for (certificate, end) in [SERVER, AUTHORITY].into_iter().zip(expiry) {
+            if let Some(end) = end {
+                self.ends.with_label_values(&[certificate]).set(end);
+            }
         }
-        self.last_event = Some((now, if told.is_ok() { DAY } else { RETRY }));
+        match verification {
+            Verification::Verified => self.trusted.with_label_values(&[SERVER]).set(1),
+            Verification::Failed => self.trusted.with_label_values(&[SERVER]).set(0),
+            // An error means that the series does not exist.
+            Verification::Unknown => drop(self.trusted.remove_label_values(&[SERVER])),
+            Verification::Suspect => {}
+        }
     }
 }
 
@@ -166,13 +186,13 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use prometheus::Registry;
+    use runtime::api_server_clock::ApiServerClock;
+    use runtime::health::Readiness;
 
     use super::super::tests::{NAME, authority, leaf_of};
     use super::super::{Files, Source, issue};
     use super::*;
     use crate::tls::{ServingProfile, TlsFiles};
-    use runtime::api_server_clock::ApiServerClock;
-    use runtime::health::Readiness;
 
     struct Fixture {
         readiness: Readiness,
@@ -192,10 +212,10 @@ mod tests {
                 let event = axum::body::Body::from(r#"{"metadata":{},"eventTime":null}"#);
                 async { Ok::<_, Infallible>(http::Response::new(event)) }
             });
-            let recorder = Recorder::new(kube::Client::new(service, "shop"), "webhook".into());
+            let writer = ObjectWriter::new(kube::Client::new(service, "shop"), "webhook");
             let metrics = CertificateMetrics::register(&registry, "test").unwrap();
             let (condition, pod) = (readiness.condition("certificate"), ("shop", "webhook-0"));
-            let monitor = CertificateMonitor::new(condition, metrics, recorder, pod);
+            let monitor = CertificateMonitor::new(condition, metrics, writer, pod);
             Self {
                 readiness,
                 registry,

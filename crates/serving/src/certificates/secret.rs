@@ -1,12 +1,16 @@
 //! The Secret of the certificates. A write fails if another one came after the read.
 
+use std::collections::BTreeMap;
+
+use anyhow::Result;
 use http::StatusCode;
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Patch, PatchParams};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::certificate_set::CertificateSet;
-use super::{CertificateError, ManagedConfig, failed};
+use super::{ManagedConfig, failed};
 
 /// The Secret as last read or written.
 #[derive(Clone)]
@@ -17,9 +21,9 @@ pub(super) struct StoredSecret {
 }
 
 impl StoredSecret {
-    pub(super) async fn read(managed: &ManagedConfig) -> Result<Self, CertificateError> {
+    pub(super) async fn read(managed: &ManagedConfig) -> Result<Self> {
         let secret = managed.secrets.get_opt(&managed.secret).await;
-        let secret = secret.map_err(|error| failed(&managed.secret, error))?;
+        let secret = secret.map_err(|error| failed(&managed.secret, &error))?;
         Ok(Self::of(secret.unwrap_or_default()))
     }
 
@@ -37,7 +41,7 @@ impl StoredSecret {
         self,
         managed: &ManagedConfig,
         contents: CertificateSet,
-    ) -> Result<(bool, Self), CertificateError> {
+    ) -> Result<(bool, Self)> {
         let ManagedConfig {
             secrets,
             secret: name,
@@ -49,12 +53,11 @@ impl StoredSecret {
             let params = PatchParams::default();
             secrets.patch(name, &params, &Patch::Merge(change)).await
         } else {
-            // Server-side apply, since RBAC can limit patch to a name, but not create. The random
-            // field manager makes the request conflict with a Secret that another replica created
-            // meanwhile.
+            // The random field manager makes the request conflict with a Secret that another replica
+            // created meanwhile.
             let applied_by = format!("plimsoll-{:016x}", rand::random::<u64>());
             let params = PatchParams::apply(&applied_by);
-            let secret = Patch::Apply(fresh(name, &contents));
+            let secret = Patch::Apply(complete(name, &contents.entries()));
             secrets.patch(name, &params, &secret).await
         };
         match written {
@@ -62,18 +65,17 @@ impl StoredSecret {
             Err(kube::Error::Api(status)) if status.code == StatusCode::CONFLICT.as_u16() => {
                 Ok((false, Self::read(managed).await?))
             }
-            Err(error) => Err(failed(name, error)),
+            Err(error) => Err(failed(name, &error)),
         }
     }
 }
 
-/// The complete Secret.
-fn fresh(name: &str, contents: &CertificateSet) -> Value {
-    let entries = contents
-        .entries()
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), json!(value?))));
-    let data: Map<String, Value> = entries.collect();
+/// The complete Secret for a server-side apply, since RBAC can limit patch to a name, but not create.
+pub(super) fn complete(name: &str, entries: &BTreeMap<&str, Option<ByteString>>) -> Value {
+    let data: BTreeMap<_, _> = entries
+        .iter()
+        .filter(|(_, value)| value.is_some())
+        .collect();
     json!({
         "apiVersion": "v1",
         "kind": "Secret",

@@ -57,7 +57,10 @@ impl Source {
             Self::Managed(managed) => loop {
                 match ManagedTls::start((*managed).clone(), clock).await {
                     Ok(tls) => return Ok(Certificates::Managed(Box::new(tls))),
-                    Err(error) => tracing::warn!(%error, "cannot load certificates; retrying"),
+                    Err(error) => {
+                        let error = format_args!("{error:#}");
+                        tracing::warn!(%error, "cannot load certificates; retrying");
+                    }
                 }
                 tokio::time::sleep(RETRY).await;
             },

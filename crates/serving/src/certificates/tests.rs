@@ -170,7 +170,7 @@ fn is_trusted(tls: &ManagedTls, bundle: &str, now: SystemTime) -> bool {
     })
 }
 
-async fn begun(store: &Store) -> Result<ManagedTls, CertificateError> {
+async fn begun(store: &Store) -> Result<ManagedTls> {
     let clock = ApiServerClock::default();
     clock.observe(begin(), begin(), start());
     ManagedTls::start(store.managed(), &clock).await
@@ -178,11 +178,7 @@ async fn begun(store: &Store) -> Result<ManagedTls, CertificateError> {
 
 impl ManagedTls {
     /// A tick at a time by which both clocks have advanced equally since the start.
-    async fn tick_at(
-        &mut self,
-        registered: Option<&str>,
-        now: SystemTime,
-    ) -> Result<(), CertificateError> {
+    async fn tick_at(&mut self, registered: Option<&str>, now: SystemTime) -> Result<()> {
         let steady = start() + now.duration_since(begin()).unwrap();
         self.tick(registered, now, steady).await
     }
@@ -216,7 +212,8 @@ pub(super) fn leaf_of(authority: &issue::Pair, now: SystemTime, days: u32) -> is
         (&authority.certificate, &*authority.key),
         [NAME, "127.0.0.1"],
     );
-    issue::leaf(authority, &names.map(str::to_owned), now, DAY * days).unwrap()
+    let names = names.map(str::to_owned);
+    issue::leaf(authority, &names, Side::Server, now, DAY * days).unwrap()
 }
 
 #[tokio::test]
@@ -313,7 +310,8 @@ async fn replicas_that_start_together_agree() {
 async fn certificates_of_upstreams_scripts_are_adopted() {
     let made = authority(begin(), 100_000);
     let issuer = (&made.certificate, &*made.key);
-    let theirs = issue::leaf(issuer, &[NAME.to_owned()], begin(), DAY * 100_000).unwrap();
+    let names = [NAME.to_owned()];
+    let theirs = issue::leaf(issuer, &names, Side::Server, begin(), DAY * 100_000).unwrap();
     let store = Store::default();
     store.put(&[
         ("caCert.pem", &made.certificate.pem),

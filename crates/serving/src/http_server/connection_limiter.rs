@@ -37,17 +37,14 @@ struct Shared {
     /// An evicted connection keeps its permit until it is closed.
     permits: Arc<Semaphore>,
     table: Mutex<Table>,
-    /// A counter that orders connections by their last request.
+    /// A counter that names connections, and orders them by their last request.
     requests: AtomicU64,
 }
 
 /// The open connections.
 #[derive(Default)]
 struct Table {
-    last_id: u64,
     unauthenticated: HashMap<u64, Arc<Connection>>,
-    /// The number of unauthenticated connections of each address, more than zero.
-    by_address: HashMap<IpAddr, usize>,
     trusted: usize,
     logged_at: Option<Instant>,
 }
@@ -103,16 +100,16 @@ impl ConnectionLimiter {
         while count() >= shared.max_unauthenticated && self.evict() {}
         let permit = Arc::clone(&shared.permits).acquire_owned().await;
         let permit = permit.map_err(io::Error::other)?;
-        let mut table = shared.table.lock();
-        table.last_id += 1;
+        let id = self.next_request();
         let connection = Arc::new(Connection {
-            id: table.last_id,
+            id,
             address: network(address),
-            last_request: AtomicU64::new(self.next_request()),
+            last_request: AtomicU64::new(id),
             is_trusted: AtomicBool::default(),
             evicted: CancellationToken::new(),
         });
-        table.insert(&connection);
+        let mut table = shared.table.lock();
+        table.unauthenticated.insert(id, Arc::clone(&connection));
         drop(table);
         Ok(Slot {
             peer: Peer {
@@ -150,34 +147,23 @@ impl ConnectionLimiter {
 }
 
 impl Table {
-    fn insert(&mut self, connection: &Arc<Connection>) {
-        *self.by_address.entry(connection.address).or_default() += 1;
-        self.unauthenticated
-            .insert(connection.id, Arc::clone(connection));
-    }
-
     /// Removes an unauthenticated connection; false if it is not in the table.
     fn remove(&mut self, connection: &Connection) -> bool {
-        let was_present = self.unauthenticated.remove(&connection.id).is_some();
-        if was_present && let Some(count) = self.by_address.get_mut(&connection.address) {
-            *count -= 1;
-            if *count == 0 {
-                self.by_address.remove(&connection.address);
-            }
-        }
-        was_present
+        self.unauthenticated.remove(&connection.id).is_some()
     }
 
     /// The connection to evict.
     fn victim(&self) -> Option<&Arc<Connection>> {
-        let crowds = self.by_address.iter().filter(|(_, count)| **count > CROWD);
-        let crowd = crowds
-            .max_by_key(|(_, count)| **count)
-            .map(|(address, _)| address);
+        let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+        for connection in self.unauthenticated.values() {
+            *counts.entry(connection.address).or_default() += 1;
+        }
+        let crowds = counts.into_iter().filter(|(_, count)| *count > CROWD);
+        let crowd = crowds.max_by_key(|(_, count)| *count);
         let candidates = self
             .unauthenticated
             .values()
-            .filter(|connection| crowd.is_none_or(|crowd| *crowd == connection.address));
+            .filter(|connection| crowd.is_none_or(|(address, _)| address == connection.address));
         candidates.min_by_key(|connection| connection.last_request.load(Ordering::Relaxed))
     }
 }
@@ -326,7 +312,7 @@ mod tests {
             there[0].peer.mark_trusted();
         }
         let table = limiter.0.table.lock();
-        assert!(table.unauthenticated.is_empty() && table.by_address.is_empty());
+        assert!(table.unauthenticated.is_empty());
         assert_eq!(table.trusted, 0);
         assert_eq!(limiter.0.permits.available_permits(), 40);
     }

@@ -2,13 +2,13 @@
 //! answer. After the last step the server is silent, and the table is compared.
 
 mod limits;
+mod malformed;
 mod staleness;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use backon::BackoffBuilder as _;
 use http::{Request, Response};
 use k8s_openapi::api::core::v1;
 use kube::Client;
@@ -263,11 +263,11 @@ async fn an_object_that_does_not_parse_stops_nothing() {
 #[test]
 fn delays_double_up_to_a_limit() {
     let longest_ms = [500, 1000, 2000, 4000, 8000, 10_000, 10_000];
-    for (delay, longest) in BACKOFF.build().zip(longest_ms.map(Duration::from_millis)) {
+    for (delay, longest) in BACKOFF.delays().zip(longest_ms.map(Duration::from_millis)) {
         assert!(
             (longest / 2..=longest).contains(&delay),
             "{delay:?} {longest:?}"
         );
     }
-    assert_eq!(BACKOFF.build().take(1000).count(), 1000);
+    assert_eq!(BACKOFF.delays().take(1000).count(), 1000);
 }

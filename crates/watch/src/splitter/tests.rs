@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::*;
 
 const CUTS: &[ExcludedField] = &[
-    ExcludedField::at(&["metadata", "managedFields"]),
-    ExcludedField::at(&["spec", "template", "containers", "env"]),
+    ExcludedField::only(&["metadata"], &["managedFields"]),
+    ExcludedField::only(&["spec", "template", "containers"], &["env"]),
     ExcludedField::all_but(&["metadata", "annotations"], &["plimsoll.dev/", "vpa"]),
 ];
 

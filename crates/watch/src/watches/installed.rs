@@ -16,6 +16,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Error, Resource as KubeResource};
+use prometheus::IntGaugeVec;
 use tokio::time::sleep;
 use view::{Entry, HpaTargets, Resource};
 
@@ -155,6 +156,22 @@ async fn attempt(source: &Source) -> Result<(), Obstacle> {
             tracing::debug!(path = source.path(), %error, "cannot list objects");
             Err(Obstacle::WatchError)
         }
+    }
+}
+
+runtime::metrics! {
+    /// The kinds of object without a right, as a metric. Clones share it.
+    pub struct MissingRights {
+        missing: IntGaugeVec { resource } = "plimsoll_missing_rights",
+            "1 for objects that the program has no right to list, and does without; 0 once it has.";
+    }
+}
+
+impl MissingRights {
+    /// Sets whether the right to list is missing.
+    fn set(&self, resource: Resource, is_missing: bool) {
+        let gauge = self.missing.with_label_values(&[resource.name()]);
+        gauge.set(i64::from(is_missing));
     }
 }
 

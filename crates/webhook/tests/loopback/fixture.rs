@@ -8,9 +8,8 @@ use admission::AdmissionConfig;
 use anyhow::Result;
 use jiff::Timestamp;
 use kube::Api;
-use kube::runtime::events::Recorder;
 use prometheus::Registry;
-use runtime::{Activity, ApiServerClock, Leading, Readiness};
+use runtime::{Activity, ApiServerClock, Leading, ObjectWriter, Readiness};
 use serving::ca_bundles::Controller;
 use serving::certificates::{CertificateMetrics, CertificateMonitor, Source};
 use serving::http_server::{Limits, serve};
@@ -86,7 +85,7 @@ impl Replica {
         let monitor = CertificateMonitor::new(
             readiness.condition("certificate"),
             CertificateMetrics::register(&registry, "test")?,
-            Recorder::new(api_server.client(), "webhook".into()),
+            ObjectWriter::new(api_server.client(), "webhook"),
             ("suite", "webhook-0"),
         );
         let writer = webhook::registration::Writer {

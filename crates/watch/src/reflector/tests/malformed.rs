@@ -24,10 +24,10 @@ use view::{
     target,
 };
 
-use super::watch::{Subject, apply_event};
 use crate::excluded_fields;
 use crate::memory_limits::{Limits, MemoryLimits};
 use crate::parse::within;
+use crate::reflector::watch::{Subject, apply_event};
 use crate::splitter::{ExcludedField, Framing, Piece, Splitter};
 use crate::table_writer::TableWriter;
 
@@ -39,9 +39,9 @@ const ROUND: usize = 500;
 const MOST_MEMORY: usize = 300 << 20;
 
 const EXAMPLES: [&str; 4] = [
-    include_str!("../../../api/tests/objects/vpa.json"),
-    include_str!("../../../api/tests/objects/ehpa.json"),
-    include_str!("../../../api/tests/objects/tsp.json"),
+    include_str!("../../../../api/tests/objects/vpa.json"),
+    include_str!("../../../../api/tests/objects/ehpa.json"),
+    include_str!("../../../../api/tests/objects/tsp.json"),
     r#"{
         "apiVersion": "plimsoll.dev/v1alpha1", "kind": "SizingPolicy",
         "metadata": {"namespace": "shop", "name": "all", "uid": "u", "generation": 3, "annotations": {"plimsoll.dev/a": "b"}},
