@@ -1,7 +1,7 @@
 //! Series name and label matchers of a series query. The name is before the braces or a matcher on
 //! `__name__`.
 
-use regex::Regex;
+use regex::{Regex, escape};
 
 use super::metric_name::regex;
 use crate::{is_label_name, matcher};
@@ -10,16 +10,12 @@ const NAME: &str = "__name__";
 
 #[derive(Debug, Default)]
 pub(super) struct SeriesQuery {
-    exact: Option<String>,
-    /// Conditions on the name, each with its expected result.
-    names: Vec<(bool, NameIs)>,
-    matchers: Vec<String>,
-}
-
-#[derive(Debug)]
-enum NameIs {
-    Exactly(String),
-    Like(Regex),
+    /// The only possible name, if any.
+    pub(super) exact: Option<String>,
+    /// Expressions for the name, each with whether it must match.
+    names: Vec<(Regex, bool)>,
+    /// Matchers on other labels.
+    pub(super) matchers: Vec<String>,
 }
 
 /// Label, operator, value.
@@ -40,11 +36,11 @@ impl SeriesQuery {
         for (label, operator, value) in conditions(rest.strip_prefix('{')?.strip_suffix('}')?)? {
             match (label, operator) {
                 (NAME, "=") => series.exact = Some(value),
-                (NAME, "!=") => series.names.push((false, NameIs::Exactly(value))),
                 (NAME, _) => {
-                    let whole = format!("^(?s:{value})$");
-                    let like = NameIs::Like(regex(&whole).ok()?);
-                    series.names.push((operator == "=~", like));
+                    let is_text = operator == "!=";
+                    let value = if is_text { escape(&value) } else { value };
+                    let whole = regex(&format!("^(?s:{value})$")).ok()?;
+                    series.names.push((whole, operator == "=~"));
                 }
                 _ => series.matchers.push(matcher(label, operator, &value)),
             }
@@ -52,26 +48,10 @@ impl SeriesQuery {
         Some(series)
     }
 
-    /// The only possible name, if any.
-    pub(super) fn exact(&self) -> Option<&str> {
-        self.exact.as_deref()
-    }
-
     pub(super) fn includes(&self, name: &str) -> bool {
-        let holds = |condition: &NameIs| match condition {
-            NameIs::Exactly(other) => other == name,
-            NameIs::Like(expression) => expression.is_match(name),
-        };
-        self.exact().is_none_or(|exact| exact == name)
-            && self
-                .names
-                .iter()
-                .all(|(wanted, condition)| holds(condition) == *wanted)
-    }
-
-    /// The matchers on other labels.
-    pub(super) fn matchers(&self) -> &[String] {
-        &self.matchers
+        let mut names = self.names.iter();
+        self.exact.as_ref().is_none_or(|exact| exact == name)
+            && names.all(|(expression, is)| expression.is_match(name) == *is)
     }
 }
 
@@ -150,7 +130,7 @@ mod tests {
                 .into_iter()
                 .filter(|name| series.includes(name))
                 .collect();
-            (names, series.matchers().join(","))
+            (names, series.matchers.join(","))
         });
         assert_eq!(
             found,
