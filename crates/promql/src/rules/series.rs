@@ -4,6 +4,7 @@
 use regex::{Regex, escape};
 
 use super::metric_name::regex;
+use crate::confine::{Token, tokens};
 use crate::{is_label_name, matcher};
 
 const NAME: &str = "__name__";
@@ -65,24 +66,24 @@ pub fn read_matchers(text: &str) -> Option<Vec<String>> {
 }
 
 fn conditions(text: &str) -> Option<Vec<Condition<'_>>> {
-    let (mut all, mut rest) = (Vec::new(), text.trim());
-    while !rest.is_empty() {
-        let (label, after) = word(rest);
-        let mut operators = ["=~", "!~", "!=", "="].into_iter();
-        let (operator, after) =
-            operators.find_map(|operator| Some((operator, after.strip_prefix(operator)?)))?;
-        let (value, after) = quoted(after.trim_start())?;
-        if !is_label_name(label) {
-            return None;
-        }
-        all.push((label, operator, value));
-        rest = match after.trim().strip_prefix(',') {
-            Some(next) => next.trim_start(),
-            None if after.trim().is_empty() => "",
-            None => return None,
+    let tokens = tokens(text).ok()?;
+    let (mut all, mut rest) = (Vec::new(), tokens.as_slice());
+    while let [
+        (_, Token::Name(label)),
+        (_, Token::Sign(operator @ ("=" | "!=" | "=~" | "!~"))),
+        (_, Token::Text(value)),
+        after @ ..,
+    ] = rest
+    {
+        let label = Some(*label).filter(|label| is_label_name(label))?;
+        all.push((label, *operator, unquoted(value)?));
+        rest = match after {
+            [(_, Token::Sign(",")), next @ ..] => next,
+            [] => after,
+            _ => return None,
         };
     }
-    Some(all)
+    rest.is_empty().then_some(all)
 }
 
 /// A possible name at the start, and the rest.
@@ -93,26 +94,21 @@ fn word(text: &str) -> (&str, &str) {
     (word, after.trim_start())
 }
 
-/// A quoted text, and the rest. Supports escapes of quotes, backslash and newline only.
-fn quoted(text: &str) -> Option<(String, &str)> {
-    let quote = text
-        .chars()
-        .next()
-        .filter(|letter| "\"'`".contains(*letter))?;
+/// The content of a quoted text. Supports escapes of quotes, backslash and newline only.
+fn unquoted(text: &str) -> Option<String> {
     let mut value = String::new();
-    let mut letters = text.char_indices().skip(1);
-    while let Some((at, letter)) = letters.next() {
-        match letter {
-            _ if letter == quote => return Some((value, text.get(at + 1..)?)),
-            '\\' if quote != '`' => value.push(match letters.next()?.1 {
+    let mut letters = text.get(1..text.len() - 1)?.chars();
+    while let Some(letter) = letters.next() {
+        value.push(match letter {
+            '\\' => match letters.next()? {
                 'n' => '\n',
                 letter @ ('\\' | '"' | '\'') => letter,
                 _ => return None,
-            }),
-            letter => value.push(letter),
-        }
+            },
+            letter => letter,
+        });
     }
-    None
+    Some(value)
 }
 
 #[cfg(test)]
