@@ -15,11 +15,12 @@ use metric_routes::api_service::ApiServiceState::{
     self, Elsewhere, Injected, Insecure, Missing, Ours,
 };
 use metric_routes::api_service::{ADOPTER, API_SERVICES, CaBundle, standing, writers};
+use runtime::ObjectWriter;
 use serving::ca_bundles::CaBundleObjects;
 use serving::certificates::ObservedCaBundle;
 use serving::own_service::OwnService;
 
-use crate::api_service_writer::{self, Events, MANAGER};
+use crate::api_service_writer::{self, MANAGER};
 use crate::metrics::Metrics;
 
 /// Minimum interval between replacements of another program's bundle in the same object, which that
@@ -33,7 +34,7 @@ pub struct ApiServices {
     api: Api<APIService>,
     own: OwnService,
     metrics: Metrics,
-    events: Events,
+    objects: ObjectWriter,
     /// The bundle of all objects, once the API server reports each of them as available with it.
     trusted: Option<String>,
     /// The last bundle of each object that points at the adapter.
@@ -103,7 +104,7 @@ impl ApiServices {
             api: Api::all(client.clone()),
             own,
             metrics,
-            events: Events::new(client),
+            objects: ObjectWriter::new(client, MANAGER),
             trusted: None,
             bundles: BTreeMap::new(),
             logged: BTreeMap::new(),
@@ -141,7 +142,7 @@ impl ApiServices {
         tracing::warn!(name, "another program has changed an APIService: {note}");
         let changes = self.metrics.foreign_changes.with_label_values(&[name]);
         changes.inc();
-        self.events.changed(name, present, note).await;
+        api_service_writer::record_change(&self.objects, name, present, note).await;
     }
 
     /// Logs once, and returns, the reason why the bundle of an object is not maintained.

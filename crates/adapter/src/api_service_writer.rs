@@ -2,11 +2,12 @@
 //! other writes are certificates and reviews.
 
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::{Patch, PatchParams};
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
-use kube::{Api, Client, Resource as _};
+use kube::runtime::events::EventType;
+use kube::{Api, ResourceExt as _};
+use runtime::ObjectWriter;
+use runtime::object_writer::reference;
 use serde_json::json;
 
 /// The field manager of `caBundle`.
@@ -32,37 +33,18 @@ pub async fn trust(
     services.patch(name, &parameters, &change).await
 }
 
-/// Writes events. Events about cluster-scoped objects are in the namespace `default`.
-#[derive(Clone)]
-pub struct Events(Recorder);
-
-impl Events {
-    pub fn new(client: Client) -> Self {
-        let reporter = Reporter {
-            controller: MANAGER.to_owned(),
-            instance: None,
-        };
-        Self(Recorder::new(client, reporter))
-    }
-
-    /// Records a change by another client. The object may be gone. A failure is only logged.
-    pub async fn changed(&self, name: &str, present: Option<&APIService>, note: &str) {
-        let about = present.map(|present| present.object_ref(&()));
-        let about = ObjectReference {
-            api_version: Some(API_VERSION.to_owned()),
-            kind: Some("APIService".to_owned()),
-            name: Some(name.to_owned()),
-            ..about.unwrap_or_default()
-        };
-        let event = Event {
-            type_: EventType::Warning,
-            reason: EXTERNALLY_MODIFIED.to_owned(),
-            note: Some(note.to_owned()),
-            action: "Look".to_owned(),
-            secondary: None,
-        };
-        if let Err(error) = self.0.publish(&event, &about).await {
-            tracing::debug!(name, %error, "cannot write an event");
-        }
-    }
+/// Records a change by another client. The object may be gone. Events about cluster-scoped objects
+/// are in the namespace `default`.
+pub async fn record_change(
+    objects: &ObjectWriter,
+    name: &str,
+    present: Option<&APIService>,
+    note: &str,
+) {
+    let uid = present.and_then(APIService::uid).unwrap_or_default();
+    let about = reference::<APIService>("", name, &uid);
+    let (kind, reason) = (EventType::Warning, EXTERNALLY_MODIFIED);
+    objects
+        .record_event(&about, kind, reason, "Look", note)
+        .await;
 }

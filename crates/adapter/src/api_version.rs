@@ -2,11 +2,8 @@
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApiVersion {
-    /// `custom.metrics.k8s.io/v1beta2`.
     CustomV1Beta2,
-    /// `custom.metrics.k8s.io/v1beta1`.
     CustomV1Beta1,
-    /// `external.metrics.k8s.io/v1beta1`.
     External,
 }
 

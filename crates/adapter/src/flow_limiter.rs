@@ -9,7 +9,9 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
+use futures::FutureExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::unconstrained;
 
 /// The number of remembered namespaces above which those without requests are forgotten.
 const MANY_NAMESPACES: usize = 1024;
@@ -45,7 +47,7 @@ pub struct FlowLimiter {
 #[derive(Debug)]
 pub struct Permit {
     _level: OwnedSemaphorePermit,
-    _namespace: Option<(OwnedSemaphorePermit, Arc<Semaphore>)>,
+    _namespace: Option<OwnedSemaphorePermit>,
 }
 
 impl FlowLimiter {
@@ -61,22 +63,14 @@ impl FlowLimiter {
 
     /// A place, if the flow has one left now.
     pub fn try_acquire(&self, flow: &Flow) -> Option<Permit> {
-        let namespace = match self.namespace(flow) {
-            Some(limit) => Some((Arc::clone(&limit).try_acquire_owned().ok()?, limit)),
-            None => None,
-        };
-        let level = Arc::clone(self.level(flow)).try_acquire_owned().ok()?;
-        Some(Permit {
-            _level: level,
-            _namespace: namespace,
-        })
+        unconstrained(self.acquire(flow)).now_or_never().flatten()
     }
 
     /// A place, when the flow has one. A namespace waits for its own places first, so that at most
     /// an eighth of those who wait for the level belong to it.
     pub async fn acquire(&self, flow: &Flow) -> Option<Permit> {
         let namespace = match self.namespace(flow) {
-            Some(limit) => Some((Arc::clone(&limit).acquire_owned().await.ok()?, limit)),
+            Some(limit) => Some(limit.acquire_owned().await.ok()?),
             None => None,
         };
         let level = Arc::clone(self.level(flow)).acquire_owned().await.ok()?;

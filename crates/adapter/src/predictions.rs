@@ -1,14 +1,6 @@
 //! Predictions and cron schedules as metrics, as in Crane's metric adapter.
 //!
-//! * `snapshot`: the cluster and the recommender's feed at one time.
-//! * `selector`: the workloads that a selector matches.
-//! * `window_maximum`: the value of a prediction.
-//! * `totals`: predicted totals of workloads (`crane_autoscaling_prediction`).
-//! * `pod_cpu`: predicted CPU per pod (`crane_pod_cpu_usage`).
-//! * `cron`: replicas of cron schedules (`crane_autoscaling_cron`).
-//! * `scale`: the current replicas of a workload without an active schedule.
-//!
-//! All but the last need no request to another server. Source of names and rules: gocrane/crane
+//! All but `scale` need no request to another server. Source of names and rules: gocrane/crane
 //! `pkg/metricprovider`. Unlike there, totals are exact to a thousandth, and a prediction that does
 //! not cover its window any more expires after a grace period.
 
@@ -39,11 +31,8 @@ use crate::value::{ExternalValue, MetricValue};
 use scale::ScaleClient;
 use snapshot::Snapshot;
 
-/// The external metric of predicted totals.
 pub const PREDICTION: &str = "crane_autoscaling_prediction";
-/// The external metric of cron schedules.
 pub const CRON: &str = "crane_autoscaling_cron";
-/// The metric of predicted CPU per pod.
 pub const POD_CPU: &str = "crane_pod_cpu_usage";
 
 /// Time for which a prediction that does not cover its window any more, or the last state of a broken
@@ -58,7 +47,6 @@ pub struct Predictions {
     pub(crate) view: watch::Receiver<View>,
     /// The recommender's feed, which is newer than what the recommender has written.
     feed: Option<watch::Receiver<Subscription<Forecast>>>,
-    /// The client of scale subresources.
     sizes: Option<ScaleClient>,
     /// The time for which an expired prediction, or the last state of a broken watch, is still
     /// used.
@@ -84,18 +72,13 @@ impl Predictions {
     /// Starts the watches of the cluster and the subscription to the feed.
     pub fn start(feed: FeedReaderArgs, manager: &Manager) -> anyhow::Result<Self> {
         let subscribe = |source: FeedSource| {
-            let FeedSource {
-                leaders,
-                tls,
-                server_name,
-            } = source;
-            let (subscription, reader) = Reader {
-                leaders,
-                tls,
-                server_name,
-            }
-            .subscribe();
-            manager.tasks.spawn_until_shutdown("feed", reader);
+            let reader = Reader {
+                leaders: source.leaders,
+                tls: source.tls,
+                server_name: source.server_name,
+            };
+            let (subscription, reading) = reader.subscribe();
+            manager.tasks.spawn_until_shutdown("feed", reading);
             subscription
         };
         let feed = feed.source(manager)?.map(subscribe);

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | the rule file and its queries | [`sources::rules`] |
 //! | the catalog of metrics | `rules/catalog.rs`, `rules/catalog_refresh.rs`, `rules/rule_file.rs` |
-//! | the objects that a selector matches | `rules/object_names.rs`, `rules/object_name_cache.rs` |
+//! | the objects that a selector matches | `rules/object_names.rs` |
 //! | queries and their cached results | `rules/store_client.rs`, `rules/query_cache.rs` |
 //!
 //! Source: prometheus-adapter 0.12, `docs/` and `pkg/`. `docs/rules.md` lists the differences.
@@ -14,7 +14,6 @@ pub mod args;
 mod catalog;
 mod catalog_refresh;
 mod metrics;
-mod object_name_cache;
 mod object_names;
 mod query_cache;
 mod query_time;
@@ -35,7 +34,7 @@ use tokio::sync::{Notify, watch};
 use view::View;
 
 use crate::flow_limiter::Flow;
-use crate::request::{CustomMetricRequest, ExternalMetricRequest, GroupResource, ObjectSelector};
+use crate::request::{CustomMetricRequest, ExternalMetricRequest, ObjectSelector};
 use crate::status_error::StatusError;
 use crate::value::{ExternalValue, MetricNames, MetricValue};
 use catalog::{Catalog, MetricSource};
@@ -54,7 +53,6 @@ const SWEEP: Duration = Duration::from_secs(5);
 pub struct RulesConfig {
     pub file: PathBuf,
     pub connection: Connection,
-    /// The interval at which series are listed.
     pub relist_interval: Duration,
     /// The largest age of the last sample of a listed series.
     pub max_age: Duration,
@@ -63,10 +61,7 @@ pub struct RulesConfig {
 }
 
 #[derive(Clone)]
-pub struct Rules {
-    shared: Arc<Shared>,
-    objects: Arc<Objects>,
-}
+pub struct Rules(Arc<Shared>);
 
 /// The state that requests share with the background tasks.
 struct Shared {
@@ -74,6 +69,7 @@ struct Shared {
     names: ArcSwap<MetricNames>,
     store: Arc<Store>,
     cache: QueryCache,
+    objects: Objects,
     /// Notified by a request for a metric that is not in the catalog.
     relist_requested: Notify,
     metrics: Metrics,
@@ -101,14 +97,14 @@ impl Rules {
             names: ArcSwap::default(),
             store: Arc::new(Store::new(config.connection.clone(), metrics.clone())),
             cache: QueryCache::new(config.last_good_for),
+            objects: Objects::new(client.clone(), view),
             relist_requested: Notify::new(),
             metrics,
         });
         let (state, clock) = (Arc::clone(&shared), manager.clock());
         let listing = CatalogRefresher::new(state, client.clone(), clock, config)?;
         manager.tasks.spawn_until_shutdown("rules", listing.run());
-        let objects = Arc::new(Objects::new(client.clone(), view));
-        let rules = Self { shared, objects };
+        let rules = Self(shared);
         manager
             .tasks
             .spawn_until_shutdown("forgotten answers", rules.clone().forget(Timestamp::now));
@@ -119,21 +115,21 @@ impl Rules {
     async fn forget(self, now: impl Fn() -> Timestamp) {
         loop {
             tokio::time::sleep(SWEEP).await;
-            self.shared.cache.sweep(now());
-            self.objects.sweep(Instant::now());
+            self.0.cache.sweep(now());
+            self.0.objects.sweep(Instant::now());
         }
     }
 
     /// Whether a request within a namespace is for cluster-scoped objects, such as nodes. Rights in
     /// a namespace allow to read the namespace itself only.
     pub fn needs_cluster_scope(&self, request: &CustomMetricRequest) -> bool {
-        let catalog = self.shared.catalog.load();
+        let catalog = self.0.catalog.load();
         let resources = catalog.as_ref().map(|catalog| &catalog.resources);
         let resource = resources.and_then(|resources| {
             resources.find(&request.resource.group, &request.resource.resource)
         });
         request.namespace.is_some()
-            && resource.is_some_and(|resource| !resource.is_namespaced && !is_namespaces(resource))
+            && resource.is_some_and(|resource| !resource.is_namespaced && !resource.is_namespaces())
     }
 
     /// Returns the values of a metric of objects; `None` if no rule defines it.
@@ -143,7 +139,7 @@ impl Rules {
         flow: &Flow,
         now: Timestamp,
     ) -> Result<Option<Vec<MetricValue>>, StatusError> {
-        let Some(catalog) = self.shared.catalog.load_full() else {
+        let Some(catalog) = self.0.catalog.load_full() else {
             let why = format!(
                 "the metric {} is not known yet: the series of Prometheus have not been listed",
                 request.metric
@@ -155,7 +151,7 @@ impl Rules {
             .find(&request.resource.group, &request.resource.resource);
         let Some(source) = resource.and_then(|resource| catalog.custom(&request.metric, resource))
         else {
-            self.shared.relist_requested.notify_one();
+            self.0.relist_requested.notify_one();
             return Ok(None);
         };
         let namespace = namespace(source, request)?;
@@ -163,7 +159,8 @@ impl Rules {
             ObjectSelector::Name(name) => [name.clone()].into(),
             ObjectSelector::Labels(selector) => {
                 let namespace = namespace.map(|(_, namespace)| namespace);
-                self.objects
+                let objects = &self.0.objects;
+                objects
                     .names(&source.object_labels.resource, namespace, selector)
                     .await?
             }
@@ -189,11 +186,11 @@ impl Rules {
         flow: &Flow,
         now: Timestamp,
     ) -> Result<Option<Vec<ExternalValue>>, StatusError> {
-        let Some(catalog) = self.shared.catalog.load_full() else {
+        let Some(catalog) = self.0.catalog.load_full() else {
             return Ok(None);
         };
         let Some(source) = catalog.external(&request.metric) else {
-            self.shared.relist_requested.notify_one();
+            self.0.relist_requested.notify_one();
             return Ok(None);
         };
         let namespace_label = source.namespace_label.as_deref();
@@ -208,7 +205,7 @@ impl Rules {
     }
 
     pub fn names(&self) -> Arc<MetricNames> {
-        self.shared.names.load_full()
+        self.0.names.load_full()
     }
 
     /// Returns the samples of a query, each with `label` as its only label if it is given. The same
@@ -220,11 +217,11 @@ impl Rules {
         flow: &Flow,
         now: Timestamp,
     ) -> Result<Samples, StatusError> {
-        let request =
-            self.shared
-                .store
-                .query(query.to_owned(), label.map(str::to_owned), flow.clone());
-        let Shared { cache, metrics, .. } = &*self.shared;
+        let request = self
+            .0
+            .store
+            .query(query.to_owned(), label.map(str::to_owned), flow.clone());
+        let Shared { cache, metrics, .. } = &*self.0;
         let key = answer_key(query, label);
         let answer = cache.get(&key, flow, now, request).await;
         metrics.answered(answer.as_ref().ok().map(|(_, from)| *from));
@@ -274,12 +271,7 @@ fn namespace<'a>(
 fn is_of_another_namespace(resource: &ApiResource, request: &CustomMetricRequest) -> bool {
     let is_own =
         |own: &String| matches!(&request.objects, ObjectSelector::Name(name) if name == own);
-    is_namespaces(resource) && request.namespace.as_ref().is_some_and(|own| !is_own(own))
-}
-
-fn is_namespaces(resource: &ApiResource) -> bool {
-    let GroupResource { group, resource } = &resource.resource;
-    group.is_empty() && resource == "namespaces"
+    resource.is_namespaces() && request.namespace.as_ref().is_some_and(|own| !is_own(own))
 }
 
 #[cfg(test)]
@@ -309,23 +301,20 @@ mod tests {
     /// Rules without a catalog.
     fn unlisted() -> Rules {
         let metrics = Metrics::register(&prometheus::Registry::new()).expect("metrics");
+        let nowhere = tower::service_fn(|_: http::Request<kube::client::Body>| async {
+            Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("no server"))
+        });
+        let client = kube::Client::new(nowhere, "default");
         let shared = Shared {
             catalog: ArcSwapOption::empty(),
             names: ArcSwap::default(),
             store: Arc::new(Store::new(Connection::default(), metrics.clone())),
             cache: QueryCache::new(Duration::from_mins(1)),
+            objects: Objects::new(client, watch::channel(View::default()).1),
             relist_requested: Notify::new(),
             metrics,
         };
-        let nowhere = tower::service_fn(|_: http::Request<kube::client::Body>| async {
-            Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("no server"))
-        });
-        let client = kube::Client::new(nowhere, "default");
-        let objects = Arc::new(Objects::new(client, watch::channel(View::default()).1));
-        Rules {
-            shared: Arc::new(shared),
-            objects,
-        }
+        Rules(Arc::new(shared))
     }
 
     #[tokio::test]
@@ -343,7 +332,7 @@ mod tests {
                 value: 1.0,
             };
             let request = async { Ok(vec![sample]) };
-            let (cache, key) = (&rules.shared.cache, answer_key("up", label));
+            let (cache, key) = (&rules.0.cache, answer_key("up", label));
             let (samples, _) = cache.get(&key, &flow, now, request).await.expect("samples");
             assert_eq!(samples[0].labels.len(), count, "{label:?}");
         }
@@ -357,7 +346,7 @@ mod tests {
                 .saturating_add(began.elapsed())
                 .expect("in range")
         };
-        let (cache, flow) = (&rules.shared.cache, Flow::default());
+        let (cache, flow) = (&rules.0.cache, Flow::default());
         let answer = cache.get("up", &flow, now(), async { Ok(Vec::new()) });
         assert!(answer.await.is_ok());
         let forgetting = tokio::spawn(rules.clone().forget(now));

@@ -1,11 +1,5 @@
 //! Controller of `EffectiveHorizontalPodAutoscaler` objects (EHPA): writes their HPAs, Substitutes,
 //! predictions and status. The decisions are in [`horizontal::ehpa`].
-//!
-//! * `args`: flags.
-//! * `controller`: passes over EHPAs, and the restoration of HPAs whose EHPA is gone.
-//! * `writer`: the only writes.
-//! * `rule_file`: rules of prometheus-adapter for the history of metrics.
-//! * `crane_metrics`: Crane's metrics about EHPAs and predictions.
 
 mod args;
 mod controller;

@@ -8,7 +8,9 @@
 pub mod ehpa;
 pub mod predictions;
 pub mod sizing_policies;
+mod status_writer;
 
+use kube::runtime::events::EventType;
 use tokio::sync::watch;
 use view::View;
 
@@ -21,5 +23,13 @@ fn is_current(view: &View) -> bool {
 async fn changed<T>(receiver: &mut watch::Receiver<T>) {
     if receiver.changed().await.is_err() {
         std::future::pending::<()>().await;
+    }
+}
+
+fn event_type(is_bad: bool) -> EventType {
+    if is_bad {
+        EventType::Warning
+    } else {
+        EventType::Normal
     }
 }

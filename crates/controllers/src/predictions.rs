@@ -1,24 +1,38 @@
 //! Controller of `TimeSeriesPrediction` objects: reads the histories of their metrics in every
 //! replica, so that a new leader is warm, and in the leader publishes forecasts on the feed and
 //! writes statuses. The decisions are in [`horizontal::predictions`].
-//!
-//! * `args`: flags.
-//! * `collector`: reads of histories, from Prometheus or from rounds of usage.
-//! * `fit_pool`: threads for fits.
-//! * `store`: results, shared by the collector and the controller.
-//! * `controller`: the feed and status writes of the leader.
-//! * `writer`: the only writes.
-//! * `metrics`: metrics of all this.
 
 mod args;
 mod collector;
 mod controller;
 mod fit_pool;
 mod metrics;
-mod store;
 mod writer;
+
+use std::sync::Arc;
+
+use feed::{Forecast, Publisher};
+use horizontal::ehpa::Rules;
+use tokio::sync::watch;
+use view::View;
 
 pub use args::{DataSource, PredictionArgs};
 pub use collector::{Round, Source};
-pub use controller::{PredictionController, PredictionInputs};
+pub use controller::PredictionController;
 pub use metrics::ForecastMetrics;
+
+/// Observed objects and options of the controller.
+pub struct PredictionInputs {
+    /// View with predictions. Empty until their kinds are installed.
+    pub horizontal: watch::Receiver<View>,
+    /// Name of this recommender.
+    pub recommender: String,
+    /// Maximum number of concurrent writes.
+    pub workers: usize,
+    /// Rules that allow queries more than the flags do, if there are any.
+    pub rules: Option<watch::Receiver<Option<Arc<Rules>>>>,
+    /// Source of histories.
+    pub source: Source,
+    /// Feed of forecasts, if it is enabled.
+    pub publisher: Option<Publisher<Forecast>>,
+}

@@ -27,9 +27,7 @@ const RESCALED: [&str; 2] = ["SucceededRescale", "SucceededOverloadRescale"];
 /// Crane's metrics, in the order of their families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CraneMetric {
-    /// Desired replicas of an EHPA.
     EffectiveReplicas,
-    /// Desired replicas of an HPA.
     Replicas,
     /// Number of times that an HPA scaled.
     ScaleCount,

@@ -68,7 +68,6 @@ pub struct Observed<'a> {
     pub object: &'a EffectiveHorizontalPodAutoscaler,
     /// Scale subresource of its target, or the error of reading it.
     pub target: Result<&'a TargetScale, &'a str>,
-    /// Pods that the target selects.
     pub pods: &'a [Arc<Pod>],
     /// Seconds until its new pods are ready; `None` if none was measured.
     pub ready_seconds: Option<u32>,
@@ -79,9 +78,7 @@ pub struct Observed<'a> {
     pub hpas: &'a [Arc<Stripped<HorizontalPodAutoscaler>>],
     /// Name of an older EHPA that scales the same workload.
     pub older_ehpa: Option<&'a str>,
-    /// Prediction of its name.
     pub prediction: Option<&'a TimeSeriesPrediction>,
-    /// Substitute of its name.
     pub substitute: Option<&'a Substitute>,
     /// Labels and annotations to copy.
     pub propagation: &'a Propagation,

@@ -23,7 +23,7 @@
 mod tokens;
 
 use super::query::{is_label_name, matcher};
-use tokens::{Token, tokens};
+pub(crate) use tokens::{Token, tokens};
 
 const MAX_DEPTH: usize = 50;
 const OPERATORS: &[&str] = &[

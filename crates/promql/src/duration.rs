@@ -6,7 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Units from the largest to the smallest, in milliseconds. Each may appear once, in this order.
+/// Units from the largest to the smallest, in milliseconds.
 const UNITS: [(&str, i64); 7] = [
     ("y", 31_536_000_000),
     ("w", 604_800_000),
@@ -21,17 +21,6 @@ const UNITS: [(&str, i64); 7] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Step(i64);
 
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ParseStepError {
-    /// A number is missing, or a unit is unknown, repeated or out of order.
-    #[error("{0:?} is not a duration such as 8d, 1h30m or 90s")]
-    Malformed(String),
-    #[error("the duration must be above zero")]
-    Zero,
-    #[error("the duration is too long")]
-    TooLong,
-}
-
 impl Step {
     /// The duration in milliseconds.
     pub fn milliseconds(self) -> i64 {
@@ -40,10 +29,10 @@ impl Step {
 }
 
 impl FromStr for Step {
-    type Err = ParseStepError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let malformed = || ParseStepError::Malformed(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, String> {
+        let malformed = || format!("{text:?} is not a duration such as 8d, 1h30m or 90s");
         let mut rest = text;
         let mut units = UNITS.iter();
         let mut total: i64 = 0;
@@ -56,24 +45,18 @@ impl FromStr for Step {
                 .find(|letter: char| letter.is_ascii_digit())
                 .unwrap_or(after.len());
             let (unit, after) = after.split_at(letters);
-            let (_, milliseconds) = units
-                .find(|(name, _)| *name == unit)
-                .ok_or_else(malformed)?;
-            if number.is_empty() {
-                return Err(malformed());
-            }
-            let part = number
-                .parse::<i64>()
-                .ok()
-                .and_then(|number| number.checked_mul(*milliseconds));
-            total = part
-                .and_then(|part| total.checked_add(part))
-                .ok_or(ParseStepError::TooLong)?;
+            // Each unit may appear once, in this order.
+            let unit = units.find(|(name, _)| *name == unit && !number.is_empty());
+            let (_, milliseconds) = unit.ok_or_else(malformed)?;
+            let number = number.parse::<i64>().ok();
+            let part = number.and_then(|number| number.checked_mul(*milliseconds));
+            let sum = part.and_then(|part| total.checked_add(part));
+            total = sum.ok_or("the duration is too long")?;
             rest = after;
         }
         match (text.is_empty(), total) {
             (true, _) => Err(malformed()),
-            (false, 0) => Err(ParseStepError::Zero),
+            (false, 0) => Err("the duration must be above zero".to_owned()),
             (false, _) => Ok(Self(total)),
         }
     }
@@ -94,7 +77,7 @@ impl fmt::Display for Step {
 mod tests {
     use super::*;
 
-    fn check(text: &str, expected: Result<(i64, &str), ParseStepError>) {
+    fn check(text: &str, expected: Result<(i64, &str), String>) {
         let step = text.parse::<Step>();
         assert_eq!(
             step.as_ref()
@@ -117,14 +100,19 @@ mod tests {
 
     #[test]
     fn what_is_no_duration_is_refused() {
-        let malformed = |text: &str| Err(ParseStepError::Malformed(text.to_owned()));
+        let malformed = |text: &str| {
+            Err(format!(
+                "{text:?} is not a duration such as 8d, 1h30m or 90s"
+            ))
+        };
         for text in [
             "", "8", "d", "1.5h", "-1h", "30m1h", "1h1h", "1H", "1h ", "8days",
         ] {
             check(text, malformed(text));
         }
-        check("0s", Err(ParseStepError::Zero));
-        check("9999999999y", Err(ParseStepError::TooLong));
-        check("99999999999999999999s", Err(ParseStepError::TooLong));
+        check("0s", Err("the duration must be above zero".to_owned()));
+        for text in ["9999999999y", "99999999999999999999s"] {
+            check(text, Err("the duration is too long".to_owned()));
+        }
     }
 }

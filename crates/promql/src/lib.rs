@@ -19,6 +19,8 @@ pub mod rules;
 mod usage_series;
 
 pub use confine::{ConfineError, confine};
-pub use duration::{ParseStepError, Step};
-pub use query::{NameError, is_label_name, is_metric_name, literal, matcher, sum, workload_usage};
+pub use duration::Step;
+pub use query::{
+    Excess, NameError, is_label_name, is_metric_name, literal, matcher, sum, workload_usage,
+};
 pub use usage_series::{Layout, PodLabelSeries, PodLabelSettings, UsageSeries, UsageSettings};

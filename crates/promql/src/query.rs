@@ -6,8 +6,18 @@
 //! between. Several series of one container (of a restarted container, of two replicas of the
 //! store) are combined by their maximum.
 
+use super::confine::{Token, tokens};
 use super::duration::Step;
 use super::usage_series::{PodLabelSeries, UsageSeries};
+
+/// Limit that the response to a query exceeds. A smaller query may succeed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Excess {
+    /// Time of the query.
+    Time,
+    /// Number of points, series or bytes.
+    Size,
+}
 
 pub fn usage_selector(series: &UsageSeries, namespace: Option<&str>) -> String {
     let job = Some(&series.job).filter(|job| !job.is_empty());
@@ -72,18 +82,10 @@ pub fn pod_label_selector(series: &PodLabelSeries, namespace: Option<&str>) -> O
             (metric, inner.trim().trim_end_matches(','))
         }
     };
-    let is_name = metric
-        .chars()
-        .all(|letter| letter.is_ascii_alphanumeric() || letter == '_' || letter == ':');
-    if !is_name || (metric.is_empty() && matchers.is_empty()) {
-        return None;
-    }
-    let matchers = [
-        Some(matchers.to_owned()).filter(|matchers| !matchers.is_empty()),
-        namespace,
-    ];
-    let matchers: Vec<String> = matchers.into_iter().flatten().collect();
-    Some(format!("{metric}{{{}}}", matchers.join(",")))
+    let is_plain = is_metric_name(metric) || (metric.is_empty() && !matchers.is_empty());
+    let own = Some(matchers.to_owned()).filter(|matchers| !matchers.is_empty());
+    let matchers: Vec<String> = own.into_iter().chain(namespace).collect();
+    is_plain.then(|| format!("{metric}{{{}}}", matchers.join(",")))
 }
 
 /// Pod label series of a namespace, with a point wherever they exist within a step.
@@ -102,19 +104,8 @@ fn without_range(query: &str) -> &str {
 }
 
 fn has_braces_outside_quotes(text: &str) -> bool {
-    let mut quote = None;
-    let mut escaped = false;
-    for letter in text.chars() {
-        match (quote, letter) {
-            _ if escaped => escaped = false,
-            (Some('"' | '\''), '\\') => escaped = true,
-            (Some(open), _) if open == letter => quote = None,
-            (None, '"' | '\'' | '`') => quote = Some(letter),
-            (None, '{' | '}') => return true,
-            _ => {}
-        }
-    }
-    false
+    let is_brace = |(_, token): &(usize, Token)| matches!(token, Token::Sign("{" | "}"));
+    tokens(text).is_ok_and(|tokens| tokens.iter().any(is_brace))
 }
 
 /// A label matcher with an escaped value. `operator` is one of `=`, `!=`, `=~`, `!~`.

@@ -52,7 +52,6 @@ impl Default for PodLabelSettings {
     }
 }
 
-/// Series with the usage of containers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageSeries {
     pub metric: String,
@@ -85,7 +84,6 @@ pub struct Layout {
 const CPU: &str = "container_cpu_usage_seconds_total";
 const MEMORY: &str = "container_memory_working_set_bytes";
 
-/// Labels for namespace, pod and container of the usual collectors.
 const KUBELET: [&str; 3] = ["namespace", "pod", "container"];
 const OLD_KUBELET: [&str; 3] = ["namespace", "pod_name", "container_name"];
 const UPSTREAM: [&str; 3] = ["namespace", "pod_name", "name"];

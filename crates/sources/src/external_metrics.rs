@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::ensure;
 use api::external_metrics::{API_VERSION, ExternalMetricValue, ExternalMetricValueList};
 use form_urlencoded::byte_serialize;
 use futures::StreamExt as _;
@@ -20,7 +21,6 @@ use futures::stream::FuturesUnordered;
 use jiff::Timestamp;
 use kube::Client;
 use model::{ContainerRef, Cpu, Memory, Requirement, Sample, Selector};
-use thiserror::Error;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::ContainerUsage;
@@ -36,18 +36,11 @@ const MAX_FAILURES: usize = 20;
 /// Maximum number of series in the response for one pod, far above its number of containers.
 const MAX_SERIES: usize = 10_000;
 
-/// Names of the usage metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExternalMetricNames {
-    cpu: Option<String>,
-    memory: Option<String>,
+    metrics: Vec<(Resource, String)>,
     container_label: String,
 }
-
-/// Name that is invalid in a request path.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{0:?} is not the name of a metric")]
-pub struct NameError(String);
 
 impl ExternalMetricNames {
     /// The metrics of CPU in cores and of memory in bytes, and the label with the container's name.
@@ -55,33 +48,25 @@ impl ExternalMetricNames {
         cpu: Option<String>,
         memory: Option<String>,
         container_label: String,
-    ) -> Result<Self, NameError> {
-        for name in cpu.iter().chain(&memory) {
+    ) -> anyhow::Result<Self> {
+        let metrics = [(Resource::Cpu, cpu), (Resource::Memory, memory)].into_iter();
+        let metrics: Vec<_> = metrics
+            .filter_map(|(resource, name)| Some((resource, name?)))
+            .collect();
+        for (_, name) in &metrics {
             // Rejected by client-go in a path, and by all adapters.
-            if matches!(name.as_str(), "" | "." | "..")
+            let is_invalid = matches!(name.as_str(), "" | "." | "..")
                 || name.contains(['/', '%'])
-                || name.contains(char::is_whitespace)
-            {
-                return Err(NameError(name.clone()));
-            }
+                || name.contains(char::is_whitespace);
+            ensure!(!is_invalid, "{name:?} is not the name of a metric");
         }
         Ok(Self {
-            cpu,
-            memory,
+            metrics,
             container_label,
         })
     }
-
-    fn metrics(&self) -> Vec<(Resource, &str)> {
-        let metrics = [(Resource::Cpu, &self.cpu), (Resource::Memory, &self.memory)];
-        metrics
-            .into_iter()
-            .filter_map(|(resource, name)| Some((resource, name.as_deref()?)))
-            .collect()
-    }
 }
 
-/// Query for the usage of one pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodQuery {
     pub namespace: String,
@@ -122,7 +107,6 @@ pub struct ExternalMetrics {
     history: Arc<Mutex<History>>,
 }
 
-/// The results of earlier passes.
 #[derive(Default)]
 struct History {
     passes: u64,
@@ -137,7 +121,7 @@ struct PodResults {
     failed: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Resource {
     Cpu,
     Memory,
@@ -160,7 +144,7 @@ impl ExternalMetrics {
         let before = std::mem::take(&mut self.history().asked);
         let patience = ANSWER_TIMEOUT.min(time / 2);
         let (pass, answers) = self.pass(&pods, &before, until, patience).await;
-        let questions = self.names.metrics().len();
+        let questions = self.names.metrics.len();
         let mut history = self.history();
         history.passes += 1;
         let number = history.passes;
@@ -190,7 +174,7 @@ impl ExternalMetrics {
         until: Instant,
         patience: Duration,
     ) -> (UsageRead, Vec<PodResults>) {
-        let metrics = &self.names.metrics();
+        let metrics = &self.names.metrics;
         let mut queue = Queue::new(pods, before, MAX_FAILURES);
         let mut running = FuturesUnordered::new();
         let (mut pass, mut samples, mut in_a_row) = (UsageRead::default(), Samples::default(), 0);
@@ -200,7 +184,7 @@ impl ExternalMetrics {
                 && let Some((pod, metric)) = queue.next(metrics.len())
             {
                 running.push(async move {
-                    let answer = self.ask(&pods[pod], metrics[metric].1, patience).await;
+                    let answer = self.ask(&pods[pod], &metrics[metric].1, patience).await;
                     (pod, metric, answer)
                 });
             }

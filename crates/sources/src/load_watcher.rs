@@ -8,7 +8,6 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use http::Request;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use jiff::{SignedDuration, Timestamp};
 use kube::client::Body;
 use placement::{
@@ -18,6 +17,7 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use crate::error_chain::with_causes;
+use crate::prometheus::http::send;
 use crate::prometheus::{Connection, Detail, PrometheusError};
 
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
@@ -93,25 +93,16 @@ async fn exchange(connection: &Connection) -> Result<Vec<u8>, LoadWatcherError> 
     let request = Request::get("/watcher").body(Body::empty());
     let request =
         request.map_err(|error| LoadWatcherError::SetUp(error.to_string().as_str().into()))?;
-    let unreachable =
-        |error: kube::Error| LoadWatcherError::Unreachable(with_causes(&error).into());
-    let (head, body) = client
-        .send(request)
-        .await
-        .map_err(unreachable)?
-        .into_parts();
-    if !head.status.is_success() {
-        return Err(LoadWatcherError::Refused(head.status.as_u16()));
+    let (status, body) = match send(&client, request, MAX_BYTES).await {
+        Ok(answer) => answer,
+        Err(PrometheusError::TooLong(most)) => return Err(LoadWatcherError::TooLong(most)),
+        Err(PrometheusError::Unreachable(why)) => return Err(LoadWatcherError::Unreachable(why)),
+        Err(error) => return Err(set_up(error)),
+    };
+    if !status.is_success() {
+        return Err(LoadWatcherError::Refused(status.as_u16()));
     }
-    let body = Limited::new(body, MAX_BYTES).collect().await;
-    let body = body.map_err(|error| {
-        if error.is::<LengthLimitError>() {
-            LoadWatcherError::TooLong(MAX_BYTES)
-        } else {
-            LoadWatcherError::Unreachable(with_causes(&*error).into())
-        }
-    })?;
-    Ok(body.to_bytes().into())
+    Ok(body)
 }
 
 pub(crate) fn parse(body: &[u8]) -> Result<MeasuredLoad, LoadWatcherError> {

@@ -5,22 +5,58 @@
 //! rounded up to millicores, memory to bytes. Source: upstream
 //! `recommender/input/metrics/metrics_client.go`.
 
-mod error;
-mod list;
-
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::pod_metrics::PodMetrics;
-use kube::Client;
+use kube::api::ListParams;
+use kube::core::Request;
+use kube::{Client, Error};
 use model::{ContainerRef, Cpu, Memory, Sample};
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use tokio::time::timeout;
 
 use crate::ContainerUsage;
 
-pub use error::MetricsApiError;
-pub(crate) use list::{PATH, list};
-
+pub(crate) const PATH: &str = "/apis/metrics.k8s.io/v1beta1";
+/// Maximum time of one request.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of pods in one response, far above the size of a cluster.
 const MAX_PODS: usize = 500_000;
+
+/// Failed read; there are no new samples, and known ones stay.
+#[derive(Debug, thiserror::Error)]
+pub enum MetricsApiError {
+    #[error("the metrics API did not answer within {0:?}")]
+    Timeout(Duration),
+    /// The API has no provider, or its provider is down.
+    #[error("the metrics API is not available: {0}")]
+    Unavailable(String),
+    #[error("reading metrics is not allowed: {0}")]
+    Forbidden(String),
+    #[error("the metrics API's answer cannot be read: {0}")]
+    Malformed(#[source] serde_json::Error),
+    /// The response has more items than a cluster can have.
+    #[error("the metrics API's answer holds {items} items, more than {most}")]
+    TooMany { items: usize, most: usize },
+    #[error("reading metrics failed: {0}")]
+    Request(#[source] Error),
+}
+
+impl From<Error> for MetricsApiError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::SerdeError(error) => Self::Malformed(error),
+            Error::Api(status) => match status.code {
+                401 | 403 => Self::Forbidden(status.message.clone()),
+                404 | 503 => Self::Unavailable(status.message.clone()),
+                _ => Self::Request(Error::Api(status)),
+            },
+            other => Self::Request(other),
+        }
+    }
+}
 
 /// Metrics API of a cluster. The client limits the size of responses.
 #[derive(Clone)]
@@ -93,8 +129,54 @@ fn usage(pod: PodMetrics) -> impl Iterator<Item = ContainerUsage> {
     })
 }
 
+#[derive(Deserialize)]
+struct List<K> {
+    items: Vec<Item<K>>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Item<K> {
+    Readable(K),
+    Unreadable(IgnoredAny),
+}
+
+/// The objects at a path that can be read: one that cannot takes away no other. A list with more than `most` items is an error.
+pub(crate) async fn list<K: DeserializeOwned>(
+    client: &Client,
+    path: &str,
+    most: usize,
+) -> Result<Vec<K>, MetricsApiError> {
+    let request = Request::new(path).list(&ListParams::default());
+    let request = request.map_err(Error::BuildRequest)?;
+    let answer = timeout(ANSWER_TIMEOUT, client.request::<List<K>>(request)).await;
+    let items = answer
+        .map_err(|_| MetricsApiError::Timeout(ANSWER_TIMEOUT))??
+        .items;
+    let count = items.len();
+    if count > most {
+        return Err(MetricsApiError::TooMany { items: count, most });
+    }
+    let readable = items.into_iter().filter_map(|item| match item {
+        Item::Readable(object) => Some(object),
+        Item::Unreadable(_) => None,
+    });
+    let readable: Vec<K> = readable.collect();
+    let unreadable = count - readable.len();
+    if unreadable > 0 {
+        tracing::warn!(
+            path,
+            unreadable,
+            "the metrics API's answer has items that cannot be read"
+        );
+    }
+    Ok(readable)
+}
+
 #[cfg(test)]
 mod tests {
+    use axum::routing::get;
+    use kube::core::Status;
     use serde_json::{Value, json};
 
     use super::*;
@@ -176,5 +258,45 @@ mod tests {
         let containers = json!([{"name": "web", "usage": {}}, {"name": "proxy"}]);
         check(&containers, &[]);
         check(&json!([]), &[]);
+    }
+
+    fn check_error(code: u16, expected: &str) {
+        let status = Status::failure("the reason", "Reason")
+            .with_code(code)
+            .boxed();
+        let error = MetricsApiError::from(Error::Api(status)).to_string();
+        assert!(error.starts_with(expected), "{code}: {error}");
+    }
+
+    #[test]
+    fn answers_without_metrics_say_why() {
+        check_error(503, "the metrics API is not available: the reason");
+        check_error(404, "the metrics API is not available: the reason");
+        check_error(403, "reading metrics is not allowed: the reason");
+        check_error(500, "reading metrics failed: ");
+    }
+
+    async fn answered(items: &[Value]) -> Result<Vec<PodMetrics>, MetricsApiError> {
+        let body = json!({"metadata": {}, "items": items}).to_string();
+        let path = "/apis/metrics.k8s.io/v1beta1/pods";
+        let router = axum::Router::new().route(path, get(async || body));
+        list(&Client::new(router, "suite"), path, 1000).await
+    }
+
+    #[tokio::test]
+    async fn an_item_that_cannot_be_read_takes_away_no_other() {
+        let pod = |number: usize| {
+            let timestamp = if number == 500 {
+                "yesterday"
+            } else {
+                "2026-01-01T00:00:30Z"
+            };
+            json!({"metadata": {"namespace": "shop", "name": number.to_string()}, "timestamp": timestamp})
+        };
+        let mut items: Vec<_> = (0..1000).map(pod).collect();
+        assert_eq!(answered(&items).await.expect("a list").len(), 999);
+        items.push(json!(null));
+        let error = answered(&items).await.expect_err("too many");
+        assert!(error.to_string().contains("1001 items"), "{error}");
     }
 }

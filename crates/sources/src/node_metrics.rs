@@ -20,7 +20,6 @@ pub struct NodeMetricsApi(Client);
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeUsage {
     pub node: String,
-    /// Timestamp of the provider.
     pub at: Timestamp,
     /// CPU, averaged over the provider's window; `None` if it was not measured.
     pub cpu: Option<Cpu>,

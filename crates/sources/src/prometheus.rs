@@ -9,7 +9,7 @@ mod args;
 mod connection;
 mod error;
 mod header;
-mod http;
+pub(crate) mod http;
 mod instant_response;
 mod range_response;
 mod time_range;
@@ -20,14 +20,13 @@ use model::{ContainerRef, Series};
 
 pub use args::PrometheusArgs;
 pub use connection::{Connection, Credentials, Secret};
-pub use error::{Detail, Excess, PrometheusError};
-pub use header::{HeaderError, headers};
+pub use error::{Detail, PrometheusError};
+pub use header::headers;
 pub use http::{Exchange, Observer, Prometheus};
 pub use instant_response::{InstantSample, SeriesShape};
 pub use promql::{
-    ConfineError, Layout, NameError, ParseStepError, PodLabelSeries, PodLabelSettings, Step,
-    UsageSeries, UsageSettings, confine, is_label_name, is_metric_name, literal, matcher, sum,
-    workload_usage,
+    ConfineError, Excess, Layout, NameError, PodLabelSeries, PodLabelSettings, Step, UsageSeries,
+    UsageSettings, confine, is_label_name, is_metric_name, literal, matcher, sum, workload_usage,
 };
 pub use range_response::Labelled;
 pub use time_range::Window;
@@ -49,7 +48,6 @@ const MAX_PODS: usize = 20_000;
 /// Maximum number of halvings after a timeout. Each attempt costs the store the full query timeout.
 const MAX_TIMEOUTS: usize = 2;
 
-/// Source and extent of a history.
 #[derive(Debug, Clone)]
 pub struct HistorySettings {
     pub connection: Connection,
@@ -78,32 +76,23 @@ impl Prometheus {
         pod_labels: &PodLabelSettings,
         window: Window,
     ) -> Result<Layout, PrometheusError> {
-        let cpu = self.first_usage(usage.cpu_candidates(), window).await?;
-        let memory = self.first_usage(usage.memory_candidates(), window).await?;
+        let selector = |one: &UsageSeries| Some(query::usage_selector(one, None));
+        let cpu = self.first(usage.cpu_candidates(), selector, window);
+        let cpu = cpu.await?;
+        let memory = self.first(usage.memory_candidates(), selector, window);
+        let memory = memory.await?;
         if cpu.is_none() && memory.is_none() {
             let candidates = [usage.cpu_candidates(), usage.memory_candidates()].concat();
-            let tried = candidates
-                .iter()
-                .map(|one| query::usage_selector(one, None));
-            let tried = tried.collect::<Vec<_>>().join(" ");
+            let tried: Vec<_> = candidates.iter().filter_map(selector).collect();
+            let tried = tried.join(" ");
             return Err(PrometheusError::NoSeries { tried });
         }
-        let mut found = None;
-        for candidate in pod_labels.candidates() {
-            let is_there = match query::pod_label_selector(&candidate, None) {
-                Some(selector) => self.has_series(&selector, window).await?,
-                // Anything but a plain selector cannot be looked up and is used unchanged.
-                None => true,
-            };
-            if is_there {
-                found = Some(candidate);
-                break;
-            }
-        }
+        let selector = |one: &PodLabelSeries| query::pod_label_selector(one, None);
+        let pod_labels = self.first(pod_labels.candidates(), selector, window);
         Ok(Layout {
             cpu,
             memory,
-            pod_labels: found,
+            pod_labels: pod_labels.await?,
         })
     }
 
@@ -170,14 +159,20 @@ impl Prometheus {
             .await
     }
 
-    async fn first_usage(
+    /// The first candidate that has series. One without a selector cannot be looked up and is used
+    /// unchanged.
+    async fn first<T>(
         &self,
-        candidates: Vec<UsageSeries>,
+        candidates: Vec<T>,
+        selector: impl Fn(&T) -> Option<String>,
         window: Window,
-    ) -> Result<Option<UsageSeries>, PrometheusError> {
+    ) -> Result<Option<T>, PrometheusError> {
         for candidate in candidates {
-            let selector = query::usage_selector(&candidate, None);
-            if self.has_series(&selector, window).await? {
+            let has_series = match selector(&candidate) {
+                Some(selector) => self.has_series(&selector, window).await?,
+                None => true,
+            };
+            if has_series {
                 return Ok(Some(candidate));
             }
         }

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
 use model::{Labels, WorkloadRef};
 use scaling::cron::{CronReplicas, Window, cron_replicas};
 use view::{CronSchedule, Resource};
@@ -20,6 +19,14 @@ const IDENTIFIER: &str = "cron";
 /// The largest number of workloads whose replicas one request may read. An autoscaler requests one.
 const MAX_IDLE: usize = 16;
 
+/// A schedule that applies at the time of a snapshot.
+struct Active<'a> {
+    schedule: &'a CronSchedule,
+    windows: Vec<Window>,
+    /// Whether the workload keeps its replicas.
+    is_idle: bool,
+}
+
 /// Returns the workloads whose replicas [`values`] needs: those without an open window and without
 /// other metrics.
 pub(super) fn idle_targets(
@@ -27,10 +34,11 @@ pub(super) fn idle_targets(
     request: &ExternalMetricRequest,
 ) -> Result<Vec<WorkloadRef>, StatusError> {
     let mut targets = Vec::new();
-    for schedule in matching(snapshot, request)? {
-        if is_idle(schedule, &windows(schedule)?, snapshot.now)
-            && !targets.contains(&schedule.target)
-        {
+    for Active {
+        schedule, is_idle, ..
+    } in matching(snapshot, request)?
+    {
+        if is_idle && !targets.contains(&schedule.target) {
             targets.push(schedule.target.clone());
         }
     }
@@ -50,10 +58,17 @@ pub(super) fn values(
     sizes: &[ScaleResult],
 ) -> Result<Vec<ExternalValue>, StatusError> {
     let mut found: BTreeMap<BTreeMap<String, String>, i32> = BTreeMap::new();
-    for schedule in matching(snapshot, request)? {
-        let replicas = replicas(snapshot, schedule, sizes)?;
+    for Active {
+        schedule,
+        windows,
+        is_idle,
+    } in matching(snapshot, request)?
+    {
+        let (target, min) = (&schedule.target, schedule.min_replicas);
+        let kept = is_idle.then(|| size(target, sizes)).transpose()?;
+        let replicas = cron_replicas(&windows, CronReplicas { min, kept }, snapshot.now);
         let most = found
-            .entry(selector::labels(&schedule.target, IDENTIFIER))
+            .entry(selector::labels(target, IDENTIFIER))
             .or_insert(replicas);
         *most = replicas.max(*most);
     }
@@ -76,8 +91,8 @@ pub(super) fn values(
 /// the active one.
 fn matching<'a>(
     snapshot: &'a Snapshot,
-    request: &ExternalMetricRequest,
-) -> Result<Vec<&'a CronSchedule>, StatusError> {
+    request: &'a ExternalMetricRequest,
+) -> Result<Vec<Active<'a>>, StatusError> {
     snapshot.ensure_fresh(Resource::Ehpas, CRON, snapshot.grace)?;
     let (candidates, winners) = selector::schedules(snapshot, request);
     let is_meant = |schedule: &&CronSchedule| {
@@ -87,23 +102,16 @@ fn matching<'a>(
             && request.selector.matches(&labels.iter().collect::<Labels>())
     };
     let candidates = candidates.into_iter().map(|schedule| &**schedule);
-    Ok(candidates.filter(is_meant).collect())
-}
-
-fn replicas(
-    snapshot: &Snapshot,
-    schedule: &CronSchedule,
-    sizes: &[ScaleResult],
-) -> Result<i32, StatusError> {
-    let windows = windows(schedule)?;
-    let is_idle = is_idle(schedule, &windows, snapshot.now);
-    let kept = is_idle.then(|| size(&schedule.target, sizes)).transpose()?;
-    let min = schedule.min_replicas;
-    Ok(cron_replicas(
-        &windows,
-        CronReplicas { min, kept },
-        snapshot.now,
-    ))
+    let active = candidates.filter(is_meant).map(|schedule| {
+        let windows = windows(schedule)?;
+        let is_open = windows.iter().any(|window| window.is_open(snapshot.now));
+        Ok(Active {
+            schedule,
+            windows,
+            is_idle: !schedule.has_metrics && !is_open,
+        })
+    });
+    active.collect()
 }
 
 fn windows(schedule: &CronSchedule) -> Result<Vec<Window>, StatusError> {
@@ -122,11 +130,6 @@ fn windows(schedule: &CronSchedule) -> Result<Vec<Window>, StatusError> {
         .map_err(|error| missing(CRON, format_args!("crons[{index}] of {of}: {error}")))
     });
     windows.collect()
-}
-
-/// Whether the workload keeps its replicas.
-fn is_idle(schedule: &CronSchedule, windows: &[Window], now: Timestamp) -> bool {
-    !schedule.has_metrics && !windows.iter().any(|window| window.is_open(now))
 }
 
 /// Without a value, the HPA controller keeps the replicas too.

@@ -42,7 +42,13 @@ pub(super) fn values(
         .in_namespace(namespace)
         .filter(|pod| selector.matches(&pod.labels) && is_at_work(pod))
         .collect();
-    let value_of = |(pod, value): (&std::sync::Arc<LabelledPod>, MilliValue)| MetricValue {
+    let shares = shares(value, pods.len());
+    let shares = pods.into_iter().zip(shares);
+    let asked = shares.filter(|(pod, _)| match &request.objects {
+        ObjectSelector::Name(name) => pod.key.name == *name,
+        ObjectSelector::Labels(_) => true,
+    });
+    let values = asked.map(|(pod, value)| MetricValue {
         object: DescribedObject {
             api_version: "v1".to_owned(),
             kind: "Pod".to_owned(),
@@ -54,28 +60,16 @@ pub(super) fn values(
         at,
         window_seconds: u32::try_from(prediction.window_seconds).ok(),
         value,
-    };
-    let shares = shares(value, pods.len());
-    let is_asked = |(pod, _): &(&std::sync::Arc<LabelledPod>, MilliValue)| match &request.objects {
-        ObjectSelector::Name(name) => pod.key.name == *name,
-        ObjectSelector::Labels(_) => true,
-    };
-    let values: Vec<MetricValue> = pods
-        .into_iter()
-        .zip(shares)
-        .filter(is_asked)
-        .map(value_of)
-        .collect();
-    match (&request.objects, values.is_empty()) {
-        (_, false) => Ok(values),
-        (ObjectSelector::Labels(_), true) => {
-            Err(missing(POD_CPU, "no running pod matches the selector"))
-        }
-        (ObjectSelector::Name(_), true) => Err(missing(
-            POD_CPU,
-            format_args!("it is not a running pod of {}", prediction.target),
-        )),
+    });
+    let values: Vec<_> = values.collect();
+    if !values.is_empty() {
+        return Ok(values);
     }
+    let why = match &request.objects {
+        ObjectSelector::Labels(_) => "no running pod matches the selector".to_owned(),
+        ObjectSelector::Name(_) => format!("it is not a running pod of {}", prediction.target),
+    };
+    Err(missing(POD_CPU, why))
 }
 
 fn pod_selector<'a>(
@@ -102,14 +96,11 @@ fn pod_selector<'a>(
 /// EHPA's uid as a label.
 fn predicted<'a>(
     view: &'a View,
-    namespace: &str,
+    namespace: &'a str,
     request: &CustomMetricRequest,
 ) -> Result<(&'a Prediction, &'a PredictedMetric), StatusError> {
     let selector = &request.metric_selector;
-    let here = view
-        .predicted_metrics
-        .starting_at(view::ObjectKey::new(namespace, ""));
-    let here = here.take_while(|prediction| prediction.key.namespace == namespace);
+    let here = view.predicted_metrics.in_namespace(namespace);
     // A prediction of a workload in another namespace would reveal that workload's usage.
     let here = here.filter(|prediction| prediction.target.namespace == namespace);
     let mut found = here

@@ -11,13 +11,10 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use k8s_openapi::api::autoscaling::v1::Scale;
-use kube::api::{Api, ApiResource, DynamicObject};
-use kube::core::GroupVersionKind;
-use kube::discovery::pinned_kind;
 use kube::{Client, Error};
 use model::WorkloadRef;
+use sources::scaled_kinds::ScaledKinds;
 use tokio::time::timeout;
-use view::WellKnown;
 
 use crate::flow_limiter::{Flow, FlowLimiter};
 
@@ -32,6 +29,7 @@ pub(super) type ScaleResult = (WorkloadRef, Result<i32, String>);
 #[derive(Clone)]
 pub(super) struct ScaleClient {
     client: Client,
+    kinds: ScaledKinds,
     limiter: Arc<FlowLimiter>,
 }
 
@@ -39,6 +37,7 @@ impl ScaleClient {
     pub(super) fn new(client: Client) -> Self {
         Self {
             client,
+            kinds: ScaledKinds::default(),
             limiter: Arc::new(FlowLimiter::new(CONCURRENCY)),
         }
     }
@@ -69,17 +68,14 @@ impl ScaleClient {
 
     async fn read(&self, target: &WorkloadRef, flow: &Flow) -> Result<Scale, Error> {
         let _permit = self.limiter.acquire(flow).await;
-        let resource = match well_known(target) {
-            Some(resource) => resource,
-            None => {
-                pinned_kind(&self.client, &gvk(&target.api_version, &target.kind))
-                    .await?
-                    .0
-            }
-        };
-        let api: Api<DynamicObject> =
-            Api::namespaced_with(self.client.clone(), &target.namespace, &resource);
-        api.get_scale(&target.name).await
+        let WorkloadRef {
+            api_version,
+            kind,
+            namespace,
+            name,
+        } = target;
+        let kinds = self.kinds.api(&self.client, namespace, api_version, kind);
+        kinds.await?.get_scale(name).await
     }
 }
 
@@ -94,16 +90,4 @@ fn settled_replicas(scale: &Scale) -> Result<i32, String> {
     } else {
         Err(format!("{current} of {desired} pods exist"))
     }
-}
-
-fn well_known(target: &WorkloadRef) -> Option<ApiResource> {
-    let kind = WellKnown::of_kind(&target.kind)?;
-    let resource = gvk(kind.api_version(), &target.kind);
-    (resource.group == gvk(&target.api_version, &target.kind).group)
-        .then(|| ApiResource::from_gvk_with_plural(&resource, kind.plural()))
-}
-
-fn gvk(api_version: &str, kind: &str) -> GroupVersionKind {
-    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
-    GroupVersionKind::gvk(group, version, kind)
 }

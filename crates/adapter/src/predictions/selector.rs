@@ -30,14 +30,11 @@ pub(super) fn labels(target: &WorkloadRef, identifier: &str) -> BTreeMap<String,
 /// namespace.
 pub(super) fn candidates<'a, T: Entry<Key = ObjectKey>>(
     table: &'a Table<T>,
-    request: &ExternalMetricRequest,
+    request: &'a ExternalMetricRequest,
 ) -> Vec<&'a Arc<T>> {
     let (namespace, selector) = (request.namespace.as_str(), &request.selector);
     let (Some(kind), Some(name)) = (only(selector, KIND), only(selector, NAME)) else {
-        let all = table.starting_at(ObjectKey::new(namespace, ""));
-        return all
-            .take_while(|object| object.key().namespace == namespace)
-            .collect();
+        return table.in_namespace(namespace).collect();
     };
     // An object may only target a workload in its own namespace.
     table
@@ -54,7 +51,7 @@ pub(super) fn candidates<'a, T: Entry<Key = ObjectKey>>(
 /// Returns the EHPAs of [`candidates`], and the active one of each workload.
 pub(super) fn schedules<'a>(
     snapshot: &Snapshot<'a>,
-    request: &ExternalMetricRequest,
+    request: &'a ExternalMetricRequest,
 ) -> (Vec<&'a Arc<CronSchedule>>, OldestWins<'a>) {
     let schedules = candidates(&snapshot.view.cron_schedules, request);
     let winners = schedules.iter().map(|schedule| schedule.contender());

@@ -207,10 +207,11 @@ impl PemReader {
             private_key: self.read(&private_key, FollowedEntry::current).await?,
             authorities: Some(self.authorities(spec).await?),
         };
+        let place = |source: PemSource| source.to_string().into();
         let places = TlsFiles {
-            certificate: certificate.label(),
-            private_key: private_key.label(),
-            authorities: spec.authorities().as_ref().map(PemSource::label),
+            certificate: place(certificate),
+            private_key: place(private_key),
+            authorities: spec.authorities().map(place),
         };
         Ok((contents, places))
     }

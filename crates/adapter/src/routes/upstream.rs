@@ -125,41 +125,32 @@ impl Upstream {
         {
             return previous.clone();
         }
-        let next = Self {
-            spec: Arc::new(spec.clone()),
-            client: UpstreamClient::open(spec, reader, token).await,
-            breaker: Arc::default(),
-            responses: CoalescingCache::default(),
-            last: Cache::builder()
+        let client = UpstreamClient::open(spec, reader, token).await;
+        if let Err(error) = &client {
+            metrics.remove_circuit(&spec.name);
+            let upstream = &spec.name;
+            if previous.is_none_or(|previous| previous.client.as_ref().err() != Some(error)) {
+                tracing::warn!(upstream, error, "cannot create the client of an upstream");
+            }
+        } else {
+            metrics.set_circuit_open(&spec.name, false);
+        }
+        let last_responses = || {
+            Cache::builder()
                 .max_capacity(CAPACITY)
                 .time_to_live(MAX_STALE)
                 .eviction_policy(EvictionPolicy::lru())
-                .build(),
-            metrics: metrics.clone(),
+                .build()
         };
-        if next.client.is_ok() {
-            metrics.set_circuit_open(&spec.name, false);
-        } else {
-            metrics.remove_circuit(&spec.name);
+        let same_address = previous.filter(|previous| previous.spec.uri() == spec.uri());
+        Self {
+            spec: Arc::new(spec.clone()),
+            client,
+            breaker: Arc::default(),
+            responses: CoalescingCache::default(),
+            last: same_address.map_or_else(last_responses, |previous| previous.last.clone()),
+            metrics: metrics.clone(),
         }
-        next.inherit(previous)
-    }
-
-    /// Keeps the last responses if the address is unchanged.
-    fn inherit(mut self, previous: Option<&Self>) -> Self {
-        if let Some(previous) = previous.filter(|previous| previous.spec.uri() == self.spec.uri()) {
-            self.last = previous.last.clone();
-        }
-        let error = self.client.as_ref().err();
-        let is_new = previous.is_none_or(|previous| previous.client.as_ref().err() != error);
-        if let Some(error) = error.filter(|_| is_new) {
-            tracing::warn!(
-                upstream = self.spec.name,
-                error,
-                "cannot create the client of an upstream"
-            );
-        }
-        self
     }
 
     /// Rejects a request that has passed this adapter before.

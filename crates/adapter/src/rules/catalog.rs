@@ -132,7 +132,6 @@ impl Catalog {
     }
 }
 
-/// Returns the metrics of a rule with their series.
 fn named<'a>(
     rule: &'a Rule,
     listed: &'a Listed,

@@ -31,7 +31,6 @@ const OUTAGE_AFTER: u32 = 3;
 /// A query that every store answers at once. Queries that time out may be expensive ones, so this
 /// one decides whether there is an outage.
 const PROBE: &str = "vector(1)";
-/// The error during an outage.
 const NO_RESPONSE: &str = "Prometheus does not respond";
 const OVER_BUDGET: &str = "queries of this namespace have used their share of Prometheus' time";
 /// The pause during an outage, in which requests fail at once.
@@ -243,7 +242,6 @@ impl Store {
         self.end_late_queries();
     }
 
-    /// Ends late queries during an outage.
     fn end_late_queries(&self) {
         if self.outage.lock().is_on(Instant::now()) {
             self.outage_began.notify_waiters();

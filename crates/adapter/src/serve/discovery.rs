@@ -5,12 +5,10 @@
 //! thousands of names. Clients warn about an empty list, so one placeholder resource stands for all
 //! metrics.
 
-use std::fmt::Write as _;
-
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use model::fnv1a;
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha512};
 
 use super::error_response::json_response;
 use super::path::Discovery;
@@ -96,7 +94,7 @@ fn with_resources(version: ApiVersion) -> Value {
 
 fn aggregated(headers: &HeaderMap) -> Response {
     let body = everything().to_string();
-    let tag = format!("\"{}\"", upper_hex(&Sha512::digest(&body)));
+    let tag = format!("\"{:016X}\"", fnv1a(body.as_bytes()));
     let is_known = headers
         .get(header::IF_NONE_MATCH)
         .is_some_and(|known| known.as_bytes() == tag.as_bytes());
@@ -143,15 +141,6 @@ fn versions_of(group: &str) -> impl Iterator<Item = ApiVersion> {
     ApiVersion::ALL
         .into_iter()
         .filter(move |version| version.group() == group)
-}
-
-/// The bytes in upper-case hexadecimal digits.
-pub(super) fn upper_hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02X}");
-        text
-    })
 }
 
 #[cfg(test)]

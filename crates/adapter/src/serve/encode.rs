@@ -82,26 +82,23 @@ fn selector(selector: &Selector) -> Value {
     }
     let (mut labels, mut expressions) = (Map::new(), Vec::new());
     for requirement in selector.requirements() {
-        let mut expression = |key: &str, operator: &str, values: Vec<String>| {
-            let mut expression = json!({"key": key, "operator": operator});
-            if !values.is_empty() {
-                expression["values"] = json!(values);
-            }
-            expressions.push(expression);
-        };
-        match requirement {
+        let (operator, values): (_, Vec<String>) = match requirement {
             Requirement::In(key, values) if values.len() == 1 && !labels.contains_key(key) => {
                 labels.extend(values.iter().map(|value| (key.clone(), json!(value))));
+                continue;
             }
-            Requirement::In(key, values) => expression(key, "In", values.iter().cloned().collect()),
-            Requirement::NotIn(key, values) => {
-                expression(key, "NotIn", values.iter().cloned().collect());
-            }
-            Requirement::Exists(key) => expression(key, "Exists", Vec::new()),
-            Requirement::DoesNotExist(key) => expression(key, "DoesNotExist", Vec::new()),
-            Requirement::GreaterThan(key, than) => expression(key, "Gt", vec![than.to_string()]),
-            Requirement::LessThan(key, than) => expression(key, "Lt", vec![than.to_string()]),
+            Requirement::In(_, values) => ("In", values.iter().cloned().collect()),
+            Requirement::NotIn(_, values) => ("NotIn", values.iter().cloned().collect()),
+            Requirement::Exists(_) => ("Exists", Vec::new()),
+            Requirement::DoesNotExist(_) => ("DoesNotExist", Vec::new()),
+            Requirement::GreaterThan(_, than) => ("Gt", vec![than.to_string()]),
+            Requirement::LessThan(_, than) => ("Lt", vec![than.to_string()]),
+        };
+        let mut expression = json!({"key": requirement.key(), "operator": operator});
+        if !values.is_empty() {
+            expression["values"] = json!(values);
         }
+        expressions.push(expression);
     }
     let mut selector = json!({});
     if !labels.is_empty() {

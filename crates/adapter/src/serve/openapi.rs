@@ -6,10 +6,9 @@
 
 use axum::http::StatusCode;
 use axum::response::Response;
+use model::fnv1a;
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
-use super::discovery::upper_hex;
 use super::error_response::json_response;
 use super::path::OpenApi;
 use crate::api_version::ApiVersion;
@@ -28,8 +27,9 @@ fn index() -> Value {
     let mut paths = json!({});
     for version in ApiVersion::ALL {
         let path = format!("apis/{}", version.name());
-        let hash = upper_hex(&Sha256::digest(describe(version).to_string()));
-        paths[&path] = json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={hash}")});
+        let hash = fnv1a(describe(version).to_string().as_bytes());
+        let address = format!("/openapi/v3/{path}?hash={hash:016X}");
+        paths[&path] = json!({"serverRelativeURL": address});
     }
     json!({"paths": paths})
 }
@@ -40,9 +40,9 @@ fn describe(version: ApiVersion) -> Value {
         schema_name(version, item_kind(version)),
     );
     let mut paths = json!({});
-    for (path, parameters) in paths_of(version) {
+    for (path, queries) in paths_of(version) {
         paths[format!("/apis/{}{path}", version.name())] =
-            json!({"get": operation(version, &parameters, &list)});
+            json!({"get": operation(version, &parameters(path, queries), &list)});
     }
     json!({
         "openapi": "3.0.0",
@@ -90,41 +90,36 @@ fn schema_name(version: ApiVersion, kind: &str) -> String {
     )
 }
 
-/// Returns each path with its parameters: path parameters first, then query parameters.
-fn paths_of(version: ApiVersion) -> Vec<(&'static str, Vec<Value>)> {
-    let named = |name: &str| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}});
-    let query = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string"}});
-    let (labels, metric_labels) = (query("labelSelector"), query("metricLabelSelector"));
-    if version == ApiVersion::External {
-        return vec![(
-            "/namespaces/{namespace}/{metric}",
-            vec![named("namespace"), named("metric"), labels],
-        )];
+/// Returns each path with its query parameters.
+fn paths_of(version: ApiVersion) -> &'static [(&'static str, &'static [&'static str])] {
+    const METRIC: &[&str] = &["metricLabelSelector"];
+    const OBJECTS_AND_METRIC: &[&str] = &["labelSelector", "metricLabelSelector"];
+    match version {
+        ApiVersion::External => &[("/namespaces/{namespace}/{metric}", &["labelSelector"])],
+        ApiVersion::CustomV1Beta2 | ApiVersion::CustomV1Beta1 => &[
+            (
+                "/namespaces/{namespace}/{resource}/{name}/{metric}",
+                OBJECTS_AND_METRIC,
+            ),
+            ("/namespaces/{namespace}/metrics/{metric}", METRIC),
+            ("/{resource}/{name}/{metric}", OBJECTS_AND_METRIC),
+        ],
     }
-    let of_object = [
-        named("resource"),
-        named("name"),
-        named("metric"),
-        labels,
-        metric_labels.clone(),
-    ];
-    let in_namespace = std::iter::once(named("namespace"))
-        .chain(of_object.clone())
-        .collect();
-    vec![
-        (
-            "/namespaces/{namespace}/{resource}/{name}/{metric}",
-            in_namespace,
-        ),
-        (
-            "/namespaces/{namespace}/metrics/{metric}",
-            vec![named("namespace"), named("metric"), metric_labels],
-        ),
-        ("/{resource}/{name}/{metric}", of_object.to_vec()),
-    ]
 }
 
-fn operation(version: ApiVersion, parameters: &[Value], list: &str) -> Value {
+/// Returns the path parameters, then the query parameters.
+fn parameters(path: &str, queries: &[&str]) -> Value {
+    let schema = json!({"type": "string"});
+    let named = path
+        .split('/')
+        .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+        .map(|name| json!({"name": name, "in": "path", "required": true, "schema": schema}));
+    let queries = queries.iter();
+    let queries = queries.map(|name| json!({"name": name, "in": "query", "schema": schema}));
+    named.chain(queries).collect()
+}
+
+fn operation(version: ApiVersion, parameters: &Value, list: &str) -> Value {
     json!({
         "description": "read the values of a metric",
         "tags": [version.name().replace(['.', '/'], "_")],

@@ -32,7 +32,7 @@ use view::{ObjectKey, interleave_namespaces};
 use crate::ehpa::EhpaInputs;
 use crate::ehpa::args::EhpaArgs;
 use crate::ehpa::crane_metrics::CraneMetricsTask;
-use crate::ehpa::rule_file::{self, RulesReceiver};
+use crate::ehpa::rule_file::{self, RuleFollower, RulesReceiver};
 use crate::ehpa::writer::{ApplyOutcome, Writer};
 use crate::{changed, is_current};
 use apply::{Applied, apply, text};
@@ -103,8 +103,9 @@ impl EhpaController {
     ) -> anyhow::Result<(Self, CraneMetricsTask)> {
         let config_valid = rule_file::register(&manager.registry)?;
         let rules = args.rules()?.map(|settings| {
-            let (rules, task) = rule_file::follow(settings, manager.client.clone(), config_valid);
-            manager.tasks.spawn_until_shutdown("rules", task);
+            let client = manager.client.clone();
+            let (follower, rules) = RuleFollower::new(settings, client, config_valid);
+            manager.tasks.spawn_until_shutdown("rules", follower.run());
             rules
         });
         let crane_metrics = CraneMetricsTask::register(&inputs, &manager.registry)?;

@@ -53,29 +53,11 @@ pub(crate) fn register(registry: &Registry) -> Result<IntGauge, prometheus::Erro
     Ok(config_valid)
 }
 
-/// Returns the rules and the task that updates them.
-pub(crate) fn follow(
-    settings: RuleFileSettings,
-    client: Client,
-    config_valid: IntGauge,
-) -> (RulesReceiver, impl Future<Output = ()> + Send + use<>) {
-    let (mut follower, receiver) = RuleFollower::new(settings, client, config_valid);
-    let work = async move {
-        loop {
-            follower.refresh().await;
-            sleep(INTERVAL).await;
-        }
-    };
-    (receiver, work)
-}
-
-struct RuleFollower {
+pub(crate) struct RuleFollower {
     location: RuleLocation,
     client: Client,
     config_valid: IntGauge,
     rules: Rules,
-    /// Text that was read last, and its error.
-    read: Option<(String, Option<String>)>,
     /// Reason for a missing response.
     unanswered: LogOnce<String>,
     sender: watch::Sender<Option<Arc<Rules>>>,
@@ -90,7 +72,8 @@ enum Unreadable {
 }
 
 impl RuleFollower {
-    fn new(
+    /// Returns the follower, and the rules that it updates.
+    pub(crate) fn new(
         RuleFileSettings { location, matchers }: RuleFileSettings,
         client: Client,
         config_valid: IntGauge,
@@ -101,17 +84,27 @@ impl RuleFollower {
             client,
             config_valid,
             rules: Rules::new(matchers),
-            read: None,
             unanswered: LogOnce::default(),
             sender,
         };
         (follower, receiver)
     }
 
+    /// Never returns.
+    pub(crate) async fn run(mut self) {
+        loop {
+            self.refresh().await;
+            sleep(INTERVAL).await;
+        }
+    }
+
     async fn refresh(&mut self) {
         let mut detail = None;
         match read(&self.location, &self.client).await {
-            Ok(text) => self.rules.error = self.parse(text),
+            Ok(text) => {
+                let read = self.rules.read(text);
+                self.rules.error = read.err().map(|error| error.to_string());
+            }
             Err(Unreadable::Missing(why)) => {
                 self.rules.error = Some(UNREADABLE.to_owned());
                 detail = Some(why);
@@ -146,17 +139,6 @@ impl RuleFollower {
             None if is_new => tracing::info!("the rules for the history of metrics are in effect"),
             _ => {}
         }
-    }
-
-    /// Parses a text unless it is the last one. Returns its error.
-    fn parse(&mut self, text: String) -> Option<String> {
-        if let Some((_, error)) = self.read.as_ref().filter(|(before, _)| *before == text) {
-            return error.clone();
-        }
-        let read = self.rules.read(text.clone());
-        let error = read.err().map(|error| error.to_string());
-        self.read = Some((text, error.clone()));
-        error
     }
 }
 

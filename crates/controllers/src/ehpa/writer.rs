@@ -10,18 +10,15 @@
 //! not set would stay, such as `behavior`, and giving a field up would delete it instead of
 //! restoring its original value.
 
-mod discovery_cache;
-
 use std::collections::BTreeMap;
 
 use api::ehpa::{
     ADOPTED_BY, Adopter, EffectiveHorizontalPodAutoscaler, EffectiveHorizontalPodAutoscalerStatus,
 };
-use api::patch::{guarded, put_status};
 use horizontal::ehpa::{TargetScale, Writable, refusal, restored, with_original};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{Api, ApiResource, DynamicObject, Patch as Body};
+use kube::api::{Api, DynamicObject, Patch as Body};
 use kube::core::ObjectMeta;
 use kube::runtime::events::EventType;
 use kube::{Error, Resource, ResourceExt as _};
@@ -29,9 +26,11 @@ use runtime::object_writer::{delete_owned, reference};
 use runtime::{Leading, ObjectWriter};
 use serde::Serialize;
 use serde_json::{Value, json};
-use view::{ObjectKey, WellKnown};
+use sources::scaled_kinds::ScaledKinds;
+use view::ObjectKey;
 
-use discovery_cache::DiscoveryCache;
+use crate::event_type;
+use crate::status_writer::put_status;
 
 const ACTION: &str = "Reconcile";
 /// Event of an HPA: the adopted HPA has its former spec again.
@@ -44,7 +43,7 @@ const TRIES: u32 = 4;
 #[derive(Clone)]
 pub(crate) struct Writer {
     objects: ObjectWriter,
-    kinds: DiscoveryCache,
+    kinds: ScaledKinds,
 }
 
 /// Reason of rejections by this program, in place of the API server.
@@ -63,7 +62,7 @@ impl Writer {
     pub(crate) fn new(objects: ObjectWriter) -> Self {
         Self {
             objects,
-            kinds: DiscoveryCache::default(),
+            kinds: ScaledKinds::default(),
         }
     }
 
@@ -107,13 +106,10 @@ impl Writer {
         object: &EffectiveHorizontalPodAutoscaler,
     ) -> Result<Api<DynamicObject>, Error> {
         let target = &object.spec.scale_target_ref;
-        let (client, version) = (self.objects.client(), &target.api_version);
-        let resource = match well_known(version, &target.kind) {
-            Some(resource) => resource,
-            None => self.kinds.resource(client, version, &target.kind).await?,
-        };
-        let namespace = object.namespace().unwrap_or_default();
-        Ok(Api::namespaced_with(client.clone(), &namespace, &resource))
+        let (client, namespace) = (self.objects.client(), object.namespace());
+        let namespace = namespace.unwrap_or_default();
+        let (version, kind) = (&target.api_version, &target.kind);
+        self.kinds.api(client, &namespace, version, kind).await
     }
 
     /// Creates or updates `wanted`. Reads and changes the object anew after a conflict, as with the
@@ -238,13 +234,9 @@ impl Writer {
         object: &EffectiveHorizontalPodAutoscaler,
         status: &EffectiveHorizontalPodAutoscalerStatus,
     ) -> Result<(), Error> {
-        let (name, uid) = (object.name_any(), object.uid().unwrap_or_default());
-        let namespace = object.namespace().unwrap_or_default();
-        let patch = guarded(&uid, put_status(status).map_err(Error::SerdeError)?);
-        let (patch, params) = (Body::Json::<()>(patch), self.objects.patching());
-        let objects = &self.objects;
-        let api = objects.untyped::<EffectiveHorizontalPodAutoscaler>(&namespace);
-        api.patch_status(&name, &params, &patch).await.map(drop)
+        let key = ObjectKey::new(object.namespace().unwrap_or_default(), object.name_any());
+        let uid = object.uid().unwrap_or_default();
+        put_status::<EffectiveHorizontalPodAutoscaler>(&self.objects, &key, &uid, status).await
     }
 
     /// Records an event about an EHPA. Events are best effort: a failure is ignored.
@@ -255,16 +247,11 @@ impl Writer {
         note: &str,
         is_bad: bool,
     ) {
-        let kind = if is_bad {
-            EventType::Warning
-        } else {
-            EventType::Normal
-        };
         let namespace = object.namespace().unwrap_or_default();
         let (name, uid) = (object.name_any(), object.uid().unwrap_or_default());
         let object = reference::<EffectiveHorizontalPodAutoscaler>(&namespace, &name, &uid);
         self.objects
-            .record_event(&object, kind, reason, ACTION, note)
+            .record_event(&object, event_type(is_bad), reason, ACTION, note)
             .await;
     }
 }
@@ -278,25 +265,6 @@ async fn retrying<T>(attempt: impl AsyncFn() -> Result<T, Error>) -> Result<T, E
         }
     }
     attempt().await
-}
-
-/// The resource of a well-known kind, in its present version: like HPAs, objects may name a removed
-/// one.
-fn well_known(api_version: &str, kind: &str) -> Option<ApiResource> {
-    let known = WellKnown::of_kind(kind)?;
-    let (group, version) = parts(known.api_version());
-    (group == parts(api_version).0).then(|| ApiResource {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        api_version: known.api_version().to_owned(),
-        kind: kind.to_owned(),
-        plural: known.plural().to_owned(),
-    })
-}
-
-/// Group and version.
-fn parts(api_version: &str) -> (&str, &str) {
-    api_version.rsplit_once('/').unwrap_or(("", api_version))
 }
 
 /// The object with the wanted spec, owner, labels and annotations.
@@ -327,29 +295,4 @@ fn refused(message: &str) -> Error {
     Error::Api(Box::new(
         kube::core::Status::failure(message, OUR_REFUSAL).with_code(409),
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(api_version: &str, kind: &str, expected: Option<&str>) {
-        let found = well_known(api_version, kind)
-            .map(|found| format!("{}/{} {}", found.group, found.version, found.plural));
-        assert_eq!(found.as_deref(), expected, "{api_version} {kind}");
-    }
-
-    #[test]
-    fn a_removed_version_means_the_present_one() {
-        check("apps/v1", "Deployment", Some("apps/v1 deployments"));
-        check("apps/v1beta2", "StatefulSet", Some("apps/v1 statefulsets"));
-        check(
-            "v1",
-            "ReplicationController",
-            Some("/v1 replicationcontrollers"),
-        );
-        check("example.com/v1", "Deployment", None);
-        check("v1", "Deployment", None);
-        check("argoproj.io/v1alpha1", "Rollout", None);
-    }
 }

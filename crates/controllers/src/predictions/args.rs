@@ -72,12 +72,8 @@ impl FromStr for DataSource {
 }
 
 fn label_name(text: &str) -> Result<String, NameError> {
-    let name = text.to_owned();
-    if is_label_name(text) {
-        Ok(name)
-    } else {
-        Err(NameError::Label(name))
-    }
+    let name = Some(text.to_owned()).filter(|name| is_label_name(name));
+    name.ok_or_else(|| NameError::Label(text.to_owned()))
 }
 
 impl PredictionArgs {

@@ -3,24 +3,19 @@
 //! Each metric is read by itself, one chunk of its history at a time. A few reads run concurrently.
 //! Their slots are shared fairly among namespaces, so that one tenant does not delay others. A read
 //! ends with its object. Fits run in a pool of their own.
-//!
-//! | topic | file |
-//! |---|---|
-//! | Prometheus | `prometheus_source.rs` |
-//! | rounds of usage, without Prometheus | `rounds.rs` |
 
 mod prometheus_source;
 mod rounds;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use horizontal::ehpa::Rules;
 use horizontal::predictions::{
-    MetricKey, PredictionSet, QuerySlots, ReadFailure, ReadRequest, Samples,
+    MetricKey, PredictionResult, PredictionSet, QuerySlots, ReadFailure, ReadRequest, Samples,
 };
 use jiff::Timestamp;
 use sources::prometheus::{HistorySettings, Observer};
@@ -30,10 +25,10 @@ use tokio::task::{AbortHandle, Id, JoinError, JoinSet, block_in_place};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use view::View;
 
+use crate::predictions::PredictionInputs;
 use crate::predictions::args::PredictionArgs;
 use crate::predictions::fit_pool::FitPool;
 use crate::predictions::metrics::ForecastMetrics;
-use crate::predictions::store::PredictionStore;
 use prometheus_source::PrometheusSource;
 use rounds::ByNamespace;
 
@@ -42,7 +37,9 @@ pub use rounds::Round;
 /// Interval of checks for changes, due reads and new results.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Source of histories.
+/// Results of predictions by UID.
+pub(crate) type Results = BTreeMap<String, Arc<PredictionResult>>;
+
 pub enum Source {
     /// Prometheus, with an observer of the requests.
     Prometheus(Box<HistorySettings>, Observer),
@@ -50,64 +47,60 @@ pub enum Source {
     Rounds(watch::Receiver<Option<Round>>, Duration),
 }
 
-pub(crate) struct HistoryCollector {
-    pub(crate) args: PredictionArgs,
-    /// View with predictions. Empty until their kinds are installed.
-    pub(crate) horizontal: watch::Receiver<View>,
-    pub(crate) recommender: String,
-    pub(crate) source: Source,
-    /// Rules that allow queries more than the flags do, if there are any.
-    pub(crate) rules: Option<watch::Receiver<Option<Arc<Rules>>>>,
-    pub(crate) store: PredictionStore,
-    pub(crate) metrics: ForecastMetrics,
-}
-
-impl HistoryCollector {
-    /// Runs until it is dropped.
-    pub(crate) async fn run(mut self) {
-        // Nothing is watched until the kinds are installed.
-        let is_installed = |view: &View| !view.freshness.is_empty() && view.is_synced();
-        if self.horizontal.wait_for(is_installed).await.is_err() {
-            return;
-        }
-        self.horizontal.mark_changed();
-        let (args, metrics) = (self.args, self.metrics);
-        let (prometheus, rounds) = match self.source {
-            Source::Prometheus(settings, observer) => {
-                let source = PrometheusSource::new(*settings, observer, metrics.clone());
-                (Some(source), None)
-            }
-            Source::Rounds(rounds, patience) => {
-                (None, Some(Rounds::new(rounds, patience, Timestamp::now())))
-            }
-        };
-        let collector = RunningCollector {
-            predictions: PredictionSet::new(
-                self.recommender,
-                args.intervals(),
-                args.limits(),
-                prometheus.is_some(),
-                args.access(self.rules.is_some()),
-            ),
-            horizontal: self.horizontal,
-            rules: self.rules,
-            slots: QuerySlots::new(usize::from(args.prometheus_query_concurrency)),
-            rounds,
-            fits: FitPool::new(FitPool::default_size(), metrics.clone()),
-            store: self.store,
-            metrics,
-            requests: JoinSet::new(),
-            in_progress: HashMap::new(),
-        };
-        let ask = |request| {
-            let prometheus = prometheus.clone();
-            async {
-                let missing = || ReadFailure::refused("Prometheus is not configured".to_owned());
-                prometheus.ok_or_else(missing)?.ask(request).await
-            }
-        };
-        collector.run(ask, Timestamp::now).await;
+/// Reads the histories of all predictions until it is dropped. Results go to `store`.
+pub(crate) async fn collect(
+    args: PredictionArgs,
+    mut inputs: PredictionInputs,
+    store: watch::Sender<Option<Results>>,
+    metrics: ForecastMetrics,
+) {
+    // Nothing is watched until the kinds are installed.
+    let is_installed = |view: &View| !view.freshness.is_empty() && view.is_synced();
+    if inputs.horizontal.wait_for(is_installed).await.is_err() {
+        return;
     }
+    inputs.horizontal.mark_changed();
+    let (prometheus, rounds) = match inputs.source {
+        Source::Prometheus(settings, observer) => {
+            let source = PrometheusSource::new(*settings, observer, metrics.clone());
+            (Some(source), None)
+        }
+        Source::Rounds(newest, patience) => {
+            let rounds = Rounds {
+                newest,
+                patience,
+                received_at: Timestamp::now(),
+                seen: None,
+            };
+            (None, Some(rounds))
+        }
+    };
+    let collector = RunningCollector {
+        predictions: PredictionSet::new(
+            inputs.recommender,
+            args.intervals(),
+            args.limits(),
+            prometheus.is_some(),
+            args.access(inputs.rules.is_some()),
+        ),
+        horizontal: inputs.horizontal,
+        rules: inputs.rules,
+        slots: QuerySlots::new(usize::from(args.prometheus_query_concurrency)),
+        rounds,
+        fits: FitPool::new(FitPool::default_size(), metrics.clone()),
+        store,
+        metrics,
+        requests: JoinSet::new(),
+        in_progress: HashMap::new(),
+    };
+    let ask = |request| {
+        let prometheus = prometheus.clone();
+        async {
+            let missing = || ReadFailure::refused("Prometheus is not configured".to_owned());
+            prometheus.ok_or_else(missing)?.ask(request).await
+        }
+    };
+    collector.run(ask, Timestamp::now).await;
 }
 
 /// State of the running reader.
@@ -119,7 +112,7 @@ struct RunningCollector {
     /// Rounds of usage, without a store.
     rounds: Option<Rounds>,
     fits: FitPool,
-    store: PredictionStore,
+    store: watch::Sender<Option<Results>>,
     metrics: ForecastMetrics,
     requests: JoinSet<Result<Samples, ReadFailure>>,
     /// Reads in progress, by their tasks.
@@ -148,7 +141,7 @@ impl RunningCollector {
                 _ = ticks.tick() => in_place(|| self.tick(clock())),
                 Some(ended) = self.requests.join_next_with_id() => in_place(|| self.take(ended, clock())),
                 // A finished fit makes room for the next one.
-                () = self.fits.ended() => in_place(|| self.fit(clock())),
+                Some(()) = self.fits.ended() => in_place(|| self.fit(clock())),
             }
             if self.rounds.is_none() {
                 in_place(|| self.ask(&ask, clock()));
@@ -181,7 +174,12 @@ impl RunningCollector {
         let results = self.predictions.take_changed();
         if changed || !results.is_empty() {
             self.metrics.kept(&mut self.predictions, refused);
-            self.store.update(results, |uid| self.predictions.has(uid));
+            self.store.send_modify(|known| {
+                let known = known.get_or_insert_default();
+                known.retain(|uid, _| self.predictions.has(uid));
+                let by_uid = |result: PredictionResult| (result.spec.uid.clone(), result.into());
+                known.extend(results.into_iter().map(by_uid));
+            });
         }
     }
 
@@ -262,22 +260,12 @@ struct Rounds {
     newest: watch::Receiver<Option<Round>>,
     /// Maximum time between two rounds.
     patience: Duration,
-    /// Time at which the last round was received.
     received_at: Timestamp,
     /// Time of the last appended round.
     seen: Option<Timestamp>,
 }
 
 impl Rounds {
-    fn new(newest: watch::Receiver<Option<Round>>, patience: Duration, now: Timestamp) -> Self {
-        Self {
-            newest,
-            patience,
-            received_at: now,
-            seen: None,
-        }
-    }
-
     fn append_current(
         &mut self,
         predictions: &mut PredictionSet,

@@ -5,55 +5,38 @@
 //! a prediction that is not on the feed yet, readers use the status, which has the forecast of the
 //! previous leader.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::prediction::TimeSeriesPredictionStatus;
 use feed::{Forecast, Publisher};
 use futures::{StreamExt as _, stream};
-use horizontal::ehpa::Rules;
 use horizontal::predictions::{PredictionResult, StatusUpdate, status_update};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
-use runtime::{Controller, Leading, Manager, NotLeading, Pace, Reconcile};
+use runtime::{Controller, Leading, Manager, NotLeading, ObjectWriter, Pace, Reconcile};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use view::View;
 
+use crate::predictions::PredictionInputs;
 use crate::predictions::args::PredictionArgs;
-use crate::predictions::collector::{HistoryCollector, Source};
+use crate::predictions::collector::{Results, collect};
 use crate::predictions::metrics::ForecastMetrics;
-use crate::predictions::store::PredictionStore;
-use crate::predictions::writer::Writer;
+use crate::predictions::writer::{record_event, update_status};
+use crate::{changed, event_type};
 
 /// Time during which changes are coalesced.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// Observed objects and options of the controller.
-pub struct PredictionInputs {
-    /// View with predictions. Empty until their kinds are installed.
-    pub horizontal: watch::Receiver<View>,
-    /// Name of this recommender.
-    pub recommender: String,
-    /// Maximum number of concurrent writes.
-    pub workers: usize,
-    /// Rules that allow queries more than the flags do, if there are any.
-    pub rules: Option<watch::Receiver<Option<Arc<Rules>>>>,
-    /// Source of histories.
-    pub source: Source,
-    /// Feed of forecasts, if it is enabled.
-    pub publisher: Option<Publisher<Forecast>>,
-}
-
 #[derive(Clone)]
 pub struct PredictionController {
-    store: PredictionStore,
+    results: watch::Receiver<Option<Results>>,
     /// View with predictions, for their status.
     horizontal: watch::Receiver<View>,
     publisher: Option<Publisher<Forecast>>,
-    writer: Writer,
+    objects: ObjectWriter,
     workers: usize,
     /// Interval of checks of all predictions.
     frequency: Duration,
@@ -61,8 +44,9 @@ pub struct PredictionController {
 }
 
 /// Results that one of the two loops has processed.
+#[derive(Default)]
 struct SeenResults {
-    results: BTreeMap<String, Arc<PredictionResult>>,
+    results: Results,
     /// Time of the next check of all predictions; `None` before the first one.
     due: Option<Instant>,
 }
@@ -78,21 +62,14 @@ struct ResultChanges {
 }
 
 impl SeenResults {
-    fn new() -> Self {
-        Self {
-            results: BTreeMap::new(),
-            due: None,
-        }
-    }
-
-    /// Returns the changes; `None` before the first results.
+    /// Returns the changes that lead to these results; `None` before the first ones.
     fn changes(
         &mut self,
-        store: &PredictionStore,
+        all: Option<Results>,
         frequency: Duration,
         now: Instant,
     ) -> Option<ResultChanges> {
-        let all = store.all()?;
+        let all = all?;
         let is_first = self.due.is_none();
         let is_full = self.due.is_none_or(|due| due <= now);
         if is_full {
@@ -118,25 +95,23 @@ impl SeenResults {
 }
 
 /// Loop that passes changed results to a function.
-struct ResultFollower<'a, F> {
-    store: &'a PredictionStore,
+struct ResultFollower<F> {
+    results: watch::Receiver<Option<Results>>,
     frequency: Duration,
-    revisions: watch::Receiver<u64>,
     seen: SeenResults,
     process: F,
 }
 
-impl<F: AsyncFn(ResultChanges)> Reconcile for ResultFollower<'_, F> {
+impl<F: AsyncFn(ResultChanges)> Reconcile for ResultFollower<F> {
     type Plan = ResultChanges;
 
     async fn changed(&mut self) {
-        // The sender is in the store, so it is there.
-        let _ = self.revisions.changed().await;
+        changed(&mut self.results).await;
     }
 
     fn plan(&mut self, now: Instant) -> Option<ResultChanges> {
-        self.revisions.mark_unchanged();
-        self.seen.changes(self.store, self.frequency, now)
+        let all = self.results.borrow_and_update().clone();
+        self.seen.changes(all, self.frequency, now)
     }
 
     async fn apply(&mut self, changes: ResultChanges) -> Option<Instant> {
@@ -158,31 +133,24 @@ impl PredictionController {
     /// Registers the metrics and starts to read histories.
     pub fn start(
         args: &PredictionArgs,
-        inputs: PredictionInputs,
+        mut inputs: PredictionInputs,
         manager: &Manager,
     ) -> Result<Self, prometheus::Error> {
-        let store = PredictionStore::default();
+        let (store, results) = watch::channel(None);
         let metrics = ForecastMetrics::register(&manager.registry)?;
-        let collector = HistoryCollector {
-            args: args.clone(),
+        let controller = Self {
+            results,
             horizontal: inputs.horizontal.clone(),
-            recommender: inputs.recommender,
-            source: inputs.source,
-            rules: inputs.rules,
-            store: store.clone(),
-            metrics: metrics.clone(),
-        };
-        let tasks = &manager.tasks;
-        tasks.spawn_until_shutdown("forecasts", collector.run());
-        Ok(Self {
-            store,
-            horizontal: inputs.horizontal,
-            publisher: inputs.publisher,
-            writer: Writer::new(manager.object_writer()),
+            publisher: inputs.publisher.take(),
+            objects: manager.object_writer(),
             workers: inputs.workers,
             frequency: args.prediction_update_frequency_duration.0,
-            metrics,
-        })
+            metrics: metrics.clone(),
+        };
+        let collecting = collect(args.clone(), inputs, store, metrics);
+        let tasks = &manager.tasks;
+        tasks.spawn_until_shutdown("forecasts", collecting);
+        Ok(controller)
     }
 
     /// Runs until shutdown, or until it is dropped with the Lease. Publishing does not wait for
@@ -192,7 +160,7 @@ impl PredictionController {
         leading: Leading,
         shutdown: CancellationToken,
     ) -> anyhow::Result<()> {
-        self.writer = self.writer.during(&leading);
+        self.objects = self.objects.during(&leading);
         let controller = Controller {
             pace: Pace {
                 settle: SETTLE,
@@ -251,10 +219,9 @@ impl PredictionController {
     /// Calls `process` after changes, and periodically with all results.
     async fn follow(&self, controller: &Controller, process: impl AsyncFn(ResultChanges)) {
         let follower = ResultFollower {
-            store: &self.store,
+            results: self.results.clone(),
             frequency: self.frequency,
-            revisions: self.store.revisions(),
-            seen: SeenResults::new(),
+            seen: SeenResults::default(),
             process,
         };
         controller.clone().run(follower).await;
@@ -283,8 +250,8 @@ impl PredictionController {
         let Some(StatusUpdate { status, event }) = status_update else {
             return;
         };
-        let (writer, key, uid) = (&self.writer, &spec.key, &spec.uid);
-        let written = writer.update_status(key, uid, &status).await;
+        let (objects, key, uid) = (&self.objects, &spec.key, &spec.uid);
+        let written = update_status(objects, key, uid, &status).await;
         if written.as_ref().is_err_and(NotLeading::is) {
             return;
         }
@@ -292,7 +259,7 @@ impl PredictionController {
         if let Err(error) = written {
             tracing::warn!(prediction = %key, %error, "cannot write the status of a prediction");
         } else if let Some((is_bad, reason, note)) = event {
-            writer.record_event(key, uid, reason, &note, is_bad).await;
+            record_event(objects, key, uid, event_type(is_bad), reason, &note).await;
         }
     }
 }
@@ -335,35 +302,29 @@ mod tests {
 
     #[test]
     fn a_result_is_published_while_another_is_missing() {
-        let (store, now) = (PredictionStore::default(), Instant::now());
-        let mut seen = SeenResults::new();
-        assert!(
-            seen.changes(&store, FREQUENCY, now).is_none(),
-            "it is not known which objects there are"
-        );
-        store.update(
-            vec![
-                result("known", Some("too little history")),
-                result("unread", None),
-            ],
-            |_| true,
-        );
-        check(seen.changes(&store, FREQUENCY, now), &["known"], &[], true);
-        check(seen.changes(&store, FREQUENCY, now), &[], &[], false);
-        store.update(vec![result("unread", Some("too little history"))], |_| true);
-        check(
-            seen.changes(&store, FREQUENCY, now),
-            &["unread"],
-            &[],
-            false,
-        );
-        store.update(Vec::new(), |uid| uid == "unread");
-        check(seen.changes(&store, FREQUENCY, now), &[], &["known"], false);
-        check(
-            seen.changes(&store, FREQUENCY, now + FREQUENCY),
-            &["unread"],
-            &[],
-            true,
-        );
+        let mut seen = SeenResults::default();
+        let now = Instant::now();
+        let mut changes = |all: &Results, now| seen.changes(Some(all.clone()), FREQUENCY, now);
+        let mut all = Results::new();
+        for one in [
+            result("known", Some("too little history")),
+            result("unread", None),
+        ] {
+            all.insert(one.spec.uid.clone(), Arc::new(one));
+        }
+        check(changes(&all, now), &["known"], &[], true);
+        check(changes(&all, now), &[], &[], false);
+        let read = result("unread", Some("too little history"));
+        all.insert("unread".to_owned(), Arc::new(read));
+        check(changes(&all, now), &["unread"], &[], false);
+        all.remove("known");
+        check(changes(&all, now), &[], &["known"], false);
+        check(changes(&all, now + FREQUENCY), &["unread"], &[], true);
+    }
+
+    #[test]
+    fn before_the_first_results_it_is_not_known_which_objects_there_are() {
+        let mut seen = SeenResults::default();
+        assert!(seen.changes(None, FREQUENCY, Instant::now()).is_none());
     }
 }

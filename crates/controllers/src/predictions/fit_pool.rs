@@ -2,12 +2,10 @@
 //! other.
 
 use std::num::NonZero;
-use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use horizontal::predictions::MetricPipeline;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
-use tokio::task::spawn_blocking;
+use tokio::task::JoinSet;
 
 use crate::predictions::metrics::ForecastMetrics;
 
@@ -15,42 +13,41 @@ use crate::predictions::metrics::ForecastMetrics;
 const MAX_FITS: usize = 4;
 
 pub(super) struct FitPool {
-    permits: Arc<Semaphore>,
-    ended: Arc<Notify>,
+    size: usize,
+    /// Each task delivers its result by itself.
+    running: JoinSet<()>,
     metrics: ForecastMetrics,
 }
 
 impl FitPool {
     /// Creates a pool for this number of concurrent fits.
-    pub(super) fn new(size: NonZero<usize>, metrics: ForecastMetrics) -> Self {
+    pub(super) fn new(size: usize, metrics: ForecastMetrics) -> Self {
         Self {
-            permits: Arc::new(Semaphore::new(size.get())),
-            ended: Arc::default(),
+            size,
+            running: JoinSet::new(),
             metrics,
         }
     }
 
-    /// All cores but one, and at most [`MAX_FITS`].
-    pub(super) fn default_size() -> NonZero<usize> {
+    /// All cores but one, at least one and at most [`MAX_FITS`].
+    pub(super) fn default_size() -> usize {
         let cores = available_parallelism().map_or(1, NonZero::get);
-        NonZero::new(cores.saturating_sub(1).min(MAX_FITS)).unwrap_or(NonZero::<usize>::MIN)
+        cores.saturating_sub(1).clamp(1, MAX_FITS)
     }
 
     /// Whether another fit can start.
     pub(super) fn has_capacity(&self) -> bool {
-        self.permits.available_permits() > 0
+        self.running.len() < self.size
     }
 
     /// Starts due fits while the pool has capacity. The others wait, and take no memory.
-    pub(super) fn start<'a>(&self, pipelines: impl Iterator<Item = &'a mut MetricPipeline>) {
+    pub(super) fn start<'a>(&mut self, pipelines: impl Iterator<Item = &'a mut MetricPipeline>) {
         for pipeline in pipelines {
-            loop {
-                let Some(permit) = self.permit() else { return };
-                let Some(fit_task) = pipeline.fit_task() else {
-                    break;
-                };
+            while self.has_capacity()
+                && let Some(fit_task) = pipeline.fit_task()
+            {
                 let metrics = self.metrics.clone();
-                self.run(permit, move || {
+                self.run(move || {
                     let _timer = metrics.update_timer();
                     fit_task.run();
                 });
@@ -58,23 +55,13 @@ impl FitPool {
         }
     }
 
-    /// Returns after a fit ended since the last call.
-    pub(super) async fn ended(&self) {
-        self.ended.notified().await;
+    /// Returns after a fit ended; `None` without any.
+    pub(super) async fn ended(&mut self) -> Option<()> {
+        self.running.join_next().await.map(drop)
     }
 
-    pub(super) fn permit(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.permits).try_acquire_owned().ok()
-    }
-
-    pub(super) fn run(&self, permit: OwnedSemaphorePermit, work: impl FnOnce() + Send + 'static) {
-        let ended = Arc::clone(&self.ended);
-        // The task delivers its result by itself.
-        drop(spawn_blocking(move || {
-            work();
-            drop(permit);
-            ended.notify_one();
-        }));
+    fn run(&mut self, work: impl FnOnce() + Send + 'static) {
+        self.running.spawn_blocking(work);
     }
 }
 
@@ -82,6 +69,7 @@ impl FitPool {
 mod tests {
     use std::collections::BTreeMap;
     use std::f64::consts::TAU;
+    use std::sync::Arc;
 
     use api::condition::ConditionStatus;
     use forecast::crane;
@@ -179,10 +167,10 @@ mod tests {
     async fn plimsoll_forecasts_continue_during_a_slow_fit() {
         let now = START + 5 * DAY + 40;
         let metrics = ForecastMetrics::register(&Registry::new()).expect("metrics");
-        let fits = FitPool::new(NonZero::<usize>::MIN, metrics);
+        let mut fits = FitPool::new(1, metrics);
         let (resume, resumed) = std::sync::mpsc::channel::<()>();
         let slow = move || resumed.recv().expect("it goes on");
-        fits.run(fits.permit().expect("a permit"), slow);
+        fits.run(slow);
         let mut waiting = [Fixture::new(of_crane(), now), Fixture::new(of_crane(), now)];
         for fixture in &mut waiting {
             fixture.read(now);

@@ -8,7 +8,10 @@ use ::watch::ScaleRequests;
 use futures::StreamExt as _;
 use futures::stream;
 use jiff::Timestamp;
-use runtime::{Backoff, Controller, KeyedBackoff, Leading, Manager, Pace, Reconcile, WriteOutcome};
+use runtime::{
+    Backoff, Controller, KeyedBackoff, Leading, Manager, ObjectWriter, Pace, Reconcile,
+    WriteOutcome,
+};
 use tokio::sync::watch;
 use tokio::task::block_in_place;
 use tokio::time::Instant;
@@ -18,7 +21,7 @@ use vertical::sizing_policies::status::{ShardIdentity, status_update};
 use view::{ObjectKey, View};
 
 use crate::sizing_policies::metrics::PolicyMetrics;
-use crate::sizing_policies::writer::{WriteCounts, Writer};
+use crate::sizing_policies::writer::{WriteCounts, record_events, write, write_status};
 use crate::{changed, is_current};
 
 const PACE: Pace = Pace {
@@ -60,7 +63,7 @@ pub struct PolicyInputs {
 #[derive(Clone)]
 pub struct PolicyController {
     inputs: PolicyInputs,
-    writer: Writer,
+    objects: ObjectWriter,
     metrics: PolicyMetrics,
 }
 
@@ -77,7 +80,7 @@ impl PolicyController {
     pub fn new(inputs: PolicyInputs, manager: &Manager) -> Result<Self, prometheus::Error> {
         Ok(Self {
             inputs,
-            writer: Writer::new(manager.object_writer()),
+            objects: manager.object_writer(),
             metrics: PolicyMetrics::register(&manager.registry)?,
         })
     }
@@ -88,7 +91,7 @@ impl PolicyController {
         leading: Leading,
         shutdown: CancellationToken,
     ) -> anyhow::Result<()> {
-        self.writer = self.writer.during(&leading);
+        self.objects = self.objects.during(&leading);
         let controller = Controller {
             pace: PACE,
             leading,
@@ -133,13 +136,13 @@ impl Reconcile for PolicyTerm {
         let rest = due.next().map(|_| now);
         let PolicyController {
             inputs,
-            writer,
+            objects,
             metrics,
         } = &self.controller;
         let summaries = &plan.summaries;
         let writing = stream::iter(chosen).map(async |(index, write)| {
             let policy = &summaries[write.summary].policy;
-            let written = writer.write(&write.key, &write.action, policy);
+            let written = self::write(objects, &write.key, &write.action, policy);
             (index, written.await)
         });
         let outcomes: Vec<(usize, Result<WriteOutcome, String>)> =
@@ -210,15 +213,15 @@ impl PolicyTerm {
         let updating = stream::iter(statuses).map(async |(index, (summary, counts))| {
             let failed = failures.get(&index).map(Vec::as_slice).unwrap_or_default();
             let update = status_update(controller.inputs.shard, summary, failed, now);
-            let (policy, writer) = (&summary.policy, &controller.writer);
+            let (policy, objects) = (&summary.policy, &controller.objects);
             let outcome = if update.is_known(policy) {
                 Ok(WriteOutcome::Written)
             } else {
-                writer.write_status(policy, &update).await
+                write_status(objects, policy, &update).await
             };
             if outcome == Ok(WriteOutcome::Written) {
                 let events = update.events(policy);
-                writer.record_events(policy, &events, counts).await;
+                record_events(objects, policy, &events, counts).await;
             }
             outcome.is_err()
         });

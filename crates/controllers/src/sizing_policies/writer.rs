@@ -15,13 +15,12 @@ use kube::Error;
 use kube::api::{Api, ApiResource, DynamicObject, Patch as Body, PatchParams};
 use kube::runtime::events::EventType;
 use runtime::object_writer::{delete_owned, reference};
-use runtime::{Leading, NotLeading, ObjectWriter, WriteOutcome};
+use runtime::{NotLeading, ObjectWriter, WriteOutcome};
 use vertical::sizing_policies::desired::is_policy;
 use vertical::sizing_policies::plan::Action;
 use vertical::sizing_policies::status::{StatusEvent, StatusUpdate};
 use view::{ObjectKey, Policy, PolicyScope};
 
-/// Action of the events.
 const ACTION: &str = "ApplyPolicy";
 
 /// Event of a sizing policy: numbers of VPA objects that the policy created, changed and removed.
@@ -45,123 +44,119 @@ impl WriteCounts {
     }
 }
 
-/// Writes on behalf of policies. Clones share everything.
-#[derive(Clone)]
-pub(crate) struct Writer(ObjectWriter);
+/// Writes one object, if this process still leads.
+pub(crate) async fn write(
+    objects: &ObjectWriter,
+    key: &ObjectKey,
+    action: &Action,
+    policy: &Policy,
+) -> Result<WriteOutcome, String> {
+    let sent = match action {
+        Action::Create(object) => create(objects, key, object).await,
+        Action::Change(patch) => change(objects, key, patch.clone()).await,
+        Action::Remove => remove(objects, key, &policy.uid).await,
+    };
+    outcome(sent, key, action.name())
+}
 
-impl Writer {
-    pub(crate) fn new(objects: ObjectWriter) -> Self {
-        Self(objects)
+/// Writes the status of a policy, if this process still leads.
+pub(crate) async fn write_status(
+    objects: &ObjectWriter,
+    policy: &Policy,
+    update: &StatusUpdate,
+) -> Result<WriteOutcome, String> {
+    outcome(
+        send_status(objects, policy, update).await,
+        &policy.key,
+        "status",
+    )
+}
+
+/// Records the events of a policy. A failed event is no error, since the status has the same
+/// information.
+pub(crate) async fn record_events(
+    objects: &ObjectWriter,
+    policy: &Policy,
+    events: &[StatusEvent],
+    counts: &WriteCounts,
+) {
+    let object = object_of(policy);
+    let record = async |type_: EventType, reason: &str, note: &str| {
+        objects
+            .record_event(&object, type_, reason, ACTION, note)
+            .await;
+    };
+    for StatusEvent { reason, note } in events {
+        record(EventType::Warning, reason, note).await;
     }
-
-    /// The writer for one term of leadership.
-    pub(crate) fn during(&self, leading: &Leading) -> Self {
-        Self(self.0.during(leading))
+    let WriteCounts {
+        created,
+        changed,
+        removed,
+    } = counts;
+    if *counts != WriteCounts::default() {
+        let note = format!("{created} VPA objects created, {changed} changed, {removed} removed");
+        record(EventType::Normal, AUTOSCALERS_WRITTEN, &note).await;
     }
+}
 
-    /// Writes one object, if this process still leads.
-    pub(crate) async fn write(
-        &self,
-        key: &ObjectKey,
-        action: &Action,
-        policy: &Policy,
-    ) -> Result<WriteOutcome, String> {
-        let sent = match action {
-            Action::Create(object) => self.create(key, object).await,
-            Action::Change(patch) => self.change(key, patch.clone()).await,
-            Action::Remove => self.remove(key, &policy.uid).await,
-        };
-        outcome(sent, key, action.name())
-    }
-
-    /// Writes the status of a policy, if this process still leads.
-    pub(crate) async fn write_status(
-        &self,
-        policy: &Policy,
-        update: &StatusUpdate,
-    ) -> Result<WriteOutcome, String> {
-        outcome(self.put_status(policy, update).await, &policy.key, "status")
-    }
-
-    /// Records the events of a policy. A failed event is no error, since the status has the same
-    /// information.
-    pub(crate) async fn record_events(
-        &self,
-        policy: &Policy,
-        events: &[StatusEvent],
-        counts: &WriteCounts,
-    ) {
-        let object = object_of(policy);
-        let record = async |type_: EventType, reason: &str, note: &str| {
-            self.0
-                .record_event(&object, type_, reason, ACTION, note)
-                .await;
-        };
-        for StatusEvent { reason, note } in events {
-            record(EventType::Warning, reason, note).await;
+async fn create(
+    objects: &ObjectWriter,
+    key: &ObjectKey,
+    object: &VerticalPodAutoscaler,
+) -> Result<(), Error> {
+    let value = serde_json::to_value(object).map_err(Error::SerdeError)?;
+    let object: DynamicObject = serde_json::from_value(value).map_err(Error::SerdeError)?;
+    let api = objects.untyped::<VerticalPodAutoscaler>(&key.namespace);
+    match api.create(&objects.posting(), &object).await {
+        // What was seen may be a moment old: our own object need not be made twice.
+        Err(Error::Api(answer)) if answer.code == 409 => {
+            let metadata = api.get_metadata(&key.name).await?.metadata;
+            if metadata.owner_references.iter().flatten().any(is_policy) {
+                Ok(())
+            } else {
+                Err(Error::Api(answer))
+            }
         }
-        let WriteCounts {
-            created,
-            changed,
-            removed,
-        } = counts;
-        if *counts != WriteCounts::default() {
-            let note =
-                format!("{created} VPA objects created, {changed} changed, {removed} removed");
-            record(EventType::Normal, AUTOSCALERS_WRITTEN, &note).await;
+        created => created.map(drop),
+    }
+}
+
+async fn change(objects: &ObjectWriter, key: &ObjectKey, patch: Patch) -> Result<(), Error> {
+    let api = objects.untyped::<VerticalPodAutoscaler>(&key.namespace);
+    let (patch, params) = (Body::Json::<()>(patch), objects.patching());
+    api.patch(&key.name, &params, &patch).await.map(drop)
+}
+
+async fn remove(objects: &ObjectWriter, key: &ObjectKey, owner: &str) -> Result<(), Error> {
+    let api = objects.untyped::<VerticalPodAutoscaler>(&key.namespace);
+    let is_right = |reference: &OwnerReference| is_policy(reference) && reference.uid == owner;
+    delete_owned(&api, &key.name, is_right).await.map(drop)
+}
+
+async fn send_status(
+    objects: &ObjectWriter,
+    policy: &Policy,
+    update: &StatusUpdate,
+) -> Result<(), Error> {
+    let patch = match update {
+        StatusUpdate::Status(status) => {
+            let patch = put_status(status).map_err(Error::SerdeError)?;
+            Body::Json(guarded(&policy.uid, patch))
         }
-    }
-
-    async fn create(&self, key: &ObjectKey, object: &VerticalPodAutoscaler) -> Result<(), Error> {
-        let value = serde_json::to_value(object).map_err(Error::SerdeError)?;
-        let object: DynamicObject = serde_json::from_value(value).map_err(Error::SerdeError)?;
-        let api = self.0.untyped::<VerticalPodAutoscaler>(&key.namespace);
-        match api.create(&self.0.posting(), &object).await {
-            // What was seen may be a moment old: our own object need not be made twice.
-            Err(Error::Api(answer)) if answer.code == 409 => {
-                let metadata = api.get_metadata(&key.name).await?.metadata;
-                if metadata.owner_references.iter().flatten().any(is_policy) {
-                    Ok(())
-                } else {
-                    Err(Error::Api(answer))
-                }
-            }
-            created => created.map(drop),
+        StatusUpdate::Report(shard, report) => {
+            Body::Merge(report_patch(&policy.uid, *shard, report))
         }
-    }
-
-    async fn change(&self, key: &ObjectKey, patch: Patch) -> Result<(), Error> {
-        let api = self.0.untyped::<VerticalPodAutoscaler>(&key.namespace);
-        let (patch, params) = (Body::Json::<()>(patch), self.0.patching());
-        api.patch(&key.name, &params, &patch).await.map(drop)
-    }
-
-    async fn remove(&self, key: &ObjectKey, owner: &str) -> Result<(), Error> {
-        let api = self.0.untyped::<VerticalPodAutoscaler>(&key.namespace);
-        let is_right = |reference: &OwnerReference| is_policy(reference) && reference.uid == owner;
-        delete_owned(&api, &key.name, is_right).await.map(drop)
-    }
-
-    async fn put_status(&self, policy: &Policy, update: &StatusUpdate) -> Result<(), Error> {
-        let patch = match update {
-            StatusUpdate::Status(status) => {
-                let patch = put_status(status).map_err(Error::SerdeError)?;
-                Body::Json(guarded(&policy.uid, patch))
-            }
-            StatusUpdate::Report(shard, report) => {
-                Body::Merge(report_patch(&policy.uid, *shard, report))
-            }
-        };
-        let api = match policy.scope {
-            PolicyScope::Namespace => self.0.untyped::<SizingPolicy>(&policy.key.namespace),
-            PolicyScope::Cluster(_) => {
-                let kind = ApiResource::erase::<ClusterSizingPolicy>(&());
-                Api::all_with(self.0.client().clone(), &kind)
-            }
-        };
-        let (name, params) = (&policy.key.name, PatchParams::default());
-        api.patch_status(name, &params, &patch).await.map(drop)
-    }
+    };
+    let api = match policy.scope {
+        PolicyScope::Namespace => objects.untyped::<SizingPolicy>(&policy.key.namespace),
+        PolicyScope::Cluster(_) => {
+            let kind = ApiResource::erase::<ClusterSizingPolicy>(&());
+            Api::all_with(objects.client().clone(), &kind)
+        }
+    };
+    let (name, params) = (&policy.key.name, PatchParams::default());
+    api.patch_status(name, &params, &patch).await.map(drop)
 }
 
 fn outcome(sent: Result<(), Error>, key: &ObjectKey, action: &str) -> Result<WriteOutcome, String> {
@@ -192,6 +187,7 @@ mod tests {
     use api::sizing_policy::SizingPolicySpec;
     use jiff::Timestamp;
     use kube::{Client, Config};
+    use runtime::Leading;
 
     use super::*;
 
@@ -201,7 +197,7 @@ mod tests {
         let nowhere = Config::new("http://127.0.0.1:1".parse().expect("an address"));
         let client = Client::try_from(nowhere).expect("a client");
         let leading = Leading::alone(Timestamp::UNIX_EPOCH);
-        let writer = Writer::new(ObjectWriter::new(client, "test")).during(&leading);
+        let objects = ObjectWriter::new(client, "test").during(&leading);
         let policy = Policy {
             key: ObjectKey::new("shop", "all"),
             uid: "u1".to_owned(),
@@ -218,8 +214,8 @@ mod tests {
         );
         let update = StatusUpdate::Status(Box::default());
         for expected in [None, Some(WriteOutcome::NotLeading)] {
-            let object = writer.write(&key, &action, &policy).await;
-            let status = writer.write_status(&policy, &update).await;
+            let object = write(&objects, &key, &action, &policy).await;
+            let status = write_status(&objects, &policy, &update).await;
             assert_eq!([object.ok(), status.ok()], [expected; 2]);
             leading.lost().cancel();
         }

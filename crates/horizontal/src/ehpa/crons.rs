@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 use api::ehpa::{CronSpec, EffectiveHorizontalPodAutoscaler, holidays};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
+use model::is_label_value;
 use scaling::cron::{CronReplicas, Period, Window, WindowError, cron_replicas, metric_name};
 
 use super::Problem;
-use super::names::{TARGET_UNNAMEABLE, is_label_value};
+use super::names::TARGET_UNNAMEABLE;
 use super::reasons::{INVALID_CRON, INVALID_HOLIDAYS};
 
 /// Time for which the condition shows the windows, and their maximum number.

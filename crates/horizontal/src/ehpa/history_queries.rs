@@ -37,8 +37,10 @@ impl Rules {
 
     /// Replaces the rules by those of a text. On an error they stay.
     pub fn read(&mut self, text: String) -> Result<(), RuleError> {
-        self.set = RuleSet::parse(&text)?;
-        self.text = Some(text);
+        if self.text.as_ref() != Some(&text) {
+            self.set = RuleSet::parse(&text)?;
+            self.text = Some(text);
+        }
         Ok(())
     }
 

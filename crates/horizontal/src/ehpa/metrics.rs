@@ -19,6 +19,7 @@ use model::{Quantity, ResourceName};
 use super::predictable_metrics::Predictable;
 use super::reasons::{NO_SCALING_METRICS, PREDICTION_WITHOUT_TARGET};
 use super::scale_point::{average_target, find, fixed, of_pods, scale_points};
+use super::status::find as find_condition;
 use super::{Observed, Problem, crons, names, prediction, utilization};
 
 /// Time for which a stale prediction still blocks scale-down.
@@ -83,10 +84,8 @@ fn is_expected(observed: &Observed, identifier: &str) -> bool {
 fn is_given_up(observed: &Observed) -> bool {
     let status = observed.prediction.and_then(|it| it.status.as_ref());
     let since = |kind: &str, holds: ConditionStatus| {
-        let mut all = status.iter().flat_map(|status| &status.conditions);
-        let condition =
-            all.find(|condition| condition.kind == kind && condition.status == holds)?;
-        Some(condition.last_transition_time.0)
+        let condition = find_condition(&status?.conditions, kind)?;
+        (condition.status == holds).then_some(condition.last_transition_time.0)
     };
     match (
         since(READY, ConditionStatus::False),

@@ -9,6 +9,7 @@ use api::vpa::DEFAULT_RECOMMENDER;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
 use kube::{Resource as _, ResourceExt as _};
+use model::is_label_value;
 use view::MANAGED_BY;
 
 /// Label that Plimsoll writes on an HPA, a Substitute and a prediction: UID of the EHPA; Crane's.
@@ -16,9 +17,7 @@ pub(super) const UID_LABEL: &str = "autoscaling.crane.io/effective-hpa-uid";
 /// Annotation that users set on an EHPA: query for the history of the metric whose identifier
 /// follows; see docs/predictions.md#history-by-rules-of-prometheus-adapter.
 const QUERY_ANNOTATION: &str = "metric-query.autoscaling.crane.io/";
-/// External metric of predictions.
 pub(super) const PREDICTION_METRIC: &str = "crane_autoscaling_prediction";
-/// External metric of cron schedules.
 pub(super) const CRON_METRIC: &str = "crane_autoscaling_cron";
 
 /// Message about a target that a label selector cannot name.
@@ -50,10 +49,16 @@ pub(super) fn metadata(
         annotations,
     } = propagation;
     let mut passed_labels = passed(object.labels(), label_prefixes, labels);
-    let own_labels = own_labels(object).into_iter();
+    let own_labels = [
+        ("app.kubernetes.io/name", owned_name(object)),
+        ("app.kubernetes.io/part-of", object.name_any()),
+        (MANAGED_BY.0, MANAGED_BY.1.to_owned()),
+        (UID_LABEL, object.uid().unwrap_or_default()),
+    ];
     // The API server rejects labels with long values, such as that of a long name. No lookup uses
     // them.
-    passed_labels.extend(own_labels.filter(|(_, value)| is_label_value(value)));
+    let own_labels = own_labels.into_iter().filter(|(_, it)| is_label_value(it));
+    passed_labels.extend(own_labels.map(|(key, value)| (key.to_owned(), value)));
     let annotations = passed(object.annotations(), annotation_prefixes, annotations);
     ObjectMeta {
         name: Some(owned_name(object)),
@@ -77,16 +82,6 @@ fn passed(
     let mut passed = all.clone();
     passed.retain(|key, _| is_passed(key));
     passed
-}
-
-fn own_labels(object: &EffectiveHorizontalPodAutoscaler) -> [(String, String); 4] {
-    [
-        ("app.kubernetes.io/name", owned_name(object)),
-        ("app.kubernetes.io/part-of", object.name_any()),
-        (MANAGED_BY.0, MANAGED_BY.1.to_owned()),
-        (UID_LABEL, object.uid().unwrap_or_default()),
-    ]
-    .map(|(key, value)| (key.to_owned(), value))
 }
 
 /// With this owner the garbage collector deletes the object after the EHPA. The workload stays as
@@ -177,12 +172,4 @@ pub(super) fn target_labels(
     ]
     .map(|(key, value)| (key.to_owned(), value))
     .into()
-}
-
-/// Whether a text is a valid label value, as each value of a selector must be.
-pub(super) fn is_label_value(text: &str) -> bool {
-    let is_end = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
-    let is_valid = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
-    let bytes = text.as_bytes();
-    bytes.len() <= 63 && is_end(bytes.first()) && is_end(bytes.last()) && bytes.iter().all(is_valid)
 }

@@ -12,19 +12,16 @@ use super::hpa_choice::{HpaChoice, HpaSelection, rival, select};
 use super::reasons::{FAILED_GET_SCALE, FAILED_RECONCILE_HPA, SCALING_DISABLED};
 use super::{Observed, Problem, TargetScale, hpa, metrics, names, prediction};
 
-/// Desired objects of one EHPA.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// Desired HPA; `None` leaves it as it is.
     pub hpa: Option<HorizontalPodAutoscaler>,
-    /// Whether the HPA is adopted by this plan.
     pub adopts: bool,
     /// Names of HPAs that the EHPA created and that are deleted.
     pub deleted: Vec<String>,
     /// Names of HPAs that the EHPA adopted and that get their own spec back.
     pub restored: Vec<String>,
     pub prediction: Desired<TimeSeriesPrediction>,
-    /// Desired Substitute, with its status.
     pub substitute: Desired<Substitute>,
     /// Replicas to which the workload is scaled directly, in a preview.
     pub scale_to: Option<i32>,

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use api::ehpa::{EffectiveHorizontalPodAutoscaler, MetricKind, MetricSpec};
+use model::is_label_value;
 
 use super::names;
 
@@ -27,7 +28,7 @@ pub(super) fn predictable(
         let Some(identifier) = identifier(metric) else {
             continue;
         };
-        let why = if names::is_label_value(target) {
+        let why = if is_label_value(target) {
             obstacle(metric, &identifier)
         } else {
             Some(names::TARGET_UNNAMEABLE)
@@ -67,7 +68,7 @@ fn obstacle(metric: &MetricSpec, identifier: &str) -> Option<&'static str> {
         MetricKind::Resource | MetricKind::ContainerResource if !is_usual => {
             Some("only the resources cpu and memory are predicted")
         }
-        _ if !names::is_label_value(identifier) => Some(
+        _ if !is_label_value(identifier) => Some(
             "the metric's name is not a valid label value: at most 63 letters, digits, '-', '_' and '.', \
              a letter or digit at both ends",
         ),

@@ -26,11 +26,8 @@ pub struct EhpaSnapshot {
     pub hpas: Vec<Arc<Stripped<HorizontalPodAutoscaler>>>,
     /// VPAs of its target that ask for the present scale point.
     pub vpas: Vec<Arc<Vpa>>,
-    /// Name of an older EHPA of the same workload.
     pub older_ehpa: Option<String>,
-    /// The prediction of its name.
     pub prediction: Option<Arc<Stripped<TimeSeriesPrediction>>>,
-    /// The Substitute of its name.
     pub substitute: Option<Arc<Stripped<Substitute>>>,
     pub rules: Arc<Rules>,
 }

@@ -89,7 +89,7 @@ pub fn unpredictable_metrics<'a>(
     (before != Some(now.observed_generation)).then_some(now.message.as_str())
 }
 
-fn find<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
+pub(super) fn find<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.kind == kind)
 }
 

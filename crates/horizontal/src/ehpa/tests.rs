@@ -13,10 +13,10 @@ mod scale_points;
 use serde_json::{Value, json};
 
 use super::Problem;
-use super::names::is_label_value;
 use super::plan::Desired;
 use super::status::{ready_contains, status};
 use fixture::{Fixture, average, by_day, created_hpa, json_of, planned_hpa, reasons};
+use model::is_label_value;
 
 #[test]
 fn the_documented_example_makes_an_hpa_and_a_prediction() {

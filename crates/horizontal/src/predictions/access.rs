@@ -49,7 +49,6 @@ impl FromStr for QueryScope {
 pub struct QueryAccess {
     /// Scope of namespaces without the label.
     pub scope: QueryScope,
-    /// Label of series with their namespace.
     pub namespace_label: String,
     /// Rules: their queries may read all series.
     pub rules: KnownRules,

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use forecast::PeakAccuracy;
 use jiff::Timestamp;
+use promql::Excess;
 
 use super::access::{Expression, SCOPE_LABEL};
 use super::method::Method;
 use super::model::{Dsp, FARTHEST, FitTask, ForecastRange, Labels, Model, floor};
 use super::published_series::{MAX_SERIES_POINTS, thin_series};
 use super::query::Query;
-use super::read_range::{Excess, ReadChunk, ReadIntervals, ReadRange, Samples};
+use super::read_range::{ReadChunk, ReadIntervals, ReadRange, Samples};
 use super::result::{MetricForecasts, MetricResult, label_bytes};
 use super::spec::ForecastSpec;
 use super::truncate::truncate;

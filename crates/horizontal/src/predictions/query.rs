@@ -17,6 +17,9 @@ use crate::pod_name_pattern::PodNamePattern;
 /// Maximum length of an expression: it is sent in the URL of a request.
 const MAX_LENGTH: usize = 8000;
 
+/// Maximum length of a name in Kubernetes.
+const MAX_NAME: usize = 253;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Query {
     Expression(Expression),
@@ -46,7 +49,7 @@ impl Query {
         let query = match metric.kind {
             QueryKind::ResourceQuery => {
                 let name = metric.resource_query.as_deref();
-                return resource(object, name.ok_or("resourceQuery is missing")?, access);
+                return resource(object, name, access);
             }
             QueryKind::MetricQuery => {
                 let query = metric.metric_query.as_ref();
@@ -106,10 +109,15 @@ impl Query {
 
 fn resource(
     object: &TimeSeriesPrediction,
-    name: &str,
+    name: Option<&str>,
     access: &ObjectAccess,
 ) -> Result<Query, String> {
-    let resource = match name {
+    if object.spec.target_ref.name.len() > MAX_NAME {
+        return Err(format!(
+            "targetRef: the name is longer than {MAX_NAME} characters"
+        ));
+    }
+    let resource = match name.ok_or("resourceQuery is missing")? {
         "cpu" => Resource::Cpu,
         "memory" => Resource::Memory,
         other => {

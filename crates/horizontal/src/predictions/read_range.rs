@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use promql::Excess;
+
 use super::model::Labels;
 
 /// Intervals of work on one metric.
@@ -31,15 +33,6 @@ pub struct ReadChunk {
 
 /// Samples of each series, by its labels.
 pub type Samples = BTreeMap<Labels, Vec<(i64, f64)>>;
-
-/// Limit that a response exceeds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Excess {
-    /// Time of the query.
-    Time,
-    /// Number of points, series or bytes.
-    Size,
-}
 
 /// Reason for which a read failed.
 #[derive(Clone, Debug, PartialEq, Eq)]

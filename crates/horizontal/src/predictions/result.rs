@@ -46,7 +46,6 @@ pub struct MetricResult {
     pub is_refused: bool,
     /// Whether the first forecast is in progress.
     pub is_pending: bool,
-    /// Error of the last read of the history.
     pub read_error: Option<String>,
     pub note: Option<String>,
     /// Seconds that a forecast must reach ahead to be ready.
@@ -57,7 +56,6 @@ pub struct MetricResult {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricForecasts {
-    /// Time of the forecast.
     pub at: Timestamp,
     pub series: Vec<ForecastSeries>,
 }

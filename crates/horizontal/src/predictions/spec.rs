@@ -8,9 +8,7 @@
 //! from the EHPA that owns it.
 
 use api::ehpa::EffectiveHorizontalPodAutoscaler;
-use api::prediction::{
-    Algorithm, AlgorithmKind, PredictionMetric, QueryKind, TimeSeriesPrediction,
-};
+use api::prediction::{Algorithm, AlgorithmKind, PredictionMetric, TimeSeriesPrediction};
 use forecast::PeakConfig;
 use kube::ResourceExt as _;
 use view::ObjectKey;
@@ -29,15 +27,12 @@ const PLIMSOLL_SLOT: u32 = 300;
 const HOUR: u32 = 3600;
 /// Maximum length of the reason and of each note of a metric, in characters.
 const MAX_TEXT: usize = 500;
-/// Maximum length of a name in Kubernetes.
-const MAX_NAME: usize = 253;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PredictionSpec {
     pub key: ObjectKey,
     pub uid: String,
     pub generation: i64,
-    /// Seconds to forecast ahead.
     pub window_seconds: u32,
 }
 
@@ -96,27 +91,13 @@ pub(super) fn forecast_spec(
     }
     ForecastSpec {
         identifier: metric.resource_identifier.clone(),
-        query: query(object, metric, access).map_err(|why| truncate(&why, MAX_TEXT)),
+        query: Query::of(object, metric, access).map_err(|why| truncate(&why, MAX_TEXT)),
         method,
         note: (!notes.is_empty()).then(|| {
             let notes: Vec<_> = notes.iter().map(|note| truncate(note, MAX_TEXT)).collect();
             notes.join("; ")
         }),
     }
-}
-
-fn query(
-    object: &TimeSeriesPrediction,
-    metric: &PredictionMetric,
-    access: &ObjectAccess,
-) -> Result<Query, String> {
-    let is_of_target = metric.kind == QueryKind::ResourceQuery;
-    if is_of_target && object.spec.target_ref.name.len() > MAX_NAME {
-        return Err(format!(
-            "targetRef: the name is longer than {MAX_NAME} characters"
-        ));
-    }
-    Query::of(object, metric, access)
 }
 
 /// Window in the status of an EHPA, or the default.

@@ -119,16 +119,6 @@ fn check_names(field: &str, names: &[&String]) -> Result<(), FileError> {
     ensure(are_complete, field, why)
 }
 
-impl PemSource {
-    /// The path of a file, or the text of an entry, for messages.
-    pub fn label(&self) -> PathBuf {
-        match self {
-            Self::File(path) => path.clone(),
-            Self::Entry(entry) => entry.to_string().into(),
-        }
-    }
-}
-
 impl fmt::Display for PemSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -12,7 +12,7 @@ const SIGNS: &[&str] = &[
 const UNITS: &[&str] = &["ms", "s", "m", "h", "d", "w", "y"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Token<'a> {
+pub(crate) enum Token<'a> {
     /// The name of a metric, a label or a function, or a keyword.
     Name(&'a str),
     /// A number or a duration.
@@ -24,7 +24,7 @@ pub(super) enum Token<'a> {
 }
 
 /// The tokens of an expression, each with its offset in bytes.
-pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token<'_>)>, ConfineError> {
+pub(crate) fn tokens(text: &str) -> Result<Vec<(usize, Token<'_>)>, ConfineError> {
     let mut tokens = Vec::new();
     let mut at = 0;
     let mut in_range = false;

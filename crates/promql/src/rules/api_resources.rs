@@ -23,7 +23,6 @@ impl std::fmt::Display for GroupResource {
     }
 }
 
-/// Resource of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiResource {
     pub resource: GroupResource,
@@ -34,12 +33,18 @@ pub struct ApiResource {
     pub is_namespaced: bool,
 }
 
+impl ApiResource {
+    /// Whether its objects are the namespaces themselves.
+    pub fn is_namespaces(&self) -> bool {
+        self.resource.group.is_empty() && self.resource.resource == "namespaces"
+    }
+}
+
 /// The resources of the cluster, in lookup order for names without a group: the core group first.
 #[derive(Debug, Clone, Default)]
 pub struct ApiResources(Vec<Arc<ApiResource>>);
 
 impl ApiResources {
-    /// Resources in order of preference.
     pub fn new(resources: Vec<Arc<ApiResource>>) -> Self {
         Self(resources)
     }

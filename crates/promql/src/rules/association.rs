@@ -89,7 +89,7 @@ impl Association {
             let has_namespace = !labels.namespaces.is_empty();
             for resource in cluster.iter() {
                 match label(template, resource) {
-                    Some(name) if is_namespaces(resource) && has_namespace => drop(name),
+                    Some(_) if resource.is_namespaces() && has_namespace => {}
                     Some(name) => labels.add(&name, resource),
                     None => {}
                 }
@@ -123,7 +123,7 @@ impl Labels {
         if self.resources.contains_key(label) {
             return;
         }
-        if is_namespaces(resource) {
+        if resource.is_namespaces() {
             self.namespaces.insert(label.to_owned());
         }
         self.resources
@@ -156,10 +156,6 @@ impl Labels {
         let own = self.namespaces.iter().find(|label| labels.contains(*label));
         own.or_else(|| self.namespaces.first()).cloned()
     }
-}
-
-fn is_namespaces(resource: &ApiResource) -> bool {
-    resource.resource.group.is_empty() && resource.resource.resource == "namespaces"
 }
 
 fn read_template(at: &str, text: &str) -> Result<Template, RuleError> {

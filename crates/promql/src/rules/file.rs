@@ -4,9 +4,8 @@
 //! are errors, null means absent, `<<` merges, and `no` is false, as in YAML 1.1.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use serde::de::{Error, IgnoredAny, Visitor};
+use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_path_to_error::deserialize;
 use serde_yaml_ng::Value;
@@ -153,38 +152,15 @@ fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
+/// A boolean of YAML 1.1.
 fn truth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
-    struct Truth;
-
-    impl Visitor<'_> for Truth {
-        type Value = bool;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a boolean")
-        }
-
-        fn visit_bool<E: Error>(self, value: bool) -> Result<bool, E> {
-            Ok(value)
-        }
-
-        fn visit_str<E: Error>(self, text: &str) -> Result<bool, E> {
-            match text {
-                "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" => Ok(true),
-                "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" => Ok(false),
-                _ => Err(E::invalid_type(serde::de::Unexpected::Str(text), &self)),
-            }
-        }
-    }
-
-    struct Known(bool);
-
-    impl<'de> Deserialize<'de> for Known {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            deserializer.deserialize_any(Truth).map(Self)
-        }
-    }
-
-    Ok(Option::<Known>::deserialize(deserializer)?.map(|Known(value)| value))
+    let known = |value: Value| match value.as_str() {
+        Some("y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON") => Ok(true),
+        Some("n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF") => Ok(false),
+        _ => bool::deserialize(value).map_err(D::Error::custom),
+    };
+    let value = Option::<Value>::deserialize(deserializer)?;
+    value.map(known).transpose()
 }
 
 #[cfg(test)]

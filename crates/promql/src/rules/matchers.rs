@@ -102,21 +102,14 @@ impl Matchers {
             return Err(QueryError::Wrong(why.to_owned()));
         }
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_.:/-".contains(letter);
-        match self
-            .values
-            .values()
-            .flatten()
-            .find(|value| !value.chars().all(is_plain))
-        {
-            Some(value) => Err(QueryError::Wrong(format!(
-                "{value:?} cannot be part of the query of this metric"
-            ))),
-            None => Ok(self
-                .values
-                .iter()
-                .map(|(label, values)| (label.clone(), values.join("|")))
-                .collect()),
+        let mut values = self.values.values().flatten();
+        if let Some(value) = values.find(|value| !value.chars().all(is_plain)) {
+            let why = format!("{value:?} cannot be part of the query of this metric");
+            return Err(QueryError::Wrong(why));
         }
+        let joined = self.values.iter();
+        let joined = joined.map(|(label, values)| (label.clone(), values.join("|")));
+        Ok(joined.collect())
     }
 }
 

@@ -14,15 +14,10 @@ const MAX_REGEX_BYTES: usize = 1 << 20;
 /// Series of a rule and the names of their metrics.
 #[derive(Debug)]
 pub struct Naming {
-    filters: Vec<Filter>,
+    /// Expressions for the name of a series, each with whether it must match.
+    filters: Vec<(Regex, bool)>,
     matches: Regex,
     becomes: String,
-}
-
-#[derive(Debug)]
-struct Filter {
-    expression: Regex,
-    is: bool,
 }
 
 impl Naming {
@@ -36,14 +31,8 @@ impl Naming {
             let at = format!("{at}.seriesFilters[{index}]");
             match (filter.is.as_str(), filter.is_not.as_str()) {
                 ("", "") => Err(RuleError::new(at, "one of is and isNot must be set")),
-                (is, "") => Ok(Filter {
-                    expression: expression(&format!("{at}.is"), is)?,
-                    is: true,
-                }),
-                ("", is_not) => Ok(Filter {
-                    expression: expression(&format!("{at}.isNot"), is_not)?,
-                    is: false,
-                }),
+                (is, "") => Ok((expression(&format!("{at}.is"), is)?, true)),
+                ("", is_not) => Ok((expression(&format!("{at}.isNot"), is_not)?, false)),
                 _ => Err(RuleError::new(at, "is and isNot exclude each other")),
             }
         });
@@ -94,17 +83,11 @@ impl Naming {
 
     /// The metric name of a series; `None` if the rule does not match it, or the result is invalid.
     pub fn name(&self, series: &str) -> Option<String> {
-        if self
-            .filters
-            .iter()
-            .any(|filter| filter.expression.is_match(series) != filter.is)
-        {
-            return None;
-        }
+        let mut filters = self.filters.iter();
+        let is_included = filters.all(|(expression, is)| expression.is_match(series) == *is);
+        let captures = self.matches.captures(series).filter(|_| is_included)?;
         let mut name = String::new();
-        self.matches
-            .captures(series)?
-            .expand(&self.becomes, &mut name);
+        captures.expand(&self.becomes, &mut name);
         is_metric_name(&name).then_some(name)
     }
 }
@@ -130,24 +113,19 @@ fn is_metric_name(name: &str) -> bool {
 
 fn expression(at: &str, text: &str) -> Result<Regex, RuleError> {
     regex(text).map_err(|error| {
-        let error = last_line(&error);
-        RuleError::new(at, format!("{text:?} is not a regular expression: {error}"))
+        // The error has several lines, of which the last is the message.
+        let error = error.to_string();
+        let message = error.lines().last().unwrap_or_default();
+        let message = message.trim_start_matches("error: ");
+        RuleError::new(
+            at,
+            format!("{text:?} is not a regular expression: {message}"),
+        )
     })
 }
 
 pub(super) fn regex(text: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(text).size_limit(MAX_REGEX_BYTES).build()
-}
-
-/// The error text has several lines, of which the last is the message.
-fn last_line(error: &regex::Error) -> String {
-    error
-        .to_string()
-        .lines()
-        .last()
-        .unwrap_or_default()
-        .trim_start_matches("error: ")
-        .to_owned()
 }
 
 #[cfg(test)]

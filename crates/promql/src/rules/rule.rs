@@ -34,9 +34,7 @@ pub struct Rule {
     pub at: String,
     /// Selector of the series.
     pub series_query: String,
-    /// Names of the metrics.
     pub naming: Naming,
-    /// Objects of the series.
     pub association: Association,
     /// Parsed `series_query`, if it has the usual form.
     series: Option<SeriesQuery>,
@@ -48,15 +46,12 @@ pub struct Rule {
 /// All rules of a file.
 #[derive(Debug, Clone, Default)]
 pub struct RuleSet {
-    /// Rules for metrics of objects.
     pub custom: Vec<Arc<Rule>>,
-    /// Rules for external metrics.
     pub external: Vec<Arc<Rule>>,
     /// Warnings about a valid file.
     pub warnings: Vec<RuleError>,
 }
 
-/// Objects of a query.
 #[derive(Debug, Clone, Copy)]
 pub struct Objects<'a> {
     /// Label with their names.
@@ -67,7 +62,6 @@ pub struct Objects<'a> {
 }
 
 impl RuleSet {
-    /// Parses a file.
     pub fn parse(text: &str) -> Result<Self, RuleError> {
         let file = super::file::parse(text)?;
         let has_resource_rules = file.resource_rules.is_some();

@@ -1,25 +1,22 @@
 //! Series name and label matchers of a series query. The name is before the braces or a matcher on
 //! `__name__`.
 
-use regex::Regex;
+use regex::{Regex, escape};
 
 use super::metric_name::regex;
+use crate::confine::{Token, tokens};
 use crate::{is_label_name, matcher};
 
 const NAME: &str = "__name__";
 
 #[derive(Debug, Default)]
 pub(super) struct SeriesQuery {
-    exact: Option<String>,
-    /// Conditions on the name, each with its expected result.
-    names: Vec<(bool, NameIs)>,
-    matchers: Vec<String>,
-}
-
-#[derive(Debug)]
-enum NameIs {
-    Exactly(String),
-    Like(Regex),
+    /// The only possible name, if any.
+    pub(super) exact: Option<String>,
+    /// Expressions for the name, each with whether it must match.
+    names: Vec<(Regex, bool)>,
+    /// Matchers on other labels.
+    pub(super) matchers: Vec<String>,
 }
 
 /// Label, operator, value.
@@ -40,11 +37,11 @@ impl SeriesQuery {
         for (label, operator, value) in conditions(rest.strip_prefix('{')?.strip_suffix('}')?)? {
             match (label, operator) {
                 (NAME, "=") => series.exact = Some(value),
-                (NAME, "!=") => series.names.push((false, NameIs::Exactly(value))),
                 (NAME, _) => {
-                    let whole = format!("^(?s:{value})$");
-                    let like = NameIs::Like(regex(&whole).ok()?);
-                    series.names.push((operator == "=~", like));
+                    let is_text = operator == "!=";
+                    let value = if is_text { escape(&value) } else { value };
+                    let whole = regex(&format!("^(?s:{value})$")).ok()?;
+                    series.names.push((whole, operator == "=~"));
                 }
                 _ => series.matchers.push(matcher(label, operator, &value)),
             }
@@ -52,26 +49,10 @@ impl SeriesQuery {
         Some(series)
     }
 
-    /// The only possible name, if any.
-    pub(super) fn exact(&self) -> Option<&str> {
-        self.exact.as_deref()
-    }
-
     pub(super) fn includes(&self, name: &str) -> bool {
-        let holds = |condition: &NameIs| match condition {
-            NameIs::Exactly(other) => other == name,
-            NameIs::Like(expression) => expression.is_match(name),
-        };
-        self.exact().is_none_or(|exact| exact == name)
-            && self
-                .names
-                .iter()
-                .all(|(wanted, condition)| holds(condition) == *wanted)
-    }
-
-    /// The matchers on other labels.
-    pub(super) fn matchers(&self) -> &[String] {
-        &self.matchers
+        let mut names = self.names.iter();
+        self.exact.as_ref().is_none_or(|exact| exact == name)
+            && names.all(|(expression, is)| expression.is_match(name) == *is)
     }
 }
 
@@ -85,24 +66,24 @@ pub fn read_matchers(text: &str) -> Option<Vec<String>> {
 }
 
 fn conditions(text: &str) -> Option<Vec<Condition<'_>>> {
-    let (mut all, mut rest) = (Vec::new(), text.trim());
-    while !rest.is_empty() {
-        let (label, after) = word(rest);
-        let mut operators = ["=~", "!~", "!=", "="].into_iter();
-        let (operator, after) =
-            operators.find_map(|operator| Some((operator, after.strip_prefix(operator)?)))?;
-        let (value, after) = quoted(after.trim_start())?;
-        if !is_label_name(label) {
-            return None;
-        }
-        all.push((label, operator, value));
-        rest = match after.trim().strip_prefix(',') {
-            Some(next) => next.trim_start(),
-            None if after.trim().is_empty() => "",
-            None => return None,
+    let tokens = tokens(text).ok()?;
+    let (mut all, mut rest) = (Vec::new(), tokens.as_slice());
+    while let [
+        (_, Token::Name(label)),
+        (_, Token::Sign(operator @ ("=" | "!=" | "=~" | "!~"))),
+        (_, Token::Text(value)),
+        after @ ..,
+    ] = rest
+    {
+        let label = Some(*label).filter(|label| is_label_name(label))?;
+        all.push((label, *operator, unquoted(value)?));
+        rest = match after {
+            [(_, Token::Sign(",")), next @ ..] => next,
+            [] => after,
+            _ => return None,
         };
     }
-    Some(all)
+    rest.is_empty().then_some(all)
 }
 
 /// A possible name at the start, and the rest.
@@ -113,26 +94,21 @@ fn word(text: &str) -> (&str, &str) {
     (word, after.trim_start())
 }
 
-/// A quoted text, and the rest. Supports escapes of quotes, backslash and newline only.
-fn quoted(text: &str) -> Option<(String, &str)> {
-    let quote = text
-        .chars()
-        .next()
-        .filter(|letter| "\"'`".contains(*letter))?;
+/// The content of a quoted text. Supports escapes of quotes, backslash and newline only.
+fn unquoted(text: &str) -> Option<String> {
     let mut value = String::new();
-    let mut letters = text.char_indices().skip(1);
-    while let Some((at, letter)) = letters.next() {
-        match letter {
-            _ if letter == quote => return Some((value, text.get(at + 1..)?)),
-            '\\' if quote != '`' => value.push(match letters.next()?.1 {
+    let mut letters = text.get(1..text.len() - 1)?.chars();
+    while let Some(letter) = letters.next() {
+        value.push(match letter {
+            '\\' => match letters.next()? {
                 'n' => '\n',
                 letter @ ('\\' | '"' | '\'') => letter,
                 _ => return None,
-            }),
-            letter => value.push(letter),
-        }
+            },
+            letter => letter,
+        });
     }
-    None
+    Some(value)
 }
 
 #[cfg(test)]
@@ -150,7 +126,7 @@ mod tests {
                 .into_iter()
                 .filter(|name| series.includes(name))
                 .collect();
-            (names, series.matchers().join(","))
+            (names, series.matchers.join(","))
         });
         assert_eq!(
             found,

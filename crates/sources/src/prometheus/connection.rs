@@ -14,7 +14,6 @@ use crate::error_chain::with_causes;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connection settings of a store.
 #[derive(Debug, Clone, Default)]
 pub struct Connection {
     /// Base URL, `http://` or `https://`, optionally with a path.
@@ -33,7 +32,6 @@ pub struct Connection {
     pub always_post: bool,
 }
 
-/// Credentials for a store.
 #[derive(Debug, Clone, Default)]
 pub enum Credentials {
     #[default]

@@ -8,6 +8,8 @@
 
 use std::time::Duration;
 
+use promql::Excess;
+
 /// Part of an error for the log only: addresses, files, and responses of the store or a proxy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -67,15 +69,6 @@ pub enum PrometheusError {
 
 fn refused(code: u16) -> String {
     format!("Prometheus refuses the query: HTTP status {code}")
-}
-
-/// Limit exceeded by a response. A smaller request may succeed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Excess {
-    /// Time limit.
-    Time,
-    /// Limit of samples, bytes or series.
-    Size,
 }
 
 impl PrometheusError {

@@ -1,6 +1,7 @@
 //! Headers of every request to a store, such as the name of a tenant. A message never contains a
 //! value, which can be a credential.
 
+use anyhow::{Context as _, anyhow, ensure};
 use http::header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::{HeaderName, HeaderValue};
 
@@ -9,48 +10,30 @@ use super::Credentials;
 /// Headers that the client sets itself.
 const OWN: [HeaderName; 4] = [CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING];
 
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum HeaderError {
-    #[error("expected NAME=VALUE")]
-    Form,
-    #[error("{0:?} is not the name of a header")]
-    Name(String),
-    #[error("the value of {0} has a character that no header has")]
-    Value(HeaderName),
-    #[error("{0} is set by the client itself")]
-    Own(HeaderName),
-    #[error("authorization and a token or user name exclude each other")]
-    TwoCredentials,
-}
-
 /// Parses headers of the form `NAME=VALUE`. `Debug` output of a value is `Sensitive`.
 pub fn headers(
     texts: &[String],
     credentials: &Credentials,
-) -> Result<Vec<(HeaderName, HeaderValue)>, HeaderError> {
-    let headers: Vec<_> = texts
-        .iter()
-        .map(|text| header(text))
-        .collect::<Result<_, _>>()?;
+) -> anyhow::Result<Vec<(HeaderName, HeaderValue)>> {
+    let headers = texts.iter().map(|text| header(text));
+    let headers = headers.collect::<anyhow::Result<Vec<_>>>()?;
     let is_authorized = headers.iter().any(|(name, _)| *name == AUTHORIZATION);
-    if is_authorized && !matches!(credentials, Credentials::None) {
-        return Err(HeaderError::TwoCredentials);
-    }
+    ensure!(
+        !is_authorized || matches!(credentials, Credentials::None),
+        "authorization and a token or user name exclude each other"
+    );
     Ok(headers)
 }
 
-fn header(text: &str) -> Result<(HeaderName, HeaderValue), HeaderError> {
-    let (name, value) = text.split_once('=').ok_or(HeaderError::Form)?;
+fn header(text: &str) -> anyhow::Result<(HeaderName, HeaderValue)> {
+    let (name, value) = text.split_once('=').context("expected NAME=VALUE")?;
     let name = name.trim();
-    let name: HeaderName = name
-        .parse()
-        .map_err(|_| HeaderError::Name(name.to_owned()))?;
-    if OWN.contains(&name) {
-        return Err(HeaderError::Own(name));
-    }
-    let Ok(mut value) = value.trim().parse::<HeaderValue>() else {
-        return Err(HeaderError::Value(name));
-    };
+    let parsed = name.parse::<HeaderName>();
+    let name = parsed.map_err(|_| anyhow!("{name:?} is not the name of a header"))?;
+    ensure!(!OWN.contains(&name), "{name} is set by the client itself");
+    let value = value.trim().parse::<HeaderValue>();
+    let mut value =
+        value.map_err(|_| anyhow!("the value of {name} has a character that no header has"))?;
     value.set_sensitive(true);
     Ok((name, value))
 }
@@ -110,6 +93,6 @@ mod tests {
         assert!(headers(&tenant, &token).is_ok());
         let authorization = ["Authorization=Basic abc".to_owned()];
         let error = headers(&authorization, &token).expect_err("two credentials");
-        assert_eq!(error, HeaderError::TwoCredentials);
+        assert!(error.to_string().contains("exclude each other"), "{error}");
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Source: <https://prometheus.io/docs/prometheus/latest/querying/api/>.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -58,10 +59,8 @@ impl Prometheus {
     ) -> Result<Self, PrometheusError> {
         let client = connection.client().await?;
         Ok(Self {
-            client,
-            query_timeout: connection.query_timeout,
             always_post: connection.always_post,
-            observer,
+            ..Self::with_client(client, connection.query_timeout, observer)
         })
     }
 
@@ -82,7 +81,8 @@ impl Prometheus {
         window: Window,
         max_bytes: usize,
     ) -> Result<Vec<Labelled>, PrometheusError> {
-        let (start, end, step) = (window.start(), window.end(), window.step());
+        let (start, end) = (seconds(window.start), seconds(window.end));
+        let step = seconds(window.step.milliseconds());
         let limit = format!("{}ms", self.query_timeout.as_millis());
         let parameters = [
             ("query", query),
@@ -101,7 +101,7 @@ impl Prometheus {
         selector: &str,
         window: Window,
     ) -> Result<bool, PrometheusError> {
-        let (start, end) = (window.start(), window.end());
+        let (start, end) = (seconds(window.start), seconds(window.end));
         let parameters = [
             ("match[]", selector),
             ("start", &start),
@@ -194,24 +194,33 @@ impl Prometheus {
             Request::get(format!("/api/v1/{path}?{parameters}")).body(Body::empty())
         };
         let request = request.map_err(|error| PrometheusError::SetUp(error.to_string().into()))?;
-        let unreachable =
-            |error: kube::Error| PrometheusError::Unreachable(with_causes(&error).into());
-        let response = self.client.send(request).await.map_err(unreachable)?;
-        let (head, body) = response.into_parts();
-        let body = Limited::new(body, max_bytes).collect().await;
-        let body = body.map_err(|error| {
-            if error.is::<LengthLimitError>() {
-                PrometheusError::TooLong(max_bytes)
-            } else {
-                PrometheusError::Unreachable(with_causes(&*error).into())
-            }
-        })?;
-        let body = body.to_bytes();
-        if head.status.is_success() {
-            return Ok(body.into());
+        let (status, body) = send(&self.client, request, max_bytes).await?;
+        if status.is_success() {
+            return Ok(body);
         }
-        Err(range_response::refusal(head.status.as_u16(), &body))
+        Err(range_response::refusal(status.as_u16(), &body))
     }
+}
+
+/// The status of a response and its body, of at most `max_bytes`.
+pub(crate) async fn send(
+    client: &Client,
+    request: Request<Body>,
+    max_bytes: usize,
+) -> Result<(StatusCode, Vec<u8>), PrometheusError> {
+    let unreachable =
+        |error: &(dyn Error + 'static)| PrometheusError::Unreachable(with_causes(error).into());
+    let response = client.send(request).await;
+    let (head, body) = response.map_err(|error| unreachable(&error))?.into_parts();
+    let body = Limited::new(body, max_bytes).collect().await;
+    let body = body.map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            PrometheusError::TooLong(max_bytes)
+        } else {
+            unreachable(&*error)
+        }
+    })?;
+    Ok((head.status, body.to_bytes().into()))
 }
 
 /// Parses long responses on a blocking thread, so that other tasks continue.

@@ -10,8 +10,8 @@ const MAX_POINTS: i64 = 2000;
 /// Points in time, one per step, the last one at the end. Milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    start: i64,
-    end: i64,
+    pub(super) start: i64,
+    pub(super) end: i64,
     /// Distance between points.
     pub step: Step,
 }
@@ -28,21 +28,6 @@ impl Window {
         })
     }
 
-    /// The first point in the HTTP API's form: seconds since 1970.
-    pub(super) fn start(&self) -> String {
-        seconds(self.start)
-    }
-
-    /// The last point in the same form.
-    pub(super) fn end(&self) -> String {
-        seconds(self.end)
-    }
-
-    /// The step in the same form.
-    pub(super) fn step(&self) -> String {
-        seconds(self.step.milliseconds())
-    }
-
     fn first(self, points: i64) -> Self {
         let length = self.step.milliseconds().saturating_mul(points - 1);
         Self {
@@ -52,7 +37,7 @@ impl Window {
     }
 }
 
-/// The HTTP API's form of times: seconds since 1970.
+/// The HTTP API's form of times and steps: seconds.
 pub(super) fn seconds(milliseconds: i64) -> String {
     format!(
         "{}.{:03}",
@@ -123,7 +108,7 @@ mod tests {
                 assert!(pieces.halve(), "{piece:?}");
                 continue;
             }
-            asked.push((piece.start(), piece.end()));
+            asked.push((seconds(piece.start), seconds(piece.end)));
             pieces.done(piece);
         }
         let expected = expected

@@ -43,9 +43,7 @@ const FAILED_UPDATE_PREDICTION: &str = "FailedUpdatePrediction";
 /// Kind of an object that an EHPA owns, with reasons as in Crane.
 struct Owned {
     kind: &'static str,
-    /// Reason of the event after a creation.
     created: &'static str,
-    /// Reason of the event after a failed write.
     update_failed: &'static str,
     /// Reason of the condition `Ready` after a failed write.
     reconcile_failed: &'static str,

@@ -3,27 +3,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use horizontal::predictions::{
-    Excess, Query, ReadFailure, ReadRange, ReadRequest, Samples, truncate,
-};
+use horizontal::predictions::{Query, ReadFailure, ReadRange, ReadRequest, Samples, truncate};
 use jiff::Timestamp;
 use sources::error_chain::with_causes;
 use sources::prometheus::{
-    Excess as Limit, HistorySettings, Layout, Observer, Prometheus, PrometheusError, Step, Window,
+    HistorySettings, Layout, Observer, Prometheus, PrometheusError, Step, Window,
 };
 use tokio::sync::Mutex;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::predictions::metrics::ForecastMetrics;
 
-/// Lifetime of a connection in seconds. A new one reads rotated tokens and certificates.
-const CONNECTION_LASTS: i64 = 600;
-/// Lifetime of the detected series of usage, in seconds.
-const LAYOUT_LASTS: i64 = 600;
-/// Lifetime if the store has no usage, in seconds.
-const NO_LAYOUT_LASTS: i64 = 30;
-/// Lifetime of a failed connection or detection, in seconds: waiting reads fail together.
-const FAILURE_LASTS: i64 = 5;
+/// Lifetime of a connection. A new one reads rotated tokens and certificates.
+const CONNECTION_LASTS: Duration = Duration::from_mins(10);
+/// Lifetime of the detected series of usage.
+const LAYOUT_LASTS: Duration = Duration::from_mins(10);
+/// Lifetime if the store has no usage.
+const NO_LAYOUT_LASTS: Duration = Duration::from_secs(30);
+/// Lifetime of a failed connection or detection: waiting reads fail together.
+const FAILURE_LASTS: Duration = Duration::from_secs(5);
 /// Maximum duration of one query, and of the detection.
 const LONGEST_QUERY: Duration = Duration::from_mins(1);
 const DAY: i64 = 86_400;
@@ -37,48 +35,29 @@ const NO_LAYOUT: Layout = Layout {
 };
 
 fn failure(error: &PrometheusError) -> ReadFailure {
-    let excess = error.excess().map(|excess| match excess {
-        Limit::Time => Excess::Time,
-        Limit::Size => Excess::Size,
-    });
     ReadFailure {
         why: error.to_string(),
-        excess,
+        excess: error.excess(),
         details: with_causes(error),
-    }
-}
-
-/// Value with an end of its lifetime, in seconds since 1970.
-#[derive(Debug)]
-struct Expiring<T> {
-    value: T,
-    ends: i64,
-}
-
-impl<T: Clone> Expiring<T> {
-    fn get(&self, now: i64) -> Option<T> {
-        (now < self.ends).then(|| self.value.clone())
     }
 }
 
 /// Value that is computed anew at the end of its lifetime. Clones share it; readers wait for the
 /// one that computes it.
 #[derive(Clone)]
-struct Cached<T>(Arc<Mutex<Option<Expiring<T>>>>);
+struct Cached<T>(Arc<Mutex<Option<(T, Instant)>>>);
 
 impl<T: Clone> Cached<T> {
-    /// The value, or that of `compute` with its lifetime in seconds.
-    async fn get(&self, compute: impl Future<Output = (T, i64)>) -> T {
+    /// The value, or that of `compute` with its lifetime.
+    async fn get(&self, compute: impl Future<Output = (T, Duration)>) -> T {
         let mut cached = self.0.lock().await;
-        let now = Timestamp::now().as_second();
-        if let Some(value) = cached.as_ref().and_then(|cached| cached.get(now)) {
-            return value;
+        if let Some((value, end)) = &*cached
+            && Instant::now() < *end
+        {
+            return value.clone();
         }
         let (value, lasts) = compute.await;
-        *cached = Some(Expiring {
-            value: value.clone(),
-            ends: Timestamp::now().as_second() + lasts,
-        });
+        *cached = Some((value.clone(), Instant::now() + lasts));
         value
     }
 }
@@ -156,8 +135,8 @@ impl PrometheusSource {
         Ok(found)
     }
 
-    /// A connection, and its lifetime in seconds.
-    async fn connect(&self) -> (Result<Prometheus, ReadFailure>, i64) {
+    /// A connection, and its lifetime.
+    async fn connect(&self) -> (Result<Prometheus, ReadFailure>, Duration) {
         let mut connection = self.settings.connection.clone();
         connection.query_timeout = connection.query_timeout.min(LONGEST_QUERY);
         match Prometheus::connect(&connection, Arc::clone(&self.observer)).await {
@@ -169,8 +148,8 @@ impl PrometheusSource {
         }
     }
 
-    /// The series of usage, and their lifetime in seconds.
-    async fn detect(&self, connection: &Prometheus) -> (Result<Layout, ReadFailure>, i64) {
+    /// The series of usage, and their lifetime.
+    async fn detect(&self, connection: &Prometheus) -> (Result<Layout, ReadFailure>, Duration) {
         let HistorySettings {
             usage, pod_labels, ..
         } = &*self.settings;
@@ -343,12 +322,13 @@ mod tests {
         );
     }
 
-    #[test]
-    fn cached_values_expire() {
-        let kept = Expiring {
-            value: 1,
-            ends: 100,
-        };
-        assert_eq!((kept.get(99), kept.get(100)), (Some(1), None));
+    #[tokio::test(start_paused = true)]
+    async fn cached_values_expire() {
+        let cached = Cached(Arc::default());
+        for (later, expected) in [(0, 1), (99, 1), (1, 2)] {
+            tokio::time::advance(Duration::from_secs(later)).await;
+            let compute = async { (expected, Duration::from_secs(100)) };
+            assert_eq!(cached.get(compute).await, expected, "{later}");
+        }
     }
 }

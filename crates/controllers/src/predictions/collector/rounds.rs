@@ -13,7 +13,6 @@ use view::ObjectKey;
 pub struct Round {
     /// Time at which it was read.
     pub at: Timestamp,
-    /// Samples of containers.
     pub usage: Arc<Vec<ContainerUsage>>,
     /// Ready pods without a sample, although they have run for some rounds.
     pub unmeasured: Arc<Vec<ObjectKey>>,

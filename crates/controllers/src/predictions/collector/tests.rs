@@ -116,7 +116,7 @@ async fn ask(request: ReadRequest, open: Open) -> Result<Samples, ReadFailure> {
 
 struct Fixture {
     view: watch::Sender<View>,
-    store: PredictionStore,
+    results: watch::Receiver<Option<Results>>,
     /// Reads in progress.
     open: Arc<AtomicUsize>,
 }
@@ -133,10 +133,11 @@ impl Fixture {
     /// Runs a collector over these objects, at the time of the paused clock.
     fn start(predictions: Vec<Stripped<TimeSeriesPrediction>>) -> Self {
         let (view, horizontal) = watch::channel(View::default());
-        let (store, open) = (PredictionStore::default(), Arc::new(AtomicUsize::new(0)));
+        let (store, results) = watch::channel(None);
+        let open = Arc::new(AtomicUsize::new(0));
         let fixture = Self {
             view,
-            store: store.clone(),
+            results,
             open: Arc::clone(&open),
         };
         fixture.set(predictions);
@@ -176,7 +177,7 @@ impl Fixture {
     }
 
     fn forecast(&self, uid: &str) -> Option<Arc<PredictionResult>> {
-        let result = self.store.all()?.remove(uid)?;
+        let result = self.results.borrow().as_ref()?.get(uid)?.clone();
         result
             .metrics
             .iter()
@@ -186,10 +187,10 @@ impl Fixture {
 
     /// The time until all these objects are forecast.
     async fn forecast_within(&self, uids: &[String], limit: Duration) {
-        let mut revisions = self.store.revisions();
+        let mut results = self.results.clone();
         let all = async {
             while let Some(missing) = uids.iter().find(|uid| self.forecast(uid).is_none()) {
-                revisions
+                results
                     .changed()
                     .await
                     .unwrap_or_else(|_| panic!("{missing} has no forecast"));
@@ -258,9 +259,10 @@ async fn unanswered_reads_do_not_affect_other_metrics() {
     let result = fixture.forecast("shop/web").expect("it is forecast");
     assert_eq!(result.history().0, ConditionStatus::True);
     let silent = fixture
-        .store
-        .all()
-        .and_then(|mut all| all.remove("shop/silent"))
+        .results
+        .borrow()
+        .as_ref()
+        .and_then(|all| all.get("shop/silent").cloned())
         .expect("it is known");
     assert_eq!(silent.history().0, ConditionStatus::False);
 }

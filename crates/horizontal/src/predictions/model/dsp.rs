@@ -33,7 +33,8 @@ enum Next {
     Nothing,
     /// Due, not started.
     Wanted(i64),
-    Awaited(i64, PendingFit),
+    /// The task has the other reference to the result.
+    Awaited(i64, Arc<Mutex<Option<FitResult>>>),
 }
 
 impl Dsp {
@@ -76,20 +77,26 @@ impl Dsp {
         let Next::Wanted(until) = self.next else {
             return None;
         };
-        let samples = self.samples.iter().copied().collect();
-        let (task, pending) = FitTask::new(self.predictor.clone(), samples);
-        self.next = Next::Awaited(until, pending);
-        Some(task)
+        let result = Arc::default();
+        self.next = Next::Awaited(until, Arc::clone(&result));
+        Some(FitTask {
+            predictor: self.predictor.clone(),
+            samples: self.samples.iter().copied().collect(),
+            result,
+        })
     }
 
-    /// Takes the result of a finished fit. Returns whether there was one.
+    /// Takes the result of a finished fit, an error if the task was dropped or panicked. Returns
+    /// whether there was one.
     pub(in crate::predictions) fn collect_fits(&mut self) -> bool {
-        let Next::Awaited(until, pending) = &mut self.next else {
+        let Next::Awaited(until, result) = &mut self.next else {
             return false;
         };
-        let Some(found) = pending.poll() else {
+        let Some(result) = Arc::get_mut(result) else {
             return false;
         };
+        let failed = || Err("the predictor failed".to_owned());
+        let found = result.get_mut().take().unwrap_or_else(failed);
         self.found = Some((*until, found));
         self.next = Next::Nothing;
         true
@@ -148,21 +155,7 @@ pub struct FitTask {
     result: Arc<Mutex<Option<FitResult>>>,
 }
 
-#[derive(Debug)]
-struct PendingFit(Arc<Mutex<Option<FitResult>>>);
-
 impl FitTask {
-    fn new(predictor: crane::Dsp, samples: Vec<(i64, f64)>) -> (Self, PendingFit) {
-        let result = Arc::default();
-        let pending = PendingFit(Arc::clone(&result));
-        let task = Self {
-            predictor,
-            samples,
-            result,
-        };
-        (task, pending)
-    }
-
     /// Fits the history. Stops at the next estimator once the metric no longer waits for the result.
     pub fn run(self) {
         let is_awaited = || Arc::strong_count(&self.result) > 1;
@@ -171,13 +164,5 @@ impl FitTask {
             let result = result.map_err(|error| error.to_string());
             *self.result.lock() = Some(result);
         }
-    }
-}
-
-impl PendingFit {
-    /// Returns the result once the task is over; an error if it was dropped or panicked.
-    fn poll(&mut self) -> Option<FitResult> {
-        let result = Arc::get_mut(&mut self.0)?.get_mut().take();
-        Some(result.unwrap_or_else(|| Err("the predictor failed".to_owned())))
     }
 }

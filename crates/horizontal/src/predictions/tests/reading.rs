@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::super::read_range::Excess;
 use super::*;
+use promql::Excess;
 
 #[test]
 fn rounds_of_usage_become_a_history() {

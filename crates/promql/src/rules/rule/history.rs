@@ -11,8 +11,8 @@ use model::Selector;
 
 use super::super::QueryError;
 use super::super::matchers::Matchers;
-use super::super::series::SeriesQuery;
 use super::{NAMESPACE_LABEL, Rule};
+use crate::confine::{Token, tokens};
 use crate::is_metric_name;
 
 /// Workload of a history query.
@@ -68,15 +68,15 @@ impl Rule {
     /// The name of a metric's series according to the rule, existing or not.
     fn series_of(&self, metric: &str) -> Option<String> {
         let query = self.series.as_ref()?;
-        let exact = query.exact().map(str::to_owned);
-        let series = exact.or_else(|| self.naming.series(metric))?;
+        let series = query.exact.clone();
+        let series = series.or_else(|| self.naming.series(metric))?;
         let makes_it = self.naming.name(&series).as_deref() == Some(metric);
         (makes_it && query.includes(&series) && is_metric_name(&series)).then_some(series)
     }
 
     fn matchers(&self, selector: &Selector, further: &[String]) -> Result<Matchers, QueryError> {
         let mut matchers = Matchers::of(selector)?;
-        let of_series = self.series.iter().flat_map(SeriesQuery::matchers);
+        let of_series = self.series.iter().flat_map(|series| &series.matchers);
         matchers.put_first(of_series.chain(further));
         Ok(matchers)
     }
@@ -106,24 +106,20 @@ fn ungrouped<'a>(query: &'a str, label: &str) -> Option<&'a str> {
 
 /// Whether the query is a single call of `sum`.
 fn is_sum(query: &str) -> bool {
-    let call = query.strip_prefix("sum").map(str::trim_start);
-    let Some(call) = call.filter(|call| call.starts_with('(')) else {
+    let tokens = tokens(query).unwrap_or_default();
+    let [(_, Token::Name("sum")), (_, Token::Sign("(")), rest @ ..] = tokens.as_slice() else {
         return false;
     };
-    let (mut depth, mut quote, mut is_escaped) = (0_usize, None, false);
-    for (at, letter) in call.char_indices() {
-        match (quote, letter) {
-            (Some(_), _) if is_escaped => is_escaped = false,
-            (Some('"' | '\''), '\\') => is_escaped = true,
-            (Some(open), _) if open == letter => quote = None,
-            (None, '"' | '\'' | '`') => quote = Some(letter),
-            (None, '(') => depth += 1,
-            (None, ')') if depth <= 1 => return at + 1 == call.len(),
-            (None, ')') => depth -= 1,
+    let mut depth = 1;
+    let end = rest.iter().position(|(_, token)| {
+        match token {
+            Token::Sign("(") => depth += 1,
+            Token::Sign(")") => depth -= 1,
             _ => {}
         }
-    }
-    false
+        depth == 0
+    });
+    end.is_some_and(|end| end + 1 == rest.len())
 }
 
 #[cfg(test)]

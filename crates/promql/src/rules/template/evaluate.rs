@@ -2,9 +2,8 @@
 
 use std::cmp::Ordering;
 
-use super::Fields;
 use super::parse::{Block, BlockKind, Expression, Node};
-use super::value::Value;
+use super::{Fields, Value};
 
 /// Evaluates a template, with limited output.
 pub(super) fn evaluate(

@@ -15,9 +15,7 @@ pub(super) enum Word {
     Field(String),
     /// `$` (empty) or `$name`
     Variable(String),
-    /// `$.Name` or `$name.Field`: a field right after a variable.
-    FieldOf(String, String),
-    /// Each further name in `.Name.member`, after a field.
+    /// A name right after a field or a variable: `.Name.member`, `$.Name`.
     Member(String),
     /// A name: a keyword or a function.
     Name(String),
@@ -102,7 +100,7 @@ fn words(action: &str) -> Result<Vec<Word>, String> {
                 let follows = is_adjacent
                     && matches!(
                         words.last(),
-                        Some(Word::Field(_) | Word::FieldOf(..) | Word::Member(_))
+                        Some(Word::Field(_) | Word::Variable(_) | Word::Member(_))
                     );
                 let word = match name {
                     "" => Word::Dot,
@@ -111,7 +109,10 @@ fn words(action: &str) -> Result<Vec<Word>, String> {
                 };
                 (word, 1 + name.len())
             }
-            '$' => variable(rest),
+            '$' => {
+                let name = name_at(&rest[1..]);
+                (Word::Variable(name.to_owned()), 1 + name.len())
+            }
             '"' => quoted(rest)?,
             '`' => raw(rest)?,
             '(' => (Word::Sign("("), 1),
@@ -141,23 +142,6 @@ fn name_at(text: &str) -> &str {
         .find(|letter: char| !(letter.is_alphanumeric() || letter == '_'))
         .unwrap_or(text.len());
     &text[..end]
-}
-
-fn variable(text: &str) -> (Word, usize) {
-    let name = name_at(&text[1..]);
-    let length = 1 + name.len();
-    let field = text[length..]
-        .strip_prefix('.')
-        .map(name_at)
-        .unwrap_or_default();
-    if field.is_empty() {
-        (Word::Variable(name.to_owned()), length)
-    } else {
-        (
-            Word::FieldOf(name.to_owned(), field.to_owned()),
-            length + 1 + field.len(),
-        )
-    }
 }
 
 fn quoted(text: &str) -> Result<(Word, usize), String> {

@@ -287,9 +287,15 @@ impl<'a> Parser<'a> {
             }
             Word::Dot => Expression::Dot,
             Word::Field(name) if self.dot_has_fields => return self.field(name, rest),
-            Word::FieldOf(variable, name) if variable.is_empty() => return self.field(name, rest),
-            Word::Field(name) | Word::FieldOf(_, name) | Word::Member(name) => {
+            Word::Field(name) | Word::Member(name) => {
                 return Err(format!("there is no field .{name} here"));
+            }
+            Word::Variable(variable) if let [Word::Member(name), rest @ ..] = rest => {
+                return if variable.is_empty() {
+                    self.field(name, rest)
+                } else {
+                    Err(format!("there is no field .{name} here"))
+                };
             }
             Word::Variable(name) if self.variables.contains(name) => {
                 Expression::Variable(name.clone())
