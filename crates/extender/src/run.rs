@@ -45,10 +45,10 @@ const LIMITS: Limits = Limits {
 pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     let config = Config::read(&args.config)?;
     let scheduler = config.scheduler();
-    let load = config.load_watcher(args.prometheus)?;
+    let address = config.load_watcher.address;
+    let load = config.load_watcher()?;
     let cluster = Watches::new(manager.client.clone(), Scope::default());
-    let (address, nodes) = (args.load_watcher_address, cluster.view());
-    let snapshots = load_watcher::start(load, address, nodes, &manager).await?;
+    let snapshots = load_watcher::start(load, address, cluster.view(), &manager).await?;
     let scheduler = Scheduler::start(scheduler, snapshots, cluster, &manager)?;
     let router = scheduler::router(scheduler);
     serve(args.secure, args.scheduler_client_ca_file, router, manager).await

@@ -23,14 +23,25 @@ pub enum HeaderError {
     TwoCredentials,
 }
 
-/// Parses headers of the form `NAME=VALUE`. `Debug` output of a value is `Sensitive`.
-pub fn headers(
+/// Parses headers of the form `NAME=VALUE`.
+pub(super) fn headers_of_texts(
     texts: &[String],
     credentials: &Credentials,
 ) -> Result<Vec<(HeaderName, HeaderValue)>, HeaderError> {
-    let headers: Vec<_> = texts
+    let pairs = texts
         .iter()
-        .map(|text| header(text))
+        .map(|text| text.split_once('=').ok_or(HeaderError::Form));
+    headers(pairs.collect::<Result<Vec<_>, _>>()?, credentials)
+}
+
+/// Parses names and values of headers. `Debug` output of a value is `Sensitive`.
+pub fn headers<'a>(
+    pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
+    credentials: &Credentials,
+) -> Result<Vec<(HeaderName, HeaderValue)>, HeaderError> {
+    let headers: Vec<_> = pairs
+        .into_iter()
+        .map(|(name, value)| header(name, value))
         .collect::<Result<_, _>>()?;
     let is_authorized = headers.iter().any(|(name, _)| *name == AUTHORIZATION);
     if is_authorized && !matches!(credentials, Credentials::None) {
@@ -39,8 +50,7 @@ pub fn headers(
     Ok(headers)
 }
 
-fn header(text: &str) -> Result<(HeaderName, HeaderValue), HeaderError> {
-    let (name, value) = text.split_once('=').ok_or(HeaderError::Form)?;
+fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), HeaderError> {
     let name = name.trim();
     let name: HeaderName = name
         .parse()
@@ -62,7 +72,7 @@ mod tests {
 
     /// `expected`: name and value, or a part of the error.
     fn check(text: &str, expected: Result<(&str, &str), &str>) {
-        let found = headers(&[text.to_owned()], &Credentials::None);
+        let found = headers_of_texts(&[text.to_owned()], &Credentials::None);
         match (found, expected) {
             (Ok(found), Ok((name, value))) => {
                 assert_eq!(found[0].0, name);
@@ -106,10 +116,8 @@ mod tests {
     #[test]
     fn one_credential_is_enough() {
         let token = Credentials::Bearer(Secret::Text("t".to_owned()));
-        let tenant = ["X-Scope-OrgID=shop".to_owned()];
-        assert!(headers(&tenant, &token).is_ok());
-        let authorization = ["Authorization=Basic abc".to_owned()];
-        let error = headers(&authorization, &token).expect_err("two credentials");
+        assert!(headers([("X-Scope-OrgID", "shop")], &token).is_ok());
+        let error = headers([("Authorization", "Basic abc")], &token).expect_err("two credentials");
         assert_eq!(error, HeaderError::TwoCredentials);
     }
 }
