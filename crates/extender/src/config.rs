@@ -5,20 +5,18 @@
 mod prometheus_client;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use jiff::SignedDuration;
 use placement::peaks::PowerModel;
 use placement::{LoadFilter, Policy, PressureTargets, Prioritizer, TargetLoadPacking};
+use runtime::config_file::{self, parsed_by};
 use runtime::duration::at_least;
 use runtime::{GoDuration, ListenAddress};
-use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-use serde_yaml_ng::Value;
 use sources::prometheus::is_label_name;
 
 use crate::load_watcher::{LoadQueries, LoadWatcherConfig, PrometheusConfig, Provider};
@@ -152,13 +150,6 @@ impl Default for MetricProvider {
     }
 }
 
-fn parsed_by<'de, D: Deserializer<'de>, T, E: fmt::Display>(
-    parse: impl FnOnce(&str) -> Result<T, E>,
-    text: D,
-) -> Result<T, D::Error> {
-    parse(&String::deserialize(text)?).map_err(D::Error::custom)
-}
-
 fn at_least_a_second<'de, D: Deserializer<'de>>(text: D) -> Result<GoDuration, D::Error> {
     parsed_by(|text| at_least(Duration::from_secs(1), text), text)
 }
@@ -174,18 +165,11 @@ fn listen_address<'de, D: Deserializer<'de>>(text: D) -> Result<ListenAddress, D
 impl Config {
     /// Reads a file. An empty name means the defaults. Errors name the file and the field.
     pub(crate) fn read(file: &str) -> anyhow::Result<Self> {
-        if file.is_empty() {
-            return Ok(Self::default());
-        }
-        let read = || Self::parse(&std::fs::read_to_string(file)?);
-        read().with_context(|| format!("--config={file}"))
+        config_file::read(file, Self::parse)
     }
 
     fn parse(text: &str) -> anyhow::Result<Self> {
-        // Refuses keys that are given twice, which a map does not.
-        let value: Value = serde_yaml_ng::from_str(text)?;
-        let config: Option<Self> = serde_path_to_error::deserialize(value)?;
-        let config = config.unwrap_or_default();
+        let config: Self = config_file::parse(text)?;
         config.check()?;
         Ok(config)
     }

@@ -5,7 +5,7 @@
 //!
 //! ```no_run
 //! use clap::Parser;
-//! use runtime::{CommonArgs, Manager, Program};
+//! use runtime::{CommonArgs, Manager, Program, Severity};
 //!
 //! #[derive(Parser)]
 //! struct Args {
@@ -21,7 +21,7 @@
 //!
 //! fn main() -> std::process::ExitCode {
 //!     let Args { common } = PROGRAM.parse();
-//!     PROGRAM.run(&common, serve_endpoints, work)
+//!     PROGRAM.run(&common, Severity::Info, serve_endpoints, work)
 //! }
 //!
 //! # use runtime::http_endpoints::EndpointPort;
@@ -42,7 +42,7 @@
 //!
 //! * `manager`: the life of a program; `shutdown`: its end; `health`, `http_endpoints`: `/readyz` and others
 //! * `args`, `pflag`, `ignored_flags`, `feature_gates`, `namespaces`: flags as upstream's; `upstream_flags`: their list
-//! * `address`, `duration`, `severity`: values of flags; `log`: log lines
+//! * `address`, `duration`, `severity`: values of flags; `config_file`: files of `--config`; `log`: log lines
 //! * `client`, `rate_limiter`, `retry`, `api_server_clock`: the client of the API server and its clock
 //! * `controller`, `schedule`: reconcile loops and the times of their passes
 //! * `leader_election`, `candidate`, `lease`, `leader_term`, `leader_tasks`: work for a term of leadership
@@ -55,6 +55,7 @@ pub mod api_server_clock;
 pub mod args;
 mod candidate;
 pub mod client;
+pub mod config_file;
 pub mod controller;
 pub mod duration;
 pub mod feature_gates;
@@ -78,7 +79,7 @@ pub mod pflag;
 pub mod rate_limiter;
 pub mod retry;
 pub mod schedule;
-pub mod severity;
+mod severity;
 pub mod sharding;
 pub mod shutdown;
 pub mod step_latency;
@@ -95,7 +96,7 @@ pub use leader_address::{follow_leader, follow_shards};
 pub use leader_election::Announcement;
 pub use leader_tasks::LeaderTasks;
 pub use leader_term::{Leading, NotLeading};
-pub use log::LogOnce;
+pub use log::{KlogArgs, LogOnce};
 pub use manager::Manager;
 pub use namespaces::{NamespaceArgs, Namespaces};
 pub use object_writer::ObjectWriter;
@@ -103,5 +104,6 @@ pub use outcome::WriteOutcome;
 pub use pflag::Program;
 pub use retry::{Backoff, KeyedBackoff};
 pub use schedule::{Pace, PassSchedule};
+pub use severity::Severity;
 pub use shutdown::Tasks;
 pub use step_latency::{StepLatency, Steps};

@@ -8,7 +8,8 @@ use runtime::duration::positive_duration;
 use runtime::feature_gates::{CPU_STARTUP_BOOST, IN_PLACE, NATIVE_SIDECAR, PER_VPA_CONFIG, SUITE};
 use runtime::ignored_flags::IgnoredFlags;
 use runtime::{
-    CommonArgs, FeatureGates, GoDuration, HoldArgs, LeaderElectionArgs, NamespaceArgs, Program,
+    CommonArgs, FeatureGates, GoDuration, HoldArgs, KlogArgs, LeaderElectionArgs, NamespaceArgs,
+    Program,
 };
 use serving::FeedReaderArgs;
 use view::ObjectKey;
@@ -36,6 +37,9 @@ pub struct Args {
     /// Flags of every program.
     #[command(flatten)]
     pub common: CommonArgs,
+    /// Flags of klog.
+    #[command(flatten)]
+    pub klog: KlogArgs,
     /// Flags of upstream's program that are accepted and ignored.
     #[command(flatten)]
     pub ignored_flags: IgnoredFlags,

@@ -34,6 +34,7 @@ const URGENT_SHARE: u32 = 4;
 pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     let Args {
         common,
+        klog: _,
         ignored_flags,
         election,
         rollout,

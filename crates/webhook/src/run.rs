@@ -52,6 +52,7 @@ pub async fn run_on(
 ) -> anyhow::Result<()> {
     let Args {
         common: _,
+        klog: _,
         ignored_flags: _,
         serving,
         registration,

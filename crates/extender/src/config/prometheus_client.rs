@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use runtime::GoDuration;
+use runtime::config_file::parsed_by;
 use runtime::duration::positive_duration;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use sources::prometheus::{Connection, Credentials, Secret, headers};
-
-use super::parsed_by;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -32,7 +31,7 @@ pub(super) struct PrometheusClient {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct BasicAuth {
     username: String,
-    /// Read for each connection.
+    /// File with the password, read for each connection.
     password_file: PathBuf,
 }
 
@@ -73,7 +72,7 @@ impl Default for PrometheusClient {
     }
 }
 
-fn query_timeout<'de, D: serde::Deserializer<'de>>(text: D) -> Result<GoDuration, D::Error> {
+fn query_timeout<'de, D: Deserializer<'de>>(text: D) -> Result<GoDuration, D::Error> {
     parsed_by(positive_duration, text)
 }
 
@@ -116,13 +115,13 @@ impl PrometheusClient {
 
 #[cfg(test)]
 mod tests {
+    use runtime::config_file;
+
     use super::*;
 
     fn connection(fields: &str) -> Result<Connection, String> {
-        let value: serde_yaml_ng::Value = serde_yaml_ng::from_str(fields).expect(fields);
-        let client: PrometheusClient =
-            serde_path_to_error::deserialize(value).map_err(|error| error.to_string())?;
-        client.connection().map_err(|error| format!("{error:#}"))
+        let client = config_file::parse(fields).and_then(PrometheusClient::connection);
+        client.map_err(|error| format!("{error:#}"))
     }
 
     #[test]
