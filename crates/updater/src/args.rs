@@ -1,7 +1,5 @@
 //! The updater's flags: upstream's, with their names and defaults, and our own.
 
-mod rebalancing;
-
 use anyhow::Context as _;
 use rollout::{PausePolicy, PreemptionMode, Settings};
 use runtime::duration::positive_duration;
@@ -13,8 +11,6 @@ use runtime::{
 };
 use serving::FeedReaderArgs;
 use view::ObjectKey;
-
-pub use rebalancing::RebalancingArgs;
 
 /// The program's name, version, and defaults of common flags.
 pub const PROGRAM: Program = Program {
@@ -49,9 +45,9 @@ pub struct Args {
     /// Flags of decisions.
     #[command(flatten)]
     pub rollout: RolloutArgs,
-    /// Flags of rebalancing.
-    #[command(flatten)]
-    pub rebalancing: RebalancingArgs,
+    /// YAML file with the load-watcher and the thresholds of rebalancing. Empty means no rebalancing.
+    #[arg(long, default_value = "", value_name = "FILE")]
+    pub config: String,
     /// Flags of rate limits.
     #[command(flatten)]
     pub rate_limits: RateLimitArgs,
@@ -253,15 +249,11 @@ impl PauseArgs {
     }
 }
 
+/// Parses a number from 0 to 1.
 fn fraction(text: &str) -> Result<f64, String> {
-    at_most(1.0, text)
-}
-
-/// Parses a number from 0 to `most`.
-fn at_most(most: f64, text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| "expected a number".to_owned())?;
-    let value = Some(value).filter(|value| (0.0..=most).contains(value));
-    value.ok_or_else(|| format!("must be from 0 to {most}"))
+    let value = Some(value).filter(|value| (0.0..=1.0).contains(value));
+    value.ok_or_else(|| "must be from 0 to 1".to_owned())
 }
 
 #[cfg(test)]
@@ -270,7 +262,7 @@ mod tests {
 
     use super::*;
 
-    pub(super) fn parse(line: &str) -> Result<Args, String> {
+    fn parse(line: &str) -> Result<Args, String> {
         PROGRAM.parse_line(line)
     }
 

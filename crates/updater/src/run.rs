@@ -20,6 +20,7 @@ use view::{AutoscalerRole, ObjectKey, Scope, Shard};
 use watch::{MissingRights, OtherAutoscalers, Watches};
 
 use crate::args::Args;
+use crate::config;
 use crate::control_loop::{ControlLoop, Inputs, LoopConfig, Outputs};
 use crate::events::EventQueue;
 use crate::feed_overlay::FeedOverlay;
@@ -38,7 +39,7 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         ignored_flags,
         election,
         rollout,
-        rebalancing,
+        config,
         rate_limits,
         pause,
         feed,
@@ -56,7 +57,7 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         shard: Shard::default(),
     };
     let requests = Throttle::new(common.kube_api_qps, common.kube_api_burst);
-    let (load_watcher, rebalancing) = rebalancing.settings()?.unzip();
+    let (load_watcher, rebalancing) = config::read(&config)?.unzip();
     let config = LoopConfig {
         settings: Settings {
             rebalancing,
