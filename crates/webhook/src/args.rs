@@ -41,6 +41,10 @@ pub struct Args {
     /// Flags of the registration.
     #[command(flatten)]
     pub registration: RegistrationArgs,
+    /// YAML file with further fields of the registration: `namespaceSelector`, `objectSelector`,
+    /// `matchConditions` and `reinvocationPolicy` of its webhook. Empty means none.
+    #[arg(long, default_value = "", value_name = "FILE")]
+    pub config: String,
     /// Flags of the heartbeat.
     #[command(flatten)]
     pub heartbeat: HeartbeatArgs,

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use view::{Scope, Shard, View};
 
 use crate::args::Args;
+use crate::config::Config;
 use crate::cut_off;
 use crate::heartbeat::Heartbeat;
 use crate::metrics::{self, Metrics};
@@ -56,6 +57,7 @@ pub async fn run_on(
         ignored_flags: _,
         serving,
         registration,
+        config,
         heartbeat,
         review,
         feed,
@@ -63,6 +65,7 @@ pub async fn run_on(
         namespaces,
     } = args;
     let Namespaces { only, ignored } = namespaces.namespaces()?;
+    let added = Config::read(&config)?;
     let config = Arc::new(review.config()?);
     let metrics = Metrics::register(&manager.registry)?;
     let own_namespace = own_namespace();
@@ -72,7 +75,8 @@ pub async fn run_on(
         manager.client.clone(),
         &registration.webhook_owner_cluster_role,
     );
-    let registration = registration.registration(&own_namespace, namespace, &ignored_namespaces)?;
+    let registration =
+        registration.registration(added, &own_namespace, namespace, &ignored_namespaces)?;
     if let Some(registration) = &registration {
         registration.check_reinvocation(config.gates.cpu_startup_boost)?;
     }
