@@ -52,22 +52,24 @@ fn objects(text: &str) -> Result<BTreeMap<String, Value>> {
     Ok(objects)
 }
 
-/// The name of the extender's configuration in the chart. In an overlay, a hash of it follows.
-const CONFIG: &str = "plimsoll-extender-config";
+/// The names of configurations in the chart. In an overlay, a hash of it follows.
+const CONFIGS: [&str; 2] = ["plimsoll-extender-config", "plimsoll-updater-config"];
 /// Length of that hash, with a hyphen.
 const HASH_LENGTH: usize = 11;
 
 /// Objects of an overlay, with the names of the chart.
 fn without_hash(text: &str) -> String {
-    let mut parts = text.split(CONFIG);
-    let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |text, part| {
-        text + CONFIG + part.get(HASH_LENGTH..).unwrap_or_default()
+    CONFIGS.iter().fold(text.to_owned(), |text, config| {
+        let mut parts = text.split(config);
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |text, part| {
+            text + config + part.get(HASH_LENGTH..).unwrap_or_default()
+        })
     })
 }
 
-/// Sorts flags and volumes, whose order has no meaning, and removes the chart's checksum of the
-/// extender's configuration.
+/// Sorts flags and volumes, whose order has no meaning, and removes the chart's checksum of a
+/// configuration.
 fn sorted(mut object: Value) -> Value {
     let annotations = &mut object["spec"]["template"]["metadata"]["annotations"];
     if let Some(annotations) = annotations.as_object_mut() {

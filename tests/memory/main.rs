@@ -33,6 +33,12 @@ use objects::Population;
 use program::Program;
 use table::Row;
 
+/// Flag of the extender, with the file in this folder.
+const EXTENDER_CONFIG: &str = concat!(
+    "--config=",
+    env!("CARGO_MANIFEST_DIR"),
+    "/memory/extender.yaml"
+);
 /// As many as take more than the bound where whole lists are parsed.
 const FEW: usize = 8;
 
@@ -118,8 +124,7 @@ fn the_adapter_starts_among_large_objects() {
 
 #[test]
 fn the_extender_starts_among_large_objects() {
-    let flags = &["--secure-port=0", "--load-watcher-address=127.0.0.1:0"];
-    let program = Program::new("extender", flags);
+    let program = Program::new("extender", &["--secure-port=0", EXTENDER_CONFIG]);
     let others = [
         "nodes",
         "pods",

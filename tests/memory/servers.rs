@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use crate::EXTENDER_CONFIG;
 use crate::api_server::ApiServer;
 use crate::connection::{Client, Connection, post};
 use crate::objects::Population;
@@ -257,15 +258,7 @@ fn clients_of_the_extender_have_bounds() {
     let _turn = turn();
     let server = Server {
         program: "extender",
-        flags: &[
-            "--manage-certificates",
-            "--load-watcher-address=127.0.0.1:0",
-            concat!(
-                "--config=",
-                env!("CARGO_MANIFEST_DIR"),
-                "/memory/extender.yaml"
-            ),
-        ],
+        flags: &["--manage-certificates", EXTENDER_CONFIG],
         listen: |address| format!("--secure-port={}", address.port()),
         tls: Some((
             "plimsoll-extender-certificates",

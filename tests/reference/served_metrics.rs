@@ -20,6 +20,7 @@ current-context: none
 /// Files in the folder of a program.
 const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
+const CONFIG: &str = "config.yaml";
 
 /// The program ends when the test does.
 struct Running(Child);
@@ -57,7 +58,7 @@ fn flags(program: &str) -> Vec<String> {
             format!("--secure-port={}", port()),
             format!("--tls-cert-file={CERTIFICATE}"),
             format!("--tls-private-key-file={KEY}"),
-            format!("--load-watcher-address={}", free_address()),
+            format!("--config={CONFIG}"),
         ],
     }
 }
@@ -80,6 +81,9 @@ fn served(program: &str) -> String {
     let issued = issued.expect("a certificate");
     std::fs::write(folder.path().join(CERTIFICATE), issued.cert.pem()).expect("a file");
     std::fs::write(folder.path().join(KEY), issued.signing_key.serialize_pem()).expect("a file");
+    // The extender's; no other program names it.
+    let config = format!("loadWatcher: {{address: '{}'}}", free_address());
+    std::fs::write(folder.path().join(CONFIG), config).expect("a file");
     let address = free_address();
     let child = Command::new(e2e::program(program).expect("a folder of programs"))
         .arg(format!("--kubeconfig={}", kubeconfig.display()))

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use delegated_auth::AuthArgs;
 use runtime::ignored_flags::IgnoredFlags;
-use runtime::{CommonArgs, Program};
+use runtime::{CommonArgs, KlogArgs, Program};
 use serving::FeedReaderArgs;
 use serving::certificates::SecurePortArgs;
 
@@ -27,6 +27,8 @@ pub const PROGRAM: Program = Program {
 pub struct Args {
     #[command(flatten)]
     pub common: CommonArgs,
+    #[command(flatten)]
+    pub klog: KlogArgs,
     #[command(flatten)]
     pub auth: AuthArgs,
     /// The recommender's feed, which has predictions before they are written.

@@ -1,10 +1,7 @@
 //! The extender's flags.
 
-use std::path::PathBuf;
-
-use runtime::{CommonArgs, ListenAddress, Program};
+use runtime::{CommonArgs, Program};
 use serving::certificates::SecurePortArgs;
-use sources::prometheus::PrometheusArgs;
 
 pub const PROGRAM: Program = Program {
     name: "extender",
@@ -13,7 +10,6 @@ pub const PROGRAM: Program = Program {
         ("address", ":8946"),
         ("secure-port", "8443"),
         ("service-name", "plimsoll-extender"),
-        ("prometheus-query-timeout", "10s"),
     ],
 };
 
@@ -22,23 +18,13 @@ pub const PROGRAM: Program = Program {
 pub struct Args {
     #[command(flatten)]
     pub common: CommonArgs,
-    /// YAML file with policies, thresholds and the source of the load of nodes. Empty: the
-    /// defaults.
+    /// YAML file with policies, thresholds, the source of the load of nodes and the address of the
+    /// REST API of load-watcher. Empty: the defaults.
     #[arg(long, default_value = "", value_name = "FILE")]
     pub config: String,
-    /// Address of the REST API of load-watcher, plain HTTP without authentication. `:2020` listens
-    /// on all interfaces.
-    #[arg(long, default_value = "localhost:2020", value_name = "ADDRESS")]
-    pub load_watcher_address: ListenAddress,
-    #[command(flatten)]
-    pub prometheus: PrometheusArgs,
     /// The HTTPS endpoint. kube-scheduler needs caCert.pem of its Secret.
     #[command(flatten)]
     pub secure: SecurePortArgs,
-    /// CAs (PEM) of kube-scheduler's client certificate. With this flag, connections without a
-    /// certificate of one of them are refused.
-    #[arg(long, value_name = "FILE")]
-    pub scheduler_client_ca_file: Option<PathBuf>,
 }
 
 #[cfg(test)]
@@ -65,13 +51,5 @@ mod tests {
         assert_eq!(args.common.address.to_string(), ":8946");
         let args = parse("--metrics-cert-dir=a").expect("valid flags");
         assert_eq!(args.common.metrics_cert_dir, Some("a".into()));
-    }
-
-    #[test]
-    fn the_api_of_load_watcher_is_on_loopback_by_default() {
-        let args = parse("").expect("defaults");
-        assert_eq!(args.load_watcher_address.to_string(), "127.0.0.1:2020");
-        parse("--load-watcher-address=:2021").expect("valid flags");
-        parse("--load-watcher-address=2020").expect_err("no port");
     }
 }

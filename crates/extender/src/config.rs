@@ -1,24 +1,27 @@
-//! The file of `--config`, in YAML: scores, filter and the load of nodes.
+//! The file of `--config`, in YAML: scores, filter, the load of nodes, and the REST API with it.
 //!
 //! A field that the file lacks has its default. Fields that Trimaran has are named as there.
 
+mod prometheus_client;
+
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use jiff::SignedDuration;
 use placement::peaks::PowerModel;
 use placement::{LoadFilter, Policy, PressureTargets, Prioritizer, TargetLoadPacking};
-use runtime::GoDuration;
+use runtime::config_file::{self, parsed_by};
 use runtime::duration::at_least;
-use serde::de::Error as _;
+use runtime::{GoDuration, ListenAddress};
 use serde::{Deserialize, Deserializer};
-use serde_yaml_ng::Value;
-use sources::prometheus::{PrometheusArgs, is_label_name};
+use sources::prometheus::is_label_name;
 
 use crate::load_watcher::{LoadQueries, LoadWatcherConfig, PrometheusConfig, Provider};
 use crate::scheduler::SchedulerConfig;
+use prometheus_client::PrometheusClient;
 
 const MAX_PROFILES: usize = 64;
 const MAX_PROFILE_BYTES: usize = 63;
@@ -58,6 +61,17 @@ pub(crate) struct Config {
     #[serde(deserialize_with = "at_least_a_millisecond")]
     deadline: GoDuration,
     load: Load,
+    prometheus: PrometheusClient,
+    pub(crate) load_watcher: LoadWatcher,
+}
+
+/// REST API of load-watcher.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct LoadWatcher {
+    /// Plain HTTP without authentication. `:2020` listens on all interfaces.
+    #[serde(deserialize_with = "listen_address")]
+    pub(crate) address: ListenAddress,
 }
 
 #[derive(Debug, Deserialize)]
@@ -98,6 +112,19 @@ impl Default for Config {
             max_load_age: GoDuration(Duration::from_mins(5)),
             deadline: GoDuration(Duration::from_millis(50)),
             load: Load::default(),
+            prometheus: PrometheusClient::default(),
+            load_watcher: LoadWatcher::default(),
+        }
+    }
+}
+
+impl Default for LoadWatcher {
+    fn default() -> Self {
+        Self {
+            address: ListenAddress {
+                host: Some(Ipv4Addr::LOCALHOST.into()),
+                port: 2020,
+            },
         }
     }
 }
@@ -124,28 +151,25 @@ impl Default for MetricProvider {
 }
 
 fn at_least_a_second<'de, D: Deserializer<'de>>(text: D) -> Result<GoDuration, D::Error> {
-    at_least(Duration::from_secs(1), &String::deserialize(text)?).map_err(D::Error::custom)
+    parsed_by(|text| at_least(Duration::from_secs(1), text), text)
 }
 
 fn at_least_a_millisecond<'de, D: Deserializer<'de>>(text: D) -> Result<GoDuration, D::Error> {
-    at_least(Duration::from_millis(1), &String::deserialize(text)?).map_err(D::Error::custom)
+    parsed_by(|text| at_least(Duration::from_millis(1), text), text)
+}
+
+fn listen_address<'de, D: Deserializer<'de>>(text: D) -> Result<ListenAddress, D::Error> {
+    parsed_by(str::parse, text)
 }
 
 impl Config {
     /// Reads a file. An empty name means the defaults. Errors name the file and the field.
     pub(crate) fn read(file: &str) -> anyhow::Result<Self> {
-        if file.is_empty() {
-            return Ok(Self::default());
-        }
-        let read = || Self::parse(&std::fs::read_to_string(file)?);
-        read().with_context(|| format!("--config={file}"))
+        config_file::read(file, Self::parse)
     }
 
     fn parse(text: &str) -> anyhow::Result<Self> {
-        // Refuses keys that are given twice, which a map does not.
-        let value: Value = serde_yaml_ng::from_str(text)?;
-        let config: Option<Self> = serde_path_to_error::deserialize(value)?;
-        let config = config.unwrap_or_default();
+        let config: Self = config_file::parse(text)?;
         config.check()?;
         Ok(config)
     }
@@ -198,17 +222,15 @@ impl Config {
         }
     }
 
-    /// The configuration of the load watcher. `prometheus` is read if it is the source.
-    pub(crate) fn load_watcher(
-        self,
-        prometheus: PrometheusArgs,
-    ) -> anyhow::Result<LoadWatcherConfig> {
+    /// The configuration of the load watcher. The connection to Prometheus is checked if it is the
+    /// source.
+    pub(crate) fn load_watcher(self) -> anyhow::Result<LoadWatcherConfig> {
         let load = self.load;
         let source = load.metric_provider;
         let prometheus = match source.provider {
             Provider::KubernetesMetricsServer => None,
             Provider::Prometheus => Some(PrometheusConfig {
-                connection: prometheus.connection(None, None)?,
+                connection: self.prometheus.connection()?,
                 queries: source.queries,
                 node_labels: source.node_labels,
             }),
@@ -233,9 +255,8 @@ mod tests {
         Config::parse(text).map_err(|error| format!("{error:#}"))
     }
 
-    fn load(text: &str, flags: &str) -> Result<LoadWatcherConfig, String> {
-        let args: crate::Args = crate::PROGRAM.parse_line(flags)?;
-        let load = parse(text)?.load_watcher(args.prometheus);
+    fn load(text: &str) -> Result<LoadWatcherConfig, String> {
+        let load = parse(text)?.load_watcher();
         load.map_err(|error| format!("{error:#}"))
     }
 
@@ -346,50 +367,54 @@ filter: {cpuPercent: 80}";
 
     #[test]
     fn the_source_of_the_load_is_checked() {
-        for (source, flags, expected) in [
-            ("", "", Ok(())),
-            (
-                "",
-                "--prometheus-address=prometheus:9090",
-                Err("--prometheus-address"),
-            ),
-            (
-                "",
-                "--prometheus-client-cert-file=a",
-                Err("--prometheus-client-key-file"),
-            ),
+        for (source, expected) in [
+            ("", Ok(())),
             (
                 "nodeLabels: [in-valid]",
-                "",
                 Err("nodeLabels: must be names of labels, not [\"in-valid\"]"),
             ),
             (
                 "nodeLabels: []",
-                "",
                 Err("load.metricProvider.nodeLabels: must be names of labels, not []"),
             ),
             (
                 "queries: {cpu: ''}",
-                "",
                 Err("load.metricProvider.queries.cpu: must not be empty"),
             ),
-            ("queries: {disk: '', network: ''}", "", Ok(())),
+            ("queries: {disk: '', network: ''}", Ok(())),
             (
                 "queries: {gpu: a}",
-                "",
                 Err("load.metricProvider.queries.gpu: unknown field"),
             ),
         ] {
             let text = format!("load: {{metricProvider: {{type: Prometheus, {source}}}}}");
-            match (load(&text, flags), expected) {
+            match (load(&text), expected) {
                 (Ok(config), Ok(())) => assert!(config.prometheus.is_some(), "{text}"),
                 (Err(error), Err(expected)) => assert!(error.contains(expected), "{error}"),
-                (found, _) => panic!("{text} {flags}: {found:?}"),
+                (found, _) => panic!("{text}: {found:?}"),
             }
         }
-        let error = load("load: {metricProvider: {type: InfluxDB}}", "").expect_err("unknown");
+        let error = load("load: {metricProvider: {type: InfluxDB}}").expect_err("unknown");
         assert!(
             error.starts_with("load.metricProvider.type: unknown variant `InfluxDB`"),
+            "{error}"
+        );
+        let wrong = "prometheus: {address: 'prometheus:9090'}";
+        assert!(load(wrong).expect("another source").prometheus.is_none());
+        let used = format!("{wrong}\nload: {{metricProvider: {{type: Prometheus}}}}");
+        let error = load(&used).expect_err("no scheme");
+        assert!(error.starts_with("prometheus.address: "), "{error}");
+    }
+
+    #[test]
+    fn the_api_of_load_watcher_is_on_loopback_by_default() {
+        let address = |text: &str| parse(text).map(|it| it.load_watcher.address.to_string());
+        assert_eq!(address("").as_deref(), Ok("127.0.0.1:2020"));
+        let text = include_str!("../../../deploy/components/extender/config.yaml");
+        assert_eq!(address(text).as_deref(), Ok(":2020"));
+        let error = address("loadWatcher: {address: '2020'}").expect_err("no port");
+        assert!(
+            error.starts_with("loadWatcher.address: missing port"),
             "{error}"
         );
     }
@@ -397,16 +422,14 @@ filter: {cpuPercent: 80}";
     #[test]
     fn the_installed_file_has_a_cache() {
         let installed = include_str!("../../../deploy/components/extender/config.yaml");
-        let config = load(installed, "").expect("a valid file");
+        let config = load(installed).expect("a valid file");
         assert_eq!(config.cache_folder, Some(".".into()));
         assert!(config.prometheus.is_none());
         assert_eq!(
-            load("load: {frozenAfter: 0}", "")
-                .expect("valid")
-                .frozen_after,
+            load("load: {frozenAfter: 0}").expect("valid").frozen_after,
             u32::MAX
         );
-        assert_eq!(load("", "").expect("valid").cache_folder, None);
+        assert_eq!(load("").expect("valid").cache_folder, None);
     }
 
     #[test]

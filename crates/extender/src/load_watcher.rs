@@ -112,7 +112,7 @@ pub async fn start(
     let listener = address
         .bind()
         .await
-        .with_context(|| format!("cannot listen on --load-watcher-address={address}"))?;
+        .with_context(|| format!("cannot listen on loadWatcher.address={address}"))?;
     tracing::info!(address = %listener.local_addr()?, "serving the API of load-watcher");
     let clock = manager.clock();
     let clock: Clock = Arc::new(move || clock.timestamp());

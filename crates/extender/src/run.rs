@@ -1,6 +1,5 @@
 //! Wiring of the extender.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use axum::Router;
@@ -45,22 +44,17 @@ const LIMITS: Limits = Limits {
 pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     let config = Config::read(&args.config)?;
     let scheduler = config.scheduler();
-    let load = config.load_watcher(args.prometheus)?;
+    let address = config.load_watcher.address;
+    let load = config.load_watcher()?;
     let cluster = Watches::new(manager.client.clone(), Scope::default());
-    let (address, nodes) = (args.load_watcher_address, cluster.view());
-    let snapshots = load_watcher::start(load, address, nodes, &manager).await?;
+    let snapshots = load_watcher::start(load, address, cluster.view(), &manager).await?;
     let scheduler = Scheduler::start(scheduler, snapshots, cluster, &manager)?;
     let router = scheduler::router(scheduler);
-    serve(args.secure, args.scheduler_client_ca_file, router, manager).await
+    serve(args.secure, router, manager).await
 }
 
 /// Serves `router` over HTTPS until the end of the shutdown.
-async fn serve(
-    secure: SecurePortArgs,
-    client_authorities: Option<PathBuf>,
-    router: Router,
-    manager: Manager,
-) -> anyhow::Result<()> {
+async fn serve(secure: SecurePortArgs, router: Router, manager: Manager) -> anyhow::Result<()> {
     if secure.secure_port == 0 {
         manager.shutdown.cancelled().await;
         return Ok(());
@@ -68,10 +62,7 @@ async fn serve(
     let serving = manager.readiness.condition("serving");
     let port = Port::open("secure-port", secure.secure_port, LIMITS).await?;
     let own = OwnService::new(own_namespace(), &*secure.service_name);
-    let profile = ServingProfile {
-        client_authorities,
-        ..ServingProfile::default()
-    };
+    let profile = ServingProfile::default();
     let mut issued = secure.managed(manager.client.clone(), &own, "extender", profile);
     issued.profile.authority_validity = AUTHORITY_VALIDITY;
     issued.profile.authority_age = AUTHORITY_VALIDITY / 2;

@@ -15,8 +15,8 @@ use feed::AllowedClients;
 use runtime::duration::positive_duration;
 use runtime::ignored_flags::IgnoredFlags;
 use runtime::{
-    CommonArgs, GoDuration, HoldArgs, LeaderElectionArgs, ListenAddress, NamespaceArgs, Namespaces,
-    Program,
+    CommonArgs, GoDuration, HoldArgs, KlogArgs, LeaderElectionArgs, ListenAddress, NamespaceArgs,
+    Namespaces, Program,
 };
 use sources::external_metrics::ExternalMetricNames;
 use vertical::schedulable::{CapSources, CapacitySources, NodeGroupShape, Settings};
@@ -43,6 +43,8 @@ pub(crate) const DEFAULT_MIN_CHECKPOINTS: i64 = 10;
 pub struct Args {
     #[command(flatten)]
     pub common: CommonArgs,
+    #[command(flatten)]
+    pub klog: KlogArgs,
     #[command(flatten)]
     pub ignored_flags: IgnoredFlags,
     #[command(flatten)]

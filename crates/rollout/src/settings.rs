@@ -35,7 +35,7 @@ pub struct Settings {
     pub native_sidecars: bool,
     /// Preemption for deferred resizes (`--make-room`).
     pub preemption: PreemptionMode,
-    /// Rebalancing; `None` without (`--load-watcher-address`).
+    /// Rebalancing; `None` without (`rebalancing` of `--config`).
     pub rebalancing: Option<RebalancingSettings>,
     /// Whether Deployments may get rolling updates in place of evictions (`--rolling-updates`).
     pub rolling_updates: bool,
@@ -49,11 +49,10 @@ pub struct Settings {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RebalancingSettings {
-    /// Thresholds of hot nodes (`--rebalance-hot-percent`, `--rebalance-cool-percent`,
-    /// `--rebalance-hot-for`).
+    /// Thresholds of hot nodes (`hotPercent`, `hotFor`).
     pub hot_nodes: HotNodeConfig,
     /// Utilization and requested share below which a node is emptied, in percent; 0 empties none
-    /// (`--rebalance-fragmented-percent`).
+    /// (`fragmentedPercent`).
     pub fragmented_percent: f64,
     /// The most moves in a minute (`--rebalance-moves-per-minute`).
     pub moves_per_minute: usize,

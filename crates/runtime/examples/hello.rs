@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use runtime::http_endpoints::EndpointPort;
-use runtime::{CommonArgs, LeaderElectionArgs, Manager, Program};
+use runtime::{CommonArgs, LeaderElectionArgs, Manager, Program, Severity};
 use tokio::task::JoinHandle;
 
 #[derive(Parser)]
@@ -32,7 +32,9 @@ const PROGRAM: Program = Program {
 
 fn main() -> ExitCode {
     let args: Args = PROGRAM.parse();
-    PROGRAM.run(&args.common.clone(), serve, |manager| work(manager, args))
+    PROGRAM.run(&args.common.clone(), Severity::Info, serve, |manager| {
+        work(manager, args)
+    })
 }
 
 /// Serves plain HTTP without limits.

@@ -100,13 +100,15 @@ fn whole(text: &str) -> Result<u32, String> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::log::Severity;
+    use crate::log::{KlogArgs, Severity};
     use crate::pflag::Program;
 
     #[derive(Debug, PartialEq, clap::Parser)]
     pub(crate) struct Args {
         #[command(flatten)]
         pub(crate) common: CommonArgs,
+        #[command(flatten)]
+        pub(crate) klog: KlogArgs,
         #[command(flatten)]
         pub(crate) election: LeaderElectionArgs,
     }
@@ -131,7 +133,9 @@ pub(crate) mod tests {
 
     #[test]
     fn defaults_are_upstreams() {
-        let Args { common, election } = parse("").unwrap();
+        let Args {
+            common, election, ..
+        } = parse("").unwrap();
         assert_eq!(
             (common.kube_api_qps, common.kube_api_burst, common.log.v),
             (50.0, 100, 4)
@@ -148,9 +152,13 @@ pub(crate) mod tests {
     #[test]
     fn arguments_of_existing_manifests_are_accepted() {
         let line = "--v=4 --stderrthreshold=info --leader-elect=true --leader-elect-resource-lock=leases --kube_api_qps=5.5";
-        let Args { common, election } = parse(line).unwrap();
+        let Args {
+            common,
+            klog,
+            election,
+        } = parse(line).unwrap();
         assert!(election.leader_elect);
-        let seen = (common.log.stderrthreshold, common.kube_api_qps);
+        let seen = (klog.threshold(), common.kube_api_qps);
         assert_eq!(seen, (Severity::Info, 5.5));
         let fraction = parse("--kube-api-burst=7.5").unwrap().common;
         assert_eq!(fraction.kube_api_burst, 7);

@@ -9,7 +9,7 @@
 //!
 //! * `manager`: the life of a program; `shutdown`: its end; `health`, `http_endpoints`: `/readyz` and others
 //! * `args`, `pflag`, `ignored_flags`, `feature_gates`, `namespaces`: flags as upstream's
-//! * `address`, `duration`: values of flags; `log`: log lines
+//! * `address`, `duration`: values of flags; `config_file`: files of `--config`; `log`: log lines
 //! * `client`, `rate_limiter`, `retry`, `api_server_clock`: the client of the API server and its clock
 //! * `controller`, `schedule`: reconcile loops and the times of their passes
 //! * `leader_election`, `candidate`, `lease`, `leader_term`: work for a term of leadership
@@ -22,6 +22,7 @@ pub mod api_server_clock;
 pub mod args;
 mod candidate;
 pub mod client;
+pub mod config_file;
 pub mod controller;
 pub mod duration;
 pub mod feature_gates;
@@ -58,12 +59,13 @@ pub use hold::{Hold, HoldArgs, HoldReasons, Holds};
 pub use leader_address::{follow_leader, follow_shards};
 pub use leader_election::Announcement;
 pub use leader_term::{LeaderTasks, Leading, NotLeading};
-pub use log::LogOnce;
+pub use log::{KlogArgs, LogOnce};
 pub use manager::Manager;
 pub use namespaces::{NamespaceArgs, Namespaces};
 pub use object_writer::{ObjectWriter, WriteOutcome};
 pub use pflag::Program;
 pub use retry::{Backoff, KeyedBackoff};
 pub use schedule::{Pace, PassSchedule};
+pub use severity::Severity;
 pub use shutdown::Tasks;
 pub use step_latency::{StepLatency, Steps};

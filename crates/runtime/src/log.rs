@@ -19,7 +19,7 @@ pub enum Format {
     Json,
 }
 
-/// Flags of the log.
+/// Flags of the log of every service.
 #[derive(Debug, Clone, PartialEq, clap::Args)]
 pub struct LogArgs {
     /// Log verbosity as in klog: 0-1 warnings and errors, 2-4 information, 5-7 debug, 8 and more
@@ -30,13 +30,29 @@ pub struct LogArgs {
     /// Format of the log lines on standard error.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub log_format: Format,
+}
+
+/// Flags of klog, of services that take the place of programs with klog.
+#[derive(Debug, Clone, PartialEq, clap::Args)]
+pub struct KlogArgs {
     /// Minimum severity of log lines with --legacy-stderr-threshold-behavior=false: info, warning,
     /// error or fatal, or 0 to 3. `RUST_LOG` overrides it.
     #[arg(long, default_value_t = Severity::Info, value_name = "SEVERITY")]
-    pub stderrthreshold: Severity,
+    stderrthreshold: Severity,
     /// Ignore --stderrthreshold.
     #[arg(long, default_value_t = true)]
-    pub legacy_stderr_threshold_behavior: bool,
+    legacy_stderr_threshold_behavior: bool,
+}
+
+impl KlogArgs {
+    /// The minimum severity of log lines.
+    pub fn threshold(&self) -> Severity {
+        if self.legacy_stderr_threshold_behavior {
+            Severity::Info
+        } else {
+            self.stderrthreshold
+        }
+    }
 }
 
 /// A condition that is logged once until it changes: an error that repeats, for example.
@@ -81,9 +97,9 @@ const NOISY_LIBRARIES: [&str; 7] = [
 ];
 
 /// Starts logging to standard error, including panics.
-pub fn init(args: &LogArgs) -> anyhow::Result<()> {
+pub fn init(args: &LogArgs, threshold: Severity) -> anyhow::Result<()> {
     let directives = std::env::var("RUST_LOG").unwrap_or_default();
-    let filter = filter(args.v, threshold(args), &directives)
+    let filter = filter(args.v, threshold, &directives)
         .map_err(|error| anyhow!("invalid RUST_LOG: {error}"))?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -101,14 +117,6 @@ pub fn init(args: &LogArgs) -> anyhow::Result<()> {
         tracing::error!(%panic, %backtrace, "panicked");
     }));
     Ok(())
-}
-
-fn threshold(args: &LogArgs) -> Severity {
-    if args.legacy_stderr_threshold_behavior {
-        Severity::Info
-    } else {
-        args.stderrthreshold
-    }
 }
 
 fn filter(verbosity: u8, threshold: Severity, directives: &str) -> Result<EnvFilter, ParseError> {
@@ -216,6 +224,8 @@ mod tests {
     struct Args {
         #[command(flatten)]
         log: LogArgs,
+        #[command(flatten)]
+        klog: KlogArgs,
     }
 
     const PROGRAM: Program = Program {
@@ -225,8 +235,8 @@ mod tests {
     };
 
     fn check(line: &str, expected: &str) {
-        let args = PROGRAM.parse_line::<Args>(line).expect(line).log;
-        let filter = filter(args.v, threshold(&args), "").expect(line);
+        let Args { log, klog } = PROGRAM.parse_line(line).expect(line);
+        let filter = filter(log.v, klog.threshold(), "").expect(line);
         assert_eq!(filter.to_string(), expected, "{line}");
     }
 

@@ -23,6 +23,7 @@ use crate::log;
 use crate::object_writer::ObjectWriter;
 use crate::pflag::{self, Program};
 use crate::rate_limiter::Throttle;
+use crate::severity::Severity;
 use crate::shutdown::{self, Tasks};
 
 /// Time limit of the work after shutdown begins. The kubelet kills the process after 30 s.
@@ -77,7 +78,7 @@ impl Manager {
 
 impl Program {
     /// Runs `work` as a service until it returns, a task fails, or a signal arrives. Returns the
-    /// exit code for `main`.
+    /// exit code for `main`. `threshold` is the minimum severity of log lines.
     ///
     /// The order: logs, the port, the API client, `serve`, then `work`. `serve` starts the server
     /// of the endpoints and returns its task. After shutdown begins, /readyz fails, and `work` and
@@ -85,6 +86,7 @@ impl Program {
     pub fn run<S, W>(
         &self,
         args: &CommonArgs,
+        threshold: Severity,
         serve: impl FnOnce(EndpointPort) -> S,
         work: impl FnOnce(Manager) -> W,
     ) -> ExitCode
@@ -92,7 +94,7 @@ impl Program {
         S: Future<Output = anyhow::Result<JoinHandle<()>>>,
         W: Future<Output = anyhow::Result<()>>,
     {
-        if let Err(error) = log::init(&args.log) {
+        if let Err(error) = log::init(&args.log, threshold) {
             eprintln!("{}: {error}", self.name);
             return ExitCode::FAILURE;
         }

@@ -198,14 +198,14 @@ async fn requests_carry_the_credentials() {
 #[tokio::test]
 async fn requests_carry_the_headers() {
     for (header, expected) in [
-        ("Authorization=Token abc", 200),
-        ("X-Scope-OrgID=shop", 401),
+        (("Authorization", "Token abc"), 200),
+        (("X-Scope-OrgID", "shop"), 401),
     ] {
         let store = Store {
             authorization: Some("Token abc"),
             ..Store::new("container_")
         };
-        let headers = headers(&[header.to_owned()], &Credentials::None).expect("a header");
+        let headers = headers([header], &Credentials::None).expect("a header");
         let connection = Connection {
             headers,
             ..connection(store.serve().await, Credentials::None)
@@ -213,7 +213,7 @@ async fn requests_carry_the_headers() {
         let (client, codes) = connect_to(&connection).await;
         let read = read_cpu(&client).await;
         let codes = codes.lock().expect("no panic");
-        assert_eq!(*codes, [Some(expected)], "{header}: {read:?}");
+        assert_eq!(*codes, [Some(expected)], "{header:?}: {read:?}");
     }
 }
 

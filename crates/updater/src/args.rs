@@ -1,19 +1,16 @@
 //! The updater's flags: upstream's, with their names and defaults, and our own.
 
-mod rebalancing;
-
 use anyhow::Context as _;
 use rollout::{PausePolicy, PreemptionMode, Settings};
 use runtime::duration::positive_duration;
 use runtime::feature_gates::{CPU_STARTUP_BOOST, IN_PLACE, NATIVE_SIDECAR, PER_VPA_CONFIG, SUITE};
 use runtime::ignored_flags::IgnoredFlags;
 use runtime::{
-    CommonArgs, FeatureGates, GoDuration, HoldArgs, LeaderElectionArgs, NamespaceArgs, Program,
+    CommonArgs, FeatureGates, GoDuration, HoldArgs, KlogArgs, LeaderElectionArgs, NamespaceArgs,
+    Program,
 };
 use serving::FeedReaderArgs;
 use view::ObjectKey;
-
-pub use rebalancing::RebalancingArgs;
 
 /// The program's name, version, and defaults of common flags.
 pub const PROGRAM: Program = Program {
@@ -35,6 +32,8 @@ const DEFAULT_BOOST_SYNCS: i64 = 1;
 pub struct Args {
     #[command(flatten)]
     pub common: CommonArgs,
+    #[command(flatten)]
+    pub klog: KlogArgs,
     /// Flags of upstream's program that are accepted and ignored.
     #[command(flatten)]
     pub ignored_flags: IgnoredFlags,
@@ -42,8 +41,9 @@ pub struct Args {
     pub election: LeaderElectionArgs,
     #[command(flatten)]
     pub rollout: RolloutArgs,
-    #[command(flatten)]
-    pub rebalancing: RebalancingArgs,
+    /// YAML file with the load-watcher and the thresholds of rebalancing. Empty means no rebalancing.
+    #[arg(long, default_value = "", value_name = "FILE")]
+    pub config: String,
     #[command(flatten)]
     pub rate_limits: RateLimitArgs,
     #[command(flatten)]
@@ -217,15 +217,11 @@ impl PauseArgs {
     }
 }
 
+/// Parses a number from 0 to 1.
 fn fraction(text: &str) -> Result<f64, String> {
-    at_most(1.0, text)
-}
-
-/// Parses a number from 0 to `most`.
-fn at_most(most: f64, text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| "expected a number".to_owned())?;
-    let value = Some(value).filter(|value| (0.0..=most).contains(value));
-    value.ok_or_else(|| format!("must be from 0 to {most}"))
+    let value = Some(value).filter(|value| (0.0..=1.0).contains(value));
+    value.ok_or_else(|| "must be from 0 to 1".to_owned())
 }
 
 #[cfg(test)]
@@ -234,7 +230,7 @@ mod tests {
 
     use super::*;
 
-    pub(super) fn parse(line: &str) -> Result<Args, String> {
+    fn parse(line: &str) -> Result<Args, String> {
         PROGRAM.parse_line(line)
     }
 

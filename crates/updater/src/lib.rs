@@ -2,6 +2,7 @@
 //! within the disruption budgets otherwise.
 //!
 //! * [`args`] has the command-line flags
+//! * `config` has the file of `--config`
 //! * `run` wires everything
 //! * `control_loop` makes passes and carries out their actions while this replica leads
 //! * `feed_overlay` has the recommendations of the feed that take precedence over the status
@@ -16,6 +17,7 @@
 
 mod application_reports;
 pub mod args;
+mod config;
 mod control_loop;
 mod deployment_writer;
 mod events;

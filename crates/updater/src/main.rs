@@ -5,6 +5,8 @@ use updater::{Args, PROGRAM, run};
 
 fn main() -> std::process::ExitCode {
     let args: Args = PROGRAM.parse();
-    let common = args.common.clone();
-    PROGRAM.run(&common, serve_endpoints, |manager| run(args, manager))
+    let (common, threshold) = (args.common.clone(), args.klog.threshold());
+    PROGRAM.run(&common, threshold, serve_endpoints, |manager| {
+        run(args, manager)
+    })
 }

@@ -20,6 +20,7 @@ use view::{AutoscalerRole, ObjectKey, Scope, Shard};
 use watch::{MissingRights, OtherAutoscalers, Watches};
 
 use crate::args::Args;
+use crate::config;
 use crate::control_loop::{ControlLoop, Inputs, LoopConfig, Outputs};
 use crate::events::EventQueue;
 use crate::feed_overlay::FeedOverlay;
@@ -42,7 +43,7 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         shard: Shard::default(),
     };
     let requests = Throttle::new(common.kube_api_qps, common.kube_api_burst);
-    let (load_watcher, rebalancing) = args.rebalancing.settings()?.unzip();
+    let (load_watcher, rebalancing) = config::read(&args.config)?.unzip();
     let config = LoopConfig {
         settings: Settings {
             rebalancing,

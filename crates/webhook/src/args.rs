@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use model::Quantity;
 use runtime::feature_gates::{CPU_STARTUP_BOOST, IN_PLACE, NATIVE_SIDECAR, PER_VPA_CONFIG, SUITE};
 use runtime::ignored_flags::IgnoredFlags;
-use runtime::{CommonArgs, FeatureGates, HoldArgs, NamespaceArgs, Program};
+use runtime::{CommonArgs, FeatureGates, HoldArgs, KlogArgs, NamespaceArgs, Program};
 
 use admission::{AdmissionConfig, Gates};
 
@@ -30,6 +30,8 @@ pub struct Args {
     /// Flags of every program.
     #[command(flatten)]
     pub common: CommonArgs,
+    #[command(flatten)]
+    pub klog: KlogArgs,
     /// Flags of upstream's program that are accepted and ignored.
     #[command(flatten)]
     pub ignored_flags: IgnoredFlags,
@@ -39,6 +41,10 @@ pub struct Args {
     /// Flags of the registration.
     #[command(flatten)]
     pub registration: RegistrationArgs,
+    /// YAML file with further fields of the registration: `namespaceSelector`, `objectSelector`,
+    /// `matchConditions` and `reinvocationPolicy` of its webhook. Empty means none.
+    #[arg(long, default_value = "", value_name = "FILE")]
+    pub config: String,
     /// Flags of the heartbeat.
     #[command(flatten)]
     pub heartbeat: HeartbeatArgs,

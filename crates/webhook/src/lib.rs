@@ -4,6 +4,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`args`] | the flags |
+//! | [`config`] | the file of `--config` |
 //! | `cut_off` | readiness of a replica whose watches do not work |
 //! | [`heartbeat`] | the renewal of the Lease that the updater watches |
 //! | [`metrics`] | metrics of reviews |
@@ -15,6 +16,7 @@
 //! registration, its heartbeat and its certificates: no pod, and no VPA object.
 
 pub mod args;
+pub mod config;
 mod cut_off;
 pub mod heartbeat;
 pub mod metrics;

@@ -28,7 +28,7 @@ pub use other_webhook::OtherWebhooks;
 pub use owner::Owner;
 pub use registrar::Registrar;
 pub(crate) use selection::ANNOTATION as SELECTION_ANNOTATION;
-pub use selection::{Selection, check_conditions, check_selector, from_json};
+pub use selection::Selection;
 pub use write::Writer;
 
 /// The name of the configuration.
@@ -94,8 +94,8 @@ impl Registration {
     pub fn check_reinvocation(&self, has_startup_boosts: bool) -> anyhow::Result<()> {
         anyhow::ensure!(
             !(self.is_reinvoked && has_startup_boosts),
-            "--webhook-reinvocation-policy=IfNeeded and the feature gate CPUStartupBoost exclude each \
-             other: a second review would take the boosted CPU for that of the manifest"
+            "reinvocationPolicy IfNeeded and the feature gate CPUStartupBoost exclude each other: a second \
+             review would take the boosted CPU for that of the manifest"
         );
         Ok(())
     }

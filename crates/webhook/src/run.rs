@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use view::{Scope, Shard, View};
 
 use crate::args::Args;
+use crate::config::Config;
 use crate::cut_off;
 use crate::heartbeat::Heartbeat;
 use crate::metrics::{self, Metrics};
@@ -51,6 +52,7 @@ pub async fn run_on(
 ) -> anyhow::Result<()> {
     let (registration, heartbeat) = (args.registration, args.heartbeat);
     let Namespaces { only, ignored } = args.namespaces.namespaces()?;
+    let added = Config::read(&args.config)?;
     let config = Arc::new(args.review.config()?);
     let metrics = Metrics::register(&manager.registry)?;
     let own_namespace = own_namespace();
@@ -60,7 +62,8 @@ pub async fn run_on(
         manager.client.clone(),
         &registration.webhook_owner_cluster_role,
     );
-    let registration = registration.registration(&own_namespace, namespace, &ignored_namespaces)?;
+    let registration =
+        registration.registration(added, &own_namespace, namespace, &ignored_namespaces)?;
     if let Some(registration) = &registration {
         registration.check_reinvocation(config.gates.cpu_startup_boost)?;
     }

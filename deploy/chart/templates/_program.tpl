@@ -145,6 +145,21 @@ args, and optionally env, volumes, volumeMounts, withoutArgs, annotations of the
 {{- end }}
 {{- end }}
 
+{{/* What a program needs to read its ConfigMap as --config, for plimsoll.program. Takes the program and
+the text of the file. */}}
+{{- define "plimsoll.configVolume" -}}
+annotations:
+  checksum/config: {{ sha256sum (index . 1) }}
+volumes:
+  - name: config
+    configMap:
+      name: plimsoll-{{ index . 0 }}-config
+volumeMounts:
+  - name: config
+    mountPath: /etc/plimsoll/{{ index . 0 }}
+    readOnly: true
+{{- end }}
+
 {{/* Reference of an image. Takes the root, the program and the image. */}}
 {{- define "plimsoll.image" -}}
 {{- $root := index . 0 -}}

@@ -26,7 +26,7 @@ pub(super) const HOT: &str = "node-0";
 const OTHERS: [&str; 2] = ["node-1", "node-2"];
 /// CPUs of a node of the sandbox.
 const CPUS: f64 = 32.0;
-/// By the flags of the updater.
+/// By the defaults of the updater.
 const HOT_PERCENT: f64 = 80.0;
 const COOL_PERCENT: f64 = 65.0;
 const REPLICAS: usize = 3;
@@ -147,13 +147,16 @@ async fn make() -> Result<Sandbox> {
         .get_or_init(free_address)
         .as_ref()
         .map_err(|error| anyhow!("{error:#}"))?;
-    kubectl_in(&sandbox, &create_address(address)).await?;
+    kubectl_in(&sandbox, &create_config(address)).await?;
     deploy(&sandbox, "tests/e2e/rebalancing", UPDATER.labels).await?;
     Ok(sandbox)
 }
 
-fn create_address(address: SocketAddr) -> String {
-    format!("-n {SYSTEM} create configmap load-watcher --from-literal=URL=http://{address}")
+/// Creates the updater's file.
+fn create_config(address: SocketAddr) -> String {
+    let rebalancing = json!({"loadWatcherAddress": format!("http://{address}"), "hotFor": "10s"});
+    let config = json!({"rebalancing": rebalancing});
+    format!("-n {SYSTEM} create configmap load-watcher --from-literal=config.yaml={config}")
 }
 
 /// Waits until the leader has led for so long that it knows which pods are new. Returns its term.

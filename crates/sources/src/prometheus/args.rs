@@ -7,7 +7,8 @@ use anyhow::Context as _;
 use runtime::GoDuration;
 use runtime::duration::positive_duration;
 
-use super::{Connection, Credentials, Secret, headers};
+use super::header::headers_of_texts;
+use super::{Connection, Credentials, Secret};
 
 /// Flags of the connection to Prometheus.
 #[derive(Debug, Clone, clap::Args)]
@@ -83,7 +84,7 @@ impl PrometheusArgs {
                 password: password.unwrap_or(Secret::Text(String::new())),
             },
         };
-        let headers = headers(&self.prometheus_header, &credentials);
+        let headers = headers_of_texts(&self.prometheus_header, &credentials);
         let connection = Connection {
             address: self.prometheus_address,
             credentials,

@@ -10,12 +10,23 @@ use super::Credentials;
 /// Headers that the client sets itself.
 const OWN: [HeaderName; 4] = [CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING];
 
-/// Parses headers of the form `NAME=VALUE`. `Debug` output of a value is `Sensitive`.
-pub fn headers(
+/// Parses headers of the form `NAME=VALUE`.
+pub(super) fn headers_of_texts(
     texts: &[String],
     credentials: &Credentials,
 ) -> anyhow::Result<Vec<(HeaderName, HeaderValue)>> {
-    let headers = texts.iter().map(|text| header(text));
+    let pairs = texts
+        .iter()
+        .map(|text| text.split_once('=').context("expected NAME=VALUE"));
+    headers(pairs.collect::<anyhow::Result<Vec<_>>>()?, credentials)
+}
+
+/// Parses names and values of headers. `Debug` output of a value is `Sensitive`.
+pub fn headers<'a>(
+    pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
+    credentials: &Credentials,
+) -> anyhow::Result<Vec<(HeaderName, HeaderValue)>> {
+    let headers = pairs.into_iter().map(|(name, value)| header(name, value));
     let headers = headers.collect::<anyhow::Result<Vec<_>>>()?;
     let is_authorized = headers.iter().any(|(name, _)| *name == AUTHORIZATION);
     ensure!(
@@ -25,8 +36,7 @@ pub fn headers(
     Ok(headers)
 }
 
-fn header(text: &str) -> anyhow::Result<(HeaderName, HeaderValue)> {
-    let (name, value) = text.split_once('=').context("expected NAME=VALUE")?;
+fn header(name: &str, value: &str) -> anyhow::Result<(HeaderName, HeaderValue)> {
     let name = name.trim();
     let parsed = name.parse::<HeaderName>();
     let name = parsed.map_err(|_| anyhow!("{name:?} is not the name of a header"))?;
@@ -45,7 +55,7 @@ mod tests {
 
     /// `expected`: name and value, or a part of the error.
     fn check(text: &str, expected: Result<(&str, &str), &str>) {
-        let found = headers(&[text.to_owned()], &Credentials::None);
+        let found = headers_of_texts(&[text.to_owned()], &Credentials::None);
         match (found, expected) {
             (Ok(found), Ok((name, value))) => {
                 assert_eq!(found[0].0, name);
@@ -89,10 +99,8 @@ mod tests {
     #[test]
     fn one_credential_is_enough() {
         let token = Credentials::Bearer(Secret::Text("t".to_owned()));
-        let tenant = ["X-Scope-OrgID=shop".to_owned()];
-        assert!(headers(&tenant, &token).is_ok());
-        let authorization = ["Authorization=Basic abc".to_owned()];
-        let error = headers(&authorization, &token).expect_err("two credentials");
+        assert!(headers([("X-Scope-OrgID", "shop")], &token).is_ok());
+        let error = headers([("Authorization", "Basic abc")], &token).expect_err("two credentials");
         assert!(error.to_string().contains("exclude each other"), "{error}");
     }
 }

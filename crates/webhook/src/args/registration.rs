@@ -4,10 +4,8 @@ use anyhow::ensure;
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
 
 use super::webhook_labels::labels;
-use crate::registration::{
-    Address, FailurePolicy, NamespaceScope, Registration, Selection, check_conditions,
-    check_selector, from_json,
-};
+use crate::config::Config;
+use crate::registration::{Address, FailurePolicy, NamespaceScope, Registration};
 
 /// Flags of the registration.
 #[derive(Debug, Clone, clap::Args)]
@@ -42,20 +40,6 @@ pub struct RegistrationArgs {
     /// Labels of the `MutatingWebhookConfiguration`, as name:value,name:value.
     #[arg(long, default_value = "", value_name = "LABELS")]
     pub webhook_labels: String,
-    /// Label selector (JSON) of namespaces whose objects are reviewed, such as
-    /// {"matchLabels":{"team":"a"}}. Namespaces that other flags exclude stay excluded.
-    #[arg(long, default_value = "", value_name = "SELECTOR")]
-    pub webhook_namespace_selector: String,
-    /// Label selector (JSON) of pods and VPA objects that are reviewed, in addition to the label
-    /// plimsoll.dev/disable-webhook.
-    #[arg(long, default_value = "", value_name = "SELECTOR")]
-    pub webhook_object_selector: String,
-    /// Match conditions (JSON) of reviews: [{"name":"...","expression":"CEL"}, ...].
-    #[arg(long, default_value = "", value_name = "CONDITIONS")]
-    pub webhook_match_conditions: String,
-    /// Review of pods that a later webhook changed: Never or `IfNeeded`.
-    #[arg(long, default_value = "Never", value_parser = ["Never", "IfNeeded"], value_name = "POLICY")]
-    pub webhook_reinvocation_policy: String,
 }
 
 /// Name and expression that failure policy `Fail` adds to the registration: new nodes start with pods
@@ -65,9 +49,11 @@ const NOT_CRITICAL: &str = "request.resource.resource != 'pods' || !has(object.s
     !(object.spec.priorityClassName in ['system-cluster-critical', 'system-node-critical'])";
 
 impl RegistrationArgs {
-    /// The registration; `None` without --register-webhook. `own_namespace` is the webhook's.
+    /// The registration with the additions of `config`; `None` without --register-webhook.
+    /// `own_namespace` is the webhook's.
     pub fn registration(
         self,
+        config: Config,
         own_namespace: &str,
         only: &str,
         ignored: &[String],
@@ -75,7 +61,10 @@ impl RegistrationArgs {
         if !self.register_webhook {
             return Ok(None);
         }
-        let mut selection = self.selection()?;
+        let Config {
+            mut selection,
+            is_reinvoked,
+        } = config;
         if self.webhook_failure_policy_fail {
             selection.match_conditions.push(MatchCondition {
                 name: NO_CRITICAL_PODS.to_owned(),
@@ -102,27 +91,8 @@ impl RegistrationArgs {
             namespaces: NamespaceScope::new(failure_policy, own_namespace, only, ignored)?,
             failure_policy,
             selection,
-            is_reinvoked: self.webhook_reinvocation_policy == "IfNeeded",
+            is_reinvoked,
         }))
-    }
-
-    fn selection(&self) -> anyhow::Result<Selection> {
-        let selector = |flag: &str, json: &str| {
-            let selector = from_json(flag, json)?;
-            check_selector(flag, &selector)?;
-            anyhow::Ok(selector)
-        };
-        let flag = "webhook-match-conditions";
-        let match_conditions: Vec<_> = from_json(flag, &self.webhook_match_conditions)?;
-        check_conditions(flag, &match_conditions)?;
-        Ok(Selection {
-            namespace_selector: selector(
-                "webhook-namespace-selector",
-                &self.webhook_namespace_selector,
-            )?,
-            object_selector: selector("webhook-object-selector", &self.webhook_object_selector)?,
-            match_conditions,
-        })
     }
 }
 
@@ -172,10 +142,16 @@ mod tests {
         }
     }
 
-    /// The configuration with these flags.
-    fn registered(line: &str) -> Option<MutatingWebhookConfiguration> {
+    /// The registration with these flags and this file.
+    fn registration(line: &str, file: &str) -> anyhow::Result<Option<Registration>> {
         let args: Args = PROGRAM.parse_line(line).expect(line);
-        let registration = args.registration.registration("suite", "", &[]).ok()??;
+        let config = Config::parse(file).expect(file);
+        args.registration.registration(config, "suite", "", &[])
+    }
+
+    /// The configuration with these flags and this file.
+    fn registered(line: &str, file: &str) -> Option<MutatingWebhookConfiguration> {
+        let registration = registration(line, file).ok()??;
         Some(registration.desired(None, None, None))
     }
 
@@ -189,22 +165,22 @@ mod tests {
             ("--webhook-port=https", None, Some(443)),
             (&valid, Some("https://vpa.example:8443"), None),
         ] {
-            let webhooks = registered(line).and_then(|desired| desired.webhooks);
+            let webhooks = registered(line, "").and_then(|desired| desired.webhooks);
             let webhooks = webhooks.expect(line);
             let client = &webhooks[0].client_config;
             let found = client.service.as_ref().and_then(|service| service.port);
             assert_eq!((client.url.as_deref(), found), (url, port), "{line}");
         }
-        assert_eq!(registered(&format!("{by_url}=https")), None);
+        assert_eq!(registered(&format!("{by_url}=https"), ""), None);
     }
 
     #[test]
     fn selectors_and_conditions_are_added_to_the_own_ones() {
-        let line = r#"--webhook-namespace-selector={"matchLabels":{"size":"true"}}
-            --webhook-object-selector={"matchExpressions":[{"key":"app","operator":"Exists"}]}
-            --webhook-match-conditions=[{"name":"a","expression":"true"}]
-            --webhook-reinvocation-policy=IfNeeded"#;
-        let desired = registered(line).expect("a registration");
+        let file = "namespaceSelector: {matchLabels: {size: 'true'}}
+objectSelector: {matchExpressions: [{key: app, operator: Exists}]}
+matchConditions: [{name: a, expression: 'true'}]
+reinvocationPolicy: IfNeeded";
+        let desired = registered("", file).expect("a registration");
         let webhook = json!(desired.webhooks)[0].take();
         assert_eq!(
             webhook["namespaceSelector"],
@@ -226,22 +202,24 @@ mod tests {
 
     #[test]
     fn critical_pods_never_depend_on_the_webhook() {
-        for (line, expected) in [
-            ("", &[][..]),
-            ("--webhook-failure-policy-fail", &[NO_CRITICAL_PODS]),
+        let fail = "--webhook-failure-policy-fail";
+        for (line, file, expected) in [
+            ("", "", &[][..]),
+            (fail, "", &[NO_CRITICAL_PODS]),
             (
-                r#"--webhook-failure-policy-fail --webhook-match-conditions=[{"name":"a","expression":"true"}]"#,
+                fail,
+                "matchConditions: [{name: a, expression: 'true'}]",
                 &["a", NO_CRITICAL_PODS],
             ),
         ] {
-            let desired = registered(line).expect("a registration");
+            let desired = registered(line, file).expect("a registration");
             let webhook = desired.webhooks.and_then(|all| all.into_iter().next());
             let conditions = webhook.and_then(|webhook| webhook.match_conditions);
             let names = conditions
                 .into_iter()
                 .flatten()
                 .map(|condition| condition.name);
-            assert_eq!(names.collect::<Vec<_>>(), expected, "{line}");
+            assert_eq!(names.collect::<Vec<_>>(), expected, "{line} {file}");
         }
     }
 
@@ -252,52 +230,10 @@ mod tests {
             ("IfNeeded", false, true),
             ("IfNeeded", true, false),
         ] {
-            let line = format!("--webhook-reinvocation-policy={policy}");
-            let args: Args = PROGRAM.parse_line(&line).expect("a policy");
-            let registration = args.registration.registration("suite", "", &[]);
+            let registration = registration("", &format!("reinvocationPolicy: {policy}"));
             let registration = registration.expect("valid").expect("a registration");
             let found = registration.check_reinvocation(has_boosts);
             assert_eq!(found.is_ok(), expected, "{policy} {has_boosts}: {found:?}");
         }
-    }
-
-    #[test]
-    fn a_wrong_selection_is_refused_with_its_flag() {
-        let is = |operator: &str| {
-            format!(r#"{{"matchExpressions":[{{"key":"a","operator":"{operator}"}}]}}"#)
-        };
-        for (flag, value, part) in [
-            ("namespace-selector", "team=a".to_owned(), "JSON"),
-            ("namespace-selector", "[]".to_owned(), "JSON"),
-            (
-                "namespace-selector",
-                r#"{"matchLabel":{"a":"b"}}"#.to_owned(),
-                "known",
-            ),
-            ("namespace-selector", is("In"), "needs values"),
-            ("object-selector", is("Equals"), "Equals"),
-            (
-                "match-conditions",
-                r#"[{"name":"a","expression":""}]"#.to_owned(),
-                "no expression",
-            ),
-            (
-                "match-conditions",
-                r#"[{"name":"a","expression":"x"},{"name":"a","expression":"y"}]"#.to_owned(),
-                "twice",
-            ),
-        ] {
-            let line = format!("--webhook-{flag}={value}");
-            let args: Args = PROGRAM.parse_line(&line).expect("a text");
-            let error = args.registration.registration("suite", "", &[]);
-            let error = format!("{:#}", error.expect_err(&line));
-            assert!(error.contains(&format!("--webhook-{flag}")), "{error}");
-            assert!(error.contains(part), "{error}");
-        }
-        assert!(
-            PROGRAM
-                .parse_line::<Args>("--webhook-reinvocation-policy=Always")
-                .is_err()
-        );
     }
 }

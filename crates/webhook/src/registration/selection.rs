@@ -1,19 +1,14 @@
-//! The selection of objects by flags: selectors, match conditions, and the reinvocation policy. What
-//! flags add to the configuration is recorded in an annotation of it, so that it is removed with the
-//! flag, and additions of other clients stay.
+//! The selection of objects by the file of `--config`: selectors and match conditions. What the file
+//! adds to the configuration is recorded in an annotation of it, so that it is removed with the
+//! field, and additions of other clients stay.
 
-use anyhow::{Context as _, ensure};
 use k8s_openapi::api::admissionregistration::v1::{MatchCondition, MutatingWebhookConfiguration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-/// Annotation that Plimsoll writes on a webhook configuration: requirements of the flags as JSON,
-/// to remove them with the flags.
+/// Annotation that Plimsoll writes on a webhook configuration: requirements of the file of `--config`
+/// as JSON, to remove them with their fields.
 pub(crate) const ANNOTATION: &str = "plimsoll.dev/registered-selection";
-/// Maximum number of match conditions in Kubernetes.
-const MAX_CONDITIONS: usize = 64;
 
 /// Selectors and conditions in addition to those of namespaces and of the opt-out label.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -26,67 +21,6 @@ pub struct Selection {
     pub match_conditions: Vec<MatchCondition>,
 }
 
-/// Parses the JSON of a flag; empty is the default. Unknown fields are refused: a selector without
-/// the misspelled field would select everything.
-pub fn from_json<T>(flag: &str, json: &str) -> anyhow::Result<T>
-where
-    T: DeserializeOwned + Serialize + Default,
-{
-    if json.is_empty() {
-        return Ok(T::default());
-    }
-    let refused = || format!("--{flag} is not the JSON of its kind");
-    let value: Value = serde_json::from_str(json).with_context(refused)?;
-    let parsed: T = serde_json::from_value(value.clone()).with_context(refused)?;
-    let known = serde_json::to_value(&parsed).with_context(refused)?;
-    ensure!(
-        known == value,
-        "--{flag}: of {value}, only {known} is known"
-    );
-    Ok(parsed)
-}
-
-/// Checks the operators of a selector.
-pub fn check_selector(flag: &str, selector: &LabelSelector) -> anyhow::Result<()> {
-    for one in selector.match_expressions.iter().flatten() {
-        let has_values = one.values.iter().flatten().next().is_some();
-        let key = &one.key;
-        ensure!(!key.is_empty(), "--{flag}: a requirement has no key");
-        match one.operator.as_str() {
-            "In" | "NotIn" => ensure!(has_values, "--{flag}: {key} {} needs values", one.operator),
-            "Exists" | "DoesNotExist" => ensure!(
-                !has_values,
-                "--{flag}: {key} {} excludes values",
-                one.operator
-            ),
-            other => anyhow::bail!(
-                "--{flag}: {other:?} of {key} is not In, NotIn, Exists or DoesNotExist"
-            ),
-        }
-    }
-    Ok(())
-}
-
-/// Checks names and number of conditions. The API server compiles their expressions.
-pub fn check_conditions(flag: &str, conditions: &[MatchCondition]) -> anyhow::Result<()> {
-    ensure!(
-        conditions.len() <= MAX_CONDITIONS,
-        "--{flag}: {} are more than {MAX_CONDITIONS} conditions",
-        conditions.len()
-    );
-    for (index, condition) in conditions.iter().enumerate() {
-        let name = &condition.name;
-        ensure!(!name.is_empty(), "--{flag}: a condition has no name");
-        ensure!(
-            !condition.expression.trim().is_empty(),
-            "--{flag}: {name} has no expression"
-        );
-        let is_first = conditions[..index].iter().all(|other| other.name != *name);
-        ensure!(is_first, "--{flag}: {name} is there twice");
-    }
-    Ok(())
-}
-
 impl Selection {
     pub(super) fn recorded(current: Option<&MutatingWebhookConfiguration>) -> Self {
         let annotations = current.and_then(|current| current.metadata.annotations.as_ref());
@@ -95,7 +29,7 @@ impl Selection {
         parsed.unwrap_or_default()
     }
 
-    /// The value of the annotation; `None` without flags.
+    /// The value of the annotation; `None` without requirements.
     pub(super) fn record(&self) -> Option<String> {
         let is_empty = *self == Self::default();
         (!is_empty).then(|| serde_json::to_string(self).unwrap_or_default())
@@ -153,7 +87,7 @@ pub(super) fn conditions(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::super::tests::registration;
     use super::super::{Registration, is_current};
