@@ -1,5 +1,7 @@
 //! The extender's flags.
 
+use std::path::PathBuf;
+
 use runtime::{CommonArgs, Program};
 use serving::certificates::SecurePortArgs;
 
@@ -25,6 +27,10 @@ pub struct Args {
     /// The HTTPS endpoint. kube-scheduler needs caCert.pem of its Secret.
     #[command(flatten)]
     pub secure: SecurePortArgs,
+    /// CAs (PEM) of kube-scheduler's client certificate. With this flag, connections without a
+    /// certificate of one of them are refused.
+    #[arg(long, value_name = "FILE")]
+    pub scheduler_client_ca_file: Option<PathBuf>,
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Wiring of the extender.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use axum::Router;
@@ -50,11 +51,16 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     let snapshots = load_watcher::start(load, address, cluster.view(), &manager).await?;
     let scheduler = Scheduler::start(scheduler, snapshots, cluster, &manager)?;
     let router = scheduler::router(scheduler);
-    serve(args.secure, router, manager).await
+    serve(args.secure, args.scheduler_client_ca_file, router, manager).await
 }
 
 /// Serves `router` over HTTPS until the end of the shutdown.
-async fn serve(secure: SecurePortArgs, router: Router, manager: Manager) -> anyhow::Result<()> {
+async fn serve(
+    secure: SecurePortArgs,
+    client_authorities: Option<PathBuf>,
+    router: Router,
+    manager: Manager,
+) -> anyhow::Result<()> {
     if secure.secure_port == 0 {
         manager.shutdown.cancelled().await;
         return Ok(());
@@ -62,7 +68,10 @@ async fn serve(secure: SecurePortArgs, router: Router, manager: Manager) -> anyh
     let serving = manager.readiness.condition("serving");
     let port = Port::open("secure-port", secure.secure_port, LIMITS).await?;
     let own = OwnService::new(own_namespace(), &*secure.service_name);
-    let profile = ServingProfile::default();
+    let profile = ServingProfile {
+        client_authorities,
+        ..ServingProfile::default()
+    };
     let mut issued = secure.managed(manager.client.clone(), &own, "extender", profile);
     issued.profile.authority_validity = AUTHORITY_VALIDITY;
     issued.profile.authority_age = AUTHORITY_VALIDITY / 2;
