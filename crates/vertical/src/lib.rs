@@ -32,7 +32,4 @@ pub mod sizing_policies;
 pub mod status;
 pub mod write_queue;
 
-pub use cluster_state::{
-    Accepted, ClusterState, ClusterStateSize, MAX_CONTAINERS, MAX_IDLE_HISTORIES, Phase, PodSpec,
-    SampleError, VpaSpec,
-};
+pub use cluster_state::{Accepted, ClusterState, MAX_CONTAINERS, PodSpec, SampleError, VpaSpec};

@@ -40,6 +40,12 @@ pub enum CheckpointAction {
     Taken,
 }
 
+impl CheckpointAction {
+    pub fn is_write(self) -> bool {
+        matches!(self, Self::Create | Self::Replace | Self::Fill)
+    }
+}
+
 /// The action that brings `content` and `history` into the checkpoint of a container. `has_room`:
 /// whether the VPA object may have one more checkpoint.
 pub fn checkpoint_action(

@@ -14,8 +14,7 @@ use model::{Labels, Workload, WorkloadRef};
 use view::target::{TargetError, owners, selects, topmost};
 use view::{Namespace, Pod, Scale, ScaleKey, Table, View};
 
-use super::desired;
-use super::name::custom_group;
+use super::desired::{self, custom_group};
 use super::parsed::ParsedPolicy;
 use super::select::{Selection, Selections};
 

@@ -38,7 +38,7 @@ fn next(
 
 fn cpu(status: &VerticalPodAutoscalerStatus) -> i64 {
     let recommended = status.recommendation.as_ref().expect("published");
-    let target = &recommended.container_recommendations[0].target;
+    let target = &recommended.containers[0].target;
     target.cpu().expect("it has CPU").millicores()
 }
 
