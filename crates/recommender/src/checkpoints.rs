@@ -19,8 +19,9 @@ use tokio_util::sync::CancellationToken;
 use vertical::checkpoint::content::{CheckpointContent, to_object};
 use vertical::checkpoint::garbage::{UnusedCandidates, UnusedCheckpoint, unused};
 use vertical::checkpoint::method_history::operations;
-use vertical::checkpoint::name::choose;
-use vertical::checkpoint::plan::{CheckpointAction, Rooms, checkpoint_action, stored_checkpoints};
+use vertical::checkpoint::plan::{
+    CheckpointAction, Rooms, checkpoint_action, choose, stored_checkpoints,
+};
 use vertical::checkpoint::schedule::CheckpointSchedule;
 use view::{Checkpoint, ObjectKey, View};
 

@@ -20,11 +20,10 @@ use kube::{Error, Resource as _};
 use runtime::client::Urgent;
 use runtime::{Leading, ObjectWriter, WriteOutcome};
 use tokio::task::JoinSet;
-use vertical::condition_change::ConditionChange;
 use vertical::hpa_conflict::hpa_conflict_change;
 use vertical::recommender_state::Decision;
 use vertical::schedulable::cap_change;
-use vertical::status::history_change;
+use vertical::status::{ConditionChange, history_change};
 use vertical::write_queue::{Priority, WriteQueue};
 use view::ObjectKey;
 

@@ -18,8 +18,8 @@ use jiff::Timestamp;
 use model::ResourceList;
 use view::{HpaTargets, UtilizationTarget};
 
-use crate::condition_change::{ConditionChange, condition, condition_change, count_by_label};
 use crate::sizing_policies::desired::is_of_policy;
+use crate::status::{ConditionChange, condition, condition_change, count_by_label};
 
 /// Reason of `ConflictsWithHPA` of a VPA: the resource is sized nevertheless.
 const SIZED: &str = "ResourceSized";

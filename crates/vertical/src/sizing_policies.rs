@@ -2,7 +2,6 @@
 //! that they select.
 //!
 //! * `select`: which policy has which workload.
-//! * `custom_kinds`: workloads of other kinds than Kubernetes' own.
 //! * `desired`: the object that a workload gets, and the patch that makes the one that is there so.
 //! * `plan`: from what is seen to what is to be written.
 //! * `status`: counts and conditions of a policy.
@@ -11,7 +10,6 @@
 //! VPA of another owner gets a second one; an object is left behind. The API server removes what a
 //! deleted policy owned.
 
-mod custom_kinds;
 pub mod desired;
 mod parsed;
 pub mod plan;

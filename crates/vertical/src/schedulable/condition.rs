@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use model::{Cap, Cpu, Memory, Quantity, Recommendation, ResourceName};
 use sizing::{Fit, Maximum};
 
-use crate::condition_change::{ConditionChange, condition, condition_change, count_by_label};
+use crate::status::{ConditionChange, condition, condition_change, count_by_label};
 
 /// Condition of a VPA: caps lower the recommendation; see
 /// docs/sizing.md#recommendations-that-can-be-scheduled.

@@ -32,20 +32,20 @@ impl CapSources {
     /// The sources that both name.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        Self {
-            nodes: self.nodes && other.nodes,
-            quotas: self.quotas && other.quotas,
-            limit_ranges: self.limit_ranges && other.limit_ranges,
-        }
+        self.each(other, |own, other| own && other)
     }
 
     /// The sources that either names.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
+        self.each(other, |own, other| own || other)
+    }
+
+    fn each(self, other: Self, combine: fn(bool, bool) -> bool) -> Self {
         Self {
-            nodes: self.nodes || other.nodes,
-            quotas: self.quotas || other.quotas,
-            limit_ranges: self.limit_ranges || other.limit_ranges,
+            nodes: combine(self.nodes, other.nodes),
+            quotas: combine(self.quotas, other.quotas),
+            limit_ranges: combine(self.limit_ranges, other.limit_ranges),
         }
     }
 

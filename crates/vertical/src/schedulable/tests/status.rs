@@ -3,7 +3,7 @@
 use api::vpa::VerticalPodAutoscalerStatus;
 
 use super::*;
-use crate::condition_change::ConditionChange;
+use crate::status::ConditionChange;
 
 /// The status after `found` was decided with a node of `millicores`, after `published`.
 fn after(
