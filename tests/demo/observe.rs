@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
 use api::pod_metrics::{PodMetrics, Usage};
-use api::vpa::{RecommendedContainerResources, VerticalPodAutoscaler};
+use api::vpa::VerticalPodAutoscaler;
 use e2e::{is_available, requests_in_effect};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::core::Request;
 use kube::{Api, Client, ResourceExt as _};
+use model::ContainerRecommendation;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -142,13 +143,13 @@ pub(crate) fn request(pod: &Pod) -> Option<Amounts> {
 }
 
 /// Recommendation for the workload's only container.
-fn recommendation(autoscaler: &VerticalPodAutoscaler) -> Option<&RecommendedContainerResources> {
+fn recommendation(autoscaler: &VerticalPodAutoscaler) -> Option<&ContainerRecommendation> {
     autoscaler
         .status
         .as_ref()?
         .recommendation
         .as_ref()?
-        .container_recommendations
+        .containers
         .first()
 }
 

@@ -62,7 +62,7 @@ async fn our_status_patch_writes_the_status_and_nothing_else() -> Result<()> {
     // The first patch finds no status, the others one to replace.
     for status in [
         VpaStatus {
-            recommendation: Some(vpa::RecommendedPodResources::default()),
+            recommendation: Some(model::Recommendation::default()),
             ..Default::default()
         },
         example.status.context("the example has a status")?,

@@ -15,7 +15,7 @@ mod schedulable;
 mod shards;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use api::vpa::{RecommendedContainerResources, VerticalPodAutoscaler as Vpa};
+use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::deployment::{self, RECOMMENDER};
 use e2e::{
     PATIENCE, create, eventually_within, is_established, kubectl, plimsoll_prints, shared, target,
@@ -23,6 +23,7 @@ use e2e::{
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use model::ContainerRecommendation;
 use sandbox::Sandbox;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -149,7 +150,7 @@ async fn explained_by_steps(fixture: &Fixture, name: &str, cpu: &str) -> Result<
 /// All samples are alike, so both bounds are the target times a factor of the confidence alone: 1 +
 /// 1/c above and (1 + 0.001/c)^-2 below, which is not below the minimum of 250Mi.
 fn bounds_follow_from_one_confidence(container: &Value) -> Result<()> {
-    let it: RecommendedContainerResources = serde_json::from_value(container.clone())?;
+    let it: ContainerRecommendation = serde_json::from_value(container.clone())?;
     let memory = [&it.lower_bound, &it.target, &it.upper_bound].map(model::ResourceList::memory);
     let [Some(lower), Some(middle), Some(upper)] = memory else {
         bail!("no memory in {container}")

@@ -211,7 +211,7 @@ fn runs(pod: &Pod) -> bool {
 /// The memory that the object asks for, in bytes.
 pub(crate) fn memory_target(object: &Vpa) -> Option<i64> {
     let recommendation = object.status.as_ref()?.recommendation.as_ref()?;
-    let container = recommendation.container_recommendations.first()?;
+    let container = recommendation.containers.first()?;
     Some(container.target.memory()?.bytes())
 }
 

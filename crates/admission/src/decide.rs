@@ -4,7 +4,6 @@
 //! A pod is never refused: if the review, the view or the VPA object is invalid, the pod is
 //! admitted unchanged.
 
-use api::vpa::RecommendedContainerResources;
 use model::Workload;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -235,16 +234,8 @@ fn selection<'a>(input: &Input<'a>, pod: &Pod<'_>, namespace: &str) -> Option<Se
 
 /// The current recommendation: that of the feed, or else that of the status.
 fn recommendation<'a>(input: &Input<'a>, vpa: &'a Vpa) -> Option<Vec<Target<'a>>> {
-    if let Some(recommendation) = input.feed.and_then(|lookup| lookup(vpa)) {
-        return Some(Target::all(recommendation));
-    }
-    let target = |container: &'a RecommendedContainerResources| Target {
-        container: &container.container_name,
-        requests: &container.target,
-    };
-    let recommendation = vpa.recommendation()?;
-    let containers = recommendation.container_recommendations.iter();
-    Some(containers.map(target).collect())
+    let of_feed = input.feed.and_then(|lookup| lookup(vpa));
+    of_feed.or_else(|| vpa.recommendation()).map(Target::all)
 }
 
 /// The verdict on a `VerticalPodAutoscaler` that is created or updated.

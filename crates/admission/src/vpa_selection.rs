@@ -115,7 +115,7 @@ pub(crate) fn select<'a>(
     let candidates = view.vpas_of(top).filter(|vpa| patches_pods(&vpa.object));
     let vpa = candidates
         .filter(|vpa| NodeGroup::includes(&vpa.object, label) && selects(vpa))
-        .min_by_key(|vpa| precedence(vpa));
+        .min_by_key(|vpa| vpa.precedence());
     Selection {
         vpa,
         labels: added,
@@ -127,13 +127,6 @@ pub(crate) fn select<'a>(
 fn patches_pods(object: &VerticalPodAutoscaler) -> bool {
     let spec = &object.spec;
     spec.effective_update_mode() != EffectiveUpdateMode::Off || spec.has_startup_boost()
-}
-
-/// The sort key: objects of node groups first, then the creation time and the name. An object without
-/// creation time comes first, as upstream.
-fn precedence(vpa: &Vpa) -> impl Ord {
-    let is_plain = NodeGroup::annotation(&vpa.object).is_none();
-    (is_plain, vpa.created_at(), &vpa.key.name)
 }
 
 /// The topmost controller above a pod, or the one that the view lacks.

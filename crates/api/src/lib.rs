@@ -11,8 +11,7 @@
 //! * [`condition`]: conditions in the form of `metav1.Condition`.
 //! * [`limit_mode`]: annotations about limits.
 //! * [`pod_annotations`]: annotations and labels of pods that several programs read or write.
-//! * [`pod_metrics`] and [`node_metrics`]: `PodMetrics` and `NodeMetrics` of
-//!   `metrics.k8s.io/v1beta1`, read only.
+//! * [`pod_metrics`]: `PodMetrics` and `NodeMetrics` of `metrics.k8s.io/v1beta1`, read only.
 //! * [`karpenter`]: `NodePool` and `NodeClaim` of `karpenter.sh/v1`, and [`cluster_autoscaler`]: the
 //!   status of cluster-autoscaler; read only.
 //! * [`patch`]: common parts of patches.
@@ -39,7 +38,6 @@ pub mod ehpa;
 pub mod external_metrics;
 pub mod karpenter;
 pub mod limit_mode;
-pub mod node_metrics;
 mod parse;
 pub mod patch;
 pub mod pod_annotations;

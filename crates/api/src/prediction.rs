@@ -4,24 +4,16 @@
 //! Source: gocrane/api `prediction/v1alpha1/types.go`.
 
 mod algorithm;
-mod query;
-mod status;
 
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::condition::Condition;
 use crate::parse::ParseError;
 
 pub use algorithm::{
     Algorithm, AlgorithmKind, Dsp, Estimators, Fft, Histogram, MaxValue, Percentile,
-};
-pub use query::{
-    ExpressionQuery, LabelQuery, MetricQuery, PredictionMetric, QueryKind, QueryOperator,
-};
-pub use status::{
-    HISTORY_READ, MetricPrediction, PREDICTION_ACCURATE, PredictedSample, PredictedSeries,
-    SeriesLabel, TimeSeriesPredictionStatus,
 };
 
 /// Annotation that users set on a prediction and an EHPA: name of the recommender in charge; see
@@ -115,6 +107,166 @@ pub struct ObjectReference {
     /// Part of the object. Not used.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub field_path: String,
+}
+
+/// Metric to predict.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "self.type == 'ResourceQuery' ? has(self.resourceQuery) : self.type == 'MetricQuery' ? has(self.metricQuery) : has(self.expressionQuery)",
+        "message": "a metric has the query that its type names",
+    },
+]))]
+pub struct PredictionMetric {
+    /// Name of the metric within the object, such as resource.cpu.
+    #[schemars(length(min = 1, max = 1024))]
+    pub resource_identifier: String,
+    /// Type of the query for its history.
+    #[serde(rename = "type")]
+    pub kind: QueryKind,
+    /// CPU or memory of the target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource_query: Option<String>,
+    /// A metric selected by name and labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric_query: Option<MetricQuery>,
+    /// A PromQL expression.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expression_query: Option<ExpressionQuery>,
+    /// Prediction algorithm.
+    #[serde(default)]
+    pub algorithm: Algorithm,
+}
+
+/// Type of a query for a metric's history.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum QueryKind {
+    /// CPU or memory of the target.
+    ResourceQuery,
+    /// A metric selected by name and labels.
+    MetricQuery,
+    /// A PromQL expression.
+    ExpressionQuery,
+}
+
+/// A metric selected by name and labels.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct MetricQuery {
+    /// Name of the metric.
+    pub metric_name: String,
+    /// Label matchers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<LabelQuery>,
+}
+
+/// Label matcher.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+pub struct LabelQuery {
+    /// Name of the label.
+    pub key: String,
+    /// Comparison of the label's value.
+    pub operator: QueryOperator,
+    /// The value, or with In the values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub value: Vec<String>,
+}
+
+/// Comparison of a label's value.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum QueryOperator {
+    /// Equal to the value.
+    #[serde(rename = "=")]
+    Equal,
+    /// Not equal to the value.
+    #[serde(rename = "!=")]
+    NotEqual,
+    /// Matches the regular expression.
+    #[serde(rename = "=~")]
+    Matches,
+    /// Does not match the regular expression.
+    #[serde(rename = "!~")]
+    MatchesNot,
+    /// One of several values.
+    #[serde(rename = "in")]
+    In,
+}
+
+/// A PromQL expression.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExpressionQuery {
+    /// The expression.
+    pub expression: String,
+}
+
+/// Condition of a prediction: the history of every metric was read.
+pub const HISTORY_READ: &str = "HistoryRead";
+
+/// Condition of an EHPA and a prediction: False while a simple method replaces the forecast; see
+/// docs/predictions.md#methods.
+///
+/// False if that was clearly better over a day. Present only if the accuracy is known.
+pub const PREDICTION_ACCURATE: &str = "PredictionAccurate";
+
+/// Predicted metrics.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct TimeSeriesPredictionStatus {
+    /// Predicted metrics.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prediction_metrics: Vec<MetricPrediction>,
+    /// Conditions of the prediction.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}
+
+/// Prediction of one metric.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct MetricPrediction {
+    /// Name of the metric within the object.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub resource_identifier: String,
+    /// Whether the prediction covers the whole window.
+    pub ready: bool,
+    /// Predicted series.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prediction: Vec<PredictedSeries>,
+}
+
+/// Prediction of one series.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+pub struct PredictedSeries {
+    /// Labels of the series.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<SeriesLabel>,
+    /// Predicted values in order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<PredictedSample>,
+}
+
+/// Label of a series.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+pub struct SeriesLabel {
+    /// Name of the label.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Value of the label.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub value: String,
+}
+
+/// Predicted value of a series.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+pub struct PredictedSample {
+    /// Value with five decimals.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub value: String,
+    /// Time in seconds since 1970.
+    #[serde(default)]
+    pub timestamp: i64,
 }
 
 /// Parses an object. The error names the invalid field.

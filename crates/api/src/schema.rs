@@ -21,6 +21,34 @@ pub(crate) fn resource_list(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "additionalProperties": quantity(generator)})
 }
 
+/// `status.recommendation` of a VPA. Its type is in `model`, which knows no schemas.
+pub(crate) fn recommendation(generator: &mut SchemaGenerator) -> Schema {
+    let mut list = |description: &str| {
+        let mut list = resource_list(generator);
+        list.insert("description".to_owned(), description.into());
+        list
+    };
+    json_schema!({
+        "type": "object",
+        "properties": {"containerRecommendations": {
+            "description": "One recommendation per container, ordered by name.",
+            "type": "array",
+            "items": {
+                "description": "The recommendation for one container.",
+                "type": "object",
+                "required": ["target"],
+                "properties": {
+                    "containerName": {"type": "string", "description": "Name of the container."},
+                    "target": list("Recommended requests, within the constraints of the resource policy."),
+                    "lowerBound": list("Pods with requests below this are updated first. Within the constraints of the resource\npolicy."),
+                    "upperBound": list("Pods with requests above this are updated first. Within the constraints of the resource\npolicy."),
+                    "uncappedTarget": list("Recommendation before the constraints of the resource policy. For information only."),
+                },
+            },
+        }},
+    })
+}
+
 pub(crate) fn resource_names(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "array", "items": {"type": "string"}})
 }

@@ -5,7 +5,6 @@
 
 mod selector;
 mod status;
-mod workload_kind;
 
 use std::collections::BTreeMap;
 
@@ -19,12 +18,13 @@ use crate::vpa::{
 };
 use crate::well_known::WellKnown;
 
-pub use selector::{LabelOperator, LabelRequirement, LabelSelector};
+pub use selector::{
+    LabelOperator, LabelRequirement, LabelSelector, MAX_CUSTOM_KINDS, WorkloadKind,
+};
 pub use status::{
     CONFLICTING, MAX_LISTED, OVERRIDDEN, PolicyCounts, READY, ShardReport, SizingPolicyStatus,
     WorkloadConflict, report_patch,
 };
-pub use workload_kind::{MAX_CUSTOM_KINDS, WorkloadKind};
 
 /// API group of Plimsoll's own kinds.
 pub const GROUP: &str = "plimsoll.dev";
@@ -47,27 +47,7 @@ pub const MAX_NAME: usize = 63;
     shortname = "szp",
     status = "SizingPolicyStatus",
     derive = "PartialEq",
-    doc = "Manages a VerticalPodAutoscaler for each selected workload of its namespace.",
-    printcolumn(name = "Mode", type_ = "string", json_path = ".spec.updateMode"),
-    printcolumn(name = "Selected", type_ = "integer", json_path = ".status.selected"),
-    printcolumn(name = "Managed", type_ = "integer", json_path = ".status.managed"),
-    printcolumn(name = "Conflicts", type_ = "integer", json_path = ".status.conflicts"),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type=='Ready')].status"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    ),
-    printcolumn(
-        name = "Overridden",
-        type_ = "integer",
-        json_path = ".status.overridden",
-        priority = 1
-    )
+    doc = "Manages a VerticalPodAutoscaler for each selected workload of its namespace."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SizingPolicySpec {
@@ -154,27 +134,7 @@ pub struct SizingPolicySpec {
     status = "SizingPolicyStatus",
     derive = "PartialEq",
     doc = "Manages a VerticalPodAutoscaler for each selected workload in the selected namespaces. A SizingPolicy in the \
-           namespace takes precedence.",
-    printcolumn(name = "Mode", type_ = "string", json_path = ".spec.updateMode"),
-    printcolumn(name = "Selected", type_ = "integer", json_path = ".status.selected"),
-    printcolumn(name = "Managed", type_ = "integer", json_path = ".status.managed"),
-    printcolumn(name = "Conflicts", type_ = "integer", json_path = ".status.conflicts"),
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type=='Ready')].status"
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp"
-    ),
-    printcolumn(
-        name = "Overridden",
-        type_ = "integer",
-        json_path = ".status.overridden",
-        priority = 1
-    )
+           namespace takes precedence."
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSizingPolicySpec {

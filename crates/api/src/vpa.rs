@@ -4,40 +4,32 @@
 //! omission of empty values are upstream's, so that objects can move between the two
 //! implementations unchanged.
 
-mod boost;
+mod annotations;
 mod condition;
 mod defaults;
-mod hpa;
-mod node_group;
 mod policy;
-mod status;
-mod update;
 
 use kube::CustomResource;
-use model::{Workload, WorkloadRef};
+use model::{Recommendation, Workload, WorkloadRef};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::parse::ParseError;
+use crate::schema;
 
-pub use boost::{CpuStartupBoost, StartupBoost, StartupBoostType};
+pub(crate) use annotations::shortened;
+pub use annotations::{HPA_ANNOTATION, HpaMode, NODE_GROUP, NodeGroup};
 pub use condition::{
     APPLIED, CONFIG_DEPRECATED, CONFIG_UNSUPPORTED, CONFLICTS_WITH_HPA, ConditionStatus,
     Conditions, FETCHING_HISTORY, HPA_RESOURCE_LEFT_OUT, NO_PODS_MATCHED, RECOMMENDATION_PROVIDED,
     SOURCE_STALE, VerticalPodAutoscalerCondition,
 };
 pub use defaults::{DEFAULT_CONTROLLED_RESOURCES, DEFAULT_RECOMMENDER, EffectiveUpdateMode};
-pub use hpa::{HPA_ANNOTATION, HpaMode};
-pub(crate) use node_group::shortened;
-pub use node_group::{NODE_GROUP, NodeGroup};
 pub use policy::{
     ALL_CONTAINERS, ContainerControlledValues, ContainerResourcePolicy, ContainerScalingMode,
-    PodResourcePolicy,
+    CpuStartupBoost, EvictionChangeRequirement, EvictionRequirement, PodResourcePolicy,
+    PodUpdatePolicy, StartupBoost, StartupBoostType, UpdateMode,
 };
-pub use status::{
-    RecommendedContainerResources, RecommendedPodResources, VerticalPodAutoscalerStatus,
-};
-pub use update::{EvictionChangeRequirement, EvictionRequirement, PodUpdatePolicy, UpdateMode};
 
 /// Desired behaviour of the autoscaler.
 #[derive(CustomResource, JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
@@ -117,6 +109,28 @@ pub struct VerticalPodAutoscalerSpec {
     /// Additional CPU while pods start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub startup_boost: Option<StartupBoost>,
+}
+
+// Upstream replaces the whole status with one JSON patch, without a resource version, and only if the
+// new status differs semantically (`pkg/utils/vpa/api.go`, `UpdateVpaStatusIfNeeded`). Equality is that
+// comparison: absent and empty lists and maps are equal, quantities compare by value, times by instant.
+/// Observed state and recommendation.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct VerticalPodAutoscalerStatus {
+    /// The latest recommendation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::recommendation")]
+    pub recommendation: Option<Recommendation>,
+
+    /// Conditions of the object, ordered by type.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<VerticalPodAutoscalerCondition>,
+
+    /// metadata.generation of the object that this status was computed for.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub observed_generation: i64,
 }
 
 /// Reference to an object of any kind in the same namespace.

@@ -54,36 +54,30 @@ impl WellKnown {
 
     /// The kind, such as `Deployment`.
     pub fn kind(self) -> &'static str {
-        match self {
-            Self::CronJob => "CronJob",
-            Self::DaemonSet => "DaemonSet",
-            Self::Deployment => "Deployment",
-            Self::Job => "Job",
-            Self::ReplicaSet => "ReplicaSet",
-            Self::ReplicationController => "ReplicationController",
-            Self::StatefulSet => "StatefulSet",
-        }
+        self.names()[0]
     }
 
     /// The `apiVersion`, such as `apps/v1`.
     pub fn api_version(self) -> &'static str {
-        match self {
-            Self::CronJob | Self::Job => "batch/v1",
-            Self::ReplicationController => "v1",
-            Self::DaemonSet | Self::Deployment | Self::ReplicaSet | Self::StatefulSet => "apps/v1",
-        }
+        self.names()[1]
     }
 
     /// The plural resource name in URLs.
     pub fn plural(self) -> &'static str {
+        self.names()[2]
+    }
+
+    fn names(self) -> [&'static str; 3] {
         match self {
-            Self::CronJob => "cronjobs",
-            Self::DaemonSet => "daemonsets",
-            Self::Deployment => "deployments",
-            Self::Job => "jobs",
-            Self::ReplicaSet => "replicasets",
-            Self::ReplicationController => "replicationcontrollers",
-            Self::StatefulSet => "statefulsets",
+            Self::CronJob => ["CronJob", "batch/v1", "cronjobs"],
+            Self::DaemonSet => ["DaemonSet", "apps/v1", "daemonsets"],
+            Self::Deployment => ["Deployment", "apps/v1", "deployments"],
+            Self::Job => ["Job", "batch/v1", "jobs"],
+            Self::ReplicaSet => ["ReplicaSet", "apps/v1", "replicasets"],
+            Self::ReplicationController => {
+                ["ReplicationController", "v1", "replicationcontrollers"]
+            }
+            Self::StatefulSet => ["StatefulSet", "apps/v1", "statefulsets"],
         }
     }
 }

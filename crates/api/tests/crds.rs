@@ -1,7 +1,6 @@
-//! The custom resource definitions: `deploy/crds` matches the types, and both match upstream's
-//! shape.
+//! The custom resource definitions match upstream's shape.
 
-use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
+use std::fmt::Write;
 
 use api::crd;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -14,48 +13,6 @@ const QUANTITY: &str = concat!(
     r#""pattern":"^(\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|"#,
     r#"([eE](\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))))?$","x-kubernetes-int-or-string":true}"#
 );
-
-#[test]
-fn deploy_crds_matches_the_types() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
-    let mut written = BTreeMap::new();
-    for entry in fs::read_dir(folder).expect("deploy/crds exists") {
-        let path = entry.expect("deploy/crds can be listed").path();
-        let name = path
-            .file_name()
-            .expect("a file has a name")
-            .to_string_lossy()
-            .into_owned();
-        written.insert(name, fs::read_to_string(path).expect("manifests are text"));
-    }
-    for manifest in crd::manifests().expect("definitions can be written") {
-        let text = written.remove(&manifest.file_name).unwrap_or_default();
-        assert_eq!(
-            text, manifest.text,
-            "deploy/crds/{} is stale: run make manifests",
-            manifest.file_name
-        );
-    }
-    assert_eq!(
-        written.into_keys().collect::<Vec<_>>(),
-        Vec::<String>::new(),
-        "nothing generates these files"
-    );
-}
-
-#[test]
-fn no_bare_word_of_a_manifest_is_a_boolean_to_an_old_reader_of_yaml() {
-    for manifest in crd::manifests().expect("definitions can be written") {
-        for line in manifest.text.lines() {
-            let last = line.rsplit(' ').next().unwrap_or_default().to_lowercase();
-            assert!(
-                !["on", "off", "yes", "no", "y", "n"].contains(&last.as_str()),
-                "{}: {line}",
-                manifest.file_name
-            );
-        }
-    }
-}
 
 #[test]
 fn the_vertical_pod_autoscaler_has_upstreams_shape() {

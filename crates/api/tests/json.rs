@@ -8,14 +8,13 @@ use api::{
     condition, crd, ehpa,
     patch::put_status,
     prediction, substitute,
-    vpa::{
-        self, RecommendedContainerResources, RecommendedPodResources, VerticalPodAutoscalerStatus,
-    },
+    vpa::{self, VerticalPodAutoscalerStatus},
 };
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
 };
+use model::{ContainerRecommendation, Recommendation};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -145,7 +144,7 @@ fn objects_come_back_as_they_were_read() {
 
 #[test]
 fn a_status_is_written_as_go_writes_it() {
-    let container = |name: &str| RecommendedContainerResources {
+    let container = |name: &str| ContainerRecommendation {
         container_name: name.into(),
         ..Default::default()
     };
@@ -156,7 +155,7 @@ fn a_status_is_written_as_go_writes_it() {
         ),
         (
             VerticalPodAutoscalerStatus {
-                recommendation: Some(RecommendedPodResources::default()),
+                recommendation: Some(Recommendation::default()),
                 observed_generation: 7,
                 ..Default::default()
             },
@@ -164,8 +163,8 @@ fn a_status_is_written_as_go_writes_it() {
         ),
         (
             VerticalPodAutoscalerStatus {
-                recommendation: Some(RecommendedPodResources {
-                    container_recommendations: vec![container("app")],
+                recommendation: Some(Recommendation {
+                    containers: vec![container("app")],
                 }),
                 ..Default::default()
             },

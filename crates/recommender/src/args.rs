@@ -255,20 +255,15 @@ pub enum Storage {
     Prometheus,
 }
 
-/// Unknown storage. Upstream treats any unknown value as checkpoints, so that a typo goes
-/// unnoticed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected checkpoint or prometheus")]
-pub struct UnknownStorage;
-
+/// Upstream takes any unknown value for checkpoints, so that a typo goes unnoticed.
 impl FromStr for Storage {
-    type Err = UnknownStorage;
+    type Err = &'static str;
 
-    fn from_str(name: &str) -> Result<Self, UnknownStorage> {
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
         match name {
             "" | "checkpoint" => Ok(Self::Checkpoint),
             "prometheus" => Ok(Self::Prometheus),
-            _ => Err(UnknownStorage),
+            _ => Err("expected checkpoint or prometheus"),
         }
     }
 }

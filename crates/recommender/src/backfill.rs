@@ -19,7 +19,7 @@ use tokio::time::sleep;
 use crate::ingest::SharedState;
 use crate::metrics::HistoryMetrics;
 
-use vertical::backfill::{FetchFailures, HistoryGap, Rebuild, Resource};
+use vertical::backfill::{FetchFailures, HistoryGap, Resource};
 
 /// Pauses between attempts, without end.
 const BACKOFF: Backoff = Backoff {
@@ -120,8 +120,7 @@ impl HistoryBackfill {
             Some(series) => store.read_pod_labels(series, namespace, window).await?,
             None => PodLabels::new(),
         };
-        let input = block_in_place(|| self.shared.lock().rebuild_input(gap));
-        let mut rebuild = Rebuild::new(input, labels);
+        let mut rebuild = block_in_place(|| self.shared.lock().rebuild(gap, labels));
         for (series, resource) in [
             (&layout.cpu, Resource::Cpu),
             (&layout.memory, Resource::Memory),

@@ -18,29 +18,24 @@ use runtime::rate_limiter::Throttle;
 use runtime::{Leading, NotLeading, ObjectWriter, WriteOutcome};
 use vertical::checkpoint::content::CheckpointContent;
 use vertical::checkpoint::garbage::{UnusedCheckpoint, UnusedReason};
+use vertical::checkpoint::plan::CheckpointAction;
 use view::ObjectKey;
 
 /// Result of looking at the checkpoint of one container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CheckpointOutcome {
-    /// The object has the same content already.
-    Unchanged,
-    /// The object has later samples than are known here, and stays.
-    Newer,
-    /// The checkpoint was not created: its VPA object has the maximum number of checkpoints.
-    TooMany,
-    /// The name belongs to another container's checkpoint.
-    Taken,
+    /// The checkpoint was left, for the reason that this action names.
+    Left(CheckpointAction),
     /// The checkpoint was due. It is never `Gone`, since a missing object is created.
     Write(WriteOutcome),
 }
 
 impl CheckpointOutcome {
     pub(crate) const ALL: [Self; 8] = [
-        Self::Unchanged,
-        Self::Newer,
-        Self::TooMany,
-        Self::Taken,
+        Self::Left(CheckpointAction::Unchanged),
+        Self::Left(CheckpointAction::Newer),
+        Self::Left(CheckpointAction::TooMany),
+        Self::Left(CheckpointAction::Taken),
         Self::Write(WriteOutcome::Written),
         Self::Write(WriteOutcome::Refused),
         Self::Write(WriteOutcome::Failed),
@@ -50,29 +45,22 @@ impl CheckpointOutcome {
     /// The label value of the metric.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Unchanged => "unchanged",
-            Self::Newer => "newer",
-            Self::TooMany => "too_many",
-            Self::Taken => "taken",
             Self::Write(outcome) => outcome.name(),
+            Self::Left(CheckpointAction::Unchanged) => "unchanged",
+            Self::Left(CheckpointAction::TooMany) => "too_many",
+            Self::Left(CheckpointAction::Taken) => "taken",
+            Self::Left(_) => "newer",
         }
     }
 
     /// Whether the history is stored, or never will be: an object with too many container names has
     /// a condition and a counter of its own.
     pub(crate) fn is_stored(self) -> bool {
-        matches!(
-            self,
-            Self::Write(WriteOutcome::Written) | Self::Unchanged | Self::Newer | Self::TooMany
-        )
+        match self {
+            Self::Write(outcome) => outcome == WriteOutcome::Written,
+            Self::Left(action) => action != CheckpointAction::Taken,
+        }
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CheckpointWrite {
-    Create,
-    Replace,
-    AddStatus,
 }
 
 /// Writes and deletes checkpoints. Clones share the rate limit.
@@ -99,11 +87,11 @@ impl CheckpointWriter {
         }
     }
 
-    /// Writes one checkpoint, if this process still leads.
+    /// Writes one checkpoint, if this process still leads. `how` is an action that writes.
     pub(crate) async fn write(
         &self,
         key: &ObjectKey,
-        how: CheckpointWrite,
+        how: CheckpointAction,
         content: &CheckpointContent,
     ) -> WriteOutcome {
         self.turn().await;
@@ -127,21 +115,21 @@ impl CheckpointWriter {
     async fn send(
         &self,
         key: &ObjectKey,
-        how: CheckpointWrite,
+        how: CheckpointAction,
         content: &CheckpointContent,
     ) -> Result<(), Error> {
-        let patch = content.patch(how != CheckpointWrite::AddStatus);
+        let patch = content.patch(how != CheckpointAction::Fill);
         let patch = patch.map_err(Error::SerdeError)?;
         match how {
-            CheckpointWrite::Create => match self.create(key, content).await {
+            CheckpointAction::Create => match self.create(key, content).await {
                 Err(Error::Api(answer)) if answer.code == 409 => self.patch(key, patch).await,
                 created => created,
             },
-            CheckpointWrite::Replace => match self.patch(key, patch).await {
+            CheckpointAction::Replace => match self.patch(key, patch).await {
                 Err(Error::Api(answer)) if answer.code == 404 => self.create(key, content).await,
                 patched => patched,
             },
-            CheckpointWrite::AddStatus => self.patch(key, patch).await,
+            _ => self.patch(key, patch).await,
         }
     }
 
@@ -247,7 +235,7 @@ mod tests {
     /// Writes 7 samples of container `b-c` of object `a` over an object with 5 samples, during or
     /// after the term; returns how many that has then.
     async fn samples_after(
-        how: CheckpointWrite,
+        how: CheckpointAction,
         vpa: &str,
         container: &str,
         leads: bool,
@@ -286,9 +274,9 @@ mod tests {
     #[tokio::test]
     async fn a_checkpoint_of_another_container_or_term_is_not_overwritten() {
         for how in [
-            CheckpointWrite::Create,
-            CheckpointWrite::Replace,
-            CheckpointWrite::AddStatus,
+            CheckpointAction::Create,
+            CheckpointAction::Replace,
+            CheckpointAction::Fill,
         ] {
             for (vpa, container, expected) in [
                 ("a", "b-c", (WriteOutcome::Written, json!(7))),

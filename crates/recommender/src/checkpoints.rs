@@ -16,16 +16,16 @@ use tokio::sync::watch;
 use tokio::task::block_in_place;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use tokio_util::sync::CancellationToken;
-use vertical::checkpoint::content::CheckpointContent;
-use vertical::checkpoint::conversion;
+use vertical::checkpoint::content::{CheckpointContent, to_object};
 use vertical::checkpoint::garbage::{UnusedCandidates, UnusedCheckpoint, unused};
 use vertical::checkpoint::method_history::operations;
-use vertical::checkpoint::name::choose;
-use vertical::checkpoint::plan::{CheckpointAction, Rooms, checkpoint_action, stored_checkpoints};
+use vertical::checkpoint::plan::{
+    CheckpointAction, Rooms, checkpoint_action, choose, stored_checkpoints,
+};
 use vertical::checkpoint::schedule::CheckpointSchedule;
 use view::{Checkpoint, ObjectKey, View};
 
-use crate::checkpoint_writer::{CheckpointOutcome, CheckpointWrite, CheckpointWriter};
+use crate::checkpoint_writer::{CheckpointOutcome, CheckpointWriter};
 use crate::ingest::SharedState;
 use crate::metrics::CheckpointMetrics;
 
@@ -163,7 +163,7 @@ impl CheckpointController {
         history: Option<String>,
         room: &mut usize,
     ) -> CheckpointOutcome {
-        let status = conversion::to_object(content);
+        let status = to_object(content);
         let (key, action, operations) = {
             let stored = self.stored.borrow();
             let key = choose(&stored.checkpoints, vpa, &container);
@@ -180,21 +180,13 @@ impl CheckpointController {
             let operations = object.map(|object| operations(history.as_deref(), object));
             (key, action, operations.unwrap_or_default())
         };
-        let write = match action {
-            CheckpointAction::Unchanged => return CheckpointOutcome::Unchanged,
-            CheckpointAction::Newer | CheckpointAction::Richer => return CheckpointOutcome::Newer,
-            CheckpointAction::Taken => {
+        if !action.is_write() {
+            if action == CheckpointAction::Taken {
                 tracing::warn!(checkpoint = %key, container, "the name belongs to another container's checkpoint");
-                return CheckpointOutcome::Taken;
             }
-            CheckpointAction::TooMany => return CheckpointOutcome::TooMany,
-            CheckpointAction::Create => {
-                *room -= 1;
-                CheckpointWrite::Create
-            }
-            CheckpointAction::Replace => CheckpointWrite::Replace,
-            CheckpointAction::Fill => CheckpointWrite::AddStatus,
-        };
+            return CheckpointOutcome::Left(action);
+        }
+        *room -= usize::from(action == CheckpointAction::Create);
         let spec = VerticalPodAutoscalerCheckpointSpec {
             vpa_object_name: vpa.name.clone(),
             container_name: container,
@@ -205,7 +197,7 @@ impl CheckpointController {
             history,
             operations,
         };
-        CheckpointOutcome::Write(self.writer.write(&key, write, &content).await)
+        CheckpointOutcome::Write(self.writer.write(&key, action, &content).await)
     }
 
     /// Deletes what was of no use at this look and the one before. What is not known for sure is

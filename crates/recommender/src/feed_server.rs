@@ -130,7 +130,7 @@ pub(crate) fn recommendation(decision: &Decision) -> Recommendation {
         namespace: vpa.key.namespace.clone(),
         name: vpa.key.name.clone(),
         observed_generation: status.observed_generation,
-        recommendation: status.recommendation.clone().unwrap_or_default().into(),
+        recommendation: status.recommendation.clone().unwrap_or_default(),
     }
 }
 

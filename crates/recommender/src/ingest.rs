@@ -190,7 +190,7 @@ impl Ingest {
         let peak = peak
             .or_else(|| state.oom_peak(kill))
             .filter(|_| self.shared.is_leading());
-        if let Some((recommended, peak)) = state.recommended_at(kill).zip(peak) {
+        if let Some((recommended, peak)) = state.recommended(&kill.container_ref()).zip(peak) {
             self.metrics.quality.oom_kill(recommended, peak);
         }
     }

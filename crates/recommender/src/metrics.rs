@@ -1,8 +1,7 @@
 //! Metrics of the recommender, one struct per task. Names, labels and buckets are upstream's where
 //! it has the same metric (`pkg/utils/metrics/recommender/recommender.go`).
 
-mod backfill;
-mod checkpoints;
+mod history;
 mod ingest;
 mod publish;
 mod quality;
@@ -10,8 +9,9 @@ mod recommendations;
 #[cfg(test)]
 mod tests;
 
-use api::vpa::{RecommendedContainerResources, UpdateMode};
+use api::vpa::UpdateMode;
 use jiff::Timestamp;
+use model::ContainerRecommendation;
 use prometheus::{GaugeVec, IntCounterVec, Registry};
 use runtime::StepLatency;
 use runtime::metrics::register_on_scrape;
@@ -19,8 +19,7 @@ use tokio::sync::watch;
 use vertical::recommender_state::Decision;
 use view::{Freshness, Resource, View};
 
-pub(crate) use backfill::HistoryMetrics;
-pub(crate) use checkpoints::CheckpointMetrics;
+pub(crate) use history::{CheckpointMetrics, HistoryMetrics};
 pub(crate) use ingest::IngestMetrics;
 pub(crate) use publish::PublishMetrics;
 pub(crate) use quality::RecommendationChanges;
@@ -121,9 +120,9 @@ impl WatchFreshness {
 const BOOLEANS: [&str; 2] = ["false", "true"];
 
 /// The recommendations for the containers of an object.
-fn containers(decision: &Decision) -> impl Iterator<Item = &RecommendedContainerResources> {
+fn containers(decision: &Decision) -> impl Iterator<Item = &ContainerRecommendation> {
     let recommendation = decision.status.recommendation.iter();
-    recommendation.flat_map(|recommendation| &recommendation.container_recommendations)
+    recommendation.flat_map(|recommendation| &recommendation.containers)
 }
 
 fn boolean(value: bool) -> &'static str {

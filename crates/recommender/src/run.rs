@@ -1,9 +1,9 @@
 //! Start of the program: watches and ingestion in every replica, writes in the leader.
 
 mod controllers;
-mod watches;
 
 use ::controllers::predictions::{DataSource, Source};
+use ::watch::{MissingRights, Watches};
 use anyhow::{Context as _, anyhow};
 use futures::FutureExt as _;
 use jiff::Timestamp;
@@ -17,10 +17,10 @@ use sources::metrics_api::MetricsApi;
 use sources::prometheus::HistorySettings;
 use tokio::sync::watch;
 use vertical::recommender_state::{RecommenderConfig, RecommenderState};
-use view::Scope;
+use vertical::schedulable::{CapSources, Settings};
+use view::{OomKill, Scope, View};
 
 use self::controllers::Controllers;
-use self::watches::AllWatches;
 use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, Storage, scope};
 use crate::backfill::HistoryBackfill;
 use crate::feed_server::FeedServer;
@@ -119,7 +119,7 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
 fn state(
     args: &Args,
     awaits_history: bool,
-    schedulable: Option<vertical::schedulable::Settings>,
+    schedulable: Option<Settings>,
 ) -> anyhow::Result<RecommenderState> {
     let gates = FeatureGates::parse(&SUITE, &args.feature_gates).context("--feature-gates")?;
     let recommender = RecommenderConfig {
@@ -169,4 +169,98 @@ fn usage(args: &Args, scope: &Scope, manager: &Manager) -> anyhow::Result<Usage>
     Ok(Usage::MetricsApi(
         metrics.only(move |namespace| scope.includes(namespace)),
     ))
+}
+
+/// The watches of this program, each with a view of its own.
+pub(super) struct AllWatches {
+    /// Pods, workloads and VPA objects.
+    pub(super) objects: Watches,
+    pub(super) checkpoints: Watches,
+    pub(super) policies: Watches,
+    /// EHPAs, predictions, and the objects that EHPAs own.
+    pub(super) horizontal: Watches,
+}
+
+impl AllWatches {
+    /// Starts the watches of checkpoints, and of nodes, quotas and limit ranges for caps.
+    fn new(
+        scope: &Scope,
+        schedulable: Option<&Settings>,
+        manager: &Manager,
+    ) -> anyhow::Result<Self> {
+        let missing_rights = MissingRights::register(&manager.registry)?;
+        let watches =
+            || Watches::new(manager.client.clone(), scope.clone()).counting(&missing_rights);
+        Ok(Self {
+            objects: match schedulable {
+                Some(settings) => watch_schedulable(settings, watches()),
+                None => watches(),
+            },
+            checkpoints: watches().checkpoints(),
+            policies: watches(),
+            horizontal: watches(),
+        })
+    }
+
+    fn views(&self) -> Vec<watch::Receiver<View>> {
+        let watches = [
+            &self.objects,
+            &self.checkpoints,
+            &self.policies,
+            &self.horizontal,
+        ];
+        watches.map(Watches::view).to_vec()
+    }
+
+    /// Runs all watches until shutdown. Those of policies and EHPAs begin once their kinds are
+    /// installed. `report` gets new OOM kills.
+    fn spawn(
+        self,
+        report: impl Fn(OomKill) + Send + Sync + Clone + 'static,
+        sees_namespaces: bool,
+        manager: &Manager,
+    ) {
+        let Self {
+            objects,
+            mut checkpoints,
+            policies,
+            horizontal,
+        } = self;
+        let objects = objects
+            .pods(report.clone())
+            .evictions(report)
+            .with_controller_labels();
+        let mut objects = objects.controllers().vpas().hpa_targets().scales();
+        let tasks = &manager.tasks;
+        tasks.spawn_until_shutdown("watches", async move { objects.ended().await });
+        tasks.spawn_until_shutdown("checkpoint watch", async move { checkpoints.ended().await });
+        tasks.spawn_until_shutdown("policy watch", policies.run_policies());
+        tasks.spawn_until_shutdown("EHPA watch", horizontal.run_horizontal(sees_namespaces));
+    }
+}
+
+/// Adds the watches that capping needs. To be called before pods are watched.
+fn watch_schedulable(settings: &Settings, watches: Watches) -> Watches {
+    let CapSources {
+        nodes,
+        quotas,
+        limit_ranges,
+    } = settings.sources();
+    let mut watches = watches.with_placements().pending_pods();
+    if nodes {
+        watches = watches.nodes().daemons();
+    }
+    if settings.capacity_from.karpenter {
+        watches = watches.karpenter();
+    }
+    if settings.capacity_from.cluster_autoscaler {
+        watches = watches.cluster_autoscaler();
+    }
+    if quotas {
+        watches = watches.quotas();
+    }
+    if limit_ranges {
+        watches = watches.limit_ranges();
+    }
+    watches
 }

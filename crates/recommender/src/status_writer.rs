@@ -5,7 +5,9 @@
 //! Upstream's patch replaces the whole status. Here it first tests the UID, so the status of a
 //! deleted object is not written to its successor.
 
-mod queue;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use api::patch::{guarded, put_status};
 use api::vpa::VerticalPodAutoscaler;
@@ -17,14 +19,15 @@ use kube::runtime::events::EventType;
 use kube::{Error, Resource as _};
 use runtime::client::Urgent;
 use runtime::{Leading, ObjectWriter, WriteOutcome};
-use vertical::condition_change::ConditionChange;
+use tokio::task::JoinSet;
+use vertical::hpa_conflict::hpa_conflict_change;
 use vertical::recommender_state::Decision;
-use vertical::write_queue::Priority;
+use vertical::schedulable::cap_change;
+use vertical::status::{ConditionChange, history_change};
+use vertical::write_queue::{Priority, WriteQueue};
 use view::ObjectKey;
 
 use crate::metrics::PublishMetrics;
-
-pub(crate) use queue::StatusWrites;
 
 /// Event of a VPA: history from Prometheus cannot be read, with the error; see
 /// docs/history.md#history-from-prometheus.
@@ -74,22 +77,22 @@ impl StatusWriter {
         if decision.is_first_recommendation() {
             self.metrics.first_recommendation(vpa, Timestamp::now());
         }
-        let (history, cap) = (decision.history_change(), decision.cap_change());
+        let (old, new) = (vpa.object.status.as_ref(), &decision.status);
         for (change, action, [began, ended], note) in [
             (
-                history,
+                history_change(old, new),
                 "FetchHistory",
                 [HISTORY_MISSING, HISTORY_FETCHED],
                 "Fetched history from Prometheus",
             ),
             (
-                cap,
+                cap_change(old, new),
                 "CapToSchedulable",
                 [RECOMMENDATION_CAPPED, RECOMMENDATION_UNCAPPED],
                 "The recommendation can be scheduled without a cap",
             ),
             (
-                decision.hpa_conflict_change(),
+                hpa_conflict_change(old, new),
                 "CompareWithHPA",
                 [CONFLICTS_WITH_HPA, HPA_CONFLICT_RESOLVED],
                 "No HorizontalPodAutoscaler scales by utilization of a resource that this object sizes",
@@ -146,3 +149,65 @@ impl StatusWriter {
             .map(drop)
     }
 }
+
+/// Concurrent writes of statuses, for one term of leadership.
+pub(crate) struct StatusWrites {
+    writer: StatusWriter,
+    queue: WriteQueue,
+    started: Instant,
+    running: JoinSet<(ObjectKey, WriteOutcome)>,
+}
+
+impl StatusWrites {
+    /// At most `workers` of each priority at the same time. Changes of bounds alone are written once
+    /// per `refresh_interval`.
+    pub(crate) fn new(writer: StatusWriter, workers: usize, refresh_interval: Duration) -> Self {
+        Self {
+            writer,
+            queue: WriteQueue::new(workers, refresh_interval),
+            started: Instant::now(),
+            running: JoinSet::new(),
+        }
+    }
+
+    /// Writes a decision when it is its turn, unless it changes nothing, or bounds alone before
+    /// these are due.
+    pub(crate) fn put(&mut self, decision: Arc<Decision>, priority: Priority) {
+        self.queue.put(decision, priority, self.started.elapsed());
+        self.start();
+    }
+
+    /// Drops the times of objects that are not kept.
+    pub(crate) fn retain(&mut self, is_kept: impl Fn(&ObjectKey) -> bool) {
+        self.queue.retain(is_kept);
+    }
+
+    /// The outcome of the next write that ends; waits for ever without one.
+    pub(crate) async fn ended(&mut self) -> WriteOutcome {
+        let Some(ended) = self.running.join_next().await else {
+            return std::future::pending().await;
+        };
+        let (key, outcome) = ended.unwrap_or_else(|error| resume_unwind(error.into_panic()));
+        self.queue.done(&key);
+        self.start();
+        outcome
+    }
+
+    /// Whether nothing is pending or being written.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    fn start(&mut self) {
+        while let Some((decision, priority)) = self.queue.take() {
+            let writer = self.writer.clone();
+            self.running.spawn(async move {
+                let outcome = writer.write(&decision, priority).await;
+                (decision.vpa.key.clone(), outcome)
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

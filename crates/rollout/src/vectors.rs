@@ -26,11 +26,7 @@ fn vpa(mut object: Value) -> VerticalPodAutoscaler {
 }
 
 fn recommendation(vpa: &VerticalPodAutoscaler) -> Option<Recommendation> {
-    vpa.status
-        .as_ref()?
-        .recommendation
-        .clone()
-        .map(Recommendation::from)
+    vpa.status.as_ref()?.recommendation.clone()
 }
 
 fn pod(object: Value) -> Pod {

@@ -379,5 +379,5 @@ impl<'a> VpaPass<'a> {
 /// The recommendation of the feed if it takes precedence, else that of the status.
 fn recommendation_of(snapshot: &Snapshot, vpa: &Vpa) -> Option<Arc<Recommendation>> {
     let of_feed = snapshot.recommendations.get(vpa.uid()).cloned();
-    of_feed.or_else(|| Some(Arc::new(vpa.recommendation()?.clone().into())))
+    of_feed.or_else(|| Some(Arc::new(vpa.recommendation()?.clone())))
 }

@@ -3,7 +3,7 @@
 //! One list of `NodeMetrics` gives one sample per node, with the provider's timestamp. CPU is
 //! rounded up to millicores, memory to bytes.
 
-use api::node_metrics::NodeMetrics;
+use api::pod_metrics::NodeMetrics;
 use jiff::Timestamp;
 use kube::Client;
 use model::{Cpu, Memory};

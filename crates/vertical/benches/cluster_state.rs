@@ -11,8 +11,8 @@ use jiff::{SignedDuration, Timestamp};
 use model::{ContainerRef, Cpu, Memory, Sample, Selector};
 use sizing::Config;
 use testing::measured::resident_bytes;
-use vertical::{ClusterState, Phase, PodSpec, VpaSpec};
-use view::ObjectKey;
+use vertical::{ClusterState, PodSpec, VpaSpec};
+use view::{ObjectKey, Phase};
 
 const CONTAINERS: usize = 100_000;
 const SAMPLES: usize = 100;

@@ -8,22 +8,18 @@
 //! there, per-VPA rules of a container end with the VPA or the field, and checkpoints survive a
 //! change of the selector.
 
-mod abandoned;
-mod backfill;
 mod garbage;
-mod group;
 mod histories;
 mod ingest;
-mod limits;
 mod matched_vpa;
 mod method_history;
 mod namespace;
-mod pod;
-mod published;
 mod recommend;
 mod selection;
 mod sizing_method;
 mod slab;
+#[cfg(test)]
+mod tests;
 mod vpa;
 
 use std::collections::HashMap;
@@ -35,15 +31,12 @@ use sizing::{Config, ConfigError, HistogramConfigs, Instant};
 use view::ObjectKey;
 
 pub use ingest::{Accepted, SampleError};
-pub use limits::MAX_IDLE_HISTORIES;
 pub use method_history::MAX_CONTAINERS;
-pub use pod::PodSpec;
-pub use view::Phase;
+pub use namespace::PodSpec;
 pub use vpa::VpaSpec;
 
 use matched_vpa::MatchedVpa;
-use namespace::Namespace;
-use pod::Pod;
+use namespace::{Namespace, Pod};
 
 /// All pods, histories and VPAs of one recommender.
 #[derive(Clone, Debug)]
@@ -54,20 +47,6 @@ pub struct ClusterState {
     last_garbage_collection: Instant,
     /// Whether new histories of sizing methods await earlier history.
     awaits_method_histories: bool,
-}
-
-/// Number of entries of each kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ClusterStateSize {
-    pub pods: usize,
-    /// Distinct label sets of pods or histories.
-    pub label_sets: usize,
-    /// Histories: one per container name and label set.
-    pub histories: usize,
-    /// Autoscalers.
-    pub vpas: usize,
-    /// Entries of the indices between selectors and labels.
-    pub index_entries: usize,
 }
 
 impl ClusterState {
@@ -94,11 +73,6 @@ impl ClusterState {
 
     pub fn config(&self) -> &Config {
         &self.config
-    }
-
-    /// Histogram parameters.
-    pub fn shapes(&self) -> &HistogramConfigs {
-        &self.shapes
     }
 
     /// Adds or updates a pod. Containers keep their state by name.
@@ -189,23 +163,11 @@ impl ClusterState {
             .collect()
     }
 
-    /// Number of entries of each kind.
-    pub fn size(&self) -> ClusterStateSize {
-        self.namespaces.values().map(Namespace::size).fold(
-            ClusterStateSize::default(),
-            |total, size| ClusterStateSize {
-                pods: total.pods + size.pods,
-                label_sets: total.label_sets + size.label_sets,
-                histories: total.histories + size.histories,
-                vpas: total.vpas + size.vpas,
-                index_entries: total.index_entries + size.index_entries,
-            },
-        )
-    }
-
-    /// Allocated slots for pods, label sets and VPAs, used or free. Free ones are reused.
-    pub fn slots(&self) -> usize {
-        self.namespaces.values().map(Namespace::slots).sum()
+    /// Number of histories: one per container name and label set.
+    pub fn history_count(&self) -> usize {
+        let namespaces = self.namespaces.values();
+        let groups = namespaces.flat_map(|namespace| namespace.histories.groups.iter());
+        groups.map(|group| group.histories.len()).sum()
     }
 
     fn vpa(&self, id: &ObjectKey) -> Option<MatchedVpa<'_>> {

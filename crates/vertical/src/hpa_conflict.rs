@@ -7,7 +7,6 @@
 //! the webhook leaves it alone, and the updater gives sized pods the request of their template back.
 //! An object that changes no pod has no conflict.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -19,8 +18,8 @@ use jiff::Timestamp;
 use model::ResourceList;
 use view::{HpaTargets, UtilizationTarget};
 
-use crate::condition_change::{ConditionChange, condition, condition_change, count_by_label};
-use crate::sizing_policies::desired::is_policy;
+use crate::sizing_policies::desired::is_of_policy;
+use crate::status::{ConditionChange, condition, condition_change, count_by_label};
 
 /// Reason of `ConflictsWithHPA` of a VPA: the resource is sized nevertheless.
 const SIZED: &str = "ResourceSized";
@@ -59,18 +58,15 @@ fn conflict(status: &VerticalPodAutoscalerStatus) -> Option<&VerticalPodAutoscal
 /// The mode of an object, and the error in its annotation. The default is Respect for objects of a
 /// sizing policy, else Ignore, as upstream.
 pub(crate) fn mode(object: &VerticalPodAutoscaler) -> (HpaMode, Option<String>) {
-    let default = || {
-        let owners = object.metadata.owner_references.as_deref();
-        if owners.unwrap_or_default().iter().any(is_policy) {
-            HpaMode::Respect
-        } else {
-            HpaMode::Ignore
-        }
+    let default = if is_of_policy(object) {
+        HpaMode::Respect
+    } else {
+        HpaMode::Ignore
     };
     match HpaMode::of(object) {
         Some(Ok(mode)) => (mode, None),
-        Some(Err(error)) => (default(), Some(error)),
-        None => (default(), None),
+        Some(Err(error)) => (default, Some(error)),
+        None => (default, None),
     }
 }
 
@@ -107,16 +103,12 @@ fn conflicts<'a>(
         return Vec::new();
     }
     let recommendation = status.recommendation.as_ref();
-    let containers: BTreeSet<&str> = recommendation
-        .iter()
-        .flat_map(|recommendation| &recommendation.container_recommendations)
-        .map(|container| container.container_name.as_str())
-        .collect();
+    let containers = recommendation.iter().flat_map(|it| &it.containers);
     let is_sized = |target: &UtilizationTarget| match &target.container {
         Some(container) => object.spec.sizes(container, &target.resource),
         None => containers
-            .iter()
-            .any(|container| object.spec.sizes(container, &target.resource)),
+            .clone()
+            .any(|it| object.spec.sizes(&it.container_name, &target.resource)),
     };
     let targets = hpas
         .iter()
@@ -129,7 +121,7 @@ fn leave_out(status: &mut VerticalPodAutoscalerStatus, conflicts: &[Conflict]) {
     let containers = status
         .recommendation
         .iter_mut()
-        .flat_map(|recommendation| &mut recommendation.container_recommendations);
+        .flat_map(|recommendation| &mut recommendation.containers);
     for container in containers {
         let name = container.container_name.clone();
         let remove = |list: &mut ResourceList| {
@@ -240,7 +232,7 @@ mod tests {
         apply_hpa_conflict(&mut status, &object, hpas, at(1));
         let reason = conflict(&status).map(|condition| condition.reason.as_str());
         let recommendation = status.recommendation.as_ref().expect("a recommendation");
-        let containers = recommendation.container_recommendations.iter();
+        let containers = recommendation.containers.iter();
         let resources: Vec<Vec<&str>> = containers
             .map(|container| {
                 let lists = [

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | pods, histories and VPAs in memory; recommendation of one VPA | `cluster_state.rs`, `cluster_state/` |
 //! | state of one recommender; status of all its objects | `recommender_state.rs`, `recommender_state/` |
-//! | status of one object: recommendation and conditions | `status.rs`, `status/` |
+//! | status of one object: recommendation, conditions and their changes | `status.rs`, `status/` |
 //! | recommendations capped to what can be scheduled | `schedulable.rs`, `schedulable/` |
 //! | resources that an HPA scales by, left out | `hpa_conflict.rs` |
 //! | policies and annotations of an object | `resource_policy.rs` |
@@ -20,7 +20,6 @@ pub mod applied;
 pub mod backfill;
 pub mod checkpoint;
 mod cluster_state;
-pub mod condition_change;
 #[cfg(test)]
 mod fixture;
 pub mod hpa_conflict;
@@ -32,7 +31,4 @@ pub mod sizing_policies;
 pub mod status;
 pub mod write_queue;
 
-pub use cluster_state::{
-    Accepted, ClusterState, ClusterStateSize, MAX_CONTAINERS, MAX_IDLE_HISTORIES, Phase, PodSpec,
-    SampleError, VpaSpec,
-};
+pub use cluster_state::{Accepted, ClusterState, MAX_CONTAINERS, PodSpec, SampleError, VpaSpec};

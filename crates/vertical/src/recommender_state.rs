@@ -2,45 +2,37 @@
 //! each VPA object. The steps are upstream's (`LoadVPAs`, `LoadPods`, `LoadMetrics`, `UpdateVPAs`,
 //! `GarbageCollect`).
 
-mod backfill;
-mod checkpoints;
 mod clock;
-pub(crate) mod conversion;
 mod decision;
-mod oom_kills;
-mod quality;
-mod samples;
-mod schedulable;
+mod history;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::ClusterState;
 use crate::applied::{LastReport, Report};
 use api::limit_mode::limit_modes;
 use api::vpa::NodeGroup;
 use jiff::Timestamp;
-use model::Selector;
-use sizing::{Config, ConfigError, SizingAnnotations};
-use view::target::resolve_vpa;
-use view::{HpaTargets, ObjectKey, Pod, View, Vpa};
+use model::{Labels, Requirement, Selector, Workload};
+use sizing::{Config, ConfigError, MethodSettings, SizingAnnotations};
+use view::target::{Resolution, resolve_vpa, topmost_of};
+use view::{HpaTargets, ObjectKey, Pod, View, Vpa, WellKnown};
 
 use crate::backfill::BackfillProgress;
 use crate::checkpoint::stored_history::StoredHistory;
 use crate::hpa_conflict;
-use crate::resource_policy::sizing_policy;
-use crate::schedulable::{SchedulableCaps, refused_cap};
+use crate::resource_policy::{container_policies, integer_cpu, sizing_policy, vpa_method};
+use crate::schedulable::{SchedulableCaps, Settings, refused_cap};
+use crate::{ClusterState, PodSpec, VpaSpec};
 use clock::ClockCheck;
-use conversion::{Target, pod_spec, spec, target, with_controller};
 
-pub use checkpoints::LoadedCheckpoints;
 pub use decision::{Batch, Decision};
-pub use oom_kills::OomKillCounts;
-pub use quality::Recommended;
-pub use samples::{Ingested, JudgedUsage};
+pub use history::LoadedCheckpoints;
+pub use usage::{Ingested, JudgedUsage, OomKillCounts, Recommended};
 
 /// Configuration of a recommender.
 #[derive(Debug, Clone)]
@@ -85,7 +77,8 @@ pub struct RecommenderState {
 #[derive(Debug)]
 struct Tracked {
     vpa: Arc<Vpa>,
-    target: Target,
+    /// `None` before it is resolved; nothing is decided then.
+    target: Option<Target>,
     /// HPAs that scale its workload.
     hpas: Vec<Arc<HpaTargets>>,
     /// Error in an annotation, if one is invalid. The default applies then.
@@ -113,10 +106,7 @@ struct Rounds {
 impl Tracked {
     /// The selector of its pods; `None` before its target is resolved.
     fn selector(&self) -> Option<&Selector> {
-        match &self.target {
-            Target::Known { selector, .. } => Some(selector),
-            Target::Unknown => None,
-        }
+        Some(&self.target.as_ref()?.selector)
     }
 }
 
@@ -137,8 +127,13 @@ impl RecommenderState {
         })
     }
 
+    /// Enables the caps.
+    pub fn cap_to_schedulable(&mut self, settings: Settings) {
+        self.schedulable = Some(SchedulableCaps::new(settings));
+    }
+
     pub fn history_count(&self) -> usize {
-        self.cluster.size().histories
+        self.cluster.history_count()
     }
 
     /// Loads the objects of this recommender and resolves their targets. Returns whether some are new or
@@ -168,7 +163,8 @@ impl RecommenderState {
         let group = |vpa: &Vpa| NodeGroup::annotation(&vpa.object).map(str::to_owned);
         let same_target = old
             .is_some_and(|old| old.vpa.target() == vpa.target() && group(&old.vpa) == group(vpa));
-        let before = old.filter(|_| same_target).map(|old| old.target.clone());
+        let before = old.filter(|_| same_target);
+        let before = before.and_then(|old| old.target.clone());
         let target = target(resolve_vpa(view, vpa), before);
         let hpas = view.hpas_of(vpa.points_at()).take(MAX_HPAS).cloned();
         let hpas: Vec<_> = hpas.collect();
@@ -204,7 +200,7 @@ impl RecommenderState {
             tracing::warn!(autoscaler = %key, message, "invalid annotation: not used");
         }
         self.cluster
-            .apply_vpa(key, spec(vpa, &target, sizing.method.clone()));
+            .apply_vpa(key, spec(vpa, target.as_ref(), sizing.method.clone()));
         let old = self.vpas.remove(key);
         let has_other_method = old
             .as_ref()
@@ -251,7 +247,11 @@ impl RecommenderState {
             let since = since.map_or(now, |since| since.min(now));
             tracked.rounds.pods_since = has_pods.then_some(since);
         }
-        self.load_schedulable(view);
+        if let Some(schedulable) = &mut self.schedulable {
+            let tracked = self.vpas.values();
+            let known = tracked.filter_map(|tracked| Some((&tracked.vpa, tracked.selector()?)));
+            schedulable.load(view, known);
+        }
         kills
     }
 
@@ -294,10 +294,11 @@ impl RecommenderState {
 
     /// Records whether the source of usage answered in a round.
     pub fn source_read(&mut self, answered: bool) {
+        let before = self.unanswered.unwrap_or(0);
         self.unanswered = Some(if answered {
             0
         } else {
-            self.unanswered.unwrap_or(0).saturating_add(1)
+            before.saturating_add(1)
         });
     }
 
@@ -320,10 +321,96 @@ impl RecommenderState {
     /// Drops expired and unused histories, at most once an hour. Returns the number of dropped
     /// histories. None expires while the clock is not trusted.
     pub fn collect_garbage(&mut self, now: Timestamp) -> usize {
-        if self.clock.may_expire(now) {
-            self.cluster.collect_garbage(now)
-        } else {
-            self.cluster.collect_unused(now)
+        self.cluster
+            .collect_garbage(now, self.clock.may_expire(now))
+    }
+}
+
+/// Resolved target: the selector of the pods, and the problem of the target, if any.
+#[derive(Debug, Clone, PartialEq)]
+struct Target {
+    selector: Selector,
+    unsupported: Option<String>,
+}
+
+/// Resolves a target; `None` while nothing is known. After a transient failure the pods stay as before.
+fn target(resolution: Resolution, before: Option<Target>) -> Option<Target> {
+    let (selector, unsupported) = match resolution {
+        Resolution::Waiting(_) => return before,
+        Resolution::Pods(selector) => (selector, None),
+        Resolution::Unsupported { message, transient } => {
+            let kept = before.filter(|_| transient).map(|before| before.selector);
+            (kept.unwrap_or_else(Selector::nothing), Some(message))
         }
+    };
+    Some(Target {
+        selector,
+        unsupported,
+    })
+}
+
+/// Label of pods in the cluster state alone, with the topmost controller: pods of others may have all
+/// labels that a target selects. No label of Kubernetes has an empty key.
+const CONTROLLER: &str = "";
+
+fn controller(Workload { kind, name, .. }: Workload<'_>) -> String {
+    format!("{kind}/{name}")
+}
+
+fn labels(pod: &Pod, view: &View) -> Labels {
+    let top = topmost_of(view, pod);
+    with_controller(&pod.labels, &top.map(controller).unwrap_or_default())
+}
+
+/// Labels with that of the topmost controller; empty if it is not known, as of deleted pods.
+pub(crate) fn with_controller(labels: &Labels, controller: &str) -> Labels {
+    labels.iter().chain([(CONTROLLER, controller)]).collect()
+}
+
+fn spec(vpa: &Vpa, target: Option<&Target>, sizing: Option<MethodSettings>) -> VpaSpec {
+    let target_exists = target.is_none_or(|target| target.unsupported.is_none());
+    let selector = target.map_or_else(Selector::nothing, |target| target.selector.clone());
+    let workload = vpa.points_at();
+    // Other kinds may select pods that they do not own.
+    let selector = match WellKnown::of(workload.api_version, workload.kind) {
+        Some(_) => selector.and(Requirement::In(
+            CONTROLLER.to_owned(),
+            [String::new(), controller(workload)].into(),
+        )),
+        None => selector,
+    };
+    VpaSpec {
+        selector,
+        policies: container_policies(&vpa.object),
+        integer_cpu: integer_cpu(&vpa.object),
+        target_exists,
+        vpa_method: vpa_method(&vpa.object),
+        sizing: sizing.map(Arc::new),
+    }
+}
+
+/// The names of the sized containers, and of the other init containers.
+pub(crate) fn container_names(pod: &Pod, native_sidecars: bool) -> (Vec<String>, Vec<String>) {
+    let is_sized =
+        |name: &String| native_sidecars && pod.sidecars.iter().any(|sidecar| sidecar.name == *name);
+    let (sidecars, init_containers): (Vec<String>, _) =
+        pod.init_containers.iter().cloned().partition(is_sized);
+    let containers = pod
+        .containers
+        .iter()
+        .map(|container| container.name.clone());
+    (containers.chain(sidecars).collect(), init_containers)
+}
+
+fn pod_spec(pod: &Arc<Pod>, view: &View, native_sidecars: bool) -> PodSpec {
+    let (containers, init_containers) = container_names(pod, native_sidecars);
+    PodSpec {
+        namespace: pod.key.namespace.clone(),
+        name: pod.key.name.clone(),
+        labels: labels(pod, view),
+        phase: pod.phase,
+        containers,
+        init_containers,
+        object: Some(Arc::clone(pod)),
     }
 }

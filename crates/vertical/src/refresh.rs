@@ -9,8 +9,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::vpa::{RecommendedContainerResources, VerticalPodAutoscalerStatus};
-use model::{Quantity, ResourceList, ResourceName};
+use api::vpa::VerticalPodAutoscalerStatus;
+use model::{ContainerRecommendation, Quantity, ResourceList, ResourceName};
 use view::{ObjectKey, Pod, Resources};
 
 /// Difference of a decided status from the written one.
@@ -40,7 +40,7 @@ pub(crate) fn status_change<'a>(
     let (Some(old), Some(new)) = (&written.recommendation, &decided.recommendation) else {
         return StatusChange::Decision;
     };
-    let [old, new] = [old, new].map(|list| &list.container_recommendations);
+    let [old, new] = [old, new].map(|list| &list.containers);
     let same_targets = old.len() == new.len()
         && old
             .iter()
@@ -69,8 +69,8 @@ fn requests(pod: &Pod) -> impl Iterator<Item = (&str, Resources)> {
 
 /// Whether a request of a container is on another side of one of the new bounds than of the old one.
 fn crosses(
-    old: &[RecommendedContainerResources],
-    new: &[RecommendedContainerResources],
+    old: &[ContainerRecommendation],
+    new: &[ContainerRecommendation],
     container: &str,
     requests: &Resources,
 ) -> bool {

@@ -2,7 +2,6 @@
 //! the free resources of nodes. Loaded from the view together with pods; the formulas are in
 //! `sizing`.
 
-mod cap_sources;
 mod capacity;
 mod condition;
 mod node_group_shape;
@@ -16,7 +15,7 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use api::vpa::{NodeGroup, RecommendedPodResources, VerticalPodAutoscaler};
+use api::vpa::NodeGroup;
 use model::{LimitType, NodeConstraints, Recommendation, ResourceList, Selector};
 use sizing::{
     CandidateNodes, Ceiling, Fit, FitInput, LimitScope, NodeHeadrooms, limit_range_ceilings,
@@ -25,19 +24,13 @@ use view::{ObjectKey, Pod, Resources, SelectorIndex, View, Vpa, WellKnown};
 
 use crate::resource_policy::container_policies;
 
-pub use cap_sources::CapSources;
 pub use condition::{apply_cap, cap_change, clear_cap, count_capped};
 pub use node_group_shape::NodeGroupShape;
 use node_group_totals::{NodeGroupTotals, PodsByGroup};
 use node_inputs::{NodeInputs, pod_shape};
 use quotas::Quotas;
-pub use settings::{CapacitySources, Settings};
-
-/// Annotation that users set on a VPA: sources of caps of this object; see
-/// docs/sizing.md#recommendations-that-can-be-scheduled.
-///
-/// It narrows the flags.
-pub(crate) const CAP_TO_SCHEDULABLE: &str = "plimsoll.dev/cap-to-schedulable";
+pub(crate) use settings::{CAP_TO_SCHEDULABLE, refused_cap};
+pub use settings::{CapSources, CapacitySources, Settings};
 
 #[derive(Debug)]
 pub(crate) struct SchedulableCaps {
@@ -142,7 +135,7 @@ impl SchedulableCaps {
     /// what is recommended by an object.
     pub(crate) fn node_group_totals<'a>(
         &self,
-        recommendation: impl Fn(&Vpa) -> Option<&'a RecommendedPodResources>,
+        recommendation: impl Fn(&Vpa) -> Option<&'a Recommendation>,
     ) -> BTreeMap<Arc<str>, NodeGroupTotals> {
         self.by_group.totals(recommendation)
     }
@@ -259,23 +252,6 @@ fn node_selection(pod: &Pod, vpa: &Vpa) -> Option<NodeSelection> {
             pod.placement.as_ref()?.constraints.clone(),
         )),
     }
-}
-
-/// The error in the object's annotation, if it is invalid. The flags apply in full then.
-pub(crate) fn refused_cap(object: &VerticalPodAutoscaler) -> Option<String> {
-    own_cap_to(object)?
-        .err()
-        .map(|error| format!("annotation {CAP_TO_SCHEDULABLE}: {error}"))
-}
-
-/// The caps that the object's annotation names.
-fn own_cap_to(object: &VerticalPodAutoscaler) -> Option<Result<CapSources, String>> {
-    object
-        .metadata
-        .annotations
-        .as_ref()?
-        .get(CAP_TO_SCHEDULABLE)
-        .map(|text| text.parse())
 }
 
 /// The desired replicas of an object's target; 0 if unknown, as those of a group of nodes.

@@ -2,21 +2,17 @@
 //! that they select.
 //!
 //! * `select`: which policy has which workload.
-//! * `custom_kinds`: workloads of other kinds than Kubernetes' own.
 //! * `desired`: the object that a workload gets, and the patch that makes the one that is there so.
 //! * `plan`: from what is seen to what is to be written.
-//! * `status`, `reasons`: counts and conditions of a policy.
+//! * `status`: counts and conditions of a policy.
 //!
 //! Three things never happen: an object is written that no policy of ours owns; a workload with a
 //! VPA of another owner gets a second one; an object is left behind. The API server removes what a
 //! deleted policy owned.
 
-mod custom_kinds;
 pub mod desired;
-mod name;
 mod parsed;
 pub mod plan;
-mod reasons;
 mod select;
 pub mod status;
 #[cfg(test)]

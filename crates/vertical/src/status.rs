@@ -6,23 +6,16 @@
 //! recommendation, and it waits until usage had time to arrive. The same holds before history has
 //! arrived from Prometheus, which a condition reports.
 
-mod backfill;
-mod recommendation;
 #[cfg(test)]
 mod tests;
 
 use api::vpa::{
-    CONFIG_DEPRECATED, CONFIG_UNSUPPORTED, Conditions, NO_PODS_MATCHED, RECOMMENDATION_PROVIDED,
-    SOURCE_STALE, VerticalPodAutoscaler, VerticalPodAutoscalerStatus,
+    CONFIG_DEPRECATED, CONFIG_UNSUPPORTED, Conditions, FETCHING_HISTORY, NO_PODS_MATCHED,
+    RECOMMENDATION_PROVIDED, SOURCE_STALE, VerticalPodAutoscaler, VerticalPodAutoscalerCondition,
+    VerticalPodAutoscalerStatus,
 };
 use jiff::Timestamp;
 use model::Recommendation;
-
-use backfill::set_history;
-use recommendation::{is_empty, recommendation};
-
-pub use backfill::{HistoryState, history_change};
-pub use recommendation::has_recommendation;
 
 /// Reason of `NoPodsMatched` and `RecommendationProvided` of a VPA: no pod matches.
 const NO_PODS_REASON: &str = "NoPodsMatched";
@@ -53,6 +46,24 @@ const SILENT_REASON: &str = "MetricsUnavailable";
 /// Message without a time, so that it is written once.
 const SILENT_MESSAGE: &str =
     "No usage from the metrics API for several rounds: the recommendation is frozen";
+
+/// Reason of `FetchingHistory` of a VPA: history is fetched again until it is complete.
+const HISTORY_REASON: &str = "WaitingForPrometheus";
+/// Prefix of the message after a failure.
+const HISTORY_PROBLEM: &str = "History cannot be fetched from Prometheus yet: ";
+
+/// State of the usage from before this recommender started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HistoryState<'a> {
+    /// The history has arrived, or is not needed.
+    Known,
+    Missing {
+        /// Error of the last attempt to fetch it.
+        problem: Option<&'a str>,
+        /// Whether an earlier recommendation is kept.
+        keeps_recommendation: bool,
+    },
+}
 
 /// Input of an object's status.
 #[derive(Debug, Clone)]
@@ -93,6 +104,7 @@ pub fn status(input: StatusInput, now: Timestamp) -> VerticalPodAutoscalerStatus
         ..
     } = input;
     let recommendation = recommendation(input);
+    let is_empty = recommendation.containers.is_empty();
     let old = object.status.iter().flat_map(|status| &status.conditions);
     let mut conditions: Conditions = old.cloned().collect();
     conditions.remove(CONFIG_DEPRECATED);
@@ -117,17 +129,18 @@ pub fn status(input: StatusInput, now: Timestamp) -> VerticalPodAutoscalerStatus
     if unused_annotations.is_empty() {
         conditions.remove(ANNOTATION_UNUSED);
     } else {
-        let message = unused_message(unused_annotations);
+        // The names are those of known settings, so the message is bounded.
+        let names = unused_annotations.join(", ");
+        let message = format!("The sizing policy of this object does not use: {names}");
         conditions.set(ANNOTATION_UNUSED, true, UNUSED_REASON, &message, now);
     }
     if omits_containers {
-        conditions.set(
-            CONTAINERS_OMITTED,
-            true,
-            OMITTED_REASON,
-            &omitted_message(),
-            now,
+        // Without the number of names, so that it is written once.
+        let most = crate::MAX_CONTAINERS;
+        let message = format!(
+            "Pods of this object have had more than {most} container names: only the {most} measured last are sized and stored"
         );
+        conditions.set(CONTAINERS_OMITTED, true, OMITTED_REASON, &message, now);
     } else {
         conditions.remove(CONTAINERS_OMITTED);
     }
@@ -138,30 +151,155 @@ pub fn status(input: StatusInput, now: Timestamp) -> VerticalPodAutoscalerStatus
         conditions.remove(NO_PODS_MATCHED);
         ("", "")
     };
-    if is_empty(&recommendation) {
+    if is_empty {
         conditions.set(RECOMMENDATION_PROVIDED, false, reason, message, now);
     } else {
         conditions.set(RECOMMENDATION_PROVIDED, true, "", "", now);
     }
     VerticalPodAutoscalerStatus {
-        recommendation: Some(recommendation).filter(|recommendation| !is_empty(recommendation)),
+        recommendation: Some(recommendation).filter(|_| !is_empty),
         conditions: conditions.to_list(),
         observed_generation: object.metadata.generation.unwrap_or(0),
     }
 }
 
-/// The names are those of known settings, so the message is bounded.
-fn unused_message(names: &[String]) -> String {
-    format!(
-        "The sizing policy of this object does not use: {}",
-        names.join(", ")
-    )
+/// The recommendation from usage, or the published one while samples or history are missing.
+fn recommendation(input: StatusInput) -> Recommendation {
+    let StatusInput {
+        object,
+        recommendation: found,
+        is_measured,
+        may_be_measured_soon,
+        history,
+        ..
+    } = input;
+    let kept = published(object);
+    let has_kept = !kept.containers.is_empty();
+    let waits = has_kept
+        && matches!(
+            history,
+            HistoryState::Missing {
+                keeps_recommendation: true,
+                ..
+            }
+        );
+    if is_measured && !waits || !may_be_measured_soon && !has_kept {
+        found
+    } else {
+        kept
+    }
 }
 
-/// Message without the number of names, so that it is written once.
-fn omitted_message() -> String {
-    let most = crate::MAX_CONTAINERS;
-    format!(
-        "Pods of this object have had more than {most} container names: only the {most} measured last are sized and stored"
-    )
+/// The published recommendation, without containers that are no longer sized.
+fn published(object: &VerticalPodAutoscaler) -> Recommendation {
+    let status = object.status.as_ref();
+    let published = status.and_then(|status| status.recommendation.clone());
+    let mut published = published.unwrap_or_default();
+    let is_sized = |name: &str| !object.spec.is_off(name);
+    published
+        .containers
+        .retain(|it| is_sized(&it.container_name));
+    published
+}
+
+/// Whether the object has a recommendation for at least one container.
+pub fn has_recommendation(status: Option<&VerticalPodAutoscalerStatus>) -> bool {
+    let recommendation = status.and_then(|status| status.recommendation.as_ref());
+    recommendation.is_some_and(|recommendation| !recommendation.containers.is_empty())
+}
+
+/// The change of the problem with an object's history from one status to the next. It ends when the
+/// history has arrived.
+pub fn history_change<'a>(
+    old: Option<&VerticalPodAutoscalerStatus>,
+    new: &'a VerticalPodAutoscalerStatus,
+) -> Option<ConditionChange<'a>> {
+    let before = old.and_then(awaited_history);
+    match (before.is_some_and(is_problem), awaited_history(new)) {
+        (false, Some(message)) if is_problem(message) => Some(ConditionChange::Began(message)),
+        (true, None) => Some(ConditionChange::Ended),
+        _ => None,
+    }
+}
+
+/// The message of our own condition, if history is missing.
+fn awaited_history(status: &VerticalPodAutoscalerStatus) -> Option<&str> {
+    let own = status.conditions.iter();
+    let mut own = own.filter(|condition| {
+        condition.kind == FETCHING_HISTORY && condition.reason == HISTORY_REASON
+    });
+    own.next().map(|condition| condition.message.as_str())
+}
+
+fn is_problem(message: &str) -> bool {
+    message.starts_with(HISTORY_PROBLEM)
+}
+
+fn set_history(conditions: &mut Conditions, history: HistoryState, now: Timestamp) {
+    match history {
+        HistoryState::Missing { problem, .. } => {
+            let message = match problem {
+                Some(problem) => format!("{HISTORY_PROBLEM}{problem}"),
+                None => "History is being fetched from Prometheus".to_owned(),
+            };
+            conditions.set(FETCHING_HISTORY, true, HISTORY_REASON, &message, now);
+        }
+        HistoryState::Known => {
+            if conditions
+                .get(FETCHING_HISTORY)
+                .is_some_and(|condition| condition.reason == HISTORY_REASON)
+            {
+                conditions.remove(FETCHING_HISTORY);
+            }
+        }
+    }
+}
+
+/// Change of a condition that tells of a problem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConditionChange<'a> {
+    /// The problem begins, or differs from the one before; with the message.
+    Began(&'a str),
+    /// The problem has ended.
+    Ended,
+}
+
+/// The change of the condition that `find` finds. `text` returns the text whose change counts.
+pub(crate) fn condition_change<'a>(
+    old: Option<&VerticalPodAutoscalerStatus>,
+    new: &'a VerticalPodAutoscalerStatus,
+    find: fn(&VerticalPodAutoscalerStatus) -> Option<&VerticalPodAutoscalerCondition>,
+    text: fn(&VerticalPodAutoscalerCondition) -> &str,
+) -> Option<ConditionChange<'a>> {
+    match (old.and_then(find), find(new)) {
+        (Some(_), None) => Some(ConditionChange::Ended),
+        (before, Some(now)) if before.is_none_or(|before| text(before) != text(now)) => {
+            Some(ConditionChange::Began(&now.message))
+        }
+        _ => None,
+    }
+}
+
+/// The condition of a type.
+pub(crate) fn condition<'a>(
+    status: &'a VerticalPodAutoscalerStatus,
+    kind: &str,
+) -> Option<&'a VerticalPodAutoscalerCondition> {
+    let mut conditions = status.conditions.iter();
+    conditions.find(|condition| condition.kind == kind)
+}
+
+/// Number of words by label value, also of values without any. `labels` has each word with its
+/// value.
+pub(crate) fn count_by_label<'a, const N: usize>(
+    labels: [(&str, &'static str); N],
+    words: impl Iterator<Item = &'a str>,
+) -> [(&'static str, i64); N] {
+    let mut counts = labels.map(|(_, label)| (label, 0));
+    for word in words {
+        if let Some(index) = labels.iter().position(|(known, _)| *known == word) {
+            counts[index].1 += 1;
+        }
+    }
+    counts
 }

@@ -5,8 +5,8 @@ use k8s_openapi::api::core::v1;
 use model::Labels;
 
 use crate::effective_resources::{Requirements, Resources};
-use crate::owner::Owner;
 use crate::table::ObjectKey;
+use crate::workload_controller::Owner;
 
 /// An unfinished pod on a node.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::disruption_budget::DisruptionBudget;
-use crate::limit_range::LimitRange;
+use crate::limits::DisruptionBudget;
+use crate::limits::LimitRange;
+use crate::limits::Quota;
 use crate::node::Node;
 use crate::pod::Pod;
-use crate::quota::Quota;
 use crate::scale::ReadScale;
 use crate::table::{Change, Entry};
 use crate::view::{Namespace, View};

@@ -98,16 +98,11 @@ impl Requirements {
     }
 
     fn each(self, other: Self, combine: fn(i64, i64) -> i64) -> Self {
-        let cpu = |a: Option<Cpu>, b: Option<Cpu>| {
-            either(a.map(Cpu::millicores), b.map(Cpu::millicores), combine)
-                .map(Cpu::from_millicores)
-        };
-        let memory = |a: Option<Memory>, b: Option<Memory>| {
-            either(a.map(Memory::bytes), b.map(Memory::bytes), combine).map(Memory::from_bytes)
-        };
+        let cpu = |a: Cpu, b: Cpu| Cpu::from_millicores(combine(a.millicores(), b.millicores()));
+        let memory = |a: Memory, b: Memory| Memory::from_bytes(combine(a.bytes(), b.bytes()));
         let both = |a: Resources, b: Resources| Resources {
-            cpu: cpu(a.cpu, b.cpu),
-            memory: memory(a.memory, b.memory),
+            cpu: either(a.cpu, b.cpu, cpu),
+            memory: either(a.memory, b.memory, memory),
         };
         Self {
             requests: both(self.requests, other.requests),
@@ -116,7 +111,7 @@ impl Requirements {
     }
 }
 
-fn either(a: Option<i64>, b: Option<i64>, combine: fn(i64, i64) -> i64) -> Option<i64> {
+fn either<T>(a: Option<T>, b: Option<T>, combine: impl FnOnce(T, T) -> T) -> Option<T> {
     match (a, b) {
         (Some(a), Some(b)) => Some(combine(a, b)),
         (one, other) => one.or(other),

@@ -10,8 +10,8 @@ use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, MetricTarget};
 use kube::{Resource as _, ResourceExt as _};
 use model::{ResourceName, WorkloadRef};
 
-use crate::owner::Owner;
 use crate::table::ObjectKey;
+use crate::workload_controller::Owner;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HpaTargets {

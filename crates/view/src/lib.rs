@@ -9,12 +9,12 @@
 //! * [`oom_kill`]: OOM kills, from two states of one pod. [`Eviction`]s are read from events.
 //! * `view`, `table`, `freshness`: the tables and their age
 //! * `pod`, `pod_placement`, `pod_runtime`, `bound_pod`: forms of a pod, by what is read
-//! * `workload_controller`, `pod_template`, `owner`, `daemon_set`, `scale`: what creates pods
-//! * `vpa`, `policy`, `prediction`, `cron_schedule`, `hpa_targets`, `checkpoint`, `stripped`: objects of autoscalers
-//! * `limit_range`, `quota`, `disruption_budget`: constraints of a namespace
-//! * `node`, `node_group`, `node_pool`: nodes, their groups and those that could be added
+//! * `workload_controller`, `scale`: what creates pods
+//! * `vpa`, `policy`, `prediction`, `hpa_targets`, `checkpoint`: objects of autoscalers
+//! * `limits`: constraints of a namespace
+//! * `node`, `node_pool`: nodes, their groups and those that could be added
 //! * `effective_resources`, `memory_cgroup`, `memory_pressure_eviction`: what the kubelet reports
-//! * `oldest_wins`, `shard`, `namespace_scope`, `interleave`: who decides, about which namespaces, in which order
+//! * `oldest_wins`, `namespace_scope`: who decides, about which namespaces, in which order
 //! * `other_autoscaler`, `installer`, `updater_preconditions`: other programs and operators
 //!
 //! No I/O here: crate `watch` keeps a [`View`] current.
@@ -26,44 +26,34 @@
 //! | time of an OOM kill, and evictions that count as one | `oom_kill.rs`, `memory_pressure_eviction.rs` |
 //! | memory that is in effect after a resize of a stopped container | `memory_cgroup.rs` |
 //! | the EHPA that scales a workload, and the prediction that counts | `oldest_wins.rs` |
-//! | group of a node, by its labels | `node_group.rs` |
+//! | group of a node, by its labels | `node.rs` |
 //! | nodes that a node pool may add, groups at their maximum | `node_pool.rs` |
-//! | shard of a namespace | `shard.rs` |
+//! | shard of a namespace | `namespace_scope.rs` |
 
 mod bound_pod;
 mod changes;
 mod checkpoint;
-mod cron_schedule;
-mod daemon_set;
-mod disruption_budget;
 mod effective_resources;
 mod freshness;
 mod hpa_targets;
 mod installer;
-mod interleave;
-mod limit_range;
+mod limits;
 mod matched;
 mod memory_cgroup;
 mod memory_pressure_eviction;
 mod namespace_scope;
 mod node;
-mod node_group;
 mod node_pool;
 mod oldest_wins;
 pub mod oom_kill;
 mod other_autoscaler;
-mod owner;
 mod pod;
 mod pod_placement;
 mod pod_runtime;
-mod pod_template;
 mod policy;
 mod prediction;
-mod quota;
 mod scale;
 mod selector_index;
-mod shard;
-mod stripped;
 mod table;
 pub mod target;
 mod updater_preconditions;
@@ -74,43 +64,33 @@ mod workload_controller;
 pub use bound_pod::{BoundContainer, BoundPod, ContainerKind};
 pub use changes::{ChangeTracker, ClusterChangeTracker, ClusterChanges};
 pub use checkpoint::Checkpoint;
-pub use cron_schedule::CronSchedule;
-pub use daemon_set::DaemonSetShare;
-pub use disruption_budget::DisruptionBudget;
 pub use effective_resources::{Requirements, Resources};
 pub use freshness::{Freshness, Resource};
 pub use hpa_targets::{HpaTargets, UtilizationTarget};
 pub use installer::{installations, installing_writer, is_reverted};
-pub use interleave::interleave_namespaces;
-pub use limit_range::LimitRange;
+pub use limits::{DisruptionBudget, LimitRange, Quota, QuotaScope};
 pub use matched::{
     BudgetPods, Matched, MatchedScope, VpaOrder, VpaPods, same_budget, same_selection,
 };
 pub use memory_cgroup::{MemoryCgroup, MemoryInEffect};
 pub use memory_pressure_eviction::Eviction;
-pub use namespace_scope::Scope;
-pub use node::Node;
-pub use node_group::{NODE_GROUP_LABELS, node_group};
+pub use namespace_scope::{Scope, Shard, ShardError, interleave_namespaces};
+pub use node::{DaemonSetShare, NODE_GROUP_LABELS, Node, node_group};
 pub use node_pool::{AutoscaledGroup, AutoscaledGroups, NodeClaim, NodePool};
-pub use oldest_wins::{Contender, OldestWins};
+pub use oldest_wins::{Contender, CronSchedule, OldestWins};
 pub use oom_kill::OomKill;
 pub use other_autoscaler::{AUTOSCALER_NAMESPACES, AutoscalerRole, OtherAutoscaler, POD_SELECTORS};
-pub use owner::Owner;
 pub use pod::{
     Container, ContainerState, ContainerStatus, LabelledPod, Phase, Pod, Sidecar, Termination,
 };
 pub use pod_placement::PodPlacement;
 pub use pod_runtime::{ANNOTATION_PREFIXES, ContainerSpec, ResizeCondition, ResizeStage, Running};
-pub use pod_template::PodTemplate;
 pub use policy::{Policy, PolicyScope};
 pub use prediction::{MANAGED_BY, PredictedMetric, Prediction};
-pub use quota::{Quota, QuotaScope};
 pub use scale::{PodSet, ReadScale, Scale, ScaleKey};
 pub use selector_index::SelectorIndex;
-pub use shard::{Shard, ShardError};
-pub use stripped::Stripped;
 pub use table::{Change, Entry, ObjectKey, ObjectName, Table, changed_keys};
 pub use updater_preconditions::{StopSwitch, WebhookLease};
 pub use view::{Namespace, View};
-pub use vpa::Vpa;
-pub use workload_controller::{Controller, WellKnown};
+pub use vpa::{Stripped, Vpa};
+pub use workload_controller::{Controller, Owner, PodTemplate, WellKnown};

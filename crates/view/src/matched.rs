@@ -12,15 +12,15 @@ use api::vpa::NodeGroup;
 use jiff::Timestamp;
 
 use crate::changes::ClusterChanges;
-use crate::disruption_budget::DisruptionBudget;
-use crate::limit_range::LimitRange;
-use crate::owner::Owner;
+use crate::limits::DisruptionBudget;
+use crate::limits::LimitRange;
+use crate::limits::Quota;
 use crate::pod::Pod;
-use crate::quota::Quota;
 use crate::scale::{ReadScale, Scale};
 use crate::table::{Change, ObjectKey, changed_keys};
 use crate::view::{Namespace as Object, View};
 use crate::vpa::Vpa;
+use crate::workload_controller::Owner;
 use crate::workload_controller::{Controller, WellKnown};
 use namespace::Namespace;
 

@@ -1,10 +1,13 @@
-//! A node, reduced to its scheduling constraints and its size.
+//! Nodes, their groups (the nodes that one node pool, node group or agent pool adds), and the resources
+//! that the pod of a `DaemonSet` takes on each eligible node.
 
+use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1;
-use model::{Labels, ResourceList, Taint};
+use model::{Labels, NodeConstraints, ResourceList, Taint};
 
-use crate::effective_resources::{Resources, extended};
-use crate::pod_placement::taint;
+use crate::effective_resources::{Requirements, Resources, extended};
+use crate::pod_placement::{PodPlacement, taint};
+use crate::table::ObjectKey;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
@@ -54,12 +57,59 @@ impl Node {
     }
 }
 
+/// Label of the group, set by Karpenter, EKS, GKE and AKS. The first one that a node has counts.
+pub const NODE_GROUP_LABELS: [&str; 4] = [
+    "karpenter.sh/nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "cloud.google.com/gke-nodepool",
+    "kubernetes.azure.com/agentpool",
+];
+/// Label that stands in where a node has no label of a group.
+const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+
+/// The group of a node with these labels; `None` without a label of a group and an instance type.
+pub fn node_group(labels: &Labels) -> Option<&str> {
+    let mut values = NODE_GROUP_LABELS
+        .into_iter()
+        .chain([INSTANCE_TYPE])
+        .filter_map(|label| labels.get(label));
+    values.find(|value| !value.is_empty())
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct DaemonSetShare {
+    pub key: ObjectKey,
+    /// Constraints that select the nodes.
+    pub constraints: NodeConstraints,
+    /// Requests and limits of one pod.
+    pub requirements: Requirements,
+}
+
+impl DaemonSetShare {
+    pub fn from_k8s(object: DaemonSet) -> Self {
+        let key = ObjectKey::of(object.metadata.namespace, object.metadata.name);
+        let spec = object.spec.template.spec.unwrap_or_default();
+        let containers = spec
+            .containers
+            .iter()
+            .map(|container| Requirements::of(container.resources.as_ref()).or_limits())
+            .fold(Requirements::default(), Requirements::plus);
+        let placement = PodPlacement::from_k8s(None, &spec);
+        Self {
+            key,
+            requirements: placement.total(containers),
+            constraints: placement.constraints,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use model::{Cpu, Effect, Memory};
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::effective_resources::Resources;
 
     fn from_k8s(object: Value) -> Node {
         Node::from_k8s(serde_json::from_value(object).expect("a node"))
@@ -104,5 +154,68 @@ mod tests {
         assert_eq!(from_k8s(object.clone()), node);
         object["spec"]["unschedulable"] = json!(true);
         assert!(from_k8s(object).is_cordoned);
+    }
+
+    #[test]
+    fn the_first_label_of_the_table_names_the_group() {
+        for (labels, expected) in [
+            (&[][..], None),
+            (&[("pool", "big")], None),
+            (
+                &[("node.kubernetes.io/instance-type", "m5.large")],
+                Some("m5.large"),
+            ),
+            (
+                &[
+                    ("node.kubernetes.io/instance-type", "m5.large"),
+                    ("eks.amazonaws.com/nodegroup", "workers"),
+                ],
+                Some("workers"),
+            ),
+            (
+                &[
+                    ("cloud.google.com/gke-nodepool", "pool-1"),
+                    ("karpenter.sh/nodepool", ""),
+                ],
+                Some("pool-1"),
+            ),
+            (
+                &[
+                    ("kubernetes.azure.com/agentpool", "nodepool1"),
+                    ("karpenter.sh/nodepool", "default"),
+                ],
+                Some("default"),
+            ),
+        ] {
+            let labels: Labels = labels.iter().copied().collect();
+            assert_eq!(node_group(&labels), expected, "{labels}");
+        }
+    }
+
+    #[test]
+    fn a_template_gives_constraints_and_resources_of_its_pods() {
+        let object = json!({
+            "metadata": {"namespace": "kube-system", "name": "proxy"},
+            "spec": {
+                "selector": {},
+                "template": {"spec": {
+                    "nodeSelector": {"os": "linux"},
+                    "containers": [
+                        {"name": "a", "resources": {"requests": {"cpu": "100m"}}},
+                        {"name": "b", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2", "memory": "1Mi"}}},
+                    ],
+                }},
+            },
+        });
+        let daemon =
+            DaemonSetShare::from_k8s(serde_json::from_value(object).expect("a daemon set"));
+        assert_eq!(daemon.key, ObjectKey::new("kube-system", "proxy"));
+        assert_eq!(daemon.constraints.selector.get("os"), Some("linux"));
+        // A limit without a request is the request.
+        let requests = Resources {
+            cpu: Some(Cpu::from_millicores(1100)),
+            memory: Some(Memory::from_bytes(1 << 20)),
+        };
+        assert_eq!(daemon.requirements.requests, requests);
     }
 }

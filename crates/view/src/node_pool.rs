@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use model::{Cpu, Labels, Memory, Quantity, ResourceList, ResourceName, Taint};
 
 use crate::effective_resources::{Resources, is_common};
-use crate::node_group::NODE_GROUP_LABELS;
+use crate::node::NODE_GROUP_LABELS;
 use crate::pod_placement::taint;
 use crate::table::ObjectKey;
 

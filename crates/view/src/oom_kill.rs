@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use model::Memory;
+use model::{ContainerRef, Memory};
 
 use crate::memory_cgroup::MemoryCgroup;
 use crate::pod::{Container, ContainerState, ContainerStatus, Pod, Sidecar, Termination};
@@ -29,6 +29,16 @@ pub struct OomKill {
     pub memory: Memory,
     /// The pod state that shows the kill; `None` for an eviction.
     pub seen_in: Option<Arc<Pod>>,
+}
+
+impl OomKill {
+    pub fn container_ref(&self) -> ContainerRef {
+        ContainerRef {
+            namespace: self.pod.namespace.clone(),
+            pod: self.pod.name.clone(),
+            container: self.container.clone(),
+        }
+    }
 }
 
 /// The kills between two states of one pod, or all that `new` shows if there is no `old`. They are

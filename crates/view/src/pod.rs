@@ -9,10 +9,10 @@ use model::Labels;
 
 use crate::effective_resources::{Requirements, Resources, effective};
 use crate::memory_cgroup::MemoryCgroup;
-use crate::owner::Owner;
 use crate::pod_placement::PodPlacement;
 use crate::pod_runtime::Running;
 use crate::table::{Entry, ObjectKey};
+use crate::workload_controller::Owner;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pod {
@@ -177,10 +177,15 @@ impl Pod {
 
     /// Requests and limits of the whole pod; without a placement, the sum over its app containers.
     pub fn requirements(&self) -> Requirements {
-        let asked = self.containers.iter().map(|container| Requirements {
+        self.requirements_of(|container| Requirements {
             requests: container.requests,
             limits: container.limits,
-        });
+        })
+    }
+
+    /// The same, with other requests and limits of the app containers.
+    pub fn requirements_of(&self, asked: impl Fn(&Container) -> Requirements) -> Requirements {
+        let asked = self.containers.iter().map(asked);
         let containers = asked.fold(Requirements::default(), Requirements::plus);
         let placement = self.placement.as_ref();
         placement.map_or(containers, |placement| placement.total(containers))

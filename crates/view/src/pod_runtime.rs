@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use model::{Quantity, ResourceList, ResourceName};
 
-use crate::limit_range::quantities;
+use crate::limits::quantities;
 
 /// Prefixes of the annotations that are kept.
 pub const ANNOTATION_PREFIXES: [&str; 5] = [

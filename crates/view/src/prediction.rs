@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use api::prediction::{self, PredictedSample, PredictedSeries, TimeSeriesPrediction};
 use model::{Labels, WorkloadRef};
 
-use crate::owner::Owner;
 use crate::table::ObjectKey;
+use crate::workload_controller::Owner;
 
 /// Key and value of the label on every object that an EHPA owns.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "effective-hpa-controller");

@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use model::Workload;
 
-use crate::owner::Owner;
+use crate::workload_controller::Owner;
 
 /// Key of the scale subresource of one object, whatever the version of its kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,10 +4,13 @@
 //! messages are those of the condition `ConfigUnsupported`. Source: upstream `target/fetcher.go`,
 //! `target/controller_fetcher` and `recommender/input/cluster_feeder.go` (`getSelector`,
 //! `validateTargetRef`).
+//!
+//! The search for the topmost controller follows owner references. It stops at an object without an
+//! owner, and at one that is not scalable, whose owner is unknown. The result is the last eligible
+//! controller on the way.
 
 #[cfg(test)]
 mod tests;
-mod topmost;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -15,13 +18,11 @@ use std::collections::BTreeSet;
 use api::vpa::NodeGroup;
 use model::{ParseSelectorError, Selector, Workload, WorkloadRef};
 
+use crate::pod::Pod;
 use crate::scale::{Scale, ScaleKey};
 use crate::view::View;
 use crate::vpa::Vpa;
-use crate::workload_controller::{Controller, WellKnown};
-use topmost::MAX_OWNERS;
-
-pub use topmost::{topmost, topmost_of};
+use crate::workload_controller::{Controller, Owner, WellKnown};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resolution {
@@ -103,9 +104,16 @@ pub fn selects<'a>(
         && topmost(view, target).is_ok_and(|top| top == Some(target))
 }
 
-/// `start` and the workloads above it, as far as the view has them.
+/// `start` and the workloads above it, as far as the view has them, ten at most.
 pub fn owners(view: &View, start: &WorkloadRef) -> BTreeSet<WorkloadRef> {
-    topmost::chain(view, start)
+    let mut seen = BTreeSet::new();
+    let mut next: Option<Workload<'_>> = Some(start.into());
+    for _ in 0..=MAX_OWNERS {
+        let Some(current) = next else { break };
+        seen.insert(current.to_ref());
+        next = link(view, current).ok().and_then(|link| link.owner);
+    }
+    seen
 }
 
 /// The scale subresources that the resolution of `target` depends on, as far as they are known yet.
@@ -114,8 +122,7 @@ pub fn scales(view: &View, target: &WorkloadRef) -> Vec<ScaleKey> {
         .iter()
         .map(Workload::from)
         .filter(|workload| {
-            WellKnown::of(workload.api_version, workload.kind).is_none()
-                && !topmost::is_node(*workload)
+            WellKnown::of(workload.api_version, workload.kind).is_none() && !is_node(*workload)
         })
         .filter_map(|workload| ScaleKey::of(workload).ok())
         .collect()
@@ -140,7 +147,7 @@ fn selector<'a>(view: &'a View, workload: Workload<'_>) -> Result<Cow<'a, Select
         reason,
         transient,
     };
-    if topmost::is_node(workload) {
+    if is_node(workload) {
         return Err(unhandled(TargetError::Node.to_string(), false));
     }
     let key = ScaleKey::of(workload).map_err(TargetError::Malformed)?;
@@ -199,5 +206,75 @@ fn unsupported(error: TargetError, message: impl FnOnce(&TargetError) -> String)
             message: message(&error),
             transient: error.is_transient(),
         },
+    }
+}
+
+/// Maximum number of owners above an object, which end the search for a cycle as well. Operators that
+/// own each other's objects make about four.
+const MAX_OWNERS: usize = 10;
+
+/// One controller in the chain of owners.
+struct Link<'a> {
+    is_eligible: bool,
+    owner: Option<Workload<'a>>,
+}
+
+/// Returns the topmost well-known or scalable controller at or above `start`, if any.
+pub fn topmost<'a>(
+    view: &'a View,
+    start: Workload<'a>,
+) -> Result<Option<Workload<'a>>, TargetError> {
+    let (mut current, mut top) = (start, None);
+    for _ in 0..=MAX_OWNERS {
+        let link = link(view, current)?;
+        if link.is_eligible {
+            top = Some(current);
+        }
+        let Some(owner) = link.owner else {
+            return Ok(top);
+        };
+        current = owner;
+    }
+    Err(TargetError::EndlessOwners)
+}
+
+/// Returns the topmost well-known or scalable controller above a pod, as far as the view has it.
+pub fn topmost_of<'a>(view: &'a View, pod: &'a Pod) -> Option<Workload<'a>> {
+    let owner = pod.owner.as_ref()?.workload(&pod.key.namespace);
+    topmost(view, owner).ok().flatten()
+}
+
+fn is_node(workload: Workload<'_>) -> bool {
+    workload.kind == "Node"
+}
+
+fn link<'a>(view: &'a View, workload: Workload<'a>) -> Result<Link<'a>, TargetError> {
+    let above = |owner: Option<&'a Owner>| Some(owner?.workload(workload.namespace));
+    if WellKnown::of(workload.api_version, workload.kind).is_some() {
+        let controller = controller(view, workload)?;
+        return Ok(Link {
+            is_eligible: true,
+            owner: above(controller.owner.as_ref()),
+        });
+    }
+    if is_node(workload) {
+        return Err(TargetError::Node);
+    }
+    let key = ScaleKey::of(workload).map_err(TargetError::Malformed)?;
+    match view.scale(&key) {
+        None => Err(TargetError::Waiting(key)),
+        Some(Scale::Found { owner, .. }) => Ok(Link {
+            is_eligible: true,
+            owner: above(owner.as_ref()),
+        }),
+        Some(Scale::NotFound { .. }) => Ok(Link {
+            is_eligible: false,
+            owner: None,
+        }),
+        Some(Scale::Failed { reason, transient }) => Err(TargetError::Unhandled {
+            workload: workload.to_ref(),
+            reason: reason.clone(),
+            transient: *transient,
+        }),
     }
 }

@@ -1,11 +1,12 @@
-//! A `VerticalPodAutoscaler` object without the metadata that no decision reads.
+//! Objects without the metadata that no decision reads: `VerticalPodAutoscaler`, and those of the
+//! horizontal loop, which are written as well as read.
 
-use api::vpa::{RecommendedPodResources, VerticalPodAutoscaler};
+use api::vpa::{NodeGroup, VerticalPodAutoscaler};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::Resource as _;
+use kube::Resource;
 use kube::core::ObjectMeta;
-use model::{Workload, WorkloadRef};
+use model::{Recommendation, Workload, WorkloadRef};
 
 use crate::table::{Entry, ObjectKey};
 
@@ -49,15 +50,22 @@ impl Vpa {
     }
 
     /// The recommendation of the status, unless it has no containers.
-    pub fn recommendation(&self) -> Option<&RecommendedPodResources> {
+    pub fn recommendation(&self) -> Option<&Recommendation> {
         let recommendation = self.object.status.as_ref()?.recommendation.as_ref();
-        recommendation.filter(|it| !it.container_recommendations.is_empty())
+        recommendation.filter(|it| !it.containers.is_empty())
     }
 
     /// Creation time, in whole seconds.
     pub fn created_at(&self) -> Option<Timestamp> {
         let created = self.object.metadata.creation_timestamp.as_ref();
         created.map(|time| time.0)
+    }
+
+    /// The sort key of objects with one target: those of node groups first, then by creation time and
+    /// name. An object without creation time comes first, as upstream.
+    pub fn precedence(&self) -> impl Ord + '_ {
+        let is_plain = NodeGroup::annotation(&self.object).is_none();
+        (is_plain, self.created_at(), &self.key.name)
     }
 
     /// Unique identifier (`metadata.uid`); empty if absent.
@@ -96,9 +104,40 @@ impl Entry for Vpa {
     }
 }
 
+/// A full object of one kind.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stripped<K> {
+    pub key: ObjectKey,
+    /// The object. Its metadata has the fields that an [`Vpa`](crate::Vpa) keeps, and
+    /// the deletion timestamp.
+    pub object: K,
+}
+
+impl<K: Resource<DynamicType = ()>> Stripped<K> {
+    pub fn from_k8s(mut object: K) -> Self {
+        let deletion_timestamp = object.meta().deletion_timestamp.clone();
+        let metadata = std::mem::take(object.meta_mut());
+        *object.meta_mut() = strip(metadata);
+        object.meta_mut().deletion_timestamp = deletion_timestamp;
+        Self {
+            key: ObjectKey::from(object.meta()),
+            object,
+        }
+    }
+}
+
+impl<K: PartialEq> Entry for Stripped<K> {
+    type Key = ObjectKey;
+
+    fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use api::ParseError;
+    use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
     use serde_json::{Value, json};
 
     use super::*;
@@ -138,5 +177,25 @@ mod tests {
             ("shop", "web")
         );
         assert!(error.field.contains("minAllowed"), "{error}");
+    }
+
+    #[test]
+    fn foreign_metadata_is_dropped_and_the_deletion_timestamp_is_kept() {
+        let object = |version: &str, time: &str| {
+            let object = json!({
+                "metadata": {
+                    "name": "web", "namespace": "shop", "resourceVersion": version, "deletionTimestamp": time,
+                    "managedFields": [{"manager": version}],
+                },
+                "spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "web"}},
+            });
+            Stripped::from_k8s(
+                serde_json::from_value::<HorizontalPodAutoscaler>(object).expect("an autoscaler"),
+            )
+        };
+        let first = object("1", "2026-01-02T03:04:05Z");
+        assert_eq!(first, object("2", "2026-01-02T03:04:05Z"));
+        assert_ne!(first, object("2", "2026-01-02T03:04:06Z"));
+        assert_eq!(first.key, ObjectKey::new("shop", "web"));
     }
 }

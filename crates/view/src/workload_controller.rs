@@ -1,4 +1,5 @@
-//! Workload controllers of the built-in kinds: selector, owner and desired replicas.
+//! Workload controllers of the built-in kinds: selector, owner, desired replicas, and the resources in
+//! their pod template, before webhooks change its next pod.
 //!
 //! Source: upstream `target/fetcher.go` (`getLabelSelector`), `updater/restriction` (replicas).
 
@@ -9,11 +10,12 @@ pub use api::WellKnown;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job, JobSpec};
 use k8s_openapi::api::core::v1::{self, ReplicationController};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
-use model::{Labels, ParseSelectorError, Selector};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
+use model::{
+    Labels, LimitRangeItem, LimitType, ParseSelectorError, ResourceList, Selector, Workload,
+};
 
-use crate::owner::Owner;
-use crate::pod_template::PodTemplate;
+use crate::limits::quantities;
 use crate::table::ObjectKey;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -179,6 +181,111 @@ fn of_labels(labels: Option<BTreeMap<String, String>>) -> Selector {
     labels.map_or(Selector::nothing(), Selector::match_labels)
 }
 
+/// The controller of an object, in the same namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// Group and version, such as `apps/v1`.
+    pub api_version: String,
+    /// Kind, such as `ReplicaSet`.
+    pub kind: String,
+    pub name: String,
+    /// Unique identifier; an object recreated under the same name has another one.
+    pub uid: String,
+}
+
+impl Owner {
+    /// Returns the first owner reference with `controller: true`.
+    pub fn controller(references: Option<Vec<OwnerReference>>) -> Option<Self> {
+        let reference = references?
+            .into_iter()
+            .find(|reference| reference.controller == Some(true))?;
+        let OwnerReference {
+            api_version,
+            kind,
+            name,
+            uid,
+            ..
+        } = reference;
+        Some(Self {
+            api_version,
+            kind,
+            name,
+            uid,
+        })
+    }
+
+    /// The controller of an object of this namespace.
+    pub fn workload<'a>(&'a self, namespace: &'a str) -> Workload<'a> {
+        Workload {
+            api_version: &self.api_version,
+            kind: &self.kind,
+            namespace,
+            name: &self.name,
+        }
+    }
+}
+
+/// Resources of the containers of a template, as they are written.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PodTemplate(Vec<TemplateContainer>);
+
+/// A container or init container of a template.
+#[derive(Debug, Clone, PartialEq)]
+struct TemplateContainer {
+    name: String,
+    requests: ResourceList,
+    limits: ResourceList,
+}
+
+impl PodTemplate {
+    pub(crate) fn from_k8s(template: Option<&v1::PodTemplateSpec>) -> Self {
+        let spec = template.and_then(|template| template.spec.as_ref());
+        let containers = spec.into_iter().flat_map(|spec| {
+            let init = spec.init_containers.iter().flatten();
+            spec.containers.iter().chain(init)
+        });
+        let container = |container: &v1::Container| {
+            let resources = container.resources.clone().unwrap_or_default();
+            TemplateContainer {
+                name: container.name.clone(),
+                requests: resources.requests.map(quantities).unwrap_or_default(),
+                limits: resources.limits.map(quantities).unwrap_or_default(),
+            }
+        };
+        Self(containers.map(container).collect())
+    }
+
+    /// Requests and limits that a new pod's container of this name has before webhooks change it, in a
+    /// namespace with these items of `LimitRange` objects; `None` without such a container.
+    ///
+    /// Source: Kubernetes, `SetDefaults_Pod` of `pkg/apis/core/v1` (requests equal to limits), and
+    /// `mergeContainerResources` of `plugin/pkg/admission/limitranger`.
+    pub fn resources_of(
+        &self,
+        container: &str,
+        ranges: &[LimitRangeItem],
+    ) -> Option<(ResourceList, ResourceList)> {
+        let written = self.0.iter().find(|written| written.name == container)?;
+        let (mut requests, mut limits) = (written.requests.clone(), written.limits.clone());
+        add_missing(&mut requests, Some(&written.limits));
+        for range in ranges {
+            if range.kind == LimitType::Container {
+                add_missing(&mut limits, range.default.as_ref());
+                add_missing(&mut requests, range.default_request.as_ref());
+            }
+        }
+        Some((requests, limits))
+    }
+}
+
+fn add_missing(list: &mut ResourceList, defaults: Option<&ResourceList>) {
+    for (name, quantity) in defaults.into_iter().flat_map(ResourceList::iter) {
+        if list.get(name).is_none() {
+            list.insert(name.clone(), quantity.clone());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde::de::DeserializeOwned;
@@ -276,5 +383,74 @@ mod tests {
         let schedule = json!({"schedule": "* * * * *", "jobTemplate": {"spec": {"template": {}}}});
         check::<CronJob>(&schedule, &Selector::nothing(), None);
         check::<Job>(&json!({"template": {}}), &Selector::nothing(), None);
+    }
+
+    fn check_owner(controllers: &[Option<bool>], expected: Option<&str>) {
+        let reference = |(index, controller): (usize, &Option<bool>)| OwnerReference {
+            name: index.to_string(),
+            controller: *controller,
+            ..OwnerReference::default()
+        };
+        let references = controllers.iter().enumerate().map(reference).collect();
+        let owner = Owner::controller(Some(references)).map(|owner| owner.name);
+        assert_eq!(owner.as_deref(), expected, "{controllers:?}");
+    }
+
+    #[test]
+    fn an_owner_without_the_controller_flag_does_not_count() {
+        check_owner(&[], None);
+        check_owner(&[None, Some(false)], None);
+        check_owner(&[None, Some(false), Some(true), Some(true)], Some("2"));
+        assert_eq!(Owner::controller(None), None);
+    }
+
+    fn list(value: &Value) -> ResourceList {
+        serde_json::from_value(value.clone()).expect("a list")
+    }
+
+    fn check_template(resources: &Value, requests: &Value, limits: &Value) {
+        let template = json!({"spec": {
+            "containers": [{"name": "app", "resources": resources}],
+            "initContainers": [{"name": "proxy"}],
+        }});
+        let template: v1::PodTemplateSpec = serde_json::from_value(template).expect("a template");
+        let template = PodTemplate::from_k8s(Some(&template));
+        let range = json!({"metadata": {}, "spec": {"limits": [
+            {"type": "Container", "default": {"cpu": "1"}, "defaultRequest": {"cpu": "200m", "memory": "64Mi"}},
+            {"type": "Pod", "max": {"cpu": "1"}},
+        ]}});
+        let range = serde_json::from_value(range).expect("a limit range");
+        let items = crate::LimitRange::from_k8s(range).items;
+        let expected = Some((list(requests), list(limits)));
+        assert_eq!(
+            template.resources_of("app", &items),
+            expected,
+            "{resources}"
+        );
+        let proxy = (
+            list(&json!({"cpu": "200m", "memory": "64Mi"})),
+            list(&json!({"cpu": "1"})),
+        );
+        assert_eq!(template.resources_of("proxy", &items), Some(proxy));
+        assert_eq!(template.resources_of("injected", &items), None);
+    }
+
+    #[test]
+    fn a_new_pod_has_the_defaults_of_the_api_server() {
+        check_template(
+            &json!({"requests": {"cpu": "50m"}, "limits": {"memory": "1Gi"}}),
+            &json!({"cpu": "50m", "memory": "1Gi"}),
+            &json!({"cpu": "1", "memory": "1Gi"}),
+        );
+        check_template(
+            &json!({"limits": {"cpu": "2"}}),
+            &json!({"cpu": "2", "memory": "64Mi"}),
+            &json!({"cpu": "2"}),
+        );
+        check_template(
+            &Value::Null,
+            &json!({"cpu": "200m", "memory": "64Mi"}),
+            &json!({"cpu": "1"}),
+        );
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::vpa::{self, VerticalPodAutoscaler};
-use model::{Quantity, Recommendation};
+use model::Quantity;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sizing::Target;
@@ -51,7 +51,7 @@ impl Case {
     fn patches(&self) -> Vec<Value> {
         let object = self.object();
         let status = object.status.clone().unwrap_or_default();
-        let recommendation = status.recommendation.map(Recommendation::from);
+        let recommendation = status.recommendation;
         let targets = recommendation.as_ref().map(Target::all);
         let max: Option<Quantity> = (!self.max_allowed_cpu_boost.is_empty())
             .then(|| self.max_allowed_cpu_boost.parse().expect("a quantity"));

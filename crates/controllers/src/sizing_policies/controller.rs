@@ -17,8 +17,8 @@ use tokio::task::block_in_place;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use vertical::sizing_policies::plan::{Plan, PlanInput, plan};
-use vertical::sizing_policies::status::{ShardIdentity, status_update};
-use view::{ObjectKey, View};
+use vertical::sizing_policies::status::status_update;
+use view::{ObjectKey, Shard, View};
 
 use crate::sizing_policies::metrics::PolicyMetrics;
 use crate::sizing_policies::writer::{WriteCounts, record_events, write, write_status};
@@ -53,8 +53,8 @@ pub struct PolicyInputs {
     pub questions: ScaleRequests,
     /// Name of this recommender.
     pub recommender: String,
-    /// Identity of this shard, for the status of cluster policies.
-    pub shard: ShardIdentity,
+    /// For the status of cluster policies.
+    pub shard: Shard,
     /// Number of concurrent writes.
     pub workers: usize,
 }

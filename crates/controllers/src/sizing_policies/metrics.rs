@@ -1,5 +1,6 @@
 //! Metrics of the sizing policies.
 
+use api::sizing_policy::PolicyCounts;
 use prometheus::{IntCounterVec, IntGauge, IntGaugeVec};
 use runtime::WriteOutcome;
 use runtime::metrics::count;
@@ -29,14 +30,17 @@ runtime::metrics! {
 impl PolicyMetrics {
     /// Sets the gauges to the summaries of all policies.
     pub(crate) fn counted(&self, summaries: &[PolicySummary]) {
-        let set = |state: &str, workloads: &dyn Fn(&PolicySummary) -> usize| {
-            let sum = count(summaries.iter().map(workloads).sum());
+        let set = |state: &str, workloads: &dyn Fn(&PolicyCounts) -> i64| {
+            let sum = summaries
+                .iter()
+                .map(|summary| workloads(&summary.counts))
+                .sum();
             self.workloads.with_label_values(&[state]).set(sum);
         };
         self.policies.set(count(summaries.len()));
-        set("managed", &|summary| summary.managed);
-        set("conflicting", &|summary| summary.conflicts.count);
-        set("overridden", &|summary| summary.overridden.count);
+        set("managed", &|counts| counts.managed);
+        set("conflicting", &|counts| counts.conflicts);
+        set("overridden", &|counts| counts.overridden);
     }
 
     /// Counts one write.

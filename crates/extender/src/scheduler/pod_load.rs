@@ -39,26 +39,18 @@ pub(super) fn of_workload<'a>(
     let vpa = vpas
         .filter(|vpa| NodeGroup::includes(&vpa.object, &label))
         .filter(|vpa| selects(view, vpa.points_at(), &label))
-        .min_by_key(|vpa| precedence(vpa));
+        .min_by_key(|vpa| vpa.precedence());
     WorkloadLoad {
         recommendation: vpa.and_then(|vpa| recommendation(vpa, spec)),
         forecast: forecast(view, top, now),
     }
 }
 
-/// Objects of node groups first, then the creation time and the name, as the webhook selects the VPA
-/// of a new pod.
-fn precedence(vpa: &Vpa) -> (bool, Option<Timestamp>, &str) {
-    let created_at = vpa.object.metadata.creation_timestamp.as_ref();
-    let is_plain = NodeGroup::annotation(&vpa.object).is_none();
-    (is_plain, created_at.map(|time| time.0), &vpa.key.name)
-}
-
 /// The targets of a VPA's status for the containers of a pod.
 fn recommendation(vpa: &Vpa, spec: &PodSpec) -> Option<Recommendation> {
     let status = vpa.object.status.as_ref()?;
-    let listed = &status.recommendation.as_ref()?.container_recommendations;
-    let target = |container: &api::vpa::RecommendedContainerResources| ContainerRecommendation {
+    let listed = &status.recommendation.as_ref()?.containers;
+    let target = |container: &ContainerRecommendation| ContainerRecommendation {
         container_name: container.container_name.clone(),
         target: container.target.clone(),
         ..ContainerRecommendation::default()

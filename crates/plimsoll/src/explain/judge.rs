@@ -1,17 +1,14 @@
 //! Explanation of a recommendation from the objects, without I/O.
 
 use api::pod_annotations::UPDATES;
-use api::vpa::{
-    EffectiveUpdateMode, RecommendedContainerResources, VerticalPodAutoscaler,
-    VerticalPodAutoscalerStatus,
-};
+use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscaler, VerticalPodAutoscalerStatus};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use kube::core::SelectorExt as _;
-use model::{Quantity, ResourceList, ResourceName};
+use model::{ContainerRecommendation, Quantity, ResourceList, ResourceName};
 use serde::Serialize;
 
 use super::Facts;
@@ -99,7 +96,7 @@ pub(super) fn explain(facts: &Facts) -> Explanation {
     let default = VerticalPodAutoscalerStatus::default();
     let status = vpa.status.as_ref().unwrap_or(&default);
     let recommended = status.recommendation.as_ref();
-    let recommended = recommended.map(|it| it.container_recommendations.as_slice());
+    let recommended = recommended.map(|it| it.containers.as_slice());
     let recommended = recommended.unwrap_or_default();
     let recommendations = recommended.iter();
     let recommendations = recommendations
@@ -139,7 +136,7 @@ pub(super) fn explain(facts: &Facts) -> Explanation {
 fn requests_of(
     vpa: &VerticalPodAutoscaler,
     status: &VerticalPodAutoscalerStatus,
-    container: &RecommendedContainerResources,
+    container: &ContainerRecommendation,
 ) -> Vec<Recommended> {
     let text = |list: &ResourceList, name: &ResourceName| list.get(name).map(Quantity::to_string);
     let targets = container.target.iter();
@@ -160,7 +157,7 @@ fn requests_of(
 fn changed_by(
     vpa: &VerticalPodAutoscaler,
     status: &VerticalPodAutoscalerStatus,
-    container: &RecommendedContainerResources,
+    container: &ContainerRecommendation,
     name: &ResourceName,
 ) -> Option<String> {
     let target = container.target.get(name)?;
@@ -242,7 +239,7 @@ fn requests(pod: &Pod, container: &str) -> Option<ResourceList> {
     Some(requests.collect())
 }
 
-fn pods(pods: &[Pod], recommended: &[RecommendedContainerResources]) -> Pods {
+fn pods(pods: &[Pod], recommended: &[ContainerRecommendation]) -> Pods {
     let live = pods.iter().filter(|pod| is_live(pod));
     let list: Vec<PodLine> = live.map(|pod| pod_line(pod, recommended)).collect();
     Pods {
@@ -253,7 +250,7 @@ fn pods(pods: &[Pod], recommended: &[RecommendedContainerResources]) -> Pods {
     }
 }
 
-fn pod_line(pod: &Pod, recommended: &[RecommendedContainerResources]) -> PodLine {
+fn pod_line(pod: &Pod, recommended: &[ContainerRecommendation]) -> PodLine {
     let mut differences = Vec::new();
     let mut is_within_bounds = !recommended.is_empty();
     for container in recommended {

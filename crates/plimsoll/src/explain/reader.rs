@@ -327,7 +327,7 @@ impl Reader<'_> {
         let name = vpa.name_any();
         let status = vpa.status.as_ref();
         let recommendation = status.and_then(|status| status.recommendation.as_ref());
-        let containers = recommendation.map(|it| it.container_recommendations.as_slice());
+        let containers = recommendation.map(|it| it.containers.as_slice());
         let mut checkpoints = Vec::new();
         for container in containers.unwrap_or_default().iter().take(MAX_CHECKPOINTS) {
             let container = &container.container_name;

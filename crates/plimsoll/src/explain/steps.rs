@@ -84,7 +84,7 @@ pub(super) fn steps(facts: &Facts, now: Timestamp) -> Vec<StepLine> {
 
 fn target<'a>(facts: &'a Facts, container: &str, number: &Explanation) -> Option<&'a Quantity> {
     let recommendation = facts.vpa.status.as_ref()?.recommendation.as_ref()?;
-    let mut containers = recommendation.container_recommendations.iter();
+    let mut containers = recommendation.containers.iter();
     let of_container = containers.find(|it| it.container_name == container)?;
     of_container.target.get(&number.resource)
 }

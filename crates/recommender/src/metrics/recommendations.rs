@@ -6,8 +6,7 @@
 
 use std::sync::Arc;
 
-use api::vpa::RecommendedContainerResources;
-use model::Cpu;
+use model::{ContainerRecommendation, Cpu};
 use parking_lot::Mutex;
 use prometheus::{GaugeVec, IntGauge, Registry};
 use runtime::metrics::{count, register_on_scrape};
@@ -49,7 +48,7 @@ type Shown = (Vec<ShownObject>, usize);
 #[derive(Debug)]
 struct ShownObject {
     vpa: Arc<Vpa>,
-    containers: Vec<RecommendedContainerResources>,
+    containers: Vec<ContainerRecommendation>,
 }
 
 impl Recommendations {
@@ -124,7 +123,7 @@ impl Rows {
 
 /// The index of the bound, resource, unit and value of every series of a container.
 fn series(
-    container: &RecommendedContainerResources,
+    container: &ContainerRecommendation,
 ) -> impl Iterator<Item = (usize, &'static str, &'static str, f64)> + '_ {
     let bounds = [
         &container.target,

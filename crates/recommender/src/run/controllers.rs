@@ -6,11 +6,10 @@ use ::controllers::sizing_policies::{PolicyController, PolicyInputs};
 use api::vpa::DEFAULT_RECOMMENDER;
 use runtime::own_pod::{hostname, own_namespace};
 use runtime::{Hold, Holds, LeaderTasks, Manager};
-use vertical::sizing_policies::status::ShardIdentity;
 use view::{AutoscalerRole, ObjectKey};
 use watch::OtherAutoscalers;
 
-use super::watches::AllWatches;
+use super::AllWatches;
 use crate::args::Args;
 use crate::checkpoint_writer::CheckpointWriter;
 use crate::checkpoints::CheckpointController;
@@ -137,16 +136,12 @@ impl Controllers<'_> {
     }
 
     fn policies(&self) -> Result<PolicyController, prometheus::Error> {
-        let shard = self.args.shard;
         let inputs = PolicyInputs {
             view: self.watches.objects.view(),
             policies: self.watches.policies.view(),
             questions: self.watches.objects.scale_requests(),
             recommender: self.args.recommender_name.clone(),
-            shard: ShardIdentity {
-                index: shard.index(),
-                count: shard.count(),
-            },
+            shard: self.args.shard,
             workers: self.workers(),
         };
         PolicyController::new(inputs, self.manager)

@@ -11,14 +11,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::{ClusterState, PodSpec, VpaSpec};
 use jiff::Timestamp;
 use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector, Series};
 use view::{ObjectKey, Phase, Pod};
 
-use super::label_names::KnownKeys;
+use super::HistoryGap;
 use super::ordered_samples::OrderedSamples;
-use crate::recommender_state::conversion::{container_names, with_controller};
+use crate::recommender_state::{container_names, with_controller};
+use crate::{ClusterState, PodSpec, VpaSpec};
 
 /// Pod labels as in the store, by the pod's name.
 pub type PodLabels = HashMap<String, BTreeMap<String, String>>;
@@ -30,25 +30,6 @@ pub enum Resource {
     Cpu,
     /// Memory, in bytes.
     Memory,
-}
-
-/// Input of a rebuild: the present state of one namespace.
-#[derive(Debug)]
-pub struct RebuildInput {
-    /// Empty cluster state with the same settings.
-    pub cluster: ClusterState,
-    /// The VPAs of the namespace.
-    pub vpas: Vec<(ObjectKey, VpaSpec)>,
-    /// The existing pods of the namespace, with their labels in the cluster state.
-    pub pods: Vec<(Arc<Pod>, Arc<Labels>)>,
-    /// Whether native sidecars are sized.
-    pub native_sidecars: bool,
-    /// Whether the histories of sizing methods other than the VPA's are rebuilt.
-    pub methods: bool,
-    /// Selector of the pods to rebuild; `None` for all.
-    pub wanted: Option<Selector>,
-    /// Selectors whose history was fetched before.
-    pub known: Vec<Selector>,
 }
 
 /// Amount of history.
@@ -82,50 +63,50 @@ pub struct Rebuild {
 }
 
 impl Rebuild {
-    /// Starts a rebuild. `gone` has the stored labels of deleted pods.
-    pub fn new(input: RebuildInput, gone: PodLabels) -> Self {
-        let RebuildInput {
-            mut cluster,
-            vpas,
-            pods,
-            native_sidecars,
-            methods,
-            wanted,
-            known,
-        } = input;
-        let mut keys = KnownKeys::default();
-        for (id, spec) in vpas {
-            for requirement in spec.selector.requirements() {
-                keys.insert(requirement.key());
-            }
-            cluster.apply_vpa(&id, spec);
-        }
-        for (key, _) in pods.iter().flat_map(|(_, labels)| labels.iter()) {
-            keys.insert(key);
-        }
-        let (mut containers, mut init_containers) = (BTreeSet::new(), BTreeSet::new());
-        for (pod, _) in &pods {
-            let (own, own_init) = container_names(pod, native_sidecars);
-            containers.extend(own);
-            init_containers.extend(own_init);
-        }
-        let live = pods.into_iter();
-        let live = live.map(|(pod, labels)| (pod.key.name.clone(), (pod, labels)));
+    /// Starts the rebuild of a gap. `cluster` is empty and has the same settings. `known` are the
+    /// selectors whose history was fetched before, and `gone` the stored labels of deleted pods.
+    pub(crate) fn new(
+        cluster: ClusterState,
+        gap: &HistoryGap,
+        native_sidecars: bool,
+        known: Vec<Selector>,
+        gone: PodLabels,
+    ) -> Self {
         Self {
             cluster,
-            live: live.collect(),
+            live: BTreeMap::new(),
             gone,
-            keys,
+            keys: KnownKeys::default(),
             native_sidecars,
-            containers,
-            init_containers,
-            wanted,
+            containers: BTreeSet::new(),
+            init_containers: BTreeSet::new(),
+            wanted: gap.selector.clone(),
             known,
-            ordered: methods.then(OrderedSamples::default),
+            ordered: gap.methods.then(OrderedSamples::default),
             now: Timestamp::MIN,
             pods: HashMap::new(),
             stats: RebuildStats::default(),
         }
+    }
+
+    /// Adds a VPA of the namespace.
+    pub(crate) fn add_vpa(&mut self, key: &ObjectKey, spec: VpaSpec) {
+        for requirement in spec.selector.requirements() {
+            self.keys.insert(requirement.key());
+        }
+        self.cluster.apply_vpa(key, spec);
+    }
+
+    /// Adds an existing pod of the namespace, with its labels in the cluster state.
+    pub(crate) fn add_pod(&mut self, pod: &Arc<Pod>, labels: &Arc<Labels>) {
+        for (key, _) in labels.iter() {
+            self.keys.insert(key);
+        }
+        let (own, own_init) = container_names(pod, self.native_sidecars);
+        self.containers.extend(own);
+        self.init_containers.extend(own_init);
+        let named = (Arc::clone(pod), Arc::clone(labels));
+        self.live.insert(pod.key.name.clone(), named);
     }
 
     /// Adds usage of one container, in order of time.
@@ -256,6 +237,65 @@ impl Rebuild {
     }
 }
 
+/// Label names in use, by their form in a store: there `app.kubernetes.io/name` is
+/// `app_kubernetes_io_name`, and kube-state-metrics also writes `appName` as `app_name`. The reverse is
+/// only known for names in use, so it is built from the labels of live pods and from selectors.
+#[derive(Debug, Clone, Default)]
+struct KnownKeys {
+    /// `None` if several names have the same form.
+    by_stored: HashMap<String, Option<String>>,
+}
+
+impl KnownKeys {
+    /// Adds a name in use.
+    fn insert(&mut self, key: &str) {
+        let plain = sanitised(key);
+        let snake = snake_case(&plain);
+        for form in [plain, snake] {
+            let known = self.by_stored.entry(form);
+            let known = known.or_insert_with(|| Some(key.to_owned()));
+            if known.as_deref() != Some(key) {
+                *known = None;
+            }
+        }
+    }
+
+    /// Restores Kubernetes' label names where known.
+    fn restore(&self, stored: &BTreeMap<String, String>) -> Labels {
+        let name = |stored: &String| {
+            let known = self.by_stored.get(stored).and_then(Clone::clone);
+            known.unwrap_or_else(|| stored.clone())
+        };
+        let restored = stored.iter().map(|(key, value)| (name(key), value.clone()));
+        restored.collect()
+    }
+}
+
+impl<'a> FromIterator<&'a str> for KnownKeys {
+    fn from_iter<I: IntoIterator<Item = &'a str>>(keys: I) -> Self {
+        let mut known = Self::default();
+        keys.into_iter().for_each(|key| known.insert(key));
+        known
+    }
+}
+
+fn sanitised(key: &str) -> String {
+    key.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_")
+}
+
+fn snake_case(name: &str) -> String {
+    let mut snake = String::with_capacity(name.len() + 4);
+    let mut before = '_';
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() && (before.is_ascii_lowercase() || before.is_ascii_digit()) {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+        before = letter;
+    }
+    snake
+}
+
 #[cfg(test)]
 mod tests {
     use sizing::Config;
@@ -265,17 +305,16 @@ mod tests {
 
     #[test]
     fn pods_whose_usage_does_not_count_are_not_held() {
-        let input = RebuildInput {
-            cluster: ClusterState::new(Config::default()).expect("defaults are valid"),
-            vpas: Vec::new(),
-            pods: Vec::new(),
-            native_sidecars: false,
+        let cluster = ClusterState::new(Config::default()).expect("defaults are valid");
+        let gap = HistoryGap {
+            namespace: "shop".to_owned(),
+            selector: None,
+            end: at(0),
             methods: false,
-            wanted: None,
-            known: Vec::new(),
         };
         let labels = BTreeMap::from([("app".to_owned(), "ci".to_owned())]);
-        let mut rebuild = Rebuild::new(input, PodLabels::from([("job-1".to_owned(), labels)]));
+        let gone = PodLabels::from([("job-1".to_owned(), labels)]);
+        let mut rebuild = Rebuild::new(cluster, &gap, false, Vec::new(), gone);
         for number in 0..1000 {
             let container = ContainerRef {
                 namespace: "shop".to_owned(),
@@ -291,5 +330,32 @@ mod tests {
             unattributed: 999,
         };
         assert_eq!(rebuild.finish().1, expected);
+    }
+
+    fn check(known: &[&str], stored: &str, expected: &str) {
+        let known: KnownKeys = known.iter().copied().collect();
+        let labels = known.restore(&BTreeMap::from([(stored.to_owned(), "v".to_owned())]));
+        assert_eq!(labels.to_string(), format!("{expected}=v"));
+    }
+
+    #[test]
+    fn names_in_use_are_found_again() {
+        let (name, hash) = ("app.kubernetes.io/name", "pod-template-hash");
+        check(&[name, "app"], "app_kubernetes_io_name", name);
+        check(&[hash], "pod_template_hash", hash);
+        check(&["appName"], "appName", "appName");
+        check(&["appName"], "app_name", "appName");
+        check(&["app", "app"], "app", "app");
+    }
+
+    #[test]
+    fn other_names_stay_as_they_are() {
+        check(&["app"], "tier", "tier");
+        check(&[], "app_kubernetes_io_name", "app_kubernetes_io_name");
+    }
+
+    #[test]
+    fn names_that_look_the_same_are_not_guessed() {
+        check(&["a.b", "a-b"], "a_b", "a_b");
     }
 }

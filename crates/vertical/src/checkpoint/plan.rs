@@ -1,18 +1,60 @@
-//! Plan of a round of checkpoints: order of the VPA objects, and the action for each of their
-//! checkpoints.
+//! Plan of a round of checkpoints: their names, and the action for each of them.
 //!
 //! Upstream rewrites every checkpoint each minute, changed or not. Here an object is written only
 //! when its content changes.
+//!
+//! Upstream's name `VPA-CONTAINER` is not unique: object `a-b` with container `c` has the name of object
+//! `a` with container `b-c`, and upstream overwrites one with the other. Here a container whose
+//! name is taken or too long gets one that ends with a hash of both parts. The `spec` of a
+//! checkpoint names its owner, upstream as well as here.
 
 use std::collections::BTreeMap;
 
-use api::checkpoint::VerticalPodAutoscalerCheckpointStatus;
+use api::checkpoint::{
+    VerticalPodAutoscalerCheckpointSpec, VerticalPodAutoscalerCheckpointStatus, object_name,
+};
 use jiff::{SignedDuration, Timestamp};
+use model::fnv1a;
 use view::{Checkpoint, ObjectKey, Table};
 
 use super::method_history::is_stored;
-use super::name::is_of;
 use crate::MAX_CONTAINERS;
+
+/// Maximum length of an object's name.
+const MAX: usize = 253;
+/// Hexadecimal digits of the hash.
+const DIGITS: usize = 16;
+
+/// Whether a checkpoint belongs to this container of this VPA object.
+pub fn is_of(spec: &VerticalPodAutoscalerCheckpointSpec, vpa: &str, container: &str) -> bool {
+    spec.vpa_object_name == vpa && spec.container_name == container
+}
+
+/// Upstream's name, and the name with a hash.
+pub fn names(vpa: &ObjectKey, container: &str) -> [ObjectKey; 2] {
+    let whole = object_name(&vpa.name, container);
+    let kept = whole
+        .get(..MAX - DIGITS - 1)
+        .unwrap_or(&whole)
+        .trim_end_matches(['-', '.']);
+    // No name contains a slash, so two pairs never hash the same text.
+    let hash = fnv1a(format!("{}/{container}", vpa.name).as_bytes());
+    let hashed = format!("{kept}-{hash:0DIGITS$x}");
+    [whole, hashed].map(|name| ObjectKey::new(&vpa.namespace, name))
+}
+
+/// The key of a container's checkpoint: the existing object, or else upstream's name if it is free.
+pub fn choose(checkpoints: &Table<Checkpoint>, vpa: &ObjectKey, container: &str) -> ObjectKey {
+    let [whole, hashed] = names(vpa, container);
+    let is_own = |checkpoint: &Checkpoint| is_of(&checkpoint.spec, &vpa.name, container);
+    let has_hashed = checkpoints.get(&hashed).is_some_and(|found| is_own(found));
+    let is_taken = checkpoints.get(&whole).is_some_and(|found| !is_own(found));
+    if has_hashed || is_taken || whole.name.len() > MAX {
+        hashed
+    } else {
+        whole
+    }
+}
 
 /// Default retention of a history without samples.
 const RETENTION: SignedDuration = SignedDuration::from_hours(8 * 24);
@@ -38,6 +80,12 @@ pub enum CheckpointAction {
     Newer,
     /// Leave the object: both names of the container belong to checkpoints of others.
     Taken,
+}
+
+impl CheckpointAction {
+    pub fn is_write(self) -> bool {
+        matches!(self, Self::Create | Self::Replace | Self::Fill)
+    }
 }
 
 /// The action that brings `content` and `history` into the checkpoint of a container. `has_room`:
@@ -177,7 +225,47 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     use super::*;
+    use crate::fixture;
     use crate::fixture::{at, checkpoint};
+
+    const HASHED: &str = "a-b-c-9eece1bc4331d2a5";
+
+    /// The name for container `b-c` of object `a`, where there are checkpoints of these names,
+    /// objects and containers.
+    fn check_name(stored: &[(&str, &str, &str)], expected: &str) {
+        let mut table = Table::default();
+        for (name, vpa, container) in stored {
+            let mut checkpoint = fixture::checkpoint(vpa, container, None);
+            (*name).clone_into(&mut checkpoint.key.name);
+            table.apply(Arc::new(checkpoint));
+        }
+        let chosen = choose(&table, &ObjectKey::new("shop", "a"), "b-c");
+        assert_eq!(chosen.name, expected, "{stored:?}");
+    }
+
+    #[test]
+    fn a_container_has_upstreams_name_unless_it_is_taken() {
+        check_name(&[], "a-b-c");
+        check_name(&[("a-b-c", "a", "b-c")], "a-b-c");
+        check_name(&[("a-b-c", "a-b", "c")], HASHED);
+    }
+
+    #[test]
+    fn a_container_keeps_the_checkpoint_that_it_has() {
+        check_name(&[(HASHED, "a", "b-c")], HASHED);
+        check_name(&[(HASHED, "a", "b-c"), ("a-b-c", "a", "b-c")], HASHED);
+        check_name(&[(HASHED, "other", "b-c")], "a-b-c");
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_is_cut_and_stays_its_own() {
+        let long = |last: &str| {
+            let vpa = ObjectKey::new("shop", "a".repeat(240) + last);
+            choose(&Table::default(), &vpa, "main-container").name
+        };
+        assert_eq!((long("b").len(), long("c").len()), (MAX, MAX));
+        assert_ne!(long("b"), long("c"));
+    }
 
     const NOW: i64 = 1000;
     const DAY: i64 = 86_400;

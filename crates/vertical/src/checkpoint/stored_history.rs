@@ -17,7 +17,7 @@ use api::checkpoint::VerticalPodAutoscalerCheckpointStatus;
 use jiff::Timestamp;
 use view::{Checkpoint, ObjectKey, Table};
 
-use super::name::{is_of, names};
+use super::plan::{is_of, names};
 
 /// The checkpoint objects as they were first seen.
 #[derive(Debug, Default)]

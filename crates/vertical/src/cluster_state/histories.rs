@@ -9,11 +9,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::{Labels, Selector};
-use sizing::{HistogramConfigs, Instant, MemoryRules, Observation, policy_for};
+use sizing::{HistogramConfigs, MemoryRules, policy_for};
 use view::SelectorIndex;
 
-use super::group::{Group, History};
-use super::selection::Selection;
+use super::selection::{Group, History, Selection};
 use super::slab::Slab;
 use super::vpa::Vpa;
 
@@ -143,25 +142,6 @@ impl Histories {
         Some(&mut group.histories[index].1)
     }
 
-    /// Passes an observation to the per-VPA policies of the VPAs that select a group.
-    pub(super) fn observe(
-        &mut self,
-        group: u32,
-        pod: u64,
-        container: &str,
-        seen: Observation,
-        at: Instant,
-    ) {
-        let Some(group) = self.groups.get(group) else {
-            return;
-        };
-        for name in names(&self.selections, &group.selections) {
-            if let Some(vpa) = self.vpas.get_mut(name) {
-                vpa.observe(pod, container, seen, at);
-            }
-        }
-    }
-
     /// Links a VPA without a selection to the groups that it selects.
     pub(super) fn link(&mut self, name: &str) {
         let Some(vpa) = self.vpas.get_mut(name) else {
@@ -237,7 +217,7 @@ impl Histories {
 }
 
 /// The names of the VPAs of these selections.
-fn names<'a>(
+pub(super) fn names<'a>(
     selections: &'a Slab<Selection>,
     ids: &'a [u32],
 ) -> impl Iterator<Item = &'a Arc<str>> {

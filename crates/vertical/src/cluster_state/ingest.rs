@@ -1,4 +1,4 @@
-//! Input of samples, OOM kills and checkpoints, with plausibility checks.
+//! Input of samples, OOM kills, checkpoints and backfilled history, with plausibility checks.
 
 use jiff::Timestamp;
 use model::{ContainerRef, Cpu, Memory, Sample};
@@ -10,14 +10,12 @@ use thiserror::Error;
 use view::ObjectKey;
 
 use super::ClusterState;
+use super::method_history::MAX_WINDOW_AHEAD_NS;
+use super::namespace::{Namespace, Pod};
 
 /// Maximum time of a sample ahead of now. Clocks differ, but later samples would make all real ones
 /// look old.
 const MAX_AHEAD_NS: i64 = 86_400_000_000_000;
-
-/// Maximum time ahead for window-based policies. A later sample would stall their windows until
-/// then, so they ignore it.
-pub(super) const MAX_WINDOW_AHEAD_NS: i64 = 300_000_000_000;
 
 /// Parts of a sample that entered the history. Old and negative ones do not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +27,7 @@ pub struct Accepted {
 }
 
 /// The latest future time in a checkpoint.
+#[derive(Clone, Copy)]
 struct Ahead {
     field: &'static str,
     time: Timestamp,
@@ -171,51 +170,29 @@ impl ClusterState {
         rules.unwrap_or(self.config.memory)
     }
 
-    /// Loads the checkpoint of a VPA's container, replacing an earlier one. A checkpoint
-    /// that ends more than a day after `now` is refused: samples would not count until then.
+    /// Loads the checkpoint of a VPA's container, replacing an earlier one. Samples would not count
+    /// until the end of one that ends more than a day after `now`. With a trusted clock it is moved
+    /// back to end now, else it is refused.
     pub fn load_checkpoint(
         &mut self,
         id: &ObjectKey,
         container: &str,
         stored: &Checkpoint,
         now: Timestamp,
+        trusts_clock: bool,
     ) -> Result<(), CheckpointError> {
-        if let Some(Ahead { field, time, .. }) = self.ahead(id, container, stored, now) {
+        let ahead = self.ahead(id, container, stored, now);
+        if let Some(Ahead { field, time, .. }) = ahead.filter(|_| !trusts_clock) {
             return Err(CheckpointError::Future { field, time });
         }
-        self.store(id, container, ContainerHistory::load(stored)?)
-    }
-
-    /// Loads a checkpoint like [`ClusterState::load_checkpoint`]. One that ends more than a day after
-    /// `now` is moved back to end now: for a trusted clock.
-    pub fn load_checkpoint_moved_back(
-        &mut self,
-        id: &ObjectKey,
-        container: &str,
-        stored: &Checkpoint,
-        now: Timestamp,
-    ) -> Result<(), CheckpointError> {
         let mut loaded = ContainerHistory::load(stored)?;
-        if let Some(Ahead { by_ns, .. }) = self.ahead(id, container, stored, now) {
+        if let Some(Ahead { by_ns, .. }) = ahead {
             loaded.move_back(&self.shapes, by_ns);
         }
-        self.store(id, container, loaded)
-    }
-
-    fn store(
-        &mut self,
-        id: &ObjectKey,
-        container: &str,
-        loaded: ContainerHistory,
-    ) -> Result<(), CheckpointError> {
         let namespace = self.namespaces.get_mut(id.namespace.as_str());
         let is_stored =
             namespace.is_some_and(|namespace| namespace.store(&id.name, container, loaded));
-        if is_stored {
-            Ok(())
-        } else {
-            Err(CheckpointError::UnknownVpa)
-        }
+        is_stored.then_some(()).ok_or(CheckpointError::UnknownVpa)
     }
 
     /// Time by which a checkpoint ends after `now`, if more than allowed for samples. References
@@ -252,6 +229,55 @@ impl ClusterState {
             (by_ns > MAX_AHEAD_NS).then_some(Ahead { field, time, by_ns })
         });
         ahead.max_by_key(|ahead| ahead.by_ns)
+    }
+
+    /// Merges backfilled history before the history here, and continues the open memory windows of
+    /// running containers. Samples in both count twice, so `earlier`, which was fed in order of time,
+    /// must end where this state begins. Pods and VPAs stay those of this state;
+    /// both must have the same half-lives.
+    pub fn prepend_history(&mut self, earlier: &Self, now: Timestamp) {
+        let shapes = self.shapes;
+        for (name, earlier) in &earlier.namespaces {
+            self.namespace_mut(name)
+                .prepend_history(earlier, &shapes, now);
+            self.update(name, |_| ());
+        }
+    }
+}
+
+impl Namespace {
+    fn prepend_history(&mut self, earlier: &Self, shapes: &HistogramConfigs, now: Timestamp) {
+        let mut merged = 0;
+        for group in earlier.histories.groups.iter() {
+            let id = self.histories.group_of((*group.labels).clone());
+            for (container, before) in &group.histories {
+                if let Some(history) = self.histories.history(id, container, now) {
+                    history.aggregate.merge(shapes, &before.aggregate);
+                    merged += 1;
+                }
+            }
+            self.histories.drop_if_idle(id);
+        }
+        for (name, pod) in &earlier.pods {
+            let labels = earlier.labels(pod);
+            let known = self.pods.get(name).and_then(|pod| self.labels(pod));
+            if labels.is_some() && labels == known {
+                self.resume(name, pod, shapes, now);
+            }
+        }
+        self.may_be_idle(merged);
+    }
+
+    /// Continues the containers of a pod from their earlier state. If labels changed in between,
+    /// the open window belongs to another history.
+    fn resume(&mut self, name: &str, earlier: &Pod, shapes: &HistogramConfigs, now: Timestamp) {
+        let default_rules = self.histories.default_rules;
+        for (container, before) in earlier.containers() {
+            if let Some((state, history)) = self.container(name, container, now) {
+                let rules = history.rules.as_deref().unwrap_or(&default_rules);
+                state.resume(before, &mut history.aggregate, shapes, rules);
+            }
+        }
     }
 }
 

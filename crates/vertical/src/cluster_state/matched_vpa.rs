@@ -3,10 +3,8 @@
 use model::ResourceName;
 use sizing::{ContainerHistory, MemoryRules, policy_for};
 
-use super::group::Group;
-use super::namespace::Namespace;
-use super::pod::Pod;
-use super::selection::Selection;
+use super::namespace::{Namespace, Pod};
+use super::selection::{Group, Selection};
 use super::vpa::Vpa;
 
 /// A VPA in its namespace.

@@ -14,12 +14,15 @@ use sizing::{
 use view::ObjectKey;
 
 use super::ClusterState;
-use super::ingest::MAX_WINDOW_AHEAD_NS;
 use super::vpa::Vpa;
 use crate::checkpoint::method_history::StoredHistoryError;
 
 /// Maximum number of container names of one VPA that are sized and stored.
 pub const MAX_CONTAINERS: usize = 200;
+
+/// Maximum time ahead for window-based policies. A later sample would stall their windows until
+/// then, so they ignore it.
+pub(super) const MAX_WINDOW_AHEAD_NS: i64 = 300_000_000_000;
 
 /// Retention of a container without samples.
 const RETENTION_NS: i64 = 8 * 86_400_000_000_000;

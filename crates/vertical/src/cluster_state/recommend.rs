@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use jiff::Timestamp;
-use model::{Explanation, Recommendation};
+use model::{ContainerRecommendation, Explanation, Recommendation, ResourceList, ResourceName};
 use sizing::{
-    Amounts, Checkpoint, ContainerHistory, Estimate, Publishing, WithoutUsage, container_minimum,
-    estimate, explain, policy_for,
+    Amounts, Checkpoint, ContainerHistory, Estimate, Publishing, WithoutUsage, cap_container,
+    container_minimum, estimate, explain, policy_for,
 };
 use view::ObjectKey;
 
@@ -46,23 +46,6 @@ impl ClusterState {
         known.any(|(_, history)| !history.is_empty())
     }
 
-    /// Target and bounds of every container before rounding and policies.
-    pub fn estimates(&self, id: &ObjectKey) -> Option<BTreeMap<String, Estimate>> {
-        let matched = self.vpa(id)?;
-        let histories = matched.merged();
-        let estimates = self.estimates_from(matched.vpa, &histories);
-        Some(
-            estimates
-                .map(|(name, estimate)| (name.to_owned(), estimate))
-                .collect(),
-        )
-    }
-
-    /// The merged history of every container, including checkpoints.
-    pub fn histories(&self, id: &ObjectKey) -> Option<BTreeMap<String, ContainerHistory>> {
-        self.merged_as(id, ContainerHistory::clone)
-    }
-
     /// The checkpoints of all containers, with the peaks of open memory windows: a restart of all
     /// replicas must not lose them. A container opens another window after it, so that a day with
     /// a restart has two peaks.
@@ -71,17 +54,9 @@ impl ClusterState {
         id: &ObjectKey,
         now: Timestamp,
     ) -> Option<BTreeMap<String, Checkpoint>> {
-        self.merged_as(id, |history| history.save(now))
-    }
-
-    fn merged_as<T>(
-        &self,
-        id: &ObjectKey,
-        convert: impl Fn(&ContainerHistory) -> T,
-    ) -> Option<BTreeMap<String, T>> {
         let histories = self.vpa(id)?.merged().into_iter();
-        let converted = histories.map(|(name, history)| (name.to_owned(), convert(&history)));
-        Some(converted.collect())
+        let saved = histories.map(|(name, history)| (name.to_owned(), history.save(now)));
+        Some(saved.collect())
     }
 
     /// The steps of the targets of one container; `None` if it is unknown or not sized, or the VPA's
@@ -115,7 +90,49 @@ impl ClusterState {
         ))
     }
 
-    fn estimates_from<'a>(
+    /// Keeps published values, within the allowed range. Resources without samples keep them: an OOM
+    /// kill before any usage sample has information on memory but not on CPU, and the minimum of CPU
+    /// must not replace the published recommendation. Containers with too little history for the VPA's
+    /// own sizing policy keep them where they are greater.
+    pub fn keep_published(
+        &self,
+        id: &ObjectKey,
+        recommendation: &mut Recommendation,
+        published: &Recommendation,
+    ) {
+        let Some(matched) = self.vpa(id) else {
+            return;
+        };
+        let found = &mut recommendation.containers;
+        for before in &published.containers {
+            let name = &before.container_name;
+            let place = found.binary_search_by(|found| found.container_name.cmp(name));
+            let lacks_history = matched.lacks_history(name);
+            let index = match place {
+                Ok(index) => {
+                    let unmeasured = matched.unmeasured(name);
+                    for resource in &unmeasured {
+                        keep(&mut found[index], before, resource);
+                    }
+                    if lacks_history {
+                        raise(&mut found[index], before);
+                    } else if unmeasured.is_empty() {
+                        continue;
+                    }
+                    index
+                }
+                Err(index) if lacks_history => {
+                    found.insert(index, before.clone());
+                    index
+                }
+                Err(_) => continue,
+            };
+            let policy = policy_for(&matched.vpa.spec.policies, name);
+            cap_container(&mut found[index], policy, &self.config.max_allowed);
+        }
+    }
+
+    pub(super) fn estimates_from<'a>(
         &'a self,
         vpa: &'a Vpa,
         histories: &'a Histories<'a>,
@@ -150,9 +167,21 @@ impl ClusterState {
 }
 
 impl<'a> MatchedVpa<'a> {
+    /// Whether a sized container has too little history for the VPA's own sizing policy. A pod of the
+    /// VPA has, or recently had, such a container.
+    fn lacks_history(self, container: &str) -> bool {
+        let Some((policy, histories)) = self.vpa.method() else {
+            return false;
+        };
+        let history = histories.get(container);
+        history.is_none_or(|history| history.is_young(policy))
+            && self.vpa.is_sized(container)
+            && self.measured().any(|(known, _)| known == container)
+    }
+
     /// The history of each kept container name, over all groups and checkpoints. A history with one
     /// source is borrowed.
-    fn merged(self) -> Histories<'a> {
+    pub(super) fn merged(self) -> Histories<'a> {
         let shapes = &self.namespace.histories.shapes;
         let kept = self.kept_containers();
         let is_kept = |(name, _): &(&str, _)| kept.as_ref().is_none_or(|kept| kept.contains(name));
@@ -173,5 +202,40 @@ impl<'a> MatchedVpa<'a> {
             }
         }
         histories
+    }
+}
+
+fn keep(
+    found: &mut ContainerRecommendation,
+    before: &ContainerRecommendation,
+    resource: &ResourceName,
+) {
+    let keep_in = |found: &mut ResourceList, before: &ResourceList| {
+        let kept = before
+            .get(resource)
+            .filter(|_| found.get(resource).is_some());
+        if let Some(kept) = kept {
+            found.insert(resource.clone(), kept.clone());
+        }
+    };
+    keep_in(&mut found.target, &before.target);
+    keep_in(&mut found.lower_bound, &before.lower_bound);
+    keep_in(&mut found.upper_bound, &before.upper_bound);
+    keep_in(&mut found.uncapped_target, &before.uncapped_target);
+}
+
+/// Raises the target to the published one if that is greater, and the upper bound to include it.
+/// Resources without a recommendation stay absent.
+fn raise(found: &mut ContainerRecommendation, before: &ContainerRecommendation) {
+    raise_list(&mut found.target, &before.target);
+    raise_list(&mut found.upper_bound, &before.target);
+    raise_list(&mut found.uncapped_target, &before.uncapped_target);
+}
+
+fn raise_list(found: &mut ResourceList, before: &ResourceList) {
+    for (name, quantity) in found.iter_mut() {
+        if let Some(before) = before.get(name).filter(|before| **before > *quantity) {
+            *quantity = before.clone();
+        }
     }
 }

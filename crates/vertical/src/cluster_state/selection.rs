@@ -1,18 +1,88 @@
-//! Selector of one or more VPAs of a namespace, with the groups of pods that it matches.
+//! Groups of pods of one namespace with the same labels, and selectors with the groups that they match.
 //!
-//! VPAs with equal selectors share links and merged histories: with links of each VPA, a namespace
-//! of many VPAs for one workload would have a link, and a merge in each decision, per VPA and group.
+//! Autoscalers select by labels alone, so they are linked to groups, not to pods. A group exists as
+//! long as it has pods or history. VPAs with equal selectors share links and merged histories: with
+//! links of each VPA, a namespace of many VPAs for one workload would have a link, and a merge in each
+//! decision, per VPA and group.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
-use model::Selector;
-use sizing::{ContainerHistory, HistogramConfigs};
+use jiff::Timestamp;
+use model::{Labels, Selector};
+use sizing::{ContainerHistory, HistogramConfigs, Instant, MemoryRules};
 
-use super::group::{ByContainer, Group};
 use super::slab::Slab;
 
-/// Stored selector.
+/// Histories by container name.
+pub(super) type ByContainer = BTreeMap<Box<str>, ContainerHistory>;
+
+/// Pods with the same labels.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub(super) labels: Arc<Labels>,
+    /// Names of the existing pods.
+    pub(super) pods: Vec<Arc<str>>,
+    /// Ids of the selections that match these labels.
+    pub(super) selections: Vec<u32>,
+    /// Histories by container name; pods have few containers.
+    pub(super) histories: Vec<(Box<str>, History)>,
+}
+
+/// The history of the containers of one name in one group.
+#[derive(Clone, Debug)]
+pub(super) struct History {
+    pub(super) aggregate: ContainerHistory,
+    created: Instant,
+    /// Rules of a VPA for this container, if any.
+    pub(super) rules: Option<Box<MemoryRules>>,
+}
+
+impl History {
+    /// An empty history with these rules.
+    pub(super) fn new(created: Timestamp, rules: Option<Box<MemoryRules>>) -> Self {
+        Self {
+            aggregate: ContainerHistory::default(),
+            created: created.into(),
+            rules,
+        }
+    }
+
+    /// Whether it is expired. Age counts from the last CPU sample, or from its creation without
+    /// one.
+    pub(super) fn is_expired(&self, retention_ns: i64, now: Instant) -> bool {
+        let last = if self.aggregate.samples() == 0 {
+            self.created
+        } else {
+            self.aggregate.last_sample()
+        };
+        now.since(last) >= retention_ns
+    }
+}
+
+impl Group {
+    pub(super) fn new(labels: Arc<Labels>) -> Self {
+        Self {
+            labels,
+            pods: Vec::new(),
+            selections: Vec::new(),
+            histories: Vec::new(),
+        }
+    }
+
+    /// Whether it has no references and no history.
+    pub(super) fn is_idle(&self) -> bool {
+        self.pods.is_empty() && self.histories.is_empty()
+    }
+
+    /// The place of a container's history.
+    pub(super) fn position(&self, container: &str) -> Option<usize> {
+        let mut histories = self.histories.iter();
+        histories.position(|(name, _)| **name == *container)
+    }
+}
+
+/// Selector of one or more VPAs of a namespace.
 #[derive(Clone, Debug)]
 pub(super) struct Selection {
     pub(super) selector: Arc<Selector>,

@@ -10,7 +10,7 @@
 //! minimum (one bucket and its margin). Rounding, whole cores and limits apply to all.
 //!
 //! Until a container has the policy's minimum history, its published recommendation is kept and
-//! only raised: see `published`.
+//! only raised: see [`ClusterState::keep_published`].
 
 use std::collections::HashSet;
 
@@ -19,20 +19,14 @@ use sizing::{
     Amounts, Estimate, Instant, MethodSettings, MethodTarget, Observation, ScalingMode,
     SizingMethod, policy_for,
 };
-use view::ObjectKey;
 
 use super::ClusterState;
+use super::histories::{Histories, names};
 use super::method_history::MethodHistories;
 use super::namespace::Namespace;
 use super::vpa::Vpa;
 
 impl ClusterState {
-    /// Whether the VPA has its own sizing policy, so that [`ClusterState::keep_published`] applies.
-    pub fn has_per_vpa_policy(&self, id: &ObjectKey) -> bool {
-        self.vpa(id)
-            .is_some_and(|matched| matched.vpa.own.is_some())
-    }
-
     /// Ends the runs of pods that have finished or are gone. It may be called at any time: the pods
     /// as they are now decide.
     pub fn end_runs(&mut self) {
@@ -46,12 +40,23 @@ impl Namespace {
     /// Passes an observation of a container to the per-VPA policies of the VPAs that select
     /// its pod.
     pub(super) fn observe(&mut self, pod: &str, container: &str, seen: Observation, at: Instant) {
-        let Some(group) = self.pods.get(pod).map(|pod| pod.group) else {
-            return;
-        };
+        let Histories {
+            ref groups,
+            ref selections,
+            ref mut vpas,
+            ..
+        } = self.histories;
+        let group = self.pods.get(pod).and_then(|pod| groups.get(pod.group));
         // The name identifies the pod also after a restart.
         let pod = fnv1a(pod.as_bytes());
-        self.histories.observe(group, pod, container, seen, at);
+        for name in group
+            .iter()
+            .flat_map(|group| names(selections, &group.selections))
+        {
+            if let Some(vpa) = vpas.get_mut(name) {
+                vpa.observe(pod, container, seen, at);
+            }
+        }
     }
 
     fn end_runs(&mut self) {

@@ -6,7 +6,7 @@
 /// A list with free slots.
 #[derive(Clone, Debug)]
 pub(super) struct Slab<T> {
-    slots: Vec<Option<T>>,
+    pub(super) slots: Vec<Option<T>>,
     free: Vec<u32>,
 }
 
@@ -58,11 +58,6 @@ impl<T> Slab<T> {
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots.iter_mut().flatten()
-    }
-
-    /// Number of allocated slots, used or free.
-    pub(super) fn slots(&self) -> usize {
-        self.slots.len()
     }
 
     pub(super) fn len(&self) -> usize {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use model::Selector;
 use sizing::{ContainerPolicy, MethodSettings, VpaMethodSettings};
 
-use super::group::ByContainer;
 use super::method_history::MethodHistories;
+use super::selection::ByContainer;
 
 /// Autoscaler as passed to [`super::ClusterState::apply_vpa`].
 #[derive(Clone, Debug, PartialEq)]

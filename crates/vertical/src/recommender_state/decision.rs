@@ -1,5 +1,6 @@
 //! Decisions about objects: the desired status, and the steps of its targets.
 
+use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -10,10 +11,9 @@ use view::{ObjectKey, Vpa};
 
 use super::{RecommenderState, Target, Tracked};
 use crate::applied::apply_report;
-use crate::condition_change::ConditionChange;
-use crate::hpa_conflict::{apply_hpa_conflict, hpa_conflict_change};
+use crate::hpa_conflict::apply_hpa_conflict;
 use crate::refresh::{StatusChange, status_change};
-use crate::schedulable::cap_change;
+use crate::schedulable::{apply_cap, clear_cap};
 use crate::status::{self, StatusInput};
 
 /// Consecutive rounds without an answer after which recommendations are stale, as in upstream's
@@ -51,29 +51,9 @@ impl Decision {
         let had = status::has_recommendation(self.vpa.object.status.as_ref());
         !had && status::has_recommendation(Some(&self.status))
     }
-
-    /// The change of the object's history.
-    pub fn history_change(&self) -> Option<ConditionChange<'_>> {
-        status::history_change(self.vpa.object.status.as_ref(), &self.status)
-    }
-
-    /// The change of the object's caps.
-    pub fn cap_change(&self) -> Option<ConditionChange<'_>> {
-        cap_change(self.vpa.object.status.as_ref(), &self.status)
-    }
-
-    /// The change of the object's conflict with a `HorizontalPodAutoscaler`.
-    pub fn hpa_conflict_change(&self) -> Option<ConditionChange<'_>> {
-        hpa_conflict_change(self.vpa.object.status.as_ref(), &self.status)
-    }
 }
 
 impl RecommenderState {
-    /// Decides about all objects with a known target.
-    pub fn decide(&self, now: Timestamp) -> Vec<Decision> {
-        self.decide_batch(None, |_| false, now).decisions
-    }
-
     /// Decides about the objects after `after`, until `is_enough` says so of their number. A decision about
     /// an object whose pods have many sets of labels takes milliseconds.
     pub fn decide_batch(
@@ -116,13 +96,10 @@ impl RecommenderState {
     }
 
     fn decide_one(&self, key: &ObjectKey, tracked: &Tracked, now: Timestamp) -> Option<Decision> {
-        let Target::Known {
+        let Target {
             selector,
             unsupported,
-        } = &tracked.target
-        else {
-            return None;
-        };
+        } = tracked.target.as_ref()?;
         let pods = self.cluster.pod_count(key).unwrap_or(0);
         let input = StatusInput {
             object: &tracked.vpa.object,
@@ -180,14 +157,54 @@ impl RecommenderState {
         let key = &vpa.key;
         let mut recommendation = self.cluster.recommend(key).unwrap_or_default();
         let status = vpa.object.status.as_ref();
-        let published = status
-            .and_then(|status| status.recommendation.clone())
-            .unwrap_or_default()
-            .into();
-        self.cluster
-            .keep_unmeasured(key, &mut recommendation, &published);
-        self.cluster
-            .keep_published(key, &mut recommendation, &published);
+        if let Some(published) = status.and_then(|status| status.recommendation.as_ref()) {
+            self.cluster
+                .keep_published(key, &mut recommendation, published);
+        }
         recommendation
+    }
+
+    /// Recommended, requested and allocatable cores and bytes of each node group, with the
+    /// recommendations of these decisions; none unless recommendations are capped to nodes.
+    pub fn node_group_totals<'a>(
+        &self,
+        decisions: impl IntoIterator<Item = &'a Decision>,
+    ) -> Vec<(String, [f64; 6])> {
+        let Some(schedulable) = &self.schedulable else {
+            return Vec::new();
+        };
+        let decisions = decisions.into_iter();
+        let decisions: HashMap<&ObjectKey, &Decision> = decisions
+            .map(|decision| (&decision.vpa.key, decision))
+            .collect();
+        let totals = schedulable.node_group_totals(|vpa| {
+            let decision = decisions.get(&vpa.key)?;
+            decision.status.recommendation.as_ref()
+        });
+        let values = totals.iter();
+        values
+            .map(|(group, totals)| (group.to_string(), totals.values()))
+            .collect()
+    }
+
+    /// Applies the caps to a status.
+    fn apply_cap(
+        &self,
+        tracked: &Tracked,
+        status: &mut VerticalPodAutoscalerStatus,
+        now: Timestamp,
+    ) {
+        let Some(schedulable) = &self.schedulable else {
+            clear_cap(status);
+            return;
+        };
+        let whole_cores = self.cluster.config().integer_cpu;
+        let published = tracked.vpa.object.status.as_ref();
+        apply_cap(
+            status,
+            published,
+            |found| schedulable.fit(&tracked.vpa, whole_cores, found),
+            now,
+        );
     }
 }

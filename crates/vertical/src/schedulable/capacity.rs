@@ -13,11 +13,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::Labels;
 use sizing::{Amounts, NodeInfo};
 use view::{Node, NodeClaim, NodePool, View, node_group};
 
-use super::node_group_shape::NodeGroupShape;
+use super::node_group_shape::new_node;
 use super::node_inputs::amounts;
 use super::settings::Settings;
 
@@ -37,11 +36,13 @@ struct Growth<'a> {
 /// One node of each shape that node groups could add.
 pub(super) fn nodes_that_could_come(view: &View, settings: &Settings) -> Vec<NodeInfo> {
     let growth = Growth::of(view, settings);
-    let shapes = settings.shapes.iter().map(NodeGroupShape::node);
-    let mut nodes: Vec<_> = shapes
+    let given = settings.shapes.iter().map(|shape| &shape.node);
+    let is_given = |group: &str| given.clone().any(|node| node.name == group);
+    let mut nodes: Vec<_> = given
+        .clone()
         .filter(|node| growth.could_add(&node.name, node.allocatable) != Some(false))
+        .cloned()
         .collect();
-    let is_given = |group: &str| settings.shapes.iter().any(|shape| shape.group == group);
     let pools = view.node_pools.iter().take(MAX_OBJECTS);
     nodes.extend(
         pools
@@ -67,7 +68,7 @@ pub(super) fn nodes_that_could_come(view: &View, settings: &Settings) -> Vec<Nod
 
 impl<'a> Growth<'a> {
     fn of(view: &'a View, settings: &'a Settings) -> Self {
-        let given = settings.shapes.iter().map(|shape| shape.group.as_str());
+        let given = settings.shapes.iter().map(|shape| shape.node.name.as_str());
         let present = view
             .nodes
             .iter()
@@ -100,7 +101,7 @@ fn largest_of_pool(pool: &NodePool) -> Option<NodeInfo> {
         labels: pool.labels.clone(),
         taints: pool.taints.clone(),
         allocatable: Amounts { cpu, memory },
-        ..empty(&pool.name)
+        ..new_node(&pool.name)
     })
 }
 
@@ -110,7 +111,7 @@ fn of_claim(claim: &NodeClaim) -> NodeInfo {
         taints: claim.taints.clone(),
         allocatable: amounts(claim.allocatable),
         extended: claim.extended.clone(),
-        ..empty(node_group(&claim.labels).unwrap_or(&claim.name))
+        ..new_node(node_group(&claim.labels).unwrap_or(&claim.name))
     }
 }
 
@@ -122,19 +123,7 @@ fn like(node: &Node, group: &str) -> NodeInfo {
         taints: node.taints.clone(),
         allocatable: amounts(node.allocatable),
         extended: node.extended.clone(),
-        ..empty(group)
-    }
-}
-
-fn empty(group: &str) -> NodeInfo {
-    NodeInfo {
-        name: group.to_owned(),
-        could_come: true,
-        labels: Labels::default(),
-        taints: Vec::new(),
-        allocatable: Amounts::default(),
-        extended: model::ResourceList::new(),
-        bound: Amounts::default(),
+        ..new_node(group)
     }
 }
 

@@ -6,15 +6,12 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use api::vpa::{
-    Conditions, RecommendedPodResources, VerticalPodAutoscalerCondition,
-    VerticalPodAutoscalerStatus,
-};
+use api::vpa::{Conditions, VerticalPodAutoscalerCondition, VerticalPodAutoscalerStatus};
 use jiff::Timestamp;
 use model::{Cap, Cpu, Memory, Quantity, Recommendation, ResourceName};
 use sizing::{Fit, Maximum};
 
-use crate::condition_change::{ConditionChange, condition, condition_change, count_by_label};
+use crate::status::{ConditionChange, condition, condition_change, count_by_label};
 
 /// Condition of a VPA: caps lower the recommendation; see
 /// docs/sizing.md#recommendations-that-can-be-scheduled.
@@ -70,17 +67,16 @@ pub fn apply_cap(
     fit: impl FnOnce(&Recommendation) -> Option<Fit>,
     now: Timestamp,
 ) {
-    let Some(decided) = status.recommendation.take() else {
+    let Some(recommendation) = &mut status.recommendation else {
         return clear_cap(status);
     };
     // What stays because nothing is measured was held to the same limits before.
-    let stays = published.and_then(|published| published.recommendation.as_ref()) == Some(&decided);
-    let mut recommendation = Recommendation::from(decided);
-    let fit = fit(&recommendation);
+    let published = published.and_then(|published| published.recommendation.as_ref());
+    let stays = published == Some(&*recommendation);
+    let fit = fit(recommendation);
     if let Some(fit) = &fit {
-        fit.apply(&mut recommendation);
+        fit.apply(recommendation);
     }
-    status.recommendation = Some(RecommendedPodResources::from(recommendation));
     let cuts: Vec<_> = fit.iter().flat_map(Fit::cuts).collect();
     if !cuts.is_empty() {
         let mut conditions: Conditions = status.conditions.drain(..).collect();

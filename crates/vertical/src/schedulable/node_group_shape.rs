@@ -17,12 +17,8 @@ const OS: (&str, &str) = ("kubernetes.io/os", "linux");
 /// `GROUP=cpu=16,memory=64Gi,label:KEY=VALUE,taint:KEY=VALUE:EFFECT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeGroupShape {
-    /// Name of the group.
-    pub group: String,
-    labels: Labels,
-    taints: Vec<Taint>,
-    pub(super) allocatable: Amounts,
-    extended: ResourceList,
+    /// A node of the group, with its name.
+    pub(super) node: NodeInfo,
 }
 
 /// Parts of a shape that have been read.
@@ -33,20 +29,6 @@ struct Parts {
     cpu: Option<Cpu>,
     memory: Option<Memory>,
     extended: ResourceList,
-}
-
-impl NodeGroupShape {
-    pub(super) fn node(&self) -> NodeInfo {
-        NodeInfo {
-            name: self.group.clone(),
-            could_come: true,
-            labels: self.labels.clone(),
-            taints: self.taints.clone(),
-            allocatable: self.allocatable,
-            extended: self.extended.clone(),
-            bound: Amounts::default(),
-        }
-    }
 }
 
 impl FromStr for NodeGroupShape {
@@ -68,8 +50,7 @@ impl FromStr for NodeGroupShape {
             parts.add(part.trim())?;
         }
         let missing = |resource| format!("node group {group} has no {resource}");
-        Ok(Self {
-            group: group.to_owned(),
+        let node = NodeInfo {
             labels: parts.labels.into(),
             taints: parts.taints,
             allocatable: Amounts {
@@ -77,7 +58,9 @@ impl FromStr for NodeGroupShape {
                 memory: parts.memory.ok_or_else(|| missing("memory"))?,
             },
             extended: parts.extended,
-        })
+            ..new_node(group)
+        };
+        Ok(Self { node })
     }
 }
 
@@ -136,6 +119,19 @@ fn taint_of(text: &str) -> Result<Taint, String> {
     })
 }
 
+/// A node of a group, without what a shape, a claim or another node tells of it.
+pub(super) fn new_node(group: &str) -> NodeInfo {
+    NodeInfo {
+        name: group.to_owned(),
+        could_come: true,
+        labels: Labels::default(),
+        taints: Vec::new(),
+        allocatable: Amounts::default(),
+        extended: ResourceList::new(),
+        bound: Amounts::default(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,7 +140,7 @@ mod tests {
     fn a_shape_has_amounts_labels_and_taints() {
         let text = "gpu=cpu=15500m, memory=64Gi,nvidia.com/gpu=4,label:pool=big,label:kubernetes.io/os=windows,taint:gpu=yes:NoSchedule,taint:spot:NoExecute";
         let shape: NodeGroupShape = text.parse().expect(text);
-        let node = shape.node();
+        let node = shape.node;
         assert_eq!((node.name.as_str(), node.could_come), ("gpu", true));
         let (cpu, memory) = (Cpu::from_millicores(15_500), Memory::from_bytes(64 << 30));
         assert_eq!(node.allocatable, Amounts { cpu, memory });

@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use api::vpa::RecommendedPodResources;
-use model::{ResourceList, Selector};
+use model::{Recommendation, ResourceList, Selector};
 use sizing::Amounts;
 use view::{Pod, Requirements, Resources, View, Vpa, node_group};
 
@@ -111,7 +110,7 @@ impl PodsByGroup {
     /// The sums by group. `recommendation` returns what is recommended by an object.
     pub(super) fn totals<'a>(
         &self,
-        recommendation: impl Fn(&Vpa) -> Option<&'a RecommendedPodResources>,
+        recommendation: impl Fn(&Vpa) -> Option<&'a Recommendation>,
     ) -> BTreeMap<Arc<str>, NodeGroupTotals> {
         let groups = self.allocatable.iter().map(|(group, allocatable)| {
             let totals = NodeGroupTotals {
@@ -134,9 +133,9 @@ impl PodsByGroup {
 }
 
 /// The requests of a pod with the targets of its containers.
-fn resized(pod: &Pod, recommendation: &RecommendedPodResources) -> Amounts {
-    let containers = pod.containers.iter().map(|container| {
-        let mut recommended = recommendation.container_recommendations.iter();
+fn resized(pod: &Pod, recommendation: &Recommendation) -> Amounts {
+    let all = pod.requirements_of(|container| {
+        let mut recommended = recommendation.containers.iter();
         let target = recommended.find(|it| it.container_name == container.name);
         let target = target.map(|it| &it.target);
         Requirements {
@@ -151,9 +150,6 @@ fn resized(pod: &Pod, recommendation: &RecommendedPodResources) -> Amounts {
             limits: container.limits,
         }
     });
-    let containers = containers.fold(Requirements::default(), Requirements::plus);
-    let placement = pod.placement.as_ref();
-    let all = placement.map_or(containers, |placement| placement.total(containers));
     amounts(all.requests)
 }
 

@@ -5,13 +5,55 @@ use std::str::FromStr;
 
 use api::vpa::VerticalPodAutoscaler;
 
-use super::cap_sources::CapSources;
 use super::node_group_shape::NodeGroupShape;
-use super::own_cap_to;
-use crate::sizing_policies::desired::is_policy;
+use crate::sizing_policies::desired::is_of_policy;
+
+/// Annotation that users set on a VPA: sources of caps of this object; see
+/// docs/sizing.md#recommendations-that-can-be-scheduled.
+///
+/// It narrows the flags.
+pub(crate) const CAP_TO_SCHEDULABLE: &str = "plimsoll.dev/cap-to-schedulable";
 
 /// Maximum number of shapes of node groups.
 const MAX_SHAPES: usize = 100;
+
+/// Enabled sources of caps: by flag, narrowed by an object's annotation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CapSources {
+    /// Free resources of nodes.
+    pub nodes: bool,
+    /// Room in quotas.
+    pub quotas: bool,
+    /// Maxima of limit ranges.
+    pub limit_ranges: bool,
+}
+
+impl CapSources {
+    /// The sources that both name.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        self.each(other, |own, other| own && other)
+    }
+
+    /// The sources that either names.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        self.each(other, |own, other| own || other)
+    }
+
+    fn each(self, other: Self, combine: fn(bool, bool) -> bool) -> Self {
+        Self {
+            nodes: combine(self.nodes, other.nodes),
+            quotas: combine(self.quotas, other.quotas),
+            limit_ranges: combine(self.limit_ranges, other.limit_ranges),
+        }
+    }
+
+    /// Whether no source is named.
+    pub fn is_nothing(self) -> bool {
+        self == Self::default()
+    }
+}
 
 /// Settings of the caps.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -56,10 +98,10 @@ impl Settings {
             ));
         }
         let mut groups = BTreeSet::new();
-        if let Some(twice) = self.shapes.iter().find(|it| !groups.insert(&it.group)) {
+        if let Some(twice) = self.shapes.iter().find(|it| !groups.insert(&it.node.name)) {
             return Err(format!(
                 "--node-group-shape: {} is given twice",
-                twice.group
+                twice.node.name
             ));
         }
         Ok((!self.sources().is_nothing()).then_some(self))
@@ -71,8 +113,7 @@ impl Settings {
 
     /// The sources for one object. An invalid annotation narrows nothing.
     pub(super) fn sources_of(&self, object: &VerticalPodAutoscaler) -> CapSources {
-        let owners = object.metadata.owner_references.as_deref();
-        let all = if owners.unwrap_or_default().iter().any(is_policy) {
+        let all = if is_of_policy(object) {
             self.sources()
         } else {
             self.cap_to
@@ -83,24 +124,57 @@ impl Settings {
     }
 }
 
+/// The error in the object's annotation, if it is invalid. The flags apply in full then.
+pub(crate) fn refused_cap(object: &VerticalPodAutoscaler) -> Option<String> {
+    own_cap_to(object)?
+        .err()
+        .map(|error| format!("annotation {CAP_TO_SCHEDULABLE}: {error}"))
+}
+
+/// The caps that the object's annotation names.
+fn own_cap_to(object: &VerticalPodAutoscaler) -> Option<Result<CapSources, String>> {
+    let text = object
+        .metadata
+        .annotations
+        .as_ref()?
+        .get(CAP_TO_SCHEDULABLE)?;
+    Some(text.parse())
+}
+
+impl FromStr for CapSources {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let words = words(text, &["nodes", "quotas", "limit-ranges"])?;
+        Ok(Self {
+            nodes: words.contains(&"nodes"),
+            quotas: words.contains(&"quotas"),
+            limit_ranges: words.contains(&"limit-ranges"),
+        })
+    }
+}
+
 impl FromStr for CapacitySources {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut sources = Self::default();
-        let words = text.split(',').map(str::trim);
-        for word in words.filter(|word| !word.is_empty() && *word != "none") {
-            match word {
-                "karpenter" => sources.karpenter = true,
-                "cluster-autoscaler" => sources.cluster_autoscaler = true,
-                _ => {
-                    return Err(format!(
-                        "{word:?} is not one of karpenter, cluster-autoscaler"
-                    ));
-                }
-            }
-        }
-        Ok(sources)
+        let words = words(text, &["karpenter", "cluster-autoscaler"])?;
+        Ok(Self {
+            karpenter: words.contains(&"karpenter"),
+            cluster_autoscaler: words.contains(&"cluster-autoscaler"),
+        })
+    }
+}
+
+/// The words of a list, each one of `all`; `none` is none.
+fn words<'a>(text: &'a str, all: &[&str]) -> Result<Vec<&'a str>, String> {
+    let words = text.split(',').map(str::trim);
+    let words: Vec<_> = words
+        .filter(|word| !word.is_empty() && *word != "none")
+        .collect();
+    match words.iter().find(|word| !all.contains(word)) {
+        Some(word) => Err(format!("{word:?} is not one of {}", all.join(", "))),
+        None => Ok(words),
     }
 }
 
@@ -166,5 +240,19 @@ mod tests {
             .parse::<CapacitySources>()
             .expect_err("unknown");
         assert_eq!(error, "\"gke\" is not one of karpenter, cluster-autoscaler");
+    }
+
+    #[test]
+    fn an_object_can_only_ask_for_less() {
+        let all: CapSources = "nodes,quotas,limit-ranges".parse().expect("known words");
+        let some: CapSources = "nodes, quotas".parse().expect("known words");
+        assert_eq!(all.and(some), some);
+        assert_eq!(
+            "limit-ranges"
+                .parse::<CapSources>()
+                .expect("known words")
+                .and(some),
+            CapSources::default()
+        );
     }
 }

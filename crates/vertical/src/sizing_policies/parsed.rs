@@ -11,11 +11,21 @@ use sizing::MethodSettings;
 use view::{Namespace, Policy, PolicyScope, WellKnown};
 
 use super::desired;
-use super::reasons::{
-    INVALID_KINDS, INVALID_LIMIT_MODE, INVALID_NAME, INVALID_RESOURCE_POLICY, INVALID_SELECTOR,
-    INVALID_SIZING,
-};
 
+/// Event, and reason of `Ready`, of a sizing policy: the selector cannot be used.
+const INVALID_SELECTOR: &str = "InvalidSelector";
+/// Event, and reason of `Ready`, of a sizing policy: the name of the policy cannot be a label
+/// value.
+const INVALID_NAME: &str = "InvalidName";
+/// Event, and reason of `Ready`, of a sizing policy: `kinds` cannot be used.
+const INVALID_KINDS: &str = "InvalidKinds";
+/// Event, and reason of `Ready`, of a sizing policy: `sizing` has an invalid method, setting or
+/// caution.
+const INVALID_SIZING: &str = "InvalidSizing";
+/// Event, and reason of `Ready`, of a sizing policy: `limitMode` cannot be used.
+const INVALID_LIMIT_MODE: &str = "InvalidLimitMode";
+/// Event, and reason of `Ready`, of a sizing policy: `resourcePolicy` cannot be used.
+const INVALID_RESOURCE_POLICY: &str = "InvalidResourcePolicy";
 /// Label with the name of a namespace, set by the API server.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 /// Namespace of the cluster's own workloads.

@@ -4,14 +4,13 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use api::sizing_policy::{MAX_LISTED, WorkloadConflict};
+use api::sizing_policy::{MAX_LISTED, PolicyCounts, WorkloadConflict};
 use api::vpa::VerticalPodAutoscaler;
 use json_patch::Patch;
 use model::{Workload, WorkloadRef};
 use view::{Namespace, ObjectKey, Policy, Table, View, Vpa};
 
-use super::desired;
-use super::name::custom_group;
+use super::desired::{self, custom_group};
 use super::parsed::{InvalidPolicy, ParsedPolicy};
 use super::select::{Selection, Selections, select};
 
@@ -60,40 +59,23 @@ pub struct PolicySummary {
     pub policy: Arc<Policy>,
     /// Reason why the policy is invalid, if it is.
     pub(super) invalid: Option<InvalidPolicy>,
-    /// Number of selected workloads.
-    pub selected: usize,
-    /// Number of selected workloads with an object of this policy.
-    pub managed: usize,
-    /// Selected workloads with a VPA of another owner, or whose object's name is taken.
-    pub conflicts: Conflicts,
-    /// Selected workloads that another policy with precedence has.
-    pub overridden: Conflicts,
+    pub counts: PolicyCounts,
     /// Number of pending writes.
     pub pending: usize,
     /// Kinds of the policy that cannot be read, each with the reason.
     pub(super) unavailable: Vec<String>,
 }
 
-/// Workloads with a conflict.
-#[derive(Debug, Default, PartialEq)]
-pub struct Conflicts {
-    /// Number of workloads.
-    pub count: usize,
-    /// The first workloads, at most [`MAX_LISTED`].
-    pub listed: Vec<WorkloadConflict>,
-}
-
-impl Conflicts {
-    fn add(&mut self, workload: Workload<'_>, by: String) {
-        self.count += 1;
-        if self.listed.len() < MAX_LISTED {
-            self.listed.push(WorkloadConflict {
-                kind: workload.kind.to_owned(),
-                namespace: workload.namespace.to_owned(),
-                name: workload.name.to_owned(),
-                by,
-            });
-        }
+/// Counts a workload with a conflict, and lists it if it is among the first ones.
+fn add(count: &mut i64, listed: &mut Vec<WorkloadConflict>, workload: Workload<'_>, by: String) {
+    *count += 1;
+    if listed.len() < MAX_LISTED {
+        listed.push(WorkloadConflict {
+            kind: workload.kind.to_owned(),
+            namespace: workload.namespace.to_owned(),
+            name: workload.name.to_owned(),
+            by,
+        });
     }
 }
 
@@ -130,10 +112,10 @@ pub fn plan(input: &PlanInput) -> Result<Plan, serde_json::Error> {
         builder.plan.summaries.push(PolicySummary {
             policy: Arc::clone(policy),
             invalid: invalid.remove(policy.uid.as_str()),
-            selected: 0,
-            managed: 0,
-            conflicts: Conflicts::default(),
-            overridden: Conflicts::default(),
+            counts: PolicyCounts {
+                observed_generation: policy.generation,
+                ..PolicyCounts::default()
+            },
             pending: 0,
             unavailable: unavailable(policy, &selections),
         });
@@ -190,7 +172,7 @@ impl<'a> PlanBuilder<'a> {
             self.override_by(other, workload, policy);
         }
         if let Some(summary) = summary {
-            self.plan.summaries[summary].selected += 1;
+            self.plan.summaries[summary].counts.selected += 1;
         }
         let key = desired::key(workload);
         let there = self.input.view.vpas.get(&key);
@@ -204,7 +186,8 @@ impl<'a> PlanBuilder<'a> {
         if let Some(vpa) = conflict {
             let by = format!("VerticalPodAutoscaler/{}", vpa.key.name);
             if let Some(summary) = summary {
-                self.plan.summaries[summary].conflicts.add(workload, by);
+                let counts = &mut self.plan.summaries[summary].counts;
+                add(&mut counts.conflicts, &mut counts.conflicting, workload, by);
             }
             return Ok(());
         }
@@ -214,7 +197,13 @@ impl<'a> PlanBuilder<'a> {
             self.kept.insert(&frozen.key);
             if let Some(summary) = summary {
                 let by = format!("VerticalPodAutoscaler/{}", frozen.key.name);
-                self.plan.summaries[summary].overridden.add(workload, by);
+                let counts = &mut self.plan.summaries[summary].counts;
+                add(
+                    &mut counts.overridden,
+                    &mut counts.overridden_by,
+                    workload,
+                    by,
+                );
             }
             return Ok(());
         }
@@ -228,7 +217,7 @@ impl<'a> PlanBuilder<'a> {
             None => Some(Action::Create(Box::new(object))),
             Some(seen) => {
                 let is_its_own = desired::owner(seen) == Some(policy.uid.as_str());
-                self.plan.summaries[summary].managed += usize::from(is_its_own);
+                self.plan.summaries[summary].counts.managed += i64::from(is_its_own);
                 desired::changes(seen, &object)?.map(Action::Change)
             }
         };
@@ -240,10 +229,15 @@ impl<'a> PlanBuilder<'a> {
 
     fn override_by(&mut self, other: &Policy, workload: Workload<'_>, winner: &Policy) {
         if let Some(summary) = self.by_uid.get(other.uid.as_str()) {
-            let summary = &mut self.plan.summaries[*summary];
-            summary.selected += 1;
+            let counts = &mut self.plan.summaries[*summary].counts;
+            counts.selected += 1;
             let by = format!("{}/{}", winner.kind(), winner.key.name);
-            summary.overridden.add(workload, by);
+            add(
+                &mut counts.overridden,
+                &mut counts.overridden_by,
+                workload,
+                by,
+            );
         }
     }
 
@@ -310,6 +304,6 @@ impl PolicySummary {
     /// Records a successful write.
     pub fn written(&mut self, action: &Action) {
         self.pending -= 1;
-        self.managed += usize::from(matches!(action, Action::Create(_)));
+        self.counts.managed += i64::from(matches!(action, Action::Create(_)));
     }
 }

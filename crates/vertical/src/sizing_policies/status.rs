@@ -4,31 +4,35 @@
 //! status; the others write reports into it, which the first one adds up.
 
 use api::sizing_policy::{
-    CONFLICTING, MAX_LISTED, OVERRIDDEN, PolicyCounts, READY, ShardReport, SizingPolicyStatus,
-    WorkloadConflict,
+    CONFLICTING, MAX_LISTED, OVERRIDDEN, READY, ShardReport, SizingPolicyStatus, WorkloadConflict,
 };
 use api::vpa::Conditions;
 use jiff::Timestamp;
-use view::{Policy, PolicyScope};
+use view::{Policy, PolicyScope, Shard};
 
 use super::parsed::InvalidPolicy;
 use super::plan::PolicySummary;
-use super::reasons::{
-    KIND_UNAVAILABLE, NO_WORKLOADS, OTHER_AUTOSCALERS, OTHER_POLICIES, UP_TO_DATE, WRITE_FAILED,
-    WRITING,
-};
 
+/// Reason of `Ready` of a sizing policy: all VPA objects are as the policy demands.
+const UP_TO_DATE: &str = "UpToDate";
+/// Reason of `Ready` of a sizing policy: VPA objects are being written.
+const WRITING: &str = "Writing";
+/// Event, and reason of `Ready`, of a sizing policy: VPA objects could not be written.
+const WRITE_FAILED: &str = "WriteFailed";
+/// Event, and reason of `Ready`, of a sizing policy: a kind is not installed, has no scale
+/// subresource or is forbidden.
+const KIND_UNAVAILABLE: &str = "KindUnavailable";
+/// Reason of `Conflicting` of a sizing policy: other VPA objects exist; the status names the
+/// workloads.
+const OTHER_AUTOSCALERS: &str = "OtherAutoscalers";
+/// Reason of `Overridden` of a sizing policy: other policies precede.
+const OTHER_POLICIES: &str = "OtherPolicies";
+/// Reason of `Conflicting` and `Overridden` of a sizing policy: there are no such workloads.
+const NO_WORKLOADS: &str = "None";
 /// Number of workloads that a message names.
 const NAMED: usize = 3;
 /// Maximum length of an error in a message.
 const MAX_PROBLEM: usize = 512;
-
-/// Shard that writes a status.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ShardIdentity {
-    pub index: u16,
-    pub count: u16,
-}
 
 /// Update of a policy's status.
 #[derive(Debug, PartialEq)]
@@ -41,7 +45,7 @@ pub enum StatusUpdate {
 
 /// The update of a policy's status. `failed` has the errors of writes that are still pending.
 pub fn status_update(
-    own: ShardIdentity,
+    own: Shard,
     summary: &PolicySummary,
     failed: &[&str],
     now: Timestamp,
@@ -49,14 +53,14 @@ pub fn status_update(
     let policy = &summary.policy;
     let report = report(summary, failed);
     match &policy.scope {
-        PolicyScope::Cluster(_) if own.index > 0 => StatusUpdate::Report(own.index, report),
-        PolicyScope::Cluster(_) if own.count > 1 => {
-            let mut status = status(policy, total(policy, report, own.count), now);
+        PolicyScope::Cluster(_) if own.index() > 0 => StatusUpdate::Report(own.index(), report),
+        PolicyScope::Cluster(_) if own.count() > 1 => {
+            let mut status = status(policy, total(policy, report, own.count()), now);
             let old = policy.status.iter().flat_map(|old| &old.shards);
             let is_there = |shard: &str| {
                 shard
                     .parse()
-                    .is_ok_and(|shard: u16| (1..own.count).contains(&shard))
+                    .is_ok_and(|shard: u16| (1..own.count()).contains(&shard))
             };
             status.shards = old
                 .filter(|(shard, _)| is_there(shard))
@@ -92,15 +96,7 @@ impl StatusUpdate {
 fn report(summary: &PolicySummary, failed: &[&str]) -> ShardReport {
     let (reason, message) = readiness(summary, failed);
     ShardReport {
-        counts: PolicyCounts {
-            observed_generation: summary.policy.generation,
-            selected: count(summary.selected),
-            managed: count(summary.managed),
-            conflicts: count(summary.conflicts.count),
-            overridden: count(summary.overridden.count),
-            conflicting: summary.conflicts.listed.clone(),
-            overridden_by: summary.overridden.listed.clone(),
-        },
+        counts: summary.counts.clone(),
         reason: reason.to_owned(),
         message,
     }
@@ -124,7 +120,7 @@ fn readiness(summary: &PolicySummary, failed: &[&str]) -> (&'static str, String)
         let message = format!("workloads of these kinds are not found: {kinds}");
         (KIND_UNAVAILABLE, message)
     } else {
-        (UP_TO_DATE, all_written(count(summary.managed)))
+        (UP_TO_DATE, all_written(summary.counts.managed))
     }
 }
 
@@ -239,10 +235,6 @@ fn name(
     }: &WorkloadConflict,
 ) -> String {
     format!("{kind} {namespace}/{name} ({by})")
-}
-
-fn count(number: usize) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// Event about a change of the status.

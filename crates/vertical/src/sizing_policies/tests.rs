@@ -20,7 +20,7 @@ use view::{Controller, Namespace, ObjectKey, Owner, Policy, PolicyScope, Table, 
 use super::desired;
 use super::plan::{Action, Plan, PlanInput, plan};
 use super::select;
-use super::status::{ShardIdentity, StatusUpdate, status_update};
+use super::status::{StatusUpdate, status_update};
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
 
@@ -186,7 +186,7 @@ fn web() -> Fixture {
 
 /// The status from a recommender without shards, for the first policy.
 fn status(plan: &Plan, failed: &[&str]) -> SizingPolicyStatus {
-    let alone = ShardIdentity { index: 0, count: 1 };
+    let alone = view::Shard::default();
     match status_update(alone, &plan.summaries[0], failed, Timestamp::UNIX_EPOCH) {
         StatusUpdate::Status(status) => *status,
         StatusUpdate::Report(..) => panic!("no other shard would put reports together"),
@@ -215,10 +215,14 @@ fn check(fixture: &Fixture, expected: &[&str]) {
         format!("{} {} for {policy}", write.action.name(), write.key)
     });
     let summaries = summaries.iter().map(|summary| {
-        let (conflicts, overridden) = (summary.conflicts.count, summary.overridden.count);
+        let counts = &summary.counts;
         format!(
-            "{}: {} {} {conflicts} {overridden}",
-            summary.policy.key.name, summary.selected, summary.managed
+            "{}: {} {} {} {}",
+            summary.policy.key.name,
+            counts.selected,
+            counts.managed,
+            counts.conflicts,
+            counts.overridden
         )
     });
     assert_eq!(writes.chain(summaries).collect::<Vec<_>>(), expected);

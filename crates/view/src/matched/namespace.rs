@@ -14,14 +14,14 @@ use api::vpa::{
 use model::{Labels, Selector, Workload, WorkloadRef};
 
 use super::{MatchedScope, VpaOrder};
-use crate::disruption_budget::DisruptionBudget;
-use crate::owner::Owner;
+use crate::limits::DisruptionBudget;
 use crate::pod::Pod;
 use crate::selector_index::SelectorIndex;
 use crate::table::{Named, ObjectKey};
 use crate::target;
 use crate::view::View;
 use crate::vpa::Vpa;
+use crate::workload_controller::Owner;
 use crate::workload_controller::WellKnown;
 
 /// A VPA object with its live pods.
@@ -127,9 +127,10 @@ impl Namespace {
             }
         }
         for indices in self.by_target.values_mut() {
-            let is_plain = |vpa: &VpaPods| NodeGroup::annotation(&vpa.vpa.object).is_none();
-            indices.sort_by_key(|index| is_plain(&self.vpas[*index]));
-            if !indices.iter().all(|index| is_plain(&self.vpas[*index])) {
+            let vpa = |index: &usize| &*self.vpas[*index].vpa;
+            indices.sort_by(|a, b| vpa(a).precedence().cmp(&vpa(b).precedence()));
+            let of_group = |index| NodeGroup::annotation(&vpa(index).object).is_some();
+            if indices.iter().any(of_group) {
                 for index in indices {
                     self.vpas[*index].shares_owners = true;
                 }

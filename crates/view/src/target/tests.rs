@@ -5,10 +5,10 @@ use std::sync::Arc;
 use model::{Labels, Selector, WorkloadRef};
 
 use super::{Resolution, TargetError, owners, resolve, scales, topmost};
-use crate::owner::Owner;
 use crate::scale::{PodSet, ReadScale, Scale, ScaleKey};
 use crate::table::ObjectKey;
 use crate::view::View;
+use crate::workload_controller::Owner;
 use crate::workload_controller::{Controller, WellKnown};
 
 const CUSTOM: &str = "example.com/v1";

@@ -7,7 +7,7 @@ use model::{ContainerUsage, Series};
 use serde_json::{Value, json};
 
 use super::fixture::{self, Cluster, MI, annotated, at, container, pod, vpa};
-use crate::backfill::{HistoryGap, PodLabels, Rebuild, Resource};
+use crate::backfill::{HistoryGap, PodLabels, Resource};
 use crate::recommender_state::Decision;
 
 /// Recording begins here, after five days of history.
@@ -57,7 +57,7 @@ impl Cluster {
     /// A store with these pods and stored labels answers.
     pub(super) fn answer(&mut self, second: i64, pods: &[&str], labels: &PodLabels) {
         for gap in self.gaps(second) {
-            let mut rebuild = Rebuild::new(self.state.rebuild_input(&gap), labels.clone());
+            let mut rebuild = self.state.rebuild(&gap, labels.clone());
             for pod in pods {
                 for name in ["main", "setup"] {
                     let container = container(pod, name);

@@ -6,7 +6,7 @@ use serde_json::json;
 use view::ObjectKey;
 
 use super::fixture::{Cluster, MI, at, stored, usage, vpa, web_key};
-use crate::recommender_state::checkpoints::LoadedCheckpoints;
+use crate::recommender_state::LoadedCheckpoints;
 
 #[test]
 fn a_restart_goes_on_from_what_was_stored() {
@@ -33,7 +33,7 @@ fn a_restart_goes_on_from_what_was_stored() {
 fn a_restart_keeps_the_peak_of_the_open_memory_window() {
     let memory = |cluster: &mut Cluster, second| {
         let status = cluster.decide_status(second).recommendation;
-        let containers = status.expect("a recommendation").container_recommendations;
+        let containers = status.expect("a recommendation").containers;
         let target = containers[0].target.get(&model::ResourceName::Memory);
         target.expect("memory").value()
     };
@@ -156,10 +156,7 @@ fn an_abandoned_container_is_forgotten_with_its_checkpoint_and_not_stored_again(
     after.measure("web-1", "main", nine_days + 1);
     let names = |cluster: &Cluster, second| -> Vec<String> {
         let status = cluster.state.decide(at(second)).remove(0).status;
-        let found = status
-            .recommendation
-            .expect("one")
-            .container_recommendations;
+        let found = status.recommendation.expect("one").containers;
         found
             .into_iter()
             .map(|container| container.container_name)

@@ -8,7 +8,7 @@ use model::ContainerUsage;
 use view::ObjectKey;
 
 use super::fixture::{self, Cluster, MI, at, cpu_target, kill, pod, stored};
-use crate::checkpoint::conversion;
+use crate::checkpoint::content;
 use crate::checkpoint::plan::{CheckpointAction, checkpoint_action};
 
 const MINUTE: i64 = 60;
@@ -90,7 +90,7 @@ impl Clocked {
                 let object = ObjectKey::new("shop", format!("{}-{container}", key.name));
                 let checkpoints = &mut self.cluster.view.checkpoints;
                 let known = checkpoints.get(&object).map(AsRef::as_ref);
-                let wanted = conversion::to_object(content.clone());
+                let wanted = content::to_object(content.clone());
                 match checkpoint_action(&key.name, &container, &wanted, None, known, true, now) {
                     CheckpointAction::Create
                     | CheckpointAction::Replace

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::vpa::VerticalPodAutoscalerStatus;
+use jiff::Timestamp;
 use model::{ContainerRef, ContainerUsage, Cpu, Memory, ResourceName, Sample};
 use serde_json::json;
 use sizing::Config;
@@ -12,12 +13,11 @@ use view::{
     WellKnown,
 };
 
-use crate::checkpoint::conversion;
+use crate::checkpoint::content;
 use crate::fixture::{self, deployment};
 pub(super) use crate::fixture::{at, pod};
-use crate::recommender_state::checkpoints::LoadedCheckpoints;
 use crate::recommender_state::{
-    Decision, Ingested, OomKillCounts, RecommenderConfig, RecommenderState,
+    Decision, Ingested, LoadedCheckpoints, OomKillCounts, RecommenderConfig, RecommenderState,
 };
 
 pub(super) const MI: i64 = 1 << 20;
@@ -84,6 +84,19 @@ pub(super) fn kill(pod: &str, second: i64) -> OomKill {
         at: at(second),
         memory: Memory::from_bytes(1024 * MI),
         seen_in: None,
+    }
+}
+
+impl RecommenderState {
+    /// Adds the samples of a round.
+    pub(super) fn add_usage(&mut self, usage: &[ContainerUsage], now: Timestamp) -> Ingested {
+        self.begin_usage(usage, now);
+        self.take_usage(usage, now, |_, _, _| ())
+    }
+
+    /// Decides about all objects with a known target.
+    pub(super) fn decide(&self, now: Timestamp) -> Vec<Decision> {
+        self.decide_batch(None, |_| false, now).decisions
     }
 }
 
@@ -234,7 +247,7 @@ impl Cluster {
 }
 
 pub(super) fn stored(vpa: &str, container: &str, checkpoint: sizing::Checkpoint) -> Checkpoint {
-    fixture::checkpoint(vpa, container, Some(conversion::to_object(checkpoint)))
+    fixture::checkpoint(vpa, container, Some(content::to_object(checkpoint)))
 }
 
 /// The object `web` with these annotations.
@@ -261,7 +274,7 @@ pub(super) fn check(cluster: &mut Cluster, second: i64, expected: &[(&str, Optio
 
 /// The CPU target of the first container.
 pub(super) fn cpu_target(status: &VerticalPodAutoscalerStatus) -> Option<String> {
-    let recommended = &status.recommendation.as_ref()?.container_recommendations;
+    let recommended = &status.recommendation.as_ref()?.containers;
     Some(
         recommended
             .first()?

@@ -57,7 +57,7 @@ impl Cluster {
             .decide_status(second)
             .recommendation
             .expect("a recommendation");
-        recommended.container_recommendations[0].target.clone()
+        recommended.containers[0].target.clone()
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use model::{ContainerRecommendation, Cpu, Labels, Memory, Recommendation, ResourceList};
+use model::{ContainerRecommendation, Cpu, Labels, Memory, ResourceList};
 use view::{Node, Pod, PodPlacement, Resources};
 
 use super::fixture::{Cluster, MI, at, pod};
 use crate::recommender_state::Decision;
-use crate::schedulable::Settings;
+use crate::schedulable::{Settings, cap_change};
 
 /// A workload that uses a quarter of a core, on a node that has 200m left.
 fn cramped() -> Cluster {
@@ -44,8 +44,8 @@ fn measured(mut cluster: Cluster) -> Decision {
 }
 
 fn published(decision: &Decision) -> ContainerRecommendation {
-    let recommendation = decision.status.recommendation.clone().expect("published");
-    Recommendation::from(recommendation).containers.remove(0)
+    let mut recommendation = decision.status.recommendation.clone().expect("published");
+    recommendation.containers.remove(0)
 }
 
 #[test]
@@ -63,7 +63,8 @@ fn what_is_published_fits() {
         targets,
         [200, 296].map(|cpu| Some(Cpu::from_millicores(cpu)))
     );
-    assert!(decision.cap_change().is_some());
+    let written = decision.vpa.object.status.as_ref();
+    assert!(cap_change(written, &decision.status).is_some());
 }
 
 #[test]

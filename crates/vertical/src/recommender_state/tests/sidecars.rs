@@ -31,17 +31,14 @@ fn sized(native_sidecars: bool) -> (Vec<(String, i64)>, OomKillCounts) {
         cluster.measure("web-1", container, 3);
     }
     let recommended = cluster.decide_status(4).recommendation.expect("measured");
-    let target = |container: api::vpa::RecommendedContainerResources| {
+    let target = |container: model::ContainerRecommendation| {
         let memory = container
             .target
             .memory()
             .map_or(0, |memory| memory.bytes() / MI);
         (container.container_name, memory)
     };
-    let targets = recommended
-        .container_recommendations
-        .into_iter()
-        .map(target);
+    let targets = recommended.containers.into_iter().map(target);
     (targets.collect(), kills)
 }
 

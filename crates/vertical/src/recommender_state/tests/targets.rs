@@ -10,8 +10,7 @@ use view::{Controller, HpaTargets, ObjectKey, Owner, Pod, WellKnown};
 
 use super::fixture::{Cluster, MI, check, pod, usage, vpa, web_key};
 use crate::fixture::deployment;
-use crate::recommender_state::Target;
-use crate::recommender_state::conversion::target;
+use crate::recommender_state::{Target, target};
 
 #[test]
 fn each_object_is_handled_by_the_recommender_that_it_names() {
@@ -78,10 +77,10 @@ fn history_survives_a_target_that_is_away_for_a_while() {
 fn check_target(resolution: Resolution, before: Option<Target>, expected: Option<&Selector>) {
     let shown = format!("{resolution:?} after {before:?}");
     match (target(resolution, before), expected) {
-        (Target::Known { selector, .. }, Some(expected)) => {
+        (Some(Target { selector, .. }), Some(expected)) => {
             assert_eq!(&selector, expected, "{shown}");
         }
-        (Target::Unknown, None) => {}
+        (None, None) => {}
         (target, expected) => panic!("{shown}: {target:?}, not {expected:?}"),
     }
 }
@@ -90,7 +89,7 @@ fn check_target(resolution: Resolution, before: Option<Target>, expected: Option
 fn an_error_that_may_pass_leaves_the_selector_as_it_was() {
     let selector = Selector::match_labels([("app", "web")]);
     let known = || {
-        Some(Target::Known {
+        Some(Target {
             selector: selector.clone(),
             unsupported: None,
         })
@@ -179,7 +178,7 @@ fn pods_of_another_controller_with_the_same_labels_do_not_count() {
     let decision = cluster.decide(61).remove(0);
     assert_eq!(decision.pods, 2);
     let targets = decision.status.recommendation.expect("a recommendation");
-    let target = &targets.container_recommendations[0].target;
+    let target = &targets.containers[0].target;
     assert_eq!(
         target.memory().map(|memory| memory.bytes() < 400 * MI),
         Some(true),

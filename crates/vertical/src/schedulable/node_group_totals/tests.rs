@@ -57,7 +57,7 @@ fn check(view: &View, expected: &[(&str, i64, i64, i64, i64)]) {
     let objects = [(&web, &selector)];
     let by_object = PodsByObject::find(view, &objects);
     let groups = PodsByGroup::find(view, &objects, &by_object);
-    let recommendation: RecommendedPodResources = serde_json::from_value(json!({
+    let recommendation: Recommendation = serde_json::from_value(json!({
         "containerRecommendations": [{"containerName": "main", "target": {"cpu": "300m"}}],
     }))
     .expect("a recommendation");

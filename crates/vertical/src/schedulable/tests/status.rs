@@ -3,7 +3,7 @@
 use api::vpa::VerticalPodAutoscalerStatus;
 
 use super::*;
-use crate::condition_change::ConditionChange;
+use crate::status::ConditionChange;
 
 /// The status after `found` was decided with a node of `millicores`, after `published`.
 fn after(
@@ -38,7 +38,7 @@ fn next(
 
 fn cpu(status: &VerticalPodAutoscalerStatus) -> i64 {
     let recommended = status.recommendation.as_ref().expect("published");
-    let target = &recommended.container_recommendations[0].target;
+    let target = &recommended.containers[0].target;
     target.cpu().expect("it has CPU").millicores()
 }
 

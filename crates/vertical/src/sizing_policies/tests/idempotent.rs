@@ -142,8 +142,9 @@ proptest! {
             prop_assert!(ours <= usize::from(by_hand == 0), "{ours} beside {by_hand}");
         }
         for summary in &again.summaries {
-            let accounted = summary.managed + summary.conflicts.count + summary.overridden.count;
-            prop_assert_eq!(summary.selected, accounted, "{}", summary.policy.key);
+            let counts = &summary.counts;
+            let accounted = counts.managed + counts.conflicts + counts.overridden;
+            prop_assert_eq!(counts.selected, accounted, "{}", summary.policy.key);
         }
     }
 }

@@ -95,7 +95,7 @@ fn a_vpa_by_hand_stays_the_only_one() {
     let deleted = "delete shop/plimsoll-deployment-a for web";
     check(&both, &[deleted, "web: 1 0 1 0"]);
     let plan = fixture().plan();
-    let conflict = &plan.summaries[0].conflicts.listed[0];
+    let conflict = &plan.summaries[0].counts.conflicting[0];
     assert_eq!(conflict.by, "VerticalPodAutoscaler/mine");
 }
 

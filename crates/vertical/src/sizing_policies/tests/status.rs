@@ -67,16 +67,13 @@ fn a_policy_is_ready_once_everything_is_written() {
 
 #[test]
 fn the_first_shard_says_what_all_of_them_found() {
-    let speak = |shard, policy: &Policy, workload: &str| {
+    let speak = |shard: u16, policy: &Policy, workload: &str| {
         let plan = Fixture::new()
             .workload("shop", workload, &[])
             .made(policy, workload, |_| ())
             .has(policy.clone())
             .plan();
-        let shard = ShardIdentity {
-            index: shard,
-            count: 2,
-        };
+        let shard = format!("{shard}/2").parse().expect("a shard");
         status_update(shard, &plan.summaries[0], &[], Timestamp::UNIX_EPOCH)
     };
     let ready = |update: &StatusUpdate| match update {

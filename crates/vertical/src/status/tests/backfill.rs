@@ -4,9 +4,9 @@ use api::vpa::VerticalPodAutoscalerStatus;
 use serde_json::{Value, json};
 
 use super::{BEFORE, NOW, condition, input, now, object, published, recommend};
-use crate::condition_change::ConditionChange;
-use crate::status::backfill::HISTORY_REASON;
-use crate::status::{HistoryState, StatusInput, history_change, status};
+use crate::status::{
+    ConditionChange, HISTORY_REASON, HistoryState, StatusInput, history_change, status,
+};
 
 /// `expected`: the CPU in the status, and the message of the condition.
 fn check_history(old: &Value, history: HistoryState, expected: (&str, Option<&str>)) {
