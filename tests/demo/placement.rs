@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, ensure};
-use api::node_metrics::NodeMetrics;
+use api::pod_metrics::NodeMetrics;
 use e2e::deployment::{EXTENDER, replicas, scrape, sum_with};
 use e2e::scheduler::Scheduler;
 use e2e::{create, eventually, node_of, repository};

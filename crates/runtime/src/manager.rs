@@ -20,10 +20,10 @@ use crate::client::{self, RestMetrics};
 use crate::health::{Activity, Readiness};
 use crate::http_endpoints::{EndpointPort, Endpoints};
 use crate::log;
+use crate::log::Severity;
 use crate::object_writer::ObjectWriter;
 use crate::pflag::{self, Program};
 use crate::rate_limiter::Throttle;
-use crate::severity::Severity;
 use crate::shutdown::{self, Tasks};
 
 /// Time limit of the work after shutdown begins. The kubelet kills the process after 30 s.

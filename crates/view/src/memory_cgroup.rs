@@ -49,7 +49,8 @@ pub struct MemoryInEffect {
 #[derive(Debug, PartialEq, Eq)]
 pub struct LastResize {
     began: Timestamp,
-    requests: Vec<(String, Option<Memory>)>,
+    /// 0 without a request.
+    requests: Vec<(String, Memory)>,
 }
 
 impl MemoryCgroup {
@@ -121,11 +122,7 @@ impl MemoryCgroup {
 
     /// The request of a container before the last resize, if an end of the container at `end` came
     /// first: the kubelet notices an end up to a second later, and meanwhile resizes what has ended.
-    pub(crate) fn request_before_resize(
-        &self,
-        container: &str,
-        end: Timestamp,
-    ) -> Option<Option<Memory>> {
+    pub(crate) fn request_before_resize(&self, container: &str, end: Timestamp) -> Option<Memory> {
         let resize = self.last_resize.as_ref().filter(|it| end <= it.began)?;
         let mut requests = resize.requests.iter();
         Some(requests.find(|(name, _)| name == container)?.1)
@@ -144,7 +141,8 @@ impl LastResize {
             Some(in_effect) => in_effect.request,
             None => before.requests.memory,
         };
-        let requests: Vec<_> = resized.map(|it| (it.name.clone(), request(it))).collect();
+        let requests = resized.map(|it| (it.name.clone(), request(it).unwrap_or_default()));
+        let requests: Vec<_> = requests.collect();
         if requests.is_empty() {
             return known.last_resize.clone();
         }

@@ -104,7 +104,7 @@ fn ends<'a>(
     kills.filter_map(move |end| {
         let at = end.finished_at?;
         let before = after.memory_cgroup.request_before_resize(after.name, at);
-        Some((at, before.map_or(memory, |before| before.min(memory))))
+        Some((at, before.into_iter().chain(memory).min()))
     })
 }
 
