@@ -7,10 +7,7 @@ use super::*;
 const GIB: i64 = 1 << 30;
 
 fn amounts(millicores: i64, gibibytes: i64) -> Amounts {
-    Amounts {
-        cpu: Cpu::from_millicores(millicores),
-        memory: Memory::from_bytes(gibibytes * GIB),
-    }
+    Amounts::new(millicores, gibibytes * GIB)
 }
 
 fn node(name: &str, pool: &str, millicores: i64, gibibytes: i64) -> NodeInfo {
