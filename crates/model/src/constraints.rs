@@ -4,13 +4,11 @@
 //! Source: `k8s.io/component-helpers/scheduling/corev1` (node affinity,
 //! `FindMatchingUntoleratedTaint`).
 
-mod affinity;
 mod taint;
 
-pub use affinity::{NodeOperator, NodeRequirement, NodeTerm};
 pub use taint::{Effect, Taint, Toleration};
 
-use crate::{Labels, ResourceList};
+use crate::{Labels, Requirement, ResourceList};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NodeConstraints {
@@ -20,6 +18,15 @@ pub struct NodeConstraints {
     pub tolerations: Vec<Toleration>,
     /// Required extended resources, such as `nvidia.com/gpu`.
     pub extended: ResourceList,
+}
+
+/// Requirements, all of which must match.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct NodeTerm {
+    /// Requirements on labels (`matchExpressions`).
+    pub labels: Vec<Requirement>,
+    /// Requirements on fields (`matchFields`), of which only `metadata.name` exists.
+    pub fields: Vec<Requirement>,
 }
 
 /// Properties of a node relevant for constraints.
@@ -35,7 +42,7 @@ pub struct NodeTraits<'a> {
 impl NodeConstraints {
     pub fn allow(&self, node: NodeTraits) -> bool {
         let has_label = |(key, value)| node.labels.get(key) == Some(value);
-        let is_met = |term: &NodeTerm| term.holds(node.name, node.labels);
+        let is_met = |term: &NodeTerm| term.holds(node);
         let is_tolerated = |taint| self.tolerations.iter().any(|it| it.covers(taint));
         let has_amount = |(name, least)| node.extended.get(name) >= Some(least);
         self.selector.iter().all(has_label)
@@ -48,20 +55,29 @@ impl NodeConstraints {
     }
 }
 
+impl NodeTerm {
+    /// Whether all requirements match; a term without requirements matches no node.
+    fn holds(&self, node: NodeTraits) -> bool {
+        let label = |key: &str| node.labels.get(key);
+        let field = |key: &str| (key == "metadata.name").then_some(node.name);
+        !(self.labels.is_empty() && self.fields.is_empty())
+            && self.labels.iter().all(|label_is| label_is.holds(label))
+            && self.fields.iter().all(|field_is| field_is.holds(field))
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::Quantity;
 
-    fn requirement(key: &str, operator: NodeOperator, values: &[&str]) -> NodeRequirement {
-        NodeRequirement {
-            key: key.to_owned(),
-            operator,
-            values: values.iter().map(|value| (*value).to_owned()).collect(),
-        }
+    fn set(values: &[&str]) -> BTreeSet<String> {
+        values.iter().map(|value| (*value).to_owned()).collect()
     }
 
-    fn term(labels: &[NodeRequirement], fields: &[NodeRequirement]) -> NodeTerm {
+    fn term(labels: &[Requirement], fields: &[Requirement]) -> NodeTerm {
         NodeTerm {
             labels: labels.to_vec(),
             fields: fields.to_vec(),
@@ -103,27 +119,24 @@ mod tests {
 
     #[test]
     fn a_node_meets_one_term_in_all_its_parts() {
-        use NodeOperator::{DoesNotExist, Exists, GreaterThan, In, LessThan, NotIn};
-        for (key, operator, values, expected) in [
-            ("pool", In, &["big", "huge"][..], true),
-            ("pool", NotIn, &["big"], false),
-            ("zone", NotIn, &["a"], true),
-            ("cores", GreaterThan, &["15"], true),
-            ("cores", LessThan, &["16"], false),
-            ("pool", GreaterThan, &["1"], false),
+        use Requirement::{DoesNotExist, Exists, GreaterThan, In, LessThan, NotIn};
+        for (requirement, expected) in [
+            (In("pool".into(), set(&["big", "huge"])), true),
+            (NotIn("pool".into(), set(&["big"])), false),
+            (NotIn("zone".into(), set(&["a"])), true),
+            (GreaterThan("cores".into(), 15), true),
+            (LessThan("cores".into(), 16), false),
+            (GreaterThan("pool".into(), 1), false),
         ] {
-            by_terms(
-                &[term(&[requirement(key, operator, values)], &[])],
-                expected,
-            );
+            by_terms(&[term(&[requirement], &[])], expected);
         }
-        for (operator, expected) in [(In, true), (NotIn, false)] {
-            let name = requirement("metadata.name", operator, &["n1"]);
+        for (operator, expected) in [(In as fn(_, _) -> _, true), (NotIn, false)] {
+            let name = operator("metadata.name".into(), set(&["n1"]));
             by_terms(&[term(&[], &[name])], expected);
         }
-        let big = requirement("pool", In, &["big", "huge"]);
-        let [pool, zone] = ["pool", "zone"].map(|key| requirement(key, Exists, &[]));
-        let no_zone = requirement("zone", DoesNotExist, &[]);
+        let big = In("pool".into(), set(&["big", "huge"]));
+        let [pool, zone] = ["pool", "zone"].map(|key| Exists(key.into()));
+        let no_zone = DoesNotExist("zone".into());
         by_terms(&[term(&[pool, no_zone], &[])], true);
         by_terms(&[term(&[big.clone(), zone], &[]), term(&[big], &[])], true);
         by_terms(&[term(&[], &[])], false);

@@ -61,7 +61,6 @@ pub struct Explanation {
     pub usage: i64,
     /// Value with the safety margin.
     pub with_margin: i64,
-    /// Minimum of the container.
     pub minimum: i64,
     /// The greater of the last two.
     pub at_least_minimum: i64,

@@ -1,6 +1,5 @@
 //! FNV-1a, a hash for names that is equal on every machine and in every version.
 
-/// 64-bit FNV-1a.
 pub fn fnv1a(bytes: &[u8]) -> u64 {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;

@@ -26,9 +26,7 @@ mod unit_slip;
 mod usage;
 mod workload;
 
-pub use constraints::{
-    Effect, NodeConstraints, NodeOperator, NodeRequirement, NodeTerm, NodeTraits, Taint, Toleration,
-};
+pub use constraints::{Effect, NodeConstraints, NodeTerm, NodeTraits, Taint, Toleration};
 pub use explanation::{Cap, Explanation, MethodStep};
 pub use fair_slots::FairSlots;
 pub use fnv1a::fnv1a;

@@ -5,7 +5,6 @@
 
 use crate::{Quantity, ResourceList, ResourceName};
 
-/// Combined limits of a namespace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NamespaceLimits {
     pub containers: Option<Limits>,

@@ -188,18 +188,10 @@ impl Quantity {
 
 /// Beyond `E` there is no suffix: Kubernetes omits it, although that changes the value.
 fn decimal_suffix(exponent: i64) -> &'static str {
-    match exponent {
-        -9 => "n",
-        -6 => "u",
-        -3 => "m",
-        3 => "k",
-        6 => "M",
-        9 => "G",
-        12 => "T",
-        15 => "P",
-        18 => "E",
-        _ => "",
-    }
+    const SUFFIXES: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+    let place = usize::try_from(exponent / 3 + 3).ok();
+    let suffix = place.and_then(|place| SUFFIXES.get(place));
+    suffix.copied().unwrap_or_default()
 }
 
 impl Default for Quantity {

@@ -18,7 +18,6 @@ pub struct Recommendation {
     pub containers: Vec<ContainerRecommendation>,
 }
 
-/// Recommendation for one container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerRecommendation {

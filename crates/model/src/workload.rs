@@ -37,7 +37,6 @@ impl fmt::Display for WorkloadRef {
 /// Borrowed [`WorkloadRef`]. Both hash alike, so that either finds the other in a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Workload<'a> {
-    /// Group and version.
     pub api_version: &'a str,
     pub kind: &'a str,
     pub namespace: &'a str,
@@ -76,7 +75,6 @@ impl<'a> From<&'a WorkloadRef> for Workload<'a> {
     }
 }
 
-/// Reference to one container of one pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContainerRef {
     pub namespace: String,

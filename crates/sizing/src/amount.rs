@@ -1,6 +1,12 @@
-//! Resource amounts as integers (millicores or bytes), limited to upstream's range.
+//! Resource amounts as integers (millicores or bytes), of one resource limited to upstream's range, of
+//! both with saturating sums and differences.
 //!
 //! Source: upstream `pkg/recommender/model/types.go` (`resourceAmountFromFloat`, `ScaleResource`).
+
+use std::iter::Sum;
+use std::ops::{Add, Sub};
+
+use model::{Cpu, Memory, ResourceName};
 
 pub(crate) const MAX: f64 = 1e14;
 
@@ -11,4 +17,62 @@ pub(crate) fn from_f64(amount: f64) -> i64 {
 
 pub(crate) fn scale(amount: i64, factor: f64) -> i64 {
     from_f64(amount as f64 * factor)
+}
+
+/// Amounts of both resources.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amounts {
+    pub cpu: Cpu,
+    pub memory: Memory,
+}
+
+impl Amounts {
+    pub fn new(millicores: i64, bytes: i64) -> Self {
+        Self {
+            cpu: Cpu::from_millicores(millicores),
+            memory: Memory::from_bytes(bytes),
+        }
+    }
+
+    /// The amount of a resource, in millicores or bytes.
+    pub(crate) fn of(&self, resource: &ResourceName) -> i64 {
+        match resource {
+            ResourceName::Cpu => self.cpu.millicores(),
+            _ => self.memory.bytes(),
+        }
+    }
+
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        self.each(other, i64::max)
+    }
+
+    fn each(self, other: Self, combine: fn(i64, i64) -> i64) -> Self {
+        Self::new(
+            combine(self.cpu.millicores(), other.cpu.millicores()),
+            combine(self.memory.bytes(), other.memory.bytes()),
+        )
+    }
+}
+
+impl Add for Amounts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        self.each(other, i64::saturating_add)
+    }
+}
+
+impl Sub for Amounts {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        self.each(other, i64::saturating_sub)
+    }
+}
+
+impl Sum for Amounts {
+    fn sum<I: Iterator<Item = Self>>(amounts: I) -> Self {
+        amounts.fold(Self::default(), Add::add)
+    }
 }

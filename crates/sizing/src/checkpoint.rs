@@ -19,16 +19,13 @@ pub const CHECKPOINT_VERSION: &str = "v3";
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checkpoint {
-    /// Time of the checkpoint.
     #[serde(default, serialize_with = "whole_seconds")]
     pub last_update_time: Option<Timestamp>,
     /// Format, [`CHECKPOINT_VERSION`].
     #[serde(default)]
     pub version: String,
-    /// Histogram of CPU usage.
     #[serde(default)]
     pub cpu_histogram: HistogramCheckpoint,
-    /// Histogram of memory peaks.
     #[serde(default)]
     pub memory_histogram: HistogramCheckpoint,
     /// Time of the first CPU sample.
@@ -45,7 +42,6 @@ pub struct Checkpoint {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HistogramCheckpoint {
-    /// Reference time of the weights.
     #[serde(default, serialize_with = "whole_seconds")]
     pub reference_timestamp: Option<Timestamp>,
     /// Weights relative to the largest one, which is 10000.
@@ -72,7 +68,6 @@ pub enum CheckpointError {
     SamplesCount(i64),
     #[error("{field} {time} is too far in the future")]
     Future {
-        /// Field of the time.
         field: &'static str,
         time: Timestamp,
     },

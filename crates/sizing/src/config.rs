@@ -1,14 +1,12 @@
 //! Settings of sizing, with upstream's defaults (the recommender's flags), validated once.
 
-use model::{Cpu, Memory, ResourceList};
+use model::ResourceList;
 use thiserror::Error;
 
 use crate::buckets::Buckets;
 use crate::container_history::HistogramConfigs;
 use crate::decaying_histogram::{HalfLife, HistogramConfig};
-
-/// Nanoseconds in a day.
-const DAY_NS: i64 = 86_400_000_000_000;
+use crate::instant::DAY_NS;
 
 /// Percentiles of usage for target and bounds, as fractions.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,9 +35,7 @@ pub struct Config {
     pub pod_min_cpu_millicores: f64,
     /// Minimum memory of a pod in MiB (`--pod-recommendation-min-memory-mb`).
     pub pod_min_memory_mib: f64,
-    /// Percentiles of CPU usage.
     pub cpu_percentiles: Percentiles,
-    /// Percentiles of memory peaks.
     pub memory_percentiles: Percentiles,
     /// Length of history for a confidence of one in the CPU bounds (`--confidence-interval-cpu`).
     pub cpu_confidence_interval_ns: i64,
@@ -50,7 +46,6 @@ pub struct Config {
     pub cpu_half_life_ns: i64,
     /// Half-life of memory peaks (`--memory-histogram-decay-half-life`).
     pub memory_half_life_ns: i64,
-    /// Rules for memory peaks.
     pub memory: MemoryRules,
     /// Whether VPAs may set their own [`MemoryRules`] (feature gate `PerVPAConfig`).
     pub per_vpa_rules: bool,
@@ -75,7 +70,6 @@ pub enum WithoutUsage {
     /// The minimum, as upstream.
     #[default]
     Minimum,
-    /// No recommendation.
     Nothing,
 }
 
@@ -105,6 +99,12 @@ impl Default for MemoryRules {
 }
 
 impl MemoryRules {
+    /// Memory needed after an OOM kill at this usage, both in units of so many bytes.
+    pub(crate) fn after_oom(&self, used: f64, unit: f64) -> f64 {
+        let more = used + self.oom_min_bump_up_bytes / unit;
+        more.max(used * self.oom_bump_up_ratio)
+    }
+
     /// Retention of history without samples, in nanoseconds.
     pub fn retention_ns(&self) -> i64 {
         self.interval_ns.saturating_mul(self.interval_count)
@@ -149,60 +149,29 @@ pub enum ConfigError {
 impl Config {
     /// Validates all settings and returns the histogram parameters.
     pub fn validate(&self) -> Result<HistogramConfigs, ConfigError> {
-        for (name, number) in [
-            ("recommendation-margin-fraction", self.margin_fraction),
-            (
-                "pod-recommendation-min-cpu-millicores",
-                self.pod_min_cpu_millicores,
-            ),
-            ("pod-recommendation-min-memory-mb", self.pod_min_memory_mib),
-            ("oom-bump-up-ratio", self.memory.oom_bump_up_ratio),
-            ("oom-min-bump-up-bytes", self.memory.oom_min_bump_up_bytes),
-        ] {
-            if !(number.is_finite() && number >= 0.0) {
-                return Err(ConfigError::NotANumber(name));
-            }
-        }
-        for (name, fraction) in [
-            ("target-cpu-percentile", self.cpu_percentiles.target),
-            (
-                "recommendation-lower-bound-cpu-percentile",
-                self.cpu_percentiles.lower_bound,
-            ),
-            (
-                "recommendation-upper-bound-cpu-percentile",
-                self.cpu_percentiles.upper_bound,
-            ),
-            ("target-memory-percentile", self.memory_percentiles.target),
-            (
-                "recommendation-lower-bound-memory-percentile",
-                self.memory_percentiles.lower_bound,
-            ),
-            (
-                "recommendation-upper-bound-memory-percentile",
-                self.memory_percentiles.upper_bound,
-            ),
-        ] {
-            if !(0.0..=1.0).contains(&fraction) {
-                return Err(ConfigError::NotAFraction(name));
-            }
-        }
-        for (name, number) in [
-            ("confidence-interval-cpu", self.cpu_confidence_interval_ns),
-            (
-                "confidence-interval-memory",
-                self.memory_confidence_interval_ns,
-            ),
-            ("memory-aggregation-interval", self.memory.interval_ns),
-            (
-                "memory-aggregation-interval-count",
-                self.memory.interval_count,
-            ),
-        ] {
-            if number <= 0 {
-                return Err(ConfigError::NotPositive(name));
-            }
-        }
+        let (millicores, mebibytes) = (self.pod_min_cpu_millicores, self.pod_min_memory_mib);
+        not_negative("recommendation-margin-fraction", self.margin_fraction)?;
+        not_negative("pod-recommendation-min-cpu-millicores", millicores)?;
+        not_negative("pod-recommendation-min-memory-mb", mebibytes)?;
+        not_negative("oom-bump-up-ratio", self.memory.oom_bump_up_ratio)?;
+        not_negative("oom-min-bump-up-bytes", self.memory.oom_min_bump_up_bytes)?;
+        let all = |of: Percentiles| (of.target, of.lower_bound, of.upper_bound);
+        let (target, lower, upper) = all(self.cpu_percentiles);
+        fraction("target-cpu-percentile", target)?;
+        fraction("recommendation-lower-bound-cpu-percentile", lower)?;
+        fraction("recommendation-upper-bound-cpu-percentile", upper)?;
+        let (target, lower, upper) = all(self.memory_percentiles);
+        fraction("target-memory-percentile", target)?;
+        fraction("recommendation-lower-bound-memory-percentile", lower)?;
+        fraction("recommendation-upper-bound-memory-percentile", upper)?;
+        let memory_interval = self.memory_confidence_interval_ns;
+        positive("confidence-interval-cpu", self.cpu_confidence_interval_ns)?;
+        positive("confidence-interval-memory", memory_interval)?;
+        positive("memory-aggregation-interval", self.memory.interval_ns)?;
+        positive(
+            "memory-aggregation-interval-count",
+            self.memory.interval_count,
+        )?;
         Ok(HistogramConfigs {
             cpu: shape(
                 "cpu-histogram-decay-half-life",
@@ -217,20 +186,30 @@ impl Config {
         })
     }
 
-    /// Minimum CPU of a pod.
-    pub(crate) fn pod_min_cpu(&self) -> Cpu {
+    /// Minimum of a pod in millicores and bytes.
+    pub(crate) fn pod_minimum(&self) -> [i64; 2] {
         // Through cores and back, as upstream: some values lose one millicore (4007 gives 4006).
-        Cpu::from_millicores(crate::amount::from_f64(
-            self.pod_min_cpu_millicores * 0.001 * 1000.0,
-        ))
+        let millicores = self.pod_min_cpu_millicores * 0.001 * 1000.0;
+        let bytes = self.pod_min_memory_mib * 1024.0 * 1024.0;
+        [millicores, bytes].map(crate::amount::from_f64)
     }
+}
 
-    /// Minimum memory of a pod.
-    pub(crate) fn pod_min_memory(&self) -> Memory {
-        Memory::from_bytes(crate::amount::from_f64(
-            self.pod_min_memory_mib * 1024.0 * 1024.0,
-        ))
-    }
+fn not_negative(name: &'static str, number: f64) -> Result<(), ConfigError> {
+    let is_valid = number.is_finite() && number >= 0.0;
+    is_valid.then_some(()).ok_or(ConfigError::NotANumber(name))
+}
+
+fn fraction(name: &'static str, number: f64) -> Result<(), ConfigError> {
+    let is_valid = (0.0..=1.0).contains(&number);
+    is_valid
+        .then_some(())
+        .ok_or(ConfigError::NotAFraction(name))
+}
+
+fn positive(name: &'static str, number: i64) -> Result<(), ConfigError> {
+    let is_valid = number > 0;
+    is_valid.then_some(()).ok_or(ConfigError::NotPositive(name))
 }
 
 fn shape(
@@ -276,7 +255,7 @@ mod tests {
                 pod_min_cpu_millicores: millicores,
                 ..Config::default()
             };
-            assert_eq!(config.pod_min_cpu().millicores(), expected, "{millicores}");
+            assert_eq!(config.pod_minimum()[0], expected, "{millicores}");
         }
     }
 }

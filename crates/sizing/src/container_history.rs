@@ -22,7 +22,7 @@ pub struct HistogramConfigs {
 }
 
 /// Usage of all containers of one name in one group of pods.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ContainerHistory {
     /// CPU usage in cores, with decaying weights.
     pub cpu: DecayingHistogram,
@@ -33,25 +33,11 @@ pub struct ContainerHistory {
     samples: i64,
 }
 
-impl Default for ContainerHistory {
-    fn default() -> Self {
-        Self {
-            cpu: DecayingHistogram::default(),
-            memory: DecayingHistogram::default(),
-            first_sample: Instant::NEVER,
-            last_sample: Instant::NEVER,
-            samples: 0,
-        }
-    }
-}
-
 impl ContainerHistory {
-    /// Whether there are no samples.
     pub fn is_empty(&self) -> bool {
         self.cpu.is_empty() && self.memory.is_empty()
     }
 
-    /// Number of CPU samples.
     pub fn samples(&self) -> i64 {
         self.samples
     }
@@ -61,13 +47,12 @@ impl ContainerHistory {
         self.last_sample.since(self.first_sample)
     }
 
-    /// The time of the last CPU sample.
     pub fn last_sample(&self) -> Instant {
         self.last_sample
     }
 
     pub(crate) fn add_cpu(&mut self, shapes: &HistogramConfigs, cores: f64, at: Instant) {
-        self.cpu.add_at(&shapes.cpu, cores, CPU_SAMPLE_WEIGHT, at);
+        self.cpu.add(&shapes.cpu, cores, CPU_SAMPLE_WEIGHT, at);
         self.first_sample = self.first_sample.earliest(at);
         self.last_sample = self.last_sample.max(at);
         self.samples = self.samples.saturating_add(1);
@@ -80,7 +65,7 @@ impl ContainerHistory {
         window_end: Instant,
     ) {
         self.memory
-            .add_at(&shapes.memory, bytes as f64, MEMORY_PEAK_WEIGHT, window_end);
+            .add(&shapes.memory, bytes as f64, MEMORY_PEAK_WEIGHT, window_end);
     }
 
     /// Removes the peak of the window that ends at `window_end`.
@@ -91,7 +76,7 @@ impl ContainerHistory {
         window_end: Instant,
     ) {
         self.memory
-            .subtract_at(&shapes.memory, bytes as f64, MEMORY_PEAK_WEIGHT, window_end);
+            .subtract(&shapes.memory, bytes as f64, MEMORY_PEAK_WEIGHT, window_end);
     }
 
     /// Adds the history of another container of the same name.
@@ -113,7 +98,6 @@ impl ContainerHistory {
         }
     }
 
-    /// Converts to a checkpoint.
     pub fn save(&self, now: Timestamp) -> Checkpoint {
         Checkpoint {
             last_update_time: Some(now),
@@ -126,7 +110,6 @@ impl ContainerHistory {
         }
     }
 
-    /// Restores from a checkpoint.
     pub fn load(stored: &Checkpoint) -> Result<Self, CheckpointError> {
         if stored.version != CHECKPOINT_VERSION {
             return Err(CheckpointError::Version(stored.version.clone()));

@@ -3,13 +3,14 @@
 use model::{Quantity, ResourceList, ResourceName};
 
 use crate::config::MemoryRules;
+use crate::instant::DAY_NS;
 
 /// Container name of the policy for all containers without one of their own.
 pub const DEFAULT_CONTAINER: &str = "*";
 
 /// Maximum length of a memory window (100 days). Peaks are dated at the end of their window, and
 /// longer ones would outweigh all other history.
-const MAX_INTERVAL_NS: i64 = 100 * 86_400_000_000_000;
+const MAX_INTERVAL_NS: i64 = 100 * DAY_NS;
 
 /// Whether a container is sized.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,13 +94,9 @@ pub fn policy_for<'a>(
     policies: &'a [ContainerPolicy],
     container: &str,
 ) -> Option<&'a ContainerPolicy> {
-    let named = policies.iter().find(|it| it.container_name == container);
-    let default = || {
-        policies
-            .iter()
-            .rfind(|it| it.container_name == DEFAULT_CONTAINER)
-    };
-    named.or_else(default)
+    let mut all = policies.iter();
+    let named = all.clone().find(|it| it.container_name == container);
+    named.or_else(|| all.rfind(|it| it.container_name == DEFAULT_CONTAINER))
 }
 
 #[cfg(test)]

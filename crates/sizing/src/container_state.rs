@@ -12,7 +12,7 @@ use crate::container_history::{ContainerHistory, HistogramConfigs};
 use crate::instant::Instant;
 
 /// State of a running container between samples. Amounts in bytes.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ContainerState {
     last_cpu_sample: Instant,
     last_memory_sample: Instant,
@@ -21,20 +21,6 @@ pub struct ContainerState {
     oom_peak: i64,
 }
 
-impl Default for ContainerState {
-    fn default() -> Self {
-        let never = Instant::NEVER;
-        Self {
-            last_cpu_sample: never,
-            last_memory_sample: never,
-            window_end: never,
-            usage_peak: 0,
-            oom_peak: 0,
-        }
-    }
-}
-
-/// Source of a peak.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Peak {
     Usage,

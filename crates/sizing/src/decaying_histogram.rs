@@ -36,7 +36,6 @@ impl HalfLife {
         }
     }
 
-    /// Nanoseconds in which a weight halves.
     pub fn nanoseconds(self) -> i64 {
         self.0
     }
@@ -46,24 +45,14 @@ impl HalfLife {
 #[derive(Clone, Copy, Debug)]
 pub struct HistogramConfig {
     pub buckets: &'static Buckets,
-    /// Decay of weights.
     pub half_life: HalfLife,
 }
 
 /// Histogram with weights that halve with every half-life.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DecayingHistogram {
     histogram: Histogram,
     reference: Instant,
-}
-
-impl Default for DecayingHistogram {
-    fn default() -> Self {
-        Self {
-            histogram: Histogram::default(),
-            reference: Instant::NEVER,
-        }
-    }
 }
 
 impl DecayingHistogram {
@@ -95,23 +84,19 @@ impl DecayingHistogram {
 
     /// Adds `weight` at `value` (cores or bytes) and a time. Values that are not finite and weights
     /// outside 0 to 1e30 are ignored.
-    pub fn add(&mut self, shape: &HistogramConfig, value: f64, weight: f64, at: Timestamp) {
-        self.add_at(shape, value, weight, at.into());
-    }
-
-    /// Reverts [`DecayingHistogram::add`] with the same arguments.
-    pub fn subtract(&mut self, shape: &HistogramConfig, value: f64, weight: f64, at: Timestamp) {
-        self.subtract_at(shape, value, weight, at.into());
-    }
-
-    pub(crate) fn add_at(&mut self, shape: &HistogramConfig, value: f64, weight: f64, at: Instant) {
-        if is_usable(value, weight, at) {
-            let weight = weight * self.factor(shape.half_life, at);
-            self.histogram.add(shape.buckets.find(value) as u16, weight);
+    pub fn add(
+        &mut self,
+        shape: &HistogramConfig,
+        value: f64,
+        weight: f64,
+        at: impl Into<Instant>,
+    ) {
+        if value.is_finite() {
+            self.add_to_bucket(shape, shape.buckets.find(value) as u16, weight, at.into());
         }
     }
 
-    /// Adds weight of 0 to 1e30 to a known bucket.
+    /// Adds weight to a known bucket.
     pub(crate) fn add_to_bucket(
         &mut self,
         shape: &HistogramConfig,
@@ -119,21 +104,23 @@ impl DecayingHistogram {
         weight: f64,
         at: Instant,
     ) {
-        if is_usable(0.0, weight, at) {
+        if is_usable(weight, at) {
             let weight = weight * self.factor(shape.half_life, at);
             self.histogram
                 .add(bucket.min(Buckets::COUNT as u16 - 1), weight);
         }
     }
 
-    pub(crate) fn subtract_at(
+    /// Reverts [`DecayingHistogram::add`] with the same arguments.
+    pub fn subtract(
         &mut self,
         shape: &HistogramConfig,
         value: f64,
         weight: f64,
-        at: Instant,
+        at: impl Into<Instant>,
     ) {
-        if is_usable(value, weight, at) {
+        let at = at.into();
+        if value.is_finite() && is_usable(weight, at) {
             let weight = weight * self.factor(shape.half_life, at);
             self.histogram
                 .subtract(shape.buckets.find(value) as u16, weight);
@@ -144,7 +131,7 @@ impl DecayingHistogram {
     pub fn merge(&mut self, shape: &HistogramConfig, other: &Self) {
         let mut factor = 1.0;
         if self.reference < other.reference {
-            self.shift_to(shape.half_life, other.reference);
+            self.shift_reference(shape.half_life, other.reference);
         } else if other.reference < self.reference {
             factor = other.shift(shape.half_life, self.reference).1;
         }
@@ -153,8 +140,10 @@ impl DecayingHistogram {
 
     /// Moves the reference to the multiple of the half-life nearest to a time, preserving the
     /// meaning of all weights.
-    pub fn shift_reference(&mut self, half_life: HalfLife, to: Timestamp) {
-        self.shift_to(half_life, to.into());
+    pub fn shift_reference(&mut self, half_life: HalfLife, to: impl Into<Instant>) {
+        let (reference, factor) = self.shift(half_life, to.into());
+        self.histogram.scale(factor);
+        self.reference = reference;
     }
 
     /// Ages all weights by a duration rounded to half-lives.
@@ -170,7 +159,6 @@ impl DecayingHistogram {
         self.histogram.is_valid(MAX_TOTAL) && self.reference <= last.plus(half_life.0)
     }
 
-    /// Converts to a checkpoint.
     pub fn save(&self) -> HistogramCheckpoint {
         HistogramCheckpoint {
             reference_timestamp: self.reference(),
@@ -203,15 +191,9 @@ impl DecayingHistogram {
     fn factor(&mut self, half_life: HalfLife, at: Instant) -> f64 {
         let reach = half_life.0.saturating_mul(MAX_HALF_LIVES);
         if self.reference.is_never() || at > self.reference.plus(reach) {
-            self.shift_to(half_life, at);
+            self.shift_reference(half_life, at);
         }
         exp2(at.since(self.reference) as f64 / half_life.0 as f64)
-    }
-
-    fn shift_to(&mut self, half_life: HalfLife, to: Instant) {
-        let (reference, factor) = self.shift(half_life, to);
-        self.histogram.scale(factor);
-        self.reference = reference;
     }
 
     /// The reference nearest to a time, and the factor that converts weights to it.
@@ -222,6 +204,6 @@ impl DecayingHistogram {
     }
 }
 
-fn is_usable(value: f64, weight: f64, at: Instant) -> bool {
-    value.is_finite() && (0.0..=MAX_WEIGHT).contains(&weight) && !at.is_never()
+fn is_usable(weight: f64, at: Instant) -> bool {
+    (0.0..=MAX_WEIGHT).contains(&weight) && !at.is_never()
 }

@@ -10,21 +10,12 @@
 //! the maximum, the lower one the minimum. Source: upstream `pkg/recommender/logic/recommender.go`
 //! and `estimator.go`.
 
-use model::{Cpu, Memory};
-
-use crate::amount;
+use crate::amount::{self, Amounts};
 use crate::config::{Config, Percentiles};
 use crate::container_history::{ContainerHistory, HistogramConfigs};
 use crate::float::power;
 
 const MINUTE_NS: i64 = 60_000_000_000;
-
-/// Amounts of both resources.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Amounts {
-    pub cpu: Cpu,
-    pub memory: Memory,
-}
 
 /// Target and bounds of one container, before rounding and policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,10 +43,8 @@ pub(crate) struct Derivation {
 /// Minimum of a container: the configured minimum of a pod divided by its containers.
 pub fn container_minimum(config: &Config, containers: usize) -> Amounts {
     let share = 1.0 / containers as f64;
-    Amounts {
-        cpu: Cpu::from_millicores(amount::scale(config.pod_min_cpu().millicores(), share)),
-        memory: Memory::from_bytes(amount::scale(config.pod_min_memory().bytes(), share)),
-    }
+    let [cpu, memory] = config.pod_minimum();
+    Amounts::new(amount::scale(cpu, share), amount::scale(memory, share))
 }
 
 /// Target and bounds from a container's history.
@@ -66,14 +55,10 @@ pub fn estimate(
     history: &ContainerHistory,
 ) -> Estimate {
     let [cpu, memory] = derive(config, shapes, minimum, history);
-    let amounts = |cpu, memory| Amounts {
-        cpu: Cpu::from_millicores(cpu),
-        memory: Memory::from_bytes(memory),
-    };
     Estimate {
-        target: amounts(cpu.target, memory.target),
-        lower_bound: amounts(cpu.lower_bound, memory.lower_bound),
-        upper_bound: amounts(cpu.upper_bound, memory.upper_bound),
+        target: Amounts::new(cpu.target, memory.target),
+        lower_bound: Amounts::new(cpu.lower_bound, memory.lower_bound),
+        upper_bound: Amounts::new(cpu.upper_bound, memory.upper_bound),
     }
 }
 

@@ -1,10 +1,11 @@
 //! Steps from a container's history to its recommended requests: those of `estimate.rs`, the
 //! override by a per-VPA sizing policy, then those of `publish.rs`. No formulas here.
 
-use model::{Cpu, Explanation, Memory, MethodStep, ResourceName};
+use model::{Explanation, MethodStep, ResourceName};
 
+use crate::amount::Amounts;
 use crate::container_history::{ContainerHistory, HistogramConfigs};
-use crate::estimate::{Amounts, Derivation, derive};
+use crate::estimate::{Derivation, derive};
 use crate::published::{Published, Publishing};
 
 /// Target of a sizing method other than the VPA's, with its steps for CPU and memory.
@@ -26,33 +27,30 @@ pub fn explain(
 ) -> Vec<Explanation> {
     let config = publishing.config;
     let [cpu, memory] = derive(config, shapes, minimum, history);
-    let MethodTarget {
-        target,
-        steps: [cpu_steps, memory_steps],
-    } = own.unwrap_or_else(|| MethodTarget {
-        target: Amounts {
-            cpu: Cpu::from_millicores(cpu.target),
-            memory: Memory::from_bytes(memory.target),
-        },
+    let MethodTarget { target, steps } = own.unwrap_or_else(|| MethodTarget {
+        target: Amounts::new(cpu.target, memory.target),
         steps: Default::default(),
     });
-    let cpu = explanation(
-        ResourceName::Cpu,
-        config.cpu_percentiles.target,
-        minimum.cpu.millicores(),
-        &cpu,
-        cpu_steps,
-        publishing.cpu(target.cpu),
-    );
-    let memory = explanation(
-        ResourceName::Memory,
-        config.memory_percentiles.target,
-        minimum.memory.bytes(),
-        &memory,
-        memory_steps,
-        publishing.memory(target.memory),
-    );
-    [cpu, memory]
+    let [cpu_steps, memory_steps] = steps;
+    let explanations = [
+        explanation(
+            ResourceName::Cpu,
+            config.cpu_percentiles.target,
+            minimum.cpu.millicores(),
+            &cpu,
+            cpu_steps,
+            publishing.cpu(target.cpu),
+        ),
+        explanation(
+            ResourceName::Memory,
+            config.memory_percentiles.target,
+            minimum.memory.bytes(),
+            &memory,
+            memory_steps,
+            publishing.memory(target.memory),
+        ),
+    ];
+    explanations
         .into_iter()
         .filter(|explanation| publishing.controls(&explanation.resource))
         .collect()

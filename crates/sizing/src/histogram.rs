@@ -112,8 +112,14 @@ impl Histogram {
 
     /// Adds the visible weights of another histogram, multiplied by `factor`. The other one is not
     /// changed.
+    #[expect(clippy::float_cmp, reason = "exactly one means unscaled")]
     pub(crate) fn merge(&mut self, other: &Self, factor: f64) {
-        let (min, max) = other.bounds_after(factor);
+        // Merging unscaled leaves the bounds unchanged.
+        let (min, max) = if factor == 1.0 {
+            (other.min, other.max)
+        } else {
+            other.narrowed(factor)
+        };
         if min <= max {
             self.reserve(min, max);
             let from = usize::from(min - other.offset);
@@ -221,21 +227,12 @@ impl Histogram {
 
     /// Moves the bounds inwards over invisible buckets.
     fn narrow(&mut self) {
-        while self.min < LAST && self.weight(self.min) < EPSILON {
-            self.min += 1;
-        }
-        while self.max > 0 && self.weight(self.max) < EPSILON {
-            self.max -= 1;
-        }
+        (self.min, self.max) = self.narrowed(1.0);
     }
 
-    /// The bounds after scaling by `factor`; merging unscaled leaves them unchanged.
-    #[expect(clippy::float_cmp, reason = "exactly one means unscaled")]
-    fn bounds_after(&self, factor: f64) -> (u16, u16) {
+    /// The bounds without buckets that scaling by `factor` makes invisible.
+    fn narrowed(&self, factor: f64) -> (u16, u16) {
         let (mut min, mut max) = (self.min, self.max);
-        if factor == 1.0 {
-            return (min, max);
-        }
         while min < LAST && self.weight(min) * factor < EPSILON {
             min += 1;
         }

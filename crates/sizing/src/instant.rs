@@ -10,6 +10,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Instant(i64);
 
+impl Default for Instant {
+    fn default() -> Self {
+        Self::NEVER
+    }
+}
+
+pub(crate) const DAY_NS: i64 = 86_400_000_000_000;
+
 /// Nanoseconds between 0001-01-01T00:00:00Z, upstream's origin for multiples of a duration, and
 /// 1970.
 const YEAR_ONE: i128 = 62_135_596_800_000_000_000;
@@ -75,12 +83,8 @@ impl Instant {
 
 impl From<Timestamp> for Instant {
     fn from(timestamp: Timestamp) -> Self {
-        let limits = i128::from(i64::MIN + 1)..=i128::from(i64::MAX);
-        Self(
-            timestamp
-                .as_nanosecond()
-                .clamp(*limits.start(), *limits.end()) as i64,
-        )
+        let (least, most) = (i128::from(i64::MIN + 1), i128::from(i64::MAX));
+        Self(timestamp.as_nanosecond().clamp(least, most) as i64)
     }
 }
 
@@ -102,9 +106,7 @@ impl From<Instant> for Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
-    use super::Instant;
-
-    const DAY: i64 = 86_400_000_000_000;
+    use super::{DAY_NS as DAY, Instant};
 
     #[test]
     fn days_are_rounded_to_the_nearest_midnight_half_up() {

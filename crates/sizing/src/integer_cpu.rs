@@ -4,8 +4,6 @@
 
 use std::collections::BTreeSet;
 
-use model::Quantity;
-
 /// Annotation that users set on a VPA: upstream's `CONTAINER_integerCPU`, whole cores for this
 /// container.
 const PREFIX: &str = "vpa-post-processor.kubernetes.io/";
@@ -21,9 +19,4 @@ pub fn integer_cpu_containers<'a>(
         (value == "true").then(|| container.to_owned())
     };
     annotations.into_iter().filter_map(asks).collect()
-}
-
-/// CPU rounded up to whole cores.
-pub(crate) fn round_up(cpu: &Quantity) -> Quantity {
-    cpu.round_up(0)
 }

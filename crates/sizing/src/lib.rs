@@ -19,7 +19,7 @@
 //! | policy of a container | `container_policy.rs` |
 //! | minimum and maximum allowed | `policy_limits.rs` |
 //! | free resources of nodes | `schedulable/node_headroom.rs` |
-//! | room of quotas and limit ranges | `schedulable/quota.rs`, `schedulable/limit_range.rs` |
+//! | room of quotas and limit ranges | `schedulable/quota.rs`, `schedulable/ceiling.rs` |
 //! | division among the containers of a pod | `schedulable/division.rs`, `schedulable/container_maxima.rs` |
 //! | sizes of one pod's containers, capped by limit ranges and policies | `pod_size.rs`, `pod_size/pod_total.rs`, `pod_size/container_limits.rs` |
 //! | limits by mode | `pod_size/limit_mode.rs` |
@@ -54,6 +54,7 @@ mod histogram;
 mod instant;
 mod integer_cpu;
 mod method_history;
+mod observation;
 mod packed;
 mod pod_size;
 mod policy_limits;
@@ -64,6 +65,7 @@ mod schedulable;
 mod sizing_method;
 mod vpa_method;
 
+pub use amount::Amounts;
 pub use autopilot::{AutopilotMethod, EnsembleConfig, MovingWindowConfig, Statistic};
 pub use buckets::{Buckets, BucketsError};
 pub use checkpoint::{CHECKPOINT_VERSION, Checkpoint, CheckpointError, HistogramCheckpoint};
@@ -73,17 +75,17 @@ pub use container_policy::{ContainerPolicy, DEFAULT_CONTAINER, ScalingMode, poli
 pub use container_state::ContainerState;
 pub use crane::parse_duration as parse_crane_duration;
 pub use crane::{
-    CraneConfig, CraneConfigError, HistogramSettings, Layout, PercentileError, PercentilePredictor,
-    PercentileSettings, Specification, SpecificationError, Specifications, WeightedHistogram,
-    protected_memory,
+    CraneConfig, HistogramSettings, Layout, PercentilePredictor, PercentileSettings, Specification,
+    Specifications, WeightedHistogram, protected_memory,
 };
 pub use decaying_histogram::{DecayingHistogram, HalfLife, HistogramConfig};
-pub use estimate::{Amounts, Estimate, container_minimum, estimate};
+pub use estimate::{Estimate, container_minimum, estimate};
 pub use explain::{MethodTarget, explain};
 pub use histogram::{EPSILON, Histogram};
 pub use instant::Instant;
 pub use integer_cpu::integer_cpu_containers;
-pub use method_history::{MethodHistory, MethodHistoryError, Observation, StoredMethodHistory};
+pub use method_history::{MethodHistory, MethodHistoryError, StoredMethodHistory};
+pub use observation::Observation;
 pub use pod_size::{
     CappedRecommendation, ContainerRole, ContainerSize, PodContainer, ProportionalLimits, Refusal,
     ResourcesField, Target, WholeContainer, WholePod, Written, cap_for_pod, limit_for, limits_text,

@@ -4,33 +4,17 @@
 //! It can be stored and loaded without loss: a loaded history continues with the same
 //! recommendations, to the last digit.
 
-use model::{Cpu, Memory, MethodStep};
+use model::MethodStep;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::amount::Amounts;
 use crate::autopilot::AutopilotHistory;
-use crate::config::MemoryRules;
 use crate::crane::CraneHistory;
-use crate::estimate::Amounts;
 use crate::instant::Instant;
+use crate::observation::Observation;
 use crate::price_of_failure::{RunsHistory, WorkloadHistory};
 use crate::sizing_method::{MethodSettings, SizingMethod};
-
-/// Observation of a container.
-#[derive(Clone, Copy, Debug)]
-pub enum Observation<'a> {
-    /// Measured usage.
-    Usage {
-        cpu: Option<Cpu>,
-        memory: Option<Memory>,
-    },
-    /// OOM kill of a container with this request.
-    Oom {
-        request: Memory,
-        /// Memory rules of the container.
-        rules: &'a MemoryRules,
-    },
-}
 
 /// History of one container name, over all pods of a VPA.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,7 +22,7 @@ pub struct MethodHistory {
     first: Instant,
     last: Instant,
     /// Observations until this time are part of the history already, and ignored.
-    #[serde(skip, default = "never")]
+    #[serde(skip)]
     complete_until: Instant,
     history: HistoryKind,
 }
@@ -75,15 +59,11 @@ pub enum MethodHistoryError {
     Invalid(&'static str),
 }
 
-fn never() -> Instant {
-    Instant::NEVER
-}
-
 impl MethodHistory {
     /// Starts an empty history at the time of the first observation.
     pub fn new(policy: &MethodSettings, at: Instant) -> Self {
         let history = match &policy.method {
-            SizingMethod::Crane(_) => HistoryKind::Crane(CraneHistory::new()),
+            SizingMethod::Crane(_) => HistoryKind::Crane(CraneHistory::default()),
             SizingMethod::Autopilot(method) => {
                 HistoryKind::Autopilot(Box::new(AutopilotHistory::new(method)))
             }
@@ -98,7 +78,6 @@ impl MethodHistory {
         }
     }
 
-    /// Converts to the stored form.
     pub fn save(&self, policy: &MethodSettings) -> StoredMethodHistory {
         let history = match &self.history {
             HistoryKind::PriceOfFailure(history) => {
@@ -172,63 +151,31 @@ impl MethodHistory {
             return;
         }
         self.last = self.last.max(at);
-        let (cpu, memory, kill) = match seen {
-            Observation::Usage { cpu, memory } => (cpu, memory, None),
-            Observation::Oom { request, rules } => (None, None, Some((request, rules))),
-        };
+        if let Observation::Usage {
+            cpu: None,
+            memory: None,
+        } = seen
+        {
+            return;
+        }
         match (&mut self.history, &policy.method) {
             (HistoryKind::Crane(history), SizingMethod::Crane(config)) => {
-                if let Some(cpu) = cpu {
-                    history.add_cpu(config, pod, cpu.cores(), at);
-                }
-                if let Some(memory) = memory {
-                    history.add_memory(config, pod, memory.bytes() as f64, at);
-                }
-                if let Some((request, _)) = kill {
-                    history.add_oom(config, request, at);
-                }
+                history.observe(config, pod, seen, at);
             }
             (HistoryKind::Autopilot(history), SizingMethod::Autopilot(method)) => {
-                if let Some(cpu) = cpu {
-                    history.add_cpu(method, cpu.cores(), at);
-                }
-                if let Some(memory) = memory {
-                    history.add_memory(method, pod, memory.bytes() as f64, at);
-                }
-                if let Some((request, rules)) = kill {
-                    history.add_oom(method, rules, pod, request.bytes() as f64, at);
-                }
+                history.observe(method, pod, seen, at);
             }
             (HistoryKind::PriceOfFailure(history), SizingMethod::PriceOfFailure(config)) => {
-                let Some(at) = at.into() else { return };
-                if let Some(cpu) = cpu {
-                    history.add_cpu(config, pod, cpu, at);
-                }
-                if let Some(memory) = memory {
-                    history.add_memory(config, pod, memory, at);
-                }
-                if let Some((request, rules)) = kill {
-                    history.add_oom(config, rules, pod, request, at);
-                }
+                history.observe(config, pod, seen, at);
             }
             (HistoryKind::Runs(history), SizingMethod::PriceOfFailure(config)) => {
-                let Some(at) = at.into() else { return };
-                if let Some(cpu) = cpu {
-                    history.add_cpu(config, pod, cpu, at);
-                }
-                if let Some(memory) = memory {
-                    history.add_memory(config, pod, memory, at);
-                }
-                if let Some((request, rules)) = kill {
-                    history.add_oom(config, rules, pod, request, at);
-                }
+                history.observe(config, pod, seen, at);
             }
             // Histories are dropped when the method changes.
             _ => {}
         }
     }
 
-    /// The time of the last observation.
     pub fn last(&self) -> Instant {
         self.last
     }

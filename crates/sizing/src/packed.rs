@@ -5,48 +5,74 @@ use base64::engine::general_purpose::STANDARD;
 use serde::de::Error as _;
 use serde::{Deserialize as _, Deserializer, Serializer};
 
-/// Serializes records of `N` bytes as one string.
-pub(crate) fn serialize_records<S: Serializer, const N: usize>(
-    records: impl IntoIterator<Item = [u8; N]>,
-    serializer: S,
+/// Serializes bytes as one string.
+pub(crate) fn serialize_bytes<S: Serializer>(
+    bytes: impl IntoIterator<Item = u8>,
+    to: S,
 ) -> Result<S::Ok, S::Error> {
-    let bytes: Vec<u8> = records.into_iter().flatten().collect();
-    serializer.serialize_str(&STANDARD.encode(bytes))
+    let bytes: Vec<u8> = bytes.into_iter().collect();
+    to.serialize_str(&STANDARD.encode(bytes))
 }
 
-/// Deserializes records of `N` bytes. Incomplete records are an error.
-pub(crate) fn deserialize_records<'de, D: Deserializer<'de>, const N: usize>(
-    deserializer: D,
-) -> Result<Vec<[u8; N]>, D::Error> {
-    let text = String::deserialize(deserializer)?;
+/// Deserializes the bytes of whole records of `size` bytes.
+pub(crate) fn deserialize_bytes<'de, D: Deserializer<'de>>(
+    from: D,
+    size: usize,
+) -> Result<Vec<u8>, D::Error> {
     let bytes = STANDARD
-        .decode(text)
+        .decode(String::deserialize(from)?)
         .map_err(|_| D::Error::custom("invalid base64"))?;
-    match bytes.as_chunks::<N>() {
-        (records, []) => Ok(records.to_vec()),
-        _ => Err(D::Error::custom("incomplete record")),
-    }
+    let is_whole = bytes.len().is_multiple_of(size);
+    is_whole
+        .then_some(bytes)
+        .ok_or_else(|| D::Error::custom("incomplete record"))
 }
 
 /// `#[serde(with)]` for a list of numbers.
 pub(crate) mod numbers {
-    use super::{Deserializer, Serializer, deserialize_records, serialize_records};
+    use super::{Deserializer, Serializer, deserialize_bytes, serialize_bytes};
 
     pub(crate) fn serialize<S: Serializer>(list: &[f64], to: S) -> Result<S::Ok, S::Error> {
-        serialize_records(list.iter().map(|number| number.to_le_bytes()), to)
+        serialize_bytes(list.iter().flat_map(|number| number.to_le_bytes()), to)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f64>, D::Error> {
-        let records = deserialize_records(from)?;
-        Ok(records.into_iter().map(f64::from_le_bytes).collect())
+        let bytes = deserialize_bytes(from, size_of::<f64>())?;
+        let (records, _) = bytes.as_chunks();
+        Ok(records.iter().copied().map(f64::from_le_bytes).collect())
     }
 }
 
-/// The first `N` bytes of a record at an offset.
-pub(crate) fn part<const N: usize>(record: &[u8], offset: usize) -> [u8; N] {
-    let mut bytes = [0; N];
-    if let Some(part) = record.get(offset..offset + N) {
-        bytes.copy_from_slice(part);
+/// `#[serde(with)]` for amounts by an integer: the bytes of each integer, then those of its amount.
+pub(crate) mod amounts {
+    use std::collections::BTreeMap;
+
+    use super::{Deserializer, Serializer, deserialize_bytes, serialize_bytes};
+
+    pub(crate) fn serialize<S: Serializer, K: Copy + Into<u64>>(
+        amounts: &BTreeMap<K, f64>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        let record = |(key, amount): (&K, &f64)| {
+            let key = (*key).into().to_le_bytes().into_iter();
+            key.take(size_of::<K>()).chain(amount.to_le_bytes())
+        };
+        serialize_bytes(amounts.iter().flat_map(record), to)
     }
-    bytes
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>, K: Ord + TryFrom<u64>>(
+        from: D,
+    ) -> Result<BTreeMap<K, f64>, D::Error> {
+        let size = size_of::<K>() + size_of::<f64>();
+        let bits = |bytes: &[u8]| {
+            let bytes = bytes.iter().rev();
+            bytes.fold(0, |bits, byte| (bits << 8) | u64::from(*byte))
+        };
+        let record = |record: &[u8]| {
+            let (key, amount) = record.split_at(size_of::<K>());
+            Some((K::try_from(bits(key)).ok()?, f64::from_bits(bits(amount))))
+        };
+        let bytes = deserialize_bytes(from, size)?;
+        Ok(bytes.chunks_exact(size).filter_map(record).collect())
+    }
 }

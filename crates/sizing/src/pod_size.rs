@@ -54,7 +54,6 @@ impl<'a> Target<'a> {
     }
 }
 
-/// A recommendation capped for one pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CappedRecommendation {
     pub recommendation: Recommendation,
@@ -162,26 +161,13 @@ fn size(
         let is_new = container.requests.get(resource).is_none();
         is_new || !quantity.is_zero() || listed.get(resource).is_some()
     };
-    let requests = recommended
-        .target
-        .iter()
-        .filter(|(resource, quantity)| is_meant(resource, quantity));
-    let requests = requests
-        .map(|(resource, quantity)| (resource.clone(), quantity.clone()))
-        .collect();
-    let mut notes = capped.notes.remove(container.name).unwrap_or_default();
-    let new = match container.allowed.values {
-        ControlledValues::RequestsOnly => limit_mode::NewLimits::default(),
-        ControlledValues::RequestsAndLimits => {
-            limit_mode::new_limits(container, &requests, namespace)
-        }
-    };
-    notes.extend(new.notes);
-    ContainerSize {
-        requests,
-        limits: new.limits,
-        removed_limits: new.removed,
-        notes,
-        refused: Vec::new(),
+    let meant = recommended.target.iter();
+    let meant = meant.filter(|(resource, quantity)| is_meant(resource, quantity));
+    let requests = meant.map(|(resource, quantity)| (resource.clone(), quantity.clone()));
+    let mut size = ContainerSize::of(requests.collect(), ResourceList::default());
+    size.notes = capped.notes.remove(container.name).unwrap_or_default();
+    if container.allowed.values == ControlledValues::RequestsAndLimits {
+        limit_mode::set_limits(&mut size, container, namespace);
     }
+    size
 }

@@ -3,13 +3,13 @@
 
 use model::{Cap, ContainerRecommendation, Cpu, Memory, Quantity, ResourceList, ResourceName};
 
+use crate::amount::Amounts;
 use crate::config::Config;
 use crate::container_policy::ContainerPolicy;
-use crate::estimate::{Amounts, Estimate};
+use crate::estimate::Estimate;
 use crate::policy_limits::cap_quantity;
-use crate::{integer_cpu, quantity_format};
+use crate::quantity_format;
 
-/// Settings for one container.
 #[derive(Clone, Copy, Debug)]
 pub struct Publishing<'a> {
     pub config: &'a Config,
@@ -27,7 +27,6 @@ pub(crate) struct Published {
 }
 
 impl Publishing<'_> {
-    /// The published recommendation for the container `name`.
     pub fn container(self, name: &str, estimate: &Estimate) -> ContainerRecommendation {
         let target = self.numbers(&estimate.target);
         ContainerRecommendation {
@@ -50,7 +49,7 @@ impl Publishing<'_> {
     pub(crate) fn cpu(self, amount: Cpu) -> Published {
         let rounded = quantity_format::cpu(self.config, amount);
         let whole = if self.whole_cores {
-            integer_cpu::round_up(&rounded)
+            rounded.round_up(0)
         } else {
             rounded.clone()
         };

@@ -8,12 +8,10 @@ use model::{Cpu, Memory, Quantity};
 
 use crate::config::Config;
 
-/// The published quantity of CPU.
 pub fn cpu(config: &Config, cpu: Cpu) -> Quantity {
     Quantity::from_milli(round_up(cpu.millicores(), config.round_cpu_millicores))
 }
 
-/// The published quantity of memory.
 pub fn memory(config: &Config, memory: Memory) -> Quantity {
     let bytes = round_up(memory.bytes(), config.round_memory_bytes);
     if config.humanize_memory {

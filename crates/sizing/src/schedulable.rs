@@ -3,22 +3,19 @@
 //!
 //! * `pod_requests.rs`: requests of one pod apart from the recommendation
 //! * `node_headroom.rs`: free resources of nodes after `DaemonSets` and a margin
-//! * `quota.rs`, `limit_range.rs`: limits of a namespace
+//! * `quota.rs`, `ceiling.rs`: limits of a namespace
 //! * `division.rs`: division of a limit among containers
 //! * `container_maxima.rs`: maximum of each container from all of these
 
-mod arithmetic;
 mod ceiling;
 mod container_maxima;
 mod division;
-mod limit_range;
 mod node_headroom;
 mod pod_requests;
 mod quota;
 
-pub use ceiling::{Ceiling, LimitScope, LimitedValues};
+pub use ceiling::{Ceiling, LimitScope, LimitedValues, limit_range_ceilings};
 pub use container_maxima::{Fit, FitInput, Maximum};
-pub use limit_range::limit_range_ceilings;
 pub use node_headroom::{CandidateNodes, DaemonSetInfo, NodeHeadroom, NodeHeadrooms, NodeInfo};
 pub use pod_requests::{ContainerRequests, PodRequests};
 pub use quota::QuotaUsage;

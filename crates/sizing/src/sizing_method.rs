@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 use thiserror::Error;
 
 use crate::autopilot::AutopilotMethod;
-use crate::crane::{CraneConfig, CraneConfigError};
+use crate::crane::CraneConfig;
 use crate::price_of_failure::{HistoryUnit, PriceOfFailureConfig};
 use crate::vpa_method::{VPA_POLICY, VpaMethodSettings};
 
@@ -29,7 +29,7 @@ use settings::{
     MINIMUM_HISTORY, MINIMUM_RUNS, crane, ensemble, minimum_history, moving_window,
     price_of_failure,
 };
-pub(crate) use settings::{Settings, number, take};
+pub(crate) use settings::{Settings, number, take, without_prefix};
 
 /// Annotation that users set on a VPA: the sizing method, as `plimsoll.dev/sizing-policy`, and its
 /// settings, such as `plimsoll.dev/sizing-caution`; see docs/sizing.md#sizing-methods.
@@ -85,8 +85,8 @@ pub enum MethodSettingsError {
     UnknownSetting(String, String),
     #[error("{SIZING_PREFIX}{0} has a value that cannot be used: {1:?}")]
     Value(&'static str, String),
-    #[error(transparent)]
-    Crane(#[from] CraneConfigError),
+    #[error("{0}")]
+    Crane(String),
 }
 
 impl MethodSettings {
@@ -112,16 +112,7 @@ impl MethodSettings {
 
     /// Whether a history recorded for the other policy is usable for this one.
     pub fn shares_history_with(&self, other: &Self) -> bool {
-        match (&self.method, &other.method) {
-            (SizingMethod::Crane(new), SizingMethod::Crane(old)) => new.shares_history_with(old),
-            (SizingMethod::Autopilot(new), SizingMethod::Autopilot(old)) => {
-                std::mem::discriminant(new) == std::mem::discriminant(old)
-            }
-            (SizingMethod::PriceOfFailure(new), SizingMethod::PriceOfFailure(old)) => {
-                new.unit == old.unit
-            }
-            _ => false,
-        }
+        self.history_shape() == other.history_shape()
     }
 }
 
@@ -140,10 +131,7 @@ impl SizingAnnotations {
         annotations: impl IntoIterator<Item = (&'a str, &'a str)>,
         default_unit: HistoryUnit,
     ) -> Result<Self, MethodSettingsError> {
-        let ours = annotations
-            .into_iter()
-            .filter_map(|(key, value)| Some((key.strip_prefix(SIZING_PREFIX)?, value)));
-        let mut settings: Settings = ours.collect();
+        let mut settings = without_prefix(annotations);
         let name = settings.remove(POLICY).unwrap_or(VPA_POLICY);
         let mut unused: BTreeSet<&'a str> = BTreeSet::new();
         let method = match name {
@@ -204,9 +192,9 @@ fn is_known(key: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::settings::DAY_NS;
     use super::*;
     use crate::autopilot::{EnsembleConfig, MovingWindowConfig, Statistic};
+    use crate::instant::DAY_NS;
     use crate::price_of_failure::Caution;
 
     /// The policy of this name with settings, of which the prefix is left out.

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use crate::config::{Config, Percentiles};
-use crate::sizing_method::{MethodSettingsError, POLICY, SIZING_PREFIX, Settings, number, take};
+use crate::sizing_method::{MethodSettingsError, POLICY, Settings, number, take, without_prefix};
 
 /// Settings that take precedence over the flags; absent ones do not.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -25,23 +25,19 @@ struct PercentileSettings {
     upper_bound: Option<f64>,
 }
 
-/// Keys of the settings of one resource.
-struct Keys {
-    target: &'static str,
-    lower_bound: &'static str,
-    upper_bound: &'static str,
-}
+/// Keys of the percentiles of one resource: target, lower bound, upper bound.
+type Keys = [&'static str; 3];
 
-const CPU: Keys = Keys {
-    target: "cpu-percentile",
-    lower_bound: "cpu-lower-bound-percentile",
-    upper_bound: "cpu-upper-bound-percentile",
-};
-const MEMORY: Keys = Keys {
-    target: "memory-percentile",
-    lower_bound: "memory-lower-bound-percentile",
-    upper_bound: "memory-upper-bound-percentile",
-};
+const CPU: Keys = [
+    "cpu-percentile",
+    "cpu-lower-bound-percentile",
+    "cpu-upper-bound-percentile",
+];
+const MEMORY: Keys = [
+    "memory-percentile",
+    "memory-lower-bound-percentile",
+    "memory-upper-bound-percentile",
+];
 /// Name of the method.
 pub(crate) const VPA_POLICY: &str = "vpa";
 const MARGIN_FRACTION: &str = "margin-fraction";
@@ -49,12 +45,12 @@ const MARGIN_FRACTION: &str = "margin-fraction";
 impl VpaMethodSettings {
     /// Keys of the settings, without prefix.
     pub const KEYS: [&'static str; 7] = [
-        CPU.target,
-        CPU.lower_bound,
-        CPU.upper_bound,
-        MEMORY.target,
-        MEMORY.lower_bound,
-        MEMORY.upper_bound,
+        CPU[0],
+        CPU[1],
+        CPU[2],
+        MEMORY[0],
+        MEMORY[1],
+        MEMORY[2],
         MARGIN_FRACTION,
     ];
 
@@ -63,24 +59,18 @@ impl VpaMethodSettings {
     pub fn from_annotations<'a>(
         annotations: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Self, MethodSettingsError> {
-        let ours = annotations
-            .into_iter()
-            .filter_map(|(key, value)| Some((key.strip_prefix(SIZING_PREFIX)?, value)));
-        let mut settings: Settings = ours.collect();
-        if settings
-            .get(POLICY)
-            .is_some_and(|policy| *policy != VPA_POLICY)
-        {
-            return Ok(Self::default());
+        let mut settings = without_prefix(annotations);
+        match settings.get(POLICY) {
+            None | Some(&VPA_POLICY) => Self::take(&mut settings),
+            Some(_) => Ok(Self::default()),
         }
-        Self::take(&mut settings)
     }
 
     /// Removes and parses the settings of the method.
     pub(crate) fn take(settings: &mut Settings) -> Result<Self, MethodSettingsError> {
         Ok(Self {
-            cpu: PercentileSettings::take(settings, &CPU)?,
-            memory: PercentileSettings::take(settings, &MEMORY)?,
+            cpu: PercentileSettings::take(settings, CPU)?,
+            memory: PercentileSettings::take(settings, MEMORY)?,
             margin_fraction: take(settings, MARGIN_FRACTION, number)?,
         })
     }
@@ -100,20 +90,20 @@ impl VpaMethodSettings {
 }
 
 impl PercentileSettings {
-    fn take(settings: &mut Settings, keys: &Keys) -> Result<Self, MethodSettingsError> {
-        let texts = [keys.lower_bound, keys.upper_bound].map(|key| settings.get(key).copied());
+    fn take(settings: &mut Settings, keys: Keys) -> Result<Self, MethodSettingsError> {
+        let texts = keys.map(|key| settings.get(key).copied().unwrap_or_default());
+        let error = |index: usize| MethodSettingsError::Value(keys[index], texts[index].to_owned());
         let found = Self {
-            target: take(settings, keys.target, percentile)?,
-            lower_bound: take(settings, keys.lower_bound, percentile)?,
-            upper_bound: take(settings, keys.upper_bound, percentile)?,
+            target: take(settings, keys[0], percentile)?,
+            lower_bound: take(settings, keys[1], percentile)?,
+            upper_bound: take(settings, keys[2], percentile)?,
         };
-        let [lower, upper] = texts.map(|text| text.unwrap_or_default().to_owned());
         let is_above = |a: Option<f64>, b: Option<f64>| a.zip(b).is_some_and(|(a, b)| a > b);
         if is_above(found.lower_bound, found.target) {
-            return Err(MethodSettingsError::Value(keys.lower_bound, lower));
+            return Err(error(1));
         }
         if is_above(found.target.or(found.lower_bound), found.upper_bound) {
-            return Err(MethodSettingsError::Value(keys.upper_bound, upper));
+            return Err(error(2));
         }
         Ok(found)
     }
@@ -124,19 +114,13 @@ impl PercentileSettings {
         if self == Self::default() {
             return flags;
         }
-        let lowest = self.lower_bound.unwrap_or(0.0);
-        let highest = self.upper_bound.unwrap_or(1.0);
-        let target = self
-            .target
-            .unwrap_or_else(|| flags.target.min(highest).max(lowest));
+        let (lowest, highest) = (self.lower_bound, self.upper_bound);
+        let within = flags.target.min(highest.unwrap_or(1.0));
+        let target = self.target.unwrap_or(within.max(lowest.unwrap_or(0.0)));
         Percentiles {
             target,
-            lower_bound: self
-                .lower_bound
-                .unwrap_or_else(|| flags.lower_bound.min(target)),
-            upper_bound: self
-                .upper_bound
-                .unwrap_or_else(|| flags.upper_bound.max(target)),
+            lower_bound: lowest.unwrap_or(flags.lower_bound.min(target)),
+            upper_bound: highest.unwrap_or(flags.upper_bound.max(target)),
         }
     }
 }
@@ -155,6 +139,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::sizing_method::SIZING_PREFIX;
 
     fn parse(settings: &[(&str, &str)]) -> Result<VpaMethodSettings, MethodSettingsError> {
         let prefixed = settings

@@ -29,8 +29,7 @@ fn list(millicores: i64, mebibytes: i64) -> ResourceList {
 fn pod(names: &[&str]) -> PodRequests {
     let container = |name: &&str| ContainerRequests {
         name: (*name).to_owned(),
-        cpu_request: Some(Cpu::from_millicores(100)),
-        memory_request: Some(Memory::from_bytes(100 * MIB)),
+        requests: amounts(100, 100),
         limits_follow: true,
         ..ContainerRequests::default()
     };
@@ -184,7 +183,7 @@ fn containers_without_recommendation_keep_what_they_ask_for() {
 fn limits_that_follow_count_with_their_proportion() {
     let with_limit = |limits_follow| {
         let mut pod = pod(&["app", "side"]);
-        pod.containers[0].cpu_limit = Some(Cpu::from_millicores(400));
+        pod.containers[0].limits.cpu = Cpu::from_millicores(400);
         pod.containers[0].limits_follow = limits_follow;
         pod
     };
@@ -273,8 +272,8 @@ proptest! {
         let names: Vec<String> = (0..containers.len()).map(|index| format!("c{index}")).collect();
         let mut pod = pod(&names.iter().map(String::as_str).collect::<Vec<_>>());
         for (shape, (_, _, request, limit, _, follow)) in pod.containers.iter_mut().zip(&containers) {
-            shape.cpu_request = Some(Cpu::from_millicores(*request));
-            shape.cpu_limit = (limit >= request && *limit > 0).then(|| Cpu::from_millicores(*limit));
+            shape.requests.cpu = Cpu::from_millicores(*request);
+            shape.limits.cpu = Cpu::from_millicores(if limit >= request { *limit } else { 0 });
             shape.limits_follow = *follow;
         }
         let targets: Vec<_> = names
@@ -311,7 +310,7 @@ proptest! {
         let target = |name: &str| after.containers.iter().find(|found| found.container_name == name).map(|found| &found.target);
         let requests = pod.containers.iter().map(|shape| match target(&shape.name) {
             Some(target) => (target.cpu().unwrap().millicores(), target.memory().unwrap().bytes()),
-            None => (shape.cpu_request.unwrap().millicores(), shape.memory_request.unwrap().bytes()),
+            None => (shape.requests.cpu.millicores(), shape.requests.memory.bytes()),
         });
         let (cpu, memory) = requests.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         if let Some(most) = quota.filter(|_| !fit.skipped().contains(&Cap::Quota)) {
@@ -321,12 +320,13 @@ proptest! {
             prop_assert!(sizes.iter().any(|size| cpu <= size.0 && memory <= size.1 * MIB), "{cpu} {memory} in {sizes:?}");
             if let Some(most) = limits {
                 for shape in pod.containers.iter().filter(|shape| shape.limits_follow) {
-                    if let (Some(target), Some(limit)) = (target(&shape.name), shape.cpu_limit) {
-                        let request = shape.cpu_request.unwrap().millicores().max(1);
-                        let scaled = if shape.cpu_request.unwrap().millicores() == 0 {
+                    let limit = shape.limits.cpu.millicores();
+                    if let Some(target) = target(&shape.name).filter(|_| limit > 0) {
+                        let request = shape.requests.cpu.millicores();
+                        let scaled = if request == 0 {
                             target.cpu().unwrap().millicores()
                         } else {
-                            target.cpu().unwrap().millicores() * limit.millicores() / request
+                            target.cpu().unwrap().millicores() * limit / request
                         };
                         prop_assert!(scaled <= most, "{scaled} in {most}");
                     }

@@ -1,11 +1,11 @@
 //! Scheduling constraints of a pod and its requests outside the app containers. Kept only where
 //! recommendations are capped at what can be scheduled, since clusters have many pods.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1;
-use model::{
-    Effect, Labels, NodeConstraints, NodeOperator, NodeRequirement, NodeTerm, Taint, Toleration,
-};
+use model::{Effect, Labels, NodeConstraints, NodeTerm, Requirement, Taint, Toleration};
 
 use crate::effective_resources::{Requirements, Resources, extended};
 
@@ -112,26 +112,21 @@ fn term(term: &v1::NodeSelectorTerm) -> NodeTerm {
     }
 }
 
-fn requirement(requirement: &v1::NodeSelectorRequirement) -> NodeRequirement {
-    let mut values = requirement.values.clone().unwrap_or_default();
-    let operator = match requirement.operator.as_str() {
-        "In" => NodeOperator::In,
-        "NotIn" => NodeOperator::NotIn,
-        "Exists" => NodeOperator::Exists,
-        "DoesNotExist" => NodeOperator::DoesNotExist,
-        "Gt" => NodeOperator::GreaterThan,
-        "Lt" => NodeOperator::LessThan,
-        // The API server rejects unknown operators; a newer one matches no node.
-        _ => {
-            values.clear();
-            NodeOperator::In
-        }
+fn requirement(requirement: &v1::NodeSelectorRequirement) -> Requirement {
+    let key = requirement.key.clone();
+    let values = requirement.values.iter().flatten();
+    let number = || values.clone().next()?.parse().ok();
+    let found = match requirement.operator.as_str() {
+        "In" => Some(Requirement::In(key.clone(), values.cloned().collect())),
+        "NotIn" => Some(Requirement::NotIn(key.clone(), values.cloned().collect())),
+        "Exists" => Some(Requirement::Exists(key.clone())),
+        "DoesNotExist" => Some(Requirement::DoesNotExist(key.clone())),
+        "Gt" => number().map(|number| Requirement::GreaterThan(key.clone(), number)),
+        "Lt" => number().map(|number| Requirement::LessThan(key.clone(), number)),
+        _ => None,
     };
-    NodeRequirement {
-        key: requirement.key.clone(),
-        operator,
-        values,
-    }
+    // The API server rejects unknown operators; a newer one matches no node.
+    found.unwrap_or_else(|| Requirement::In(key, BTreeSet::new()))
 }
 
 /// Converts a toleration; `None` for passing conditions, and for an unknown operator or effect.
@@ -251,14 +246,10 @@ mod tests {
         let extended = [("nvidia.com/gpu".into(), gpus)];
         assert_eq!(constraints.extended, extended.into_iter().collect());
         assert_eq!(constraints.selector, Labels::from_iter([("pool", "big")]));
-        let requirement = |operator, values: &[&str]| NodeRequirement {
-            key: "cores".to_owned(),
-            operator,
-            values: values.iter().map(|value| (*value).to_owned()).collect(),
-        };
+        let cores = || "cores".to_owned();
         let expected = NodeTerm {
-            labels: vec![requirement(NodeOperator::GreaterThan, &["8"])],
-            fields: vec![requirement(NodeOperator::In, &[])],
+            labels: vec![Requirement::GreaterThan(cores(), 8)],
+            fields: vec![Requirement::In(cores(), BTreeSet::new())],
         };
         assert_eq!(constraints.terms, Some(vec![expected]));
         let gpu = Toleration {

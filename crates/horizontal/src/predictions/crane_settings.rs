@@ -143,8 +143,7 @@ fn read_percentile(settings: &Percentile) -> Result<Method, String> {
         percentile: settings.percentile.clone(),
         min_sample_weight: settings.min_sample_weight.clone(),
         histogram,
-    })
-    .map_err(|error| error.to_string())?;
+    })?;
     let step_seconds = seconds("sampleInterval", &settings.sample_interval)?;
     let history_seconds = seconds("historyLength", &settings.history_length)?;
     bounded(history_seconds, step_seconds)?;

@@ -33,7 +33,7 @@ impl Requirement {
         }
     }
 
-    fn holds<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+    pub(crate) fn holds<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         let number = |key: &str| label(key)?.parse::<i64>().ok();
         match self {
             Self::In(key, values) => label(key).is_some_and(|value| values.contains(value)),

@@ -26,7 +26,6 @@ use crate::Buckets;
 /// hours.
 const SPEEDS: [f64; 4] = [0.056_126, 0.014_337, 0.003_603_8, 0.000_902_13];
 
-/// The half-lives in hours.
 const HALF_LIVES: [f64; SPEEDS.len()] = [1.0, 4.0, 16.0, 64.0];
 
 /// Margins in buckets above the cheapest one.
@@ -68,15 +67,17 @@ pub(super) struct Ensemble {
     chosen: Option<(usize, u8)>,
 }
 
-impl Ensemble {
-    pub(super) fn new() -> Self {
+impl Default for Ensemble {
+    fn default() -> Self {
         Self {
             shares: SPEEDS.map(FadedShares::new),
-            models: [Model::default(); SPEEDS.len() * MARGINS.len()],
+            models: Default::default(),
             chosen: None,
         }
     }
+}
 
+impl Ensemble {
     /// Whether samples can lead to this state.
     pub(super) fn is_valid(&self) -> bool {
         let is_choice = |(model, limit): (usize, u8)| {
@@ -196,7 +197,7 @@ mod tests {
     }
 
     fn limits(windows: &[Vec<u8>]) -> Vec<Option<u8>> {
-        let mut ensemble = Ensemble::new();
+        let mut ensemble = Ensemble::default();
         let limit = |window: &Vec<u8>| {
             ensemble.close(&EnsembleConfig::default(), &counts(window));
             ensemble.chosen.map(|(_, limit)| limit)

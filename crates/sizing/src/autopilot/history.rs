@@ -14,16 +14,14 @@ use super::open_window::{OpenWindow, number};
 use super::recent_maximum::RecentMaximum;
 use crate::Buckets;
 use crate::amount;
-use crate::config::MemoryRules;
 use crate::instant::Instant;
+use crate::observation::Observation;
 use crate::price_of_failure::first_invalid;
 
 /// Recommender and its settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AutopilotMethod {
-    /// Statistics over moving windows.
     MovingWindow(MovingWindowConfig),
-    /// The ensemble of models.
     Ensemble(EnsembleConfig),
 }
 
@@ -49,27 +47,22 @@ pub(crate) struct AutopilotHistory {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Recommenders {
-    MovingWindow {
-        cpu: Box<MovingWindow>,
-        memory: Box<MovingWindow>,
-    },
-    Ensemble {
-        cpu: Box<Ensemble>,
-        memory: Box<Ensemble>,
-    },
+    MovingWindow(Recommender<MovingWindow>),
+    Ensemble(Recommender<Ensemble>),
+}
+
+/// State of both resources.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Recommender<T> {
+    cpu: Box<T>,
+    memory: Box<T>,
 }
 
 impl AutopilotHistory {
     pub(crate) fn new(method: &AutopilotMethod) -> Self {
         let recommenders = match method {
-            AutopilotMethod::MovingWindow(_) => Recommenders::MovingWindow {
-                cpu: Box::new(MovingWindow::new()),
-                memory: Box::new(MovingWindow::new()),
-            },
-            AutopilotMethod::Ensemble(_) => Recommenders::Ensemble {
-                cpu: Box::new(Ensemble::new()),
-                memory: Box::new(Ensemble::new()),
-            },
+            AutopilotMethod::MovingWindow(_) => Recommenders::MovingWindow(Recommender::default()),
+            AutopilotMethod::Ensemble(_) => Recommenders::Ensemble(Recommender::default()),
         };
         Self {
             open: None,
@@ -78,35 +71,31 @@ impl AutopilotHistory {
         }
     }
 
-    pub(crate) fn add_cpu(&mut self, method: &AutopilotMethod, cores: f64, at: Instant) {
-        self.open_window(method, at).add_cpu(cores);
-    }
-
-    pub(crate) fn add_memory(
+    pub(crate) fn observe(
         &mut self,
         method: &AutopilotMethod,
         pod: u64,
-        bytes: f64,
-        at: Instant,
-    ) {
-        self.open_window(method, at).add_memory(pod, bytes);
-    }
-
-    /// Adds an OOM kill of a container that requested `request` bytes.
-    pub(crate) fn add_oom(
-        &mut self,
-        method: &AutopilotMethod,
-        rules: &MemoryRules,
-        pod: u64,
-        requested: f64,
+        seen: Observation,
         at: Instant,
     ) {
         let open = self.open_window(method, at);
-        let used = requested.max(open.peak(pod));
-        let needed = (used * rules.oom_bump_up_ratio).max(used + rules.oom_min_bump_up_bytes);
-        open.add_need(needed);
-        let window = open.number;
-        self.needs.push(window, needed);
+        match seen {
+            Observation::Usage { cpu, memory } => {
+                if let Some(cpu) = cpu {
+                    open.add_cpu(cpu.cores());
+                }
+                if let Some(memory) = memory {
+                    open.add_memory(pod, memory.bytes() as f64);
+                }
+            }
+            Observation::Oom { request, rules } => {
+                let used = open.peak(pod).max(request.bytes() as f64);
+                let needed = rules.after_oom(used, 1.0);
+                open.add_need(needed);
+                let window = open.number;
+                self.needs.push(window, needed);
+            }
+        }
     }
 
     /// The first part that samples until `last` cannot lead to.
@@ -117,14 +106,12 @@ impl AutopilotHistory {
     ) -> Option<&'static str> {
         let newest = number(last);
         let (cpu, memory) = match (&self.recommenders, method) {
-            (Recommenders::MovingWindow { cpu, memory }, AutopilotMethod::MovingWindow(config)) => {
-                (
-                    cpu.is_valid(&config.cpu_rule(), last, newest),
-                    memory.is_valid(&config.memory_rule(), last, newest),
-                )
-            }
-            (Recommenders::Ensemble { cpu, memory }, AutopilotMethod::Ensemble(_)) => {
-                (cpu.is_valid(), memory.is_valid())
+            (Recommenders::MovingWindow(state), AutopilotMethod::MovingWindow(config)) => (
+                state.cpu.is_valid(&config.cpu_rule(), last, newest),
+                state.memory.is_valid(&config.memory_rule(), last, newest),
+            ),
+            (Recommenders::Ensemble(state), AutopilotMethod::Ensemble(_)) => {
+                (state.cpu.is_valid(), state.memory.is_valid())
             }
             _ => (false, false),
         };
@@ -140,10 +127,11 @@ impl AutopilotHistory {
     /// The recommendation; `None` before both resources have a whole window of samples.
     pub(crate) fn recommend(&self) -> Option<(Cpu, Memory)> {
         let (cores, bytes) = match &self.recommenders {
-            Recommenders::MovingWindow { cpu, memory } => (cpu.limit()?, memory.limit()?),
-            Recommenders::Ensemble { cpu, memory } => {
-                (cpu.limit(Buckets::cpu())?, memory.limit(Buckets::memory())?)
-            }
+            Recommenders::MovingWindow(state) => (state.cpu.limit()?, state.memory.limit()?),
+            Recommenders::Ensemble(state) => (
+                state.cpu.limit(Buckets::cpu())?,
+                state.memory.limit(Buckets::memory())?,
+            ),
         };
         let needed = self.needs.get().unwrap_or(0.0);
         let millicores = amount::from_f64((cores * 1000.0).ceil());
@@ -154,15 +142,17 @@ impl AutopilotHistory {
     /// The steps of the recommendation for CPU and memory, without the result.
     pub(crate) fn explain(&self, method: &AutopilotMethod) -> [Vec<MethodStep>; 2] {
         let mut steps = match (&self.recommenders, method) {
-            (Recommenders::MovingWindow { cpu, memory }, AutopilotMethod::MovingWindow(config)) => {
-                [
-                    cpu.explain(&config.cpu_rule(), 1000.0, "millicores"),
-                    memory.explain(&config.memory_rule(), 1.0, "bytes"),
-                ]
-            }
-            (Recommenders::Ensemble { cpu, memory }, AutopilotMethod::Ensemble(config)) => [
-                cpu.explain(config, Buckets::cpu(), 1000.0, "millicores"),
-                memory.explain(config, Buckets::memory(), 1.0, "bytes"),
+            (Recommenders::MovingWindow(state), AutopilotMethod::MovingWindow(config)) => [
+                state.cpu.explain(&config.cpu_rule(), 1000.0, "millicores"),
+                state.memory.explain(&config.memory_rule(), 1.0, "bytes"),
+            ],
+            (Recommenders::Ensemble(state), AutopilotMethod::Ensemble(config)) => [
+                state
+                    .cpu
+                    .explain(config, Buckets::cpu(), 1000.0, "millicores"),
+                state
+                    .memory
+                    .explain(config, Buckets::memory(), 1.0, "bytes"),
             ],
             _ => Default::default(),
         };
@@ -178,16 +168,14 @@ impl AutopilotHistory {
         let open = self.open.get_or_insert_with(|| OpenWindow::new(at));
         if let Some(closed) = open.advance(at) {
             match (&mut self.recommenders, method) {
-                (
-                    Recommenders::MovingWindow { cpu, memory },
-                    AutopilotMethod::MovingWindow(config),
-                ) => {
-                    cpu.close(&config.cpu_rule(), closed.number, &closed.cpu);
-                    memory.close(&config.memory_rule(), closed.number, &closed.memory);
+                (Recommenders::MovingWindow(state), AutopilotMethod::MovingWindow(config)) => {
+                    let (cpu, memory) = (config.cpu_rule(), config.memory_rule());
+                    state.cpu.close(&cpu, closed.number, &closed.cpu);
+                    state.memory.close(&memory, closed.number, &closed.memory);
                 }
-                (Recommenders::Ensemble { cpu, memory }, AutopilotMethod::Ensemble(config)) => {
-                    cpu.close(config, &closed.cpu);
-                    memory.close(config, &closed.memory);
+                (Recommenders::Ensemble(state), AutopilotMethod::Ensemble(config)) => {
+                    state.cpu.close(config, &closed.cpu);
+                    state.memory.close(config, &closed.memory);
                 }
                 // A history is created for its method and replaced with it.
                 _ => {}
@@ -203,6 +191,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
+    use crate::config::MemoryRules;
 
     const MIB: f64 = 1_048_576.0;
 
@@ -221,8 +210,11 @@ mod tests {
     }
 
     fn add(history: &mut AutopilotHistory, method: &AutopilotMethod, minute: i64, megabytes: f64) {
-        history.add_cpu(method, 0.5, at(minute));
-        history.add_memory(method, 1, megabytes * MIB, at(minute));
+        let seen = Observation::Usage {
+            cpu: Some(Cpu::from_millicores(500)),
+            memory: Some(Memory::from_bytes((megabytes * MIB) as i64)),
+        };
+        history.observe(method, 1, seen, at(minute));
     }
 
     fn memory(history: &AutopilotHistory) -> Option<i64> {
@@ -257,7 +249,11 @@ mod tests {
             }
             let kill = 2016 * 5;
             add(&mut history, &method, kill, 300.0);
-            history.add_oom(&method, &MemoryRules::default(), 1, 100.0 * MIB, at(kill));
+            let seen = Observation::Oom {
+                request: Memory::from_bytes(100 << 20),
+                rules: &MemoryRules::default(),
+            };
+            history.observe(&method, 1, seen, at(kill));
             // Usage was above the request: 300 and 100 MiB.
             assert_eq!(memory(&history), Some(400 << 20), "{method:?}");
             for window in 1..12 {

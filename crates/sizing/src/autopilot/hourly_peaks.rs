@@ -7,7 +7,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Buckets;
-use crate::packed::{deserialize_records, serialize_records};
+use crate::packed::{deserialize_bytes, serialize_bytes};
 
 const HOURS: usize = 168;
 
@@ -22,14 +22,16 @@ pub(super) struct HourlyPeaks {
     peaks: [u8; HOURS],
 }
 
-impl HourlyPeaks {
-    pub(super) fn new() -> Self {
+impl Default for HourlyPeaks {
+    fn default() -> Self {
         Self {
             newest: i64::MIN,
             peaks: [0; HOURS],
         }
     }
+}
 
+impl HourlyPeaks {
     /// Records a bucket of an hour since 1970. Hours must not decrease.
     pub(super) fn add(&mut self, hour: i64, bucket: u8) {
         let skipped = hour.saturating_sub(self.newest).clamp(0, HOURS as i64);
@@ -55,14 +57,12 @@ impl HourlyPeaks {
 }
 
 fn serialize_peaks<S: Serializer>(peaks: &[u8; HOURS], to: S) -> Result<S::Ok, S::Error> {
-    serialize_records([*peaks], to)
+    serialize_bytes(*peaks, to)
 }
 
 fn deserialize_peaks<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; HOURS], D::Error> {
-    match deserialize_records(from)?.as_slice() {
-        [peaks] => Ok(*peaks),
-        _ => Err(D::Error::custom("not one week of peaks")),
-    }
+    let peaks = deserialize_bytes(from, HOURS)?.try_into();
+    peaks.map_err(|_| D::Error::custom("not one week of peaks"))
 }
 
 fn slot(hour: i64) -> usize {
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     fn check(added: &[(i64, u8)], expected: Option<u8>) {
-        let mut peaks = HourlyPeaks::new();
+        let mut peaks = HourlyPeaks::default();
         for (hour, bucket) in added {
             peaks.add(*hour, *bucket);
         }

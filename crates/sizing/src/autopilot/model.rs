@@ -76,7 +76,6 @@ impl FadedShares {
     }
 }
 
-/// State of one model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Model {
     /// The cheapest bucket of the last window: the paper's L'.

@@ -57,20 +57,27 @@ pub(super) struct Rule {
 
 impl MovingWindowConfig {
     pub(super) fn cpu_rule(&self) -> Rule {
-        Rule {
-            statistic: self.cpu,
-            margin: self.margin,
-            range: margin::CPU,
-            shape: shape(Buckets::cpu(), CPU_HALF_LIFE),
-        }
+        self.rule(self.cpu, margin::CPU, Buckets::cpu(), CPU_HALF_LIFE)
     }
 
     pub(super) fn memory_rule(&self) -> Rule {
+        let (range, buckets) = (margin::MEMORY, Buckets::memory());
+        self.rule(self.memory, range, buckets, MEMORY_HALF_LIFE)
+    }
+
+    fn rule(
+        &self,
+        statistic: Statistic,
+        range: Range,
+        buckets: &'static Buckets,
+        half_life_ns: i64,
+    ) -> Rule {
+        let half_life = HalfLife::from_nanoseconds(half_life_ns).expect("a half-life above zero");
         Rule {
-            statistic: self.memory,
+            statistic,
             margin: self.margin,
-            range: margin::MEMORY,
-            shape: shape(Buckets::memory(), MEMORY_HALF_LIFE),
+            range,
+            shape: HistogramConfig { buckets, half_life },
         }
     }
 }
@@ -82,15 +89,8 @@ impl Rule {
     }
 }
 
-fn shape(buckets: &'static Buckets, half_life_ns: i64) -> HistogramConfig {
-    HistogramConfig {
-        buckets,
-        half_life: HalfLife::from_nanoseconds(half_life_ns).expect("a half-life above zero"),
-    }
-}
-
 /// State of one resource of one container.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct MovingWindow {
     usage: DecayingHistogram,
     peaks: HourlyPeaks,
@@ -98,14 +98,6 @@ pub(super) struct MovingWindow {
 }
 
 impl MovingWindow {
-    pub(super) fn new() -> Self {
-        Self {
-            usage: DecayingHistogram::default(),
-            peaks: HourlyPeaks::new(),
-            limits: RecentMaximum::default(),
-        }
-    }
-
     /// Adds the samples of a closed window.
     pub(super) fn close(&mut self, rule: &Rule, window: i64, counts: &Counts) {
         let Some(highest) = counts.highest() else {
@@ -118,7 +110,9 @@ impl MovingWindow {
         }
         self.peaks
             .add(window.div_euclid(HOUR_NS / WINDOW_NS), highest);
-        self.limits.push(window, self.statistic_with_margin(rule));
+        let statistic = self.statistic(rule);
+        let limit = statistic * (1.0 + rule.margin_of(statistic));
+        self.limits.push(window, limit);
     }
 
     /// Whether samples until `last`, in the window `newest`, can lead to this state.
@@ -131,11 +125,6 @@ impl MovingWindow {
     /// The limit; `None` before the first window.
     pub(super) fn limit(&self) -> Option<f64> {
         self.limits.get()
-    }
-
-    fn statistic_with_margin(&self, rule: &Rule) -> f64 {
-        let statistic = self.statistic(rule);
-        statistic * (1.0 + rule.margin_of(statistic))
     }
 
     /// The steps of the limit. Amounts are multiplied by `factor` to be in `unit`.
@@ -195,7 +184,7 @@ mod tests {
     /// Windows with the cores used in them, one sample each.
     fn check(statistic: Statistic, usage: &[(i64, f64)], expected: f64) {
         let rule = rule(statistic);
-        let mut recommender = MovingWindow::new();
+        let mut recommender = MovingWindow::default();
         for (window, cores) in usage {
             recommender.close(&rule, *window, &counts(*cores, 1));
         }
@@ -235,7 +224,7 @@ mod tests {
         check(Statistic::LoadPercentile(0.95), &usage, bound(0.1));
 
         let rule = rule(Statistic::Average);
-        let mut recommender = MovingWindow::new();
+        let mut recommender = MovingWindow::default();
         recommender.close(&rule, 0, &counts(8.0, 1));
         for window in 1..=11 {
             recommender.close(&rule, window, &counts(0.1, 1000));

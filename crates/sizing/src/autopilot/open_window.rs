@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::counts::Counts;
 use crate::Buckets;
 use crate::instant::Instant;
-use crate::packed::{self, deserialize_records, part, serialize_records};
+use crate::packed;
 
 /// The length of a window in nanoseconds.
 pub(super) const WINDOW_NS: i64 = 300_000_000_000;
@@ -22,17 +22,13 @@ pub(super) struct OpenWindow {
     pub(super) number: i64,
     cpu: Counts,
     /// By pod.
-    #[serde(
-        serialize_with = "serialize_peaks",
-        deserialize_with = "deserialize_peaks"
-    )]
+    #[serde(with = "packed::amounts")]
     peaks: BTreeMap<u64, f64>,
     /// Needs of OOM-killed containers, which count as peaks without a pod.
     #[serde(with = "packed::numbers")]
     needed: Vec<f64>,
 }
 
-/// Samples of a closed window.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ClosedWindow {
     pub(super) number: i64,
@@ -104,30 +100,6 @@ impl OpenWindow {
 /// Number of the window of a time.
 pub(super) fn number(at: Instant) -> i64 {
     at.whole(WINDOW_NS)
-}
-
-/// Bytes of a stored peak: its pod and its amount.
-const RECORD: usize = 16;
-
-fn serialize_peaks<S: Serializer>(peaks: &BTreeMap<u64, f64>, to: S) -> Result<S::Ok, S::Error> {
-    let record = |(pod, bytes): (&u64, &f64)| {
-        let mut record = [0; RECORD];
-        record[..8].copy_from_slice(&pod.to_le_bytes());
-        record[8..].copy_from_slice(&bytes.to_le_bytes());
-        record
-    };
-    serialize_records(peaks.iter().map(record), to)
-}
-
-fn deserialize_peaks<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<u64, f64>, D::Error> {
-    let records: Vec<[u8; RECORD]> = deserialize_records(from)?;
-    let peak = |record: &[u8; RECORD]| {
-        (
-            u64::from_le_bytes(part(record, 0)),
-            f64::from_le_bytes(part(record, 8)),
-        )
-    };
-    Ok(records.iter().map(peak).collect())
 }
 
 #[cfg(test)]

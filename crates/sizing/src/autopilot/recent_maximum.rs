@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-/// Windows in an hour.
 const WINDOWS: i64 = 12;
 
 /// Values by window, oldest first, at most one per window of the last hour.

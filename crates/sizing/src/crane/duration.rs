@@ -4,7 +4,7 @@
 
 use model::parse_go_duration;
 
-const DAY_NS: i64 = 86_400_000_000_000;
+use crate::instant::DAY_NS;
 
 /// Parses to nanoseconds; `None` if invalid or out of range.
 pub fn parse(text: &str) -> Option<i64> {

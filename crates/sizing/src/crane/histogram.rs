@@ -7,10 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
-use crate::packed::{deserialize_records, part, serialize_records};
-use crate::{Buckets, BucketsError};
+use crate::{Buckets, BucketsError, packed};
 
 /// Maximum number of linear buckets: 100 GB in steps of 5 MB.
 const MAX_BUCKETS: f64 = 20_000.0;
@@ -100,10 +99,7 @@ impl Layout {
 /// Weights by bucket.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WeightedHistogram {
-    #[serde(
-        serialize_with = "serialize_weights",
-        deserialize_with = "deserialize_weights"
-    )]
+    #[serde(with = "packed::amounts")]
     weights: BTreeMap<u16, f64>,
     total: f64,
 }
@@ -154,33 +150,6 @@ impl WeightedHistogram {
         }
         layout.end(last)
     }
-}
-
-/// Bytes of a stored bucket: its number and its weight.
-const RECORD: usize = 10;
-
-fn serialize_weights<S: Serializer>(
-    weights: &BTreeMap<u16, f64>,
-    to: S,
-) -> Result<S::Ok, S::Error> {
-    let record = |(bucket, weight): (&u16, &f64)| {
-        let mut record = [0; RECORD];
-        record[..2].copy_from_slice(&bucket.to_le_bytes());
-        record[2..].copy_from_slice(&weight.to_le_bytes());
-        record
-    };
-    serialize_records(weights.iter().map(record), to)
-}
-
-fn deserialize_weights<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<u16, f64>, D::Error> {
-    let records: Vec<[u8; RECORD]> = deserialize_records(from)?;
-    let weight = |record: &[u8; RECORD]| {
-        (
-            u16::from_le_bytes(part(record, 0)),
-            f64::from_le_bytes(part(record, 2)),
-        )
-    };
-    Ok(records.iter().map(weight).collect())
 }
 
 #[cfg(test)]

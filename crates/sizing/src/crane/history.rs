@@ -17,11 +17,12 @@ use super::percentile::PercentilePredictor;
 use super::resource::CraneConfig;
 use crate::amount;
 use crate::instant::Instant;
+use crate::observation::Observation;
 use crate::price_of_failure::first_invalid;
 
 const BLOCKS: i64 = 7;
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CraneHistory {
     cpu: Blocks,
     memory: Blocks,
@@ -38,29 +39,29 @@ pub(crate) struct CraneHistory {
 struct Blocks(VecDeque<(i64, WeightedHistogram)>);
 
 impl CraneHistory {
-    pub(crate) fn new() -> Self {
-        Self {
-            cpu: Blocks::default(),
-            memory: Blocks::default(),
-            killed: None,
-            sampled: Default::default(),
+    pub(crate) fn observe(
+        &mut self,
+        config: &CraneConfig,
+        pod: u64,
+        seen: Observation,
+        at: Instant,
+    ) {
+        let (cpu, memory) = match seen {
+            Observation::Usage { cpu, memory } => (cpu, memory),
+            Observation::Oom { request, .. } => return self.add_oom(config, request, at),
+        };
+        let [cpu_pods, memory_pods] = &mut self.sampled;
+        if let Some(cpu) = cpu.filter(|_| is_due(cpu_pods, config.cpu_interval_ns, pod, at)) {
+            self.cpu.add(&config.cpu, cpu.cores(), at);
         }
-    }
-
-    pub(crate) fn add_cpu(&mut self, config: &CraneConfig, pod: u64, cores: f64, at: Instant) {
-        if is_due(&mut self.sampled[0], config.cpu_interval_ns, pod, at) {
-            self.cpu.add(&config.cpu, cores, at);
-        }
-    }
-
-    pub(crate) fn add_memory(&mut self, config: &CraneConfig, pod: u64, bytes: f64, at: Instant) {
-        if is_due(&mut self.sampled[1], config.memory_interval_ns, pod, at) {
-            self.memory.add(&config.memory, bytes, at);
+        let counts = |_: &Memory| is_due(memory_pods, config.memory_interval_ns, pod, at);
+        if let Some(memory) = memory.filter(counts) {
+            self.memory.add(&config.memory, memory.bytes() as f64, at);
         }
     }
 
     /// Records an OOM kill. Of several the largest request counts, until it is too old.
-    pub(crate) fn add_oom(&mut self, config: &CraneConfig, request: Memory, at: Instant) {
+    fn add_oom(&mut self, config: &CraneConfig, request: Memory, at: Instant) {
         let kept = self.killed.filter(|(before, larger)| {
             *larger > request.bytes() && at.since(*before) <= config.oom_history_ns
         });
@@ -110,19 +111,12 @@ fn is_due(
         return true;
     };
     let number = at.whole(interval_ns);
-    match sampled.get(&pod) {
-        Some(last) if *last == number => false,
-        Some(last) if *last < number => {
-            sampled.insert(pod, number);
-            true
-        }
-        // A new pod, or a clock that was put back: its interval number is never waited for.
-        _ => {
-            sampled.retain(|_, last| *last + 1 >= number && *last <= number);
-            sampled.insert(pod, number);
-            true
-        }
+    let last = sampled.insert(pod, number);
+    // A new pod, or a clock that was put back: its interval number is never waited for.
+    if last.is_none_or(|last| last > number) {
+        sampled.retain(|_, last| *last + 1 >= number && *last <= number);
     }
+    last != Some(number)
 }
 
 impl Blocks {
@@ -167,21 +161,41 @@ mod tests {
     use jiff::{SignedDuration, Timestamp};
 
     use super::*;
+    use crate::config::MemoryRules;
 
     const GIB: i64 = 1 << 30;
+    const RULES: MemoryRules = MemoryRules {
+        interval_ns: 1,
+        interval_count: 1,
+        oom_bump_up_ratio: 1.0,
+        oom_min_bump_up_bytes: 0.0,
+    };
 
     fn at(hours: i64) -> Instant {
         (Timestamp::UNIX_EPOCH + SignedDuration::from_hours(hours)).into()
     }
 
-    fn cpu_after(usage: &[(i64, f64)]) -> Option<i64> {
+    fn usage(cores: f64, bytes: i64) -> Observation<'static> {
+        Observation::Usage {
+            cpu: Some(Cpu::from_millicores((cores * 1000.0) as i64)),
+            memory: Some(Memory::from_bytes(bytes)),
+        }
+    }
+
+    fn kill(bytes: i64) -> Observation<'static> {
+        Observation::Oom {
+            request: Memory::from_bytes(bytes),
+            rules: &RULES,
+        }
+    }
+
+    fn cpu_after(samples: &[(i64, f64)]) -> Option<i64> {
         let config = CraneConfig::new(|_| None).expect("defaults");
-        let mut history = CraneHistory::new();
+        let mut history = CraneHistory::default();
         let mut now = at(0);
-        for (hour, cores) in usage {
+        for (hour, cores) in samples {
             now = at(*hour);
-            history.add_cpu(&config, 1, *cores, now);
-            history.add_memory(&config, 1, 1.0, now);
+            history.observe(&config, 1, usage(*cores, 1), now);
         }
         let recommended = history.recommend(&config, now);
         recommended.map(|(cpu, _)| cpu.millicores())
@@ -202,17 +216,17 @@ mod tests {
     #[test]
     fn a_kill_protects_for_seven_days_and_the_largest_one_counts() {
         let config = CraneConfig::new(|_| None).expect("defaults");
-        let mut history = CraneHistory::new();
-        history.add_memory(&config, 1, 1.0, at(0));
+        let mut history = CraneHistory::default();
+        history.observe(&config, 1, usage(0.0, 1), at(0));
         let memory = |history: &CraneHistory, hour| {
             let recommended = history.recommend(&config, at(hour));
             recommended.map(|(_, memory)| memory.bytes())
         };
-        history.add_oom(&config, Memory::from_bytes(2 * GIB), at(0));
-        history.add_oom(&config, Memory::from_bytes(GIB), at(1));
+        history.observe(&config, 1, kill(2 * GIB), at(0));
+        history.observe(&config, 1, kill(GIB), at(1));
         assert_eq!(memory(&history, 2), Some(2_576_980_377));
         assert_eq!(memory(&history, 7 * 24 + 1), Some(120_586_239));
-        history.add_oom(&config, Memory::from_bytes(GIB), at(8 * 24));
+        history.observe(&config, 1, kill(GIB), at(8 * 24));
         assert_eq!(memory(&history, 8 * 24), Some(1_288_490_188));
     }
 
@@ -220,9 +234,9 @@ mod tests {
     fn oom_history_length_is_the_time_for_which_a_kill_protects() {
         let config = CraneConfig::new(|key| (key == "oom-history-length").then_some("2d"));
         let config = config.expect("valid");
-        let mut history = CraneHistory::new();
-        history.add_memory(&config, 1, 1.0, at(0));
-        history.add_oom(&config, Memory::from_bytes(2 * GIB), at(0));
+        let mut history = CraneHistory::default();
+        history.observe(&config, 1, usage(0.0, 1), at(0));
+        history.observe(&config, 1, kill(2 * GIB), at(0));
         for (hour, expected) in [(48, 2_576_980_377), (49, 120_586_239)] {
             let recommended = history.recommend(&config, at(hour));
             let memory = recommended.map(|(_, memory)| memory.bytes());
@@ -234,13 +248,12 @@ mod tests {
     fn one_sample_of_each_pod_counts_in_a_sample_interval() {
         let interval = |key: &str| (key == "cpu-sample-interval").then_some("2h");
         let config = CraneConfig::new(interval).expect("valid");
-        let mut history = CraneHistory::new();
+        let mut history = CraneHistory::default();
         // Pods 1 and 2 count at hours 0 and 2; larger samples between them do not.
         for hour in 0..4 {
             for pod in [1, 2] {
                 let cores = if hour % 2 == 0 { 0.5 } else { 9.0 };
-                history.add_cpu(&config, pod, cores, at(hour));
-                history.add_memory(&config, pod, GIB as f64, at(hour));
+                history.observe(&config, pod, usage(cores, GIB), at(hour));
             }
         }
         let cpu = |history: &CraneHistory| {
@@ -248,10 +261,10 @@ mod tests {
             recommended.map(|(cpu, _)| cpu.millicores())
         };
         assert_eq!(cpu(&history), Some(690));
-        history.add_cpu(&config, 1, 9.0, at(4));
+        history.observe(&config, 1, usage(9.0, GIB), at(4));
         assert!(cpu(&history) > Some(9000));
         assert_eq!(history.sampled[0].len(), 2);
-        history.add_cpu(&config, 3, 1.0, at(40));
+        history.observe(&config, 3, usage(1.0, GIB), at(40));
         assert_eq!(history.sampled[0].len(), 1, "pods that are gone");
     }
 }

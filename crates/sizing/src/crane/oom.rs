@@ -7,11 +7,11 @@
 use model::Memory;
 
 use crate::amount;
+use crate::instant::DAY_NS;
 
 /// Time for which an OOM kill counts.
-pub(super) const PROTECTION_NS: i64 = 7 * 86_400_000_000_000;
+pub(super) const PROTECTION_NS: i64 = 7 * DAY_NS;
 
-/// Minimum increase.
 const MIN_BUMP_UP_BYTES: i64 = 100 << 20;
 
 /// Memory needed by a container that was OOM-killed with this request.

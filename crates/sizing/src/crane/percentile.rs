@@ -6,9 +6,10 @@
 //! effect. Source: `pkg/prediction/percentile/config.go`, `estimator.go` and `aggregate_signal.go`;
 //! the one-off path of recommenders, in which invalid settings are an error.
 
+use std::ops::{Bound, RangeBounds};
+
 use model::MethodStep;
 use serde::Deserialize;
-use thiserror::Error;
 
 use super::duration;
 use super::histogram::{Layout, WeightedHistogram};
@@ -25,7 +26,6 @@ pub struct PercentileSettings {
     /// Distance between samples, such as `1m`.
     pub sample_interval: String,
     pub margin_fraction: String,
-    /// Target utilisation of a request.
     pub target_utilization: String,
     /// Percentile as a fraction.
     pub percentile: String,
@@ -49,21 +49,10 @@ pub struct HistogramSettings {
     pub bucket_size_growth_ratio: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Error)]
-pub enum PercentileError {
-    #[error("{0} is not a duration: {1:?}")]
-    Duration(&'static str, String),
-    #[error("{0} is not a number in its range: {1:?}")]
-    Number(&'static str, String),
-    #[error("histogram: {0}")]
-    Buckets(#[from] BucketsError),
-}
-
 #[derive(Clone, Debug, PartialEq)]
 pub struct PercentilePredictor {
     /// Whether all series form one value.
     pub aggregated: bool,
-    /// Length of the history.
     pub(super) history_ns: i64,
     pub(super) layout: Layout,
     pub(super) min_sample_weight: f64,
@@ -73,32 +62,22 @@ pub struct PercentilePredictor {
 }
 
 impl PercentilePredictor {
-    pub fn parse(settings: &PercentileSettings) -> Result<Self, PercentileError> {
+    pub fn parse(settings: &PercentileSettings) -> Result<Self, String> {
         let written = &settings.histogram;
         positive_duration("sampleInterval", &settings.sample_interval)?;
         positive_duration("halfLife", &written.half_life)?;
-        let fraction = number("percentile", &settings.percentile, 0.99, |value| {
-            (0.0..=1.0).contains(&value)
-        })?;
         Ok(Self {
             aggregated: settings.aggregated,
             history_ns: positive_duration("historyLength", &settings.history_length)?,
             layout: layout(written)?,
-            min_sample_weight: number(
-                "minSampleWeight",
-                &settings.min_sample_weight,
-                1e-5,
-                |value| value >= 0.0,
-            )?,
-            percentile: fraction,
-            margin_fraction: number("marginFraction", &settings.margin_fraction, 0.0, |value| {
-                value >= 0.0
-            })?,
+            min_sample_weight: number("minSampleWeight", &settings.min_sample_weight, 1e-5, 0.0..)?,
+            percentile: number("percentile", &settings.percentile, 0.99, 0.0..=1.0)?,
+            margin_fraction: number("marginFraction", &settings.margin_fraction, 0.0, 0.0..)?,
             target_utilization: number(
                 "targetUtilization",
                 &settings.target_utilization,
                 1.0,
-                |value| value > 0.0,
+                POSITIVE,
             )?,
         })
     }
@@ -141,64 +120,57 @@ impl PercentilePredictor {
         let (length, weight) = (self.history_ns, self.min_sample_weight);
         format!("{length} {} {weight}", self.layout.shape())
     }
-
-    /// Whether a history recorded for the other predictor is usable for this one.
-    pub(super) fn shares_history_with(&self, other: &Self) -> bool {
-        self.history_ns == other.history_ns
-            && self.layout == other.layout
-            && self.min_sample_weight.to_bits() == other.min_sample_weight.to_bits()
-    }
 }
 
 /// Growing buckets if all their settings are present, else linear ones, else 0 to 100 in steps of a
 /// tenth.
-fn layout(written: &HistogramSettings) -> Result<Layout, PercentileError> {
-    let positive = |value: f64| value > 0.0;
-    let max = |default| number("maxValue", &written.max_value, default, positive);
-    let epsilon = number("epsilon", &written.epsilon, 1e-10, positive)?;
-    let has_max = !written.max_value.is_empty();
-    let grows =
-        !written.bucket_size_growth_ratio.is_empty() && !written.first_bucket_size.is_empty();
-    if grows && has_max {
-        let growth = number(
-            "bucketSizeGrowthRatio",
-            &written.bucket_size_growth_ratio,
-            0.0,
-            positive,
-        )?;
-        let first = number("firstBucketSize", &written.first_bucket_size, 0.0, positive)?;
-        return Ok(Layout::exponential(
-            max(0.0)?,
-            first,
-            1.0 + growth,
-            epsilon,
-        )?);
+fn layout(written: &HistogramSettings) -> Result<Layout, String> {
+    let HistogramSettings {
+        max_value,
+        bucket_size: size,
+        first_bucket_size: first,
+        bucket_size_growth_ratio: growth,
+        ..
+    } = written;
+    let positive = |field, text: &str| number(field, text, 0.0, POSITIVE);
+    let of_histogram = |error: BucketsError| format!("histogram: {error}");
+    let epsilon = number("epsilon", &written.epsilon, 1e-10, POSITIVE)?;
+    let has_max = !max_value.is_empty();
+    if has_max && !growth.is_empty() && !first.is_empty() {
+        let ratio = 1.0 + positive("bucketSizeGrowthRatio", growth)?;
+        let first = positive("firstBucketSize", first)?;
+        let max = positive("maxValue", max_value)?;
+        return Layout::exponential(max, first, ratio, epsilon).map_err(of_histogram);
     }
-    if !written.bucket_size.is_empty() && has_max {
-        let size = number("bucketSize", &written.bucket_size, 0.0, positive)?;
-        return Ok(Layout::linear(max(0.0)?, size, epsilon)?);
+    if has_max && !size.is_empty() {
+        let size = positive("bucketSize", size)?;
+        let max = positive("maxValue", max_value)?;
+        return Layout::linear(max, size, epsilon).map_err(of_histogram);
     }
-    Ok(Layout::linear(100.0, 0.1, 1e-10)?)
+    Layout::linear(100.0, 0.1, 1e-10).map_err(of_histogram)
 }
 
-fn positive_duration(field: &'static str, text: &str) -> Result<i64, PercentileError> {
+/// Numbers above zero.
+const POSITIVE: (Bound<f64>, Bound<f64>) = (Bound::Excluded(0.0), Bound::Unbounded);
+
+fn positive_duration(field: &'static str, text: &str) -> Result<i64, String> {
     duration::parse(text)
         .filter(|length| *length > 0)
-        .ok_or_else(|| PercentileError::Duration(field, text.to_owned()))
+        .ok_or_else(|| format!("{field} is not a duration: {text:?}"))
 }
 
 fn number(
     field: &'static str,
     text: &str,
     default: f64,
-    in_range: impl Fn(f64) -> bool,
-) -> Result<f64, PercentileError> {
+    range: impl RangeBounds<f64>,
+) -> Result<f64, String> {
     if text.is_empty() {
         return Ok(default);
     }
     let parsed = text
         .parse()
         .ok()
-        .filter(|value: &f64| value.is_finite() && in_range(*value));
-    parsed.ok_or_else(|| PercentileError::Number(field, text.to_owned()))
+        .filter(|value: &f64| value.is_finite() && range.contains(value));
+    parsed.ok_or_else(|| format!("{field} is not a number in its range: {text:?}"))
 }

@@ -6,22 +6,19 @@
 //! defaults).
 
 use model::{Cpu, Memory, MethodStep};
-use thiserror::Error;
 
 use super::duration;
 use super::histogram::WeightedHistogram;
 use super::oom::{PROTECTION_NS, protected_memory};
-use super::percentile::{
-    HistogramSettings, PercentileError, PercentilePredictor, PercentileSettings,
-};
-use super::specification::{SpecificationError, Specifications};
+use super::percentile::{HistogramSettings, PercentilePredictor, PercentileSettings};
+use super::specification::Specifications;
 use crate::amount;
+use crate::instant::DAY_NS;
 
 /// Crane's default sizes.
 const SPECIFICATIONS: &str = "0.25c0.25g,0.25c0.5g,0.25c1g,0.5c0.5g,0.5c1g,1c1g,1c2g,1c4g,1c8g,2c2g,2c4g,2c8g,2c16g,4c4g,4c8g,4c16g,\
                               4c32g,8c8g,8c16g,8c32g,8c64g,16c32g,16c64g,16c128g,32c64g,32c128g,32c256g,64c128g,64c256g";
 
-const DAY_NS: i64 = 86_400_000_000_000;
 /// Maximum of the sample intervals: the length of a block of the history.
 const MAX_SAMPLE_INTERVAL: (i64, &str) = (DAY_NS, "24h");
 const MAX_OOM_HISTORY: (i64, &str) = (30 * DAY_NS, "30d");
@@ -29,30 +26,15 @@ const MAX_OOM_HISTORY: (i64, &str) = (30 * DAY_NS, "30d");
 /// Settings of the recommender.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CraneConfig {
-    pub(super) cpu: PercentilePredictor,
-    pub(super) memory: PercentilePredictor,
+    /// In cores.
+    pub cpu: PercentilePredictor,
+    /// In bytes.
+    pub memory: PercentilePredictor,
     pub(super) cpu_interval_ns: Option<i64>,
     pub(super) memory_interval_ns: Option<i64>,
     oom_bump_ratio: Option<f64>,
     pub(super) oom_history_ns: i64,
     specifications: Option<Specifications>,
-}
-
-/// Invalid settings.
-#[derive(Clone, Debug, PartialEq, Error)]
-pub enum CraneConfigError {
-    #[error("cpu: {0}")]
-    Cpu(PercentileError),
-    #[error("memory: {0}")]
-    Memory(PercentileError),
-    #[error("specification-config: {0}")]
-    Specifications(#[from] SpecificationError),
-    #[error("{0} must be true or false")]
-    Switch(&'static str),
-    #[error("{0} must be a duration above 0 and at most {1}")]
-    Duration(&'static str, &'static str),
-    #[error("oom-bump-ratio must be a number of at least 0")]
-    OomBumpRatio,
 }
 
 impl CraneConfig {
@@ -82,7 +64,7 @@ impl CraneConfig {
     pub const SPECIFICATION_KEY: &'static str = "specification-config";
 
     /// Reads settings by name, with Crane's defaults for missing ones.
-    pub fn new<'a>(setting: impl Fn(&str) -> Option<&'a str>) -> Result<Self, CraneConfigError> {
+    pub fn new<'a>(setting: impl Fn(&str) -> Option<&'a str>) -> Result<Self, String> {
         let predictor = |resource: &str, half_life: &str, bucket_size: &str, max_value: &str| {
             let text = |key: &str, default: &str| {
                 setting(&format!("{resource}-{key}"))
@@ -113,35 +95,26 @@ impl CraneConfig {
                 .parse()
                 .ok()
                 .filter(|ratio: &f64| ratio.is_finite() && *ratio >= 0.0)
-                .ok_or(CraneConfigError::OomBumpRatio)?,
+                .ok_or("oom-bump-ratio must be a number of at least 0")?,
         };
         let interval = |key| duration(&setting, key, MAX_SAMPLE_INTERVAL);
         let oom_history = duration(&setting, "oom-history-length", MAX_OOM_HISTORY)?;
         let normalises = switch(&setting, "specification", false)?;
         // Validated even if unused: otherwise an error would only appear when the switch is turned
         // on.
-        let list =
-            Specifications::parse(setting(Self::SPECIFICATION_KEY).unwrap_or(SPECIFICATIONS))?;
+        let list = setting(Self::SPECIFICATION_KEY).unwrap_or(SPECIFICATIONS);
+        let list = Specifications::parse(list)
+            .map_err(|error| format!("specification-config: {error}"))?;
         Ok(Self {
-            cpu: predictor("cpu", "24h", "0.1", "100").map_err(CraneConfigError::Cpu)?,
+            cpu: predictor("cpu", "24h", "0.1", "100").map_err(|error| format!("cpu: {error}"))?,
             memory: predictor("mem", "48h", "104857600", "104857600000")
-                .map_err(CraneConfigError::Memory)?,
+                .map_err(|error| format!("memory: {error}"))?,
             cpu_interval_ns: interval("cpu-sample-interval")?,
             memory_interval_ns: interval("mem-sample-interval")?,
             oom_bump_ratio: protects.then_some(ratio),
             oom_history_ns: oom_history.unwrap_or(PROTECTION_NS),
             specifications: normalises.then_some(list),
         })
-    }
-
-    /// CPU predictor, in cores.
-    pub fn cpu(&self) -> &PercentilePredictor {
-        &self.cpu
-    }
-
-    /// Memory predictor, in bytes.
-    pub fn memory(&self) -> &PercentilePredictor {
-        &self.memory
     }
 
     /// The recommendation from usage in cores and bytes, and the request of a container that was
@@ -214,16 +187,8 @@ impl CraneConfig {
 
     /// Text that two settings share if and only if they share their history.
     pub(crate) fn shape(&self) -> String {
-        format!(
-            "crane, cpu {}, memory {}",
-            self.cpu.shape(),
-            self.memory.shape()
-        )
-    }
-
-    /// Whether a history recorded for the other settings is usable for these.
-    pub(crate) fn shares_history_with(&self, other: &Self) -> bool {
-        self.cpu.shares_history_with(&other.cpu) && self.memory.shares_history_with(&other.memory)
+        let (cpu, memory) = (self.cpu.shape(), self.memory.shape());
+        format!("crane, cpu {cpu}, memory {memory}")
     }
 }
 
@@ -232,25 +197,25 @@ fn duration<'a>(
     setting: &impl Fn(&str) -> Option<&'a str>,
     key: &'static str,
     (max_ns, max): (i64, &'static str),
-) -> Result<Option<i64>, CraneConfigError> {
+) -> Result<Option<i64>, String> {
     let Some(text) = setting(key) else {
         return Ok(None);
     };
     duration::parse(text)
         .filter(|length| (1..=max_ns).contains(length))
         .map(Some)
-        .ok_or(CraneConfigError::Duration(key, max))
+        .ok_or_else(|| format!("{key} must be a duration above 0 and at most {max}"))
 }
 
 fn switch<'a>(
     setting: &impl Fn(&str) -> Option<&'a str>,
     key: &'static str,
     default: bool,
-) -> Result<bool, CraneConfigError> {
+) -> Result<bool, String> {
     match setting(key) {
         None => Ok(default),
         Some("true") => Ok(true),
         Some("false") => Ok(false),
-        Some(_) => Err(CraneConfigError::Switch(key)),
+        Some(_) => Err(format!("{key} must be true or false")),
     }
 }

@@ -5,7 +5,6 @@
 //! with two decimals; here it is exact.
 
 use model::{Cpu, Memory};
-use thiserror::Error;
 
 const MAX_ITEMS: usize = 1000;
 
@@ -21,22 +20,13 @@ pub struct Specification {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Specifications(Vec<Specification>);
 
-/// Errors in a list of sizes.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum SpecificationError {
-    #[error("size {0:?} is not of the form <cores>c<GiB>g")]
-    Format(String),
-    #[error("there are more than {MAX_ITEMS} sizes")]
-    TooMany,
-}
-
 impl Specifications {
     /// Parses a list such as `0.25c0.5g,1c2g`: items are separated by commas, and the two numbers
     /// of an item by anything else.
-    pub fn parse(text: &str) -> Result<Self, SpecificationError> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let mut list = text.split(',').map(item).collect::<Result<Vec<_>, _>>()?;
         if list.len() > MAX_ITEMS {
-            return Err(SpecificationError::TooMany);
+            return Err(format!("there are more than {MAX_ITEMS} sizes"));
         }
         list.sort_by(|a, b| {
             a.cores
@@ -65,8 +55,7 @@ impl Specifications {
     }
 }
 
-fn item(text: &str) -> Result<Specification, SpecificationError> {
-    let wrong = || SpecificationError::Format(text.to_owned());
+fn item(text: &str) -> Result<Specification, String> {
     let numbers = text.split(|letter: char| !(letter.is_ascii_digit() || letter == '.'));
     let numbers = numbers
         .filter(|number| !number.is_empty())
@@ -77,7 +66,7 @@ fn item(text: &str) -> Result<Specification, SpecificationError> {
             cores: *cores,
             gibibytes: *gibibytes,
         }),
-        _ => Err(wrong()),
+        _ => Err(format!("size {text:?} is not of the form <cores>c<GiB>g")),
     }
 }
 

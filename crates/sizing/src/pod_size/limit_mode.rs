@@ -9,19 +9,10 @@ use model::{
     ResourceName,
 };
 
-use super::PodContainer;
 use super::proportion::{Rounding, proportional_limit, proportional_limits, scale};
+use super::{ContainerSize, PodContainer};
 
 const RESOURCES: [ResourceName; 2] = [ResourceName::Cpu, ResourceName::Memory];
-
-/// New limits of a container.
-#[derive(Debug, Default)]
-pub(super) struct NewLimits {
-    pub(super) limits: ResourceList,
-    /// Resources whose limit is removed.
-    pub(super) removed: Vec<ResourceName>,
-    pub(super) notes: Vec<String>,
-}
 
 /// The mode in effect, and the reason if it is not the configured one. `RequestsOnly` leaves limits
 /// as they are, so their mode has no effect.
@@ -79,30 +70,28 @@ pub fn limit_for(
     Some(max.unwrap_or(&above).max(request).clone())
 }
 
-/// The limits of a container with these new requests.
-pub(super) fn new_limits(
+/// Adds the limits of a container to its size, which has the new requests.
+pub(super) fn set_limits(
+    size: &mut ContainerSize,
     container: &PodContainer<'_>,
-    requests: &ResourceList,
     namespace: &NamespaceLimits,
-) -> NewLimits {
+) {
     let of_containers = namespace.containers.as_ref();
     let default = of_containers.and_then(|limits| limits.default.as_ref());
+    let requests = &size.requests;
     if container.limit_modes.is_proportional() {
         let found = proportional_limits(container.limits, container.requests, requests, default);
-        return NewLimits {
-            limits: found.limits,
-            removed: Vec::new(),
-            notes: found.notes,
-        };
+        size.limits = found.limits;
+        size.notes.extend(found.notes);
+        return;
     }
     let max = of_containers.and_then(|limits| limits.max.as_ref());
-    let mut new = NewLimits::default();
     for resource in RESOURCES {
         let (mode, given_way) = effective_mode(container, &resource, namespace);
         let of = |list: Option<&ResourceList>| list.and_then(|list| list.get(&resource)).cloned();
         let request = requests.get(&resource);
         let has_request = request.is_some_and(|request| !request.is_zero());
-        let mut note = |text: &str| new.notes.push(format!("{resource}: {text}"));
+        let mut note = |text: &str| size.notes.push(format!("{resource}: {text}"));
         if let Some(text) = given_way.filter(|_| has_request) {
             note(text);
         }
@@ -122,29 +111,28 @@ pub(super) fn new_limits(
             }
             LimitMode::None => {
                 if has_request && container.limits.get(&resource).is_some() {
-                    new.removed.push(resource.clone());
+                    size.removed_limits.push(resource.clone());
                 }
                 None
             }
             mode => limit_for(mode, &resource, request, of(max).as_ref()),
         };
         if let Some(limit) = limit {
-            new.limits.insert(resource, limit);
+            size.limits.insert(resource, limit);
         }
     }
-    new
 }
 
 /// Text of the pod annotation with the limits that follow from modes other than proportional, such as
 /// `app: cpu=300m, memory=none`; `None` without any. At most 50 containers are listed.
 pub fn limits_text<'a>(
     modes: &LimitModes,
-    containers: impl IntoIterator<Item = (&'a str, &'a super::ContainerSize)>,
+    containers: impl IntoIterator<Item = (&'a str, &'a ContainerSize)>,
 ) -> Option<String> {
     if modes.is_proportional() {
         return None;
     }
-    let text = |size: &super::ContainerSize| {
+    let text = |size: &ContainerSize| {
         let chosen = RESOURCES
             .into_iter()
             .filter(|resource| *modes.of(resource) != LimitMode::Proportional);

@@ -21,7 +21,6 @@ pub struct WholePod<'a> {
 pub struct WholeContainer<'a> {
     /// The time for which it runs.
     pub role: ContainerRole,
-    /// Its resources.
     pub written: Written<'a>,
     /// The index of its size, if it gets one.
     pub size: Option<usize>,
@@ -52,7 +51,6 @@ pub enum ResourcesField {
 }
 
 impl ResourcesField {
-    /// The field's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Requests => "requests",

@@ -19,9 +19,7 @@ const MATURE: f64 = 48.0;
 /// (per hour) or these units times hours (accumulated).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choice {
-    /// The present request.
     pub present: f64,
-    /// The recommended request.
     pub recommended: f64,
     pub reason: Reason,
     /// The request of least cost.

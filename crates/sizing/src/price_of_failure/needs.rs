@@ -61,26 +61,17 @@ impl Needs {
     /// The candidate requests, highest first, with their risks. After them comes a request of 0.
     pub(super) fn candidates(&self) -> impl Iterator<Item = (f64, Risk)> + '_ {
         let (mut above, mut load) = (0.0, 0.0);
-        let mut used = (0..BUCKETS).rev().filter(|bucket| self.0[*bucket] > 0.0);
-        let mut is_over = false;
-        std::iter::from_fn(move || {
-            if is_over {
-                return None;
-            }
-            let next = used.next();
-            let request = next.map_or(0.0, |bucket| bound(Settings::FIRST_BOUND, bucket));
+        let used = (0..BUCKETS).rev().filter(|bucket| self.0[*bucket] > 0.0);
+        used.map(Some).chain([None]).map(move |bucket| {
+            let request = bucket.map_or(0.0, |bucket| bound(Settings::FIRST_BOUND, bucket));
             let risk = Risk {
                 chance: above,
                 shortage: f64::max(load - request * above, 0.0),
             };
-            match next {
-                Some(bucket) => {
-                    above += self.0[bucket];
-                    load += self.0[bucket] * request / GROWTH.sqrt();
-                }
-                None => is_over = true,
-            }
-            Some((request, risk))
+            let share = bucket.map_or(0.0, |bucket| self.0[bucket]);
+            above += share;
+            load += share * request / GROWTH.sqrt();
+            (request, risk)
         })
     }
 

@@ -30,9 +30,9 @@ use serde::{Deserialize, Serialize};
 use self::fold::{Folded, OomMinimum, View};
 use self::run::Run;
 use super::history::first_invalid;
-use super::settings::Settings;
-use super::workload::{MIB, PriceOfFailureConfig, SECOND_NS, amounts};
-use crate::config::MemoryRules;
+use super::workload::{MIB, PriceOfFailureConfig, amounts};
+use crate::instant::Instant;
+use crate::observation::Observation;
 
 /// Format of a stored history.
 const VERSION: u8 = 1;
@@ -53,9 +53,8 @@ pub(super) const OOM_RUNS: u32 = 7;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunsHistory {
     version: u8,
-    /// Recent runs by pod.
+    /// By pod.
     recent: BTreeMap<u64, Run>,
-    /// Earlier runs.
     folded: Folded,
 }
 
@@ -70,47 +69,34 @@ impl Default for RunsHistory {
 }
 
 impl RunsHistory {
-    pub(crate) fn add_cpu(
+    pub(crate) fn observe(
         &mut self,
         config: &PriceOfFailureConfig,
         pod: u64,
-        usage: Cpu,
-        at: Timestamp,
+        seen: Observation,
+        at: Instant,
     ) {
-        self.run(config, pod, at).add_cpu(usage.millicores() as f64);
-    }
-
-    pub(crate) fn add_memory(
-        &mut self,
-        config: &PriceOfFailureConfig,
-        pod: u64,
-        usage: Memory,
-        at: Timestamp,
-    ) {
-        self.run(config, pod, at)
-            .add_memory(usage.bytes() as f64 / MIB);
-    }
-
-    /// Adds an OOM kill of a pod's container with this request.
-    pub(crate) fn add_oom(
-        &mut self,
-        config: &PriceOfFailureConfig,
-        rules: &MemoryRules,
-        pod: u64,
-        request: Memory,
-        at: Timestamp,
-    ) {
-        let used = self
-            .run(config, pod, at)
-            .add_oom(request.bytes() as f64 / MIB);
-        let more = used + rules.oom_min_bump_up_bytes / MIB;
-        let second = at.as_second();
-        self.folded.add_oom(OomMinimum {
-            amount: more.max(used * rules.oom_bump_up_ratio),
-            killed: second,
-            until: second.saturating_add(config.oom_history_ns / SECOND_NS),
-            runs: 0,
-        });
+        let Some(at) = at.into() else { return };
+        let run = self.run(config, pod, at);
+        match seen {
+            Observation::Usage { cpu, memory } => {
+                if let Some(cpu) = cpu {
+                    run.add_cpu(cpu.millicores() as f64);
+                }
+                if let Some(memory) = memory {
+                    run.add_memory(memory.bytes() as f64 / MIB);
+                }
+            }
+            Observation::Oom { request, rules } => {
+                let used = run.add_oom(request.bytes() as f64 / MIB);
+                self.folded.add_oom(OomMinimum {
+                    amount: rules.after_oom(used, MIB),
+                    killed: at.as_second(),
+                    until: config.oom_until(at),
+                    runs: 0,
+                });
+            }
+        }
     }
 
     /// Ends the recent runs of pods that are not running, and continues those of pods that are.
@@ -212,15 +198,5 @@ impl RunsHistory {
         if let Some(run) = self.recent.remove(&pod) {
             self.folded.add(config, &run);
         }
-    }
-}
-
-impl PriceOfFailureConfig {
-    fn cpu_of_runs(&self) -> Settings {
-        Settings::CPU_OF_RUNS.times(self.caution.factor())
-    }
-
-    fn memory_of_runs(&self) -> Settings {
-        Settings::MEMORY_OF_RUNS.times(self.caution.factor())
     }
 }

@@ -7,8 +7,8 @@
 //! * Every sample leads to a choice, since the updater may act at any time. The present request is
 //!   the last one that was recommended. Within the first hour the open block counts as complete.
 //! * A choice is recommended if it differs from the present request by more than 10 %.
-//! * An OOM kill raises memory at once, by the bump of the container's memory rules, and for
-//!   [`DEFAULT_OOM_HISTORY_NS`] memory does not fall below that.
+//! * An OOM kill raises memory at once, by the bump of the container's memory rules, and for a
+//!   configured time memory does not fall below that.
 //!
 //! Memory: at most 4.5 KiB per resource, and 30 bytes per pod for ten minutes.
 
@@ -24,18 +24,17 @@ use super::history::{History, first_invalid, is_amount};
 use super::settings::Settings;
 use crate::amount;
 use crate::config::MemoryRules;
+use crate::instant::Instant;
+use crate::observation::Observation;
 
 pub(super) const MIB: f64 = 1_048_576.0;
 /// Minimum relative difference between the present request and a new one.
 pub(super) const DEADBAND: f64 = 0.1;
 /// Seconds for which the last sample of a pod is kept: longer than the usual time between two.
 const POD_SECONDS: i64 = 600;
-pub(super) const SECOND_NS: i64 = 1_000_000_000;
+const SECOND_NS: i64 = 1_000_000_000;
 /// Maximum number of pods whose last samples are stored.
 const MAX_STORED_PODS: usize = 500;
-
-/// Default of the time for which an OOM kill holds memory up: a day.
-pub(crate) const DEFAULT_OOM_HISTORY_NS: i64 = 86_400 * SECOND_NS;
 
 /// Settings that users choose.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,27 +60,27 @@ pub enum HistoryUnit {
     Runs,
 }
 
-/// Default of the number of runs before a recommendation may fall.
-pub(crate) const DEFAULT_MINIMUM_RUNS: u32 = 3;
-
 impl Default for PriceOfFailureConfig {
     fn default() -> Self {
         Self {
             caution: Caution::default(),
-            oom_history_ns: DEFAULT_OOM_HISTORY_NS,
+            oom_history_ns: 86_400 * SECOND_NS,
             unit: HistoryUnit::default(),
-            minimum_runs: DEFAULT_MINIMUM_RUNS,
+            minimum_runs: 3,
         }
     }
 }
 
 impl PriceOfFailureConfig {
-    fn cpu(&self) -> Settings {
-        Settings::CPU.times(self.caution.factor())
+    /// Settings with the prices of this caution.
+    pub(super) fn priced(&self, settings: Settings) -> Settings {
+        settings.times(self.caution.factor())
     }
 
-    fn memory(&self) -> Settings {
-        Settings::MEMORY.times(self.caution.factor())
+    /// Second until which memory does not fall after an OOM kill.
+    pub(super) fn oom_until(&self, killed: Timestamp) -> i64 {
+        let seconds = self.oom_history_ns / SECOND_NS;
+        killed.as_second().saturating_add(seconds)
     }
 }
 
@@ -96,7 +95,6 @@ pub struct WorkloadHistory {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct RequestHistory {
     history: History,
-    /// The recommended request.
     request: Option<f64>,
     /// Minimum after an OOM kill, and the second since 1970 at which it ends.
     minimum: Option<(i64, f64)>,
@@ -110,30 +108,33 @@ struct RequestHistory {
 }
 
 impl WorkloadHistory {
-    pub(crate) fn add_cpu(
+    pub(crate) fn observe(
         &mut self,
         config: &PriceOfFailureConfig,
         pod: u64,
-        usage: Cpu,
-        at: Timestamp,
+        seen: Observation,
+        at: Instant,
     ) {
-        let millicores = usage.millicores() as f64;
-        self.cpu.add(&config.cpu(), pod, millicores, at);
-    }
-
-    pub(crate) fn add_memory(
-        &mut self,
-        config: &PriceOfFailureConfig,
-        pod: u64,
-        usage: Memory,
-        at: Timestamp,
-    ) {
-        let mebibytes = usage.bytes() as f64 / MIB;
-        self.memory.add(&config.memory(), pod, mebibytes, at);
+        let Some(at) = at.into() else { return };
+        match seen {
+            Observation::Usage { cpu, memory } => {
+                if let Some(cpu) = cpu {
+                    let millicores = cpu.millicores() as f64;
+                    self.cpu
+                        .add(&config.priced(Settings::CPU), pod, millicores, at);
+                }
+                if let Some(memory) = memory {
+                    let mebibytes = memory.bytes() as f64 / MIB;
+                    self.memory
+                        .add(&config.priced(Settings::MEMORY), pod, mebibytes, at);
+                }
+            }
+            Observation::Oom { request, rules } => self.add_oom(config, rules, pod, request, at),
+        }
     }
 
     /// Adds an OOM kill of a pod's container with this request.
-    pub(crate) fn add_oom(
+    fn add_oom(
         &mut self,
         config: &PriceOfFailureConfig,
         rules: &MemoryRules,
@@ -144,14 +145,11 @@ impl WorkloadHistory {
         let state = &mut self.memory;
         let last = state.pods.get(&pod).map_or(0.0, |(_, usage)| *usage);
         let used = last.max(request.bytes() as f64 / MIB);
-        state.history.add_oom(&config.memory(), used, at);
-        let more = used + rules.oom_min_bump_up_bytes / MIB;
-        let raised = more.max(used * rules.oom_bump_up_ratio);
-        let minimum = raised.max(state.request.unwrap_or(0.0));
-        let until = at
-            .as_second()
-            .saturating_add(config.oom_history_ns / SECOND_NS);
-        state.minimum = Some((until, minimum));
+        state
+            .history
+            .add_oom(&config.priced(Settings::MEMORY), used, at);
+        let minimum = rules.after_oom(used, MIB).max(state.request.unwrap_or(0.0));
+        state.minimum = Some((config.oom_until(at), minimum));
         state.request = Some(minimum);
     }
 
@@ -304,8 +302,11 @@ mod tests {
             for (pod, (cpu, memory)) in (0_u32..).zip(pods) {
                 // Pods are measured at different seconds.
                 let at = at(minute * 60 + i64::from(pod));
-                history.add_cpu(config, pod.into(), Cpu::from_millicores(*cpu), at);
-                history.add_memory(config, pod.into(), Memory::from_bytes(*memory << 20), at);
+                let seen = Observation::Usage {
+                    cpu: Some(Cpu::from_millicores(*cpu)),
+                    memory: Some(Memory::from_bytes(*memory << 20)),
+                };
+                history.observe(config, pod.into(), seen, at.into());
             }
         }
     }

@@ -1,6 +1,9 @@
 //! Limit on one resource of a pod or of each of its containers, with its source.
+//!
+//! The maximum of a `LimitRange` applies to limits, and requests cannot exceed limits. Source:
+//! `plugin/pkg/admission/limitranger` (`maxConstraint`) of Kubernetes.
 
-use model::{Cap, Quantity, ResourceName};
+use model::{Cap, Cpu, Memory, Quantity, ResourceList, ResourceName};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitedValues {
@@ -34,5 +37,55 @@ pub(super) fn show(resource: &ResourceName, amount: i64) -> Quantity {
     match resource {
         ResourceName::Cpu => Quantity::from_milli(amount),
         _ => Quantity::from_bytes(amount),
+    }
+}
+
+/// The ceilings of one item of a `LimitRange`.
+pub fn limit_range_ceilings(name: &str, per: LimitScope, max: &ResourceList) -> Vec<Ceiling> {
+    let most = [
+        (ResourceName::Cpu, max.cpu().map(Cpu::millicores)),
+        (ResourceName::Memory, max.memory().map(Memory::bytes)),
+    ];
+    let limited = most
+        .into_iter()
+        .filter_map(|(resource, most)| Some((resource, most.filter(|most| *most > 0)?)));
+    let both = |(resource, most): (ResourceName, i64)| {
+        [LimitedValues::Requests, LimitedValues::Limits].map(|values| Ceiling {
+            resource: resource.clone(),
+            values,
+            per,
+            most,
+            by: Cap::LimitRange,
+            object: name.to_owned(),
+        })
+    };
+    limited.flat_map(both).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Quantity;
+
+    use super::*;
+
+    #[test]
+    fn only_what_is_limited_has_a_ceiling() {
+        let max = [
+            (ResourceName::Cpu, Quantity::from_milli(0)),
+            (ResourceName::Memory, Quantity::from_bytes(1 << 30)),
+        ];
+        let ceilings = limit_range_ceilings("small", LimitScope::Pod, &max.into_iter().collect());
+        let found: Vec<_> = ceilings
+            .iter()
+            .map(|ceiling| (&ceiling.resource, ceiling.values, ceiling.most))
+            .collect();
+        let memory = &ResourceName::Memory;
+        assert_eq!(
+            found,
+            [
+                (memory, LimitedValues::Requests, 1 << 30),
+                (memory, LimitedValues::Limits, 1 << 30)
+            ]
+        );
     }
 }

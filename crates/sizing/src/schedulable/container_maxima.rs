@@ -7,14 +7,14 @@
 
 use std::collections::BTreeMap;
 
-use model::{Cap, ContainerRecommendation, Cpu, Memory, Recommendation, ResourceName};
+use model::{Cap, ContainerRecommendation, Recommendation, ResourceName};
 
 use super::ceiling::{Ceiling, LimitScope, LimitedValues, show};
 use super::division::{Claim, share};
 use super::node_headroom::{CandidateNodes, NodeHeadroom};
-use super::pod_requests::{ContainerRequests, PodRequests, of};
+use super::pod_requests::{ContainerRequests, PodRequests};
+use crate::amount::Amounts;
 use crate::container_policy::{ContainerPolicy, policy_for};
-use crate::estimate::Amounts;
 
 const RESOURCES: [ResourceName; 2] = [ResourceName::Cpu, ResourceName::Memory];
 
@@ -42,11 +42,9 @@ pub struct Maximum {
     pub amount: i64,
     /// Whether the target is cut to this amount.
     pub cuts_target: bool,
-    /// Ceiling that determines it.
     pub ceiling: Ceiling,
 }
 
-/// A sized container, with one resource.
 struct SizedContainer<'a> {
     shape: &'a ContainerRequests,
     amount: i64,
@@ -63,28 +61,17 @@ impl FitInput<'_> {
         for ((resource, parts), used) in RESOURCES.iter().zip(&mut parts).zip(&mut used) {
             let ceilings = self.ceilings.iter();
             for ceiling in ceilings.filter(|ceiling| ceiling.resource == *resource) {
-                if self.lower(parts, ceiling) {
-                    used.push(ceiling);
-                } else {
-                    fit.skipped.push(ceiling.by);
-                }
+                self.lower(parts, ceiling, used, &mut fit);
             }
         }
         let nodes = self.node_ceilings(&parts, &mut fit);
-        for ((resource, parts), (mut used, node)) in RESOURCES
-            .iter()
-            .zip(&mut parts)
-            .zip(used.into_iter().zip(&nodes))
-        {
+        let resources = RESOURCES.iter().zip(&mut parts).zip(&mut used).zip(&nodes);
+        for (((resource, parts), used), node) in resources {
             if let Some(ceiling) = node.as_ref().filter(|_| !parts.is_empty()) {
-                if self.lower(parts, ceiling) {
-                    used.push(ceiling);
-                } else {
-                    fit.skipped.push(ceiling.by);
-                }
+                self.lower(parts, ceiling, used, &mut fit);
             }
             fit.most.extend(parts.iter().filter_map(|part| {
-                let most = self.most(parts, part, &used)?;
+                let most = self.most(parts, part, used)?;
                 Some(((part.shape.name.clone(), resource.clone()), most))
             }));
         }
@@ -114,13 +101,21 @@ impl FitInput<'_> {
         recommendation.containers.iter().filter_map(part).collect()
     }
 
-    /// Cuts amounts above the ceiling. Returns false if impossible.
-    fn lower(&self, parts: &mut [SizedContainer], ceiling: &Ceiling) -> bool {
-        let Some(cut) = (match ceiling.per {
+    /// Cuts amounts above the ceiling, or skips it if that is impossible.
+    fn lower<'c>(
+        &self,
+        parts: &mut [SizedContainer],
+        ceiling: &'c Ceiling,
+        used: &mut Vec<&'c Ceiling>,
+        fit: &mut Fit,
+    ) {
+        let cut = match ceiling.per {
             LimitScope::Container => each_under(parts, ceiling),
             LimitScope::Pod => self.together_under(parts, ceiling),
-        }) else {
-            return false;
+        };
+        let Some(cut) = cut else {
+            fit.skipped.push(ceiling.by);
+            return;
         };
         for (part, amount) in parts.iter_mut().zip(cut) {
             let amount = part.rounded(ceiling, amount);
@@ -129,7 +124,7 @@ impl FitInput<'_> {
                 part.cut_by = Some(ceiling.clone());
             }
         }
-        true
+        used.push(ceiling);
     }
 
     fn together_under(&self, parts: &[SizedContainer], ceiling: &Ceiling) -> Option<Vec<i64>> {
@@ -154,8 +149,8 @@ impl FitInput<'_> {
     fn fixed(&self, parts: &[SizedContainer], ceiling: &Ceiling) -> i128 {
         let resource = &ceiling.resource;
         let fixed = match ceiling.values {
-            LimitedValues::Requests => of(&self.pod.fixed_requests, resource),
-            LimitedValues::Limits => of(&self.pod.fixed_limits, resource),
+            LimitedValues::Requests => self.pod.fixed_requests.of(resource),
+            LimitedValues::Limits => self.pod.fixed_limits.of(resource),
         };
         let varies = |shape: &ContainerRequests| {
             let mut parts = parts.iter();
@@ -163,8 +158,8 @@ impl FitInput<'_> {
         };
         let others = self.pod.containers.iter().filter(|shape| !varies(shape));
         let others = others.map(|shape| match ceiling.values {
-            LimitedValues::Requests => shape.request(resource),
-            LimitedValues::Limits => shape.limit(resource),
+            LimitedValues::Requests => shape.requests.of(resource),
+            LimitedValues::Limits => shape.limits.of(resource),
         });
         others.map(i128::from).sum::<i128>() + i128::from(fixed)
     }
@@ -179,17 +174,20 @@ impl FitInput<'_> {
         let Some(nodes) = self.nodes.filter(|_| has_any) else {
             return [None, None];
         };
-        let amounts = |amount: &dyn Fn(&ResourceName, &[SizedContainer]) -> i64| Amounts {
-            cpu: Cpu::from_millicores(amount(&ResourceName::Cpu, &parts[0])),
-            memory: Memory::from_bytes(amount(&ResourceName::Memory, &parts[1])),
+        let amounts = |amount: &dyn Fn(&ResourceName, &[SizedContainer]) -> i64| {
+            let [cpu, memory] = parts;
+            Amounts::new(
+                amount(&ResourceName::Cpu, cpu),
+                amount(&ResourceName::Memory, memory),
+            )
         };
         let fixed = amounts(&|resource, parts| {
             let sized = |shape: &ContainerRequests| {
                 parts.iter().any(|part| std::ptr::eq(part.shape, shape))
             };
             let others = self.pod.containers.iter().filter(|shape| !sized(shape));
-            let others = others.map(|shape| shape.request(resource));
-            others.sum::<i64>() + of(&self.pod.fixed_requests, resource)
+            let others = others.map(|shape| shape.requests.of(resource));
+            others.sum::<i64>() + self.pod.fixed_requests.of(resource)
         });
         let wanted = amounts(&|_, parts| parts.iter().map(|part| part.amount).sum());
         if let Some((cpu, memory)) = nodes.choose(fixed, wanted) {
@@ -247,7 +245,10 @@ impl SizedContainer<'_> {
     /// proportional.
     fn weight(&self, ceiling: &Ceiling) -> Option<(i64, i64)> {
         let resource = &ceiling.resource;
-        let (request, limit) = (self.shape.request(resource), self.shape.limit(resource));
+        let (request, limit) = (
+            self.shape.requests.of(resource),
+            self.shape.limits.of(resource),
+        );
         match ceiling.values {
             LimitedValues::Requests => Some((1, 1)),
             LimitedValues::Limits if !self.shape.limits_follow || limit <= 0 => None,
@@ -336,7 +337,7 @@ fn whole(resource: &ResourceName, quantity: &model::Quantity) -> i64 {
 
 fn node_ceiling(resource: ResourceName, room: &NodeHeadroom) -> Ceiling {
     Ceiling {
-        most: of(&room.left, &resource),
+        most: room.left.of(&resource),
         resource,
         values: LimitedValues::Requests,
         per: LimitScope::Pod,

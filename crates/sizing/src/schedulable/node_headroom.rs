@@ -4,10 +4,9 @@
 //! Other pods do not count: they can move, or a node of the same size may be added. Nodes that a
 //! node group could add count for pods that need one node, and not for those of a `DaemonSet`.
 
-use model::{Cpu, Labels, Memory, NodeConstraints, NodeTraits, ResourceList, ResourceName, Taint};
+use model::{Labels, NodeConstraints, NodeTraits, ResourceList, ResourceName, Taint};
 
-use super::pod_requests::of;
-use crate::estimate::Amounts;
+use crate::amount::Amounts;
 
 /// A schedulable node, or one that a node group could add.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,10 +61,8 @@ impl NodeHeadrooms {
     /// From nodes and the `DaemonSets` on them, with a margin as a share of allocatable.
     pub fn new(nodes: Vec<NodeInfo>, daemons: Vec<DaemonSetInfo>, margin: f64) -> Self {
         let nodes = nodes.into_iter().map(|node| {
-            let left = Amounts {
-                cpu: Cpu::from_millicores(keep(node.allocatable.cpu.millicores(), margin)),
-                memory: Memory::from_bytes(keep(node.allocatable.memory.bytes(), margin)),
-            };
+            let Amounts { cpu, memory } = node.allocatable;
+            let left = Amounts::new(keep(cpu.millicores(), margin), keep(memory.bytes(), margin));
             let left = daemons
                 .iter()
                 .filter(|daemon| node.admits(&daemon.constraints))
@@ -176,10 +173,8 @@ impl CandidateNodes {
 /// satisfied at all.
 fn rank(room: &NodeHeadroom, fixed: Amounts, wanted: Amounts) -> Option<[f64; 2]> {
     let [cpu, memory] = [ResourceName::Cpu, ResourceName::Memory].map(|resource| {
-        let (left, wanted) = (
-            of(&room.left, &resource) - of(&fixed, &resource),
-            of(&wanted, &resource),
-        );
+        let left = room.left.of(&resource) - fixed.of(&resource);
+        let wanted = wanted.of(&resource);
         match wanted {
             ..=0 => (left >= 0).then_some(1.0),
             _ if left <= 0 => None,

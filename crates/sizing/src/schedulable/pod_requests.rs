@@ -1,8 +1,6 @@
 //! Requests of one pod of a workload, by container, apart from the recommendation.
 
-use model::{Cpu, Memory, ResourceName};
-
-use crate::estimate::Amounts;
+use crate::amount::Amounts;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodRequests {
@@ -14,40 +12,13 @@ pub struct PodRequests {
     pub fixed_limits: Amounts,
 }
 
-/// Shape of one container. Unset values are `None`.
+/// Shape of one container. Unset amounts are 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerRequests {
     pub name: String,
-    pub cpu_request: Option<Cpu>,
-    pub memory_request: Option<Memory>,
-    pub cpu_limit: Option<Cpu>,
-    pub memory_limit: Option<Memory>,
+    pub requests: Amounts,
+    pub limits: Amounts,
     /// Whether its limits are proportional to its requests.
     pub limits_follow: bool,
     pub whole_cores: bool,
-}
-
-impl ContainerRequests {
-    /// The request in millicores or bytes; 0 if unset.
-    pub(super) fn request(&self, resource: &ResourceName) -> i64 {
-        match resource {
-            ResourceName::Cpu => self.cpu_request.map_or(0, Cpu::millicores),
-            _ => self.memory_request.map_or(0, Memory::bytes),
-        }
-    }
-
-    /// The limit in millicores or bytes; 0 if unset.
-    pub(super) fn limit(&self, resource: &ResourceName) -> i64 {
-        match resource {
-            ResourceName::Cpu => self.cpu_limit.map_or(0, Cpu::millicores),
-            _ => self.memory_limit.map_or(0, Memory::bytes),
-        }
-    }
-}
-
-pub(super) fn of(amounts: &Amounts, resource: &ResourceName) -> i64 {
-    match resource {
-        ResourceName::Cpu => amounts.cpu.millicores(),
-        _ => amounts.memory.bytes(),
-    }
 }

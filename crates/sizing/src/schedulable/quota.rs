@@ -7,8 +7,7 @@
 use model::{Cap, Cpu, Memory, ResourceList, ResourceName};
 
 use super::ceiling::{Ceiling, LimitScope, LimitedValues};
-use super::pod_requests::of;
-use crate::estimate::Amounts;
+use crate::amount::Amounts;
 
 /// One quota for the pods of one workload. Sums are over the pods that the quota counts.
 #[derive(Clone, Debug)]
@@ -27,38 +26,25 @@ pub struct QuotaUsage<'a> {
 
 impl QuotaUsage<'_> {
     pub fn ceilings(&self) -> Vec<Ceiling> {
-        let all = [
-            (
-                ResourceName::Cpu,
-                LimitedValues::Requests,
-                &["cpu", "requests.cpu"][..],
-            ),
-            (ResourceName::Cpu, LimitedValues::Limits, &["limits.cpu"]),
-            (
-                ResourceName::Memory,
-                LimitedValues::Requests,
-                &["memory", "requests.memory"],
-            ),
-            (
-                ResourceName::Memory,
-                LimitedValues::Limits,
-                &["limits.memory"],
-            ),
+        let prefixes = [
+            (LimitedValues::Requests, &["", "requests."][..]),
+            (LimitedValues::Limits, &["limits."]),
         ];
-        all.into_iter()
-            .filter_map(|(resource, values, names)| self.ceiling(resource, values, names))
-            .collect()
+        let of = |resource: ResourceName| {
+            prefixes.map(|(values, prefixes)| self.ceiling(resource.clone(), values, prefixes))
+        };
+        let both = [ResourceName::Cpu, ResourceName::Memory].map(of);
+        both.into_iter().flatten().flatten().collect()
     }
 
     fn ceiling(
         &self,
         resource: ResourceName,
         values: LimitedValues,
-        names: &[&str],
+        prefixes: &[&str],
     ) -> Option<Ceiling> {
-        let listed = names
-            .iter()
-            .filter_map(|name| self.hard.get(&ResourceName::from(*name)));
+        let name = |prefix: &&str| ResourceName::from(&*format!("{prefix}{resource}"));
+        let listed = prefixes.iter().filter_map(|it| self.hard.get(&name(it)));
         let hard = listed.min().map(|hard| match resource {
             ResourceName::Cpu => Cpu::from(hard).millicores(),
             _ => Memory::from(hard).bytes(),
@@ -68,17 +54,13 @@ impl QuotaUsage<'_> {
             LimitedValues::Limits => (&self.others.1, &self.own.1),
         };
         let shares = i64::from(self.replicas.max(self.pods).max(1));
-        let left = (hard - of(others, &resource)).max(0) / shares;
-        let now = if self.pods == 0 {
-            0
-        } else {
-            of(own, &resource) / i64::from(self.pods)
-        };
+        let left = (hard - others.of(&resource)).max(0) / shares;
+        let now = own.of(&resource).checked_div(self.pods.into());
         Some(Ceiling {
             resource,
             values,
             per: LimitScope::Pod,
-            most: left.max(now),
+            most: left.max(now.unwrap_or(0)),
             by: Cap::Quota,
             object: self.name.to_owned(),
         })

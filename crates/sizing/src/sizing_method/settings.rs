@@ -2,26 +2,33 @@
 
 use std::collections::BTreeMap;
 
-use super::MethodSettingsError;
+use super::{MethodSettingsError, SIZING_PREFIX};
 use crate::autopilot::{AutopilotMethod, EnsembleConfig, MovingWindowConfig, Statistic};
 use crate::crane::{CraneConfig, parse_duration};
+use crate::instant::DAY_NS;
 use crate::price_of_failure::{Caution, HistoryUnit, PriceOfFailureConfig};
 
 pub(super) const MINIMUM_HISTORY: &str = "minimum-history";
 pub(super) const MINIMUM_RUNS: &str = "minimum-runs";
-pub(super) const DAY_NS: i64 = 86_400_000_000_000;
-/// Maximum of `minimum-history`: the retention of samples, beyond which it would never be reached.
-const MAX_MINIMUM_HISTORY_NS: i64 = 7 * DAY_NS;
-/// Maximum of our own method's `oom-history-length`.
-const MAX_OOM_HISTORY_NS: i64 = 7 * DAY_NS;
-
+/// Maximum of `oom-history-length`, and of `minimum-history`: the retention of samples, beyond which
+/// it would never be reached.
+const MAX_LENGTH_NS: i64 = 7 * DAY_NS;
 const MAX_MINIMUM_RUNS: u32 = 100;
 
 /// Annotations by their name after the prefix. The functions below remove those that they read.
 pub(crate) type Settings<'a> = BTreeMap<&'a str, &'a str>;
 
+/// The settings in the annotations of a VPA.
+pub(crate) fn without_prefix<'a>(
+    annotations: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Settings<'a> {
+    let ours = annotations.into_iter();
+    ours.filter_map(|(key, value)| Some((key.strip_prefix(SIZING_PREFIX)?, value)))
+        .collect()
+}
+
 pub(super) fn crane(settings: &Settings) -> Result<CraneConfig, MethodSettingsError> {
-    Ok(CraneConfig::new(|key| settings.get(key).copied())?)
+    CraneConfig::new(|key| settings.get(key).copied()).map_err(MethodSettingsError::Crane)
 }
 
 pub(super) fn price_of_failure(
@@ -41,9 +48,6 @@ pub(super) fn price_of_failure(
     if unit == HistoryUnit::Runs {
         settings.remove(MINIMUM_RUNS);
     }
-    let length = |text: &str| {
-        parse_duration(text).filter(|length| (0..=MAX_OOM_HISTORY_NS).contains(length))
-    };
     Ok(PriceOfFailureConfig {
         caution: take(settings, "caution", Caution::parse)?.unwrap_or(default.caution),
         oom_history_ns: take(settings, "oom-history-length", length)?
@@ -79,22 +83,23 @@ pub(super) fn moving_window(
 
 pub(super) fn ensemble(settings: &mut Settings) -> Result<AutopilotMethod, MethodSettingsError> {
     let default = EnsembleConfig::default();
+    let mut weight =
+        |key, default| take(settings, key, number).map(|found| found.unwrap_or(default));
     Ok(AutopilotMethod::Ensemble(EnsembleConfig {
-        overrun: take(settings, "overrun-weight", number)?.unwrap_or(default.overrun),
-        underrun: take(settings, "underrun-weight", number)?.unwrap_or(default.underrun),
-        limit_change: take(settings, "limit-change-weight", number)?
-            .unwrap_or(default.limit_change),
-        model_change: take(settings, "model-change-weight", number)?
-            .unwrap_or(default.model_change),
+        overrun: weight("overrun-weight", default.overrun)?,
+        underrun: weight("underrun-weight", default.underrun)?,
+        limit_change: weight("limit-change-weight", default.limit_change)?,
+        model_change: weight("model-change-weight", default.model_change)?,
         ..default
     }))
 }
 
 pub(super) fn minimum_history(settings: &mut Settings) -> Result<i64, MethodSettingsError> {
-    let length = |text: &str| {
-        parse_duration(text).filter(|length| (0..=MAX_MINIMUM_HISTORY_NS).contains(length))
-    };
     Ok(take(settings, MINIMUM_HISTORY, length)?.unwrap_or(DAY_NS))
+}
+
+fn length(text: &str) -> Option<i64> {
+    parse_duration(text).filter(|length| (0..=MAX_LENGTH_NS).contains(length))
 }
 
 /// A share or a weight within a sensible range.

@@ -94,8 +94,8 @@ impl Case {
         let none = History::default();
         let containers = self.pod.spec.containers.iter().map(|container| {
             let history = self.history.get(&container.name).unwrap_or(&none);
-            let cpu = histogram(config.cpu(), history.cpu.as_deref());
-            let memory = histogram(config.memory(), history.memory.as_deref());
+            let cpu = histogram(&config.cpu, history.cpu.as_deref());
+            let memory = histogram(&config.memory, history.memory.as_deref());
             let (cpu, memory): (Cpu, Memory) =
                 config.recommend(&cpu, &memory, self.killed(&container.name))?;
             let requests = ResourceList::of(cpu, memory);

@@ -115,10 +115,11 @@ pub(super) fn pod_shape(
             .unwrap_or_default();
         ContainerRequests {
             name: container.name.clone(),
-            cpu_request: container.requests.cpu,
-            memory_request: container.requests.memory,
-            cpu_limit: container.limits.cpu.or(default_limits.cpu),
-            memory_limit: container.limits.memory.or(default_limits.memory),
+            requests: amounts(container.requests),
+            limits: amounts(Resources {
+                cpu: container.limits.cpu.or(default_limits.cpu),
+                memory: container.limits.memory.or(default_limits.memory),
+            }),
             limits_follow: values == ContainerControlledValues::RequestsAndLimits,
             whole_cores: integer_cpu.contains(&container.name),
         }

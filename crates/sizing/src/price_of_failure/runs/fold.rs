@@ -74,12 +74,16 @@ impl Folded {
         self.minimum = self.minimum.filter(|minimum| minimum.is_active(run.last));
         if let Some(need) = run.cpu() {
             self.cpu.add(need, run);
-            self.cpu.decide(&config.cpu_of_runs(), 0.0, None);
+            self.cpu
+                .decide(&config.priced(Settings::CPU_OF_RUNS), 0.0, None);
         }
         if let Some(need) = run.memory() {
             self.memory.add(need, run);
-            self.memory
-                .decide(&config.memory_of_runs(), self.minimum(), None);
+            self.memory.decide(
+                &config.priced(Settings::MEMORY_OF_RUNS),
+                self.minimum(),
+                None,
+            );
         }
     }
 
@@ -160,23 +164,22 @@ impl Needed {
         };
         let (expected_cost, chosen, risk) = cheapest(&needs)?;
         let largest_need = needs.candidates().next().map_or(0.0, |(need, _)| need);
-        let mut wanted = chosen.max(minimum);
-        let mut reason = if minimum > chosen {
-            Reason::OomKill
+        let (mut wanted, mut reason) = if minimum > chosen {
+            (minimum, "the minimum after an OOM kill")
         } else {
-            Reason::Cheapest
+            (chosen, "the request of least cost")
         };
         if let Some(need) = in_progress.filter(|need| *need > wanted) {
             let given = needs.at_least(need);
             let enough = given.as_ref().and_then(cheapest);
             wanted = enough.map_or(need * choice::RECORD_FACTOR, |(_, request, _)| request);
-            reason = Reason::InProgress;
+            reason = "a run in progress exceeds the request of least cost";
         }
         let request = match self.request {
             // Changes within the deadband are not applied, and the need would never be met.
             Some(request) if wanted > request => wanted.max(request * choice::MINIMUM_INCREASE),
             Some(request) if request - wanted <= DEADBAND * request => {
-                reason = Reason::Kept;
+                reason = "the request of least cost is smaller by at most 10 %";
                 request
             }
             _ => wanted,
@@ -202,25 +205,6 @@ impl Needed {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Reason {
-    Cheapest,
-    OomKill,
-    InProgress,
-    Kept,
-}
-
-impl Reason {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Cheapest => "the request of least cost",
-            Self::OomKill => "the minimum after an OOM kill",
-            Self::InProgress => "a run in progress exceeds the request of least cost",
-            Self::Kept => "the request of least cost is smaller by at most 10 %",
-        }
-    }
-}
-
 /// A request and the numbers behind it, in millicores or MiB.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Decision {
@@ -238,7 +222,7 @@ pub(super) struct Decision {
     minimum: f64,
     in_progress: Option<f64>,
     wanted: f64,
-    reason: Reason,
+    reason: &'static str,
     pub(super) request: f64,
 }
 
@@ -282,7 +266,7 @@ impl Decision {
             steps.push(amount("minimum-after-oom-kill", self.minimum));
         }
         steps.push(amount("chosen-request", self.wanted));
-        steps.push(MethodStep::text("reason", self.reason.as_str()));
+        steps.push(MethodStep::text("reason", self.reason));
         steps.push(amount("request-after-10-percent-rule", self.request));
         steps
     }
@@ -326,10 +310,14 @@ impl View {
         }
         let minimum = folded.minimum();
         Some(Self {
-            cpu: folded.cpu.decide(&config.cpu_of_runs(), 0.0, None)?,
-            memory: folded
-                .memory
-                .decide(&config.memory_of_runs(), minimum, memory)?,
+            cpu: folded
+                .cpu
+                .decide(&config.priced(Settings::CPU_OF_RUNS), 0.0, None)?,
+            memory: folded.memory.decide(
+                &config.priced(Settings::MEMORY_OF_RUNS),
+                minimum,
+                memory,
+            )?,
             in_progress,
         })
     }

@@ -1,16 +1,13 @@
 //! Headroom of pods in small pools of nodes.
 
-use model::{NodeOperator, NodeRequirement, NodeTerm};
+use model::{NodeTerm, Requirement};
 
 use super::*;
 
 const GIB: i64 = 1 << 30;
 
 fn amounts(millicores: i64, gibibytes: i64) -> Amounts {
-    Amounts {
-        cpu: Cpu::from_millicores(millicores),
-        memory: Memory::from_bytes(gibibytes * GIB),
-    }
+    Amounts::new(millicores, gibibytes * GIB)
 }
 
 fn node(name: &str, pool: &str, millicores: i64, gibibytes: i64) -> NodeInfo {
@@ -34,13 +31,8 @@ fn daemon(name: &str, pool: Option<&str>, millicores: i64, gibibytes: i64) -> Da
 }
 
 fn in_pool(pool: Option<&str>) -> NodeConstraints {
-    let requirement = |pool: &str| NodeRequirement {
-        key: "pool".to_owned(),
-        operator: NodeOperator::In,
-        values: vec![pool.to_owned()],
-    };
-    let term = |pool| NodeTerm {
-        labels: vec![requirement(pool)],
+    let term = |pool: &str| NodeTerm {
+        labels: vec![Requirement::In("pool".into(), [pool.into()].into())],
         fields: Vec::new(),
     };
     let terms = pool.map(|pool| vec![term(pool)]);
@@ -120,11 +112,10 @@ fn a_node_that_could_come_counts_for_one_pod_and_has_no_name() {
     let by_name = |name: &str| NodeConstraints {
         terms: Some(vec![NodeTerm {
             labels: Vec::new(),
-            fields: vec![NodeRequirement {
-                key: "metadata.name".to_owned(),
-                operator: NodeOperator::In,
-                values: vec![name.to_owned()],
-            }],
+            fields: vec![Requirement::In(
+                "metadata.name".into(),
+                [name.into()].into(),
+            )],
         }]),
         ..NodeConstraints::default()
     };
