@@ -148,19 +148,14 @@ fn admission_resource(
     sub_resource: Option<&str>,
 ) -> AdmissionResource {
     let whole_object = sub_resource.is_none_or(str::is_empty);
-    let Some(GroupResource {
-        group,
-        version,
-        resource,
-    }) = resource.filter(|_| whole_object)
-    else {
+    let Some(it) = resource.filter(|_| whole_object) else {
         return AdmissionResource::Unknown;
     };
-    let is_v1 = version.as_deref().is_none_or(|version| version == "v1");
-    let [group, resource] = [group, resource].map(|text| text.as_deref().unwrap_or_default());
-    match (group, resource) {
-        ("", "pods") if is_v1 => AdmissionResource::Pod,
-        ("autoscaling.k8s.io", "verticalpodautoscalers") => AdmissionResource::Vpa,
+    let is_v1 = it.version.as_deref().is_none_or(|version| version == "v1");
+    let names = [&it.group, &it.resource].map(|text| text.as_deref().unwrap_or_default());
+    match names {
+        ["", "pods"] if is_v1 => AdmissionResource::Pod,
+        ["autoscaling.k8s.io", "verticalpodautoscalers"] => AdmissionResource::Vpa,
         _ => AdmissionResource::Unknown,
     }
 }

@@ -173,30 +173,23 @@ fn patch_container(
     target: &TargetContainer<'_>,
     size: &ContainerSize,
 ) -> Option<Vec<String>> {
-    let TargetContainer {
-        path,
-        container,
-        effective,
-    } = *target;
-    let ContainerSize {
-        requests,
-        limits,
-        removed_limits,
-        notes,
-        refused: _,
-    } = size;
+    let (path, effective) = (target.path, target.effective);
     let before = patch.len();
-    let mut items = notes.clone();
+    let mut items = size.notes.clone();
     // Other fields must not be replaced.
     if effective.requests.is_none()
         && effective.limits.is_none()
-        && !container.resources().has_other_fields
+        && !target.container.resources().has_other_fields
     {
         patch.add_at(path.resources(&[]), json!({}));
     }
     let lists = [
-        (ResourcesField::Requests, &effective.requests, requests),
-        (ResourcesField::Limits, &effective.limits, limits),
+        (
+            ResourcesField::Requests,
+            &effective.requests,
+            &size.requests,
+        ),
+        (ResourcesField::Limits, &effective.limits, &size.limits),
     ];
     for (field, original, amounts) in lists {
         if original.is_none() && !amounts.is_empty() {
@@ -211,7 +204,7 @@ fn patch_container(
             items.push(format!("{resource} {}", field.singular()));
         }
     }
-    for resource in removed_limits {
+    for resource in &size.removed_limits {
         patch.remove(path.resources(&[ResourcesField::Limits.name(), resource.as_str()]));
         items.push(format!("{resource} limit removed"));
     }

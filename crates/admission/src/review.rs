@@ -132,20 +132,15 @@ struct Response<'a> {
 
 /// The body of the response to a review. With `status` the object is refused.
 pub(crate) fn response_body(uid: &str, verdict: Verdict, status: Option<Value>) -> Vec<u8> {
-    let Verdict {
-        patch,
-        warnings,
-        errors: _,
-    } = verdict;
     let allowed = status.is_none();
     // To the API server a response with only one of patch and type is a failed call, not a refusal.
-    let patch = patch.into_json().filter(|_| allowed);
+    let patch = verdict.patch.into_json().filter(|_| allowed);
     body(Response {
         uid: Some(uid),
         allowed,
         status,
         patch_type: patch.is_some().then_some("JSONPatch"),
-        warnings: &warnings,
+        warnings: &verdict.warnings,
         patch: patch.map(|patch| STANDARD.encode(patch)),
     })
 }

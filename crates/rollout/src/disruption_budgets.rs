@@ -86,13 +86,10 @@ impl<'a> Budgets<'a> {
         if !is_ready(running) {
             return budget.allows(false);
         }
-        let BudgetUsage {
-            unobserved,
-            available,
-        } = *self.usage(found);
-        let left = available - i64::from(is_available(pod, running, self.state));
+        let usage = *self.usage(found);
+        let left = usage.available - i64::from(is_available(pod, running, self.state));
         let is_enough = left >= i64::from(budget.desired_healthy);
-        budget.is_current() && i64::from(budget.disruptions_allowed) > unobserved && is_enough
+        budget.is_current() && i64::from(budget.disruptions_allowed) > usage.unobserved && is_enough
     }
 
     fn usage(&mut self, BudgetPods { budget, pods }: &'a BudgetPods) -> &mut BudgetUsage {

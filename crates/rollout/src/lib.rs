@@ -17,7 +17,8 @@
 //!    boosts, memory restored after OOM kills, acts that an OOM kill refutes
 //! 6. `moves`: evictions that make room for pending resizes, or from hot and from fragmented nodes
 //!
-//! `application` says for each VPA object whether its pods have the recommended requests.
+//! `skip` has the reasons for which pods keep their size, and `application` says for each VPA object
+//! whether its pods have the recommended requests.
 
 mod action;
 mod application;

@@ -15,10 +15,7 @@ pub(crate) async fn roll(
     answers_oom_kill: bool,
     now: Timestamp,
 ) -> kube::Result<ActionOutcome> {
-    let RollingUpdate {
-        deployment: key,
-        uid,
-    } = update;
+    let (key, uid) = (&update.deployment, &update.uid);
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), &key.namespace);
     let deployment = deployments.get(&key.name).await?;
     if deployment.uid().as_ref() != Some(uid) {

@@ -96,14 +96,9 @@ impl EventRecord {
 
     /// The event about a move to another node.
     pub(crate) fn moved(action: &Action, relocation: &Relocation) -> Self {
-        let Relocation {
-            from,
-            to,
-            load_percent,
-            threshold_percent,
-            gain,
-            ..
-        } = relocation;
+        let (from, to, gain) = (&relocation.from, &relocation.to, relocation.gain);
+        let (load_percent, threshold_percent) =
+            (relocation.load_percent, relocation.threshold_percent);
         let cause = if action.reason == ActionReason::FragmentedNode {
             format!(
                 "Node {from} is emptied: its utilization of {load_percent:.0}% and its requests are below {threshold_percent}%"

@@ -62,21 +62,15 @@ const STEPS: [&str; 4] = ["read_request", "admit", "build_response", "total"];
 
 impl Metrics {
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let Rows {
-            pods,
-            latency,
-            reviews,
-            steps,
-            shed,
-        } = Rows::register(registry)?;
+        let rows = Rows::register(registry)?;
         Ok(Self {
-            pods: ["false", "true"].map(|applied| pods.with_label_values(&[applied])),
+            pods: ["false", "true"].map(|applied| rows.pods.with_label_values(&[applied])),
             latency: ["error", "skipped", "applied"].map(|status| {
-                RESOURCES.map(|resource| latency.with_label_values(&[status, resource]))
+                RESOURCES.map(|resource| (rows.latency).with_label_values(&[status, resource]))
             }),
-            reviews: RESOURCES.map(|resource| reviews.with_label_values(&[resource])),
-            steps: STEPS.map(|step| steps.with_label_values(&[step])),
-            shed,
+            reviews: RESOURCES.map(|resource| rows.reviews.with_label_values(&[resource])),
+            steps: STEPS.map(|step| rows.steps.with_label_values(&[step])),
+            shed: rows.shed,
         })
     }
 

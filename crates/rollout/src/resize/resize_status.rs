@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use view::{ResizeCondition, ResizeStage, Running};
+use view::{ResizeStage, Running};
 
 /// The longest time for which a resize may be deferred.
 const DEFERRED_TIMEOUT: Duration = Duration::from_mins(5);
@@ -45,16 +45,10 @@ impl ResizeStatus {
         }
         let first_of = |stage| running.resizes.iter().find(|it| it.stage == stage);
         let condition = first_of(ResizeStage::Pending).or(first_of(ResizeStage::InProgress));
-        let Some(ResizeCondition {
-            stage,
-            reason,
-            message,
-            ..
-        }) = condition
-        else {
+        let Some(it) = condition else {
             return Self::Other;
         };
-        match (stage, reason.as_str(), message.as_str()) {
+        match (&it.stage, it.reason.as_str(), it.message.as_str()) {
             (ResizeStage::Pending, "Deferred", _) => Self::Deferred,
             (ResizeStage::Pending, "Infeasible", _) => Self::Infeasible,
             (ResizeStage::InProgress, "", "") => Self::InProgress,

@@ -148,11 +148,7 @@ pub fn may_roll(
     answers_oom_kill: bool,
     now: Timestamp,
 ) -> Result<(), RollingUpdateRefusal> {
-    let Deployment {
-        metadata,
-        spec,
-        status,
-    } = deployment;
+    let (metadata, spec) = (&deployment.metadata, &deployment.spec);
     if Owner::controller(metadata.owner_references.clone()).is_some() {
         return Err(RollingUpdateRefusal::Controlled);
     }
@@ -164,7 +160,7 @@ pub fn may_roll(
     }
     let replicas = spec.replicas.unwrap_or(1);
     check_strategy(spec, replicas)?;
-    let status = status.clone().unwrap_or_default();
+    let status = deployment.status.clone().unwrap_or_default();
     let updated = status.updated_replicas.unwrap_or(0);
     let is_complete = status.observed_generation >= metadata.generation
         && updated == replicas

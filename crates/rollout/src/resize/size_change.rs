@@ -91,19 +91,12 @@ fn violation(
 
 impl fmt::Display for SizeChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            container,
-            resource,
-            from,
-            to,
-            violation,
-        } = self;
-        write!(f, "{container} {resource} request ")?;
-        match from {
-            Some(from) => write!(f, "{from} -> {to}")?,
-            None => write!(f, "none -> {to}")?,
+        write!(f, "{} {} request ", self.container, self.resource)?;
+        match &self.from {
+            Some(from) => write!(f, "{from} -> {}", self.to)?,
+            None => write!(f, "none -> {}", self.to)?,
         }
-        match violation {
+        match &self.violation {
             Some((is, bound)) => write!(f, ": {is} {bound}"),
             None => Ok(()),
         }

@@ -80,16 +80,9 @@ fn cheapest(missing: Amounts, candidates: &[Candidate]) -> Option<Vec<usize>> {
     let mut chosen: Vec<usize> = (0..candidates.len()).collect();
     // The costliest first, and of equally costly ones the smallest.
     chosen.sort_by_key(|index| {
-        let Candidate {
-            priority,
-            shrinks,
-            frees,
-        } = candidates[*index];
-        let Amounts {
-            cpu_millicores,
-            memory_bytes,
-        } = frees;
-        (Reverse(priority), shrinks, cpu_millicores, memory_bytes)
+        let it = &candidates[*index];
+        let (cpu, memory) = (it.frees.cpu_millicores, it.frees.memory_bytes);
+        (Reverse(it.priority), it.shrinks, cpu, memory)
     });
     let amounts = candidates.iter().map(|candidate| candidate.frees);
     let mut freed = amounts.fold(Amounts::default(), Amounts::plus);
