@@ -12,7 +12,7 @@
 //! * `address`, `duration`: values of flags; `config_file`: files of `--config`; `log`: log lines
 //! * `client`, `rate_limiter`, `retry`, `api_server_clock`: the client of the API server and its clock
 //! * `controller`, `schedule`: reconcile loops and the times of their passes
-//! * `leader_election`, `candidate`, `lease`, `leader_term`: work for a term of leadership
+//! * `leader_election`, `candidate`, `lease`, `leader_term`, `leader_tasks`: work for a term of leadership
 //! * `leader_address`: addresses of leaders; `sharding`: shards by namespace; `hold`: pauses for other autoscalers
 //! * `object_writer`, `own_pod`: writes and events in a program's name
 //! * `metrics`, `step_latency`: metrics
@@ -32,6 +32,7 @@ pub mod http_endpoints;
 pub mod ignored_flags;
 pub mod leader_address;
 pub mod leader_election;
+mod leader_tasks;
 pub mod leader_term;
 pub mod lease;
 pub mod log;
@@ -58,9 +59,9 @@ pub use health::{Activity, Condition, Readiness};
 pub use hold::{Hold, HoldArgs, HoldReasons, Holds};
 pub use leader_address::{follow_leader, follow_shards};
 pub use leader_election::Announcement;
-pub use leader_term::{LeaderTasks, Leading, NotLeading};
-pub use log::Severity;
-pub use log::{KlogArgs, LogOnce};
+pub use leader_tasks::LeaderTasks;
+pub use leader_term::{Leading, NotLeading};
+pub use log::{KlogArgs, LogOnce, Severity};
 pub use manager::Manager;
 pub use namespaces::{NamespaceArgs, Namespaces};
 pub use object_writer::{ObjectWriter, WriteOutcome};

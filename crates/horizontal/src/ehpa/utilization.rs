@@ -25,7 +25,7 @@ pub(super) fn per_pod(
     let mut sum_milli = 0_i128;
     for pod in &running {
         let request = requests(pod).milli(&pod.key.name, resource, container);
-        sum_milli += i128::from(request.map_err(|error| error.to_string())?);
+        sum_milli += i128::from(request?);
     }
     let count = i128::try_from(running.len()).unwrap_or(i128::MAX);
     let average = (sum_milli * i128::from(percent))
