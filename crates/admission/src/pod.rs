@@ -173,7 +173,7 @@ fn patch_container(
     target: &TargetContainer<'_>,
     size: &ContainerSize,
 ) -> Option<Vec<String>> {
-    let (path, effective) = (target.path, target.effective);
+    let (container, effective) = (target.path, target.effective);
     let before = patch.len();
     let mut items = size.notes.clone();
     // Other fields must not be replaced.
@@ -181,7 +181,7 @@ fn patch_container(
         && effective.limits.is_none()
         && !target.container.resources().has_other_fields
     {
-        patch.add_at(path.resources(&[]), json!({}));
+        patch.add_at(container.resources(&[]), json!({}));
     }
     let lists = [
         (
@@ -193,19 +193,19 @@ fn patch_container(
     ];
     for (field, original, amounts) in lists {
         if original.is_none() && !amounts.is_empty() {
-            patch.add_at(path.resources(&[field.name()]), json!({}));
+            patch.add_at(container.resources(&[field.name()]), json!({}));
         }
         for (resource, quantity) in amounts
             .iter()
             .filter(|(resource, _)| !resource.as_str().is_empty())
         {
-            let at = path.resources(&[field.name(), resource.as_str()]);
+            let at = container.resources(&[field.name(), resource.as_str()]);
             patch.add_at(at, Value::String(quantity.to_string()));
             items.push(format!("{resource} {}", field.singular()));
         }
     }
     for resource in &size.removed_limits {
-        patch.remove(path.resources(&[ResourcesField::Limits.name(), resource.as_str()]));
+        patch.remove(container.resources(&[ResourcesField::Limits.name(), resource.as_str()]));
         items.push(format!("{resource} limit removed"));
     }
     (patch.len() > before).then_some(items)
