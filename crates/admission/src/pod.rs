@@ -169,19 +169,19 @@ fn boost(
 
 /// Patches one container. Returns what the annotation says about it; `None` without a change.
 fn patch_container(
-    added: &mut Patch,
+    patch: &mut Patch,
     target: &TargetContainer<'_>,
     size: &ContainerSize,
 ) -> Option<Vec<String>> {
-    let (path, effective) = (target.path, target.effective);
-    let before = added.len();
+    let (container, effective) = (target.path, target.effective);
+    let before = patch.len();
     let mut items = size.notes.clone();
     // Other fields must not be replaced.
     if effective.requests.is_none()
         && effective.limits.is_none()
         && !target.container.resources().has_other_fields
     {
-        added.add_at(path.resources(&[]), json!({}));
+        patch.add_at(container.resources(&[]), json!({}));
     }
     let lists = [
         (
@@ -193,20 +193,20 @@ fn patch_container(
     ];
     for (field, original, amounts) in lists {
         if original.is_none() && !amounts.is_empty() {
-            added.add_at(path.resources(&[field.name()]), json!({}));
+            patch.add_at(container.resources(&[field.name()]), json!({}));
         }
         for (resource, quantity) in amounts
             .iter()
             .filter(|(resource, _)| !resource.as_str().is_empty())
         {
-            let at = path.resources(&[field.name(), resource.as_str()]);
-            added.add_at(at, Value::String(quantity.to_string()));
+            let at = container.resources(&[field.name(), resource.as_str()]);
+            patch.add_at(at, Value::String(quantity.to_string()));
             items.push(format!("{resource} {}", field.singular()));
         }
     }
     for resource in &size.removed_limits {
-        added.remove(path.resources(&[ResourcesField::Limits.name(), resource.as_str()]));
+        patch.remove(container.resources(&[ResourcesField::Limits.name(), resource.as_str()]));
         items.push(format!("{resource} limit removed"));
     }
-    (added.len() > before).then_some(items)
+    (patch.len() > before).then_some(items)
 }

@@ -39,17 +39,15 @@ pub(super) struct Fixture {
 
 impl Fixture {
     pub(super) fn new() -> Self {
-        let wall = "2026-01-01T12:00:00Z".parse().expect("a time");
-        let now = ClockReading {
-            wall,
-            monotonic: Duration::from_secs(100),
-        };
         Self {
             view: View::default(),
             settings: Settings::default(),
             pause: None,
             feed: BTreeMap::new(),
-            now,
+            now: ClockReading {
+                wall: "2026-01-01T12:00:00Z".parse().expect("a time"),
+                monotonic: Duration::from_secs(100),
+            },
             state: RolloutState::default(),
             namespace: "shop".to_owned(),
             node_load: None,
@@ -177,13 +175,8 @@ impl Fixture {
             namespace,
             name,
         };
-        let pods = self
-            .view
-            .live_pods_by_scale()
-            .get(&key)
-            .copied()
-            .unwrap_or_default();
-        self.view.apply_scale(key, scale, pods);
+        let pods = self.view.live_pods_by_scale().get(&key).copied();
+        self.view.apply_scale(key, scale, pods.unwrap_or_default());
     }
 
     /// A Job with this specification and this number of successes; without the pods.
@@ -289,12 +282,8 @@ impl Fixture {
     }
 
     pub(super) fn change_vpa(&mut self, name: &str, change: impl FnOnce(&mut Vpa)) {
-        let vpa = self
-            .view
-            .vpas
-            .get(&ObjectKey::new(&self.namespace, name))
-            .expect("it is there");
-        let mut vpa = vpa.as_ref().clone();
+        let vpa = self.view.vpas.get(&ObjectKey::new(&self.namespace, name));
+        let mut vpa = vpa.expect("it is there").as_ref().clone();
         change(&mut vpa);
         self.view.vpas.apply(Arc::new(vpa));
     }
