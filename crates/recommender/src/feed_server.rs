@@ -163,6 +163,6 @@ mod tests {
         let named = [&published.uid, &published.namespace, &published.name];
         assert_eq!(named, ["u1", "shop", "web"]);
         assert_eq!(published.observed_generation, 7);
-        assert_eq!(Some(published.recommendation.into()), status.recommendation);
+        assert_eq!(Some(published.recommendation), status.recommendation);
     }
 }

@@ -13,7 +13,7 @@ fn after(
 ) -> VerticalPodAutoscalerStatus {
     let web = object(None, &json!({}));
     let mut status = VerticalPodAutoscalerStatus {
-        recommendation: Some(found.into()),
+        recommendation: Some(found),
         conditions: published
             .map(|published| published.conditions.clone())
             .unwrap_or_default(),
@@ -91,7 +91,7 @@ fn another_source_is_news() {
 #[test]
 fn what_stays_for_want_of_usage_stays_capped() {
     let capped = next(9000, 4000, None);
-    let kept = || capped.recommendation.clone().expect("published").into();
+    let kept = || capped.recommendation.clone().expect("published");
     let stays = after(kept(), 4000, Some(&capped));
     assert_eq!(stays, capped);
     let smaller = after(kept(), 3000, Some(&capped));
