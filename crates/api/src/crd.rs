@@ -210,8 +210,9 @@ fn add_object_fields(object: &mut JSONSchemaProps) {
     }
 }
 
-/// Brings a schema of schemars into the form of controller-gen: optional fields may be absent but not `null`, and have no default. Only times may be `null`. An
-/// integer-or-string schema also lists both types in `anyOf`, as the server requires.
+/// Brings a schema of schemars into the form of controller-gen: optional fields may be absent but
+/// not `null`, and have no default. Only times may be `null`. An integer-or-string schema also
+/// lists both types in `anyOf`, as the server requires.
 fn normalise(schema: &mut JSONSchemaProps) {
     if schema.format.as_deref() != Some("date-time") {
         schema.nullable = None;

@@ -166,7 +166,7 @@ impl FromStr for CapacitySources {
     }
 }
 
-/// The words of a list, each one of `all`; `none` is none.
+/// The words of a list, each one of `all`. The word `none` names no source.
 fn words<'a>(text: &'a str, all: &[&str]) -> Result<Vec<&'a str>, String> {
     let words = text.split(',').map(str::trim);
     let words: Vec<_> = words
