@@ -48,23 +48,18 @@ pub struct Predictions {
     /// The recommender's feed, which is newer than what the recommender has written.
     feed: Option<watch::Receiver<Subscription<Forecast>>>,
     sizes: Option<ScaleClient>,
-    /// The time for which an expired prediction, or the last state of a broken watch, is still
-    /// used.
-    grace: Duration,
     /// The clock for predictions and schedules: a machine with a wrong clock must not scale
     /// workloads. Default: the machine's.
     clock: ApiServerClock,
 }
 
 impl Predictions {
-    /// Creates an instance that reads this view. `grace`: the time for which a prediction that does
-    /// not cover its window any more, or the last state of a broken watch, is still used.
-    pub fn new(view: watch::Receiver<View>, grace: Duration) -> Self {
+    /// Creates an instance that reads this view.
+    pub fn new(view: watch::Receiver<View>) -> Self {
         Self {
             view,
             feed: None,
             sizes: None,
-            grace,
             clock: ApiServerClock::default(),
         }
     }
@@ -90,7 +85,7 @@ impl Predictions {
             feed,
             sizes: Some(ScaleClient::new(manager.client.clone())),
             clock: manager.clock(),
-            ..Self::new(watches.view(), LAST_GOOD_VALUE_FOR)
+            ..Self::new(watches.view())
         };
         let watching = async move { watches.ended().await };
         manager.tasks.spawn_until_shutdown("watches", watching);
@@ -153,7 +148,6 @@ impl Predictions {
             feed: feed.as_deref(),
             now,
             machine_now,
-            grace: self.grace,
         })
     }
 }
@@ -161,7 +155,7 @@ impl Predictions {
 impl Default for Predictions {
     /// Creates an instance without predictions.
     fn default() -> Self {
-        Self::new(watch::channel(View::default()).1, Duration::ZERO)
+        Self::new(watch::channel(View::default()).1)
     }
 }
 

@@ -141,7 +141,8 @@ enum Item<K> {
     Unreadable(IgnoredAny),
 }
 
-/// The objects at a path that can be read: one that cannot takes away no other. A list with more than `most` items is an error.
+/// The objects at a path that can be read: one that cannot takes away no other. A list with more
+/// than `most` items is an error.
 pub(crate) async fn list<K: DeserializeOwned>(
     client: &Client,
     path: &str,

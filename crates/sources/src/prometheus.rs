@@ -8,7 +8,6 @@
 mod args;
 mod connection;
 mod error;
-mod header;
 pub(crate) mod http;
 mod instant_response;
 mod range_response;
@@ -19,9 +18,8 @@ use std::collections::{BTreeMap, HashMap};
 use model::{ContainerRef, Series};
 
 pub use args::PrometheusArgs;
-pub use connection::{Connection, Credentials, Secret};
+pub use connection::{Connection, Credentials, Secret, headers};
 pub use error::{Detail, PrometheusError};
-pub use header::headers;
 pub use http::{Exchange, Observer, Prometheus};
 pub use instant_response::{InstantSample, SeriesShape};
 pub use promql::{

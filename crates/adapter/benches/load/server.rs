@@ -171,7 +171,7 @@ fn run(tls: TlsFiles, authority: &str, started: &mpsc::Sender<Result<(SocketAddr
             let server_state = AdapterServer {
                 auth,
                 providers: Providers {
-                    predictions: Predictions::new(view, Duration::from_mins(5)),
+                    predictions: Predictions::new(view),
                     rules: None,
                     routes: None,
                 },

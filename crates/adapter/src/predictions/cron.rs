@@ -9,7 +9,7 @@ use view::{CronSchedule, Resource};
 
 use super::scale::ScaleResult;
 use super::snapshot::Snapshot;
-use super::{CRON, missing, selector};
+use super::{CRON, LAST_GOOD_VALUE_FOR, missing, selector};
 use crate::request::ExternalMetricRequest;
 use crate::status_error::StatusError;
 use crate::value::{ExternalValue, MilliValue};
@@ -93,7 +93,7 @@ fn matching<'a>(
     snapshot: &'a Snapshot,
     request: &'a ExternalMetricRequest,
 ) -> Result<Vec<Active<'a>>, StatusError> {
-    snapshot.ensure_fresh(Resource::Ehpas, CRON, snapshot.grace)?;
+    snapshot.ensure_fresh(Resource::Ehpas, CRON, LAST_GOOD_VALUE_FOR)?;
     let (candidates, winners) = selector::schedules(snapshot, request);
     let is_meant = |schedule: &&CronSchedule| {
         let labels = selector::labels(&schedule.target, IDENTIFIER);

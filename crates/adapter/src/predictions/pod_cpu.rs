@@ -11,7 +11,7 @@ use model::{Selector, WorkloadRef};
 use view::{LabelledPod, ObjectKey, Phase, PredictedMetric, Prediction, Resource, View, WellKnown};
 
 use super::snapshot::Snapshot;
-use super::{POD_CPU, missing};
+use super::{LAST_GOOD_VALUE_FOR, POD_CPU, missing};
 use crate::request::{CustomMetricRequest, ObjectSelector};
 use crate::status_error::StatusError;
 use crate::value::{DescribedObject, MetricValue, MilliValue};
@@ -25,7 +25,7 @@ pub(super) fn values(
     request: &CustomMetricRequest,
 ) -> Result<Vec<MetricValue>, StatusError> {
     snapshot.ensure_fresh(Resource::Predictions, POD_CPU, Duration::MAX)?;
-    snapshot.ensure_fresh(Resource::LabelledPods, POD_CPU, snapshot.grace)?;
+    snapshot.ensure_fresh(Resource::LabelledPods, POD_CPU, LAST_GOOD_VALUE_FOR)?;
     let (prediction, metric) = predicted(snapshot.view, namespace, request)?;
     let (value, at) = snapshot.total(prediction, metric, POD_CPU)?;
     let selector = match &request.objects {
@@ -83,7 +83,7 @@ fn pod_selector<'a>(
         )
     };
     let kind = WellKnown::of(&target.api_version, &target.kind).ok_or_else(unknown)?;
-    snapshot.ensure_fresh(Resource::Controllers(kind), POD_CPU, snapshot.grace)?;
+    snapshot.ensure_fresh(Resource::Controllers(kind), POD_CPU, LAST_GOOD_VALUE_FOR)?;
     let controller = snapshot
         .view
         .controller(kind, &ObjectKey::new(&target.namespace, &target.name));

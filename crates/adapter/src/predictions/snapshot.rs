@@ -6,8 +6,8 @@ use feed::{Forecast as FeedForecast, ForecastSeries, Subscription};
 use jiff::Timestamp;
 use view::{PredictedMetric, Prediction, Resource, View};
 
-use super::missing;
 use super::window_maximum::{Forecast, forecast};
+use super::{LAST_GOOD_VALUE_FOR, missing};
 use crate::status_error::StatusError;
 use crate::value::MilliValue;
 
@@ -19,9 +19,6 @@ pub(super) struct Snapshot<'a> {
     pub(super) now: Timestamp,
     /// The machine's time, for the age of watches.
     pub(super) machine_now: Timestamp,
-    /// The time for which an expired prediction, or the last state of a broken watch, is still
-    /// used.
-    pub(super) grace: Duration,
 }
 
 impl Snapshot<'_> {
@@ -88,7 +85,7 @@ impl Snapshot<'_> {
         prediction: &Prediction,
         metric: &PredictedMetric,
     ) -> Result<Forecast, String> {
-        let grace = i64::try_from(self.grace.as_secs()).unwrap_or(i64::MAX);
+        let grace = LAST_GOOD_VALUE_FOR.as_secs().cast_signed();
         let now = self.now.as_second();
         forecast(metric, prediction.window_seconds, now, grace)
     }

@@ -7,7 +7,7 @@ mod pod_cpu;
 mod totals;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use api::ehpa::{CronSpec, HolidaysError};
 use feed::client::{LeaderState, Received};
@@ -138,7 +138,7 @@ fn shop() -> View {
 
 fn expected(view: View) -> Predictions {
     let (_, view) = watch::channel(view);
-    Predictions::new(view, Duration::from_mins(5))
+    Predictions::new(view)
 }
 
 fn wait<T>(answer: impl Future<Output = T>) -> T {

@@ -25,9 +25,6 @@ use std::fmt;
 
 use parse::Node;
 
-/// Maximum size of a template's output.
-const MAX_OUTPUT_BYTES: usize = 1 << 20;
-
 /// Values of a template by field name.
 pub(super) type Fields = BTreeMap<&'static str, Value>;
 
@@ -42,7 +39,7 @@ impl Template {
     }
 
     pub(super) fn fill(&self, fields: &Fields) -> Result<String, String> {
-        evaluate::evaluate(&self.0, fields, MAX_OUTPUT_BYTES)
+        evaluate::evaluate(&self.0, fields)
     }
 
     pub(super) fn uses(&self, field: &str) -> bool {

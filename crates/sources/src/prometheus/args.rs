@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use runtime::GoDuration;
 use runtime::duration::positive_duration;
 
-use super::header::headers_of_texts;
+use super::connection::headers_of_texts;
 use super::{Connection, Credentials, Secret};
 
 /// Flags of the connection to Prometheus.

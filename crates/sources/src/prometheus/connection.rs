@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::{Context as _, anyhow, ensure};
+use http::header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::{HeaderName, HeaderValue, Uri};
 use kube::client::ClientBuilder;
 use kube::config::AuthInfo;
@@ -127,6 +129,47 @@ impl Connection {
     }
 }
 
+/// Headers that the client sets itself.
+const OWN: [HeaderName; 4] = [CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING];
+
+/// Parses headers of the form `NAME=VALUE`.
+pub(super) fn headers_of_texts(
+    texts: &[String],
+    credentials: &Credentials,
+) -> anyhow::Result<Vec<(HeaderName, HeaderValue)>> {
+    let pairs = texts
+        .iter()
+        .map(|text| text.split_once('=').context("expected NAME=VALUE"));
+    headers(pairs.collect::<anyhow::Result<Vec<_>>>()?, credentials)
+}
+
+/// Parses names and values of headers. A message never contains a value, which can be a secret.
+pub fn headers<'a>(
+    pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
+    credentials: &Credentials,
+) -> anyhow::Result<Vec<(HeaderName, HeaderValue)>> {
+    let headers = pairs.into_iter().map(|(name, value)| header(name, value));
+    let headers = headers.collect::<anyhow::Result<Vec<_>>>()?;
+    let is_authorized = headers.iter().any(|(name, _)| *name == AUTHORIZATION);
+    ensure!(
+        !is_authorized || matches!(credentials, Credentials::None),
+        "authorization and a token or user name exclude each other"
+    );
+    Ok(headers)
+}
+
+fn header(name: &str, value: &str) -> anyhow::Result<(HeaderName, HeaderValue)> {
+    let name = name.trim();
+    let parsed = name.parse::<HeaderName>();
+    let name = parsed.map_err(|_| anyhow!("{name:?} is not the name of a header"))?;
+    ensure!(!OWN.contains(&name), "{name} is set by the client itself");
+    let value = value.trim().parse::<HeaderValue>();
+    let mut value =
+        value.map_err(|_| anyhow!("the value of {name} has a character that no header has"))?;
+    value.set_sensitive(true);
+    Ok((name, value))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,5 +212,56 @@ mod tests {
         };
         let error = with_causes(&connection.client().await.map(|_| ()).expect_err("no token"));
         assert!(error.contains("/nonexistent/token"), "{error}");
+    }
+
+    /// `expected`: name and value, or a part of the error.
+    fn check_header(text: &str, expected: Result<(&str, &str), &str>) {
+        let found = headers_of_texts(&[text.to_owned()], &Credentials::None);
+        match (found, expected) {
+            (Ok(found), Ok((name, value))) => {
+                assert_eq!(found[0].0, name);
+                assert_eq!(found[0].1, value);
+                assert!(!format!("{found:?}").contains(value), "{found:?}");
+            }
+            (Err(error), Err(part)) => {
+                let shown = error.to_string();
+                assert!(shown.contains(part) && !shown.contains("s3cret"), "{shown}");
+            }
+            (found, expected) => panic!("{text}: {found:?}, expected {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn names_and_values_are_checked_and_values_never_shown() {
+        check_header("X-Scope-OrgID=shop", Ok(("x-scope-orgid", "shop")));
+        check_header("X-Scope-OrgID = a=b ", Ok(("x-scope-orgid", "a=b")));
+        check_header(
+            "Authorization=Basic abc",
+            Ok(("authorization", "Basic abc")),
+        );
+        check_header("s3cret", Err("expected NAME=VALUE"));
+        check_header("X Scope=s3cret", Err(r#""X Scope" is not the name"#));
+        check_header("=s3cret", Err(r#""" is not the name"#));
+        check_header(
+            "X-Scope-OrgID=s3cret\u{7f}",
+            Err("the value of x-scope-orgid"),
+        );
+        check_header(
+            "X-Scope-OrgID=s3cret\nHost: a",
+            Err("the value of x-scope-orgid"),
+        );
+        check_header("Host=s3cret", Err("host is set by the client"));
+        check_header(
+            "Content-Length=9",
+            Err("content-length is set by the client"),
+        );
+    }
+
+    #[test]
+    fn one_credential_is_enough() {
+        let token = Credentials::Bearer(Secret::Text("t".to_owned()));
+        assert!(headers([("X-Scope-OrgID", "shop")], &token).is_ok());
+        let error = headers([("Authorization", "Basic abc")], &token).expect_err("two credentials");
+        assert!(error.to_string().contains("exclude each other"), "{error}");
     }
 }

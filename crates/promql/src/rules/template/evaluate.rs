@@ -5,18 +5,16 @@ use std::cmp::Ordering;
 use super::parse::{Block, BlockKind, Expression, Node};
 use super::{Fields, Value};
 
+/// Maximum size of a template's output.
+const MAX_OUTPUT_BYTES: usize = 1 << 20;
+
 /// Evaluates a template, with limited output.
-pub(super) fn evaluate(
-    nodes: &[Node],
-    fields: &Fields,
-    max_bytes: usize,
-) -> Result<String, String> {
+pub(super) fn evaluate(nodes: &[Node], fields: &Fields) -> Result<String, String> {
     let mut scope = Scope {
         fields,
         variables: Vec::new(),
         dot: Value::Bool(false),
         output: String::new(),
-        max_bytes,
     };
     scope.run(nodes)?;
     Ok(scope.output)
@@ -28,7 +26,6 @@ struct Scope<'a> {
     variables: Vec<(&'a str, Value)>,
     dot: Value,
     output: String,
-    max_bytes: usize,
 }
 
 impl<'a> Scope<'a> {
@@ -82,8 +79,8 @@ impl<'a> Scope<'a> {
     }
 
     fn print(&mut self, text: &str) -> Result<(), String> {
-        if self.output.len() + text.len() > self.max_bytes {
-            return Err(format!("the text is longer than {} bytes", self.max_bytes));
+        if self.output.len() + text.len() > MAX_OUTPUT_BYTES {
+            return Err(format!("the text is longer than {MAX_OUTPUT_BYTES} bytes"));
         }
         self.output.push_str(text);
         Ok(())
