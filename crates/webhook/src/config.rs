@@ -49,9 +49,9 @@ impl Config {
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let fields: Fields = config_file::parse(text)?;
         let selection = Selection {
-            namespace_selector: selector("namespaceSelector", fields.namespace_selector)?,
-            object_selector: selector("objectSelector", fields.object_selector)?,
-            match_conditions: conditions("matchConditions", fields.match_conditions)?,
+            namespace_selector: selector("namespaceSelector", &fields.namespace_selector)?,
+            object_selector: selector("objectSelector", &fields.object_selector)?,
+            match_conditions: conditions("matchConditions", &fields.match_conditions)?,
         };
         Ok(Self {
             selection,
@@ -62,21 +62,24 @@ impl Config {
 
 /// Parses a field. Unknown fields in it are refused: a selector without the misspelled field would
 /// select everything.
-fn parse_exactly<T>(field: &str, value: Value) -> anyhow::Result<T>
+fn parse_exactly<T>(field: &str, value: &Value) -> anyhow::Result<T>
 where
     T: DeserializeOwned + Serialize + Default,
 {
     if value.is_null() {
         return Ok(T::default());
     }
-    let parsed: T = serde_json::from_value(value.clone()).with_context(|| field.to_owned())?;
+    let parsed = T::deserialize(value).with_context(|| field.to_owned())?;
     let known = serde_json::to_value(&parsed)?;
-    ensure!(known == value, "{field}: of {value}, only {known} is known");
+    ensure!(
+        known == *value,
+        "{field}: of {value}, only {known} is known"
+    );
     Ok(parsed)
 }
 
 /// Parses a selector and checks its operators.
-fn selector(field: &str, value: Value) -> anyhow::Result<LabelSelector> {
+fn selector(field: &str, value: &Value) -> anyhow::Result<LabelSelector> {
     let selector: LabelSelector = parse_exactly(field, value)?;
     for one in selector.match_expressions.iter().flatten() {
         let has_values = one.values.iter().flatten().next().is_some();
@@ -98,7 +101,7 @@ fn selector(field: &str, value: Value) -> anyhow::Result<LabelSelector> {
 }
 
 /// Parses conditions and checks their names and number. The API server compiles their expressions.
-fn conditions(field: &str, value: Value) -> anyhow::Result<Vec<MatchCondition>> {
+fn conditions(field: &str, value: &Value) -> anyhow::Result<Vec<MatchCondition>> {
     let conditions: Vec<MatchCondition> = parse_exactly(field, value)?;
     ensure!(
         conditions.len() <= MAX_CONDITIONS,
