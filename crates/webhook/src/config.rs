@@ -69,7 +69,7 @@ where
     if value.is_null() {
         return Ok(T::default());
     }
-    let parsed: T = serde_json::from_value(value.clone()).with_context(|| field.to_owned())?;
+    let parsed = T::deserialize(value).with_context(|| field.to_owned())?;
     let known = serde_json::to_value(&parsed)?;
     ensure!(
         known == *value,
