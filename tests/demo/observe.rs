@@ -10,7 +10,6 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::core::Request;
 use kube::{Api, Client, ResourceExt as _};
-use model::ContainerRecommendation;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -142,25 +141,24 @@ pub(crate) fn request(pod: &Pod) -> Option<Amounts> {
     listed(requests_in_effect(pod)?)
 }
 
-/// Recommendation for the workload's only container.
-fn recommendation(autoscaler: &VerticalPodAutoscaler) -> Option<&ContainerRecommendation> {
-    autoscaler
-        .status
-        .as_ref()?
-        .recommendation
-        .as_ref()?
-        .containers
-        .first()
+/// Target, lower and upper bound of the workload's only container.
+fn recommended(autoscaler: &VerticalPodAutoscaler) -> Option<[Amounts; 3]> {
+    let recommendation = autoscaler.status.as_ref()?.recommendation.as_ref()?;
+    let only = recommendation.containers.first()?;
+    Some([
+        listed(&only.target)?,
+        listed(&only.lower_bound)?,
+        listed(&only.upper_bound)?,
+    ])
 }
 
 pub(crate) fn target(autoscaler: &VerticalPodAutoscaler) -> Option<Amounts> {
-    listed(&recommendation(autoscaler)?.target)
+    recommended(autoscaler).map(|[target, ..]| target)
 }
 
 /// Lower and upper bound.
 pub(crate) fn bounds(autoscaler: &VerticalPodAutoscaler) -> Option<(Amounts, Amounts)> {
-    let found = recommendation(autoscaler)?;
-    Some((listed(&found.lower_bound)?, listed(&found.upper_bound)?))
+    recommended(autoscaler).map(|[_, lower, upper]| (lower, upper))
 }
 
 /// CPU and memory of a list of resources. Its JSON has the shape of a usage.

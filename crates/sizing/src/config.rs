@@ -99,7 +99,7 @@ impl Default for MemoryRules {
 }
 
 impl MemoryRules {
-    /// Memory needed after an OOM kill at this usage, both in units of so many bytes.
+    /// Memory needed after an OOM kill at this usage, both in units of `unit` bytes.
     pub(crate) fn after_oom(&self, used: f64, unit: f64) -> f64 {
         let more = used + self.oom_min_bump_up_bytes / unit;
         more.max(used * self.oom_bump_up_ratio)
