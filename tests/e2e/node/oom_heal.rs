@@ -144,8 +144,10 @@ async fn a_resize_without_effect_is_followed_by_another_act() -> Result<()> {
             &Patch::Strategic(resize),
         )
         .await?;
+    // A resize of CPU would bring the memory into effect.
     let policy = json!({
         "containerName": "*",
+        "controlledResources": ["memory"],
         "minAllowed": {"memory": enough},
         "maxAllowed": {"memory": enough},
     });
