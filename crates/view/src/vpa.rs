@@ -108,8 +108,7 @@ impl Entry for Vpa {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stripped<K> {
     pub key: ObjectKey,
-    /// The object. Its metadata has the fields that an [`Vpa`](crate::Vpa) keeps, and
-    /// the deletion timestamp.
+    /// The object. Its metadata has the fields that a [`Vpa`] keeps, and the deletion timestamp.
     pub object: K,
 }
 

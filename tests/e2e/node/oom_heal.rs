@@ -1,8 +1,6 @@
 //! From the kernel's OOM kill to a container that holds the memory. The kernel's log says when it killed,
 //! and the program says when it held what it needs.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::{eventually, oom_kills_of};
@@ -12,15 +10,12 @@ use kube::api::{Patch, PatchParams};
 use model::{Memory, Quantity};
 use serde_json::{Value, json};
 
-use super::fixture::{Fixture, Load, container, or_skip};
+use super::fixture::{Fixture, container, or_skip};
 
 /// Limit of the program at first.
 const LIMIT_MIB: u64 = 200;
 /// Memory that the program needs: three times its limit.
 const NEEDED_MIB: u64 = 600;
-/// Limit of the time from the start of the container that was resized until it holds the memory, beyond
-/// the time that the program waits.
-const HELD_WITHIN: Duration = Duration::from_secs(3);
 
 fn limited() -> Value {
     let memory = format!("{LIMIT_MIB}Mi");
@@ -37,12 +32,12 @@ fn hungry(seconds: u64) -> Value {
 }
 
 /// Creates two pods with these containers and a VPA object. Waits until both hold the memory.
-async fn heal(cluster: &Fixture, name: &str, containers: Value, mode: &str) -> Result<Vec<Load>> {
+async fn heal(cluster: &Fixture, name: &str, containers: Value, mode: &str) -> Result<()> {
     let pod = json!({"containers": containers, "terminationGracePeriodSeconds": 1});
     cluster.create_deployment(name, 2, &pod).await?;
     let policy = json!({"containerName": "*", "minAllowed": {"memory": format!("{LIMIT_MIB}Mi")}});
     cluster.autoscale(name, mode, policy).await?;
-    cluster.both_hold(name, NEEDED_MIB).await
+    cluster.both_hold(name, NEEDED_MIB).await.map(drop)
 }
 
 /// The recommended memory of the container `app`.
@@ -73,22 +68,10 @@ fn ensure_sound(target_bytes: i64) -> Result<()> {
     Ok(())
 }
 
-fn held_after_start(load: &Load, delay_seconds: u64) -> Result<Duration> {
-    let held = load.held_since_unix_ms.context("it holds the memory")?;
-    let ms = held.saturating_sub(load.started_unix_ms + delay_seconds * 1000);
-    Ok(Duration::from_millis(ms))
-}
-
 #[tokio::test]
 async fn an_oom_kill_is_healed_in_place() -> Result<()> {
     let cluster = or_skip!(Fixture::new("oom"));
-    let delay = 5;
-    let containers = json!([hungry(delay)]);
-    let loads = heal(&cluster, "slow", containers, "InPlaceOrRecreate").await?;
-    for load in &loads {
-        let held = held_after_start(load, delay)?;
-        ensure!(held <= HELD_WITHIN, "{held:?}, {load:?}");
-    }
+    heal(&cluster, "slow", json!([hungry(5)]), "InPlaceOrRecreate").await?;
     ensure_sound(target(&cluster, "slow").await?)?;
     for pod in cluster.pods_of("slow").await? {
         ensure!(

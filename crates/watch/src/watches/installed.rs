@@ -1,7 +1,7 @@
 //! Watches that start once their objects can be listed. In a cluster of upstream some kinds are not
 //! installed, and upstream's roles, as any without a component of deploy/components, have no right to
 //! list others. Programs do without objects that only sharpen decisions: they say so once, and show it
-//! in the metric [`MissingRights`](crate::MissingRights).
+//! in the metric `MissingRights`.
 //!
 //! Objects that could be listed before and cannot any more are stale, as with any other failure.
 
