@@ -7,7 +7,9 @@
 use std::borrow::Cow;
 
 use api::pod_annotations::UPDATES;
-use api::vpa::{CONFLICTS_WITH_HPA, HPA_RESOURCE_LEFT_OUT, VerticalPodAutoscaler};
+use api::vpa::{
+    CONFLICTS_WITH_HPA, DEFAULT_CONTROLLED_RESOURCES, HPA_RESOURCE_LEFT_OUT, VerticalPodAutoscaler,
+};
 use model::{Allowed, Quantity, Recommendation, ResourceName};
 use view::Running;
 
@@ -35,7 +37,10 @@ pub(crate) fn completed<'r>(
         ) else {
             continue;
         };
-        for (resource, request) in written.iter() {
+        for resource in &DEFAULT_CONTROLLED_RESOURCES {
+            let Some(request) = written.get(resource) else {
+                continue;
+            };
             let is_left_out = container.target.get(resource).is_none()
                 && object.spec.sizes(name, resource)
                 && was_sized(pod.running, resource);
