@@ -127,7 +127,7 @@ async fn a_resize_without_effect_is_followed_by_another_act() -> Result<()> {
             &Patch::Strategic(resize),
         )
         .await?;
-    // A resize of CPU would bring the memory into effect.
+    // After a resize of CPU the memory counts as in effect, and no act is refuted.
     let policy = json!({
         "containerName": "*",
         "controlledResources": ["memory"],
