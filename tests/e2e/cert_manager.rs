@@ -59,7 +59,7 @@ const VALUES: [&str; 4] = [
     "mode=all",
     "extender.enabled=true",
     "recommender.pod.extraArgs[0]=--recommender-interval=1s",
-    "updater.pod.extraArgs[0]=--settling-time=0s",
+    "updater.settlingTime=0s",
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -52,19 +52,17 @@ fn objects(text: &str) -> Result<BTreeMap<String, Value>> {
     Ok(objects)
 }
 
-/// The names of configurations in the chart. In an overlay, a hash of it follows.
-const CONFIGS: [&str; 2] = ["plimsoll-extender-config", "plimsoll-updater-config"];
+/// The name of the configuration in the chart. In an overlay, a hash of it follows.
+const CONFIG: &str = "plimsoll-extender-config";
 /// Length of that hash, with a hyphen.
 const HASH_LENGTH: usize = 11;
 
 /// Objects of an overlay, with the names of the chart.
 fn without_hash(text: &str) -> String {
-    CONFIGS.iter().fold(text.to_owned(), |text, config| {
-        let mut parts = text.split(config);
-        let first = parts.next().unwrap_or_default().to_owned();
-        parts.fold(first, |text, part| {
-            text + config + part.get(HASH_LENGTH..).unwrap_or_default()
-        })
+    let mut parts = text.split(CONFIG);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| {
+        text + CONFIG + part.get(HASH_LENGTH..).unwrap_or_default()
     })
 }
 

@@ -23,8 +23,9 @@ use e2e::helm::{Helm, RELEASE};
 
 /// Each change of a status is written in each round: one to the same numbers as upstream's waits for
 /// minutes by default.
-const FAST: &str = "recommender.pod.extraArgs={--recommender-interval=2s,--refresh-interval=0s}";
-const EAGER: &str = "updater.pod.extraArgs[0]=--settling-time=0s";
+const FAST: &str =
+    r#"recommender.pod.extraArgs=["--recommender-interval=2s", "--config={refreshInterval: 0s}"]"#;
+const EAGER: &str = "updater.settlingTime=0s";
 
 /// Field managers that wrote a part of an object.
 fn managers(object: &Value) -> Vec<&str> {

@@ -80,9 +80,9 @@ impl Helm {
     }
 }
 
-/// The flag of a value: lists of objects are JSON.
+/// The flag of a value: lists in brackets are JSON.
 pub fn flag_of(value: &str) -> &'static str {
-    if value.contains("=[{") {
+    if value.contains("=[") {
         "--set-json"
     } else {
         "--set"

@@ -25,12 +25,11 @@ use view::{ObjectKey, Pod, Resources, SelectorIndex, View, Vpa, WellKnown};
 use crate::resource_policy::container_policies;
 
 pub use condition::{apply_cap, cap_change, clear_cap, count_capped};
-pub use node_group_shape::NodeGroupShape;
 use node_group_totals::{NodeGroupTotals, PodsByGroup};
 use node_inputs::{NodeInputs, pod_shape};
 use quotas::Quotas;
 pub(crate) use settings::{CAP_TO_SCHEDULABLE, refused_cap};
-pub use settings::{CapSources, CapacitySources, Settings};
+pub use settings::{CapSources, Settings};
 
 #[derive(Debug)]
 pub(crate) struct SchedulableCaps {

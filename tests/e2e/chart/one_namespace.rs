@@ -132,7 +132,7 @@ async fn releases_of_two_namespaces_have_no_object_in_common() -> Result<()> {
         let rendered = helm
             .template_in(release, &values.map(str::to_owned))
             .await?;
-        let owner = format!("--webhook-owner-cluster-role=plimsoll-webhook-{release}\n");
+        let owner = format!(r#""ownerClusterRole":"plimsoll-webhook-{release}"}}"#);
         ensure!(rendered.contains(&owner), "{rendered}");
         let objects = objects(&rendered)?;
         check_bindings(&objects)?;

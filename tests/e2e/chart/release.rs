@@ -121,7 +121,7 @@ async fn a_release_changes_its_mode_and_leaves_nothing_but_the_objects() -> Resu
     let vertical = [
         "mode=vertical",
         "recommender.pod.extraArgs[0]=--recommender-interval=1s",
-        "updater.pod.extraArgs[0]=--settling-time=0s",
+        "updater.settlingTime=0s",
     ];
     let printed = upgrade(&helm, &client, &vertical).await?;
     ensure!(printed.contains("plimsoll-stop"), "{printed}");

@@ -29,7 +29,7 @@ async fn without_its_role_the_registration_is_part_of_the_release() -> Result<()
             objects.get("\"MutatingWebhookConfiguration\" null \"vpa-webhook-config\"");
         let annotations = registration.map(|it| it["metadata"]["annotations"].clone());
         assert_eq!(annotations, expected, "{values:?}");
-        let has_owner = rendered.contains("--webhook-owner-cluster-role=plimsoll-webhook\n");
+        let has_owner = rendered.contains(r#""ownerClusterRole":"plimsoll-webhook"}"#);
         assert_eq!(has_owner, expected.is_none(), "{values:?}");
     }
     Ok(())

@@ -36,7 +36,7 @@ struct Growth<'a> {
 /// One node of each shape that node groups could add.
 pub(super) fn nodes_that_could_come(view: &View, settings: &Settings) -> Vec<NodeInfo> {
     let growth = Growth::of(view, settings);
-    let given = settings.shapes.iter().map(|shape| &shape.node);
+    let given = settings.node_groups.iter();
     let is_given = |group: &str| given.clone().any(|node| node.name == group);
     let mut nodes: Vec<_> = given
         .clone()
@@ -68,7 +68,7 @@ pub(super) fn nodes_that_could_come(view: &View, settings: &Settings) -> Vec<Nod
 
 impl<'a> Growth<'a> {
     fn of(view: &'a View, settings: &'a Settings) -> Self {
-        let given = settings.shapes.iter().map(|shape| shape.node.name.as_str());
+        let given = settings.node_groups.iter().map(|node| node.name.as_str());
         let present = view
             .nodes
             .iter()

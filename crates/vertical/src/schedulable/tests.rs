@@ -12,6 +12,7 @@ use view::{
     DaemonSetShare, LimitRange, Node, Owner, Phase, PodPlacement, Quota, Requirements, Resources,
 };
 
+use super::node_group_shape::nodes as nodes_of;
 use super::*;
 use crate::fixture::{self, at};
 
@@ -210,31 +211,38 @@ fn the_largest_node_that_pods_may_run_on_counts_also_for_pods_that_wait_for_one(
 #[test]
 fn a_shape_of_a_node_group_raises_the_cap_of_the_pods_that_it_admits() {
     let web = object(None, &json!({}));
-    let settings = |shape: &str| Settings {
-        cap_to: "nodes".parse().expect("a known word"),
-        shapes: vec![shape.parse().expect("a shape")],
-        ..Settings::default()
+    let settings = |cores: i64, further: &Value| {
+        let mut shape = json!({"allocatable": {"cpu": cores, "memory": "64Gi"}});
+        json_patch::merge(&mut shape, further);
+        Settings {
+            cap_to: "nodes".parse().expect("a known word"),
+            node_groups: nodes_of(json!({"big": shape})).expect("a shape"),
+            ..Settings::default()
+        }
     };
     let small = || Cluster::default().nodes([node("a", "small", 4000)]);
-    for (shape, placement, expected) in [
-        ("big=cpu=16,memory=64Gi", PodPlacement::default(), 16_000),
-        ("big=cpu=2,memory=64Gi", PodPlacement::default(), 4000),
-        ("big=cpu=16,memory=64Gi", in_pool("small"), 4000),
+    let taint = json!({"key": "gpu", "effect": "NoSchedule"});
+    for (cores, further, placement, expected) in [
+        (16, json!({}), PodPlacement::default(), 16_000),
+        (2, json!({}), PodPlacement::default(), 4000),
+        (16, json!({}), in_pool("small"), 4000),
         (
-            "big=cpu=16,memory=64Gi,label:pool=small",
+            16,
+            json!({"labels": {"pool": "small"}}),
             in_pool("small"),
             16_000,
         ),
         (
-            "big=cpu=16,memory=64Gi,taint:gpu:NoSchedule",
+            16,
+            json!({"taints": [taint]}),
             PodPlacement::default(),
             4000,
         ),
     ] {
         let cluster = small().pods([pod("web-1", "web", 100, placement)]);
-        let mut caps = SchedulableCaps::new(settings(shape));
+        let mut caps = SchedulableCaps::new(settings(cores, &further));
         load(&mut caps, &cluster.0, &web);
-        assert_eq!(held(&caps, &web), Some((expected, Cap::Node)), "{shape}");
+        assert_eq!(held(&caps, &web), Some((expected, Cap::Node)), "{further}");
     }
 }
 
