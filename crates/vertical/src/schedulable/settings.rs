@@ -55,7 +55,6 @@ impl CapSources {
     }
 }
 
-/// Settings of the caps.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Settings {
     pub cap_to: CapSources,
