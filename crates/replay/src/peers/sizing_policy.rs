@@ -33,7 +33,7 @@ impl AnnotatedPolicy {
         })
     }
 
-    fn add(&mut self, pod: usize, at: Timestamp, seen: Observation<'_>) {
+    fn add(&mut self, pod: usize, at: Timestamp, seen: Observation) {
         let policy = &self.policy;
         let history = self
             .history
@@ -56,7 +56,7 @@ impl Policy for AnnotatedPolicy {
 
     fn oom(&mut self, at: Timestamp, request: f64) {
         let request = Memory::from_bytes((request * MIB) as i64);
-        let rules = &MemoryRules::default();
+        let rules = MemoryRules::default();
         self.add(0, at, Observation::Oom { request, rules });
     }
 

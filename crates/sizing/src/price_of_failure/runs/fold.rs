@@ -8,7 +8,6 @@ use super::run::Run;
 use crate::float::exp2;
 use crate::price_of_failure::caution::Caution;
 use crate::price_of_failure::choice;
-use crate::price_of_failure::cost::{cost, hours, price};
 use crate::price_of_failure::histogram::{Histogram, bound, bucket};
 use crate::price_of_failure::history::{first_invalid, is_amount};
 use crate::price_of_failure::needs::{Needs, Risk};
@@ -146,18 +145,19 @@ impl Needed {
         );
         let needs = Needs::of_runs(settings, &self.needs, highest)?;
         let scale = self.needs.mean(Settings::FIRST_BOUND);
-        let price = price(settings, scale);
+        let price = settings.price_at(scale);
         let hours = match settings.need {
             Need::Peak => {
                 let mean = self.hours / self.needs.total();
-                mean.max(MINIMUM_HOURS).min(hours(settings))
+                mean.max(MINIMUM_HOURS).min(settings.hours())
             }
-            Need::Sample => hours(settings),
+            Need::Sample => settings.hours(),
         };
         let cheapest = |needs: &Needs| {
             let costs = needs.candidates().filter(|(request, _)| *request > 0.0);
             let costs = costs.map(|(request, risk)| {
-                (cost(settings, price, hours, request, &risk), request, risk)
+                let cost = risk.cost(settings, price, hours, request);
+                (cost, request, risk)
             });
             // The lowest of equally cheap ones: candidates come highest first.
             costs.reduce(|best, next| if next.0 <= best.0 { next } else { best })
@@ -295,14 +295,13 @@ impl View {
         let in_progress = open.len() as u32;
         let largest = |needs: Vec<f64>| needs.into_iter().reduce(f64::max);
         let memory = largest(open.iter().filter_map(|run| run.memory()).collect());
-        if folded.cpu.runs == 0 {
-            for (run, need) in open.iter().filter_map(|run| Some((run, run.cpu()?))) {
-                folded.cpu.add(need, run);
-            }
-        }
-        if folded.memory.runs == 0 {
-            for (run, need) in open.iter().filter_map(|run| Some((run, run.memory()?))) {
-                folded.memory.add(need, run);
+        let needs: [(_, fn(&Run) -> Option<f64>); 2] = [
+            (&mut folded.cpu, Run::cpu),
+            (&mut folded.memory, Run::memory),
+        ];
+        for (needed, need) in needs.into_iter().filter(|(needed, _)| needed.runs == 0) {
+            for (run, need) in open.iter().filter_map(|run| Some((run, need(run)?))) {
+                needed.add(need, run);
             }
         }
         if let Some(last) = recent.iter().map(|run| run.last).max() {
