@@ -10,9 +10,10 @@
 //! | `NODE` | `simulated`, `real`, or `kind`: the cluster that kind has made, with `KIND_CLUSTER_NAME` | `simulated` |
 //! | `PROGRAMS` | `ours`; `upstream`, which needs real nodes; for `kubernetes` `none` | `ours` |
 //!
-//! On simulated nodes each suite has a sandbox of its own, and they run side by side; else one runs after
-//! the other. The results are in a folder of `target/conformance/results`: a log,
-//! a JSON and a `JUnit` file per suite. A run of all specs is recorded in `docs/conformance.md`.
+//! Each suite has a sandbox of its own. Those with simulated nodes run side by side, and those with real
+//! nodes as far as cores carry; in the cluster of kind one runs after the other. The results are in a folder
+//! of `target/conformance/results`: a log, a JSON and a `JUnit` file per suite. A run of all specs is
+//! recorded in `docs/conformance.md`.
 
 mod cluster;
 mod external_metrics;
@@ -30,6 +31,7 @@ use std::env;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::available_parallelism;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -37,6 +39,7 @@ use e2e::benchmark::{exit_code, in_sandbox};
 use e2e::{options_named, real_node_options};
 use futures::future::try_join_all;
 use sandbox::Options;
+use tokio::sync::Semaphore;
 
 use self::cluster::{Cluster, Nodes};
 use self::images::Programs;
@@ -107,43 +110,46 @@ async fn run() -> Result<()> {
         }
         Ok(())
     };
-    let run_in_sandbox = async |runs: &[Run], options| {
-        in_sandbox(options, async |sandbox| {
-            let cluster = Cluster::in_sandbox(sandbox, nodes, &source, programs).await?;
-            run_all(runs, cluster).await
-        })
-        .await
-    };
-    match nodes {
-        Nodes::Kind => {
-            let folder = tempfile::tempdir()?;
-            let cluster = Cluster::in_kind(folder.path(), &source, programs).await?;
-            run_all(&runs, cluster).await?;
-        }
-        Nodes::Real => run_in_sandbox(&runs, real_node_options(NAME.to_owned())?).await?,
-        Nodes::Simulated => {
-            let hosted = simulated::programs(&source.programs)?;
-            let parts = runs.iter().map(async |run| {
-                let mut name = format!("{NAME}-{}", run.suite.name);
-                name.truncate(LONGEST_NAME);
-                let options = Options {
+    if nodes == Nodes::Kind {
+        let folder = tempfile::tempdir()?;
+        let cluster = Cluster::in_kind(folder.path(), &source, programs).await?;
+        run_all(&runs, cluster).await?;
+    } else {
+        let hosted = simulated::programs(&source.programs)?;
+        let at_once = match nodes {
+            // The containers use CPU.
+            Nodes::Real => available_parallelism()?.get(),
+            _ => runs.len(),
+        };
+        let turns = Semaphore::new(at_once);
+        let parts = runs.iter().map(async |run| {
+            let _turn = turns.acquire().await?;
+            let mut name = format!("{NAME}-{}", run.suite.name);
+            name.truncate(LONGEST_NAME);
+            let options = match nodes {
+                Nodes::Real => real_node_options(name)?,
+                _ => Options {
                     hosted_programs: hosted.path().to_owned(),
                     prometheus: run.suite.external_metrics,
                     ..options_named(name)?
-                };
-                run_in_sandbox(std::slice::from_ref(run), options).await
-            });
-            try_join_all(parts).await?;
-        }
+                },
+            };
+            in_sandbox(options, async |sandbox| {
+                let cluster = Cluster::in_sandbox(sandbox, nodes, &source, programs).await?;
+                run_all(std::slice::from_ref(run), cluster).await
+            })
+            .await
+        });
+        try_join_all(parts).await?;
     }
     let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
     if suite.is_none() && focus.is_none() {
-        let build = if cfg!(debug_assertions) {
-            "debug"
-        } else {
-            "release"
+        let build = match programs {
+            Programs::Upstream => "",
+            Programs::Ours if cfg!(debug_assertions) => ", debug build",
+            Programs::Ours => ", release build",
         };
-        let title = format!("{nodes}, {programs}, {build} build");
+        let title = format!("{nodes}, {programs}{build}");
         let kubernetes = kubernetes.into_inner().unwrap_or_default();
         let specs = page::commit(Path::new(&checkout));
         page::write(&title, &page::section(&kubernetes, &specs, &mut report))?;
