@@ -294,7 +294,7 @@ impl Namespace {
 }
 
 /// Whether a value has these fields, and each of its lists these first elements.
-pub fn has_fields(value: &Value, expected: &Value) -> bool {
+pub(crate) fn has_fields(value: &Value, expected: &Value) -> bool {
     match expected {
         Value::Object(fields) => fields
             .iter()

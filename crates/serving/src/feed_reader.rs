@@ -29,6 +29,7 @@ const MAX_SHARDS: u16 = 256;
 /// Settings of a feed client, the section `feed` of its `--config`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(clippy::unsafe_derive_deserialize, reason = "in a macro of tokio")]
 pub struct FeedReader {
     /// Folder with tls.crt, tls.key and ca.crt (PEM): the client certificate for the recommendation
     /// feed, and the CAs of the feed's certificate. Reloaded when they change. Without them,

@@ -77,7 +77,7 @@ impl Config {
     /// Adds the settings to those of flags. Returns the load-watcher too, if pods are moved.
     pub(crate) fn settings(
         self,
-        flags: Settings,
+        flags: &Settings,
     ) -> anyhow::Result<(Settings, Option<Connection>)> {
         let rebalancing = self.rebalancing.map(Rebalancing::settings).transpose();
         let (load_watcher, rebalancing) = rebalancing.context("rebalancing")?.unzip();
@@ -87,7 +87,7 @@ impl Config {
             preemption: self.make_room,
             rolling_updates: self.rolling_updates,
             rebalancing,
-            ..flags
+            ..*flags
         };
         Ok((settings, load_watcher))
     }
@@ -134,7 +134,7 @@ mod tests {
     /// The load-watcher and the settings of this text.
     fn settings(text: &str) -> Result<(Option<String>, Settings), String> {
         let config = parse::<Config>(&[DEFAULTS, text]);
-        let settings = config.and_then(|config| config.settings(Settings::default()));
+        let settings = config.and_then(|config| config.settings(&Settings::default()));
         let settings = settings.map_err(|error| format!("{error:#}"));
         settings.map(|(settings, connection)| (connection.map(|it| it.address), settings))
     }

@@ -43,7 +43,7 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     };
     let requests = Throttle::new(common.kube_api_qps, common.kube_api_burst);
     let feed = config.feed.clone();
-    let (settings, load_watcher) = config.settings(args.rollout.settings()?)?;
+    let (settings, load_watcher) = config.settings(&args.rollout.settings()?)?;
     let config = LoopConfig {
         settings,
         policy: args.pause.policy(&own_namespace()),

@@ -88,11 +88,7 @@ async fn a_release_changes_its_mode_and_leaves_nothing_but_the_objects() -> Resu
     };
     assert_eq!(sized().await?, (0, 2), "the mode is recommend");
 
-    let vertical = [
-        "mode=vertical",
-        quick,
-        "updater.settlingTime=0s",
-    ];
+    let vertical = ["mode=vertical", quick, "updater.settlingTime=0s"];
     let printed = helm.upgrade(&client, &vertical).await?;
     ensure!(printed.contains("plimsoll-stop"), "{printed}");
     let what = "both pods have the target";

@@ -322,7 +322,9 @@ mod tests {
 
     fn check(known: &[&str], stored: &str, expected: &str) {
         let mut keys = KnownKeys::default();
-        known.iter().for_each(|key| keys.insert(key));
+        for key in known {
+            keys.insert(key);
+        }
         let labels = keys.restore(&BTreeMap::from([(stored.to_owned(), "v".to_owned())]));
         assert_eq!(labels.to_string(), format!("{expected}=v"));
     }

@@ -133,9 +133,9 @@ mod tests {
         assert_eq!(node.extended.len(), 1);
     }
 
-    fn check(group: &str, change: Value, expected: &str) {
+    fn check(group: &str, change: &Value, expected: &str) {
         let mut shape = json!({"allocatable": {"cpu": 1, "memory": "1Gi"}});
-        json_patch::merge(&mut shape, &change);
+        json_patch::merge(&mut shape, change);
         let error = nodes(json!({group: shape})).expect_err(expected);
         let error = error.to_string();
         assert!(error.contains(expected), "{error}");
@@ -143,8 +143,8 @@ mod tests {
 
     #[test]
     fn an_error_names_the_part_that_is_wrong() {
-        check("", json!({}), "is not a name");
-        check("a b", json!({}), "a b: is not a name");
+        check("", &json!({}), "is not a name");
+        check("a b", &json!({}), "a b: is not a name");
         for (field, amount, expected) in [
             ("memory", Value::Null, "big: allocatable has no memory"),
             ("cpu", Value::Null, "big: allocatable has no cpu"),
@@ -153,9 +153,9 @@ mod tests {
             ("memory", json!("1Gb"), "quantities must match"),
             ("a b", json!(1), "big: a b is no resource"),
         ] {
-            check("big", json!({"allocatable": {field: amount}}), expected);
+            check("big", &json!({"allocatable": {field: amount}}), expected);
         }
-        check("big", json!({"labels": {"a": "b c"}}), "big: a=b c is no");
+        check("big", &json!({"labels": {"a": "b c"}}), "big: a=b c is no");
         for (taint, expected) in [
             (
                 json!({"key": "a b", "effect": "NoExecute"}),
@@ -164,7 +164,7 @@ mod tests {
             (json!({"key": "a"}), "missing field `effect`"),
             (json!({"key": "a", "effect": "Never"}), "unknown variant"),
         ] {
-            check("big", json!({"taints": [taint]}), expected);
+            check("big", &json!({"taints": [taint]}), expected);
         }
     }
 }

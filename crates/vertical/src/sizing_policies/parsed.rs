@@ -92,7 +92,7 @@ impl<'a> ParsedPolicy<'a> {
                 INVALID_LIMIT_MODE,
                 limit_mode
                     .and_then(Result::err)
-                    .map(|error| in_field("limitMode", error.to_string())),
+                    .map(|error| in_field("limitMode", error.clone())),
             ),
             (
                 INVALID_RESOURCE_POLICY,

@@ -4,8 +4,7 @@
 //! status; the others write reports into it, which the first one adds up.
 
 use api::sizing_policy::{
-    CONFLICTING, MAX_LISTED, OVERRIDDEN, PolicyCounts, READY, ShardReport, SizingPolicyStatus,
-    WorkloadConflict,
+    CONFLICTING, MAX_LISTED, OVERRIDDEN, READY, ShardReport, SizingPolicyStatus, WorkloadConflict,
 };
 use api::vpa::Conditions;
 use jiff::Timestamp;
@@ -249,12 +248,17 @@ fn events(old: Option<&SizingPolicyStatus>, new: &SizingPolicyStatus) -> Vec<Sta
     if is_trouble && old.is_none_or(|old| find(old, READY).0 != reason) {
         events.push(StatusEvent { reason, note });
     }
-    let counts: [(_, fn(&PolicyCounts) -> i64); 2] = [
-        (CONFLICTING, |counts| counts.conflicts),
-        (OVERRIDDEN, |counts| counts.overridden),
-    ];
-    for (kind, count) in counts {
-        if count(&new.counts) > old.map_or(0, |old| count(&old.counts)) {
+    let before = old.map(|old| &old.counts);
+    let counts = &new.counts;
+    for (kind, count, before) in [
+        (CONFLICTING, counts.conflicts, before.map(|it| it.conflicts)),
+        (
+            OVERRIDDEN,
+            counts.overridden,
+            before.map(|it| it.overridden),
+        ),
+    ] {
+        if count > before.unwrap_or(0) {
             let note = find(new, kind).1;
             let reason = kind.to_owned();
             events.push(StatusEvent { reason, note });

@@ -295,13 +295,14 @@ impl View {
         let in_progress = open.len() as u32;
         let largest = |needs: Vec<f64>| needs.into_iter().reduce(f64::max);
         let memory = largest(open.iter().filter_map(|run| run.memory()).collect());
-        let needs: [(_, fn(&Run) -> Option<f64>); 2] = [
-            (&mut folded.cpu, Run::cpu),
-            (&mut folded.memory, Run::memory),
-        ];
-        for (needed, need) in needs.into_iter().filter(|(needed, _)| needed.runs == 0) {
-            for (run, need) in open.iter().filter_map(|run| Some((run, need(run)?))) {
-                needed.add(need, run);
+        if folded.cpu.runs == 0 {
+            for (run, need) in open.iter().filter_map(|run| Some((run, run.cpu()?))) {
+                folded.cpu.add(need, run);
+            }
+        }
+        if folded.memory.runs == 0 {
+            for (run, need) in open.iter().filter_map(|run| Some((run, run.memory()?))) {
+                folded.memory.add(need, run);
             }
         }
         if let Some(last) = recent.iter().map(|run| run.last).max() {
