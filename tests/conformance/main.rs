@@ -116,14 +116,16 @@ async fn run() -> Result<()> {
         run_all(&runs, cluster).await?;
     } else {
         let hosted = simulated::programs(&source.programs)?;
-        let at_once = match nodes {
-            // The containers use CPU.
-            Nodes::Real => available_parallelism()?.get(),
-            _ => runs.len(),
-        };
-        let turns = Semaphore::new(at_once);
+        // The pods of a suite on a real node use a core, or more.
+        let cores = u32::try_from(available_parallelism()?.get())?;
+        let free_cores = Semaphore::new(cores as usize);
         let parts = runs.iter().map(async |run| {
-            let _turn = turns.acquire().await?;
+            let needed = match nodes {
+                Nodes::Real if run.suite.needs_all_cores => cores,
+                Nodes::Real => 1,
+                _ => 0,
+            };
+            let _taken = free_cores.acquire_many(needed).await?;
             let mut name = format!("{NAME}-{}", run.suite.name);
             name.truncate(LONGEST_NAME);
             let options = match nodes {

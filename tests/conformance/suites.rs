@@ -16,6 +16,9 @@ pub(crate) struct Suite {
     /// Specs that run at the same time on a real node. With more of them on two cores, each holds CPU for
     /// some of its pods and waits for the rest.
     on_real_node: usize,
+    /// Whether it runs alone on a real node: two pods of a spec ask for 1.2 cores each, and half a core of
+    /// each must be seen.
+    pub(crate) needs_all_cores: bool,
     /// Whether the recommender reads usage as external metrics.
     pub(crate) external_metrics: bool,
 }
@@ -44,13 +47,14 @@ impl Suite {
 /// Specs that run at the same time on simulated nodes; most of them wait.
 const SIMULATED: usize = 8;
 
-/// Those that take longest come first, and the two first do not both need much CPU.
+/// The longest first, and last the one that needs all cores.
 static SUITES: [Suite; 7] = [
     Suite {
         name: "actuation",
         programs: &["updater", "admission-controller"],
         interval: "10s",
         on_real_node: 4,
+        needs_all_cores: false,
         external_metrics: false,
     },
     Suite {
@@ -58,13 +62,7 @@ static SUITES: [Suite; 7] = [
         programs: &["recommender"],
         interval: "1m",
         on_real_node: 5,
-        external_metrics: false,
-    },
-    Suite {
-        name: "full-vpa",
-        programs: &["recommender", "updater", "admission-controller"],
-        interval: "1m",
-        on_real_node: 2,
+        needs_all_cores: false,
         external_metrics: false,
     },
     Suite {
@@ -72,6 +70,7 @@ static SUITES: [Suite; 7] = [
         programs: &["updater"],
         interval: "10s",
         on_real_node: 4,
+        needs_all_cores: false,
         external_metrics: false,
     },
     // Its specs are those of the recommender.
@@ -80,6 +79,7 @@ static SUITES: [Suite; 7] = [
         programs: &["recommender"],
         interval: "1m",
         on_real_node: 5,
+        needs_all_cores: false,
         external_metrics: true,
     },
     Suite {
@@ -87,6 +87,7 @@ static SUITES: [Suite; 7] = [
         programs: &["admission-controller"],
         interval: "10s",
         on_real_node: 2,
+        needs_all_cores: false,
         external_metrics: false,
     },
     // Its specs start the recommender themselves.
@@ -95,6 +96,15 @@ static SUITES: [Suite; 7] = [
         programs: &[],
         interval: "10s",
         on_real_node: 1,
+        needs_all_cores: false,
+        external_metrics: false,
+    },
+    Suite {
+        name: "full-vpa",
+        programs: &["recommender", "updater", "admission-controller"],
+        interval: "1m",
+        on_real_node: 2,
+        needs_all_cores: true,
         external_metrics: false,
     },
 ];
