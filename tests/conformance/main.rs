@@ -116,7 +116,7 @@ async fn run() -> Result<()> {
         run_all(&runs, cluster).await?;
     } else {
         let hosted = simulated::programs(&source.programs)?;
-        // Containers use CPU.
+        // The pods of a suite on a real node use a core, or more.
         let cores = u32::try_from(available_parallelism()?.get())?;
         let free_cores = Semaphore::new(cores as usize);
         let parts = runs.iter().map(async |run| {

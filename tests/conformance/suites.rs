@@ -16,7 +16,8 @@ pub(crate) struct Suite {
     /// Specs that run at the same time on a real node. With more of them on two cores, each holds CPU for
     /// some of its pods and waits for the rest.
     on_real_node: usize,
-    /// Whether its specs want usage of almost two cores, which no other suite's pods leave to them.
+    /// Whether it runs alone on a real node: two pods of a spec ask for 1.2 cores each, and half a core of
+    /// each must be seen.
     pub(crate) needs_all_cores: bool,
     /// Whether the recommender reads usage as external metrics.
     pub(crate) external_metrics: bool,
