@@ -169,7 +169,7 @@ mod tests {
         check("settlingTime: 0s", |it| it.settling_time = Duration::ZERO);
         check("evictionPace: false", |it| it.paces_restarts = false);
         check("makeRoom: dry-run", |it| {
-            it.preemption = PreemptionMode::DryRun
+            it.preemption = PreemptionMode::DryRun;
         });
         check("makeRoom: on", |it| it.preemption = PreemptionMode::On);
         check("rollingUpdates: true", |it| it.rolling_updates = true);
