@@ -13,14 +13,14 @@ screenshots: ## the pictures in docs/images, of a run of the demonstration (need
 export PROPTEST_RNG_SEED ?= 1
 
 # Programs and tests are built in one go, so that they share the dependencies as the tests need them.
-# More threads than cores: the end-to-end tests spend their time waiting for the control plane.
+# More threads than cores: the end-to-end tests wait for their control planes. With many more, slow cores starve these.
 test: lint ## formatting, lints, conventions, unit, property, golden and end-to-end tests
 	cargo build --locked --workspace --bins --tests --examples
-	RUST_TEST_THREADS=8 tests/test.sh
+	RUST_TEST_THREADS=5 tests/test.sh
 
 test-node: ## the suite as containers on a real kubelet, part of `make test` (root, runc, iptables, iproute2)
 	cargo build --locked --workspace --bins
-	RUST_TEST_THREADS=8 cargo test --locked -p e2e --test node
+	RUST_TEST_THREADS=5 cargo test --locked -p e2e --test node
 
 # PROFILE=release builds and runs release programs.
 conformance: ## upstream's own end-to-end specs against our programs; AUTOSCALER=checkout of kubernetes/autoscaler, SUITE=NAME or fast, FOCUS=regular expression, NODE=real or kind, PROGRAMS=upstream, PROFILE=release; SUITE=kubernetes for Kubernetes' own specs
@@ -29,7 +29,7 @@ conformance: ## upstream's own end-to-end specs against our programs; AUTOSCALER
 
 test-versions: ## end-to-end tests on the oldest and the newest supported version of Kubernetes; VERSIONS=oldest for one
 	cargo build --locked --workspace --bins --tests --examples
-	for version in $(or $(VERSIONS),oldest newest); do PLIMSOLL_SANDBOX_KUBERNETES_VERSION=$$version RUST_TEST_THREADS=8 cargo test --locked --workspace --test e2e --test oom_kills --no-fail-fast || exit 1; done
+	for version in $(or $(VERSIONS),oldest newest); do PLIMSOLL_SANDBOX_KUBERNETES_VERSION=$$version RUST_TEST_THREADS=5 cargo test --locked --workspace --test e2e --test oom_kills --no-fail-fast || exit 1; done
 
 test-times: ## seconds of building, of clippy and of each test binary, and the slowest tests; PACKAGES="model sizing" for some crates
 	tests/times.sh $(PACKAGES)

@@ -11,7 +11,7 @@ fi
 logs=target/test-times
 rm -rf "$logs"
 mkdir -p "$logs"
-export RUST_TEST_THREADS=${RUST_TEST_THREADS:-8} PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-5} PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
 
 rows=()
 failed=0

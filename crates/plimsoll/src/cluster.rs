@@ -20,7 +20,6 @@ use serde::de::DeserializeOwned;
 
 use crate::failure::Failure;
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 /// Objects per page of a list.
 const PAGE: u32 = 500;
@@ -224,7 +223,6 @@ impl ClusterArgs {
 
 fn client(mut config: Config, read_timeout: Duration) -> anyhow::Result<Client> {
     runtime::client::install_crypto_provider();
-    config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.read_timeout = Some(read_timeout);
     config.default_retry = false;
     Client::try_from(config).context("cannot set up the client of the cluster")

@@ -12,14 +12,15 @@ use serde_json::json;
 use super::fixture::{Fixture, SMALL};
 
 const REPLICAS: usize = 3;
-const TIME: Duration = Duration::from_secs(10);
+/// Longer than a busy machine takes to create the objects of a manifest.
+const TIME: Duration = Duration::from_secs(60);
 const SETTLING: &str = "vpa_updater_skipped_pods{reason=\"settling\"} ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_pod_is_evicted_before_all_of_a_manifest_is_there() -> Result<()> {
     let mut fixture = Fixture::alone("guarded").await?;
     let heart = fixture.heart();
-    fixture.settle_for("10s").await?;
+    fixture.settle_for("60s").await?;
     let outcome = in_pieces(&mut fixture).await;
     fixture.settle_for("0s").await?;
     outcome?;
