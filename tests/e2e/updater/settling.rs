@@ -13,7 +13,7 @@ use super::fixture::{Fixture, SMALL};
 
 const REPLICAS: usize = 3;
 /// Longer than a busy machine takes to create the objects of a manifest.
-const TIME: Duration = Duration::from_secs(60);
+const TIME: Duration = Duration::from_mins(1);
 const SETTLING: &str = "vpa_updater_skipped_pods{reason=\"settling\"} ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
