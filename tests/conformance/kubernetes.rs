@@ -89,7 +89,7 @@ const VALUES: [&str; 19] = [
     "webhook.nodeGroups=true",
     "recommender.pod.extraArgs[0]=--recommender-interval=10s",
     "updater.pod.extraArgs[0]=--updater-interval=10s",
-    "updater.pod.extraArgs[1]=--settling-time=0s",
+    "updater.settlingTime=0s",
     r"featureGates=InPlace=true\,CPUStartupBoost=true",
     // Three pods of a spec request 1.5 of the two cores.
     "recommender.pod.resources.requests.cpu=10m",

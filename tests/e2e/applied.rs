@@ -5,8 +5,8 @@ use anyhow::{Context as _, Result, ensure};
 use api::vpa::{APPLIED, VerticalPodAutoscaler as Vpa};
 use e2e::deployment::{SUITE, SYSTEM, deploy, system};
 use e2e::{
-    Namespace, another, closed_window, create, eventually, kubectl_in, kubernetes_minor, plimsoll,
-    plimsoll_prints, requests, target, workload,
+    Namespace, another, closed_window, condition, create, eventually, kubectl_in, kubernetes_minor,
+    message_of, plimsoll_json, plimsoll_prints, requests, target, workload,
 };
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
@@ -19,23 +19,16 @@ use serde_json::{Value, json};
 
 const SWITCH: &str = "plimsoll-stop";
 
-fn vpas_of(own: &Namespace) -> Api<Vpa> {
-    own.typed()
-}
-
 /// Waits until the condition has this status and reason. Returns its message.
 async fn applied(own: &Namespace, name: &str, expected: [&str; 2]) -> Result<String> {
-    let vpas = vpas_of(own);
-    eventually(&format!("{name} is {expected:?}"), async || {
-        let vpa = vpas.get(name).await?;
-        let mut conditions = vpa.status.iter().flat_map(|status| &status.conditions);
-        let condition = conditions.find(|condition| condition.kind == APPLIED);
-        let condition = condition.context("there is no condition yet")?;
-        let found = [condition.status.as_str(), condition.reason.as_str()];
-        ensure!(found == expected, "{condition:?}");
-        Ok(condition.message.clone())
-    })
-    .await
+    let [status, reason] = expected;
+    let is_so = |vpa: &Value| {
+        condition(&vpa["status"], APPLIED)
+            .is_some_and(|it| it["status"] == status && it["reason"] == reason)
+    };
+    let what = format!("{APPLIED} is {expected:?}");
+    let vpa = own.when::<Vpa>(name, &what, is_so).await?;
+    Ok(message_of(&vpa["status"], APPLIED).to_owned())
 }
 
 /// A workload of two pods that request too little, and its VPA object.
@@ -64,30 +57,20 @@ impl<'a> Sized<'a> {
     }
 
     async fn create(self, own: &Namespace) -> Result<()> {
-        let Self {
-            name,
-            replicas,
-            mode,
-            annotations,
-            resize,
-            of_pod,
-        } = self;
-        let on_pods = resize.map_or_else(
-            || json!({}),
-            |answer| json!({"sandbox.plimsoll.dev/resize": answer}),
-        );
+        let on_pods = self
+            .resize
+            .map(|answer| json!({"sandbox.plimsoll.dev/resize": answer}));
         let resources = requests("10m", "10Mi");
-        let mut set = workload(name, replicas, &resources, &on_pods);
-        if let Some(requests) = of_pod {
+        let mut set = workload(self.name, self.replicas, &resources, &json!(on_pods));
+        if let Some(requests) = self.of_pod {
             set["spec"]["template"]["spec"]["resources"] = json!({"requests": requests});
         }
         own.create::<ReplicaSet>(set).await?;
         let spec = json!({
-            "targetRef": target("ReplicaSet", name),
-            "updatePolicy": {"updateMode": mode},
+            "targetRef": target("ReplicaSet", self.name),
+            "updatePolicy": {"updateMode": self.mode},
         });
-        let metadata = json!({"name": name, "annotations": annotations});
-        own.create::<Vpa>(json!({"metadata": metadata, "spec": spec}))
+        own.make_annotated::<Vpa>(self.name, &self.annotations, spec)
             .await?;
         Ok(())
     }
@@ -106,9 +89,8 @@ async fn scale_by_cpu(own: &Namespace, name: &str) -> Result<()> {
 
 /// Checks that `plimsoll explain` of a VPA object says this.
 async fn explains(sandbox: &Sandbox, own: &Namespace, name: &str, words: &[&str]) -> Result<()> {
-    let subject = format!("vpa/{name}");
-    let arguments = ["explain", subject.as_str(), "-n", &own.namespace];
-    let explained = plimsoll_prints(&sandbox.kubeconfig(), &arguments).await?;
+    let explain = format!("explain vpa/{name} -n {}", own.namespace);
+    let explained = plimsoll_prints(&sandbox.kubeconfig(), &explain).await?;
     for word in words {
         ensure!(explained.contains(word), "{word:?} is not in {explained}");
     }
@@ -118,8 +100,7 @@ async fn explains(sandbox: &Sandbox, own: &Namespace, name: &str, words: &[&str]
 /// `plimsoll check` of the running suite, which lacks the adapter on purpose.
 async fn check_finds_no_fault(sandbox: &Sandbox) -> Result<()> {
     eventually("check finds no fault", async || {
-        let output = plimsoll(&sandbox.kubeconfig(), &["check", "-o", "json"]).await?;
-        let found: Value = serde_json::from_slice(&output.stdout)?;
+        let found = plimsoll_json(&sandbox.kubeconfig(), "check").await?;
         let checks = found["checks"].as_array().context("checks")?;
         let errors = checks.iter().filter(|check| check["status"] == "error");
         let errors: Vec<&Value> = errors.collect();
@@ -248,13 +229,8 @@ async fn the_condition_says_why_pods_do_not_have_the_recommended_requests() -> R
     // The updater leaves pods alone in this mode.
     let off = json!({"spec": {"updatePolicy": {"updateMode": "Off"}}});
     own.patch::<Vpa>("held", off).await?;
-    eventually("the condition is gone", async || {
-        let vpa = vpas_of(&own).get("held").await?;
-        let mut conditions = vpa.status.iter().flat_map(|status| &status.conditions);
-        let found = conditions.find(|condition| condition.kind == APPLIED);
-        ensure!(found.is_none(), "{found:?}");
-        Ok(())
-    })
-    .await?;
+    let has_none = |vpa: &Value| condition(&vpa["status"], APPLIED).is_none();
+    own.when::<Vpa>("held", "the condition is gone", has_none)
+        .await?;
     sandbox.down().await
 }

@@ -228,7 +228,7 @@ fn recommender(sandbox: &Sandbox) -> Result<(Child, SocketAddr)> {
         .arg(format!("--address={address}"))
         .args(["--storage=prometheus", "--history-resolution=2m"])
         .arg("--recommender-interval=10s")
-        .arg("--prediction-read-interval=2s")
+        .arg("--config={predictions: {readInterval: 2s}}")
         .arg("--prediction-update-frequency-duration=2s")
         .arg(format!("--prometheus-address={url}"))
         .arg("--prometheus-ca-file")

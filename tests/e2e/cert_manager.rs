@@ -18,7 +18,6 @@ use kube::{Api, Client, ResourceExt as _};
 use sandbox::Sandbox;
 use serde_json::json;
 
-use super::chart::release::upgrade;
 use e2e::helm::Helm;
 use team::Team;
 
@@ -59,7 +58,7 @@ const VALUES: [&str; 4] = [
     "mode=all",
     "extender.enabled=true",
     "recommender.pod.extraArgs[0]=--recommender-interval=1s",
-    "updater.pod.extraArgs[0]=--settling-time=0s",
+    "updater.settlingTime=0s",
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -95,7 +94,7 @@ impl Suite<'_> {
     /// Installs the suite: cert-manager issues all certificates, and the programs none.
     async fn install(&self) -> Result<()> {
         let values = [&VALUES[..], &["certificates.mode=certManager"]].concat();
-        upgrade(&self.helm, &self.client, &values).await?;
+        self.helm.upgrade(&self.client, &values).await?;
         let wait = "wait certificates --all --for=condition=Ready --timeout=120s";
         kubectl_in(self.sandbox, &format!("-n {SYSTEM} {wait}")).await?;
         for row in SECRETS {
@@ -279,7 +278,7 @@ impl Suite<'_> {
             values.push(format!("certificates.secrets.{program}={own}"));
         }
         let values: Vec<&str> = values.iter().map(String::as_str).collect();
-        upgrade(&self.helm, &self.client, &values).await?;
+        self.helm.upgrade(&self.client, &values).await?;
         self.pods_are_replaced().await?;
         self.trusts(&authority.pem()).await?;
         self.works().await?;

@@ -9,7 +9,7 @@ pub(crate) mod release;
 mod values;
 mod webhook;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize as _;
@@ -25,6 +25,12 @@ const RELEASE_LABELS: [&str; 3] = [
     "app.kubernetes.io/managed-by",
 ];
 
+/// Kind, namespace and name of an object.
+fn key(object: &Value) -> String {
+    let (kind, metadata) = (&object["kind"], &object["metadata"]);
+    format!("{kind} {} {}", metadata["namespace"], metadata["name"])
+}
+
 /// Objects of YAML documents by kind, namespace and name. Labels of the release are left out.
 fn objects(text: &str) -> Result<BTreeMap<String, Value>> {
     let mut objects = BTreeMap::new();
@@ -39,32 +45,29 @@ fn objects(text: &str) -> Result<BTreeMap<String, Value>> {
                 object["metadata"]["labels"] = Value::Null;
             }
         }
-        let metadata = &object["metadata"];
-        let key = format!(
-            "{} {} {}",
-            object["kind"], metadata["namespace"], metadata["name"]
-        );
-        ensure!(
-            objects.insert(key.clone(), object).is_none(),
-            "{key} is there twice"
-        );
+        let key = key(&object);
+        let is_new = objects.insert(key.clone(), object).is_none();
+        ensure!(is_new, "{key} is there twice");
     }
     Ok(objects)
 }
 
-/// The names of configurations in the chart. In an overlay, a hash of it follows.
-const CONFIGS: [&str; 2] = ["plimsoll-extender-config", "plimsoll-updater-config"];
+/// The objects of the chart with these values.
+async fn rendered(values: &[&str]) -> Result<BTreeMap<String, Value>> {
+    objects(&Helm::find().await?.template(values).await?)
+}
+
+/// The name of the configuration in the chart. In an overlay, a hash of it follows.
+const CONFIG: &str = "plimsoll-extender-config";
 /// Length of that hash, with a hyphen.
 const HASH_LENGTH: usize = 11;
 
 /// Objects of an overlay, with the names of the chart.
 fn without_hash(text: &str) -> String {
-    CONFIGS.iter().fold(text.to_owned(), |text, config| {
-        let mut parts = text.split(config);
-        let first = parts.next().unwrap_or_default().to_owned();
-        parts.fold(first, |text, part| {
-            text + config + part.get(HASH_LENGTH..).unwrap_or_default()
-        })
+    let mut parts = text.split(CONFIG);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| {
+        text + CONFIG + part.get(HASH_LENGTH..).unwrap_or_default()
     })
 }
 
@@ -142,7 +145,7 @@ async fn check_same(helm: &Helm, mode: &str, values: &[&str], components: &[&str
         "adapter.apiServices.custom=false",
         "adapter.apiServices.external=false",
     ];
-    let all: Vec<String> = all.iter().chain(values).map(ToString::to_string).collect();
+    let all = [&all, values].concat();
     let mut of_chart = objects(&helm.template(&all).await?)?;
     of_chart.retain(|_, object| object["metadata"]["annotations"]["helm.sh/hook"].is_null());
     let of_overlay = Combination::new(mode, components)?.render().await?;
@@ -171,16 +174,12 @@ async fn the_chart_has_the_objects_of_the_overlays_and_components() -> Result<()
 
 #[tokio::test]
 async fn definitions_stay_when_the_release_goes() -> Result<()> {
-    let helm = Helm::find().await?;
-    let rendered = objects(&helm.template(&[]).await?)?;
-    let definitions = rendered.values();
-    let definitions: Vec<&Value> = definitions
-        .filter(|object| object["kind"] == "CustomResourceDefinition")
-        .collect();
+    let mut definitions = rendered(&[]).await?;
+    definitions.retain(|_, object| object["kind"] == "CustomResourceDefinition");
     assert_eq!(definitions.len(), 7);
-    for definition in definitions {
+    for (name, definition) in definitions {
         let policy = &definition["metadata"]["annotations"]["helm.sh/resource-policy"];
-        assert_eq!(policy, "keep", "{definition:#}");
+        assert_eq!(policy, "keep", "{name}");
     }
     Ok(())
 }
@@ -200,32 +199,25 @@ async fn another_namespace_is_used_throughout() -> Result<()> {
         "updater.rebalancing=true",
         "extender.enabled=true",
     ];
-    let rendered = helm
-        .template_in("scaling", &values.map(str::to_owned))
-        .await?;
+    let rendered = helm.template_in("scaling", &values).await?;
     ensure!(!rendered.contains("plimsoll-system"), "{rendered}");
-    let objects = objects(&rendered)?;
-    let namespaces = objects
-        .values()
-        .filter_map(|object| object["metadata"]["namespace"].as_str());
-    let mut namespaces: Vec<&str> = namespaces.collect();
-    namespaces.sort_unstable();
-    namespaces.dedup();
+    let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for object in objects(&rendered)?.into_values() {
+        let text = |field| object["metadata"][field].as_str().map(str::to_owned);
+        if let Some(namespace) = text("namespace") {
+            names.entry(namespace).or_default().extend(text("name"));
+        }
+    }
     // Events about objects of the cluster, and the configuration of the API server's aggregation.
+    let namespaces: Vec<&String> = names.keys().collect();
     assert_eq!(namespaces, ["default", "kube-system", "scaling"]);
-    let in_system = objects
-        .values()
-        .filter(|it| it["metadata"]["namespace"] == "kube-system");
-    let names: Vec<_> = in_system
-        .map(|it| it["metadata"]["name"].as_str().unwrap_or_default())
-        .collect();
-    assert_eq!(names, ["plimsoll-adapter-authentication-reader"]);
+    let reader = "plimsoll-adapter-authentication-reader";
+    assert_eq!(names["kube-system"], [reader]);
     Ok(())
 }
 
 #[tokio::test]
 async fn the_adapter_may_read_the_objects_that_its_routes_name_and_no_others() -> Result<()> {
-    let helm = Helm::find().await?;
     let secret = "{secret: {namespace: keda\\, name: kedaorg-certs}}";
     let map = "{configMap: {namespace: feed-shop\\, name: lease-ca}}";
     let routes = [
@@ -234,12 +226,7 @@ async fn the_adapter_may_read_the_objects_that_its_routes_name_and_no_others() -
         "{name: file\\, caFile: other.crt}".to_owned(),
     ];
     let routes = format!("adapter.routes=upstreams: [{}]", routes.join("\\, "));
-    let values = [
-        "mode=all".to_owned(),
-        "crds.install=false".to_owned(),
-        routes,
-    ];
-    let objects = objects(&helm.template(&values).await?)?;
+    let objects = rendered(&["mode=all", "crds.install=false", &routes]).await?;
     let name = "plimsoll-adapter-upstream-certificates";
     let of_name = |object: &&Value| object["metadata"]["name"] == name;
     let found: Vec<_> = objects.values().filter(of_name).collect();
@@ -261,13 +248,11 @@ async fn the_adapter_may_read_the_objects_that_its_routes_name_and_no_others() -
 
 #[tokio::test]
 async fn without_a_cluster_no_api_is_taken_from_another_provider() -> Result<()> {
-    let helm = Helm::find().await?;
     for (values, expected) in [
         (&["mode=all"][..], 0),
         (&["mode=all", "adapter.apiServices.external=true"], 1),
     ] {
-        let values: Vec<String> = values.iter().map(ToString::to_string).collect();
-        let objects = objects(&helm.template(&values).await?)?;
+        let objects = rendered(values).await?;
         let kinds = objects.values().map(|object| &object["kind"]);
         let count = kinds.filter(|kind| **kind == "APIService").count();
         assert_eq!(count, expected, "{values:?}");
@@ -277,7 +262,6 @@ async fn without_a_cluster_no_api_is_taken_from_another_provider() -> Result<()>
 
 #[tokio::test]
 async fn extra_objects_are_as_they_are_written() -> Result<()> {
-    let helm = Helm::find().await?;
     let api = "rbac.authorization.k8s.io/v1";
     let metadata = |name: &str| json!({"name": name, "namespace": "shop"});
     let written = json!([
@@ -287,23 +271,15 @@ async fn extra_objects_are_as_they_are_written() -> Result<()> {
          "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "own"},
          "subjects": [{"kind": "ServiceAccount", "name": "plimsoll-webhook", "namespace": "shop"}]},
     ]);
+    let extra = format!("extraObjects={written}");
     for value in [
         "rbac.create=false",
         "watchNamespace=shop",
         "global.labels.a=b",
     ] {
-        let values = [
-            "mode=vertical".to_owned(),
-            value.to_owned(),
-            format!("extraObjects={written}"),
-        ];
-        let objects = objects(&helm.template(&values).await?)?;
+        let objects = rendered(&["mode=vertical", value, &extra]).await?;
         for expected in written.as_array().context("a list")? {
-            let metadata = &expected["metadata"];
-            let key = format!(
-                "{} {} {}",
-                expected["kind"], metadata["namespace"], metadata["name"]
-            );
+            let key = key(expected);
             let mut found = objects.get(&key).context(key)?.clone();
             if let Some(metadata) = found["metadata"].as_object_mut() {
                 metadata.remove("labels");
@@ -317,13 +293,10 @@ async fn extra_objects_are_as_they_are_written() -> Result<()> {
 #[tokio::test]
 async fn roles_of_people_are_widened_only_with_aggregation() -> Result<()> {
     let helm = Helm::find().await?;
-    for (value, expected) in [
-        ("rbac.aggregate=true", true),
-        ("rbac.aggregate=false", false),
-    ] {
-        let values = ["mode=all", value].map(ToOwned::to_owned);
+    for expected in [true, false] {
+        let values = ["mode=all", &format!("rbac.aggregate={expected}")];
         let found = helm.template(&values).await?.contains("aggregate-to-");
-        assert_eq!(found, expected, "{value}");
+        assert_eq!(found, expected, "{values:?}");
     }
     Ok(())
 }
@@ -332,6 +305,13 @@ async fn roles_of_people_are_widened_only_with_aggregation() -> Result<()> {
 async fn the_chart_passes_the_checks_of_helm() -> Result<()> {
     let helm = Helm::find().await?;
     helm.run(&["lint", "--strict"]).await.map(drop)
+}
+
+async fn check_refused(helm: &Helm, values: &[&str], expected: &str) -> Result<()> {
+    let error = helm.template(values).await.err();
+    let error = error.with_context(|| format!("{values:?} are accepted"))?;
+    ensure!(format!("{error:#}").contains(expected), "{error:#}");
+    Ok(())
 }
 
 #[tokio::test]
@@ -368,10 +348,7 @@ async fn wrong_values_are_refused_by_name() -> Result<()> {
         ("unknown=1", "unknown"),
         ("webhook.pod.unknown=1", "unknown"),
     ] {
-        let error = helm.template(&[value.to_owned()]).await.err();
-        let error = error.with_context(|| format!("{value} is accepted"))?;
-        let text = format!("{error:#}");
-        ensure!(text.contains(expected), "{value}: {text}");
+        check_refused(&helm, &[value], expected).await?;
     }
     for row in [
         "mode=all|adapter.rules=rules: [] => needs prometheus.address",
@@ -385,10 +362,8 @@ async fn wrong_values_are_refused_by_name() -> Result<()> {
         "extender.enabled=true|watchNamespace=shop => watchNamespace and extender.enabled",
     ] {
         let (values, expected) = row.split_once(" => ").context("values and an error")?;
-        let values: Vec<String> = values.split('|').map(str::to_owned).collect();
-        let error = helm.template(&values).await.err();
-        let error = error.with_context(|| format!("{values:?} are accepted"))?;
-        ensure!(format!("{error:#}").contains(expected), "{error:#}");
+        let values: Vec<&str> = values.split('|').collect();
+        check_refused(&helm, &values, expected).await?;
     }
     Ok(())
 }
@@ -412,7 +387,6 @@ fn has_namespaced(rule: &Value) -> bool {
 
 #[tokio::test]
 async fn rights_in_one_namespace_are_those_of_all_namespaces_and_no_more() -> Result<()> {
-    let helm = Helm::find().await?;
     let rules = async |more: &[&str]| {
         let values = [
             "mode=vertical",
@@ -424,10 +398,9 @@ async fn rights_in_one_namespace_are_those_of_all_namespaces_and_no_more() -> Re
             "updater.rollingUpdates=true",
             "webhook.nodeGroups=true",
         ];
-        let values: Vec<String> = values.iter().chain(more).map(ToString::to_string).collect();
-        let mut rendered = objects(&helm.template(&values).await?)?;
+        let mut rendered = rendered(&[&values, more].concat()).await?;
         rendered.retain(|_, object| object["metadata"]["annotations"]["helm.sh/hook"].is_null());
-        let mut found = std::collections::BTreeSet::new();
+        let mut found = BTreeSet::new();
         for role in rendered.into_values() {
             for rule in role["rules"].as_array().into_iter().flatten() {
                 let is_wide = role["kind"] == "ClusterRole" && has_namespaced(rule);

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler;
-use e2e::{Namespace, another, eventually, plimsoll, plimsoll_prints, shared};
+use e2e::{
+    Namespace, another, eventually, get_json, plimsoll, plimsoll_json, plimsoll_prints, shared,
+};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -74,29 +76,20 @@ async fn plant_in_namespace(namespace: &Namespace) -> Result<()> {
 async fn plant_in_cluster(namespace: &Namespace) -> Result<()> {
     let cluster = Namespace::cluster(namespace.client.clone());
     let system = &namespace.namespace;
-    let api = |group: &str, version: &str, owner: &str, service: &str| {
+    let api = |group: &str, owner: &str, service: &str| {
         json!({
-            "metadata": {"name": format!("{version}.{group}")},
-            "spec": {"group": group, "version": version, "insecureSkipTLSVerify": true,
+            "metadata": {"name": format!("v1beta1.{group}")},
+            "spec": {"group": group, "version": "v1beta1", "insecureSkipTLSVerify": true,
                      "groupPriorityMinimum": 100, "versionPriority": 100,
                      "service": {"namespace": owner, "name": service}},
         })
     };
-    for object in [
-        api(
-            "custom.metrics.k8s.io",
-            "v1beta1",
-            system,
-            "plimsoll-adapter",
-        ),
-        api(
-            "external.metrics.k8s.io",
-            "v1beta1",
-            "keda",
-            "keda-operator-metrics-apiserver",
-        ),
+    for (group, owner, service) in [
+        ("custom", system.as_str(), "plimsoll-adapter"),
+        ("external", "keda", "keda-operator-metrics-apiserver"),
     ] {
-        cluster.create::<APIService>(object).await?;
+        let service = api(&format!("{group}.metrics.k8s.io"), owner, service);
+        cluster.create::<APIService>(service).await?;
     }
     let webhook = |name: &str, policy: &str| {
         json!({
@@ -111,10 +104,8 @@ async fn plant_in_cluster(namespace: &Namespace) -> Result<()> {
             }],
         })
     };
-    for object in [
-        webhook("vpa-webhook-config", "Fail"),
-        webhook("craned", "Ignore"),
-    ] {
+    for (name, policy) in [("vpa-webhook-config", "Fail"), ("craned", "Ignore")] {
+        let object = webhook(name, policy);
         cluster
             .create::<MutatingWebhookConfiguration>(object)
             .await?;
@@ -164,20 +155,26 @@ const FAULTS: [&str; 19] = [
     "webhook-rivals warning craned",
 ];
 
+/// Checks that pass all the same.
+const PASSED: [&str; 4] = [
+    "api-server-reachable",
+    "metrics-server-available",
+    "replicas-plimsoll-recommender",
+    "rights-to-use",
+];
+
 #[tokio::test]
 async fn each_planted_fault_is_found_and_named() -> Result<()> {
     let sandbox = another("check").await?;
     let client = sandbox.client().await?;
     let namespace = Namespace::new(client.clone(), "suite").await?;
     eventually("metrics.k8s.io answers", async || {
-        let request = http::Request::get("/apis/metrics.k8s.io/v1beta1/pods?limit=1");
-        Ok(client.request_text(request.body(Vec::new())?).await?)
+        get_json(&client, "/apis/metrics.k8s.io/v1beta1/pods?limit=1").await
     })
     .await?;
     let kubeconfig = sandbox.kubeconfig();
     // The sandbox has no metrics of nodes without pods.
-    let before = plimsoll(&kubeconfig, &["check", "--pre", "-o", "json"]).await?;
-    let before: Value = serde_json::from_slice(&before.stdout)?;
+    let before = plimsoll_json(&kubeconfig, "check --pre").await?;
     for check in before["checks"].as_array().context("checks")? {
         let is_fault = check["status"] != "ok";
         ensure!(!is_fault || check["id"] == "node-metrics", "{check}");
@@ -185,22 +182,10 @@ async fn each_planted_fault_is_found_and_named() -> Result<()> {
 
     plant_in_namespace(&namespace).await?;
     plant_in_cluster(&namespace).await?;
-    let stop = [
-        "stop",
-        "--reason=upgrade",
-        "--system-namespace",
-        &namespace.namespace,
-    ];
-    plimsoll_prints(&kubeconfig, &stop).await?;
+    let system = format!("--system-namespace={}", namespace.namespace);
+    plimsoll_prints(&kubeconfig, &format!("stop --reason=upgrade {system}")).await?;
     eventually("all faults are found", async || {
-        let arguments = [
-            "check",
-            "-o",
-            "json",
-            "--system-namespace",
-            &namespace.namespace,
-        ];
-        let output = plimsoll(&kubeconfig, &arguments).await?;
+        let output = plimsoll(&kubeconfig, &format!("check -o json {system}")).await?;
         ensure!(output.status.code() == Some(1), "{output:?}");
         let checks: Value = serde_json::from_slice(&output.stdout)?;
         for fault in FAULTS {
@@ -212,10 +197,9 @@ async fn each_planted_fault_is_found_and_named() -> Result<()> {
                 "{id}: {found:?}"
             );
         }
-        ensure!(find(&checks, "api-server-reachable")?.0 == "ok");
-        ensure!(find(&checks, "metrics-server-available")?.0 == "ok");
-        ensure!(find(&checks, "replicas-plimsoll-recommender")?.0 == "ok");
-        ensure!(find(&checks, "rights-to-use")?.0 == "ok");
+        for id in PASSED {
+            ensure!(find(&checks, id)?.0 == "ok", "{id}");
+        }
         Ok(())
     })
     .await?;
@@ -223,37 +207,22 @@ async fn each_planted_fault_is_found_and_named() -> Result<()> {
     let service = json!({"metadata": {"name": "vpa-webhook"}, "spec": {
         "selector": {"no-such": "label"}, "ports": [{"port": 443}]}});
     namespace.create::<Service>(service).await?;
-    let short = [
-        "check",
-        "-o",
-        "short",
-        "--system-namespace",
-        &namespace.namespace,
-    ];
-    let short = plimsoll(&kubeconfig, &short).await?;
+    let short = plimsoll(&kubeconfig, &format!("check -o short {system}")).await?;
     let short = String::from_utf8(short.stdout)?;
     ensure!(short.contains("no ready endpoint"), "{short}");
-    bundle_has_no_credential(&kubeconfig, &namespace.namespace).await?;
+    bundle_has_no_credential(&kubeconfig, &system).await?;
 
-    let checks = plimsoll(&kubeconfig, &["check", "--pre", "-o", "json"]).await?;
-    let checks: Value = serde_json::from_slice(&checks.stdout)?;
+    let checks = plimsoll_json(&kubeconfig, "check --pre").await?;
     // Beside another VPA the suite can be installed: it writes nothing then.
     ensure!(find(&checks, "other-vpa")?.0 == "warning", "{checks}");
     Ok(())
 }
 
 /// Writes a bundle and reads each file of it.
-async fn bundle_has_no_credential(kubeconfig: &Path, namespace: &str) -> Result<()> {
+async fn bundle_has_no_credential(kubeconfig: &Path, system: &str) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let bundle = folder.path().join("bundle");
-    let path = bundle.to_str().context("UTF-8")?;
-    let arguments = [
-        "support-bundle",
-        "-o",
-        path,
-        "--system-namespace",
-        namespace,
-    ];
+    let arguments = format!("support-bundle -o {} {system}", bundle.display());
     let output = plimsoll(kubeconfig, &arguments).await?;
     // Logs of pods that KWOK plays are left out.
     ensure!(matches!(output.status.code(), Some(0 | 4)), "{output:?}");
@@ -301,16 +270,15 @@ async fn the_stop_switch_is_written_and_deleted() -> Result<()> {
         "spec": {"targetRef": {"kind": "Deployment", "name": "web"}, "resourcePolicy": numbers},
     });
     namespace.create::<VerticalPodAutoscaler>(vpa).await?;
-    let check = async |arguments: &[&str], expected: &str, exists: bool| {
-        let arguments = [arguments, &[system.as_str()]].concat();
-        let line = plimsoll_prints(&kubeconfig, &arguments).await?;
+    let check = async |arguments: &str, expected: &str, exists: bool| {
+        let line = plimsoll_prints(&kubeconfig, &format!("{arguments} {system}")).await?;
         ensure!(line.starts_with(expected), "{arguments:?}: {line}");
         let found = config_maps.get_opt("plimsoll-stop").await?;
         ensure!(found.is_some() == exists, "{arguments:?}: {found:?}");
         anyhow::Ok(())
     };
     for command in ["go", "stop"] {
-        let failed = plimsoll(&kubeconfig, &[command, system.as_str()]).await?;
+        let failed = plimsoll(&kubeconfig, &format!("{command} {system}")).await?;
         let expected = format!("the namespace {} has no updater", namespace.namespace);
         let text = String::from_utf8_lossy(&failed.stderr);
         ensure!(
@@ -321,21 +289,14 @@ async fn the_stop_switch_is_written_and_deleted() -> Result<()> {
     ensure!(config_maps.get_opt("plimsoll-stop").await?.is_none());
     let updater = program("updater", "1", &[], json!({}));
     namespace.create::<Deployment>(updater).await?;
-    check(&["go"], "not stopped", false).await?;
-    check(&["stop", "--dry-run"], "stopped", false).await?;
-    check(&["stop", "--reason=upgrade"], "stopped", true).await?;
-    check(&["stop"], "already stopped", true).await?;
-    let status = plimsoll_prints(&kubeconfig, &["status", "-o", "json", &system]).await?;
-    let status: Value = serde_json::from_str(&status)?;
-    ensure!(
-        status["stopped"] == true && status["stopReason"] == "upgrade",
-        "{status}"
-    );
-    ensure!(
-        status["verticalPodAutoscalers"]["total"].is_u64(),
-        "{status}"
-    );
-    check(&["go", "--dry-run"], "continued", true).await?;
-    check(&["go"], "continued", false).await?;
-    Ok(())
+    check("go", "not stopped", false).await?;
+    check("stop --dry-run", "stopped", false).await?;
+    check("stop --reason=upgrade", "stopped", true).await?;
+    check("stop", "already stopped", true).await?;
+    let status = plimsoll_json(&kubeconfig, &format!("status {system}")).await?;
+    let is_stopped = status["stopped"] == true && status["stopReason"] == "upgrade";
+    let total = &status["verticalPodAutoscalers"]["total"];
+    ensure!(is_stopped && total.is_u64(), "{status}");
+    check("go --dry-run", "continued", true).await?;
+    check("go", "continued", false).await
 }

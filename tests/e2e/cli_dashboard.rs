@@ -29,10 +29,10 @@ pub(super) struct Dashboard {
 }
 
 impl Dashboard {
-    pub(super) async fn start(kubeconfig: &Path, arguments: &[&str]) -> Result<Self> {
+    pub(super) async fn start(kubeconfig: &Path, arguments: &str) -> Result<Self> {
         let mut child = Command::new(program("plimsoll")?)
             .arg("dashboard")
-            .args(arguments)
+            .args(arguments.split_whitespace())
             .env("KUBECONFIG", kubeconfig)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -111,9 +111,8 @@ async fn arrange(own: &Namespace) -> Result<()> {
     });
     // No recommender of another test acts on it.
     let annotations = json!({"plimsoll.dev/recommender": "dashboard-test"});
-    let metadata = json!({"name": "front", "annotations": annotations});
     let ehpa = own
-        .create::<Ehpa>(json!({"metadata": metadata, "spec": spec}))
+        .make_annotated::<Ehpa>("front", &annotations, spec)
         .await?;
     forecast(own, &ehpa, &annotations).await
 }
@@ -155,7 +154,7 @@ async fn pages_show_the_cluster_to_the_browser_with_the_token_only() -> Result<(
     let sandbox = shared().await?;
     let own = Namespace::new(sandbox.client().await?, "dashboard").await?;
     arrange(&own).await?;
-    let mut dashboard = Dashboard::start(&sandbox.kubeconfig(), &[]).await?;
+    let mut dashboard = Dashboard::start(&sandbox.kubeconfig(), "").await?;
     let namespace = own.namespace.as_str();
 
     eventually("the list has request and recommendation", async || {
@@ -230,7 +229,7 @@ async fn a_browser_shows_the_pages_without_a_message_on_its_console() -> Result<
     let sandbox = shared().await?;
     let own = Namespace::new(sandbox.client().await?, "browser").await?;
     arrange(&own).await?;
-    let dashboard = Dashboard::start(&sandbox.kubeconfig(), &[]).await?;
+    let dashboard = Dashboard::start(&sandbox.kubeconfig(), "").await?;
     let namespace = own.namespace.as_str();
     for (path, text) in [
         ("/", "VPA objects"),
@@ -249,8 +248,8 @@ async fn a_browser_shows_the_pages_without_a_message_on_its_console() -> Result<
     }
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("report.html");
-    let report = file.to_str().context("the path is text")?;
-    plimsoll_prints(&sandbox.kubeconfig(), &["report", "--sample", "-f", report]).await?;
+    let report = format!("report --sample -f {}", file.display());
+    plimsoll_prints(&sandbox.kubeconfig(), &report).await?;
     let page = browser.open_file(&file).await?;
     check_labels(&page)
 }

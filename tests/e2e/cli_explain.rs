@@ -6,7 +6,8 @@ use api::prediction::TimeSeriesPrediction as Prediction;
 use api::sizing_policy::SizingPolicy;
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::{
-    Namespace, eventually, plimsoll, plimsoll_prints, requests, shared, target, usage, workload,
+    Namespace, eventually, plimsoll, plimsoll_json, plimsoll_prints, requests, shared, target,
+    usage, workload,
 };
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
@@ -21,17 +22,14 @@ async fn blocked(own: &Namespace) -> Result<()> {
     let resources = json!({"requests": {"cpu": "100m"}});
     own.create::<ReplicaSet>(workload("web", 2, &resources, &json!({})))
         .await?;
-    own.when::<ReplicaSet>("web", "all pods are ready", |it| {
-        it["status"]["readyReplicas"] == 2
-    })
-    .await?;
+    let ready = json!({"status": {"readyReplicas": 2}});
+    own.await_fields::<ReplicaSet>("web", ready).await?;
     let selector = json!({"matchLabels": {"app": "web"}});
     let spec = json!({"minAvailable": 2, "selector": selector});
     own.make::<PodDisruptionBudget>("web", spec).await?;
-    own.when::<PodDisruptionBudget>("web", "the budget is counted", |it| {
-        it["status"]["currentHealthy"] == 2
-    })
-    .await?;
+    let healthy = json!({"status": {"currentHealthy": 2}});
+    own.await_fields::<PodDisruptionBudget>("web", healthy)
+        .await?;
     let spec = json!({
         "targetRef": target("ReplicaSet", "web"),
         "updatePolicy": {"updateMode": "Recreate"},
@@ -58,15 +56,12 @@ async fn explain_names_the_budget_that_blocks_and_no_longer_once_it_allows() -> 
     let own = Namespace::new(sandbox.client().await?, "explain").await?;
     blocked(&own).await?;
     let kubeconfig = sandbox.kubeconfig();
-    let explain = async |subject: &str, form: &str| {
-        let arguments = ["explain", subject, "-n", &own.namespace, "-o", form];
-        plimsoll_prints(&kubeconfig, &arguments).await
-    };
+    let explain = |subject: &str| format!("explain {subject} -n {}", own.namespace);
     let mut pods = own.pods_of("web").await?.into_iter();
     let pod = pods.next().and_then(|pod| pod.metadata.name);
     let pod = format!("pod/{}", pod.unwrap_or_default());
     for subject in ["vpa/web", "rs/web"] {
-        let printed = explain(subject, "text").await?;
+        let printed = plimsoll_prints(&kubeconfig, &explain(subject)).await?;
         for expected in [
             BLOCKED,
             "maxAllowed 250m",
@@ -77,7 +72,7 @@ async fn explain_names_the_budget_that_blocks_and_no_longer_once_it_allows() -> 
         }
         ensure!(!printed.contains('\u{1b}'), "{subject}: {printed:?}");
     }
-    let of_pod: Value = serde_json::from_str(&explain(&pod, "json").await?)?;
+    let of_pod = plimsoll_json(&kubeconfig, &explain(&pod)).await?;
     ensure!(
         of_pod["vpa"] == "web" && of_pod["pods"]["total"] == 1,
         "{of_pod:#}"
@@ -86,7 +81,7 @@ async fn explain_names_the_budget_that_blocks_and_no_longer_once_it_allows() -> 
     let relaxed = json!({"spec": {"minAvailable": 1}});
     own.patch::<PodDisruptionBudget>("web", relaxed).await?;
     eventually("the budget allows an eviction", async || {
-        let printed: Value = serde_json::from_str(&explain("vpa/web", "json").await?)?;
+        let printed = plimsoll_json(&kubeconfig, &explain("vpa/web")).await?;
         ensure!(printed["waits"] == json!([]), "{printed:#}");
         ensure!(printed["pods"]["withTarget"] == 0, "{printed:#}");
         Ok(())
@@ -104,8 +99,8 @@ async fn explain_says_that_no_vpa_targets_a_workload() -> Result<()> {
         ("vpa/web", "\"web\" not found"),
         ("ehpa/web", "\"web\" not found"),
     ] {
-        let arguments = ["explain", subject, "-n", &own.namespace];
-        let output = plimsoll(&sandbox.kubeconfig(), &arguments).await?;
+        let explain = format!("explain {subject} -n {}", own.namespace);
+        let output = plimsoll(&sandbox.kubeconfig(), &explain).await?;
         let error = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.code() == Some(1), "{subject}: {error}");
         ensure!(error.contains(expected), "{subject}: {error}");
@@ -141,19 +136,17 @@ async fn scaled(own: &Namespace) -> Result<()> {
     });
     let spec = json!({
         "scaleTargetRef": target("Deployment", "web"), "minReplicas": 1, "maxReplicas": 2,
-        "metrics": metrics, "prediction": {"predictionAlgorithm": algorithm},
+        "metrics": metrics, "prediction": {"predictionAlgorithm": &algorithm},
     });
     // No recommender has this name.
-    let metadata =
-        json!({"name": "web", "annotations": {"plimsoll.dev/recommender": "explain-test"}});
+    let annotations = json!({"plimsoll.dev/recommender": "explain-test"});
     let ehpa = own
-        .create::<Ehpa>(json!({"metadata": metadata, "spec": spec}))
+        .make_annotated::<Ehpa>("web", &annotations, spec)
         .await?;
     let kind = [
         "autoscaling.crane.io/v1alpha1",
         "EffectiveHorizontalPodAutoscaler",
     ];
-    let annotations = json!({"plimsoll.dev/recommender": "explain-test"});
     let metadata = json!({
         "name": "ehpa-web", "ownerReferences": owner(kind, &ehpa), "annotations": annotations,
     });
@@ -163,9 +156,6 @@ async fn scaled(own: &Namespace) -> Result<()> {
     });
     own.create::<Hpa>(json!({"metadata": metadata, "spec": spec}))
         .await?;
-    let algorithm = json!({
-        "algorithmType": "dsp", "dsp": {"sampleInterval": "60s", "historyLength": "3d"},
-    });
     let metric = json!({
         "resourceIdentifier": "resource.cpu", "type": "ResourceQuery", "resourceQuery": "cpu",
         "algorithm": algorithm,
@@ -183,19 +173,15 @@ async fn scaled(own: &Namespace) -> Result<()> {
     });
     let status = json!({"predictionMetrics": [predicted]});
     own.patch_status::<Prediction>("ehpa-web", &status).await?;
+    let waits = "2 of 14 days \u{1b}[31m";
     let conditions = [
         [
             "Ready",
             "True",
             "EffectiveHorizontalPodAutoscalerReady",
-            "Effective HPA is ready",
+            "ready",
         ],
-        [
-            "PredictionReady",
-            "False",
-            "HistoryPending",
-            "2 of 14 days \u{1b}[31m",
-        ],
+        ["PredictionReady", "False", "HistoryPending", waits],
     ];
     let point = json!({"resource": "cpu", "averageRequest": "100m", "averageValue": "50m"});
     let status = json!({
@@ -212,20 +198,15 @@ async fn explain_says_why_an_ehpa_does_not_change_the_replicas() -> Result<()> {
     let own = Namespace::new(sandbox.client().await?, "explain").await?;
     scaled(&own).await?;
     let kubeconfig = sandbox.kubeconfig();
-    let explain = async |subject: &str, form: &str| {
-        let arguments = ["explain", subject, "-n", &own.namespace, "-o", form];
-        plimsoll_prints(&kubeconfig, &arguments).await
-    };
+    let explain = |subject: &str| format!("explain {subject} -n {}", own.namespace);
     let reasons = |explanation: &Value| -> Vec<Value> {
         let waits = explanation["waits"].as_array().into_iter().flatten();
         waits.map(|wait| wait["reason"].clone()).collect()
     };
     eventually("the HPA asks for more than its maximum", async || {
-        let printed: Value = serde_json::from_str(&explain("ehpa/web", "json").await?)?;
-        ensure!(
-            reasons(&printed) == ["NoPrediction", "MaxReplicas"],
-            "{printed:#}"
-        );
+        let printed = plimsoll_json(&kubeconfig, &explain("ehpa/web")).await?;
+        let found = reasons(&printed);
+        ensure!(found == ["NoPrediction", "MaxReplicas"], "{printed:#}");
         ensure!(printed["replicas"]["desired"] == 2, "{printed:#}");
         let predicted = &printed["metrics"][1]["predictedMaximum"];
         ensure!(*predicted == json!(0.4), "{printed:#}");
@@ -238,7 +219,7 @@ async fn explain_says_why_an_ehpa_does_not_change_the_replicas() -> Result<()> {
     })
     .await?;
     for subject in ["deployment/web", "ehpa/web"] {
-        let printed = explain(subject, "text").await?;
+        let printed = plimsoll_prints(&kubeconfig, &explain(subject)).await?;
         for expected in [
             "the metrics ask for more than maxReplicas 2",
             "the HPA scales by observed metrics: HistoryPending: 2 of 14 days",
@@ -256,7 +237,7 @@ async fn explain_says_why_an_ehpa_does_not_change_the_replicas() -> Result<()> {
     }
     let preview = json!({"spec": {"scaleStrategy": "Preview"}});
     own.patch::<Ehpa>("web", preview).await?;
-    let printed: Value = serde_json::from_str(&explain("ehpa/web", "json").await?)?;
+    let printed = plimsoll_json(&kubeconfig, &explain("ehpa/web")).await?;
     ensure!(reasons(&printed)[0] == "DryRun", "{printed:#}");
     Ok(())
 }
@@ -287,9 +268,9 @@ async fn explain_names_the_policy_that_manages_a_vpa() -> Result<()> {
         .await?;
     own.create::<Vpa>(json!({"metadata": metadata, "spec": spec}))
         .await?;
-    let arguments = ["explain", "vpa/web", "-n", &own.namespace, "-o", "json"];
+    let explain = format!("explain vpa/web -n {}", own.namespace);
     let kubeconfig = sandbox.kubeconfig();
-    let printed: Value = serde_json::from_str(&plimsoll_prints(&kubeconfig, &arguments).await?)?;
+    let printed = plimsoll_json(&kubeconfig, &explain).await?;
     let policy = &printed["policy"];
     ensure!(policy["name"] == "team", "{printed:#}");
     let settings = json!({"caution": "high", "policy": "plimsoll"});
@@ -301,8 +282,7 @@ async fn explain_names_the_policy_that_manages_a_vpa() -> Result<()> {
     let by = json!(["SizingPolicy/first"]);
     ensure!(policy["conflictsWith"] == by, "{printed:#}");
 
-    let arguments = ["explain", "vpa/web", "-n", &own.namespace];
-    let printed = plimsoll_prints(&kubeconfig, &arguments).await?;
+    let printed = plimsoll_prints(&kubeconfig, &explain).await?;
     for expected in [
         "SizingPolicy/team",
         "caution",

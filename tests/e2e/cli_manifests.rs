@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 
 use anyhow::{Context as _, Result};
-use e2e::{Namespace, kubectl, plimsoll, plimsoll_prints, shared, workload};
+use e2e::{Namespace, kubectl, object_of, plimsoll, plimsoll_prints, shared, workload};
 use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::{Value, json};
 
@@ -34,10 +34,9 @@ async fn manifests_change_requests_and_limits_and_nothing_else() -> Result<()> {
     fs::create_dir_all(&folder)?;
     let usage = folder.join("usage.csv");
     fs::write(&usage, recording(&own.namespace))?;
-    let usage = usage.to_str().context("the path is text")?;
-    let apply = ["apply", usage, "-n", &own.namespace];
+    let apply = format!("apply {} -n {}", usage.display(), own.namespace);
 
-    let patch = plimsoll(&sandbox.kubeconfig(), &[&apply[..], &["--patch"]].concat()).await?;
+    let patch = plimsoll(&sandbox.kubeconfig(), &format!("{apply} --patch")).await?;
     assert_eq!(patch.status.code(), Some(4), "the unknown kind is left out");
     let errors = String::from_utf8(patch.stderr)?;
     assert!(
@@ -68,17 +67,11 @@ async fn manifests_change_requests_and_limits_and_nothing_else() -> Result<()> {
     };
     assert_eq!(without(&after), without(&before));
 
-    let component = plimsoll(
-        &sandbox.kubeconfig(),
-        &[&apply[..], &["--kustomize"]].concat(),
-    )
-    .await?;
+    let component = plimsoll(&sandbox.kubeconfig(), &format!("{apply} --kustomize")).await?;
     let part = folder.join("sizes");
     fs::create_dir_all(&part)?;
     fs::write(part.join("kustomization.yaml"), &component.stdout)?;
-    let mut base = deployment;
-    base["apiVersion"] = json!("apps/v1");
-    base["kind"] = json!("Deployment");
+    let mut base = object_of::<Deployment>(deployment);
     base["metadata"]["namespace"] = json!(own.namespace);
     fs::write(folder.join("web.json"), base.to_string())?;
     let kustomization = "resources: [web.json]\ncomponents: [sizes]\n";
@@ -86,7 +79,7 @@ async fn manifests_change_requests_and_limits_and_nothing_else() -> Result<()> {
     let built = kubectl(&format!("kustomize {}", folder.display())).await?;
     assert!(built.contains("memory: 250Mi"), "{built}");
 
-    let values = [&apply[..], &["--helm-values"]].concat();
+    let values = format!("{apply} --helm-values");
     let values = plimsoll_prints(&sandbox.kubeconfig(), &values).await?;
     assert!(
         values.contains("web:\n    app:\n      resources:"),

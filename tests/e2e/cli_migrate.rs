@@ -38,7 +38,7 @@ impl Fixture {
 
     /// The JSON of a migration. Other tests may have programs of the suite, which block some.
     async fn migrate(&self, product: &str, mode: &str) -> Result<Value> {
-        let arguments = ["migrate", product, mode, "-o", "json"];
+        let arguments = format!("migrate {product} {mode} -o json");
         let output = plimsoll(&self.sandbox.kubeconfig(), &arguments).await?;
         ensure!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
         Ok(serde_json::from_slice(&output.stdout)?)

@@ -7,8 +7,8 @@ use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::remote_write::Receiver;
 use e2e::{
-    Namespace, another_with_prometheus, eventually, free_address, object_of, plimsoll, process,
-    requests, target,
+    Namespace, another_with_prometheus, eventually, free_address, plimsoll, plimsoll_prints,
+    process, requests, target,
 };
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{Service, ServiceAccount};
@@ -21,25 +21,6 @@ use super::cli_dashboard::Dashboard;
 
 const STEP: i64 = 60;
 const DAY: i64 = 86_400;
-
-/// Constant usage of a container by a pod between two times.
-async fn write(
-    prometheus: &Receiver,
-    [namespace, pod]: [&str; 2],
-    [cores, bytes]: [f64; 2],
-    [from, to]: [i64; 2],
-) -> Result<()> {
-    let labels = [("namespace", namespace), ("pod", pod), ("container", "app")];
-    let times = || (from..=to).step_by(STEP as usize);
-    let seconds = times().map(|at| (at, cores * (at - from) as f64));
-    prometheus
-        .write("container_cpu_usage_seconds_total", &labels, seconds)
-        .await?;
-    let memory = times().map(|at| (at, bytes));
-    prometheus
-        .write("container_memory_working_set_bytes", &labels, memory)
-        .await
-}
 
 async fn pod_of(own: &Namespace, app: &str) -> Result<String> {
     eventually("the workload has a pod", async || {
@@ -57,33 +38,25 @@ async fn workloads_are_scanned_with_the_usage_of_their_present_and_past_pods() -
     let namespace = own.namespace.as_str();
     let url = sandbox.prometheus_url().context("a Prometheus")?;
     let authority = sandbox.authority();
-    let authority = authority.to_str().context("the path is text")?;
-    let source = [
-        "scan",
-        "--prometheus-address",
-        &url,
-        "--prometheus-ca-file",
-        authority,
-        "-n",
-        namespace,
-    ];
-    let arguments = [&source[..], &["-o", "json", "--fail-on", "critical"]].concat();
+    let (address, file) = ("--prometheus-address", "--prometheus-ca-file");
+    let prometheus = format!("{address} {url} {file} {}", authority.display());
+    let source = format!("scan {prometheus} -n {namespace}");
+    let arguments = format!("{source} -o json --fail-on critical");
     let output = plimsoll(&sandbox.kubeconfig(), &arguments).await?;
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(3), "{errors}");
     check_containers(&serde_json::from_slice(&output.stdout)?, namespace)?;
     check_nodes(&sandbox, &source).await?;
-    check_dashboard(&sandbox, &own, &source[1..5]).await?;
+    check_dashboard(&sandbox, &own, &prometheus).await?;
     check_discovery(&sandbox, &own).await?;
     check_failures(&sandbox, &own, &source).await?;
     sandbox.down().await
 }
 
 /// The dashboard shows the usage of three days, and its forecast.
-async fn check_dashboard(sandbox: &Sandbox, own: &Namespace, prometheus: &[&str]) -> Result<()> {
+async fn check_dashboard(sandbox: &Sandbox, own: &Namespace, prometheus: &str) -> Result<()> {
     let of = target("Deployment", "large");
-    own.create::<Vpa>(json!({"metadata": {"name": "large"}, "spec": {"targetRef": of}}))
-        .await?;
+    own.make::<Vpa>("large", json!({"targetRef": of})).await?;
     let spec = json!({"scaleTargetRef": of, "minReplicas": 1, "maxReplicas": 2});
     own.make::<Ehpa>("large", spec).await?;
     let dashboard = Dashboard::start(&sandbox.kubeconfig(), prometheus).await?;
@@ -113,14 +86,11 @@ async fn arrange(sandbox: &Sandbox, own: &Namespace) -> Result<()> {
     }
     let target = json!({"type": "Utilization", "averageUtilization": 60});
     let hpa = json!({
-        "metadata": {"name": "by-cpu"},
-        "spec": {
-            "maxReplicas": 1,
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "scaled"},
-            "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}],
-        },
+        "maxReplicas": 1,
+        "scaleTargetRef": e2e::target("Deployment", "scaled"),
+        "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}],
     });
-    own.create::<HorizontalPodAutoscaler>(hpa).await?;
+    own.make::<HorizontalPodAutoscaler>("by-cpu", hpa).await?;
     let prometheus = Receiver::of(sandbox)?;
     let now = Timestamp::now().as_second() / STEP * STEP;
     let namespace = own.namespace.as_str();
@@ -139,8 +109,10 @@ async fn arrange(sandbox: &Sandbox, own: &Namespace) -> Result<()> {
         // No workload has this name.
         ("other-7d9f5c6b8-x2vq4", [0.5, 0.1 * gib], [1, 0]),
     ] {
-        let times = days.map(|days| now - days * DAY);
-        write(&prometheus, [namespace, pod], usage, times).await?;
+        let ([cores, bytes], [from, to]) = (usage, days.map(|days| now - days * DAY));
+        let times = (from..=to).step_by(STEP as usize);
+        let samples = times.map(|at| (at, cores * (at - from) as f64, bytes));
+        prometheus.write_usage([namespace, pod], samples).await?;
     }
     Ok(())
 }
@@ -183,15 +155,13 @@ fn check_containers(found: &Value, namespace: &str) -> Result<()> {
 
 /// The pods of two workloads are on the nodes, all of which are idle by a limit that they do not
 /// reach.
-async fn check_nodes(sandbox: &Sandbox, source: &[&str]) -> Result<()> {
-    let arguments = async |more: &[&str]| -> Result<Value> {
-        let arguments = [source, &["-o", "json", "--replicas"], more].concat();
-        let output = plimsoll(&sandbox.kubeconfig(), &arguments).await?;
-        let errors = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{arguments:?}: {errors}");
-        Ok(serde_json::from_slice(&output.stdout)?)
+async fn check_nodes(sandbox: &Sandbox, source: &str) -> Result<()> {
+    let scanned = async |more: &str| -> Result<Value> {
+        let scan = format!("{source} -o json --replicas {more}");
+        let printed = plimsoll_prints(&sandbox.kubeconfig(), &scan).await?;
+        Ok(serde_json::from_str(&printed)?)
     };
-    let none = arguments(&[]).await?;
+    let none = scanned("").await?;
     let nodes = &none["nodes"];
     let total = nodes["total"].as_u64().context("nodes")?;
     let busy = |nodes: &Value| -> u64 {
@@ -199,7 +169,7 @@ async fn check_nodes(sandbox: &Sandbox, source: &[&str]) -> Result<()> {
         idle.filter_map(|node| node["pods"].as_u64()).sum()
     };
     ensure!(total > 0 && busy(nodes) == 0, "{nodes:#}");
-    let all = arguments(&["--idle-node-cpu-requests=100"]).await?;
+    let all = scanned("--idle-node-cpu-requests=100").await?;
     let nodes = &all["nodes"];
     let idle = nodes["idle"].as_array().context("idle nodes")?;
     ensure!(idle.len() as u64 == total && busy(nodes) >= 2, "{nodes:#}");
@@ -211,7 +181,7 @@ async fn check_nodes(sandbox: &Sandbox, source: &[&str]) -> Result<()> {
 /// interface.
 async fn check_discovery(sandbox: &Sandbox, own: &Namespace) -> Result<()> {
     let kubeconfig = sandbox.kubeconfig();
-    let arguments = ["scan", "-n", &own.namespace];
+    let arguments = format!("scan -n {}", own.namespace);
     let none = "no Service of Prometheus, Thanos, Mimir or VictoriaMetrics";
     fails(&kubeconfig, &arguments, 1, &[none]).await?;
     let create = async |namespace: &Namespace, name: &str| {
@@ -225,13 +195,10 @@ async fn check_discovery(sandbox: &Sandbox, own: &Namespace) -> Result<()> {
     let tenant = format!("{}/tenant", own.namespace);
     let expected = [tenant.as_str(), "set --prometheus-service"];
     fails(&kubeconfig, &arguments, 1, &expected).await?;
-    let named = [&arguments[..], &["--prometheus-service", &tenant]].concat();
+    let named = format!("{arguments} --prometheus-service {tenant}");
     let system = Namespace::of(own.client.clone(), "kube-system");
     create(&system, "first").await?;
-    for (arguments, service) in [
-        (&named[..], &*tenant),
-        (&arguments[..], "kube-system/first:80"),
-    ] {
+    for (arguments, service) in [(&named, &*tenant), (&arguments, "kube-system/first:80")] {
         let expected = [service, "no endpoints available for service"];
         eventually("the Service has no endpoints", async || {
             fails(&kubeconfig, arguments, 1, &expected).await
@@ -248,7 +215,7 @@ async fn check_discovery(sandbox: &Sandbox, own: &Namespace) -> Result<()> {
 }
 
 /// Runs the command and checks its exit code and the one sentence of its error.
-async fn fails(kubeconfig: &Path, arguments: &[&str], code: i32, texts: &[&str]) -> Result<()> {
+async fn fails(kubeconfig: &Path, arguments: &str, code: i32, texts: &[&str]) -> Result<()> {
     let output = plimsoll(kubeconfig, arguments).await?;
     let errors = String::from_utf8(output.stderr)?;
     let status = output.status;
@@ -258,27 +225,19 @@ async fn fails(kubeconfig: &Path, arguments: &[&str], code: i32, texts: &[&str])
     Ok(())
 }
 
-async fn check_failures(sandbox: &Sandbox, own: &Namespace, source: &[&str]) -> Result<()> {
+async fn check_failures(sandbox: &Sandbox, own: &Namespace, source: &str) -> Result<()> {
     let kubeconfig = sandbox.kubeconfig();
     let namespace = own.namespace.as_str();
-    let unused = format!("http://{}", free_address()?);
-    let unreachable = ["scan", "--prometheus-address", &unused, "-n", namespace];
-    fails(
-        &kubeconfig,
-        &unreachable,
-        5,
-        &["Prometheus cannot be reached"],
-    )
-    .await?;
-    let none = [source, &["-l", "app=none"]].concat();
+    let unused = format!("--prometheus-address http://{}", free_address()?);
+    let unused = format!("scan {unused} -n {namespace}");
+    let unreachable = ["Prometheus cannot be reached"];
+    fails(&kubeconfig, &unused, 5, &unreachable).await?;
+    let none = format!("{source} -l app=none");
     fails(&kubeconfig, &none, 1, &["no pods of workloads match"]).await?;
 
     // An account without any rights.
     let account = json!({"metadata": {"name": "norights"}});
-    own.create::<ServiceAccount>(object_of::<ServiceAccount>(account))
-        .await?;
-    let config = process::account(sandbox, namespace, "norights").await?;
-    let file = sandbox.logs_dir().join("norights.kubeconfig");
-    std::fs::write(&file, serde_json::to_string(&config)?)?;
+    own.create::<ServiceAccount>(account).await?;
+    let file = process::account_file(sandbox, namespace, "norights").await?;
     fails(&file, source, 1, &["forbidden", "norights"]).await
 }

@@ -253,9 +253,9 @@ fn rebalancing_reads_the_load_from_the_extenders_service() -> Result<()> {
         name.context("name")?,
         namespace.context("namespace")?
     );
-    let field = format!("loadWatcherAddress: http://{host}.svc:{port}\n");
-    let config = fs::read_to_string(components.join("rebalancing/config.yaml"))?;
-    ensure!(config.contains(&field), "{field}");
+    let field = format!("\"loadWatcherAddress\":\"http://{host}.svc:{port}\"");
+    let component = fs::read_to_string(components.join("rebalancing/kustomization.yaml"))?;
+    ensure!(component.contains(&field), "{field}");
     Ok(())
 }
 

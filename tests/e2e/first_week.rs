@@ -7,8 +7,8 @@ use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::deployment::{RECOMMENDER, SYSTEM, leader};
 use e2e::remote_write::Receiver;
 use e2e::{
-    Namespace, WithUpstreamVpa, eventually, kubectl_in, plimsoll_prints, repository, requests,
-    target, until, usage,
+    Namespace, WithUpstreamVpa, eventually, kubectl_in, plimsoll_prints, repository, requested,
+    requests, target, until, usage,
 };
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
@@ -17,14 +17,15 @@ use kube::{Api, Client, ResourceExt as _};
 use sandbox::Sandbox;
 use serde_json::{Value, json};
 
-use super::chart::release::{check_uninstalled, upgrade};
+use super::chart::release::check_uninstalled;
 use super::other_autoscalers::holds;
 use e2e::helm::{Helm, RELEASE};
 
 /// Each change of a status is written in each round: one to the same numbers as upstream's waits for
 /// minutes by default.
-const FAST: &str = "recommender.pod.extraArgs={--recommender-interval=2s,--refresh-interval=0s}";
-const EAGER: &str = "updater.pod.extraArgs[0]=--settling-time=0s";
+const FAST: &str =
+    r#"recommender.pod.extraArgs=["--recommender-interval=2s", "--config={refreshInterval: 0s}"]"#;
+const EAGER: &str = "updater.settlingTime=0s";
 
 /// Field managers that wrote a part of an object.
 fn managers(object: &Value) -> Vec<&str> {
@@ -82,12 +83,8 @@ async fn scale_upstream(sandbox: &Sandbox, replicas: u32) -> Result<()> {
 /// The pods of the workload that request more than before.
 async fn sized(own: &Namespace) -> Result<usize> {
     let pods = own.pods_of("web").await?;
-    let is_sized = |pod: &&k8s_openapi::api::core::v1::Pod| {
-        let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-        let mut requests = containers.filter_map(|it| it.resources.as_ref()?.requests.as_ref());
-        requests.any(|it| it.get("cpu").is_some_and(|cpu| cpu.0 != "10m"))
-    };
-    Ok(pods.iter().filter(is_sized).count())
+    let requests = pods.iter().filter_map(|pod| requested(pod, "cpu"));
+    Ok(requests.filter(|cpu| *cpu != "10m").count())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -120,7 +117,7 @@ async fn monday(
     checkpoint: &str,
 ) -> Result<()> {
     let helm = Helm::find().await?.with(&sandbox.kubeconfig());
-    upgrade(&helm, client, &[FAST]).await?;
+    helm.upgrade(client, &[FAST]).await?;
     holds(client, "recommender", 1).await?;
     let replica = leader(client, RECOMMENDER).await?;
     let suite = e2e::deployment::system(client);
@@ -137,8 +134,8 @@ async fn monday(
 /// Looks at what it found and what it would do.
 async fn tuesday(sandbox: &Sandbox, shop: &Namespace) -> Result<()> {
     let kubeconfig = sandbox.kubeconfig();
-    let check = e2e::plimsoll(&kubeconfig, &["check"]).await?;
-    let printed = String::from_utf8_lossy(&check.stdout).into_owned();
+    let check = e2e::plimsoll(&kubeconfig, "check").await?;
+    let printed = String::from_utf8_lossy(&check.stdout);
     for expected in [
         "the Pod kube-system/vpa-recommender-",
         "the Pod kube-system/vpa-updater-",
@@ -148,39 +145,20 @@ async fn tuesday(sandbox: &Sandbox, shop: &Namespace) -> Result<()> {
 
     let pods = shop.pods_of("web").await?;
     let pod = pods.first().context("a pod")?.name_any();
-    let labels = [
-        ("namespace", shop.namespace.as_str()),
-        ("pod", &pod),
-        ("container", "app"),
-    ];
-    let now = Timestamp::now().as_second();
-    let minutes = || (now - 7200..=now).step_by(60);
+    let namespace = shop.namespace.as_str();
+    let begin = Timestamp::now().as_second() - 7200;
+    let minutes = (0..=7200).step_by(60);
+    let samples = minutes.map(|second| (begin + i64::from(second), 0.2 * f64::from(second), 100e6));
     let prometheus = Receiver::of(sandbox)?;
-    let cpu = minutes().map(|at| (at, 0.2 * (at - now + 7200) as f64));
-    prometheus
-        .write("container_cpu_usage_seconds_total", &labels, cpu)
-        .await?;
-    let memory = minutes().map(|at| (at, 100e6));
-    prometheus
-        .write("container_memory_working_set_bytes", &labels, memory)
-        .await?;
-    let (url, authority) = (
-        sandbox.prometheus_url().context("a Prometheus")?,
-        sandbox.authority(),
-    );
-    let authority = authority.to_str().context("the path is text")?;
-    let scan = [
-        "scan",
-        "--prometheus-address",
-        &url,
-        "--prometheus-ca-file",
-        authority,
-    ];
-    let printed =
-        plimsoll_prints(&kubeconfig, &[&scan[..], &["-n", &shop.namespace]].concat()).await?;
+    prometheus.write_usage([namespace, &pod], samples).await?;
+    let url = sandbox.prometheus_url().context("a Prometheus")?;
+    let authority = sandbox.authority();
+    let authority = format!("--prometheus-ca-file {}", authority.display());
+    let scan = format!("scan --prometheus-address {url} {authority} -n {namespace}");
+    let printed = plimsoll_prints(&kubeconfig, &scan).await?;
     ensure!(printed.contains("web"), "{printed}");
 
-    let explain = ["explain", "deployment/web", "-n", &shop.namespace];
+    let explain = format!("explain deployment/web -n {namespace}");
     let printed = plimsoll_prints(&kubeconfig, &explain).await?;
     ensure!(printed.contains("target"), "{printed}");
     Ok(())
@@ -194,7 +172,8 @@ async fn wednesday(
     checkpoint: &str,
 ) -> Result<()> {
     let client = &shop.client;
-    upgrade(helm, client, &["mode=vertical", FAST, EAGER]).await?;
+    helm.upgrade(client, &["mode=vertical", FAST, EAGER])
+        .await?;
     holds(client, "updater", 1).await?;
     let first_sample = |checkpoint: &Value| checkpoint["status"]["firstSampleStart"].clone();
     let before = shop.get::<Checkpoint>(checkpoint).await?;
@@ -241,7 +220,7 @@ async fn thursday(helm: &Helm, client: &Client, shop: &Namespace) -> Result<()> 
     let before = secrets.get(name).await?;
     secrets.delete(name, &DeleteParams::default()).await?;
     let replaced = ["mode=vertical", "recommender.replicas=2", FAST, EAGER];
-    upgrade(helm, client, &replaced).await?;
+    helm.upgrade(client, &replaced).await?;
     eventually("the certificates are replaced", async || {
         let after = secrets.get(name).await?;
         ensure!(
@@ -256,12 +235,9 @@ async fn thursday(helm: &Helm, client: &Client, shop: &Namespace) -> Result<()> 
     let policy = json!({"spec": {"resourcePolicy": {"containerPolicies": [limit]}}});
     shop.patch::<Vpa>("web", policy).await?;
     eventually("both pods have the smaller size", async || {
-        let pods = serde_json::to_value(shop.pods_of("web").await?)?;
-        let requests = pods.as_array().into_iter().flatten();
-        let requests =
-            requests.map(|pod| &pod["spec"]["containers"][0]["resources"]["requests"]["cpu"]);
-        let found: Vec<&Value> = requests.collect();
-        ensure!(found == ["50m", "50m"], "{found:?}");
+        let pods = shop.pods_of("web").await?;
+        let found: Vec<_> = pods.iter().map(|pod| requested(pod, "cpu")).collect();
+        ensure!(found == [Some("50m"); 2], "{found:?}");
         Ok(())
     })
     .await
@@ -279,8 +255,7 @@ async fn friday(
     helm.run_without_chart(&rollback).await?;
     scale_upstream(sandbox, 1).await?;
     holds(client, "recommender", 1).await?;
-    let uninstall = ["uninstall", RELEASE, "--namespace", SYSTEM, "--wait"];
-    helm.run_without_chart(&uninstall).await?;
+    helm.uninstall().await?;
     check_uninstalled(client).await?;
 
     let kept = shop.get::<Checkpoint>(checkpoint).await?;

@@ -16,7 +16,6 @@ use kube::Client;
 use sandbox::Sandbox;
 use serde_json::{Value, json};
 
-use super::chart::release::upgrade;
 use e2e::helm::Helm;
 
 /// The registration of this webhook, and upstream's.
@@ -163,7 +162,7 @@ async fn what_other_autoscalers_own_stays_theirs_until_they_end() -> Result<()> 
     cluster.create::<APIService>(keda).await?;
 
     let helm = Helm::find().await?.with(&sandbox.kubeconfig());
-    let printed = upgrade(&helm, &client, &["mode=all"]).await?;
+    let printed = helm.upgrade(&client, &["mode=all"]).await?;
     ensure!(
         printed.contains("keda/keda-operator-metrics-apiserver"),
         "{printed}"
@@ -177,13 +176,8 @@ async fn what_other_autoscalers_own_stays_theirs_until_they_end() -> Result<()> 
     holds(&client, "updater", 1).await?;
     holds(&client, "ehpa-controller", 1).await?;
     holds(&client, "recommender", 0).await?;
-    let metrics = scrape(
-        replicas(&client, UPDATER)
-            .await?
-            .first()
-            .context("a replica")?,
-    )
-    .await?;
+    let updaters = replicas(&client, UPDATER).await?;
+    let metrics = scrape(updaters.first().context("a replica")?).await?;
     ensure!(metrics.contains("vpa_updater_paused"), "{metrics}");
     let found = cluster.get::<Configuration>(REGISTRATION).await?;
     assert_eq!(found["webhooks"], registration["webhooks"]);
@@ -201,10 +195,10 @@ async fn what_other_autoscalers_own_stays_theirs_until_they_end() -> Result<()> 
     holds(&client, "webhook", 0).await?;
     holds(&client, "updater", 0).await?;
     holds(&client, "ehpa-controller", 0).await?;
+    let client = json!({"service": {"namespace": "plimsoll-system"}});
+    let own = json!({"webhooks": [{"clientConfig": client}]});
     cluster
-        .when::<Configuration>(REGISTRATION, "it is the suite's", |it| {
-            it["webhooks"][0]["clientConfig"]["service"]["namespace"] == "plimsoll-system"
-        })
+        .await_fields::<Configuration>(REGISTRATION, own)
         .await?;
     sandbox.down().await
 }
@@ -226,7 +220,7 @@ async fn events(client: &Client) -> Result<()> {
 
 /// `plimsoll check` names all signs.
 async fn checked(sandbox: &Sandbox, webhook: &str) -> Result<()> {
-    let output = plimsoll(&sandbox.kubeconfig(), &["check"]).await?;
+    let output = plimsoll(&sandbox.kubeconfig(), "check").await?;
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     for expected in [
         format!("the Pod kube-system/{OTHER}"),
@@ -251,7 +245,8 @@ async fn taken_over(sandbox: &Sandbox, helm: &Helm, cluster: &Namespace) -> Resu
     );
     kubectl_in(sandbox, &take).await?;
     for _ in 0..2 {
-        upgrade(helm, &cluster.client, &["mode=all", "webhook.replicas=2"]).await?;
+        helm.upgrade(&cluster.client, &["mode=all", "webhook.replicas=2"])
+            .await?;
         assert_eq!(server(cluster, CUSTOM).await?, "keda/prometheus-adapter");
     }
     Ok(())

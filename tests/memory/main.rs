@@ -157,7 +157,7 @@ fn the_recommender_starts_among_large_objects() {
         "recommender",
         &[
             "--leader-elect=true",
-            "--cap-to-schedulable=nodes,quotas,limit-ranges",
+            "--config={capping: {capTo: {nodes: true, quotas: true, limit-ranges: true}}}",
         ],
     );
     let others = [

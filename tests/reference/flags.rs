@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::{SERVICES, add_page, cell, check_list, help};
+use crate::{SERVICES, add_page, cell, check_list, help, page};
 
 const INTRODUCTION: &str = "# Flags
 
@@ -238,6 +238,16 @@ fn the_list_of_flags_has_those_of_the_programs() {
     let lines = lines.map(|(flag, commands)| format!("{flag}: {}", commands.join(", ")));
     check_list("flags.txt", &lines.collect::<Vec<_>>());
     add_page("flags.md", &text);
+}
+
+#[test]
+fn the_settings_are_those_of_the_programs() {
+    let mut text = "# Settings\n\nThe defaults of [`--config`](../settings.md).\n".to_owned();
+    for program in ["recommender", "updater", "webhook", "adapter"] {
+        let defaults = page(&format!("crates/{program}/src/defaults.yaml"));
+        let _ = write!(text, "\n## {program}\n\n```yaml\n{defaults}```\n");
+    }
+    add_page("settings.md", &text);
 }
 
 #[test]

@@ -44,8 +44,8 @@ fn flags(program: &str) -> Vec<String> {
     match program {
         "recommender" => vec![
             elects,
-            format!("--feed-address={}", free_address()),
-            "--recommendation-metrics".to_owned(),
+            format!("--config={{feed: {{address: '{}'}}}}", free_address()),
+            "--config={recommendationMetrics: true}".to_owned(),
             "--shard=0/2".to_owned(),
         ],
         "updater" => vec![elects],

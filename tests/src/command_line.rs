@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
 use tokio::process::Command;
 
 use crate::program;
@@ -12,22 +13,28 @@ use crate::program;
 /// The programs of the suite, without the command-line tool.
 pub const SERVICES: [&str; 5] = ["recommender", "updater", "webhook", "adapter", "extender"];
 
-/// Output of `plimsoll` with these arguments and `KUBECONFIG`.
-pub async fn plimsoll(kubeconfig: &Path, arguments: &[&str]) -> Result<Output> {
+/// Output of `plimsoll` with these arguments, separated by whitespace, and `KUBECONFIG`.
+pub async fn plimsoll(kubeconfig: &Path, arguments: &str) -> Result<Output> {
     Command::new(program("plimsoll")?)
-        .args(arguments)
+        .args(arguments.split_whitespace())
         .env("KUBECONFIG", kubeconfig)
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output()
         .await
-        .with_context(|| format!("run plimsoll {}", arguments.join(" ")))
+        .with_context(|| format!("run plimsoll {arguments}"))
 }
 
 /// Standard output of a command that succeeds.
-pub async fn plimsoll_prints(kubeconfig: &Path, arguments: &[&str]) -> Result<String> {
+pub async fn plimsoll_prints(kubeconfig: &Path, arguments: &str) -> Result<String> {
     let output = plimsoll(kubeconfig, arguments).await?;
-    printed(&format!("plimsoll {}", arguments.join(" ")), output)
+    printed(&format!("plimsoll {arguments}"), output)
+}
+
+/// The JSON that a command prints, whatever its exit code.
+pub async fn plimsoll_json(kubeconfig: &Path, arguments: &str) -> Result<Value> {
+    let output = plimsoll(kubeconfig, &format!("{arguments} -o json")).await?;
+    serde_json::from_slice(&output.stdout).with_context(|| format!("{arguments}: {output:?}"))
 }
 
 /// Standard output of a command that succeeds. Its errors name its program and arguments.

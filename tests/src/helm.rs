@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use kube::Client;
 use tokio::process::Command;
 
-use crate::deployment::SYSTEM;
+use crate::deployment::{SUITE, SYSTEM, all_ready};
 use crate::{prints, program, repository};
 
 pub const RELEASE: &str = "plimsoll";
@@ -67,24 +68,40 @@ impl Helm {
     }
 
     /// The objects of the chart with these values, without a cluster.
-    pub async fn template(&self, values: &[String]) -> Result<String> {
+    pub async fn template<S: AsRef<str>>(&self, values: &[S]) -> Result<String> {
         self.template_in(SYSTEM, values).await
     }
 
-    pub async fn template_in(&self, namespace: &str, values: &[String]) -> Result<String> {
-        let mut arguments = vec!["template", RELEASE, "--namespace", namespace];
-        for value in values {
-            arguments.extend([flag_of(value), value]);
-        }
-        self.run(&arguments).await
+    pub async fn template_in<S: AsRef<str>>(
+        &self,
+        namespace: &str,
+        values: &[S],
+    ) -> Result<String> {
+        let template = ["template", RELEASE, "--namespace", namespace];
+        self.run(&with_values(&template, values)).await
+    }
+
+    /// Installs or upgrades the release with these values, and waits until its programs are ready.
+    pub async fn upgrade(&self, client: &Client, values: &[&str]) -> Result<String> {
+        let upgrade = ["upgrade", RELEASE, "--install", "--namespace", SYSTEM];
+        let upgrade = [&upgrade[..], &["--create-namespace"]].concat();
+        let printed = self.run(&with_values(&upgrade, values)).await?;
+        all_ready(client, SUITE).await?;
+        Ok(printed)
+    }
+
+    /// Uninstalls the release.
+    pub async fn uninstall(&self) -> Result<()> {
+        let uninstall = ["uninstall", RELEASE, "--namespace", SYSTEM, "--wait"];
+        self.run_without_chart(&uninstall).await.map(drop)
     }
 }
 
-/// The flag of a value: lists of objects are JSON.
-pub fn flag_of(value: &str) -> &'static str {
-    if value.contains("=[{") {
-        "--set-json"
-    } else {
-        "--set"
-    }
+/// Arguments, and a flag for each value: lists in brackets are JSON.
+fn with_values<'a, S: AsRef<str>>(arguments: &[&'a str], values: &'a [S]) -> Vec<&'a str> {
+    let flags = values.iter().map(AsRef::as_ref).flat_map(|value| {
+        let is_json = value.contains("=[");
+        [if is_json { "--set-json" } else { "--set" }, value]
+    });
+    arguments.iter().copied().chain(flags).collect()
 }

@@ -14,6 +14,14 @@ pub async fn apply(sandbox: &Sandbox, path: &str) -> Result<String> {
     apply_with(sandbox, path, &[]).await
 }
 
+/// Applies objects, as YAML or JSON.
+pub async fn apply_objects(sandbox: &Sandbox, objects: &str) -> Result<()> {
+    let file = tempfile::NamedTempFile::with_suffix(".yaml")?;
+    std::fs::write(file.path(), objects)?;
+    let file = file.path().to_str().context("the path is text")?;
+    apply(sandbox, file).await.map(drop)
+}
+
 pub async fn apply_with(sandbox: &Sandbox, path: &str, options: &[&str]) -> Result<String> {
     let whole = repository().join(path);
     let kind = if whole.is_dir() { "-k" } else { "-f" };

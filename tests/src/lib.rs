@@ -42,28 +42,28 @@ pub use availability::AvailabilityWatch;
 pub use browser::Browser;
 pub use cert_manager::{WithCertManager, cert_manager_definitions};
 pub use certificates::{FEED_SERVER, feed_reader, feed_tls};
-pub use command_line::{SERVICES, plimsoll, plimsoll_prints, prints};
+pub use command_line::{SERVICES, plimsoll, plimsoll_json, plimsoll_prints, prints};
 pub use control_plane::{
     another, another_with, another_with_prometheus, hosted_programs, is_established,
     kubernetes_minor, options_named, program, promtool, repository, shared,
 };
-pub use kubectl::{Kubectl, apply, apply_with, kubectl, kubectl_in};
+pub use kubectl::{Kubectl, apply, apply_objects, apply_with, kubectl, kubectl_in};
 pub use namespace::{admits_pods, namespace};
 pub use objects::{
-    Namespace, bare_pod, closed_window, condition, create, dry_run, is_true, object_of, patch,
-    requests, target, usage, with, workload,
+    Namespace, bare_pod, closed_window, condition, create, dry_run, get_json, is_true, message_of,
+    object_of, patch, requests, target, usage, with, workload,
 };
 pub use offset_clock::{OffsetClock, OffsetClockLibrary};
-pub use oom_kill::oom_kill;
-pub use oom_kill::oom_kills_of;
-pub use pod::{container, is_available, is_ready, node_of, process_of, requests_in_effect, signal};
+pub use oom_kill::{oom_kill, oom_kills_of};
+pub use pod::{
+    container, is_available, is_ready, node_of, process_of, requested, requests_in_effect, signal,
+};
 pub use prometheus::Prometheus;
 pub use real_node::{
     LOAD_IMAGE, can_run_real_node, images_of_suite, install_suite, load_image, real_node,
     real_node_options,
 };
-pub use request_load::in_parallel;
-pub use request_load::{Asked, while_asked};
+pub use request_load::{Asked, in_parallel, while_asked};
 pub use resilient_watch::{Follow, follow};
 pub use rustix::process::Signal;
 pub use test_ca::{Authority, Issued};

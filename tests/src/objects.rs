@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use api::substitute::Substitute;
+use api::vpa::VerticalPodAutoscaler as Vpa;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
@@ -116,6 +117,21 @@ impl Namespace {
             .await
     }
 
+    /// The same with annotations.
+    pub async fn make_annotated<K>(
+        &self,
+        name: &str,
+        annotations: &Value,
+        spec: Value,
+    ) -> kube::Result<Value>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let metadata = json!({"name": name, "annotations": annotations});
+        self.create::<K>(json!({"metadata": metadata, "spec": spec}))
+            .await
+    }
+
     /// Creates a Deployment: a [`workload`].
     pub async fn deploy(
         &self,
@@ -158,6 +174,22 @@ impl Namespace {
         )
     }
 
+    /// Changes annotations of an object; `null` removes one.
+    pub async fn annotate<K>(&self, name: &str, annotations: Value) -> kube::Result<Value>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let change = json!({"metadata": {"annotations": annotations}});
+        self.patch::<K>(name, change).await
+    }
+
+    /// Writes the recommendation for the only container of a VPA object's pods, as a recommender does.
+    pub async fn write_recommendation(&self, vpa: &str, container: Value) -> kube::Result<()> {
+        let recommendation = json!({"containerRecommendations": [container]});
+        let status = json!({"recommendation": recommendation, "conditions": []});
+        self.patch_status::<Vpa>(vpa, &status).await.map(drop)
+    }
+
     pub async fn delete<K: Resource<DynamicType = ()>>(&self, name: &str) -> kube::Result<()> {
         let api = self.api::<K>();
         api.delete(name, &DeleteParams::default()).await.map(drop)
@@ -180,6 +212,16 @@ impl Namespace {
             Ok(object)
         })
         .await
+    }
+
+    /// An object, once it has these fields.
+    pub async fn await_fields<K>(&self, name: &str, fields: Value) -> Result<Value>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let what = format!("the {} has {fields}", K::kind(&()));
+        self.when::<K>(name, &what, |object| has_fields(object, &fields))
+            .await
     }
 
     /// Waits until there is no such object.
@@ -232,8 +274,8 @@ impl Namespace {
     /// Annotates the pods with this label `app`.
     pub async fn annotate_pods(&self, app: &str, annotations: &Value) -> kube::Result<()> {
         for pod in self.pods_of(app).await? {
-            let change = json!({"metadata": {"annotations": annotations}});
-            self.patch::<Pod>(&pod.name_any(), change).await?;
+            let name = pod.name_any();
+            self.annotate::<Pod>(&name, annotations.clone()).await?;
         }
         Ok(())
     }
@@ -249,6 +291,27 @@ impl Namespace {
         })
         .await
     }
+}
+
+/// Whether a value has these fields, and each of its lists these first elements.
+pub(crate) fn has_fields(value: &Value, expected: &Value) -> bool {
+    match expected {
+        Value::Object(fields) => fields
+            .iter()
+            .all(|(name, field)| has_fields(&value[name], field)),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .all(|(index, item)| has_fields(&value[index], item)),
+        _ => value == expected,
+    }
+}
+
+/// The JSON at a path of the API server.
+pub async fn get_json(client: &Client, path: &str) -> Result<Value> {
+    let request = http::Request::get(path).body(Vec::new())?;
+    let answer = client.request(request).await;
+    answer.with_context(|| format!("GET {path}"))
 }
 
 fn json(object: impl Serialize) -> kube::Result<Value> {
@@ -315,6 +378,13 @@ pub fn target(kind: &str, name: &str) -> Value {
 pub fn condition<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
     let conditions = status["conditions"].as_array()?;
     conditions.iter().find(|it| it["type"] == kind)
+}
+
+/// The message of a condition; empty without one.
+pub fn message_of<'a>(status: &'a Value, kind: &str) -> &'a str {
+    let condition = condition(status, kind);
+    let message = condition.and_then(|condition| condition["message"].as_str());
+    message.unwrap_or_default()
 }
 
 /// Whether the status has a condition of this type that is true.

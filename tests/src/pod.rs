@@ -12,6 +12,12 @@ pub fn container(pod: &Pod) -> Option<&ContainerStatus> {
     pod.status.as_ref()?.container_statuses.as_ref()?.first()
 }
 
+/// A request in the specification of the pod's first container.
+pub fn requested<'a>(pod: &'a Pod, resource: &str) -> Option<&'a str> {
+    let resources = pod.spec.as_ref()?.containers.first()?.resources.as_ref()?;
+    Some(&resources.requests.as_ref()?.get(resource)?.0)
+}
+
 /// The requests in effect of the pod's first container, as its kubelet reports them.
 pub fn requests_in_effect(pod: &Pod) -> Option<&BTreeMap<String, Quantity>> {
     container(pod)?.resources.as_ref()?.requests.as_ref()

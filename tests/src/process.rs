@@ -1,7 +1,7 @@
 //! Programs of the suite as processes of a test.
 
-use std::fs::File;
-use std::path::Path;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result};
@@ -41,6 +41,15 @@ pub async fn account(sandbox: &Sandbox, namespace: &str, name: &str) -> Result<K
         });
     }
     Ok(config)
+}
+
+/// The same in a new file beside the kubeconfig of the sandbox.
+pub async fn account_file(sandbox: &Sandbox, namespace: &str, name: &str) -> Result<PathBuf> {
+    let config = account(sandbox, namespace, name).await?;
+    let folder = sandbox.kubeconfig().with_file_name("");
+    let (_, file) = tempfile::NamedTempFile::new_in(folder)?.keep()?;
+    fs::write(&file, serde_yaml_ng::to_string(&config)?)?;
+    Ok(file)
 }
 
 /// A client with this configuration.

@@ -12,6 +12,7 @@ use sandbox::Sandbox;
 use serde_json::{Value, json};
 
 use crate::deployment::SYSTEM;
+use crate::get_json;
 
 /// Time between two scrapes.
 const SCRAPE_INTERVAL: &str = "2s";
@@ -28,11 +29,7 @@ impl Prometheus {
         let file = sandbox.prometheus_files().join("scrape-programs.yaml");
         fs::write(&file, scrape(sandbox).to_string())
             .with_context(|| file.display().to_string())?;
-        let url = sandbox.prometheus_url().context("there is a Prometheus")?;
-        let mut config = Config::new(url.parse()?);
-        config.root_cert = Some(Vec::new());
-        config.root_cert_file = Some(sandbox.authority());
-        let client = Client::try_from(config)?;
+        let client = client(sandbox)?;
         let reload = http::Request::post("/-/reload").body(Vec::new())?;
         client.request_text(reload).await.context("reload")?;
         Ok(Self { client })
@@ -40,13 +37,7 @@ impl Prometheus {
 
     /// The data of the answer to a GET request.
     pub async fn get(&self, path: &str) -> Result<Value> {
-        let request = http::Request::get(path).body(Vec::new())?;
-        let response: Value = self
-            .client
-            .request(request)
-            .await
-            .with_context(|| path.to_owned())?;
-        Ok(response["data"].clone())
+        Ok(get_json(&self.client, path).await?["data"].take())
     }
 
     /// The number of series that a query returns.
@@ -76,6 +67,15 @@ impl Prometheus {
         let names = self.get("/api/v1/label/__name__/values").await?;
         Ok(serde_json::from_value(names)?)
     }
+}
+
+/// A client of the Prometheus of a sandbox.
+pub(crate) fn client(sandbox: &Sandbox) -> Result<Client> {
+    let url = sandbox.prometheus_url().context("there is a Prometheus")?;
+    let mut config = Config::new(url.parse()?);
+    config.root_cert = Some(Vec::new());
+    config.root_cert_file = Some(sandbox.authority());
+    Ok(Client::try_from(config)?)
 }
 
 /// Scrapes each port `prometheus` of the suite's pods, at the loopback address of its process.

@@ -7,9 +7,8 @@ use anyhow::{Result, ensure};
 use sandbox::{Image, Options, Sandbox};
 
 use crate::control_plane::{options, options_named, start};
-use crate::deployment::{SUITE, SYSTEM, all_ready};
-use crate::helm::{Helm, RELEASE, flag_of};
-use crate::{apply, eventually, program};
+use crate::helm::Helm;
+use crate::{apply, eventually, get_json, program};
 
 /// Programs of the suite, which have images.
 const PROGRAMS: [&str; 6] = [
@@ -41,25 +40,23 @@ pub fn can_run_real_node() -> Result<bool> {
 
 /// A sandbox with a real node and all images.
 pub async fn real_node(purpose: &str) -> Result<Sandbox> {
-    let sandbox = start(Options {
+    let sandbox = start(with_real_node(options(Some(purpose))?)).await?;
+    let images = [vec![load_image()?], images_of_suite()?].concat();
+    sandbox.import(images).await?;
+    Ok(sandbox)
+}
+
+fn with_real_node(options: Options) -> Options {
+    Options {
         nodes: 0,
         real_node: true,
-        ..options(Some(purpose))?
-    })
-    .await?;
-    sandbox
-        .import([vec![load_image()?], images_of_suite()?].concat())
-        .await?;
-    Ok(sandbox)
+        ..options
+    }
 }
 
 /// Options of a bare sandbox with a real node and this name.
 pub fn real_node_options(name: String) -> Result<Options> {
-    Ok(Options {
-        nodes: 0,
-        real_node: true,
-        ..options_named(name)?
-    })
+    Ok(with_real_node(options_named(name)?))
 }
 
 /// Images of the suite, by the names that the chart gives them.
@@ -76,20 +73,13 @@ pub fn images_of_suite() -> Result<Vec<Image>> {
 pub async fn install_suite(sandbox: &Sandbox, values: &[&str]) -> Result<()> {
     let client = sandbox.client().await?;
     apply(sandbox, "deploy/base/namespace.yaml").await?;
-    let mut arguments = vec!["upgrade", "--install", RELEASE, "--namespace", SYSTEM];
-    for value in values {
-        arguments.extend([flag_of(value), value]);
-    }
     let helm = Helm::find().await?.with(&sandbox.kubeconfig());
-    helm.run(&arguments).await?;
-    all_ready(&client, SUITE).await?;
+    helm.upgrade(&client, values).await?;
     eventually("the APIs of the suite answer", async || {
-        let request =
-            http::Request::get("/apis/external.metrics.k8s.io/v1beta1").body(Vec::new())?;
-        client.request_text(request).await?;
-        Ok(())
+        get_json(&client, "/apis/external.metrics.k8s.io/v1beta1").await
     })
     .await
+    .map(drop)
 }
 
 pub fn load_image() -> Result<Image> {

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
-use kube::{Client, Config};
+use kube::Client;
 use sandbox::Sandbox;
 
 use crate::eventually;
+use crate::prometheus::client;
 
 /// By name, and so in the order that the protocol asks for.
 type Labels<'a> = BTreeMap<&'a str, &'a str>;
@@ -43,15 +44,8 @@ pub struct Receiver {
 impl Receiver {
     /// The one of the Prometheus of a sandbox.
     pub fn of(sandbox: &Sandbox) -> Result<Self> {
-        let url = sandbox
-            .prometheus_url()
-            .context("the sandbox has a Prometheus")?;
-        let mut config = Config::new(url.parse()?);
-        config.root_cert = Some(Vec::new());
-        config.root_cert_file = Some(sandbox.authority());
-        Ok(Self {
-            client: Client::try_from(config)?,
-        })
+        let client = client(sandbox)?;
+        Ok(Self { client })
     }
 
     /// Writes a counter of CPU seconds, minute by minute.
@@ -69,6 +63,24 @@ impl Receiver {
         });
         self.write("container_cpu_usage_seconds_total", &labels, samples)
             .await
+    }
+
+    /// Writes the usage of a pod's container `app`: second, CPU seconds so far, and bytes.
+    pub async fn write_usage(
+        &self,
+        [namespace, pod]: [&str; 2],
+        samples: impl Iterator<Item = (i64, f64, f64)>,
+    ) -> Result<()> {
+        let labels = [("namespace", namespace), ("pod", pod), ("container", "app")];
+        let samples = samples.map(|(at, cpu, bytes)| ((at, cpu), (at, bytes)));
+        let (cpu, memory): (Vec<_>, Vec<_>) = samples.unzip();
+        for (name, samples) in [
+            ("container_cpu_usage_seconds_total", cpu),
+            ("container_memory_working_set_bytes", memory),
+        ] {
+            self.write(name, &labels, samples.into_iter()).await?;
+        }
+        Ok(())
     }
 
     /// Writes one series of seconds and values, again where a connection ends meanwhile: the same samples

@@ -5,10 +5,8 @@ use std::path::PathBuf;
 use delegated_auth::AuthArgs;
 use runtime::ignored_flags::IgnoredFlags;
 use runtime::{CommonArgs, KlogArgs, Program};
-use serving::FeedReaderArgs;
 use serving::certificates::SecurePortArgs;
 
-use crate::routes::RoutesArgs;
 use crate::rules::args::RulesArgs;
 
 /// The adapter's command line.
@@ -31,17 +29,12 @@ pub struct Args {
     pub klog: KlogArgs,
     #[command(flatten)]
     pub auth: AuthArgs,
-    /// The recommender's feed, which has predictions before they are written.
-    #[command(flatten)]
-    pub feed: FeedReaderArgs,
-    #[command(flatten)]
-    pub routes: RoutesArgs,
+    /// Routes file (YAML): external metrics that are forwarded to other providers. Reloaded when it
+    /// changes. Default: none are forwarded.
+    #[arg(long, value_name = "FILE")]
+    pub routes_file: Option<PathBuf>,
     #[command(flatten)]
     pub secure: SecurePortArgs,
-    /// CA bundle (PEM) to write to the `APIService` objects. Default: that of the managed
-    /// certificates; without these another tool, such as cert-manager, writes it.
-    #[arg(long, value_name = "FILE")]
-    pub serving_ca_file: Option<PathBuf>,
     #[command(flatten)]
     pub rules: RulesArgs,
     /// Flags of prometheus-adapter that have no effect.

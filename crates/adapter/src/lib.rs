@@ -2,7 +2,7 @@
 //! HPA controller reads through API aggregation.
 //!
 //! * [`args`]: the flags.
-//! * `run`: the wiring.
+//! * [`config`]: settings that no flag has; `run`: the wiring.
 //! * [`serve`]: the HTTPS endpoint. Callers are authenticated and authorized by [`delegated_auth`].
 //! * [`request`], [`value`]: requests for metrics and their values; [`status_error`]: errors.
 //! * [`api_version`]: versions of the APIs.
@@ -18,6 +18,7 @@ pub mod api_service_ca;
 pub mod api_service_writer;
 pub mod api_version;
 pub mod args;
+pub mod config;
 pub mod flow_limiter;
 pub mod metrics;
 pub mod predictions;

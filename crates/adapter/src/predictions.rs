@@ -20,7 +20,7 @@ use ::watch::Watches;
 use feed::{Forecast, Reader, Subscription};
 use jiff::Timestamp;
 use runtime::{ApiServerClock, Manager};
-use serving::{FeedReaderArgs, FeedSource};
+use serving::{FeedReader, FeedSource};
 use tokio::sync::watch;
 use view::{Scope, View};
 
@@ -65,7 +65,7 @@ impl Predictions {
     }
 
     /// Starts the watches of the cluster and the subscription to the feed.
-    pub fn start(feed: FeedReaderArgs, manager: &Manager) -> anyhow::Result<Self> {
+    pub fn start(feed: FeedReader, manager: &Manager) -> anyhow::Result<Self> {
         let subscribe = |source: FeedSource| {
             let reader = Reader {
                 leaders: source.leaders,

@@ -40,21 +40,6 @@ const PERIOD: Duration = Duration::from_secs(5);
 /// The timeout of a connection to another provider. It leaves time for a second attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(600);
 
-#[derive(Debug, Clone, clap::Args)]
-pub struct RoutesArgs {
-    /// Routes file (YAML): external metrics that are forwarded to other providers. Reloaded when it
-    /// changes. Default: none are forwarded.
-    #[arg(long, value_name = "FILE")]
-    pub routes_file: Option<PathBuf>,
-    /// File with the service account token that is sent to other providers. Read every minute.
-    #[arg(
-        long,
-        value_name = "FILE",
-        default_value = "/var/run/secrets/kubernetes.io/serviceaccount/token"
-    )]
-    pub routes_token_file: PathBuf,
-}
-
 /// The routes and their upstream providers. Clones share them.
 #[derive(Clone)]
 pub struct Routes {
@@ -81,22 +66,20 @@ pub struct MatchedRoute {
 }
 
 impl Routes {
-    /// Loads the file, which must be valid. Returns `None` without a file. `client` reads the objects
-    /// with certificates of upstreams.
+    /// Loads the file, which must be valid. `token` is sent to other providers. `client` reads the
+    /// objects with certificates of upstreams.
     pub async fn load(
-        args: RoutesArgs,
+        file: PathBuf,
+        token: PathBuf,
         own: OwnService,
         client: kube::Client,
         registry: &Registry,
-    ) -> anyhow::Result<Option<Self>> {
-        let Some(file) = args.routes_file else {
-            return Ok(None);
-        };
+    ) -> anyhow::Result<Self> {
         let metrics = Metrics::register(registry).context("metrics about routes")?;
         let routes = Self {
             own: Arc::new(own),
             file: Arc::new(file),
-            token: Arc::new(args.routes_token_file),
+            token: Arc::new(token),
             current: Arc::default(),
             reader: PemReader::new(client, metrics.clone()),
             metrics,
@@ -105,7 +88,7 @@ impl Routes {
             .reload()
             .await
             .with_context(|| format!("--routes-file={}", routes.file.display()))?;
-        Ok(Some(routes))
+        Ok(routes)
     }
 
     /// Reloads the file whenever it, or a file or object that it names, has changed. Logs an error once.

@@ -49,7 +49,7 @@ pub async fn run_on(
     manager: Manager,
 ) -> anyhow::Result<()> {
     args.ignored_flags.warn();
-    let rules = args.rules.settings()?;
+    let (settings, rules) = args.rules.settings()?;
     let metrics = Metrics::register(&manager.registry)?;
     let own = OwnService::new(own_namespace(), &*args.secure.service_name);
     let profile = ServingProfile {
@@ -61,7 +61,7 @@ pub async fn run_on(
     };
     let (secure, client) = (args.secure, manager.client.clone());
     let issued = secure.managed(client, &own, "adapter", profile);
-    let source = secure.source(issued, args.serving_ca_file);
+    let source = secure.source(issued, settings.serving_ca_file);
 
     // After the shutdown, these tasks go on until the last request has its response.
     let last_response = CancellationToken::new();
@@ -70,19 +70,19 @@ pub async fn run_on(
     let Some(auth) = DelegatedAuth::start(args.auth, &serving_tasks, metrics::PREFIX).await? else {
         return Ok(());
     };
-    let routes = Routes::load(
-        args.routes,
-        own.clone(),
-        manager.client.clone(),
-        &manager.registry,
-    )
-    .await?;
-    if let Some(routes) = &routes {
-        serving_tasks
-            .tasks
-            .spawn_until_shutdown("routes", routes.clone().follow());
-    }
-    let predictions = Predictions::start(args.feed, &serving_tasks)?;
+    let routes = match args.routes_file {
+        Some(file) => {
+            let (token, client) = (settings.routes_token_file, manager.client.clone());
+            let routes = Routes::load(file, token, own.clone(), client, &manager.registry).await?;
+            let following = routes.clone().follow();
+            serving_tasks
+                .tasks
+                .spawn_until_shutdown("routes", following);
+            Some(routes)
+        }
+        None => None,
+    };
+    let predictions = Predictions::start(settings.feed, &serving_tasks)?;
     let rules = rules
         .map(|settings| Rules::start(settings, predictions.view.clone(), &serving_tasks))
         .transpose()?;

@@ -7,6 +7,7 @@ mod collector;
 mod controller;
 mod fit_pool;
 mod metrics;
+mod settings;
 mod writer;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ pub use args::{DataSource, PredictionArgs};
 pub use collector::{Round, Source};
 pub use controller::PredictionController;
 pub use metrics::ForecastMetrics;
+pub use settings::PredictionSettings;
 
 /// Observed objects and options of the controller.
 pub struct PredictionInputs {
@@ -27,6 +29,7 @@ pub struct PredictionInputs {
     pub horizontal: watch::Receiver<View>,
     /// Name of this recommender.
     pub recommender: String,
+    pub settings: PredictionSettings,
     /// Maximum number of concurrent writes.
     pub workers: usize,
     /// Rules that allow queries more than the flags do, if there are any.

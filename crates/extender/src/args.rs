@@ -1,7 +1,6 @@
 //! The extender's flags.
 
-use std::path::PathBuf;
-
+use runtime::config_file::ConfigArgs;
 use runtime::{CommonArgs, Program};
 use serving::certificates::SecurePortArgs;
 
@@ -20,17 +19,11 @@ pub const PROGRAM: Program = Program {
 pub struct Args {
     #[command(flatten)]
     pub common: CommonArgs,
-    /// YAML file with policies, thresholds, the source of the load of nodes and the address of the
-    /// REST API of load-watcher. Empty: the defaults.
-    #[arg(long, default_value = "", value_name = "FILE")]
-    pub config: String,
+    #[command(flatten)]
+    pub config: ConfigArgs,
     /// The HTTPS endpoint. kube-scheduler needs caCert.pem of its Secret.
     #[command(flatten)]
     pub secure: SecurePortArgs,
-    /// CAs (PEM) of kube-scheduler's client certificate. With this flag, connections without a
-    /// certificate of one of them are refused.
-    #[arg(long, value_name = "FILE")]
-    pub scheduler_client_ca_file: Option<PathBuf>,
 }
 
 #[cfg(test)]

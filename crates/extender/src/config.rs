@@ -1,6 +1,6 @@
-//! The file of `--config`, in YAML: scores, filter, the load of nodes, and the REST API with it.
+//! The settings of `--config`: scores, filter, the load of nodes, and the REST API with it.
 //!
-//! A field that the file lacks has its default. Fields that Trimaran has are named as there.
+//! One that is absent has its default. Fields that Trimaran has are named as there.
 
 mod prometheus_client;
 
@@ -13,7 +13,7 @@ use anyhow::ensure;
 use jiff::SignedDuration;
 use placement::peaks::PowerModel;
 use placement::{LoadFilter, Policy, PressureTargets, Prioritizer, TargetLoadPacking};
-use runtime::config_file::{self, parsed_by};
+use runtime::config_file::{from_text, parsed_by};
 use runtime::duration::at_least;
 use runtime::{GoDuration, ListenAddress};
 use serde::{Deserialize, Deserializer};
@@ -63,6 +63,9 @@ pub(crate) struct Config {
     load: Load,
     prometheus: PrometheusClient,
     pub(crate) load_watcher: LoadWatcher,
+    /// CAs (PEM) of kube-scheduler's client certificate. With them, connections without a certificate
+    /// of one of them are refused.
+    pub(crate) scheduler_client_ca_file: Option<PathBuf>,
 }
 
 /// REST API of load-watcher.
@@ -70,7 +73,7 @@ pub(crate) struct Config {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct LoadWatcher {
     /// Plain HTTP without authentication. `:2020` listens on all interfaces.
-    #[serde(deserialize_with = "listen_address")]
+    #[serde(deserialize_with = "from_text")]
     pub(crate) address: ListenAddress,
 }
 
@@ -114,6 +117,7 @@ impl Default for Config {
             load: Load::default(),
             prometheus: PrometheusClient::default(),
             load_watcher: LoadWatcher::default(),
+            scheduler_client_ca_file: None,
         }
     }
 }
@@ -158,23 +162,8 @@ fn at_least_a_millisecond<'de, D: Deserializer<'de>>(text: D) -> Result<GoDurati
     parsed_by(|text| at_least(Duration::from_millis(1), text), text)
 }
 
-fn listen_address<'de, D: Deserializer<'de>>(text: D) -> Result<ListenAddress, D::Error> {
-    parsed_by(str::parse, text)
-}
-
 impl Config {
-    /// Reads a file. An empty name means the defaults. Errors name the file and the field.
-    pub(crate) fn read(file: &str) -> anyhow::Result<Self> {
-        config_file::read(file, Self::parse)
-    }
-
-    fn parse(text: &str) -> anyhow::Result<Self> {
-        let config: Self = config_file::parse(text)?;
-        config.check()?;
-        Ok(config)
-    }
-
-    fn check(&self) -> anyhow::Result<()> {
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
         ensure!(
             self.profiles.len() <= MAX_PROFILES,
             "profiles: at most {MAX_PROFILES} profiles"
@@ -249,10 +238,14 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
+    use runtime::config_file;
+
     use super::*;
 
     fn parse(text: &str) -> Result<Config, String> {
-        Config::parse(text).map_err(|error| format!("{error:#}"))
+        let config: anyhow::Result<Config> = config_file::parse(&[text]);
+        let checked = config.and_then(|config| config.check().map(|()| config));
+        checked.map_err(|error| format!("{error:#}"))
     }
 
     fn load(text: &str) -> Result<LoadWatcherConfig, String> {
@@ -275,7 +268,6 @@ mod tests {
         for text in ["", "{}", "load: {}", documented()] {
             assert_eq!(format!("{:?}", parse(text).expect(text)), defaults);
         }
-        assert_eq!(format!("{:?}", Config::read("").expect("none")), defaults);
     }
 
     #[test]
@@ -430,14 +422,5 @@ filter: {cpuPercent: 80}";
             u32::MAX
         );
         assert_eq!(load("").expect("valid").cache_folder, None);
-    }
-
-    #[test]
-    fn errors_name_the_file() {
-        let error = Config::read("/nothing").expect_err("no file");
-        assert!(
-            format!("{error:#}").starts_with("--config=/nothing: "),
-            "{error:#}"
-        );
     }
 }

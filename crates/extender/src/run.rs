@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use axum::Router;
 use runtime::Manager;
 use runtime::own_pod::own_namespace;
@@ -43,15 +44,17 @@ const LIMITS: Limits = Limits {
 
 /// Runs the extender until its shutdown.
 pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
-    let config = Config::read(&args.config)?;
+    let config: Config = args.config.read("")?;
+    config.check().context("--config")?;
     let scheduler = config.scheduler();
     let address = config.load_watcher.address;
+    let client_authorities = config.scheduler_client_ca_file.clone();
     let load = config.load_watcher()?;
     let cluster = Watches::new(manager.client.clone(), Scope::default());
     let snapshots = load_watcher::start(load, address, cluster.view(), &manager).await?;
     let scheduler = Scheduler::start(scheduler, snapshots, cluster, &manager)?;
     let router = scheduler::router(scheduler);
-    serve(args.secure, args.scheduler_client_ca_file, router, manager).await
+    serve(args.secure, client_authorities, router, manager).await
 }
 
 /// Serves `router` over HTTPS until the end of the shutdown.

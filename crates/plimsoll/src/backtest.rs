@@ -227,32 +227,14 @@ pub(crate) fn document(
 
 #[cfg(test)]
 mod tests {
-    use model::Cpu;
-
     use super::*;
-    use crate::usage::{ContainerId, PodUsage, Resources};
+    use crate::usage::tests::{constant, resources, usage};
 
     #[test]
     fn present_requests_keep_their_cost_and_two_pods_count_twice() {
-        let constant = |amount| (0..4 * 288).map(|slot| (300 * slot, amount)).collect();
-        let pod = PodUsage {
-            cpu: constant(500.0),
-            memory: constant(256.0),
-            ..PodUsage::default()
-        };
-        let usage = ContainerUsage {
-            id: ContainerId {
-                namespace: String::new(),
-                workload: "deployment/web".to_owned(),
-                container: String::new(),
-            },
-            requests: Resources {
-                cpu: Some(Cpu::from_millicores(1000)),
-                memory: None,
-            },
-            pods: vec![pod.clone(), pod],
-            ..ContainerUsage::default()
-        };
+        let pod = constant(4, Some(500.0), Some(256.0));
+        let pods = [pod.clone(), pod];
+        let usage = usage("deployment/web", resources(Some(1000), None), &pods);
         let prices = Prices {
             currency: "EUR".to_owned(),
             cpu_core_hour: 1.0,

@@ -193,35 +193,16 @@ fn document(changes: &[ContainerChange]) -> Document {
 
 #[cfg(test)]
 mod tests {
-    use model::{Cpu, Memory};
-
     use super::*;
-    use crate::usage::Resources;
+    use crate::usage::tests::{constant, resources, usage};
 
     #[test]
     fn limits_keep_their_proportion() {
-        let id = ContainerId {
-            namespace: "shop".to_owned(),
-            workload: "deployment/web".to_owned(),
-            container: "app".to_owned(),
-        };
-        let resources = |cpu, memory| Resources {
-            cpu: Some(Cpu::from_millicores(cpu)),
-            memory: Some(Memory::from_bytes(memory)),
-        };
-        // Two days with a tenth of the CPU request and two thirds of the memory request.
-        let samples = |amount| (0..2 * 288).map(|slot| (300 * slot, amount)).collect();
-        let usage = ContainerUsage {
-            id: id.clone(),
-            requests: resources(1000, 1 << 30),
-            limits: resources(2000, 1 << 30),
-            pods: vec![usage::PodUsage {
-                cpu: samples(100.0),
-                memory: samples(650.0),
-                ..usage::PodUsage::default()
-            }],
-            ..ContainerUsage::default()
-        };
+        // A tenth of the CPU request and two thirds of the memory request.
+        let pod = constant(2, Some(100.0), Some(650.0));
+        let requests = resources(Some(1000), Some(1 << 30));
+        let mut usage = usage("deployment/web", requests, &[pod]);
+        usage.limits = resources(Some(2000), Some(1 << 30));
         let (scanned, _) = scan_all(std::slice::from_ref(&usage), "normal", &Prices::default());
         let found = change(&usage, &scanned[0], Severity::Info).expect("a change");
         let cpu = found.cpu.expect("a smaller CPU request");

@@ -20,17 +20,19 @@ use clap::Args;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use serde_json::Value;
 use sizing::Config;
 
 use crate::cluster::{Cluster, block_on};
 use crate::failure::Outcome;
 use crate::installation::InstallationArgs;
+use crate::json::text;
 use crate::output::{self, Document, OutputArgs};
 
 pub(crate) use ehpa::{Forecast, metric_field};
 pub(crate) use judge::Recommended;
 pub(crate) use lines::Mark;
-use lines::marks;
+use lines::{marks, plain};
 use policy::PolicyFacts;
 use reader::Found;
 use subject::Subject;
@@ -93,32 +95,33 @@ pub(crate) async fn explain(
     let found = reader::read(cluster, system_namespace, namespace, subject).await?;
     Ok(match found {
         Found::Vpa(facts) => {
-            let explanation = judge::explain(&facts);
+            let data = plain(judge::explain(&facts));
             Explained {
-                document: document::document(&explanation),
-                workload: workload(&explanation.target),
-                marks: marks(&explanation.events, &explanation.conditions),
-                recommendations: explanation.recommendations,
+                workload: workload(&data),
+                marks: marks(&data),
+                document: document::of_vpa(data),
+                recommendations: judge::recommendations(&facts.vpa),
                 forecasts: Vec::new(),
                 is_complete: facts.missing.is_empty(),
             }
         }
         Found::Ehpa(facts) => {
-            let explanation = ehpa::explain(&facts);
+            let data = plain(ehpa::explain(&facts));
             Explained {
-                document: document::of_ehpa(&explanation),
-                workload: workload(&explanation.target),
+                workload: workload(&data),
+                marks: marks(&data),
+                document: document::of_ehpa(data),
                 recommendations: Vec::new(),
                 forecasts: ehpa::forecasts(&facts),
-                marks: marks(&explanation.events, &explanation.conditions),
                 is_complete: facts.missing.is_empty(),
             }
         }
     })
 }
 
-/// `Deployment/web` as usage names it: `deployment/web`.
-fn workload(target: &str) -> String {
+/// The target `Deployment/web` as usage names it: `deployment/web`.
+fn workload(explanation: &Value) -> String {
+    let target = text(&explanation["target"]);
     let (kind, name) = target.split_once('/').unwrap_or(("", target));
     format!("{}/{name}", kind.to_lowercase())
 }

@@ -9,7 +9,6 @@
 //! | 4 | some workloads are left out, with the reason on the standard error |
 //! | 5 | the API server or Prometheus cannot be reached |
 
-use std::fmt;
 use std::process::ExitCode;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,24 +42,15 @@ impl Outcome {
 }
 
 /// An error with an exit code of its own. All others have the exit code 1.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// Invalid flags, in one sentence with what to do.
+    #[error("{0}")]
     Usage(String),
     /// The API server or Prometheus cannot be reached.
+    #[error("{0:#}")]
     Unreachable(anyhow::Error),
 }
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Usage(message) => f.write_str(message),
-            Self::Unreachable(error) => write!(f, "{error:#}"),
-        }
-    }
-}
-
-impl std::error::Error for Failure {}
 
 pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
     match error.downcast_ref() {

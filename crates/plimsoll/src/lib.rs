@@ -6,6 +6,7 @@
 //! | `args` | commands, completions of shells, the manual page |
 //! | `changes` | recommended requests as differences and as manifests |
 //! | `cluster` | connection to the cluster |
+//! | `json` | objects as JSON |
 //! | `installation` | programs of the suite in the cluster |
 //! | `check` | diagnosis of a cluster and an installation |
 //! | `status`, `stop` | the installation at a glance, the stop switch |
@@ -39,6 +40,7 @@ mod dashboard;
 mod explain;
 mod failure;
 mod installation;
+mod json;
 mod migrate;
 mod output;
 mod plot;

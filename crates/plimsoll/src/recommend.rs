@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use clap::Args;
 use jiff::Timestamp;
 use model::{Cpu, Memory};
+use replay::Resource;
 use sizing::price_of_failure::Caution;
 use sizing::{Amounts, Config, MethodHistory, MethodSettings, Observation, container_minimum};
 
@@ -83,32 +84,43 @@ pub(crate) fn recommend(
     if !counts_runs && end - start < LEAST_RECORDING {
         return None;
     }
-    let samples = usage.pods.iter().enumerate().flat_map(samples_of);
-    let mut samples: Vec<Sample> = samples.collect();
-    samples.sort_by_key(|sample| (sample.time, sample.pod));
-    let first = samples.first()?;
+    // Pods are numbered from one: the sizing method has another meaning for zero.
+    let mut samples: Vec<(i64, u64, Resource, f64)> = Vec::new();
+    for (pod, usage) in (1..).zip(&usage.pods) {
+        for resource in [Resource::Cpu, Resource::Memory] {
+            let of_pod = usage.of(resource).iter();
+            samples.extend(of_pod.map(|(time, amount)| (*time, pod, resource, *amount)));
+        }
+    }
+    samples.sort_by_key(|(time, pod, ..)| (*time, *pod));
+    let first = samples.first()?.0;
     let at = |time| Timestamp::from_second(time).unwrap_or_default().into();
-    let mut history = MethodHistory::new(settings, at(first.time));
+    let mut history = MethodHistory::new(settings, at(first));
     // A choice needs both resources: where a recording lacks one, it counts as next to nothing.
     let lacks = |of: fn(&PodUsage) -> bool| usage.pods.iter().all(of);
     let no_cpu = lacks(|pod| pod.cpu.is_empty());
     let no_memory = lacks(|pod| pod.memory.is_empty());
     let lasts: Vec<i64> = usage.pods.iter().map(last_time).collect();
-    // Pods are numbered from one.
     let index_of = |pod: u64| usize::try_from(pod.wrapping_sub(1)).unwrap_or(usize::MAX);
-    let mut now = first.time;
-    for sample in &samples {
-        if counts_runs && sample.time > now {
-            now = sample.time;
+    let mut now = first;
+    // CPU and memory of a pod at the same time together.
+    for sample in samples.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        let (time, pod, ..) = sample[0];
+        if counts_runs && time > now {
+            now = time;
             history.end_runs(|pod| lasts.get(index_of(pod)).is_some_and(|last| *last >= now));
         }
-        let cpu = sample.millicores.or(no_cpu.then_some(1.0));
-        let memory = sample.mib.or(no_memory.then_some(1.0));
+        let amount = |of: Resource, is_lacking: bool| {
+            let amounts = sample.iter().filter(|it| it.2 == of).map(|it| it.3);
+            amounts.reduce(f64::max).or(is_lacking.then_some(1.0))
+        };
+        let cpu = amount(Resource::Cpu, no_cpu);
+        let memory = amount(Resource::Memory, no_memory);
         let seen = Observation::Usage {
             cpu: cpu.map(|millicores| Cpu::from_millicores(millicores.round() as i64)),
             memory: memory.map(|mib| Memory::from_bytes((mib * MIB) as i64)),
         };
-        history.observe(settings, sample.pod, seen, at(sample.time));
+        history.observe(settings, pod, seen, at(time));
     }
     let pod_of = |pod: u64| usage.pods.get(index_of(pod));
     history.end_runs(|pod| pod_of(pod).is_some_and(|pod| !pod.has_ended));
@@ -128,36 +140,6 @@ fn last_time(pod: &PodUsage) -> i64 {
     times.into_iter().flatten().max().unwrap_or(i64::MIN)
 }
 
-/// Usage of a pod at a time.
-struct Sample {
-    time: i64,
-    pod: u64,
-    millicores: Option<f64>,
-    mib: Option<f64>,
-}
-
-/// The samples of a pod, CPU and memory of the same time together.
-fn samples_of((pod, usage): (usize, &PodUsage)) -> Vec<Sample> {
-    let mut memory = usage.memory.iter().copied().peekable();
-    let mut samples = Vec::with_capacity(usage.cpu.len().max(usage.memory.len()));
-    let sample = |time, millicores, mib| Sample {
-        time,
-        // The sizing method has another meaning for zero.
-        pod: pod as u64 + 1,
-        millicores,
-        mib,
-    };
-    for (time, millicores) in &usage.cpu {
-        while let Some((earlier, mib)) = memory.next_if(|(of, _)| of < time) {
-            samples.push(sample(earlier, None, Some(mib)));
-        }
-        let mib = memory.next_if(|(of, _)| of == time).map(|(_, mib)| mib);
-        samples.push(sample(*time, Some(*millicores), mib));
-    }
-    samples.extend(memory.map(|(time, mib)| sample(time, None, Some(mib))));
-    samples
-}
-
 /// The number of recorded containers of each workload's pods.
 pub(crate) fn containers_per_pod(usage: &[ContainerUsage]) -> HashMap<(&str, &str), usize> {
     let mut counts = HashMap::new();
@@ -173,39 +155,20 @@ mod tests {
     use sizing::price_of_failure::HistoryUnit;
 
     use super::*;
-    use crate::usage::ContainerId;
+    use crate::usage::Resources;
+    use crate::usage::tests::{constant, usage as usage_of};
 
-    fn usage(pods: Vec<PodUsage>) -> ContainerUsage {
-        ContainerUsage {
-            id: ContainerId {
-                namespace: "shop".to_owned(),
-                workload: "deployment/web".to_owned(),
-                container: "app".to_owned(),
-            },
-            pods,
-            ..ContainerUsage::default()
-        }
-    }
-
-    fn constant(amount: f64) -> Vec<(i64, f64)> {
-        (0..3 * 288).map(|slot| (300 * slot, amount)).collect()
+    fn usage(pods: &[PodUsage]) -> ContainerUsage {
+        usage_of("deployment/web", Resources::default(), pods)
     }
 
     #[test]
     fn requests_are_above_constant_usage_and_near_it() {
-        let pod = PodUsage {
-            cpu: constant(400.0),
-            memory: constant(1000.0),
-            ..PodUsage::default()
-        };
-        let recommended = recommend(&usage(vec![pod]), &settings("normal"), 1);
-        let Recommendation {
-            amounts, is_young, ..
-        } = recommended.expect("a recommendation");
-        assert!(
-            (400..560).contains(&amounts.cpu.millicores()),
-            "{amounts:?}"
-        );
+        let pod = constant(3, Some(400.0), Some(1000.0));
+        let recommended = recommend(&usage(&[pod]), &settings("normal"), 1);
+        let Recommendation { amounts, is_young } = recommended.expect("a recommendation");
+        let millicores = amounts.cpu.millicores();
+        assert!((400..560).contains(&millicores), "{amounts:?}");
         let mib = amounts.memory.bytes() as f64 / MIB;
         assert!((1000.0..1400.0).contains(&mib), "{amounts:?}");
         assert!(!is_young);
@@ -213,11 +176,8 @@ mod tests {
 
     #[test]
     fn a_pod_is_not_recommended_less_than_the_least_request() {
-        let pod = PodUsage {
-            cpu: constant(1.0),
-            ..PodUsage::default()
-        };
-        let recommended = recommend(&usage(vec![pod]), &settings("normal"), 2);
+        let pod = constant(3, Some(1.0), None);
+        let recommended = recommend(&usage(&[pod]), &settings("normal"), 2);
         let amounts = recommended.expect("a recommendation").amounts;
         assert_eq!(amounts.cpu.millicores(), 12);
         assert_eq!(amounts.memory.bytes(), 125 << 20);
@@ -226,23 +186,17 @@ mod tests {
     /// Runs of ten minutes, one every six hours. Each begins with a peak of memory, and uses less CPU
     /// than the service that the same samples would be.
     fn runs(count: i64, has_ended: bool) -> ContainerUsage {
-        let run = |number: i64| PodUsage {
-            cpu: (0..3)
-                .map(|slot| (21_600 * number + 300 * slot, 800.0))
-                .collect(),
-            memory: (0..3)
-                .map(|slot| {
-                    (
-                        21_600 * number + 300 * slot,
-                        if slot == 0 { 900.0 } else { 300.0 },
-                    )
-                })
-                .collect(),
-            has_ended: has_ended || number + 1 < count,
+        let run = |number: i64| {
+            let at = |slot: i64| 21_600 * number + 300 * slot;
+            let memory = [900.0, 300.0, 300.0];
+            PodUsage {
+                cpu: (0..3).map(|slot| (at(slot), 800.0)).collect(),
+                memory: (0..).map(at).zip(memory).collect(),
+                has_ended: has_ended || number + 1 < count,
+            }
         };
-        let mut usage = usage((0..count).map(run).collect());
-        usage.id.workload = "cronjob/backup".to_owned();
-        usage
+        let runs: Vec<PodUsage> = (0..count).map(run).collect();
+        usage_of("cronjob/backup", Resources::default(), &runs)
     }
 
     #[test]
@@ -301,7 +255,7 @@ mod tests {
             memory: vec![(0, 100.0), (300, 100.0)],
             ..PodUsage::default()
         };
-        assert_eq!(recommend(&usage(vec![pod]), &settings("normal"), 1), None);
-        assert_eq!(recommend(&usage(Vec::new()), &settings("normal"), 1), None);
+        assert_eq!(recommend(&usage(&[pod]), &settings("normal"), 1), None);
+        assert_eq!(recommend(&usage(&[]), &settings("normal"), 1), None);
     }
 }

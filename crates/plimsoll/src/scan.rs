@@ -104,10 +104,10 @@ fn resource(
 ) -> ScannedResource {
     let samples = usage.pods.iter().flat_map(|pod| pod.of(resource));
     let highest = samples.map(|(_, amount)| *amount).reduce(f64::max);
-    let amounts = recommendation.amounts;
-    let (hpa, recommended) = match resource {
-        Resource::Cpu => (&usage.scaled_by.cpu, amounts.cpu.millicores() as f64),
-        Resource::Memory => (&usage.scaled_by.memory, amounts.memory.bytes() as f64 / MIB),
+    let recommended = resource.amount(recommendation.amounts);
+    let hpa = match resource {
+        Resource::Cpu => &usage.scaled_by.cpu,
+        Resource::Memory => &usage.scaled_by.memory,
     };
     let present = amount_of(usage.requests, resource);
     // A short history is no reason for a smaller request.
@@ -264,30 +264,19 @@ pub(crate) fn run(args: &ScanArgs) -> anyhow::Result<Outcome> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::usage::tests::{resources, usage as usage_of};
 
     #[test]
     fn savings_of_runs_count_the_time_in_which_they_run() {
-        let run = |start: i64| {
-            let samples = (0..12).map(|slot| (start + 300 * slot, 100.0)).collect();
-            usage::PodUsage {
-                cpu: samples,
-                ..usage::PodUsage::default()
-            }
+        // An hour on each of four days, the last one at the end.
+        let run = |day: i64| usage::PodUsage {
+            cpu: (276..288)
+                .map(|slot| (86_400 * day + 300 * slot, 100.0))
+                .collect(),
+            ..usage::PodUsage::default()
         };
-        let usage = |workload: &str| ContainerUsage {
-            id: ContainerId {
-                namespace: "shop".to_owned(),
-                workload: workload.to_owned(),
-                container: "app".to_owned(),
-            },
-            requests: usage::Resources {
-                cpu: Some(Cpu::from_millicores(1100)),
-                memory: None,
-            },
-            // An hour on each of four days, the last one at the end.
-            pods: (0..4).map(|day| run(86_400 * day + 82_800)).collect(),
-            ..ContainerUsage::default()
-        };
+        let runs = [0, 1, 2, 3].map(run);
+        let usage = |workload: &str| usage_of(workload, resources(Some(1100), None), &runs);
         let prices = Prices::default();
         let all = [usage("cronjob/report"), usage("deployment/web")];
         let recommendation = Recommendation {
@@ -302,10 +291,8 @@ mod tests {
             scan(usage, &recommendation, &prices, four_days).savings_per_month
         };
         let [runs, always] = all.each_ref().map(of);
-        assert!(
-            (24.0 * runs - always).abs() < 1e-6 * always,
-            "{runs} {always}"
-        );
+        let difference = 24.0 * runs - always;
+        assert!(difference.abs() < 1e-6 * always, "{runs} {always}");
     }
 
     #[test]

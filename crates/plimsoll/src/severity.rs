@@ -108,58 +108,37 @@ mod tests {
 
     #[test]
     fn severity_depends_on_the_difference_of_requests() {
-        let check = |present: Option<f64>, recommended: f64, is_memory, expected, words: &str| {
+        let (ok, info) = (Severity::Ok, Severity::Info);
+        let (warning, critical) = (Severity::Warning, Severity::Critical);
+        for (present, recommended, is_memory, expected, words) in [
+            (None, 100.0, false, warning, "no request"),
+            (Some(95.0), 100.0, true, ok, "fits"),
+            (Some(110.0), 100.0, true, ok, "fits"),
+            (Some(80.0), 100.0, false, warning, "request 20 % too small"),
+            (Some(80.0), 100.0, true, critical, "request 20 % too small"),
+            (Some(40.0), 100.0, false, critical, "request 60 % too small"),
+            (
+                Some(150.0),
+                100.0,
+                false,
+                info,
+                "33 % of the request unused",
+            ),
+            (
+                Some(190.0),
+                90.0,
+                false,
+                warning,
+                "53 % of the request unused",
+            ),
+            (Some(200.0), 90.0, true, info, "55 % of the request unused"),
+        ] {
             let change = Change {
                 present,
                 recommended: Some(recommended),
             };
             let (severity, reason) = change.judge(is_memory);
-            assert_eq!((severity, reason.as_str()), (expected, words));
-        };
-        check(None, 100.0, false, Severity::Warning, "no request");
-        check(Some(95.0), 100.0, true, Severity::Ok, "fits");
-        check(Some(110.0), 100.0, true, Severity::Ok, "fits");
-        check(
-            Some(80.0),
-            100.0,
-            false,
-            Severity::Warning,
-            "request 20 % too small",
-        );
-        check(
-            Some(80.0),
-            100.0,
-            true,
-            Severity::Critical,
-            "request 20 % too small",
-        );
-        check(
-            Some(40.0),
-            100.0,
-            false,
-            Severity::Critical,
-            "request 60 % too small",
-        );
-        check(
-            Some(150.0),
-            100.0,
-            false,
-            Severity::Info,
-            "33 % of the request unused",
-        );
-        check(
-            Some(190.0),
-            90.0,
-            false,
-            Severity::Warning,
-            "53 % of the request unused",
-        );
-        check(
-            Some(200.0),
-            90.0,
-            true,
-            Severity::Info,
-            "55 % of the request unused",
-        );
+            assert_eq!((severity, reason.as_str()), (expected, words), "{change:?}");
+        }
     }
 }

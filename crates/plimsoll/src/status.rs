@@ -20,7 +20,8 @@ use crate::failure::Outcome;
 use crate::installation::{
     InstallationArgs, ObjectName, Program, programs, service_of, stop_switch,
 };
-use crate::output::{self, Document, OutputArgs, Row, Table, or_absent};
+use crate::json::items;
+use crate::output::{self, Document, OutputArgs, Row, Table};
 
 const APIS: [&str; 4] = [
     "v1beta1.metrics.k8s.io",
@@ -186,10 +187,8 @@ impl VpaCounts {
         let mode = json["spec"]["updatePolicy"]["updateMode"].as_str();
         let mode = mode.unwrap_or("Recreate").to_owned();
         *self.by_mode.entry(mode).or_default() += 1;
-        let conditions = json["status"]["conditions"].as_array();
-        let is_provided = conditions.into_iter().flatten().any(|condition| {
-            condition["type"] == RECOMMENDATION_PROVIDED && condition["status"] == "True"
-        });
+        let is_provided = items(&json["status"]["conditions"])
+            .any(|it| it["type"] == RECOMMENDATION_PROVIDED && it["status"] == "True");
         self.with_recommendation += usize::from(is_provided);
         let mut owners = vpa.metadata.owner_references.iter().flatten();
         self.of_policies += usize::from(owners.any(|owner| owner.kind.ends_with("SizingPolicy")));
@@ -217,13 +216,11 @@ async fn owners(cluster: &Cluster) -> Read<Vec<[String; 3]>> {
 }
 
 fn program_table(programs: &[ProgramRow]) -> Table {
-    let row = |program: &ProgramRow| {
-        let ready = format!("{}/{}", program.ready, program.replicas);
-        let leader = or_absent(program.leader.as_ref());
-        Row::plain([program.name.clone(), ready, program.version.clone(), leader])
-    };
-    let columns = "name| ready|version|leader";
-    Table::new("Programs", columns, programs.iter().map(row))
+    let mut table = Table::of("Programs", "name| ready|version|leader", programs);
+    for (row, program) in table.rows.iter_mut().zip(programs) {
+        row.cells[1] = format!("{}/{}", program.ready, program.replicas);
+    }
+    table
 }
 
 fn numbers(vpas: Option<&VpaCounts>, others: [Option<usize>; 3]) -> Table {
@@ -255,12 +252,13 @@ fn numbers(vpas: Option<&VpaCounts>, others: [Option<usize>; 3]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json::tests::parse;
     use crate::output::tests::golden;
 
     #[test]
     fn every_form_shows_a_stopped_installation() {
         let program = |name: &str, ready, leader: Option<&str>| ProgramRow {
-            name: name.to_owned(),
+            name: format!("plimsoll-{name}"),
             ready,
             replicas: 2,
             version: "1.2".to_owned(),
@@ -271,17 +269,10 @@ mod tests {
         let facts = StatusFacts {
             namespace: "plimsoll-system".to_owned(),
             programs: vec![
-                program(
-                    "plimsoll-recommender",
-                    2,
-                    Some("plimsoll-recommender-7d5_1"),
-                ),
-                program("plimsoll-webhook", 1, None),
+                program("recommender", 2, Some("plimsoll-recommender-7d5_1")),
+                program("webhook", 1, None),
             ],
-            switch: ObjectName {
-                namespace: "plimsoll-system".to_owned(),
-                name: "plimsoll-stop".to_owned(),
-            },
+            switch: stop_switch("plimsoll-system"),
             stop: Some(StopFact {
                 since: "2026-11-01T12:00:00Z".parse().ok(),
                 reason: Some("upgrade <b> of the nodes".to_owned()),
@@ -311,17 +302,14 @@ mod tests {
                 "spec": {"targetRef": {"kind": "Deployment", "name": "web"}, "updatePolicy": mode},
                 "status": {"conditions": [{"type": "RecommendationProvided", "status": status}]},
             });
-            serde_json::from_value::<DynamicObject>(object).expect("an object")
+            parse::<DynamicObject>(object)
         };
         let mut counts = VpaCounts::default();
         counts.add(&vpa(json!({"updateMode": "Off"}), "True", "SizingPolicy"));
         // The API server accepts what our types may not.
         counts.add(&vpa(json!({"minReplicas": "x"}), "False", "Deployment"));
-        counts.add(&vpa(
-            json!({"updateMode": "Recreate"}),
-            "True",
-            "ClusterSizingPolicy",
-        ));
+        let recreate = json!({"updateMode": "Recreate"});
+        counts.add(&vpa(recreate, "True", "ClusterSizingPolicy"));
         let expected = VpaCounts {
             total: 3,
             with_recommendation: 2,

@@ -3,6 +3,8 @@
 mod cluster;
 mod parquet;
 mod rows;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,10 +17,9 @@ use serde::Serialize;
 
 use cluster::PrometheusArgs;
 pub(crate) use cluster::{ConnectionArgs, Inventory, read_workload};
+pub(crate) use replay::MIB;
 use rows::Rows;
 pub(crate) use view::Resources;
-
-pub(crate) const MIB: f64 = 1_048_576.0;
 
 /// Bundled sample: two weeks of four machines of the Server Machine Dataset (see NOTICE), as if
 /// they were workloads.
@@ -70,6 +71,18 @@ impl fmt::Display for ContainerId {
 }
 
 impl ContainerId {
+    pub(crate) fn new(
+        namespace: impl Into<String>,
+        workload: impl Into<String>,
+        container: impl Into<String>,
+    ) -> Self {
+        Self {
+            namespace: namespace.into(),
+            workload: workload.into(),
+            container: container.into(),
+        }
+    }
+
     pub(crate) fn pod(&self) -> (&str, &str) {
         (&self.namespace, &self.workload)
     }
@@ -238,23 +251,4 @@ fn check_size(samples: usize, pods: usize) -> anyhow::Result<()> {
         "more than {MAX_PODS} pods: use fewer workloads"
     );
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_sample_is_two_weeks_of_four_workloads() {
-        let mut rows = Rows::default();
-        rows.read_csv(SAMPLE.as_bytes()).expect("the sample");
-        let containers = rows.finish();
-        assert_eq!(containers.len(), 4);
-        for container in containers {
-            let (start, end) = container.span().expect("samples");
-            assert_eq!(end - start, 14 * 86400 - 300);
-            assert_eq!(container.pods[0].cpu.len(), 14 * 288);
-            assert_eq!(container.pods[0].memory.len(), 14 * 288);
-        }
-    }
 }

@@ -65,23 +65,19 @@ impl Workload<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::usage::PodUsage;
+    use crate::usage::tests::usage as usage_of;
+    use crate::usage::{PodUsage, Resources};
 
     fn usage(container: &str, step: i64, amounts: &[f64]) -> ContainerUsage {
         let samples = amounts.iter().enumerate();
         let cpu = samples.map(|(index, amount)| (600 + index as i64 * step, *amount));
-        ContainerUsage {
-            id: ContainerId {
-                namespace: "shop".to_owned(),
-                workload: "deployment/web".to_owned(),
-                container: container.to_owned(),
-            },
-            pods: vec![PodUsage {
-                cpu: cpu.collect(),
-                ..PodUsage::default()
-            }],
-            ..ContainerUsage::default()
-        }
+        let pod = PodUsage {
+            cpu: cpu.collect(),
+            ..PodUsage::default()
+        };
+        let mut usage = usage_of("deployment/web", Resources::default(), &[pod]);
+        container.clone_into(&mut usage.id.container);
+        usage
     }
 
     #[test]

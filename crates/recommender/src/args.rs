@@ -5,21 +5,18 @@ mod sizing;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::path::PathBuf;
 use std::str::FromStr;
 
 use anyhow::{Context as _, ensure};
 use controllers::ehpa::EhpaArgs;
 use controllers::predictions::PredictionArgs;
-use feed::AllowedClients;
+use runtime::config_file::ConfigArgs;
 use runtime::duration::positive_duration;
 use runtime::ignored_flags::IgnoredFlags;
 use runtime::{
-    CommonArgs, GoDuration, HoldArgs, KlogArgs, LeaderElectionArgs, ListenAddress, NamespaceArgs,
-    Namespaces, Program,
+    CommonArgs, GoDuration, KlogArgs, LeaderElectionArgs, NamespaceArgs, Namespaces, Program,
 };
 use sources::external_metrics::ExternalMetricNames;
-use vertical::schedulable::{CapSources, CapacitySources, NodeGroupShape, Settings};
 use view::{Scope, Shard};
 
 pub use backfill::HistoryArgs;
@@ -52,17 +49,11 @@ pub struct Args {
     #[command(flatten)]
     pub sizing: SizingArgs,
     #[command(flatten)]
-    pub feed: FeedArgs,
+    pub config: ConfigArgs,
     #[command(flatten)]
     pub history: HistoryArgs,
     #[command(flatten)]
     pub external: ExternalMetricsArgs,
-    #[command(flatten)]
-    pub schedulable: SchedulableArgs,
-    /// Export recommendations as metrics, under the former names of kube-state-metrics: at most
-    /// 20,000 series, of which a container has eight. One metric counts the omitted ones.
-    #[arg(long)]
-    pub recommendation_metrics: bool,
     #[command(flatten)]
     pub ehpa: EhpaArgs,
     #[command(flatten)]
@@ -81,11 +72,6 @@ pub struct Args {
     /// Number of concurrent writes of objects.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..), value_name = "COUNT")]
     pub update_worker_count: u16,
-    /// Interval at which changes are written that no decision waits for: bounds of a recommendation
-    /// that cross no request of a pod, and checkpoints of objects whose recommendation stays. Other
-    /// changes are written at once. 0s writes every change at once, as upstream does.
-    #[arg(long, default_value = "5m0s", value_name = "DURATION")]
-    pub refresh_interval: GoDuration,
     /// Storage of history: prometheus or checkpoint. Empty means checkpoint.
     #[arg(long, default_value = "", value_name = "STORAGE")]
     pub storage: Storage,
@@ -99,8 +85,6 @@ pub struct Args {
     /// Deprecated: has no effect.
     #[arg(long, default_value_t = DEFAULT_MIN_CHECKPOINTS, value_name = "COUNT")]
     pub min_checkpoints: i64,
-    #[command(flatten)]
-    pub holds: HoldArgs,
     #[command(flatten)]
     pub namespaces: NamespaceArgs,
     /// Part of the namespaces to handle, as INDEX/COUNT, from zero: 0/2 and 1/2 are all. Each shard
@@ -127,34 +111,6 @@ pub fn scope(namespaces: NamespaceArgs, shard: Shard) -> anyhow::Result<Scope> {
         ignored,
         shard,
     })
-}
-
-/// Flags of the feed to the other services. It is disabled without their folder.
-#[derive(Debug, Clone, clap::Args)]
-pub struct FeedArgs {
-    /// Address of the gRPC feed, as host:port; without a host, all interfaces. Needs --feed-cert-dir.
-    #[arg(long, default_value = ":8950", value_name = "ADDRESS")]
-    pub feed_address: ListenAddress,
-    /// Host at which the other services reach this replica, such as the pod's IP address. It is
-    /// announced in the Lease. Needed if --feed-address has no host.
-    #[arg(long, default_value = "", value_name = "HOST")]
-    pub feed_advertised_host: String,
-    /// Folder with tls.crt, tls.key and ca.crt (PEM): the certificate of the feed, and the CAs of its
-    /// clients. Reloaded when they change; while they are missing, the feed does not start.
-    #[arg(long, value_name = "FOLDER")]
-    pub feed_cert_dir: Option<PathBuf>,
-    /// Issue the certificates of the feed, for all programs, into the Secrets
-    /// plimsoll-PROGRAM-feed-tls of the own namespace, and renew them. Secrets that others made are
-    /// left alone.
-    #[arg(long)]
-    pub manage_feed_certificates: bool,
-    /// DNS names, separated by commas, one of which a client certificate must contain.
-    #[arg(
-        long,
-        default_value = "plimsoll-updater,plimsoll-webhook,plimsoll-adapter",
-        value_name = "NAMES"
-    )]
-    pub feed_allowed_clients: AllowedClients,
 }
 
 /// Usage from external metrics in place of the metrics API.
@@ -193,55 +149,6 @@ impl ExternalMetricsArgs {
         ExternalMetricNames::new(cpu, memory, container_label.to_owned())
             .map(Some)
             .context("--external-metrics-*-metric")
-    }
-}
-
-/// Caps of recommendations. Disabled by default, since recommendations then differ from upstream's.
-#[derive(Debug, Clone, clap::Args)]
-pub struct SchedulableArgs {
-    /// Cap recommendations to what pods can be scheduled with: any of nodes, quotas and
-    /// limit-ranges, separated by commas. nodes: the allocatable resources of the largest node that
-    /// the pods may run on, less daemon pods and a margin; quotas: the part of each quota of the
-    /// namespace that is free for each replica; limit-ranges: the maximum of each limit range.
-    /// Empty, the default, gives upstream's recommendations. The annotation
-    /// plimsoll.dev/cap-to-schedulable of an object narrows the list; none means no cap. Needs the
-    /// rights in deploy/components/schedulable. Nodes that could be added count only with
-    /// --capacity-from and --node-group-shape.
-    #[arg(long, default_value = "", value_name = "LIST")]
-    pub cap_to_schedulable: CapSources,
-    /// The same for the objects of sizing policies, in addition to --cap-to-schedulable. The component
-    /// deploy/components/sizing-policies sets all three and grants the rights. A recommender of one
-    /// namespace cannot read nodes.
-    #[arg(long, default_value = "", value_name = "LIST")]
-    pub cap_policies_to_schedulable: CapSources,
-    /// Share of a node's allocatable CPU and memory that stays free when recommendations are capped
-    /// to nodes.
-    #[arg(long, default_value_t = 0.05, value_name = "FRACTION")]
-    pub schedulable_margin_fraction: f64,
-    /// Count also nodes that node groups could add, as seen by any of karpenter and
-    /// cluster-autoscaler, separated by commas. karpenter: its node pools and node claims;
-    /// cluster-autoscaler: its status in kube-system/cluster-autoscaler-status. Empty, the default,
-    /// reads neither. Needs the rights in deploy/components/node-capacity.
-    #[arg(long, default_value = "", value_name = "LIST")]
-    pub capacity_from: CapacitySources,
-    /// Allocatable resources of the nodes of a group that may have none, as
-    /// GROUP=cpu=16,memory=64Gi. Further parts are other resources, label:KEY=VALUE and
-    /// taint:KEY=VALUE:EFFECT. Repeatable, at most 100 times.
-    #[arg(long, value_name = "GROUP=SHAPE")]
-    pub node_group_shape: Vec<NodeGroupShape>,
-}
-
-impl SchedulableArgs {
-    /// The settings; `None` without caps.
-    pub fn settings(&self) -> anyhow::Result<Option<Settings>> {
-        let settings = Settings {
-            cap_to: self.cap_to_schedulable,
-            cap_policies_to: self.cap_policies_to_schedulable,
-            margin: self.schedulable_margin_fraction,
-            capacity_from: self.capacity_from,
-            shapes: self.node_group_shape.clone(),
-        };
-        settings.checked().map_err(anyhow::Error::msg)
     }
 }
 

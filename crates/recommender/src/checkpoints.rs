@@ -8,7 +8,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use api::checkpoint::VerticalPodAutoscalerCheckpointSpec;
+use api::checkpoint::{VerticalPodAutoscalerCheckpointSpec, VerticalPodAutoscalerCheckpointStatus};
 use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 use runtime::{Leading, LogOnce};
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::task::block_in_place;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use tokio_util::sync::CancellationToken;
-use vertical::checkpoint::content::{CheckpointContent, to_object};
+use vertical::checkpoint::content::CheckpointContent;
 use vertical::checkpoint::garbage::{UnusedCandidates, UnusedCheckpoint, unused};
 use vertical::checkpoint::method_history::operations;
 use vertical::checkpoint::plan::{
@@ -159,11 +159,10 @@ impl CheckpointController {
         &self,
         vpa: &ObjectKey,
         container: String,
-        content: sizing::Checkpoint,
+        status: VerticalPodAutoscalerCheckpointStatus,
         history: Option<String>,
         room: &mut usize,
     ) -> CheckpointOutcome {
-        let status = to_object(content);
         let (key, action, operations) = {
             let stored = self.stored.borrow();
             let key = choose(&stored.checkpoints, vpa, &container);

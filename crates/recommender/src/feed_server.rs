@@ -16,7 +16,7 @@ use vertical::applied::Report;
 use vertical::recommender_state::Decision;
 use view::ObjectKey;
 
-use crate::args::FeedArgs;
+use crate::config::FeedConfig;
 use crate::ingest::SharedState;
 
 pub(crate) struct FeedServer {
@@ -33,20 +33,20 @@ impl FeedServer {
     /// Starts the feed, unless it is disabled. It serves once its certificates exist, which may be
     /// later than the start of the program.
     pub(crate) fn start(
-        args: FeedArgs,
+        config: FeedConfig,
         shared: &SharedState,
         manager: &Manager,
     ) -> anyhow::Result<Option<Self>> {
-        let Some(folder) = args.feed_cert_dir else {
+        let Some(folder) = config.cert_dir else {
             return Ok(None);
         };
         let files = TlsFiles::in_folder(&folder);
-        let listen = args.feed_address.or_host(listen_ip_from_environment()?);
+        let listen = config.address.or_host(listen_ip_from_environment()?);
         let metrics = feed::Metrics::register(&manager.registry)?;
         let feed = Self {
             publisher: Publisher::default().with_metrics(&metrics),
             forecasts: Publisher::default().with_metrics(&metrics),
-            address: advertised_address(&args.feed_advertised_host, listen)?,
+            address: advertised_address(&config.advertised_host, listen)?,
         };
         let (publisher, forecasts) = (feed.publisher.clone(), feed.forecasts.clone());
         let reporting = REPORTING_CLIENT.parse()?;
@@ -56,7 +56,7 @@ impl FeedServer {
             forecasts,
             reports,
             tls,
-            allowed: args.feed_allowed_clients,
+            allowed: config.allowed_clients,
             reporting,
             limits: ServerLimits::default(),
             metrics,
@@ -80,7 +80,7 @@ async fn serve(
     let listener: TcpListener = listen
         .bind()
         .await
-        .with_context(|| format!("cannot listen on --feed-address={listen}"))?;
+        .with_context(|| format!("cannot listen on feed.address={listen}"))?;
     tracing::info!(address = %listener.local_addr()?, "serving the feed");
     let current = tls.clone();
     let server = server(Arc::new(move || current.config()));

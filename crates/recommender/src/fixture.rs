@@ -12,7 +12,7 @@ use prometheus::{Registry, TextEncoder};
 use serde_json::{Value, json};
 use vertical::recommender_state::Decision;
 use vertical::refresh::StatusChange;
-use view::{Container, Controller, ObjectKey, Phase, Pod, Resources, Vpa};
+use view::{Controller, ObjectKey, Pod, Vpa};
 
 /// A client of an API server that answers each request with a status code and an object.
 pub(crate) fn api_server<F>(
@@ -58,27 +58,12 @@ pub(crate) fn at(second: i64) -> Timestamp {
 /// A running pod of the Deployment `app`, with one container `main` without requests, and one init
 /// container.
 pub(crate) fn pod(name: &str, app: &str) -> Pod {
-    Pod {
-        key: ObjectKey::new("shop", name),
-        uid: name.to_owned(),
-        labels: Labels::from_iter([("app", app)]),
-        phase: Phase::Running,
-        owner: None,
-        started_at: None,
-        containers: vec![Container {
-            name: "main".to_owned(),
-            requests: Resources::default(),
-            limits: Resources::default(),
-            status: None,
-        }],
-        init_containers: vec!["setup".to_owned()],
-        sidecars: Vec::new(),
-        requests: None,
-        memory_cgroup: view::MemoryCgroup::default(),
-        placement: None,
-        running: None,
-        ready_after_seconds: None,
-    }
+    let pod = json!({
+        "metadata": {"namespace": "shop", "name": name, "uid": name, "labels": {"app": app}},
+        "spec": {"containers": [{"name": "main"}], "initContainers": [{"name": "setup"}]},
+        "status": {"phase": "Running"},
+    });
+    Pod::from_k8s(serde_json::from_value(pod).expect("a pod"), false)
 }
 
 /// A Deployment that selects the pods of its name.

@@ -2,7 +2,7 @@
 //! `VerticalPodAutoscaler` objects. The decisions are in the crate `vertical`. The process also runs
 //! the crate `controllers`.
 //!
-//! * `args`: flags.
+//! * `args`: flags; `config`: settings that no flag has.
 //! * `run`: start of the program.
 //! * `ingest`: usage, OOM kills and changes into the state, in every replica.
 //! * `recommend_loop`: recommendations after every change, in the leader.
@@ -16,6 +16,7 @@ pub mod args;
 mod backfill;
 mod checkpoint_writer;
 mod checkpoints;
+pub mod config;
 mod feed_server;
 #[cfg(test)]
 mod fixture;

@@ -82,7 +82,6 @@ runtime::metrics! {
     }
 }
 
-/// Registers the freshness of all resources of the views.
 fn register_freshness(
     registry: &Registry,
     views: Vec<watch::Receiver<View>>,

@@ -23,6 +23,7 @@ use view::{OomKill, Scope, View};
 use self::controllers::Controllers;
 use crate::args::{Args, DEFAULT_MIN_CHECKPOINTS, Storage, scope};
 use crate::backfill::HistoryBackfill;
+use crate::config::{Config, DEFAULTS};
 use crate::feed_server::FeedServer;
 use crate::ingest::{Ingest, SharedState, oom_kill_queue};
 use crate::metrics::Metrics;
@@ -47,17 +48,22 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     let scope = scope(args.namespaces.clone(), args.shard)?;
     let usage = usage(&args, &scope, &manager)?;
     let (past, predicted_from) = histories(&args)?;
-    let schedulable = args.schedulable.settings()?;
-    let shared = SharedState::new(state(&args, past.is_some(), schedulable.clone())?);
+    let config: Config = args.config.read(DEFAULTS)?;
+    let schedulable = config.capping.clone().checked();
+    let schedulable = schedulable.map_err(|error| anyhow!("--config: capping: {error}"))?;
+    let mut sizing = args.sizing.clone().config(&args.feature_gates)?;
+    sizing.without_usage = config.without_usage;
+    let state = state(&args, sizing, past.is_some(), schedulable.clone())?;
+    let shared = SharedState::new(state);
     // Their labels say which series predictions may read; a Role of one namespace allows none of
     // them.
     let sees_namespaces = predicted_from.is_some() && scope.namespace.is_none();
     let watches = AllWatches::new(&scope, schedulable.as_ref(), &manager)?;
     let mut metrics = Metrics::register(&manager.registry, watches.views())?;
-    if args.recommendation_metrics {
+    if config.recommendation_metrics {
         metrics = metrics.with_recommendations(&manager.registry)?;
     }
-    let feed = FeedServer::start(args.feed.clone(), &shared, &manager)?;
+    let feed = FeedServer::start(config.feed.clone(), &shared, &manager)?;
     let (rounds, received) = watch::channel(None);
     let predicted_from = match predicted_from {
         Some(settings) => Source::Prometheus(Box::new(settings), metrics.history.observer()),
@@ -65,6 +71,7 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     };
     let controllers = Controllers {
         args: &args,
+        config: &config,
         manager: &manager,
         watches: &watches,
         metrics: &metrics,
@@ -73,7 +80,7 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     let mut leader = LeaderTasks::new(manager.shutdown.clone());
     controllers.start(feed.as_ref(), predicted_from, &mut leader)?;
     // One shard is enough.
-    if args.feed.manage_feed_certificates && args.shard.index() == 0 {
+    if config.feed.manage_certificates && args.shard.index() == 0 {
         let manager = manager.clone();
         leader.add(move |_, shutdown| {
             let secrets = Api::namespaced(manager.client.clone(), &own_namespace());
@@ -118,6 +125,7 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
 
 fn state(
     args: &Args,
+    config: sizing::Config,
     awaits_history: bool,
     schedulable: Option<Settings>,
 ) -> anyhow::Result<RecommenderState> {
@@ -128,7 +136,6 @@ fn state(
         native_sidecars: gates.enabled(NATIVE_SIDECAR),
         usage_interval: args.recommender_interval.0,
     };
-    let config = args.sizing.clone().config(&args.feature_gates)?;
     let mut state =
         RecommenderState::new(recommender, config).map_err(|error| anyhow!("--{error}"))?;
     if awaits_history {

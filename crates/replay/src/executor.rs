@@ -90,7 +90,7 @@ impl Executor {
                     policy.oom(at, in_force);
                     score.add_oom(is_scored);
                 }
-                policy.observe_pod(pod, at, usage);
+                policy.observe(pod, at, usage);
                 highest = highest.max(usage);
             }
             let decides = now.as_second() % HOUR == 0;
@@ -175,7 +175,7 @@ mod tests {
     struct Constant(f64);
 
     impl Policy for Constant {
-        fn observe(&mut self, _at: Timestamp, _usage: f64) {}
+        fn observe(&mut self, _pod: usize, _at: Timestamp, _usage: f64) {}
 
         fn recommend(&mut self, _now: Timestamp, _request: f64) -> Option<f64> {
             Some(self.0)

@@ -25,6 +25,6 @@ mod series;
 
 pub use executor::{Executor, Grid};
 pub use hpa::Hpa;
-pub use policy::{Policy, Resource};
+pub use policy::{MIB, Policy, Resource};
 pub use score::{EntityScore, Score};
 pub use series::{Series, timestamp};

@@ -18,7 +18,7 @@ use crate::policy::Policy;
 pub struct Provisioned;
 
 impl Policy for Provisioned {
-    fn observe(&mut self, _at: Timestamp, _usage: f64) {}
+    fn observe(&mut self, _pod: usize, _at: Timestamp, _usage: f64) {}
 
     fn is_raised_by_oom(&self) -> bool {
         false

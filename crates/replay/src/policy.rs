@@ -1,6 +1,7 @@
 //! The interface of a sizing policy in a replay: one container, one resource.
 
 use jiff::Timestamp;
+use sizing::Amounts;
 
 /// The replayed resource. Amounts of CPU are in millicores, of memory in MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,17 +12,24 @@ pub enum Resource {
     Memory,
 }
 
+/// Bytes of a MiB.
+pub const MIB: f64 = 1_048_576.0;
+
+impl Resource {
+    /// An amount in millicores or MiB.
+    pub fn amount(self, amounts: Amounts) -> f64 {
+        match self {
+            Self::Cpu => amounts.cpu.millicores() as f64,
+            Self::Memory => amounts.memory.bytes() as f64 / MIB,
+        }
+    }
+}
+
 /// A sizing policy with the history of one container and resource.
 pub trait Policy {
-    /// Adds the usage of the slot that began at `at`.
-    fn observe(&mut self, at: Timestamp, usage: f64);
-
-    /// Adds the usage of one of several pods, which have their requests in common. Pods are numbered
-    /// from 0.
-    fn observe_pod(&mut self, pod: usize, at: Timestamp, usage: f64) {
-        let _ = pod;
-        self.observe(at, usage);
-    }
+    /// Adds the usage of a pod in the slot that began at `at`. Pods are numbered from 0, and have their
+    /// requests in common.
+    fn observe(&mut self, pod: usize, at: Timestamp, usage: f64);
 
     /// Adds an OOM kill in the slot that began at `at`, at a request that was too small.
     fn oom(&mut self, at: Timestamp, request: f64) {

@@ -1,11 +1,11 @@
-//! Settings of decisions, one for each flag of the updater.
+//! Settings of decisions, of flags and of `--config` of the updater.
 
 use std::time::Duration;
 
 use placement::HotNodeConfig;
+use serde::Deserialize;
 
 /// Settings of decisions. The defaults are upstream's, and our own for flags that upstream lacks.
-// Each is one flag.
 #[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
@@ -23,21 +23,21 @@ pub struct Settings {
     /// Longest time from a container's start to an OOM kill that makes its pod a candidate, and the time
     /// for which the kill counts (`--evict-after-oom-threshold`).
     pub quick_oom_threshold: Duration,
-    /// Delay after a change of a VPA object or of its namespace's constraints (`--settling-time`).
+    /// Delay after a change of a VPA object or of its namespace's constraints (`settlingTime`).
     /// Upstream has none.
     pub settling_time: Duration,
     /// Whether resizes that restart no container disregard the eviction tolerance
     /// (`--in-place-skip-disruption-budget`).
     pub in_place_skip_disruption_budget: bool,
-    /// Whether the number of restarts in a minute is limited (`--eviction-pace`). Upstream has no limit.
+    /// Whether the number of restarts in a minute is limited (`evictionPace`). Upstream has no limit.
     pub paces_restarts: bool,
     /// Whether native sidecars are sized (gate `NativeSidecar`).
     pub native_sidecars: bool,
-    /// Preemption for deferred resizes (`--make-room`).
+    /// Preemption for deferred resizes (`makeRoom`).
     pub preemption: PreemptionMode,
-    /// Rebalancing; `None` without (`rebalancing` of `--config`).
+    /// Rebalancing; `None` without (`rebalancing`).
     pub rebalancing: Option<RebalancingSettings>,
-    /// Whether Deployments may get rolling updates in place of evictions (`--rolling-updates`).
+    /// Whether Deployments may get rolling updates in place of evictions (`rollingUpdates`).
     pub rolling_updates: bool,
     /// The feature gate `InPlace`.
     pub in_place: bool,
@@ -54,12 +54,13 @@ pub struct RebalancingSettings {
     /// Utilization and requested share below which a node is emptied, in percent; 0 empties none
     /// (`fragmentedPercent`).
     pub fragmented_percent: f64,
-    /// The most moves in a minute (`--rebalance-moves-per-minute`).
+    /// The most moves in a minute.
     pub moves_per_minute: usize,
 }
 
 /// Preemption for resizes that the kubelet deferred.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum PreemptionMode {
     #[default]
     Off,

@@ -102,7 +102,7 @@ texts! {
         "the API server did not call the webhook for the last replacement, so evictions wait for 1 min, and longer each time up to 1 h";
     /// Reason of `Applied` of a VPA: as many pods as the pace allows were restarted in this minute.
     const PACED: &str = "Paced";
-    Paced "paced" "enough pods were restarted in this minute, see --eviction-pace";
+    Paced "paced" "enough pods were restarted in this minute, see evictionPace of --config";
     /// Reason of `Applied` of a VPA: the object or its constraints changed just now.
     const SETTLING: &str = "Settling";
     Settling "settling" "the object or its constraints changed just now";

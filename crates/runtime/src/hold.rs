@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::runtime::events::EventType;
 use parking_lot::Mutex;
 use prometheus::IntGaugeVec;
+use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, timeout};
 use tokio_util::sync::CancellationToken;
@@ -32,30 +33,23 @@ const ANOTHER_AUTOSCALER: &str = "AnotherAutoscaler";
 /// Event of the own pod: the other autoscaler has ended.
 const NO_OTHER_AUTOSCALER: &str = "NoOtherAutoscaler";
 
-/// The flag of holds.
-#[derive(Debug, Clone, Copy, clap::Args)]
-pub struct HoldArgs {
-    /// Reaction to another autoscaler that writes the same objects, such as a second updater: hold
-    /// (write nothing while it runs) or ignore. Without effect with --vpa-object-namespace, whose
-    /// Role shows one namespace only.
-    #[arg(long, value_enum, default_value_t = OtherAutoscalers::Hold)]
-    pub other_autoscalers: OtherAutoscalers,
-}
-
-impl HoldArgs {
-    /// Whether to look for other autoscalers.
-    pub fn looks(self, is_clusterwide: bool) -> bool {
-        self.other_autoscalers == OtherAutoscalers::Hold && is_clusterwide
-    }
-}
-
-/// Values of `--other-autoscalers`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+/// Setting `otherAutoscalers`: the reaction to another autoscaler that writes the same objects, such as
+/// a second updater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum OtherAutoscalers {
-    /// Write nothing while one runs.
+    /// Write nothing while one runs. Without effect with --vpa-object-namespace, whose Role shows one
+    /// namespace only.
     Hold,
     /// Write.
     Ignore,
+}
+
+impl OtherAutoscalers {
+    /// Whether to look for other autoscalers.
+    pub fn looks(self, is_clusterwide: bool) -> bool {
+        self == Self::Hold && is_clusterwide
+    }
 }
 
 /// Signs of other programs, by the part of this program that holds while there are any.
@@ -167,7 +161,7 @@ impl Holds {
                 );
                 let note = format!(
                     "Another {part} runs: {signs}. The {part} of this installation writes nothing until it ends. \
-                     To have both write, set --other-autoscalers=ignore."
+                     To have both write, set otherAutoscalers of --config to ignore."
                 );
                 (EventType::Warning, ANOTHER_AUTOSCALER, "Hold", note)
             } else {

@@ -9,7 +9,7 @@
 //!
 //! * `manager`: the life of a program; `shutdown`: its end; `health`, `http_endpoints`: `/readyz` and others
 //! * `args`, `pflag`, `ignored_flags`, `feature_gates`, `namespaces`: flags as upstream's
-//! * `address`, `duration`: values of flags; `config_file`: files of `--config`; `log`: log lines
+//! * `address`, `duration`: values of flags; `config_file`: settings of `--config`; `log`: log lines
 //! * `client`, `rate_limiter`, `retry`, `api_server_clock`: the client of the API server and its clock
 //! * `controller`, `schedule`: reconcile loops and the times of their passes
 //! * `leader_election`, `candidate`, `lease`, `leader_term`, `leader_tasks`: work for a term of leadership
@@ -56,7 +56,7 @@ pub use controller::{Controller, Reconcile};
 pub use duration::GoDuration;
 pub use feature_gates::{FeatureGates, Gate, Stage};
 pub use health::{Activity, Condition, Readiness};
-pub use hold::{Hold, HoldArgs, HoldReasons, Holds};
+pub use hold::{Hold, HoldReasons, Holds, OtherAutoscalers};
 pub use leader_address::{follow_leader, follow_shards};
 pub use leader_election::Announcement;
 pub use leader_tasks::LeaderTasks;

@@ -1,4 +1,4 @@
-//! The feed for programs: flags of a client, discovery of the leaders by their Leases, mutual TLS, and
+//! The feed for programs: settings of a client, discovery of the leaders by their Leases, mutual TLS, and
 //! the address that the recommender announces.
 
 use std::net::IpAddr;
@@ -12,6 +12,7 @@ use runtime::leader_address::follow_shards;
 use runtime::manager::Manager;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
+use serde::Deserialize;
 use tokio::sync::watch;
 
 use crate::tls::{ClientTls, RELOAD_PERIOD, TlsFiles};
@@ -22,20 +23,22 @@ const SERVER_NAME: &str = "plimsoll-recommender";
 /// Lease whose holder serves the feed, upstream's. With several shards the names end in -INDEX.
 const LEASE: &str = "vpa-recommender-lease";
 
-/// Flags of a feed client.
-#[derive(Debug, Clone, clap::Args)]
-pub struct FeedReaderArgs {
+/// Most shards of a recommender.
+const MAX_SHARDS: u16 = 256;
+
+/// Settings of a feed client, the section `feed` of its `--config`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(clippy::unsafe_derive_deserialize, reason = "in a macro of tokio")]
+pub struct FeedReader {
     /// Folder with tls.crt, tls.key and ca.crt (PEM): the client certificate for the recommendation
     /// feed, and the CAs of the feed's certificate. Reloaded when they change. Without them,
     /// recommendations are read from the status of VPA objects.
-    #[arg(long, value_name = "FOLDER")]
-    pub feed_cert_dir: Option<PathBuf>,
+    cert_dir: Option<PathBuf>,
     /// Namespace of the recommender's Lease, whose holder serves the feed.
-    #[arg(long, default_value = "kube-system", value_name = "NAMESPACE")]
-    pub feed_lease_namespace: String,
+    lease_namespace: String,
     /// Number of recommender shards.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256), value_name = "COUNT")]
-    pub feed_shards: u16,
+    shards: u16,
 }
 
 /// The connection settings of a feed client.
@@ -57,22 +60,19 @@ fn config(current: &OnceLock<ClientTls>) -> Arc<ClientConfig> {
         .config()
 }
 
-impl FeedReaderArgs {
+impl FeedReader {
     /// Follows the leaders once the certificates can be loaded. Returns `None` where the feed is
     /// off.
     pub fn source(self, manager: &Manager) -> anyhow::Result<Option<FeedSource>> {
-        let Self {
-            feed_cert_dir,
-            feed_lease_namespace,
-            feed_shards,
-        } = self;
-        let Some(folder) = feed_cert_dir else {
+        let is_counted = (1..=MAX_SHARDS).contains(&self.shards);
+        ensure!(is_counted, "feed.shards must be from 1 to {MAX_SHARDS}");
+        let Some(folder) = self.cert_dir else {
             return Ok(None);
         };
         let server_name = ServerName::try_from(SERVER_NAME)?;
         let files = TlsFiles::in_folder(&folder);
-        let leases = Api::namespaced(manager.client.clone(), &feed_lease_namespace);
-        let (leaders, following) = follow_shards(&leases, LEASE, feed_shards);
+        let leases = Api::namespaced(manager.client.clone(), &self.lease_namespace);
+        let (leaders, following) = follow_shards(&leases, LEASE, self.shards);
         let current: Arc<OnceLock<ClientTls>> = Arc::default();
         let loaded = Arc::clone(&current);
         manager
@@ -94,19 +94,19 @@ impl FeedReaderArgs {
 pub fn advertised_address(host: &str, listen: ListenAddress) -> anyhow::Result<String> {
     let host = match (host, listen.host) {
         ("", None) => {
-            anyhow::bail!("--feed-advertised-host is needed where --feed-address has no host")
+            anyhow::bail!("feed.advertisedHost is needed where feed.address has no host")
         }
         ("", Some(host)) => host.to_string(),
         (host, _) => host.to_owned(),
     };
     ensure!(
         listen.port != 0,
-        "--feed-address: the port must not be 0, since the Lease announces it"
+        "feed.address: the port must not be 0, since the Lease announces it"
     );
     // The address ends the holder's identity, whose parts are joined by underscores.
     ensure!(
         !host.contains(['_', ' ', '/']),
-        "--feed-advertised-host: {host:?} is not a host"
+        "feed.advertisedHost: {host:?} is not a host"
     );
     let host = if matches!(host.parse(), Ok(IpAddr::V6(_))) {
         format!("[{host}]")

@@ -6,7 +6,7 @@
 //! | [`ca_bundles`] | the controller of the CA bundles that the API server has |
 //! | [`certificates`] | self-managed certificates in a Secret, their rotation, and their monitor |
 //! | [`http_endpoints`] | the server of `--address`: /metrics and health |
-//! | [`feed_reader`] | flags of a feed client, its mutual TLS, and the announced address |
+//! | [`feed_reader`] | settings of a feed client, its mutual TLS, and the announced address |
 //! | [`own_service`] | a program's own Service and its DNS names |
 //! | [`port`] | a serving port that stays open for a while after shutdown |
 //! | [`request_body`] | request bodies and the limits of their memory |
@@ -23,4 +23,4 @@ pub mod port;
 pub mod request_body;
 pub mod tls;
 
-pub use feed_reader::{FeedReaderArgs, FeedSource, advertised_address};
+pub use feed_reader::{FeedReader, FeedSource, advertised_address};

@@ -47,6 +47,18 @@ impl Amounts {
         self.each(other, i64::max)
     }
 
+    #[must_use]
+    pub fn min(self, other: Self) -> Self {
+        self.each(other, i64::min)
+    }
+
+    /// Both amounts changed in the same way.
+    #[must_use]
+    pub fn map(self, change: fn(i64) -> i64) -> Self {
+        let (millicores, bytes) = (self.cpu.millicores(), self.memory.bytes());
+        Self::new(change(millicores), change(bytes))
+    }
+
     fn each(self, other: Self, combine: fn(i64, i64) -> i64) -> Self {
         Self::new(
             combine(self.cpu.millicores(), other.cpu.millicores()),

@@ -6,7 +6,6 @@
 //! buckets are those of `buckets.rs` (176 growing by 5 %; the paper has about 400 fixed ones), each
 //! represented by its upper bound.
 
-mod counts;
 mod ensemble;
 mod history;
 mod hourly_peaks;

@@ -23,7 +23,6 @@ pub struct Buckets {
     starts: Box<[f64]>,
 }
 
-/// Errors in bucket parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum BucketsError {
     #[error(

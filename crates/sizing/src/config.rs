@@ -1,6 +1,7 @@
 //! Settings of sizing, with upstream's defaults (the recommender's flags), validated once.
 
 use model::ResourceList;
+use serde::Deserialize;
 use thiserror::Error;
 
 use crate::buckets::Buckets;
@@ -57,7 +58,7 @@ pub struct Config {
     pub round_memory_bytes: i64,
     /// Whether the annotation for whole cores is honoured (`--cpu-integer-post-processor-enabled`).
     pub integer_cpu: bool,
-    /// Recommendation for containers without usage samples (`--minimum-without-usage`).
+    /// Recommendation for containers without usage samples (`withoutUsage`).
     pub without_usage: WithoutUsage,
     /// Maximum of a container's recommendation; absent resources have none
     /// (`--container-recommendation-max-allowed-*`).
@@ -65,7 +66,8 @@ pub struct Config {
 }
 
 /// Recommendation for a container without usage samples.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum WithoutUsage {
     /// The minimum, as upstream.
     #[default]

@@ -3,9 +3,6 @@
 //!
 //! Source: upstream `pkg/recommender/model/aggregate_container_state.go`.
 
-use jiff::Timestamp;
-
-use crate::checkpoint::{CHECKPOINT_VERSION, Checkpoint, CheckpointError};
 use crate::decaying_histogram::{DecayingHistogram, HistogramConfig};
 use crate::instant::Instant;
 
@@ -34,6 +31,16 @@ pub struct ContainerHistory {
 }
 
 impl ContainerHistory {
+    /// A history without histograms, from a checkpoint.
+    pub fn new(first_sample: Instant, last_sample: Instant, samples: i64) -> Self {
+        Self {
+            first_sample,
+            last_sample,
+            samples,
+            ..Self::default()
+        }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.cpu.is_empty() && self.memory.is_empty()
     }
@@ -45,6 +52,10 @@ impl ContainerHistory {
     /// Nanoseconds between the first and the last CPU sample.
     pub(crate) fn lifespan(&self) -> i64 {
         self.last_sample.since(self.first_sample)
+    }
+
+    pub fn first_sample(&self) -> Instant {
+        self.first_sample
     }
 
     pub fn last_sample(&self) -> Instant {
@@ -96,35 +107,5 @@ impl ContainerHistory {
         if self.first_sample > self.last_sample {
             self.first_sample = self.first_sample.plus(-nanoseconds);
         }
-    }
-
-    pub fn save(&self, now: Timestamp) -> Checkpoint {
-        Checkpoint {
-            last_update_time: Some(now),
-            version: CHECKPOINT_VERSION.to_owned(),
-            cpu_histogram: self.cpu.save(),
-            memory_histogram: self.memory.save(),
-            first_sample_start: self.first_sample.into(),
-            last_sample_start: self.last_sample.into(),
-            total_samples_count: self.samples,
-        }
-    }
-
-    pub fn load(stored: &Checkpoint) -> Result<Self, CheckpointError> {
-        if stored.version != CHECKPOINT_VERSION {
-            return Err(CheckpointError::Version(stored.version.clone()));
-        }
-        if stored.total_samples_count < 0 {
-            return Err(CheckpointError::SamplesCount(stored.total_samples_count));
-        }
-        let mut loaded = Self {
-            first_sample: stored.first_sample_start.into(),
-            last_sample: stored.last_sample_start.into(),
-            samples: stored.total_samples_count,
-            ..Self::default()
-        };
-        loaded.memory.load(&stored.memory_histogram)?;
-        loaded.cpu.load(&stored.cpu_histogram)?;
-        Ok(loaded)
     }
 }

@@ -9,7 +9,6 @@
 mod duration;
 mod histogram;
 mod history;
-mod oom;
 mod percentile;
 mod resource;
 mod specification;
@@ -17,7 +16,6 @@ mod specification;
 pub use duration::parse as parse_duration;
 pub use histogram::{Layout, WeightedHistogram};
 pub(crate) use history::CraneHistory;
-pub use oom::protected_memory;
 pub use percentile::{HistogramSettings, PercentilePredictor, PercentileSettings};
-pub use resource::CraneConfig;
+pub use resource::{CraneConfig, protected_memory};
 pub use specification::{Specification, Specifications};

@@ -5,8 +5,8 @@ use model::{Explanation, MethodStep, ResourceName};
 
 use crate::amount::Amounts;
 use crate::container_history::{ContainerHistory, HistogramConfigs};
-use crate::estimate::{Derivation, derive};
-use crate::published::{Published, Publishing};
+use crate::estimate::derive;
+use crate::published::Publishing;
 
 /// Target of a sizing method other than the VPA's, with its steps for CPU and memory.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,50 +31,40 @@ pub fn explain(
         target: Amounts::new(cpu.target, memory.target),
         steps: Default::default(),
     });
-    let [cpu_steps, memory_steps] = steps;
-    let explanations = [
-        explanation(
+    let resources = [
+        (
             ResourceName::Cpu,
             config.cpu_percentiles.target,
             minimum.cpu.millicores(),
-            &cpu,
-            cpu_steps,
             publishing.cpu(target.cpu),
         ),
-        explanation(
+        (
             ResourceName::Memory,
             config.memory_percentiles.target,
             minimum.memory.bytes(),
-            &memory,
-            memory_steps,
             publishing.memory(target.memory),
         ),
     ];
-    explanations
-        .into_iter()
-        .filter(|explanation| publishing.controls(&explanation.resource))
+    let steps = [cpu, memory].into_iter().zip(steps);
+    let explanations = resources.into_iter().zip(steps);
+    let controlled = explanations.filter(|((resource, ..), _)| publishing.controls(resource));
+    controlled
+        .map(
+            |((resource, percentile, minimum, published), (derivation, method_steps))| {
+                Explanation {
+                    resource,
+                    percentile,
+                    usage: derivation.usage,
+                    with_margin: derivation.with_margin,
+                    minimum,
+                    at_least_minimum: derivation.target,
+                    method_steps,
+                    rounded: published.rounded,
+                    in_whole_units: published.in_whole_units,
+                    capped: published.capped,
+                    capped_by: published.capped_by,
+                }
+            },
+        )
         .collect()
-}
-
-fn explanation(
-    resource: ResourceName,
-    percentile: f64,
-    minimum: i64,
-    derivation: &Derivation,
-    method_steps: Vec<MethodStep>,
-    published: Published,
-) -> Explanation {
-    Explanation {
-        resource,
-        percentile,
-        usage: derivation.usage,
-        with_margin: derivation.with_margin,
-        minimum,
-        at_least_minimum: derivation.target,
-        method_steps,
-        rounded: published.rounded,
-        in_whole_units: published.in_whole_units,
-        capped: published.capped,
-        capped_by: published.capped_by,
-    }
 }

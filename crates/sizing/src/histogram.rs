@@ -51,7 +51,6 @@ impl Histogram {
         self.weight(self.min) < EPSILON
     }
 
-    /// The sum of all weights, visible or not.
     pub fn total(&self) -> f64 {
         self.total
     }

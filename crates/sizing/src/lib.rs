@@ -8,7 +8,7 @@
 //! | bucket boundaries, bucket of a value | `buckets.rs` |
 //! | adding, subtracting, merging weights; percentile | `histogram.rs` |
 //! | exponential decay | `decaying_histogram.rs` |
-//! | checkpoint of a history | `checkpoint.rs` |
+//! | checkpoint of a histogram | `checkpoint.rs` |
 //! | CPU samples, memory peaks per window, OOM bump | `container_state.rs` |
 //! | history of like containers | `container_history.rs` |
 //! | percentile, margin, confidence, minimum | `estimate.rs` |
@@ -27,7 +27,7 @@
 //! | sizes that the API server would refuse, totals of a pod | `pod_size/refusals.rs`, `pod_size/whole_pod.rs` |
 //! | settings and their defaults | `config.rs` |
 //! | Crane: target utilisation | `crane/resource.rs` |
-//! | Crane: weighted percentile, OOM protection, list of sizes | `crane/percentile.rs`, `crane/oom.rs`, `crane/specification.rs` |
+//! | Crane: weighted percentile, OOM protection, list of sizes | `crane/percentile.rs`, `crane/resource.rs`, `crane/specification.rs` |
 //! | Autopilot: moving windows, statistics of load | `autopilot/moving_window.rs`, `autopilot/statistic.rs` |
 //! | Autopilot: margin, maximum of the last hour | `autopilot/margin.rs`, `autopilot/recent_maximum.rs` |
 //! | Autopilot: ensemble of models and its costs | `autopilot/ensemble.rs`, `autopilot/model.rs` |
@@ -35,7 +35,7 @@
 //! | sizing method of a VPA | `sizing_method.rs` |
 //! | history of a container for another sizing method, stored too | `method_history.rs`, `packed.rs` |
 //! | percentiles and margin of one VPA object | `vpa_method.rs` |
-//! | exp2, ln, power with bit-identical results | `float.rs`, `float/` |
+//! | exp2, ln, power with bit-identical results | `float.rs` |
 
 mod amount;
 mod autopilot;
@@ -68,7 +68,7 @@ mod vpa_method;
 pub use amount::Amounts;
 pub use autopilot::{AutopilotMethod, EnsembleConfig, MovingWindowConfig, Statistic};
 pub use buckets::{Buckets, BucketsError};
-pub use checkpoint::{CHECKPOINT_VERSION, Checkpoint, CheckpointError, HistogramCheckpoint};
+pub use checkpoint::{CheckpointError, HistogramCheckpoint};
 pub use config::{Config, ConfigError, MemoryRules, Percentiles, WithoutUsage};
 pub use container_history::{ContainerHistory, HistogramConfigs};
 pub use container_policy::{ContainerPolicy, DEFAULT_CONTAINER, ScalingMode, policy_for};
@@ -91,7 +91,7 @@ pub use pod_size::{
     ResourcesField, Target, WholeContainer, WholePod, Written, cap_for_pod, limit_for, limits_text,
     pod_sizes, proportional_limits, revert_refused,
 };
-pub use policy_limits::{cap, cap_container};
+pub use policy_limits::{cap, cap_container, capped_lists};
 pub use published::Publishing;
 pub use schedulable::{
     CandidateNodes, Ceiling, ContainerRequests, DaemonSetInfo, Fit, FitInput, LimitScope,

@@ -5,14 +5,11 @@ use model::{Cpu, Memory};
 use crate::config::MemoryRules;
 
 #[derive(Clone, Copy, Debug)]
-pub enum Observation<'a> {
+pub enum Observation {
     Usage {
         cpu: Option<Cpu>,
         memory: Option<Memory>,
     },
     /// OOM kill of a container with this request.
-    Oom {
-        request: Memory,
-        rules: &'a MemoryRules,
-    },
+    Oom { request: Memory, rules: MemoryRules },
 }

@@ -26,15 +26,20 @@ pub fn cap_container(
     policy: Option<&ContainerPolicy>,
     global_max: &ResourceList,
 ) {
-    for list in [
-        &mut container.target,
-        &mut container.lower_bound,
-        &mut container.upper_bound,
-    ] {
+    for list in capped_lists(container) {
         for (name, quantity) in list.iter_mut() {
             cap_quantity(quantity, name, policy, global_max);
         }
     }
+}
+
+/// Target and bounds, to which caps apply.
+pub fn capped_lists(container: &mut ContainerRecommendation) -> [&mut ResourceList; 3] {
+    [
+        &mut container.target,
+        &mut container.lower_bound,
+        &mut container.upper_bound,
+    ]
 }
 
 /// Caps one number. Returns the cap that changed it, if any.

@@ -15,7 +15,7 @@
 //!    above every recent one get a small weight, because records happen
 //!    (`price_of_failure/needs.rs`).
 //! 5. Every bucket bound is a candidate. Its cost per hour is the request, plus the price of the
-//!    failures to expect, plus the price of the shortage (`price_of_failure/cost.rs`).
+//!    failures to expect, plus the price of the shortage (`price_of_failure/needs.rs`).
 //! 6. A larger request is recommended at once, a smaller one when keeping the present request has
 //!    cost more than a change would. Usage above the request, or rising towards it, is answered
 //!    between blocks (`price_of_failure/choice.rs`).
@@ -30,7 +30,6 @@
 
 mod caution;
 mod choice;
-mod cost;
 mod histogram;
 mod history;
 mod needs;

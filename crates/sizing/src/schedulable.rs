@@ -1,7 +1,6 @@
 //! Largest recommendation with which the pods of a workload can be scheduled: free resources of
 //! nodes, quotas and limit ranges.
 //!
-//! * `pod_requests.rs`: requests of one pod apart from the recommendation
 //! * `node_headroom.rs`: free resources of nodes after `DaemonSets` and a margin
 //! * `quota.rs`, `ceiling.rs`: limits of a namespace
 //! * `division.rs`: division of a limit among containers
@@ -11,11 +10,9 @@ mod ceiling;
 mod container_maxima;
 mod division;
 mod node_headroom;
-mod pod_requests;
 mod quota;
 
 pub use ceiling::{Ceiling, LimitScope, LimitedValues, limit_range_ceilings};
-pub use container_maxima::{Fit, FitInput, Maximum};
+pub use container_maxima::{ContainerRequests, Fit, FitInput, Maximum, PodRequests};
 pub use node_headroom::{CandidateNodes, DaemonSetInfo, NodeHeadroom, NodeHeadrooms, NodeInfo};
-pub use pod_requests::{ContainerRequests, PodRequests};
 pub use quota::QuotaUsage;

@@ -22,13 +22,11 @@ use thiserror::Error;
 
 use crate::autopilot::AutopilotMethod;
 use crate::crane::CraneConfig;
+use crate::instant::DAY_NS;
 use crate::price_of_failure::{HistoryUnit, PriceOfFailureConfig};
 use crate::vpa_method::{VPA_POLICY, VpaMethodSettings};
 
-use settings::{
-    MINIMUM_HISTORY, MINIMUM_RUNS, crane, ensemble, minimum_history, moving_window,
-    price_of_failure,
-};
+use settings::{MINIMUM_HISTORY, MINIMUM_RUNS, ensemble, length, moving_window, price_of_failure};
 pub(crate) use settings::{Settings, number, take, without_prefix};
 
 /// Annotation that users set on a VPA: the sizing method, as `plimsoll.dev/sizing-policy`, and its
@@ -144,7 +142,8 @@ impl SizingAnnotations {
                 default_unit,
             )?)),
             "crane" => {
-                let config = crane(&settings)?;
+                let config = CraneConfig::new(|key| settings.get(key).copied())
+                    .map_err(MethodSettingsError::Crane)?;
                 unused.extend(config.unused(|key| settings.contains_key(key)));
                 settings.retain(|key, _| !is_cranes(key));
                 Some(SizingMethod::Crane(config))
@@ -160,7 +159,7 @@ impl SizingAnnotations {
         let method = match method {
             Some(method) => Some(MethodSettings {
                 method,
-                minimum_history_ns: minimum_history(&mut settings)?,
+                minimum_history_ns: take(&mut settings, MINIMUM_HISTORY, length)?.unwrap_or(DAY_NS),
             }),
             None => None,
         };
@@ -194,7 +193,6 @@ fn is_known(key: &str) -> bool {
 mod tests {
     use super::*;
     use crate::autopilot::{EnsembleConfig, MovingWindowConfig, Statistic};
-    use crate::instant::DAY_NS;
     use crate::price_of_failure::Caution;
 
     /// The policy of this name with settings, of which the prefix is left out.
@@ -344,26 +342,20 @@ mod tests {
             &[("margin", "0.1")],
             "plimsoll.dev/sizing-margin is not a setting of the sizing policy vpa",
         );
-        check_error(
-            "plimsoll",
-            &[("caution", "11")],
-            r#"plimsoll.dev/sizing-caution has a value that cannot be used: "11""#,
-        );
-        check_error(
-            "plimsoll",
-            &[("oom-history-length", "8d")],
-            r#"plimsoll.dev/sizing-oom-history-length has a value that cannot be used: "8d""#,
-        );
-        check_error(
-            "plimsoll",
-            &[("history-unit", "weeks")],
-            r#"plimsoll.dev/sizing-history-unit has a value that cannot be used: "weeks""#,
-        );
-        check_error(
-            "plimsoll",
-            &[("history-unit", "runs"), ("minimum-runs", "101")],
-            r#"plimsoll.dev/sizing-minimum-runs has a value that cannot be used: "101""#,
-        );
+        let runs = ("history-unit", "runs");
+        for (method, settings) in [
+            ("plimsoll", &[("caution", "11")][..]),
+            ("plimsoll", &[("oom-history-length", "8d")]),
+            ("plimsoll", &[("history-unit", "weeks")]),
+            ("plimsoll", &[runs, ("minimum-runs", "101")]),
+            ("autopilot-ml", &[("overrun-weight", "NaN")]),
+            ("autopilot-window", &[("cpu-statistic", "p0")]),
+        ] {
+            let (key, value) = settings[settings.len() - 1];
+            let expected =
+                format!("{SIZING_PREFIX}{key} has a value that cannot be used: {value:?}");
+            check_error(method, settings, &expected);
+        }
         check_error(
             "crane",
             &[("cpu-sample-interval", "0s")],
@@ -373,16 +365,6 @@ mod tests {
             "crane",
             &[("oom-history-length", "31d")],
             "oom-history-length must be a duration above 0 and at most 30d",
-        );
-        check_error(
-            "autopilot-ml",
-            &[("overrun-weight", "NaN")],
-            r#"plimsoll.dev/sizing-overrun-weight has a value that cannot be used: "NaN""#,
-        );
-        check_error(
-            "autopilot-window",
-            &[("cpu-statistic", "p0")],
-            r#"plimsoll.dev/sizing-cpu-statistic has a value that cannot be used: "p0""#,
         );
         check_error(
             "crane",

@@ -25,33 +25,18 @@ struct PercentileSettings {
     upper_bound: Option<f64>,
 }
 
-/// Keys of the percentiles of one resource: target, lower bound, upper bound.
-type Keys = [&'static str; 3];
-
-const CPU: Keys = [
-    "cpu-percentile",
-    "cpu-lower-bound-percentile",
-    "cpu-upper-bound-percentile",
-];
-const MEMORY: Keys = [
-    "memory-percentile",
-    "memory-lower-bound-percentile",
-    "memory-upper-bound-percentile",
-];
-/// Name of the method.
 pub(crate) const VPA_POLICY: &str = "vpa";
-const MARGIN_FRACTION: &str = "margin-fraction";
 
 impl VpaMethodSettings {
     /// Keys of the settings, without prefix.
     pub const KEYS: [&'static str; 7] = [
-        CPU[0],
-        CPU[1],
-        CPU[2],
-        MEMORY[0],
-        MEMORY[1],
-        MEMORY[2],
-        MARGIN_FRACTION,
+        "cpu-percentile",
+        "cpu-lower-bound-percentile",
+        "cpu-upper-bound-percentile",
+        "memory-percentile",
+        "memory-lower-bound-percentile",
+        "memory-upper-bound-percentile",
+        "margin-fraction",
     ];
 
     /// The settings in the annotations of a VPA object; without effect if they select another
@@ -68,10 +53,12 @@ impl VpaMethodSettings {
 
     /// Removes and parses the settings of the method.
     pub(crate) fn take(settings: &mut Settings) -> Result<Self, MethodSettingsError> {
+        let [cpu @ .., _, _, _, margin_fraction] = Self::KEYS;
+        let [_, _, _, memory @ .., _] = Self::KEYS;
         Ok(Self {
-            cpu: PercentileSettings::take(settings, CPU)?,
-            memory: PercentileSettings::take(settings, MEMORY)?,
-            margin_fraction: take(settings, MARGIN_FRACTION, number)?,
+            cpu: PercentileSettings::take(settings, cpu)?,
+            memory: PercentileSettings::take(settings, memory)?,
+            margin_fraction: take(settings, margin_fraction, number)?,
         })
     }
 
@@ -90,7 +77,8 @@ impl VpaMethodSettings {
 }
 
 impl PercentileSettings {
-    fn take(settings: &mut Settings, keys: Keys) -> Result<Self, MethodSettingsError> {
+    /// The keys are those of target, lower bound and upper bound.
+    fn take(settings: &mut Settings, keys: [&'static str; 3]) -> Result<Self, MethodSettingsError> {
         let texts = keys.map(|key| settings.get(key).copied().unwrap_or_default());
         let error = |index: usize| MethodSettingsError::Value(keys[index], texts[index].to_owned());
         let found = Self {

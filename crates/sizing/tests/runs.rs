@@ -55,10 +55,9 @@ impl Runs {
     }
 
     fn kill(&mut self, second: i64, pod: u64, mebibytes: i64) {
-        let rules = MemoryRules::default();
         let kill = Observation::Oom {
             request: Memory::from_bytes(mebibytes * MIB),
-            rules: &rules,
+            rules: MemoryRules::default(),
         };
         self.history.observe(&self.policy, pod, kill, at(second));
     }

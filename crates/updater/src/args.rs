@@ -1,15 +1,14 @@
 //! The updater's flags: upstream's, with their names and defaults, and our own.
 
 use anyhow::Context as _;
-use rollout::{PausePolicy, PreemptionMode, Settings};
+use rollout::{PausePolicy, Settings};
+use runtime::config_file::ConfigArgs;
 use runtime::duration::positive_duration;
 use runtime::feature_gates::{CPU_STARTUP_BOOST, IN_PLACE, NATIVE_SIDECAR, PER_VPA_CONFIG, SUITE};
 use runtime::ignored_flags::IgnoredFlags;
 use runtime::{
-    CommonArgs, FeatureGates, GoDuration, HoldArgs, KlogArgs, LeaderElectionArgs, NamespaceArgs,
-    Program,
+    CommonArgs, FeatureGates, GoDuration, KlogArgs, LeaderElectionArgs, NamespaceArgs, Program,
 };
-use serving::FeedReaderArgs;
 use view::ObjectKey;
 
 /// The program's name, version, and defaults of common flags.
@@ -41,21 +40,15 @@ pub struct Args {
     pub election: LeaderElectionArgs,
     #[command(flatten)]
     pub rollout: RolloutArgs,
-    /// YAML file with the load-watcher and the thresholds of rebalancing. Empty means no rebalancing.
-    #[arg(long, default_value = "", value_name = "FILE")]
-    pub config: String,
+    #[command(flatten)]
+    pub config: ConfigArgs,
     #[command(flatten)]
     pub rate_limits: RateLimitArgs,
     #[command(flatten)]
     pub pause: PauseArgs,
-    #[command(flatten)]
-    pub feed: FeedReaderArgs,
-
     /// Interval between full passes over all VPA objects. Changes are acted on at once.
     #[arg(long, default_value = "1m0s", value_name = "DURATION", value_parser = positive_duration)]
     pub updater_interval: GoDuration,
-    #[command(flatten)]
-    pub holds: HoldArgs,
     #[command(flatten)]
     pub namespaces: NamespaceArgs,
 }
@@ -81,60 +74,19 @@ pub struct RolloutArgs {
     /// the kill.
     #[arg(long, default_value = "10m0s", value_name = "DURATION")]
     pub evict_after_oom_threshold: GoDuration,
-    /// Delay of updates after a change of the VPA object, or of a `LimitRange`, `ResourceQuota` or
-    /// `PodDisruptionBudget` of its namespace, so that a manifest is applied completely. Consecutive
-    /// changes delay updates by at most six times as much. Updates after OOM kills, and the end of
-    /// startup boosts, are not delayed. 0 disables it.
-    #[arg(long, default_value = "10s", value_name = "DURATION")]
-    pub settling_time: GoDuration,
     /// Resize pods in place without regard to the eviction tolerance if no resize policy restarts a
     /// container.
     #[arg(long)]
     pub in_place_skip_disruption_budget: bool,
-    /// Preemption for resizes that the kubelet deferred: evict less important pods of the node, or the
-    /// pod itself.
-    #[arg(long, value_enum, default_value_t = MakeRoomArg::Off)]
-    pub make_room: MakeRoomArg,
-    /// Allow rolling updates of Deployments in place of evictions, for VPA objects with the annotation
-    /// `plimsoll.dev/replacement: RollingUpdate`. Needs the permissions to get and patch Deployments.
-    #[arg(long)]
-    pub rolling_updates: bool,
     /// Feature gates as Name=true|false, separated by commas: `CPUStartupBoost`, `InPlace`,
     /// `PerVPAConfig`, `NativeSidecar`.
     #[arg(long, default_value = "", value_name = "GATES")]
     pub feature_gates: String,
 }
 
-/// Values of `--make-room`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum MakeRoomArg {
-    /// No preemption.
-    Off,
-    /// Events name the pods that would be evicted.
-    DryRun,
-    /// Pods are evicted.
-    On,
-}
-
-impl From<MakeRoomArg> for PreemptionMode {
-    fn from(argument: MakeRoomArg) -> Self {
-        match argument {
-            MakeRoomArg::Off => Self::Off,
-            MakeRoomArg::DryRun => Self::DryRun,
-            MakeRoomArg::On => Self::On,
-        }
-    }
-}
-
 /// Flags of rate limits.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RateLimitArgs {
-    /// Limit the pods that are evicted or restarted for their size in a minute: at first 1 % of those in
-    /// the namespace (at least 5) and in the cluster (at least 20), twice as many after each minute in which
-    /// new pods are well. `false` means no limit, as upstream's updater. Pods that are OOM killed
-    /// never wait.
-    #[arg(long, default_value_t = true)]
-    pub eviction_pace: bool,
     /// Evictions per second. In-place resizes have a separate limit of the same rate. 0 or less means
     /// no limit.
     #[arg(long, default_value_t = -1.0, value_name = "EVICTIONS")]
@@ -176,11 +128,8 @@ impl RolloutArgs {
             update_threshold: self.pod_update_threshold,
             lifetime_threshold: self.in_recommendation_bounds_eviction_lifetime_threshold.0,
             quick_oom_threshold: self.evict_after_oom_threshold.0,
-            settling_time: self.settling_time.0,
             in_place_skip_disruption_budget: self.in_place_skip_disruption_budget,
             native_sidecars: gates.enabled(NATIVE_SIDECAR),
-            preemption: self.make_room.into(),
-            rolling_updates: self.rolling_updates,
             in_place: gates.enabled(IN_PLACE),
             startup_boost: gates.enabled(CPU_STARTUP_BOOST),
             per_vpa_config: gates.enabled(PER_VPA_CONFIG),
@@ -265,14 +214,8 @@ mod tests {
         check("--evict-after-oom-threshold=1m", |settings| {
             settings.quick_oom_threshold = Duration::from_mins(1);
         });
-        check("--settling-time=0s", |settings| {
-            settings.settling_time = Duration::ZERO;
-        });
         check("--in-place-skip-disruption-budget", |settings| {
             settings.in_place_skip_disruption_budget = true;
-        });
-        check("--rolling-updates", |settings| {
-            settings.rolling_updates = true;
         });
         check("--feature-gates=NativeSidecar=true", |settings| {
             settings.native_sidecars = true;

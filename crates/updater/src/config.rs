@@ -1,14 +1,14 @@
-//! The file of `--config`, in YAML: rebalancing. A field that the file lacks has its default.
+//! The settings of `--config`.
 
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use placement::HotNodeConfig;
-use rollout::RebalancingSettings;
-use runtime::GoDuration;
-use runtime::config_file::{self, parsed_by};
-use runtime::duration::positive_duration;
-use serde::{Deserialize, Deserializer};
+use rollout::{PreemptionMode, RebalancingSettings, Settings};
+use runtime::config_file::{from_text, interval};
+use runtime::{GoDuration, OtherAutoscalers};
+use serde::Deserialize;
+use serving::FeedReader;
 use sources::prometheus::Connection;
 
 /// A hot node stays hot down to so much less utilization, in percent, and a move leaves its target
@@ -17,9 +17,31 @@ const COOL_BELOW_HOT: f64 = 15.0;
 /// Most moves in a minute. The rate limits of evictions apply too.
 const MOVES_PER_MINUTE: usize = 5;
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Config {
+/// Each setting with its default.
+pub(crate) const DEFAULTS: &str = include_str!("defaults.yaml");
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Config {
+    /// Delay of updates after a change of the VPA object, or of a `LimitRange`, `ResourceQuota` or
+    /// `PodDisruptionBudget` of its namespace, so that a manifest is applied completely. Consecutive
+    /// changes delay updates by at most six times as much. Updates after OOM kills, and the end of
+    /// startup boosts, are not delayed. 0s disables it.
+    #[serde(deserialize_with = "from_text")]
+    settling_time: GoDuration,
+    /// Whether the pods that are evicted or restarted for their size in a minute are limited: at first
+    /// 1 % of those in the namespace (at least 5) and in the cluster (at least 20), twice as many after
+    /// each minute in which new pods are well. Pods that are OOM killed never wait.
+    eviction_pace: bool,
+    /// Preemption for resizes that the kubelet deferred: evict less important pods of the node, or the
+    /// pod itself.
+    make_room: PreemptionMode,
+    /// Whether Deployments may get rolling updates in place of evictions, for VPA objects with the
+    /// annotation `plimsoll.dev/replacement: RollingUpdate`. Needs the permissions to get and patch
+    /// Deployments.
+    rolling_updates: bool,
+    pub(crate) other_autoscalers: OtherAutoscalers,
+    pub(crate) feed: FeedReader,
     /// Without it no pod is moved.
     rebalancing: Option<Rebalancing>,
 }
@@ -33,7 +55,7 @@ struct Rebalancing {
     /// A node is hot above this utilization of CPU or memory, in percent.
     hot_percent: f64,
     /// Time above `hotPercent` after which a node is hot, at least 100ms.
-    #[serde(deserialize_with = "hot_for")]
+    #[serde(deserialize_with = "interval")]
     hot_for: GoDuration,
     /// Nodes whose utilization and requests are below this percentage are emptied if all their pods
     /// fit elsewhere, while no node is hot. 0 empties no node.
@@ -51,26 +73,28 @@ impl Default for Rebalancing {
     }
 }
 
-fn hot_for<'de, D: Deserializer<'de>>(text: D) -> Result<GoDuration, D::Error> {
-    parsed_by(positive_duration, text)
-}
-
-/// The load-watcher and the settings of rebalancing.
-type LoadWatcher = (Connection, RebalancingSettings);
-
-/// Reads a file; `None` without rebalancing. Errors name the file and the field.
-pub(crate) fn read(file: &str) -> anyhow::Result<Option<LoadWatcher>> {
-    config_file::read(file, parse)
-}
-
-fn parse(text: &str) -> anyhow::Result<Option<LoadWatcher>> {
-    let config: Config = config_file::parse(text)?;
-    let settings = config.rebalancing.map(Rebalancing::settings);
-    settings.transpose().context("rebalancing")
+impl Config {
+    /// Adds the settings to those of flags. Returns the load-watcher too, if pods are moved.
+    pub(crate) fn settings(
+        self,
+        flags: &Settings,
+    ) -> anyhow::Result<(Settings, Option<Connection>)> {
+        let rebalancing = self.rebalancing.map(Rebalancing::settings).transpose();
+        let (load_watcher, rebalancing) = rebalancing.context("rebalancing")?.unzip();
+        let settings = Settings {
+            settling_time: self.settling_time.0,
+            paces_restarts: self.eviction_pace,
+            preemption: self.make_room,
+            rolling_updates: self.rolling_updates,
+            rebalancing,
+            ..*flags
+        };
+        Ok((settings, load_watcher))
+    }
 }
 
 impl Rebalancing {
-    fn settings(self) -> anyhow::Result<LoadWatcher> {
+    fn settings(self) -> anyhow::Result<(Connection, RebalancingSettings)> {
         for (name, percent) in [
             ("hotPercent", self.hot_percent),
             ("fragmentedPercent", self.fragmented_percent),
@@ -103,52 +127,73 @@ impl Rebalancing {
 
 #[cfg(test)]
 mod tests {
+    use runtime::config_file::parse;
+
     use super::*;
 
-    /// The settings with these fields of rebalancing.
-    fn settings(fields: &str) -> Result<Option<LoadWatcher>, String> {
-        let text = format!("rebalancing: {{{fields}}}");
-        parse(&text).map_err(|error| format!("{error:#}"))
+    /// The load-watcher and the settings of this text.
+    fn settings(text: &str) -> Result<(Option<String>, Settings), String> {
+        let config = parse::<Config>(&[DEFAULTS, text]);
+        let settings = config.and_then(|config| config.settings(&Settings::default()));
+        let settings = settings.map_err(|error| format!("{error:#}"));
+        settings.map(|(settings, connection)| (connection.map(|it| it.address), settings))
+    }
+
+    fn check(text: &str, change: impl FnOnce(&mut Settings)) {
+        let mut expected = Settings {
+            paces_restarts: true,
+            ..Settings::default()
+        };
+        change(&mut expected);
+        assert_eq!(settings(text), Ok((None, expected)), "{text}");
     }
 
     const ADDRESS: &str = "loadWatcherAddress: 'http://load-watcher:2020'";
 
-    fn check(fields: &str, change: impl FnOnce(&mut RebalancingSettings)) {
+    fn check_rebalancing(fields: &str, change: impl FnOnce(&mut RebalancingSettings)) {
         let mut expected = RebalancingSettings {
             hot_nodes: HotNodeConfig::default(),
             fragmented_percent: 0.0,
             moves_per_minute: 5,
         };
         change(&mut expected);
-        let found = settings(&format!("{ADDRESS}, {fields}")).expect(fields);
-        let (connection, found) = found.expect("an address");
-        assert_eq!(connection.address, "http://load-watcher:2020");
-        assert_eq!(found, expected, "{fields}");
+        let text = format!("rebalancing: {{{ADDRESS}, {fields}}}");
+        let (address, found) = settings(&text).expect(fields);
+        assert_eq!(address.as_deref(), Some("http://load-watcher:2020"));
+        assert_eq!(found.rebalancing, Some(expected), "{fields}");
     }
 
     #[test]
     fn each_field_reaches_its_setting() {
         check("", |_| ());
-        check("hotPercent: 90", |it| {
+        check("settlingTime: 0s", |it| it.settling_time = Duration::ZERO);
+        check("evictionPace: false", |it| it.paces_restarts = false);
+        check("makeRoom: dry-run", |it| {
+            it.preemption = PreemptionMode::DryRun;
+        });
+        check("makeRoom: on", |it| it.preemption = PreemptionMode::On);
+        check("rollingUpdates: true", |it| it.rolling_updates = true);
+        check_rebalancing("", |_| ());
+        check_rebalancing("hotPercent: 90", |it| {
             it.hot_nodes.hot_percent = 90.0;
             it.hot_nodes.cool_percent = 75.0;
         });
-        check("hotFor: 30s", |it| {
+        check_rebalancing("hotFor: 30s", |it| {
             it.hot_nodes.after = Duration::from_secs(30).try_into().expect("short");
         });
-        check("fragmentedPercent: 20", |it| {
+        check_rebalancing("fragmentedPercent: 20", |it| {
             it.fragmented_percent = 20.0;
         });
     }
 
     #[test]
-    fn without_a_load_watcher_nothing_is_moved_and_invalid_values_are_refused() {
-        assert!(read("").expect("no file").is_none());
-        assert!(parse("{}").expect("defaults").is_none());
+    fn invalid_values_are_refused() {
         for (fields, expected) in [
-            ("", "rebalancing: loadWatcherAddress: "),
+            ("settlingTime: -1s", "settlingTime: "),
+            ("makeRoom: yes", "makeRoom: unknown variant"),
+            ("rebalancing: {}", "rebalancing: loadWatcherAddress: "),
             (
-                "loadWatcherAddress: 'load-watcher:2020'",
+                "rebalancing: {loadWatcherAddress: 'load-watcher:2020'}",
                 "rebalancing: loadWatcherAddress: ",
             ),
             ("hotPercent: 101", "rebalancing: hotPercent: must be from 0"),
@@ -159,17 +204,22 @@ mod tests {
             ("hotPercent: 10", "fragmentedPercent: must be more than 15"),
             ("hotFor: 0s", "rebalancing.hotFor: must be at least 100ms"),
             ("fragmentedPercent: 65", "fragmentedPercent: must be more"),
-            ("hot: 80", "rebalancing.hot: unknown field"),
+            ("hot: 80", "hot: unknown field"),
         ] {
-            let error = settings(fields).expect_err(fields);
-            assert!(error.contains(expected), "{fields}: {error}");
+            let nested = format!("rebalancing: {{{fields}}}");
+            let is_nested = fields.starts_with(['h', 'f']);
+            let text = if is_nested { &nested } else { fields };
+            let error = settings(text).expect_err(text);
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 
     #[test]
     fn the_component_moves_pods_by_the_load_of_the_extender() {
-        let text = include_str!("../../../deploy/components/rebalancing/config.yaml");
-        let (connection, _) = parse(text).expect("valid").expect("rebalancing");
-        assert!(connection.address.starts_with("http://plimsoll-extender."));
+        let text = include_str!("../../../deploy/components/rebalancing/kustomization.yaml");
+        let (_, text) = text.split_once("'--config=").expect("settings");
+        let (address, _) = settings(text.trim_end().trim_end_matches('\'')).expect("valid");
+        let address = address.expect("rebalancing");
+        assert!(address.starts_with("http://plimsoll-extender."));
     }
 }

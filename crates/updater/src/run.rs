@@ -6,21 +6,19 @@
 use anyhow::Context as _;
 use feed::client::{ReportPace, Reports};
 use feed::{Reader, Subscription};
-use rollout::{Settings, WebhookLiveness};
+use rollout::WebhookLiveness;
 use runtime::client;
 use runtime::own_pod::{hostname, own_namespace};
 use runtime::rate_limiter::Throttle;
-use runtime::{
-    Announcement, Hold, HoldArgs, Holds, LeaderElectionArgs, Leading, Manager, Namespaces,
-};
-use serving::FeedReaderArgs;
+use runtime::{Announcement, Hold, Holds, LeaderElectionArgs, Leading, Manager, Namespaces};
+use serving::FeedReader;
 use tokio::sync::watch::{Receiver, Sender};
 use tokio::time::Instant;
 use view::{AutoscalerRole, ObjectKey, Scope, Shard};
 use watch::{MissingRights, OtherAutoscalers, Watches};
 
 use crate::args::Args;
-use crate::config;
+use crate::config::{Config, DEFAULTS};
 use crate::control_loop::{ControlLoop, Inputs, LoopConfig, Outputs};
 use crate::events::EventQueue;
 use crate::feed_overlay::FeedOverlay;
@@ -35,21 +33,19 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     args.ignored_flags.warn();
     let (common, election) = (args.common, args.election);
     let Namespaces { only, ignored } = args.namespaces.namespaces()?;
-    let (holds, another_updater, others) =
-        other_updaters(args.holds, only.is_none(), &election, &manager)?;
+    let config: Config = args.config.read(DEFAULTS)?;
+    let looks = config.other_autoscalers.looks(only.is_none());
+    let (holds, another_updater, others) = other_updaters(looks, &election, &manager)?;
     let scope = Scope {
         namespace: only,
         ignored,
         shard: Shard::default(),
     };
     let requests = Throttle::new(common.kube_api_qps, common.kube_api_burst);
-    let (load_watcher, rebalancing) = config::read(&args.config)?.unzip();
+    let feed = config.feed.clone();
+    let (settings, load_watcher) = config.settings(&args.rollout.settings()?)?;
     let config = LoopConfig {
-        settings: Settings {
-            rebalancing,
-            paces_restarts: args.rate_limits.eviction_pace,
-            ..args.rollout.settings()?
-        },
+        settings,
         policy: args.pause.policy(&own_namespace()),
         limit: args.rate_limits.limit(),
         interval: args.updater_interval.0,
@@ -66,7 +62,7 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     let events_client = client::connect(kube_config, requests, rest_metrics)?;
     let (events, writing) = EventQueue::new(events_client);
     manager.tasks.spawn_until_shutdown("events", writing);
-    let (subscription, reports) = subscribe(args.feed, &manager)?.unzip();
+    let (subscription, reports) = subscribe(feed, &manager)?.unzip();
     let outputs = Outputs {
         metrics: Metrics::register(&manager.registry)?,
         events,
@@ -119,13 +115,12 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
 
 /// The hold while another updater runs, and the reader of the signs of one.
 fn other_updaters(
-    args: HoldArgs,
-    is_clusterwide: bool,
+    looks: bool,
     election: &LeaderElectionArgs,
     manager: &Manager,
 ) -> anyhow::Result<(Holds, Hold, OtherAutoscalers)> {
     let holds = Holds::register(manager)?;
-    let hold = holds.hold(AutoscalerRole::Updater.as_str(), args.looks(is_clusterwide));
+    let hold = holds.hold(AutoscalerRole::Updater.as_str(), looks);
     let pod = ObjectKey::new(own_namespace(), hostname()?);
     let others = OtherAutoscalers::new(manager.client.clone(), election.own_leases());
     Ok((holds, hold, others.beside(pod)))
@@ -133,7 +128,7 @@ fn other_updaters(
 
 /// Subscribes to the feed of recommendations, and reports to its servers, if it is configured.
 fn subscribe(
-    feed: FeedReaderArgs,
+    feed: FeedReader,
     manager: &Manager,
 ) -> anyhow::Result<Option<(Receiver<Subscription>, Sender<Reports>)>> {
     let Some(source) = feed.source(manager)? else {

@@ -50,7 +50,6 @@ pub struct ClusterState {
 }
 
 impl ClusterState {
-    /// Creates an empty state.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         let shapes = config.validate()?;
         Ok(Self::empty(config, shapes))

@@ -4,39 +4,34 @@ use std::sync::Arc;
 
 use api::checkpoint::{VerticalPodAutoscalerCheckpointSpec, VerticalPodAutoscalerCheckpointStatus};
 use jiff::Timestamp;
-use model::{Labels, Selector};
+use model::{ContainerRef, Labels, Selector};
 use serde_json::{Value, json};
-use view::{Checkpoint, Container, Controller, ObjectKey, Phase, Pod, Resources, Vpa};
+use view::{Checkpoint, Controller, ObjectKey, Pod, Vpa};
 
 /// A number of seconds after a fixed time.
 pub(crate) fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).expect("in range")
 }
 
+/// A container of a pod.
+pub(crate) fn container(pod: &str, container: &str) -> ContainerRef {
+    let [namespace, pod, container] = ["shop", pod, container].map(str::to_owned);
+    ContainerRef {
+        namespace,
+        pod,
+        container,
+    }
+}
+
 /// A running pod of the Deployment `app`, with one container `main` without requests, and one init
 /// container.
 pub(crate) fn pod(name: &str, app: &str) -> Pod {
-    Pod {
-        key: ObjectKey::new("shop", name),
-        uid: name.to_owned(),
-        labels: Labels::from_iter([("app", app)]),
-        phase: Phase::Running,
-        owner: None,
-        started_at: None,
-        containers: vec![Container {
-            name: "main".to_owned(),
-            requests: Resources::default(),
-            limits: Resources::default(),
-            status: None,
-        }],
-        init_containers: vec!["setup".to_owned()],
-        sidecars: Vec::new(),
-        requests: None,
-        memory_cgroup: view::MemoryCgroup::default(),
-        placement: None,
-        running: None,
-        ready_after_seconds: None,
-    }
+    let pod = json!({
+        "metadata": {"namespace": "shop", "name": name, "uid": name, "labels": {"app": app}},
+        "spec": {"containers": [{"name": "main"}], "initContainers": [{"name": "setup"}]},
+        "status": {"phase": "Running"},
+    });
+    Pod::from_k8s(serde_json::from_value(pod).expect("a pod"), false)
 }
 
 /// The checkpoint of a container, with upstream's name.

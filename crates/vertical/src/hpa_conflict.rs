@@ -7,7 +7,6 @@
 //! the webhook leaves it alone, and the updater gives sized pods the request of their template back.
 //! An object that changes no pod has no conflict.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use api::vpa::{
@@ -15,11 +14,14 @@ use api::vpa::{
     VerticalPodAutoscaler, VerticalPodAutoscalerCondition, VerticalPodAutoscalerStatus,
 };
 use jiff::Timestamp;
-use model::ResourceList;
+use model::ResourceName;
+use sizing::capped_lists;
 use view::{HpaTargets, UtilizationTarget};
 
 use crate::sizing_policies::desired::is_of_policy;
-use crate::status::{ConditionChange, condition, condition_change, count_by_label};
+use crate::status::{
+    ConditionChange, condition, condition_change, count_by_label, first_of, set_problem,
+};
 
 /// Reason of `ConflictsWithHPA` of a VPA: the resource is sized nevertheless.
 const SIZED: &str = "ResourceSized";
@@ -78,18 +80,17 @@ pub(crate) fn apply_hpa_conflict(
     now: Timestamp,
 ) {
     let found = conflicts(status, object, hpas);
+    let (mode, _) = mode(object);
+    let problem = (!found.is_empty()).then(|| explain(mode, &found));
+    let problem = problem
+        .as_ref()
+        .map(|(reason, message)| (*reason, message.as_str()));
     let mut conditions: Conditions = status.conditions.drain(..).collect();
-    if found.is_empty() {
-        conditions.remove(CONFLICTS_WITH_HPA);
-    } else {
-        let (mode, _) = mode(object);
-        let (reason, message) = explain(mode, &found);
-        conditions.set(CONFLICTS_WITH_HPA, true, reason, &message, now);
-        if mode != HpaMode::Ignore {
-            leave_out(status, &found);
-        }
-    }
+    set_problem(&mut conditions, CONFLICTS_WITH_HPA, problem, now);
     status.conditions = conditions.to_list();
+    if problem.is_some() && mode != HpaMode::Ignore {
+        leave_out(status, &found);
+    }
 }
 
 type Conflict<'a> = (&'a HpaTargets, &'a UtilizationTarget);
@@ -124,42 +125,32 @@ fn leave_out(status: &mut VerticalPodAutoscalerStatus, conflicts: &[Conflict]) {
         .flat_map(|recommendation| &mut recommendation.containers);
     for container in containers {
         let name = container.container_name.clone();
-        let remove = |list: &mut ResourceList| {
-            let kept = list.iter().filter(|(resource, _)| {
-                !conflicts.iter().any(|(_, target)| {
-                    target.resource == **resource
-                        && target.container.as_ref().is_none_or(|of| *of == name)
-                })
-            });
+        let is_kept = |resource: &ResourceName| {
+            !conflicts.iter().any(|(_, target)| {
+                target.resource == *resource
+                    && target.container.as_ref().is_none_or(|of| *of == name)
+            })
+        };
+        let mut uncapped = std::mem::take(&mut container.uncapped_target);
+        for list in capped_lists(container).into_iter().chain([&mut uncapped]) {
+            let kept = list.iter().filter(|(resource, _)| is_kept(resource));
             *list = kept
                 .map(|(resource, amount)| (resource.clone(), amount.clone()))
                 .collect();
-        };
-        remove(&mut container.target);
-        remove(&mut container.lower_bound);
-        remove(&mut container.upper_bound);
-        remove(&mut container.uncapped_target);
+        }
+        container.uncapped_target = uncapped;
     }
 }
 
 /// Reason and message, without amounts, so that they change seldom.
 fn explain(mode: HpaMode, conflicts: &[Conflict]) -> (&'static str, String) {
-    let mut message = String::new();
-    for (index, (hpa, target)) in conflicts.iter().take(MAX_METRICS).enumerate() {
-        let separator = if index == 0 { "" } else { ", " };
+    let metrics = conflicts.iter().map(|(hpa, target)| {
         let (name, resource) = (&hpa.key.name, &target.resource);
-        // Writing to a text cannot fail.
-        let _ = write!(
-            message,
-            "{separator}HorizontalPodAutoscaler {name} scales by utilization of {resource}"
-        );
-        if let Some(container) = &target.container {
-            let _ = write!(message, " of container {container}");
-        }
-    }
-    if conflicts.len() > MAX_METRICS {
-        let _ = write!(message, ", and {} more", conflicts.len() - MAX_METRICS);
-    }
+        let of = |container| format!(" of container {container}");
+        let container = target.container.as_ref().map_or_else(String::new, of);
+        format!("HorizontalPodAutoscaler {name} scales by utilization of {resource}{container}")
+    });
+    let metrics = first_of(metrics, MAX_METRICS);
     let foreign = conflicts.iter().find(|(hpa, _)| hpa.ehpa.is_none());
     let (reason, rest) = match mode {
         HpaMode::Ignore => (
@@ -179,13 +170,12 @@ fn explain(mode: HpaMode, conflicts: &[Conflict]) -> (&'static str, String) {
             "this is left out of the recommendation until the EffectiveHorizontalPodAutoscaler has an averageValue in its place",
         ),
     };
-    let _ = write!(message, "; {rest}");
-    (reason, message)
+    (reason, format!("{metrics}; {rest}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use model::{ResourceName, WorkloadRef};
+    use model::WorkloadRef;
     use serde_json::{Value, json};
     use view::ObjectKey;
 

@@ -34,7 +34,6 @@ pub use decision::{Batch, Decision};
 pub use history::LoadedCheckpoints;
 pub use usage::{Ingested, JudgedUsage, OomKillCounts, Recommended};
 
-/// Configuration of a recommender.
 #[derive(Debug, Clone)]
 pub struct RecommenderConfig {
     /// Name of the recommender in `spec.recommenders`.
@@ -111,7 +110,6 @@ impl Tracked {
 }
 
 impl RecommenderState {
-    /// Creates an empty state.
     pub fn new(config: RecommenderConfig, sizing: Config) -> Result<Self, ConfigError> {
         Ok(Self {
             config,

@@ -25,12 +25,11 @@ use view::{ObjectKey, Pod, Resources, SelectorIndex, View, Vpa, WellKnown};
 use crate::resource_policy::container_policies;
 
 pub use condition::{apply_cap, cap_change, clear_cap, count_capped};
-pub use node_group_shape::NodeGroupShape;
 use node_group_totals::{NodeGroupTotals, PodsByGroup};
 use node_inputs::{NodeInputs, pod_shape};
 use quotas::Quotas;
 pub(crate) use settings::{CAP_TO_SCHEDULABLE, refused_cap};
-pub use settings::{CapSources, CapacitySources, Settings};
+pub use settings::{CapSources, Settings};
 
 #[derive(Debug)]
 pub(crate) struct SchedulableCaps {
@@ -87,7 +86,7 @@ impl SchedulableCaps {
             }
         }
         let objects: Vec<_> = objects.collect();
-        let mut pods = PodsByObject::find(view, &objects);
+        let mut pods = pods_by_object(view, &objects);
         if self.settings.sources().nodes {
             self.by_group = PodsByGroup::find(view, &objects, &pods);
         }
@@ -95,7 +94,7 @@ impl SchedulableCaps {
         let mut before = std::mem::take(&mut self.workloads);
         let mut selections = HashMap::new();
         for (vpa, _) in objects {
-            let pods = pods.take(&vpa.key);
+            let pods = pods.remove(&vpa.key).unwrap_or_default();
             let newest =
                 newest(&pods).or_else(|| before.remove(&vpa.key).map(|workload| workload.pod));
             let Some(pod) = newest else { continue };
@@ -193,36 +192,29 @@ impl SchedulableCaps {
 }
 
 /// The pods of each object, including Pending ones.
-struct PodsByObject<'a>(BTreeMap<&'a ObjectKey, Vec<&'a Arc<Pod>>>);
+type PodsByObject<'a> = BTreeMap<&'a ObjectKey, Vec<&'a Arc<Pod>>>;
 
-impl<'a> PodsByObject<'a> {
-    fn find(view: &'a View, objects: &[(&'a Arc<Vpa>, &'a Selector)]) -> Self {
-        let mut indices: HashMap<&str, SelectorIndex> = HashMap::new();
-        for (id, (vpa, selector)) in (0..).zip(objects) {
-            let index = indices.entry(&vpa.key.namespace).or_default();
-            index.insert(selector, id);
+fn pods_by_object<'a>(
+    view: &'a View,
+    objects: &[(&'a Arc<Vpa>, &'a Selector)],
+) -> PodsByObject<'a> {
+    let mut indices: HashMap<&str, SelectorIndex> = HashMap::new();
+    for (id, (vpa, selector)) in (0..).zip(objects) {
+        let index = indices.entry(&vpa.key.namespace).or_default();
+        index.insert(selector, id);
+    }
+    let mut found = PodsByObject::new();
+    for pod in view.pods.iter().chain(view.pending_pods.iter()) {
+        let Some(index) = indices.get(pod.key.namespace.as_str()) else {
+            continue;
+        };
+        let candidates = index.candidates(&pod.labels).into_iter();
+        let candidates = candidates.filter_map(|id| objects.get(id as usize));
+        for (vpa, _) in candidates.filter(|(_, selector)| selector.matches(&pod.labels)) {
+            found.entry(&vpa.key).or_default().push(pod);
         }
-        let mut found: BTreeMap<&ObjectKey, Vec<&Arc<Pod>>> = BTreeMap::new();
-        for pod in view.pods.iter().chain(view.pending_pods.iter()) {
-            let Some(index) = indices.get(pod.key.namespace.as_str()) else {
-                continue;
-            };
-            let candidates = index.candidates(&pod.labels).into_iter();
-            let candidates = candidates.filter_map(|id| objects.get(id as usize));
-            for (vpa, _) in candidates.filter(|(_, selector)| selector.matches(&pod.labels)) {
-                found.entry(&vpa.key).or_default().push(pod);
-            }
-        }
-        Self(found)
     }
-
-    fn of(&self, key: &ObjectKey) -> impl Iterator<Item = &'a Arc<Pod>> + '_ {
-        self.0.get(key).into_iter().flatten().copied()
-    }
-
-    fn take(&mut self, key: &ObjectKey) -> Vec<&'a Arc<Pod>> {
-        self.0.remove(key).unwrap_or_default()
-    }
+    found
 }
 
 /// The newest pod, preferably an unfinished one.

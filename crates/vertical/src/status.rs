@@ -90,7 +90,6 @@ pub struct StatusInput<'a> {
     pub source_is_stale: Option<bool>,
 }
 
-/// Returns the desired status.
 pub fn status(input: StatusInput, now: Timestamp) -> VerticalPodAutoscalerStatus {
     let StatusInput {
         object,
@@ -108,49 +107,33 @@ pub fn status(input: StatusInput, now: Timestamp) -> VerticalPodAutoscalerStatus
     let old = object.status.iter().flat_map(|status| &status.conditions);
     let mut conditions: Conditions = old.cloned().collect();
     conditions.remove(CONFIG_DEPRECATED);
-    match unsupported {
-        Some(message) => conditions.set(CONFIG_UNSUPPORTED, true, "", message, now),
-        None => conditions.remove(CONFIG_UNSUPPORTED),
-    };
     set_history(&mut conditions, history, now);
-    match source_is_stale {
-        Some(true) => {
-            conditions.set(SOURCE_STALE, true, SILENT_REASON, SILENT_MESSAGE, now);
-        }
-        Some(false) => {
-            conditions.remove(SOURCE_STALE);
-        }
-        None => {}
+    if let Some(is_stale) = source_is_stale {
+        let problem = is_stale.then_some((SILENT_REASON, SILENT_MESSAGE));
+        set_problem(&mut conditions, SOURCE_STALE, problem, now);
     }
-    match refused_annotation {
-        Some(message) => conditions.set(ANNOTATION_REFUSED, true, REFUSED_REASON, message, now),
-        None => conditions.remove(ANNOTATION_REFUSED),
-    };
-    if unused_annotations.is_empty() {
-        conditions.remove(ANNOTATION_UNUSED);
-    } else {
-        // The names are those of known settings, so the message is bounded.
+    // The names are those of known settings, so the message is bounded.
+    let unused = (!unused_annotations.is_empty()).then(|| {
         let names = unused_annotations.join(", ");
-        let message = format!("The sizing policy of this object does not use: {names}");
-        conditions.set(ANNOTATION_UNUSED, true, UNUSED_REASON, &message, now);
+        format!("The sizing policy of this object does not use: {names}")
+    });
+    // Without the number of names, so that it is written once.
+    let most = crate::MAX_CONTAINERS;
+    let omitted = omits_containers.then(|| format!(
+        "Pods of this object have had more than {most} container names: only the {most} measured last are sized and stored"
+    ));
+    let no_pods = (pods == 0).then_some((NO_PODS_REASON, NO_PODS_MESSAGE));
+    for (kind, reason, message) in [
+        (CONFIG_UNSUPPORTED, "", unsupported),
+        (ANNOTATION_REFUSED, REFUSED_REASON, refused_annotation),
+        (ANNOTATION_UNUSED, UNUSED_REASON, unused.as_deref()),
+        (CONTAINERS_OMITTED, OMITTED_REASON, omitted.as_deref()),
+    ] {
+        let problem = message.map(|message| (reason, message));
+        set_problem(&mut conditions, kind, problem, now);
     }
-    if omits_containers {
-        // Without the number of names, so that it is written once.
-        let most = crate::MAX_CONTAINERS;
-        let message = format!(
-            "Pods of this object have had more than {most} container names: only the {most} measured last are sized and stored"
-        );
-        conditions.set(CONTAINERS_OMITTED, true, OMITTED_REASON, &message, now);
-    } else {
-        conditions.remove(CONTAINERS_OMITTED);
-    }
-    let (reason, message) = if pods == 0 {
-        conditions.set(NO_PODS_MATCHED, true, NO_PODS_REASON, NO_PODS_MESSAGE, now);
-        (NO_PODS_REASON, NO_PODS_MESSAGE)
-    } else {
-        conditions.remove(NO_PODS_MATCHED);
-        ("", "")
-    };
+    set_problem(&mut conditions, NO_PODS_MATCHED, no_pods, now);
+    let (reason, message) = no_pods.unwrap_or_default();
     if is_empty {
         conditions.set(RECOMMENDATION_PROVIDED, false, reason, message, now);
     } else {
@@ -161,6 +144,19 @@ pub fn status(input: StatusInput, now: Timestamp) -> VerticalPodAutoscalerStatus
         conditions: conditions.to_list(),
         observed_generation: object.metadata.generation.unwrap_or(0),
     }
+}
+
+/// Sets a condition that tells of a problem, with reason and message, or removes it without one.
+pub(crate) fn set_problem(
+    conditions: &mut Conditions,
+    kind: &str,
+    problem: Option<(&str, &str)>,
+    now: Timestamp,
+) {
+    match problem {
+        Some((reason, message)) => conditions.set(kind, true, reason, message, now),
+        None => conditions.remove(kind),
+    };
 }
 
 /// The recommendation from usage, or the published one while samples or history are missing.
@@ -280,7 +276,6 @@ pub(crate) fn condition_change<'a>(
     }
 }
 
-/// The condition of a type.
 pub(crate) fn condition<'a>(
     status: &'a VerticalPodAutoscalerStatus,
     kind: &str,
@@ -302,4 +297,11 @@ pub(crate) fn count_by_label<'a, const N: usize>(
         }
     }
     counts
+}
+
+/// The first texts, separated by commas, and the number of the others: messages are bounded.
+pub(crate) fn first_of(texts: impl ExactSizeIterator<Item = String>, most: usize) -> String {
+    let others = texts.len().saturating_sub(most);
+    let more = (others > 0).then(|| format!("and {others} more"));
+    texts.take(most).chain(more).collect::<Vec<_>>().join(", ")
 }

@@ -5,12 +5,12 @@ mod registration;
 mod serving;
 mod webhook_labels;
 
-use ::serving::FeedReaderArgs;
 use anyhow::Context as _;
 use model::Quantity;
+use runtime::config_file::ConfigArgs;
 use runtime::feature_gates::{CPU_STARTUP_BOOST, IN_PLACE, NATIVE_SIDECAR, PER_VPA_CONFIG, SUITE};
 use runtime::ignored_flags::IgnoredFlags;
-use runtime::{CommonArgs, FeatureGates, HoldArgs, KlogArgs, NamespaceArgs, Program};
+use runtime::{CommonArgs, FeatureGates, KlogArgs, NamespaceArgs, Program};
 
 use admission::{AdmissionConfig, Gates};
 
@@ -41,23 +41,14 @@ pub struct Args {
     /// Flags of the registration.
     #[command(flatten)]
     pub registration: RegistrationArgs,
-    /// YAML file with further fields of the registration: `namespaceSelector`, `objectSelector`,
-    /// `matchConditions` and `reinvocationPolicy` of its webhook. Empty means none.
-    #[arg(long, default_value = "", value_name = "FILE")]
-    pub config: String,
+    #[command(flatten)]
+    pub config: ConfigArgs,
     /// Flags of the heartbeat.
     #[command(flatten)]
     pub heartbeat: HeartbeatArgs,
     /// Flags about patches and validation.
     #[command(flatten)]
     pub review: ReviewArgs,
-    /// Flags of the feed of recommendations.
-    #[command(flatten)]
-    pub feed: FeedReaderArgs,
-
-    /// Flag of holds.
-    #[command(flatten)]
-    pub holds: HoldArgs,
     /// Flags about namespaces.
     #[command(flatten)]
     pub namespaces: NamespaceArgs,
@@ -69,10 +60,6 @@ pub struct ReviewArgs {
     /// Maximum CPU request of a startup boost. 0 means no maximum.
     #[arg(long, default_value = "0", value_name = "QUANTITY")]
     pub max_allowed_cpu_boost: Quantity,
-    /// Watch nodes, and label new pods of a `DaemonSet` for VPA objects with the annotation
-    /// plimsoll.dev/node-group. Upstream does not.
-    #[arg(long)]
-    pub node_groups: bool,
     /// Feature gates as Name=true, separated by commas: `CPUStartupBoost`, `InPlace`,
     /// `PerVPAConfig` and `NativeSidecar`.
     #[arg(long, default_value = "", value_name = "GATES")]
@@ -80,8 +67,8 @@ pub struct ReviewArgs {
 }
 
 impl ReviewArgs {
-    /// The configuration of decisions.
-    pub fn config(self) -> anyhow::Result<AdmissionConfig> {
+    /// The configuration of decisions, with node groups by `--config`.
+    pub fn config(self, node_groups: bool) -> anyhow::Result<AdmissionConfig> {
         let gates = FeatureGates::parse(&SUITE, &self.feature_gates).context("--feature-gates")?;
         Ok(AdmissionConfig {
             gates: Gates {
@@ -91,7 +78,7 @@ impl ReviewArgs {
             },
             max_cpu_boost: Some(self.max_allowed_cpu_boost).filter(|max| !max.is_zero()),
             native_sidecars: gates.enabled(NATIVE_SIDECAR),
-            node_groups: self.node_groups,
+            node_groups,
         })
     }
 }
@@ -149,11 +136,15 @@ mod tests {
 
     #[test]
     fn gates_and_maximum_boost_are_parsed() {
-        let config = |line: &str| parse(line).expect(line).review.config();
-        assert_eq!(config("").expect("defaults"), AdmissionConfig::default());
-        let line = "--feature-gates=InPlace=true,NativeSidecar=true --max-allowed-cpu-boost=2 --node-groups";
+        let config = |line: &str| parse(line).expect(line).review.config(true);
+        let defaults = AdmissionConfig {
+            node_groups: true,
+            ..AdmissionConfig::default()
+        };
+        assert_eq!(config("").expect("defaults"), defaults);
+        let line = "--feature-gates=InPlace=true,NativeSidecar=true --max-allowed-cpu-boost=2";
         let found = config(line).expect("valid flags");
-        assert!(found.gates.in_place && found.native_sidecars && found.node_groups);
+        assert!(found.gates.in_place && found.native_sidecars);
         assert!(!found.gates.cpu_startup_boost && !found.gates.per_vpa_config);
         assert_eq!(found.max_cpu_boost, Some(Quantity::from_milli(2000)));
         assert!(config("--feature-gates=Nothing=true").is_err());

@@ -1,128 +1,122 @@
-//! The file of `--config`, in YAML: fields of the webhook in the `MutatingWebhookConfiguration`, with
-//! the names of the API.
+//! The settings of `--config`. Those of the registration have the names of the API.
 
-use anyhow::{Context as _, ensure};
+use std::path::PathBuf;
+
+use anyhow::ensure;
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use runtime::config_file;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use runtime::OtherAutoscalers;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
-
-use crate::registration::Selection;
+use serving::FeedReader;
 
 /// Maximum number of match conditions in Kubernetes.
 const MAX_CONDITIONS: usize = 64;
 
-/// Additions of the file to the registration.
-#[derive(Debug, Default)]
+/// Each setting with its default.
+pub const DEFAULTS: &str = include_str!("defaults.yaml");
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Config {
-    pub selection: Selection,
-    /// Whether objects are reviewed again after changes of later webhooks.
-    pub is_reinvoked: bool,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Fields {
     /// Labels of namespaces, in addition to the namespaces that flags exclude.
-    namespace_selector: Value,
+    #[serde(deserialize_with = "selector")]
+    pub namespace_selector: LabelSelector,
     /// Labels of pods and VPA objects, in addition to plimsoll.dev/disable-webhook.
-    object_selector: Value,
-    match_conditions: Value,
-    reinvocation_policy: ReinvocationPolicy,
+    #[serde(deserialize_with = "selector")]
+    pub object_selector: LabelSelector,
+    #[serde(deserialize_with = "conditions")]
+    pub match_conditions: Vec<MatchCondition>,
+    /// Whether objects are reviewed again after changes of later webhooks.
+    pub reinvocation_policy: ReinvocationPolicy,
+    /// `ClusterRole` that owns the `MutatingWebhookConfiguration`, which is deleted with it. Empty
+    /// means none.
+    pub owner_cluster_role: String,
+    /// Whether nodes are watched, and new pods of a `DaemonSet` get a label, for VPA objects with the
+    /// annotation plimsoll.dev/node-group. Upstream does not.
+    pub node_groups: bool,
+    /// CAs (PEM) of the API server's client certificate. With them, connections without a certificate
+    /// of one of them are refused. The API server presents one if its `AdmissionConfiguration` has a
+    /// kubeconfig for webhooks.
+    pub api_server_client_ca_file: Option<PathBuf>,
+    pub other_autoscalers: OtherAutoscalers,
+    pub feed: FeedReader,
 }
 
-#[derive(Debug, Default, PartialEq, Deserialize)]
-enum ReinvocationPolicy {
-    #[default]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub enum ReinvocationPolicy {
     Never,
     IfNeeded,
 }
 
-impl Config {
-    /// Reads a file. An empty name means no additions. Errors name the file and the field.
-    pub(crate) fn read(file: &str) -> anyhow::Result<Self> {
-        config_file::read(file, Self::parse)
-    }
-
-    pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
-        let fields: Fields = config_file::parse(text)?;
-        let selection = Selection {
-            namespace_selector: selector("namespaceSelector", &fields.namespace_selector)?,
-            object_selector: selector("objectSelector", &fields.object_selector)?,
-            match_conditions: conditions("matchConditions", &fields.match_conditions)?,
-        };
-        Ok(Self {
-            selection,
-            is_reinvoked: fields.reinvocation_policy == ReinvocationPolicy::IfNeeded,
-        })
-    }
-}
-
-/// Parses a field. Unknown fields in it are refused: a selector without the misspelled field would
-/// select everything.
-fn parse_exactly<T>(field: &str, value: &Value) -> anyhow::Result<T>
+/// Deserializes a field that passes `check`. Unknown fields in it are refused: a selector without the
+/// misspelled field would select everything.
+fn checked<'de, D: Deserializer<'de>, T>(
+    value: D,
+    check: impl FnOnce(&T) -> anyhow::Result<()>,
+) -> Result<T, D::Error>
 where
     T: DeserializeOwned + Serialize + Default,
 {
+    let value = Value::deserialize(value)?;
     if value.is_null() {
         return Ok(T::default());
     }
-    let parsed = T::deserialize(value).with_context(|| field.to_owned())?;
-    let known = serde_json::to_value(&parsed)?;
-    ensure!(
-        known == *value,
-        "{field}: of {value}, only {known} is known"
-    );
+    let parsed = T::deserialize(&value).map_err(D::Error::custom)?;
+    let known = serde_json::to_value(&parsed).map_err(D::Error::custom)?;
+    if known != value {
+        let error = format!("of {value}, only {known} is known");
+        return Err(D::Error::custom(error));
+    }
+    check(&parsed).map_err(D::Error::custom)?;
     Ok(parsed)
 }
 
-/// Parses a selector and checks its operators.
-fn selector(field: &str, value: &Value) -> anyhow::Result<LabelSelector> {
-    let selector: LabelSelector = parse_exactly(field, value)?;
-    for one in selector.match_expressions.iter().flatten() {
-        let has_values = one.values.iter().flatten().next().is_some();
-        let key = &one.key;
-        ensure!(!key.is_empty(), "{field}: a requirement has no key");
-        match one.operator.as_str() {
-            "In" | "NotIn" => ensure!(has_values, "{field}: {key} {} needs values", one.operator),
-            "Exists" | "DoesNotExist" => ensure!(
-                !has_values,
-                "{field}: {key} {} excludes values",
-                one.operator
-            ),
-            other => anyhow::bail!(
-                "{field}: {other:?} of {key} is not In, NotIn, Exists or DoesNotExist"
-            ),
+fn selector<'de, D: Deserializer<'de>>(value: D) -> Result<LabelSelector, D::Error> {
+    checked(value, |selector: &LabelSelector| {
+        for one in selector.match_expressions.iter().flatten() {
+            let has_values = one.values.iter().flatten().next().is_some();
+            let (key, operator) = (&one.key, one.operator.as_str());
+            ensure!(!key.is_empty(), "a requirement has no key");
+            match operator {
+                "In" | "NotIn" => ensure!(has_values, "{key} {operator} needs values"),
+                "Exists" | "DoesNotExist" => {
+                    ensure!(!has_values, "{key} {operator} excludes values");
+                }
+                _ => {
+                    anyhow::bail!("{operator:?} of {key} is not In, NotIn, Exists or DoesNotExist")
+                }
+            }
         }
-    }
-    Ok(selector)
+        Ok(())
+    })
 }
 
-/// Parses conditions and checks their names and number. The API server compiles their expressions.
-fn conditions(field: &str, value: &Value) -> anyhow::Result<Vec<MatchCondition>> {
-    let conditions: Vec<MatchCondition> = parse_exactly(field, value)?;
-    ensure!(
-        conditions.len() <= MAX_CONDITIONS,
-        "{field}: {} are more than {MAX_CONDITIONS} conditions",
-        conditions.len()
-    );
-    for (index, condition) in conditions.iter().enumerate() {
-        let name = &condition.name;
-        ensure!(!name.is_empty(), "{field}: a condition has no name");
+/// Deserializes conditions. The API server compiles their expressions.
+fn conditions<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<MatchCondition>, D::Error> {
+    checked(value, |conditions: &Vec<MatchCondition>| {
+        let count = conditions.len();
         ensure!(
-            !condition.expression.trim().is_empty(),
-            "{field}: {name} has no expression"
+            count <= MAX_CONDITIONS,
+            "{count} are more than {MAX_CONDITIONS} conditions"
         );
-        let is_first = conditions[..index].iter().all(|other| other.name != *name);
-        ensure!(is_first, "{field}: {name} is there twice");
-    }
-    Ok(conditions)
+        for (index, condition) in conditions.iter().enumerate() {
+            let name = &condition.name;
+            ensure!(!name.is_empty(), "a condition has no name");
+            let has_expression = !condition.expression.trim().is_empty();
+            ensure!(has_expression, "{name} has no expression");
+            let is_first = conditions[..index].iter().all(|other| other.name != *name);
+            ensure!(is_first, "{name} is there twice");
+        }
+        Ok(())
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use runtime::config_file::parse;
+
     use super::*;
 
     #[test]
@@ -153,18 +147,10 @@ mod tests {
             ("selector", "{}".to_owned(), "unknown field"),
         ] {
             let text = format!("{field}: {value}");
-            let error = format!("{:#}", Config::parse(&text).expect_err(&text));
+            let error = parse::<Config>(&[DEFAULTS, text.as_str()]).expect_err(&text);
+            let error = format!("{error:#}");
             assert!(error.starts_with(&format!("{field}: ")), "{error}");
             assert!(error.contains(part), "{error}");
-        }
-    }
-
-    #[test]
-    fn an_empty_file_adds_nothing() {
-        for config in [Config::read(""), Config::parse("{}"), Config::parse("")] {
-            let config = config.expect("no additions");
-            assert_eq!(config.selection, Selection::default());
-            assert!(!config.is_reinvoked);
         }
     }
 }

@@ -9,7 +9,7 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use kube::Api;
 use runtime::own_pod::{hostname, own_namespace};
 use runtime::{Announcement, Holds, LeaderElectionArgs, Leading, Manager, Namespaces};
-use serving::FeedReaderArgs;
+use serving::FeedReader;
 use serving::ca_bundles::Controller;
 use serving::certificates::{CertificateMonitor, Certificates};
 use serving::port::Port;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use view::{Scope, Shard, View};
 
 use crate::args::Args;
-use crate::config::Config;
+use crate::config::{Config, DEFAULTS};
 use crate::cut_off;
 use crate::heartbeat::Heartbeat;
 use crate::metrics::{self, Metrics};
@@ -52,18 +52,15 @@ pub async fn run_on(
 ) -> anyhow::Result<()> {
     let (registration, heartbeat) = (args.registration, args.heartbeat);
     let Namespaces { only, ignored } = args.namespaces.namespaces()?;
-    let added = Config::read(&args.config)?;
-    let config = Arc::new(args.review.config()?);
+    let settings: Config = args.config.read(DEFAULTS)?;
+    let config = Arc::new(args.review.config(settings.node_groups)?);
     let metrics = Metrics::register(&manager.registry)?;
     let own_namespace = own_namespace();
     let ignored_namespaces: Vec<String> = ignored.iter().cloned().collect();
     let namespace = only.as_deref().unwrap_or_default();
-    let owner = Owner::of(
-        manager.client.clone(),
-        &registration.webhook_owner_cluster_role,
-    );
+    let owner = Owner::of(manager.client.clone(), &settings.owner_cluster_role);
     let registration =
-        registration.registration(added, &own_namespace, namespace, &ignored_namespaces)?;
+        registration.registration(&settings, &own_namespace, namespace, &ignored_namespaces)?;
     if let Some(registration) = &registration {
         registration.check_reinvocation(config.gates.cpu_startup_boost)?;
     }
@@ -80,13 +77,19 @@ pub async fn run_on(
     };
     let election = heartbeat.election(&own_namespace);
     let heartbeat = heartbeat.heartbeat(client(), clock.clone(), &own_namespace, hostname);
-    let source = (args.serving).source(client(), &own_namespace, registration.as_ref())?;
+    let client_authorities = settings.api_server_client_ca_file;
+    let source = (args.serving).source(
+        client_authorities,
+        client(),
+        &own_namespace,
+        registration.as_ref(),
+    )?;
 
     // Reviews are served for some time after the shutdown, so the view is kept current until then.
     let drained = CancellationToken::new();
     let _end = drained.clone().drop_guard();
     let serving = manager.until(drained);
-    let feed = subscribe(args.feed, &serving)?;
+    let feed = subscribe(settings.feed, &serving)?;
     let Some(view) = watch_cluster(scope, config.node_groups, &serving).await else {
         return Ok(());
     };
@@ -113,7 +116,8 @@ pub async fn run_on(
     let server = port.serve(handler.router(), tls, manager.shutdown.clone(), DRAIN_DELAY);
     manager.readiness.condition("serving").ready();
 
-    let holds = args.holds.looks(true).then(|| Holds::register(&manager));
+    let looks = settings.other_autoscalers.looks(true);
+    let holds = looks.then(|| Holds::register(&manager));
     let others = holds.transpose()?;
     let others = others.map(|holds| OtherWebhooks::new(manager.client.clone(), holds));
     let (terms, term) = watch::channel(None);
@@ -183,7 +187,7 @@ fn keep_registered(
 
 /// Subscribes to the feed, if there is one.
 fn subscribe(
-    feed: FeedReaderArgs,
+    feed: FeedReader,
     manager: &Manager,
 ) -> anyhow::Result<Option<watch::Receiver<Subscription>>> {
     let source = feed.source(manager)?;

@@ -60,10 +60,17 @@ args, and optionally env, volumes, volumeMounts, withoutArgs, annotations of the
 - --vpa-object-namespace={{ . }}
 {{- end }}
 {{- if ne .Values.otherAutoscalers "hold" }}
-- --other-autoscalers={{ .Values.otherAutoscalers }}
+{{ include "plimsoll.settings" (dict "otherAutoscalers" .Values.otherAutoscalers) }}
 {{- end }}
 {{- with .Values.featureGates }}
 - --feature-gates={{ . }}
+{{- end }}
+{{- end }}
+
+{{/* Settings as flags, one for each. Takes a dict of them. */}}
+{{- define "plimsoll.settings" -}}
+{{- range $name, $value := . }}
+{{ list (dict $name $value | toRawJson | printf "--config=%s") | toYaml }}
 {{- end }}
 {{- end }}
 
@@ -85,13 +92,13 @@ args, and optionally env, volumes, volumeMounts, withoutArgs, annotations of the
 {{- end }}
 {{- end }}
 
-{{/* Flags of the readers of the recommender's feed. */}}
+{{/* Settings of the readers of the recommender's feed, as flags. */}}
 {{- define "plimsoll.feedFlags" -}}
 {{- with .Values.leaderElection.namespace }}
-- --feed-lease-namespace={{ . }}
+{{ include "plimsoll.settings" (dict "feed" (dict "leaseNamespace" .)) }}
 {{- end }}
 {{- if gt (int .Values.recommender.shards) 1 }}
-- --feed-shards={{ .Values.recommender.shards }}
+{{ include "plimsoll.settings" (dict "feed" (dict "shards" (int .Values.recommender.shards))) }}
 {{- end }}
 {{- end }}
 
@@ -143,21 +150,6 @@ args, and optionally env, volumes, volumeMounts, withoutArgs, annotations of the
   mountPath: /etc/plimsoll/prometheus
   readOnly: true
 {{- end }}
-{{- end }}
-
-{{/* What a program needs to read its ConfigMap as --config, for plimsoll.program. Takes the program and
-the text of the file. */}}
-{{- define "plimsoll.configVolume" -}}
-annotations:
-  checksum/config: {{ sha256sum (index . 1) }}
-volumes:
-  - name: config
-    configMap:
-      name: plimsoll-{{ index . 0 }}-config
-volumeMounts:
-  - name: config
-    mountPath: /etc/plimsoll/{{ index . 0 }}
-    readOnly: true
 {{- end }}
 
 {{/* Reference of an image. Takes the root, the program and the image. */}}

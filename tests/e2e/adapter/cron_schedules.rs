@@ -1,10 +1,10 @@
 //! Windows of time, from the object over the native autoscaler to the workload, on the examples of
 //! Crane's documentation and others, and dates on which no window opens.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
 use api::prediction::TimeSeriesPrediction as Prediction;
-use e2e::{condition, eventually, target};
+use e2e::{eventually, is_true, message_of, target};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
 use k8s_openapi::jiff::civil::Weekday;
@@ -13,6 +13,9 @@ use k8s_openapi::jiff::{Timestamp, ToSpan as _, Unit, Zoned};
 use serde_json::{Value, json};
 
 use super::ehpa_fixture::EhpaFixture;
+
+/// Metric of the windows.
+const CRON: &str = "crane_autoscaling_cron";
 
 pub(crate) fn utc() -> Zoned {
     Timestamp::now().to_zoned(TimeZone::UTC)
@@ -49,58 +52,42 @@ async fn a_window_of_time_raises_and_releases_and_a_preview_changes_nothing() ->
     let open = window(&utc().checked_add(10.hours())?)?;
     for (name, strategy) in [("web", "Auto"), ("seen", "Preview")] {
         fixture.deploy(name, 2, "20m").await?;
-        fixture
-            .make::<Ehpa>(name, spec(name, strategy, &open))
-            .await?;
+        let spec = spec(name, strategy, &open);
+        fixture.make::<Ehpa>(name, spec).await?;
     }
     // Nothing but a window that is closed: it keeps what it has.
-    let closed = json!([{"name": "later", "start": daily(&utc().checked_add(10.hours())?), "end": daily(&utc().checked_add(12.hours())?), "targetReplicas": 6}]);
+    let later = |hours: i64| utc().checked_add(hours.hours()).map(|time| daily(&time));
+    let closed =
+        json!([{"name": "later", "start": later(10)?, "end": later(12)?, "targetReplicas": 6}]);
     let mut alone = spec("alone", "Auto", &closed);
     alone["metrics"] = json!([]);
     alone["maxReplicas"] = json!(20);
     fixture.deploy("alone", 3, "20m").await?;
     fixture.make::<Ehpa>("alone", alone).await?;
 
-    fixture
-        .scaled("web", "the window raises", |replicas| replicas == 6)
-        .await?;
-    let cron = async || {
-        fixture
-            .external("crane_autoscaling_cron", "web", "cron")
-            .await
-    };
+    fixture.has_replicas("web", 6).await?;
+    let cron = async || fixture.external(CRON, "web", "cron").await;
     let answer = cron().await?;
     assert_eq!(answer["items"][0]["value"], "6");
     assert_eq!(answer["items"].as_array().map(Vec::len), Some(1));
 
-    let would = |it: &Value| it["status"]["expectReplicas"] == 6;
-    fixture
-        .when::<Ehpa>("seen", "the preview says what it would do", would)
-        .await?;
+    let would = json!({"status": {"expectReplicas": 6}});
+    fixture.await_fields::<Ehpa>("seen", would).await?;
 
     // It closes with the next minute but one at the latest; until then nothing needs to be seen.
     let soon = utc().round(Unit::Minute)?.checked_add(1.minute())?;
     let closing = json!({"spec": {"crons": window(&soon)?}});
     fixture.patch::<Ehpa>("web", closing).await?;
-    fixture
-        .scaled("web", "the window releases", |replicas| replicas == 1)
-        .await?;
+    fixture.has_replicas("web", 1).await?;
     assert_eq!(cron().await?["items"][0]["value"], "1");
 
-    let is_asked = |it: &Value| {
-        it["status"]["currentMetrics"][0]["external"]["current"]["averageValue"] == "1"
-    };
-    fixture
-        .when::<Hpa>("ehpa-alone", "what is there is what is wanted", is_asked)
-        .await?;
-    fixture
-        .patch::<Deployment>("alone", json!({"spec": {"replicas": 10}}))
-        .await?;
-    let has_ten =
-        |it: &Value| it["status"]["currentReplicas"] == 10 && it["status"]["desiredReplicas"] == 10;
-    fixture
-        .when::<Hpa>("ehpa-alone", "the change of a user is kept", has_ten)
-        .await?;
+    let external = json!({"current": {"averageValue": "1"}});
+    let as_wanted = json!({"status": {"currentMetrics": [{"external": external}]}});
+    fixture.await_fields::<Hpa>("ehpa-alone", as_wanted).await?;
+    let ten = json!({"spec": {"replicas": 10}});
+    fixture.patch::<Deployment>("alone", ten).await?;
+    let kept = json!({"status": {"currentReplicas": 10, "desiredReplicas": 10}});
+    fixture.await_fields::<Hpa>("ehpa-alone", kept).await?;
     // A rollout that makes one pod more, which no node takes, and gets no further.
     let rollout = json!({"spec": {
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
@@ -116,12 +103,9 @@ async fn a_window_of_time_raises_and_releases_and_a_preview_changes_nothing() ->
         .when::<Hpa>("ehpa-alone", "what a rollout adds is not wanted", waits)
         .await?;
     for (name, replicas, generation) in [("seen", 2, 1), ("alone", 10, 3)] {
-        let untouched = fixture.scaled(name, "it is there", |_| true).await?;
-        let found = (
-            &untouched["spec"]["replicas"],
-            &untouched["metadata"]["generation"],
-        );
-        assert_eq!(found, (&json!(replicas), &json!(generation)), "{name}");
+        let untouched = fixture.get::<Deployment>(name).await?;
+        assert_eq!(untouched["spec"]["replicas"], replicas, "{name}");
+        assert_eq!(untouched["metadata"]["generation"], generation, "{name}");
     }
     Ok(())
 }
@@ -152,46 +136,34 @@ async fn the_windows_of_cranes_documentation_work_as_it_says() -> Result<()> {
     let fixture = EhpaFixture::together("documented").await?;
     fixture.deploy("php-apache", 1, "10m").await?;
     fixture.apply_documented("crons").await?;
+    let has_size_of_hour = |it: &Value| it["spec"]["replicas"] == documented_crons();
+    let what = "the workload has the size of the hour";
     fixture
-        .scaled(
-            "php-apache",
-            "the workload has the size of the hour",
-            |replicas| replicas == documented_crons(),
-        )
+        .when::<Deployment>("php-apache", what, has_size_of_hour)
         .await?;
 
     fixture.delete::<Ehpa>("php-apache-local").await?;
     fixture.gone::<Hpa>("ehpa-php-apache-local").await?;
-    fixture
-        .patch::<Deployment>("php-apache", json!({"spec": {"replicas": 1}}))
-        .await?;
+    let one = json!({"spec": {"replicas": 1}});
+    fixture.patch::<Deployment>("php-apache", one).await?;
     fixture.apply_documented("all").await?;
     let name = "ehpa-php-apache-multi-dimensions";
     let has_cron = |it: &Value| {
-        let metrics = it["spec"]["metrics"].as_array().into_iter().flatten();
-        let names: Vec<_> = metrics
-            .filter_map(|metric| metric["external"]["metric"]["name"].as_str())
-            .collect();
-        names.contains(&"crane_autoscaling_cron")
+        let mut metrics = it["spec"]["metrics"].as_array().into_iter().flatten();
+        metrics.any(|metric| metric["external"]["metric"]["name"] == CRON)
     };
     fixture
         .when::<Hpa>(name, "the clock is among the metrics", has_cron)
         .await?;
-    fixture
-        .when::<Prediction>(name, "a prediction is made", |_| true)
-        .await?;
-    let answer = e2e::eventually("the window of the weekend is served", async || {
-        let answer = fixture
-            .external("crane_autoscaling_cron", "php-apache", "cron")
-            .await?;
-        ensure!(
-            answer["items"][0]["value"] == documented_weekend(),
-            "{answer}"
-        );
-        Ok(answer)
-    });
-    let labels = &answer.await?["items"][0]["metricLabels"];
-    assert_eq!(labels["resourceIdentifier"], "cron");
+    fixture.await_fields::<Prediction>(name, json!({})).await?;
+    let item = eventually("the window of the weekend is served", async || {
+        let mut answer = fixture.external(CRON, "php-apache", "cron").await?;
+        let item = answer["items"][0].take();
+        ensure!(item["value"] == documented_weekend(), "{item}");
+        Ok(item)
+    })
+    .await?;
+    assert_eq!(item["metricLabels"]["resourceIdentifier"], "cron");
     Ok(())
 }
 
@@ -217,48 +189,37 @@ async fn no_window_opens_on_a_holiday() -> Result<()> {
     ];
     for (name, holidays) in rows {
         fixture.deploy(name, 2, "20m").await?;
-        let metadata = json!({"name": name, "annotations": {ANNOTATION: holidays}});
-        let object = json!({"metadata": metadata, "spec": spec(name, "Auto", &open)});
-        fixture.create::<Ehpa>(object).await?;
+        let annotations = json!({ANNOTATION: holidays});
+        let spec = spec(name, "Auto", &open);
+        fixture
+            .make_annotated::<Ehpa>(name, &annotations, spec)
+            .await?;
     }
-    fixture
-        .scaled("works", "the window raises", |replicas| replicas == 6)
-        .await?;
+    fixture.has_replicas("works", 6).await?;
     served(&fixture, "off", "1").await?;
-    fixture
-        .scaled("off", "usage alone counts", |replicas| replicas == 1)
-        .await?;
+    // Usage alone counts.
+    fixture.has_replicas("off", 1).await?;
 
-    let annotate = async |holidays: Value| {
-        let change = json!({"metadata": {"annotations": {ANNOTATION: holidays}}});
-        fixture.patch::<Ehpa>("off", change).await
-    };
-    annotate(json!("someday")).await?;
+    let wrong = json!({ANNOTATION: "someday"});
+    fixture.annotate::<Ehpa>("off", wrong).await?;
     let is_reported = |it: &Value| {
-        let ready = condition(&it["status"], "Ready");
-        let message = ready.and_then(|ready| ready["message"].as_str());
-        ready.is_some_and(|ready| ready["status"] == "False")
-            && message.is_some_and(|message| message.contains("\"someday\" is not a date"))
+        let message = message_of(&it["status"], "Ready");
+        !is_true(&it["status"], "Ready") && message.contains("\"someday\" is not a date")
     };
     fixture
         .when::<Ehpa>("off", "the invalid date is reported", is_reported)
         .await?;
     served(&fixture, "off", "6").await?;
-    annotate(Value::Null).await?;
-    fixture
-        .scaled("off", "the window raises", |replicas| replicas == 6)
-        .await?;
-    Ok(())
+    let none = json!({ANNOTATION: null});
+    fixture.annotate::<Ehpa>("off", none).await?;
+    fixture.has_replicas("off", 6).await
 }
 
 /// Waits until this number of replicas is served for the windows of a Deployment.
 async fn served(fixture: &EhpaFixture, deployment: &str, replicas: &str) -> Result<()> {
     eventually(&format!("{deployment} has {replicas}"), async || {
-        let answer = fixture
-            .external("crane_autoscaling_cron", deployment, "cron")
-            .await?;
-        let value = answer["items"][0]["value"].as_str().context("a value")?;
-        ensure!(value == replicas, "{answer}");
+        let answer = fixture.external(CRON, deployment, "cron").await?;
+        ensure!(answer["items"][0]["value"] == replicas, "{answer}");
         Ok(())
     })
     .await

@@ -32,14 +32,10 @@ impl Direct {
         let address = replicas.first().context("there is a replica")?.address;
         let services: Api<APIService> = Api::all(fixture.client.clone());
         let service = services.get("v1beta1.external.metrics.k8s.io").await?;
-        let ByteString(bundle) = service
-            .spec
-            .and_then(|spec| spec.ca_bundle)
-            .context("a bundle")?;
-        let mut roots = Vec::new();
-        for certificate in CertificateDer::pem_slice_iter(&bundle) {
-            roots.push(certificate?.to_vec());
-        }
+        let bundle = service.spec.and_then(|spec| spec.ca_bundle);
+        let ByteString(bundle) = bundle.context("a bundle")?;
+        let roots = CertificateDer::pem_slice_iter(&bundle).map(|root| Ok(root?.to_vec()));
+        let roots = roots.collect::<Result<Vec<_>>>()?;
         let mut config = Config::new(format!("https://{address}:{SECURE_PORT}").parse()?);
         config.root_cert = Some(roots);
         config.tls_server_name = Some("plimsoll-adapter.plimsoll-system.svc".to_owned());
@@ -107,10 +103,8 @@ async fn direct_clients_are_authenticated() -> Result<()> {
 
     let anonymous = Direct::to(&fixture, AuthInfo::default()).await?;
     let (code, message) = anonymous.get(&path, &CLAIM).await?;
-    ensure!(
-        code == 403 && message.contains("User \"system:anonymous\" cannot list"),
-        "{code} {message}"
-    );
+    let is_anonymous = message.contains("User \"system:anonymous\" cannot list");
+    ensure!(code == 403 && is_anonymous, "{code} {message}");
     let probe = anonymous
         .0
         .request_text(http::Request::get("/readyz").body(Vec::new())?)
@@ -130,38 +124,28 @@ async fn direct_clients_are_authenticated() -> Result<()> {
     assert_eq!(anonymous.get(&path, &[bearer]).await?, unauthorized);
 
     // With a token of its own a service account is itself, and may what its role says.
-    fixture
-        .kubectl(&format!("create serviceaccount reader -n {namespace}"))
-        .await?;
-    let token = fixture
-        .kubectl(&format!("create token reader -n {namespace}"))
-        .await?;
+    let create = format!("-n {namespace} create");
+    let account = format!("{create} serviceaccount reader");
+    fixture.kubectl(&account).await?;
+    let token = fixture.kubectl(&format!("{create} token reader")).await?;
     let bearer = format!("Bearer {}", token.trim());
     let bearer = [("Authorization", bearer.as_str()), CLAIM[0], CLAIM[1]];
     let (code, message) = anonymous.get(&path, &bearer).await?;
-    let account = format!("system:serviceaccount:{namespace}:reader");
-    ensure!(
-        code == 403 && message.contains(&format!("User {account:?}")),
-        "{code} {message}"
-    );
+    let user = format!("User \"system:serviceaccount:{namespace}:reader\"");
+    ensure!(code == 403 && message.contains(&user), "{code} {message}");
     let subject = json!({"kind": "ServiceAccount", "name": "reader", "namespace": namespace});
     may_read_queue(&fixture, &subject).await?;
     eventually("the role counts", async || {
         let (code, message) = anonymous.get(&path, &bearer).await?;
-        ensure!(
-            code == 404 && message.contains("could not find the metric queue"),
-            "{code} {message}"
-        );
+        let is_unknown = message.contains("could not find the metric queue");
+        ensure!(code == 404 && is_unknown, "{code} {message}");
         Ok(())
     })
     .await?;
-    let (code, message) = anonymous
-        .get(&path.replace("queue", "other"), &bearer)
-        .await?;
-    ensure!(
-        code == 403,
-        "the role is about one metric: {code} {message}"
-    );
+    // The role is about one metric.
+    let other = path.replace("queue", "other");
+    let (code, message) = anonymous.get(&other, &bearer).await?;
+    ensure!(code == 403, "{code} {message}");
     Ok(())
 }
 

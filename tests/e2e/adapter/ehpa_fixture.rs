@@ -58,16 +58,11 @@ impl EhpaFixture {
     }
 
     /// Waits until a Deployment has this number of replicas.
-    pub(crate) async fn scaled(
-        &self,
-        name: &str,
-        what: &str,
-        is_so: impl Fn(i64) -> bool,
-    ) -> Result<Value> {
-        self.when::<Deployment>(name, what, |it| {
-            it["spec"]["replicas"].as_i64().is_some_and(&is_so)
-        })
-        .await
+    pub(crate) async fn has_replicas(&self, name: &str, replicas: usize) -> Result<()> {
+        let scaled = json!({"spec": {"replicas": replicas}});
+        self.await_fields::<Deployment>(name, scaled)
+            .await
+            .map(drop)
     }
 
     /// Answer of the API server for an external metric of one of the Deployments.

@@ -1,10 +1,10 @@
 //! A recommender that reads usage from external metrics, which the adapter has from Prometheus, with
 //! the RBAC that the documentation names.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::deployment::SYSTEM;
-use e2e::process::{account, command};
+use e2e::process::{account_file, command};
 use e2e::remote_write::Receiver;
 use e2e::{apply, eventually, free_address, requests, target, usage};
 use k8s_openapi::jiff::Timestamp;
@@ -36,15 +36,13 @@ async fn usage_comes_from_external_metrics() -> Result<()> {
     let _recommender = recommender(&fixture).await?;
     let spec = json!({"targetRef": target("Deployment", "web")});
     fixture.make::<Vpa>("web", spec).await?;
-    eventually("the target is that of the external metrics", async || {
-        let object = fixture.get::<Vpa>("web").await?;
-        let container = &object["status"]["recommendation"]["containerRecommendations"][0];
-        let expected = json!({"cpu": TARGET.0, "memory": TARGET.1});
-        ensure!(container["target"] == expected, "{:#}", object["status"]);
-        ensure!(container["containerName"] == "app", "{container}");
-        Ok(())
-    })
-    .await
+    let target = json!({"cpu": TARGET.0, "memory": TARGET.1});
+    let container = json!({"containerName": "app", "target": target});
+    let status = json!({"recommendation": {"containerRecommendations": [container]}});
+    fixture
+        .await_fields::<Vpa>("web", json!({"status": status}))
+        .await
+        .map(drop)
 }
 
 /// Writes usage of the pod and of one that is gone, from some minutes ago to some minutes ahead.
@@ -80,9 +78,7 @@ async fn recommender(fixture: &Fixture) -> Result<Child> {
     ] {
         apply(sandbox, file).await?;
     }
-    let account = account(sandbox, SYSTEM, "plimsoll-recommender").await?;
-    let kubeconfig = sandbox.kubeconfig().with_file_name("external.kubeconfig");
-    std::fs::write(&kubeconfig, serde_yaml_ng::to_string(&account)?)?;
+    let kubeconfig = account_file(sandbox, SYSTEM, "plimsoll-recommender").await?;
     let log = sandbox.logs_dir().join("recommender-external.log");
     command("recommender", &kubeconfig, &log)?
         .arg(format!("--address={}", free_address()?))

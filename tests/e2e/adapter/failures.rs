@@ -5,7 +5,7 @@ use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
 use api::prediction::TimeSeriesPrediction as Prediction;
 use e2e::deployment::{ADAPTER, RECOMMENDER, metric, replicas, system, total};
 use e2e::remote_write::{DailyCpu, Receiver};
-use e2e::{condition, eventually, patch, until};
+use e2e::{condition, eventually, message_of, patch, until};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
 use k8s_openapi::api::core::v1::Pod;
@@ -51,40 +51,24 @@ async fn grow_and_fail(fixture: &EhpaFixture) -> Result<()> {
     });
     fixture.patch::<Ehpa>("php-apache", quick).await?;
 
-    let grown = fixture
-        .scaled(
-            "php-apache",
-            "the workload grows before the rise",
-            |replicas| replicas == 10,
-        )
-        .await?;
+    fixture.has_replicas("php-apache", 10).await?;
+    let grown = fixture.get::<Deployment>("php-apache").await?;
     let answer = fixture
         .external("crane_autoscaling_prediction", "php-apache", "resource.cpu")
         .await?;
-    assert_eq!(
-        answer["items"].as_array().map(Vec::len),
-        Some(1),
-        "{answer}"
-    );
+    let count = answer["items"].as_array().map(Vec::len);
+    assert_eq!(count, Some(1), "{answer}");
+    let is_known = |it: &Value| measured_percent(it).is_some();
     let native = fixture
-        .native_when("the CPU of its pods is known", |it| {
-            measured_percent(it).is_some()
-        })
+        .native_when("the CPU of its pods is known", is_known)
         .await?;
-    ensure!(
-        measured_percent(&native).is_some_and(|percent| percent < 50),
-        "what is measured asks for less: {native:#}"
-    );
+    let asks_for_less = measured_percent(&native).is_some_and(|percent| percent < 50);
+    ensure!(asks_for_less, "{native:#}");
     let undisturbed = async |after: &str| {
-        let now = fixture
-            .scaled("php-apache", "it is there", |_| true)
-            .await?;
+        let now = fixture.get::<Deployment>("php-apache").await?;
         let same = now["metadata"]["generation"] == grown["metadata"]["generation"];
-        ensure!(
-            same,
-            "after {after}, it was scaled to {}",
-            now["spec"]["replicas"]
-        );
+        let replicas = &now["spec"]["replicas"];
+        ensure!(same, "after {after}, it was scaled to {replicas}");
         anyhow::Ok(())
     };
 
@@ -96,22 +80,17 @@ async fn grow_and_fail(fixture: &EhpaFixture) -> Result<()> {
     fixture.resize("plimsoll-recommender", 0).await?;
     fixture.asked_again(5).await?;
     undisturbed("the recommender was gone").await?;
+    let still_counts = |it: &Value| is_active(it) == Some(true);
     fixture
-        .native_when("the prediction still counts", |it| {
-            is_active(it) == Some(true)
-        })
+        .native_when("the prediction still counts", still_counts)
         .await?;
 
     fixture.age_prediction(NATIVE).await?;
     let is_stale = |it: &Value| {
         is_active(it) == Some(false) && message(it).contains("ended its last whole window")
     };
-    fixture
-        .native_when(
-            "the HPA gets the error that the prediction is stale",
-            is_stale,
-        )
-        .await?;
+    let what = "the HPA gets the error that the prediction is stale";
+    fixture.native_when(what, is_stale).await?;
     undisturbed("the prediction was stale").await?;
 
     fixture.resize("plimsoll-adapter", 0).await?;
@@ -146,9 +125,7 @@ fn is_active(object: &Value) -> Option<bool> {
 }
 
 fn message(object: &Value) -> &str {
-    condition(&object["status"], "ScalingActive")
-        .and_then(|condition| condition["message"].as_str())
-        .unwrap_or_default()
+    message_of(&object["status"], "ScalingActive")
 }
 
 fn metrics(object: &Value) -> usize {

@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result, ensure};
 use api::prediction::TimeSeriesPrediction as Prediction;
 use e2e::deployment::{RECOMMENDER, replicas, scrape};
 use e2e::remote_write::Receiver;
-use e2e::{Namespace, eventually};
+use e2e::{Namespace, eventually, target};
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy as Policy, ValidatingAdmissionPolicyBinding as PolicyBinding,
 };
@@ -46,18 +46,12 @@ async fn tell_and_fall_silent(fixture: &EhpaFixture) -> Result<()> {
 
     fixture.let_write(false).await?;
     let twice = format!("2 * sum(load{{namespace=\"{namespace}\"}})");
-    fixture
-        .patch::<Prediction>(NAME, json!({"spec": spec(&twice)}))
-        .await?;
+    let change = json!({"spec": spec(&twice)});
+    fixture.patch::<Prediction>(NAME, change).await?;
     fixture.served("the change is served", 2.0 * LOAD).await?;
-    let object = fixture
-        .when::<Prediction>(NAME, "it is there", |_| true)
-        .await?;
-    ensure!(
-        is_written(&object, LOAD),
-        "it was served from the feed, not from the status: {:#}",
-        object["status"]
-    );
+    // It was served from the feed, not from the status.
+    let object = fixture.get::<Prediction>(NAME).await?;
+    ensure!(is_written(&object, LOAD), "{:#}", object["status"]);
 
     fixture.let_write(true).await?;
     fixture
@@ -71,27 +65,28 @@ async fn tell_and_fall_silent(fixture: &EhpaFixture) -> Result<()> {
 
     fixture.age_prediction(NAME).await?;
     eventually("it is refused when it is stale", async || {
-        match fixture.external(METRIC, NAME, IDENTIFIER).await {
-            Ok(answer) => anyhow::bail!("{answer}"),
-            Err(error) => {
-                let text = format!("{error:#}");
-                ensure!(text.contains("ended its last whole window"), "{text}");
-                Ok(())
-            }
-        }
+        let answer = fixture.external(METRIC, NAME, IDENTIFIER).await;
+        let text = answer.map_or_else(|error| format!("{error:#}"), |it| it.to_string());
+        ensure!(text.contains("ended its last whole window"), "{text}");
+        Ok(())
     })
     .await
 }
 
 fn spec(expression: &str) -> Value {
+    predicted(IDENTIFIER, expression)
+}
+
+/// A prediction of an expression for the Deployment `web`.
+pub(super) fn predicted(identifier: &str, expression: &str) -> Value {
     json!({
         "predictionMetrics": [{
-            "resourceIdentifier": IDENTIFIER,
+            "resourceIdentifier": identifier,
             "type": "ExpressionQuery",
             "expressionQuery": {"expression": expression},
             "algorithm": {"algorithmType": "dsp", "dsp": {"sampleInterval": "5m", "historyLength": "7d"}},
         }],
-        "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": NAME},
+        "targetRef": target("Deployment", NAME),
         "predictionWindowSeconds": 3600,
     })
 }
@@ -147,15 +142,10 @@ impl EhpaFixture {
             let all = replicas(&self.client, RECOMMENDER).await?;
             let text = scrape(all.first().context("it runs")?).await?;
             for name in ["crane_autoscaling_prediction{", "crane_prediction_tsp{"] {
-                let line = text
-                    .lines()
-                    .find(|line| line.starts_with(name) && line.contains(&own))
-                    .context(name)?;
-                let value = line
-                    .split("} ")
-                    .nth(1)
-                    .and_then(|rest| rest.split(' ').next())
-                    .context("a value")?;
+                let is_own = |line: &&str| line.starts_with(name) && line.contains(&own);
+                let line = text.lines().find(is_own).context(name)?;
+                let rest = line.split("} ").nth(1).context("a value")?;
+                let value = rest.split(' ').next().context("a value")?;
                 ensure!(is_near(value.parse()?, expected), "{line}");
             }
             Ok(())

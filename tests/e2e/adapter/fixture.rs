@@ -1,9 +1,9 @@
 //! Sandboxes with Prometheus and two replicas of the adapter: one for the adapter itself, and one
 //! with the recommender. Tests that break something have theirs alone.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use e2e::deployment::{ADAPTER, deploy, prometheus_variables};
-use e2e::{Namespace, Turn, Turns, another_with_prometheus, eventually, is_true};
+use e2e::{Namespace, Turn, Turns, another_with_prometheus, get_json, is_true};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Client;
 use kube::core::Status;
@@ -54,9 +54,7 @@ impl Fixture {
 
     /// Asks the API server for a path, with all rights.
     pub(crate) async fn ask(&self, path: &str) -> Result<Value> {
-        let request = http::Request::get(path).body(Vec::new())?;
-        let answer = self.client.request(request).await;
-        answer.with_context(|| format!("GET {path}"))
+        get_json(&self.client, path).await
     }
 
     /// The same for a request that must be refused; returns the Status with the reason.
@@ -89,13 +87,10 @@ pub(crate) async fn available(client: &Client) -> Result<()> {
     for api in APIS {
         let (group, version) = api.split_once('/').context("a group and a version")?;
         let name = format!("{version}.{group}");
-        eventually(&format!("{name} is available"), async || {
-            let service = services.get::<APIService>(&name).await?;
-            let status = &service["status"];
-            ensure!(is_true(status, "Available"), "{status}");
-            Ok(())
-        })
-        .await?;
+        let is_available = |service: &Value| is_true(&service["status"], "Available");
+        services
+            .when::<APIService>(&name, "it is available", is_available)
+            .await?;
     }
     Ok(())
 }

@@ -2,13 +2,12 @@
 
 use anyhow::Result;
 use api::prediction::TimeSeriesPrediction as Prediction;
-use e2e::{condition, target};
-use k8s_openapi::api::apps::v1::Deployment;
+use e2e::{condition, message_of, target};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
 use serde_json::{Value, json};
 
 use super::ehpa_fixture::EhpaFixture;
-use super::feed::LOAD;
+use super::feed::{LOAD, predicted};
 
 const NAME: &str = "web";
 const LABEL: &str = "autoscaling.crane.io/effective-hpa-uid";
@@ -23,32 +22,27 @@ async fn an_hpa_scales_by_the_predicted_cpu_of_pods() -> Result<()> {
     fixture.make::<Hpa>(NAME, autoscaler()).await?;
     let has_none = |it: &Value| {
         let active = condition(&it["status"], "ScalingActive");
-        let message = active.and_then(|active| active["message"].as_str());
+        let message = message_of(&it["status"], "ScalingActive");
         active.is_some_and(|active| active["reason"] == "FailedGetPodsMetric")
-            && message.is_some_and(|it| it.contains("there is no TimeSeriesPrediction"))
+            && message.contains("there is no TimeSeriesPrediction")
     };
     fixture
         .when::<Hpa>(NAME, "nothing is predicted", has_none)
         .await?;
-    fixture
-        .when::<Deployment>(NAME, "it keeps its size", |it| it["spec"]["replicas"] == 1)
-        .await?;
+    fixture.has_replicas(NAME, 1).await?;
 
     let metadata = json!({"name": NAME, "labels": {LABEL: NAME}});
-    let spec = prediction(&fixture.namespace);
+    let expression = format!("sum(load{{namespace=\"{}\"}})", fixture.namespace);
+    let spec = predicted("resource.cpu", &expression);
     fixture
         .create::<Prediction>(json!({"metadata": metadata, "spec": spec}))
         .await?;
+    // The prediction needs four, and the shares of four pods are the same.
+    fixture.has_replicas(NAME, 4).await?;
+    let pods = json!({"metric": {"name": "crane_pod_cpu_usage"}});
+    let status = json!({"currentReplicas": 4, "currentMetrics": [{"pods": pods}]});
     fixture
-        .scaled(NAME, "the prediction needs four", |replicas| replicas == 4)
-        .await?;
-    let reads = |it: &Value| {
-        let metric = &it["status"]["currentMetrics"][0]["pods"];
-        let replicas = &it["status"]["currentReplicas"];
-        metric["metric"]["name"] == "crane_pod_cpu_usage" && *replicas == 4
-    };
-    fixture
-        .when::<Hpa>(NAME, "the shares of four pods are the same", reads)
+        .await_fields::<Hpa>(NAME, json!({"status": status}))
         .await
         .map(drop)
 }
@@ -65,19 +59,5 @@ fn autoscaler() -> Value {
         "minReplicas": 1,
         "maxReplicas": 10,
         "metrics": [{"type": "Pods", "pods": metric}],
-    })
-}
-
-fn prediction(namespace: &str) -> Value {
-    let expression = format!("sum(load{{namespace=\"{namespace}\"}})");
-    json!({
-        "predictionMetrics": [{
-            "resourceIdentifier": "resource.cpu",
-            "type": "ExpressionQuery",
-            "expressionQuery": {"expression": expression},
-            "algorithm": {"algorithmType": "dsp", "dsp": {"sampleInterval": "5m", "historyLength": "7d"}},
-        }],
-        "targetRef": target("Deployment", NAME),
-        "predictionWindowSeconds": 3600,
     })
 }

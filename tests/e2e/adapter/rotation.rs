@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::deployment::{ADAPTER, Replica, replicas, scrape, system};
-use e2e::{eventually, patch, while_asked};
+use e2e::{eventually, get_json, patch, while_asked};
 use futures::future::try_join_all;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::fixture::{Fixture, refused};
 
@@ -47,19 +47,15 @@ async fn no_question_fails_while_authority_and_certificate_are_replaced() -> Res
         eventually("authority and certificate are replaced", async || {
             let now = Pair::read(&secrets).await?;
             ensure!(now.authority != before.authority, "the authority is not");
-            ensure!(
-                now.certificate != before.certificate,
-                "the certificate is not"
-            );
+            let is_new = now.certificate != before.certificate;
+            ensure!(is_new, "the certificate is not");
             Ok(())
         })
         .await?;
         eventually("both replicas show the new certificate", async || {
             let now = self::ends(&replicas).await?;
-            ensure!(
-                now.iter().zip(&ends).all(|(now, before)| now != before),
-                "{ends:?} {now:?}"
-            );
+            let are_new = now.iter().zip(&ends).all(|(now, before)| now != before);
+            ensure!(are_new, "{ends:?} {now:?}");
             Ok(())
         })
         .await?;
@@ -76,25 +72,17 @@ async fn no_question_fails_while_authority_and_certificate_are_replaced() -> Res
 
     let now = Pair::read(&secrets).await?;
     let services: Api<APIService> = Api::all(fixture.client.clone());
-    let services = services
-        .list(&ListParams::default().labels(ADAPTER.labels))
-        .await?;
+    let labels = ListParams::default().labels(ADAPTER.labels);
+    let services = services.list(&labels).await?;
     ensure!(services.items.len() == 3);
     for service in services {
         let name = service.name_any();
-        let bundle = service
-            .spec
-            .and_then(|spec| spec.ca_bundle)
-            .context("no bundle")?;
-        let bundle = String::from_utf8(bundle.0)?;
-        ensure!(
-            bundle.contains(&now.authority),
-            "{name} does not know the new authority"
-        );
-        ensure!(
-            bundle.contains(&before.authority),
-            "{name} has forgotten the old authority too early"
-        );
+        let bundle = service.spec.and_then(|spec| spec.ca_bundle);
+        let bundle = String::from_utf8(bundle.context("no bundle")?.0)?;
+        for (which, authority) in [("new", &now.authority), ("old", &before.authority)] {
+            let has_it = bundle.contains(authority);
+            ensure!(has_it, "{name} does not know the {which} authority");
+        }
     }
     Ok(())
 }
@@ -111,11 +99,8 @@ impl Pair {
         let first = |name: &str| -> Result<String> {
             let ByteString(pem) = data.get(name).with_context(|| format!("no {name}"))?;
             let pem = String::from_utf8(pem.clone())?;
-            Ok(pem
-                .split_inclusive("-----END CERTIFICATE-----")
-                .next()
-                .context("no certificate")?
-                .to_owned())
+            let first = pem.split_inclusive("-----END CERTIFICATE-----").next();
+            Ok(first.context("no certificate")?.to_owned())
         };
         Ok(Self {
             authority: first("caCert.pem")?,
@@ -129,15 +114,11 @@ async fn ends(replicas: &[Replica]) -> Result<Vec<String>> {
     let mut ends = Vec::new();
     for replica in replicas {
         let metrics = scrape(replica).await?;
-        let mut lines = metrics
-            .lines()
-            .filter(|line| line.starts_with("plimsoll_adapter_certificate_end"));
-        ends.push(
-            lines
-                .find(|line| line.contains("\"server\""))
-                .context("no end")?
-                .to_owned(),
-        );
+        let is_end = |line: &&str| {
+            line.starts_with("plimsoll_adapter_certificate_end") && line.contains("\"server\"")
+        };
+        let end = metrics.lines().find(is_end);
+        ends.push(end.context("no end")?.to_owned());
     }
     Ok(ends)
 }
@@ -156,15 +137,11 @@ fn path(namespace: &str, number: usize) -> String {
 async fn question(client: &Client, path: &str) -> Result<()> {
     if path.contains("/namespaces/") {
         let status = refused(client, "GET", path).await?;
-        ensure!(
-            status.code == 404 && status.message.contains("could not find the metric nothing"),
-            "{status:?}"
-        );
+        let is_unknown = status.message.contains("could not find the metric nothing");
+        ensure!(status.code == 404 && is_unknown, "{status:?}");
         return Ok(());
     }
-    let list: Value = client
-        .request(http::Request::get(path).body(Vec::new())?)
-        .await?;
+    let list = get_json(client, path).await?;
     ensure!(list["kind"] == "APIResourceList", "{list}");
     Ok(())
 }

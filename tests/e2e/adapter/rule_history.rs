@@ -5,7 +5,7 @@ use anyhow::Result;
 use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
 use api::prediction::TimeSeriesPrediction as Prediction;
 use e2e::remote_write::Receiver;
-use e2e::{condition, is_true};
+use e2e::{is_true, message_of};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
@@ -35,11 +35,10 @@ async fn a_metric_of_pods_is_predicted_from_what_its_rule_asks_for() -> Result<(
         r#"namespace!="",pod!="",method="GET",namespace="{namespace}",pod=~"web-[a-z0-9]+-[a-z0-9]{{5}}""#
     );
     let expression = format!("sum(rate(http_requests_total{{{matchers}}}[2m]))");
-    let is_asked = |it: &Value| {
-        it["spec"]["predictionMetrics"][0]["expressionQuery"]["expression"] == expression.as_str()
-    };
+    let query = json!({"expressionQuery": {"expression": expression}});
+    let asked = json!({"spec": {"predictionMetrics": [query]}});
     fixture
-        .when::<Prediction>("ehpa-web", "it is asked for by the rule", is_asked)
+        .await_fields::<Prediction>("ehpa-web", asked)
         .await?;
 
     let is_ready =
@@ -47,14 +46,12 @@ async fn a_metric_of_pods_is_predicted_from_what_its_rule_asks_for() -> Result<(
     fixture
         .when::<Prediction>("ehpa-web", "it is predicted", is_ready)
         .await?;
-    let is_scaled = |it: &Value| {
-        let external = &it["spec"]["metrics"][1]["external"];
-        external["metric"]["selector"]["matchLabels"]["resourceIdentifier"] == "pods.http_requests"
-            && external["target"]["averageValue"] == "10"
-    };
-    fixture
-        .when::<Hpa>("ehpa-web", "it scales by what is predicted", is_scaled)
-        .await?;
+    let labels = json!({"resourceIdentifier": "pods.http_requests"});
+    let external = json!({
+        "metric": {"selector": {"matchLabels": labels}}, "target": {"averageValue": "10"},
+    });
+    let scaled = json!({"spec": {"metrics": [{}, {"external": external}]}});
+    fixture.await_fields::<Hpa>("ehpa-web", scaled).await?;
 
     let shows_window = |it: &Value| {
         let prediction = &it["status"]["prediction"];
@@ -67,35 +64,22 @@ async fn a_metric_of_pods_is_predicted_from_what_its_rule_asks_for() -> Result<(
             })
             && is_true(&it["status"], "PredictionAccurate")
     };
-    fixture
-        .when::<Ehpa>(
-            "web",
-            "its status shows method, window, accuracy",
-            shows_window,
-        )
-        .await?;
+    let what = "its status shows method, window, accuracy";
+    fixture.when::<Ehpa>("web", what, shows_window).await?;
 
     let annotations = json!({
         "plimsoll.dev/forecast-window": "20m", "plimsoll.dev/forecast-caution": "much",
     });
-    fixture
-        .patch::<Ehpa>("web", json!({"metadata": {"annotations": annotations}}))
-        .await?;
+    fixture.annotate::<Ehpa>("web", annotations).await?;
     let shows_requested = |it: &Value| {
-        let ready = condition(&it["status"], "PredictionReady");
-        let message = ready.and_then(|ready| ready["message"].as_str());
-        it["status"]["prediction"]["windowSeconds"] == 1200
-            && is_true(&it["status"], "PredictionReady")
-            && message
-                .is_some_and(|it| it.contains("plimsoll.dev/forecast-caution: \"much\" is not"))
+        let status = &it["status"];
+        let message = message_of(status, "PredictionReady");
+        status["prediction"]["windowSeconds"] == 1200
+            && is_true(status, "PredictionReady")
+            && message.contains("plimsoll.dev/forecast-caution: \"much\" is not")
     };
-    fixture
-        .when::<Ehpa>(
-            "web",
-            "its annotations count or are reported",
-            shows_requested,
-        )
-        .await?;
+    let what = "its annotations count or are reported";
+    fixture.when::<Ehpa>("web", what, shows_requested).await?;
     Ok(())
 }
 

@@ -35,10 +35,9 @@ async fn an_autoscaler_of_requests_scales_by_rules_and_holds_without_prometheus(
     write(&fixture, &pod).await?;
     asked_as_kubectl_does(&fixture, &pod).await?;
 
-    fixture.create::<Hpa>(autoscaler()).await?;
-    let replicas = async || -> Result<Value> {
-        Ok(fixture.get::<Deployment>(WORKLOAD).await?["spec"]["replicas"].take())
-    };
+    fixture.make::<Hpa>(AUTOSCALER, autoscaler()).await?;
+    let replicas =
+        async || anyhow::Ok(fixture.get::<Deployment>(WORKLOAD).await?["spec"]["replicas"].take());
     eventually("25 requests per second want 3 replicas", async || {
         let (replicas, conditions) = (replicas().await?, conditions(&fixture).await?);
         ensure!(replicas == 3, "{replicas} replicas: {conditions}");
@@ -91,36 +90,19 @@ async fn asked_as_kubectl_does(fixture: &Fixture, pod: &str) -> Result<()> {
         (EXTERNAL, "queue_depth"),
     ] {
         let list = fixture.ask(api).await?;
-        ensure!(
-            list["resources"]
-                .as_array()
-                .context("resources")?
-                .iter()
-                .any(|it| it["name"] == name),
-            "{list}"
-        );
+        let mut resources = list["resources"].as_array().context("resources")?.iter();
+        ensure!(resources.any(|it| it["name"] == name), "{list}");
     }
-    for (path, text) in [
-        (
-            format!(
-                "{CUSTOM}/namespaces/{namespace}/pods/*/http_requests?labelSelector=app%3Dother"
-            ),
-            "no pods with the labels",
-        ),
-        (
-            format!("{CUSTOM}/namespaces/{namespace}/pods/x%22%7D%20or%20up/http_requests"),
-            "Prometheus has no values",
-        ),
-        (
-            format!("{EXTERNAL}/namespaces/{namespace}/queue_depth?labelSelector=queue%3Dc"),
-            "Prometheus has no values",
-        ),
-    ] {
-        let status = fixture.refused("GET", &path).await?;
-        ensure!(
-            status.code == 404 && status.message.contains(text),
-            "{path}: {status:?}"
-        );
+    let refused = format!(
+        "{CUSTOM}/namespaces/{namespace}/pods/*/http_requests?labelSelector=app%3Dother no pods with the labels
+         {CUSTOM}/namespaces/{namespace}/pods/x%22%7D%20or%20up/http_requests Prometheus has no values
+         {EXTERNAL}/namespaces/{namespace}/queue_depth?labelSelector=queue%3Dc Prometheus has no values"
+    );
+    for line in refused.lines() {
+        let (path, text) = line.trim().split_once(' ').context("a path, a text")?;
+        let status = fixture.refused("GET", path).await?;
+        let says_so = status.code == 404 && status.message.contains(text);
+        ensure!(says_so, "{path}: {status:?}");
     }
     Ok(())
 }
@@ -152,14 +134,11 @@ fn expected_values(namespace: &str, pod: &str, node: &str) -> String {
 fn autoscaler() -> Value {
     let metric = json!({"metric": {"name": "http_requests"}, "target": {"type": "AverageValue", "averageValue": "10"}});
     json!({
-        "metadata": {"name": AUTOSCALER},
-        "spec": {
-            "minReplicas": 1,
-            "maxReplicas": 6,
-            "scaleTargetRef": target("Deployment", WORKLOAD),
-            "metrics": [{"type": "Pods", "pods": metric}],
-            "behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}},
-        },
+        "minReplicas": 1,
+        "maxReplicas": 6,
+        "scaleTargetRef": target("Deployment", WORKLOAD),
+        "metrics": [{"type": "Pods", "pods": metric}],
+        "behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}},
     })
 }
 

@@ -8,13 +8,16 @@ use e2e::deployment::{
     ADAPTER, Program, SYSTEM, all_ready, replicas, scrape, system, total, warns_of_expiry,
 };
 use e2e::remote_write::Receiver;
-use e2e::{Authority, Issued, Namespace, eventually, patch, plimsoll_prints, until, while_asked};
+use e2e::{
+    Authority, Issued, Namespace, eventually, get_json, patch, plimsoll_prints, target, until,
+    while_asked,
+};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::jiff::Timestamp;
-use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{APIService, APIServiceSpec};
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Config};
 use serde_json::{Value, json};
@@ -105,14 +108,12 @@ impl<'a> Takeover<'a> {
         self.write_route(1).await?;
         self.refused("it belongs to the Helm release other").await?;
         self.scale_by_the_other_provider().await?;
-        let error = self.command(&["adopt", "--force"]).await.err();
+        let error = self.command("adopt --force").await.err();
         let error = error.context("it was moved although the route does not work")?;
         let expected = "points at plimsoll-system/other-adapter again, because the adapter did not get the metrics of HPAs";
         ensure!(format!("{error:#}").contains(expected), "{error:#}");
-        ensure!(
-            self.services.get(EXTERNAL).await?.spec == old.spec,
-            "it was changed all the same"
-        );
+        let now = self.services.get(EXTERNAL).await?;
+        ensure!(now.spec == old.spec, "it was changed all the same");
         self.write_route(6443).await?;
 
         let mut clients = Vec::new();
@@ -122,31 +123,24 @@ impl<'a> Takeover<'a> {
         }
         while_asked(INTERVAL, clients, async |asked| {
             asked.some_more().await?;
-            let printed = self.command(&["adopt", "--force"]).await?;
-            ensure!(
-                printed.contains("1 metrics of HPAs have values"),
-                "{printed}"
-            );
+            let printed = self.command("adopt --force").await?;
+            let has_values = printed.contains("1 metrics of HPAs have values");
+            ensure!(has_values, "{printed}");
             ensure!(self.leads_to().await? == "plimsoll-adapter");
             asked.some_more().await?;
-            let routed = self.routed().await?;
-            ensure!(
-                routed > 0.0,
-                "the other provider was not asked by way of the adapter"
-            );
+            // The other provider was asked by way of the adapter.
+            ensure!(self.routed().await? > 0.0);
             self.replace_ca(&Identity::new()?).await?;
             asked.some_more().await?;
             self.replace_ca(&self.other).await?;
-            self.command(&["release"]).await?;
+            self.command("release").await?;
             asked.some_more().await
         })
         .await?;
 
         let now = self.services.get(EXTERNAL).await?;
-        assert_eq!(
-            (now.spec, now.metadata.annotations),
-            (old.spec, old.metadata.annotations)
-        );
+        assert_eq!(now.spec, old.spec);
+        assert_eq!(now.metadata.annotations, old.metadata.annotations);
         Ok(())
     }
 
@@ -236,12 +230,10 @@ impl<'a> Takeover<'a> {
             "metric": {"name": "parcel_depth"}, "target": {"type": "Value", "value": "10"},
         }});
         let spec = json!({
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "parcels"},
-            "maxReplicas": 2, "metrics": [metric],
+            "scaleTargetRef": target("Deployment", "parcels"), "maxReplicas": 2, "metrics": [metric],
         });
-        let hpa = json!({"metadata": {"name": "parcels"}, "spec": spec});
-        Namespace::of(self.fixture.client.clone(), &self.fixture.namespace)
-            .create::<HorizontalPodAutoscaler>(hpa)
+        self.fixture
+            .make::<HorizontalPodAutoscaler>("parcels", spec)
             .await?;
         Ok(())
     }
@@ -274,11 +266,8 @@ impl<'a> Takeover<'a> {
         eventually("no replica knows the other provider", async || {
             for replica in replicas(&self.fixture.client, ADAPTER).await? {
                 let metrics = scrape(&replica).await?;
-                ensure!(
-                    !metrics.contains("plimsoll_adapter_upstream_circuit_open{"),
-                    "{} does",
-                    replica.pod
-                );
+                let knows_it = metrics.contains("plimsoll_adapter_upstream_circuit_open{");
+                ensure!(!knows_it, "{} does", replica.pod);
             }
             Ok(())
         })
@@ -286,28 +275,24 @@ impl<'a> Takeover<'a> {
     }
 
     /// Output of `plimsoll migrate`, or its error.
-    async fn command(&self, arguments: &[&str]) -> Result<String> {
-        let arguments = [&["migrate"], arguments].concat();
+    async fn command(&self, arguments: &str) -> Result<String> {
+        let arguments = format!("migrate {arguments}");
         plimsoll_prints(&self.fixture.sandbox.kubeconfig(), &arguments).await
     }
 
     async fn refused(&self, expected: &str) -> Result<()> {
-        let Err(error) = self.command(&["adopt"]).await else {
+        let Err(error) = self.command("adopt").await else {
             anyhow::bail!("not refused: {expected}")
         };
-        ensure!(
-            error.to_string().contains(expected),
-            "{error}\ninstead of {expected}"
-        );
+        let is_expected = error.to_string().contains(expected);
+        ensure!(is_expected, "{error}\ninstead of {expected}");
         Ok(())
     }
 
     async fn leads_to(&self) -> Result<String> {
-        let APIServiceSpec { service, .. } =
-            self.services.get(EXTERNAL).await?.spec.context("a spec")?;
-        service
-            .and_then(|service| service.name)
-            .context("a Service")
+        let spec = self.services.get(EXTERNAL).await?.spec;
+        let name = spec.and_then(|spec| spec.service?.name);
+        name.context("a Service")
     }
 
     /// Number of requests of all replicas that the other provider has answered.
@@ -348,9 +333,7 @@ impl<'a> Takeover<'a> {
 }
 
 async fn question(client: &Client, path: &str) -> Result<()> {
-    let list: Value = client
-        .request(http::Request::get(path).body(Vec::new())?)
-        .await?;
+    let list = get_json(client, path).await?;
     ensure!(list["items"][0]["value"] == "7", "{list}");
     Ok(())
 }

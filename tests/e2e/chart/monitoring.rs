@@ -1,13 +1,13 @@
 //! Alerting rules and dashboards of the chart: those of the repository, unchanged.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
+use e2e::dashboards::dashboards;
 use e2e::repository;
 use serde_json::Value;
 
-use super::objects;
+use super::rendered;
 use e2e::deployment::SYSTEM;
 use e2e::helm::Helm;
 
@@ -15,9 +15,7 @@ const PREFIX: &str = "plimsoll-dashboard-";
 
 #[tokio::test]
 async fn the_rules_of_the_chart_are_those_of_the_rule_file() -> Result<()> {
-    let helm = Helm::find().await?;
-    let values = ["metrics.prometheusRule.enabled=true".to_owned()];
-    let objects = objects(&helm.template(&values).await?)?;
+    let objects = rendered(&["metrics.prometheusRule.enabled=true"]).await?;
     let rule = &objects[&format!("\"PrometheusRule\" \"{SYSTEM}\" \"plimsoll\"")];
     let text = std::fs::read_to_string(repository().join("deploy/alerts/plimsoll.yaml"))?;
     let file: Value = serde_yaml_ng::from_str(&text)?;
@@ -32,7 +30,7 @@ async fn alerts_keep_clusters_apart_by_the_label_of_the_values() -> Result<()> {
         "metrics.prometheusRule.enabled=true",
         "metrics.prometheusRule.clusterLabel=k8s_cluster",
     ];
-    let rendered = helm.template(&values.map(str::to_owned)).await?;
+    let rendered = helm.template(&values).await?;
     ensure!(!rendered.contains("(cluster, "), "{rendered}");
     let leader = "sum by (k8s_cluster, namespace, name) (leader_election_master_status";
     ensure!(rendered.contains(leader), "{rendered}");
@@ -41,12 +39,11 @@ async fn alerts_keep_clusters_apart_by_the_label_of_the_values() -> Result<()> {
 
 #[tokio::test]
 async fn the_dashboards_of_the_chart_are_those_of_the_repository() -> Result<()> {
-    let helm = Helm::find().await?;
     let values = [
         "metrics.grafanaDashboards.enabled=true",
         "metrics.grafanaDashboards.folder=Scaling",
     ];
-    let objects = objects(&helm.template(&values.map(str::to_owned)).await?)?;
+    let objects = rendered(&values).await?;
     let mut found = BTreeSet::new();
     for map in objects.values() {
         let metadata = &map["metadata"];
@@ -62,13 +59,8 @@ async fn the_dashboards_of_the_chart_are_those_of_the_repository() -> Result<()>
         ensure!(text == std::fs::read_to_string(path)?, "{file} differs");
         found.insert(file);
     }
-    assert_eq!(found, files(&repository().join("deploy/dashboards"))?);
+    let files = dashboards()?.into_iter();
+    let names = files.filter_map(|file| Some(file.file_name()?.to_str()?.to_owned()));
+    assert_eq!(found, names.collect());
     Ok(())
-}
-
-fn files(folder: &Path) -> Result<BTreeSet<String>> {
-    let entries = std::fs::read_dir(folder)?;
-    entries
-        .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
-        .collect()
 }

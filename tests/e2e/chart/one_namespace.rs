@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::{Namespace, another, eventually, requests, target, workload};
+use e2e::{Namespace, another, eventually, requested, requests, target, workload};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
@@ -16,9 +16,9 @@ use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 
 use super::objects;
-use super::release::upgrade;
+use super::release::is_recommended;
 use e2e::deployment::SYSTEM;
-use e2e::helm::{Helm, RELEASE};
+use e2e::helm::Helm;
 
 /// The definition that another release owns.
 const OF_ANOTHER: &str = "verticalpodautoscalers.autoscaling.k8s.io";
@@ -129,10 +129,8 @@ async fn releases_of_two_namespaces_have_no_object_in_common() -> Result<()> {
             "updater.rollingUpdates=true",
             "webhook.nodeGroups=true",
         ];
-        let rendered = helm
-            .template_in(release, &values.map(str::to_owned))
-            .await?;
-        let owner = format!("--webhook-owner-cluster-role=plimsoll-webhook-{release}\n");
+        let rendered = helm.template_in(release, &values).await?;
+        let owner = format!(r#""ownerClusterRole":"plimsoll-webhook-{release}"}}"#);
         ensure!(rendered.contains(&owner), "{rendered}");
         let objects = objects(&rendered)?;
         check_bindings(&objects)?;
@@ -176,13 +174,10 @@ async fn a_release_in_one_namespace_needs_no_right_in_others() -> Result<()> {
         "rbac.aggregate=false",
         "recommender.pod.extraArgs[0]=--recommender-interval=1s",
     ];
-    upgrade(&helm, &client, &values).await?;
+    helm.upgrade(&client, &values).await?;
     sized(&own).await?;
     sized(&other).await?;
-    own.when::<Vpa>("web", "it has a recommendation", |it| {
-        it["status"]["recommendation"]["containerRecommendations"][0]["target"]["cpu"] == "25m"
-    })
-    .await?;
+    is_recommended(&own).await?;
 
     let policies = json!([{"name": "all", "namespace": own.namespace, "spec": {}}]);
     let policies = format!("policies={policies}");
@@ -197,20 +192,13 @@ async fn a_release_in_one_namespace_needs_no_right_in_others() -> Result<()> {
         "webhook.reinvocationPolicy=IfNeeded",
         match_conditions.as_str(),
     ];
-    upgrade(&helm, &client, &[&values[..], &vertical].concat()).await?;
+    let vertical = [&values[..], &vertical].concat();
+    helm.upgrade(&client, &vertical).await?;
     own.deploy("api", 0, &json!({}), &json!({})).await?;
     eventually("both pods have the target", async || {
         let pods = own.pods_of("web").await?;
-        for pod in &pods {
-            let container = pod.spec.iter().flat_map(|spec| &spec.containers).next();
-            let resources = container.and_then(|it| it.resources.as_ref());
-            let requests = resources.and_then(|it| it.requests.as_ref());
-            let cpu = requests
-                .and_then(|it| it.get("cpu"))
-                .context("no request")?;
-            ensure!(cpu.0 == "25m", "{}: {}", pod.name_any(), cpu.0);
-        }
-        ensure!(pods.len() == 2, "{} pods", pods.len());
+        let found: Vec<_> = pods.iter().map(|pod| requested(pod, "cpu")).collect();
+        ensure!(found == [Some("25m"); 2], "{found:?}");
         Ok(())
     })
     .await?;
@@ -230,8 +218,7 @@ async fn a_release_in_one_namespace_needs_no_right_in_others() -> Result<()> {
     check_rights(&client, &own.namespace, &other.namespace).await?;
     check_logs(&client).await?;
 
-    helm.run_without_chart(&["uninstall", RELEASE, "--namespace", SYSTEM, "--wait"])
-        .await?;
+    helm.uninstall().await?;
     assert_eq!(definitions(&client).await?, before, "others' definitions");
     sandbox.down().await
 }

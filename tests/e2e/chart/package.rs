@@ -39,10 +39,9 @@ async fn the_packaged_chart_renders_as_the_folder_does() -> Result<()> {
     let (_folder, archive) = package(&helm).await?;
     let archive = archive.to_str().context("the path is text")?;
     for values in [&EVERYTHING[..0], &EVERYTHING[..]] {
-        let values: Vec<String> = values.iter().map(ToString::to_string).collect();
-        let of_folder = helm.template(&values).await?;
+        let of_folder = helm.template(values).await?;
         let mut arguments = vec!["template", RELEASE, archive, "--namespace", SYSTEM];
-        arguments.extend(values.iter().flat_map(|value| ["--set", value]));
+        arguments.extend(values.iter().flat_map(|value| ["--set", *value]));
         let of_archive = helm.run_without_chart(&arguments).await?;
         ensure!(of_folder.contains("kind: Deployment"), "{of_folder}");
         ensure!(of_folder == of_archive, "{values:?} render differently");

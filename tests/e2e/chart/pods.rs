@@ -6,7 +6,7 @@ use e2e::helm::{Helm, RELEASE};
 use e2e::repository;
 use serde_json::{Value, json};
 
-use super::objects;
+use super::{objects, rendered};
 
 /// Values with all programs.
 const ALL: [&str; 3] = ["mode=all", "crds.install=false", "extender.enabled=true"];
@@ -41,8 +41,7 @@ async fn no_pod_chooses_its_user_on_openshift() -> Result<()> {
 
 /// A Deployment of the chart with these values.
 async fn deployment(program: &str, values: &[&str]) -> Result<Value> {
-    let values: Vec<String> = ALL.iter().chain(values).map(ToString::to_string).collect();
-    let objects = objects(&Helm::find().await?.template(&values).await?)?;
+    let objects = rendered(&[&ALL, values].concat()).await?;
     let name = format!("\"Deployment\" \"{SYSTEM}\" \"plimsoll-{program}\"");
     Ok(objects[&name].clone())
 }

@@ -2,21 +2,22 @@
 
 use anyhow::{Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::deployment::{SUITE, SYSTEM, all_ready};
-use e2e::{Namespace, another, apply, eventually, kubectl_in, requests, target, until, workload};
+use e2e::deployment::SYSTEM;
+use e2e::{
+    Namespace, another, apply, create, eventually, kubectl_in, requested, requests, target, until,
+    workload,
+};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Pod, Service, ServiceAccount};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::{
-    APIService, APIServiceSpec, ServiceReference,
-};
-use kube::api::{DeleteParams, ListParams, LogParams, PostParams};
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
+use kube::api::{DeleteParams, ListParams, LogParams};
 use kube::{Api, Client, ResourceExt as _};
 use sandbox::Sandbox;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use e2e::helm::{Helm, RELEASE, flag_of};
+use e2e::helm::{Helm, RELEASE};
 
 /// A definition that another release takes over.
 const TAKEN_OVER: &str = "substitutes.autoscaling.crane.io";
@@ -24,26 +25,15 @@ const TAKEN_OVER: &str = "substitutes.autoscaling.crane.io";
 /// The version of an API that another provider has.
 const OF_ANOTHER: &str = "v1beta1.custom.metrics.k8s.io";
 
-fn of_another_provider() -> APIService {
-    let spec = APIServiceSpec {
-        group: Some("custom.metrics.k8s.io".to_owned()),
-        version: Some("v1beta1".to_owned()),
-        group_priority_minimum: 100,
-        version_priority: 100,
-        insecure_skip_tls_verify: Some(true),
-        service: Some(ServiceReference {
-            namespace: Some("monitoring".to_owned()),
-            name: Some("prometheus-adapter".to_owned()),
-            port: None,
-        }),
-        ca_bundle: None,
-    };
-    let mut service = APIService {
-        spec: Some(spec),
-        ..APIService::default()
-    };
-    service.metadata.name = Some(OF_ANOTHER.to_owned());
-    service
+fn of_another_provider() -> Value {
+    json!({
+        "metadata": {"name": OF_ANOTHER},
+        "spec": {
+            "group": "custom.metrics.k8s.io", "version": "v1beta1", "insecureSkipTLSVerify": true,
+            "groupPriorityMinimum": 100, "versionPriority": 100,
+            "service": {"namespace": "monitoring", "name": "prometheus-adapter"},
+        },
+    })
 }
 
 /// Names of the Deployments of the release.
@@ -53,22 +43,13 @@ async fn programs(client: &Client) -> Result<Vec<String>> {
     Ok(found.into_iter().map(|it| it.name_any()).collect())
 }
 
-/// Installs or upgrades the release with these values, and waits until its programs are ready.
-pub(crate) async fn upgrade(helm: &Helm, client: &Client, values: &[&str]) -> Result<String> {
-    let mut arguments = vec![
-        "upgrade",
-        RELEASE,
-        "--install",
-        "--namespace",
-        SYSTEM,
-        "--create-namespace",
-    ];
-    for value in values {
-        arguments.extend([flag_of(value), value]);
-    }
-    let printed = helm.run(&arguments).await?;
-    all_ready(client, SUITE).await?;
-    Ok(printed)
+/// Waits for the smallest recommendation.
+pub(super) async fn is_recommended(own: &Namespace) -> Result<()> {
+    let container = json!({"target": {"cpu": "25m"}});
+    let status = json!({"recommendation": {"containerRecommendations": [container]}});
+    own.await_fields::<Vpa>("web", json!({"status": status}))
+        .await
+        .map(drop)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -86,12 +67,8 @@ async fn a_release_changes_its_mode_and_leaves_nothing_but_the_objects() -> Resu
     let delete = format!("delete -k {}", definitions.display());
     kubectl_in(&sandbox, &delete).await?;
     let helm = Helm::find().await?.with(&sandbox.kubeconfig());
-    let printed = upgrade(
-        &helm,
-        &client,
-        &["recommender.pod.extraArgs[0]=--recommender-interval=1s"],
-    )
-    .await?;
+    let quick = "recommender.pod.extraArgs[0]=--recommender-interval=1s";
+    let printed = helm.upgrade(&client, &[quick]).await?;
     ensure!(printed.contains("touches no pod"), "{printed}");
     assert_eq!(programs(&client).await?, ["plimsoll-recommender"]);
 
@@ -101,36 +78,21 @@ async fn a_release_changes_its_mode_and_leaves_nothing_but_the_objects() -> Resu
         .await?;
     let spec = json!({"targetRef": target("ReplicaSet", "web"), "updatePolicy": {"updateMode": "Recreate"}});
     own.make::<Vpa>("web", spec).await?;
-    own.when::<Vpa>("web", "it has a recommendation", |it| {
-        it["status"]["recommendation"]["containerRecommendations"][0]["target"]["cpu"] == "25m"
-    })
-    .await?;
+    is_recommended(&own).await?;
     let sized = async || {
         let pods = own.pods_of("web").await?;
-        let is_sized = |pod: &Pod| {
-            let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-            let requests = containers.filter_map(|it| it.resources.as_ref()?.requests.as_ref());
-            requests
-                .into_iter()
-                .any(|it| it.get("cpu").is_some_and(|cpu| cpu.0 == "25m"))
-        };
-        Ok::<_, anyhow::Error>((pods.iter().filter(|pod| is_sized(pod)).count(), pods.len()))
+        let sized = pods
+            .iter()
+            .filter(|pod| requested(pod, "cpu") == Some("25m"));
+        anyhow::Ok((sized.count(), pods.len()))
     };
     assert_eq!(sized().await?, (0, 2), "the mode is recommend");
 
-    let vertical = [
-        "mode=vertical",
-        "recommender.pod.extraArgs[0]=--recommender-interval=1s",
-        "updater.pod.extraArgs[0]=--settling-time=0s",
-    ];
-    let printed = upgrade(&helm, &client, &vertical).await?;
+    let vertical = ["mode=vertical", quick, "updater.settlingTime=0s"];
+    let printed = helm.upgrade(&client, &vertical).await?;
     ensure!(printed.contains("plimsoll-stop"), "{printed}");
-    until(
-        "both pods have the target",
-        async || sized().await,
-        |found| *found == (2, 2),
-    )
-    .await?;
+    let what = "both pods have the target";
+    until(what, sized, |found| *found == (2, 2)).await?;
 
     let rollback = ["rollback", RELEASE, "1", "--namespace", SYSTEM];
     helm.run_without_chart(&rollback).await?;
@@ -143,7 +105,7 @@ async fn a_release_changes_its_mode_and_leaves_nothing_but_the_objects() -> Resu
         .patch::<CustomResourceDefinition>(TAKEN_OVER, owner)
         .await?;
     check_other_provider(&helm, &client).await?;
-    upgrade(&helm, &client, &["mode=all"]).await?;
+    helm.upgrade(&client, &["mode=all"]).await?;
     let services: Api<APIService> = Api::all(client.clone());
     let external = services.get("v1beta1.external.metrics.k8s.io").await?;
     let service = external.spec.and_then(|spec| spec.service);
@@ -152,8 +114,7 @@ async fn a_release_changes_its_mode_and_leaves_nothing_but_the_objects() -> Resu
 
     check_tests(&helm, &client).await?;
 
-    helm.run_without_chart(&["uninstall", RELEASE, "--namespace", SYSTEM, "--wait"])
-        .await?;
+    helm.uninstall().await?;
     check_uninstalled(&client).await?;
     let kept = own.get::<Vpa>("web").await?;
     let target = &kept["status"]["recommendation"]["containerRecommendations"][0]["target"];
@@ -161,12 +122,9 @@ async fn a_release_changes_its_mode_and_leaves_nothing_but_the_objects() -> Resu
 
     // Neither definitions that the uninstalled release left are an obstacle, nor an API that another
     // program had and a migration moved.
-    apply(
-        &sandbox,
-        "deploy/components/custom-metrics-api/api-services.yaml",
-    )
-    .await?;
-    upgrade(&helm, &client, &["mode=all"]).await?;
+    let file = "deploy/components/custom-metrics-api/api-services.yaml";
+    apply(&sandbox, file).await?;
+    helm.upgrade(&client, &["mode=all"]).await?;
     check_deleted_record(&sandbox, &helm, &client).await?;
     sandbox.down().await
 }
@@ -175,10 +133,8 @@ async fn a_release_changes_its_mode_and_leaves_nothing_but_the_objects() -> Resu
 /// would take its metrics away.
 async fn check_other_provider(helm: &Helm, client: &Client) -> Result<()> {
     let services: Api<APIService> = Api::all(client.clone());
-    services
-        .create(&PostParams::default(), &of_another_provider())
-        .await?;
-    upgrade(helm, client, &["mode=all"]).await?;
+    create(&services, of_another_provider()).await?;
+    helm.upgrade(client, &["mode=all"]).await?;
     let newer = services.get_opt("v1beta2.custom.metrics.k8s.io").await?;
     ensure!(newer.is_none(), "the API has a newer version: {newer:?}");
     services
@@ -228,9 +184,7 @@ async fn check_tests(helm: &Helm, client: &Client) -> Result<()> {
                                      "annotations": service.annotations()},
                        "spec": {"selector": service.spec.iter().find_map(|it| it.selector.clone()),
                                 "ports": service.spec.iter().find_map(|it| it.ports.clone())}});
-    services
-        .create(&PostParams::default(), &serde_json::from_value(again)?)
-        .await?;
+    create(&services, again).await?;
     helm.run_without_chart(&test).await?;
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), SYSTEM);
     ensure!(accounts.get_opt("plimsoll-test").await?.is_none());

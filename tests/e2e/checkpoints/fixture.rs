@@ -114,7 +114,10 @@ impl Recommender {
             .arg(format!("--address={address}"))
             .arg(format!("--vpa-object-namespace={namespace}"))
             .args(["--leader-elect=false", "--recommender-interval=1s"])
-            .args(["--checkpoints-gc-interval=2s", "--refresh-interval=0s"])
+            .args([
+                "--checkpoints-gc-interval=2s",
+                "--config={refreshInterval: 0s}",
+            ])
             .spawn()
             .context("start a recommender")?;
         Ok(Self { child, address })

@@ -39,8 +39,8 @@ const VALUES: &[&str] = &[
     "recommender.pod.extraArgs[0]=--recommender-interval=2s",
     // So that targets follow from what programs use, not from the default minimum of 250 MiB.
     "recommender.pod.extraArgs[1]=--pod-recommendation-min-memory-mb=10",
-    "updater.pod.extraArgs[0]=--settling-time=0s",
-    "updater.pod.extraArgs[1]=--updater-interval=2s",
+    "updater.settlingTime=0s",
+    "updater.pod.extraArgs[0]=--updater-interval=2s",
     r"featureGates=InPlace=true\,CPUStartupBoost=true",
 ];
 

@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
 use api::prediction::TimeSeriesPrediction as Prediction;
 use api::substitute::Substitute;
-use e2e::{eventually, is_true, kubectl, object_of, plimsoll_prints, shared, target, with};
+use e2e::{eventually, is_true, kubectl, object_of, plimsoll_json, shared, target, with};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
 use kube::Resource;
@@ -26,13 +26,12 @@ async fn fixture(prefix: &str, replicas: usize, cpu: &str) -> Result<Fixture> {
 }
 
 impl Fixture {
-    async fn own<K>(&self, name: &str, spec: Value) -> Result<Value>
+    pub(super) async fn own<K>(&self, name: &str, spec: Value) -> Result<Value>
     where
         K: Resource<DynamicType = ()>,
     {
-        let metadata = json!({"name": name, "annotations": {"plimsoll.dev/recommender": "e2e"}});
-        let object = json!({"metadata": metadata, "spec": spec});
-        Ok(self.create::<K>(object).await?)
+        let annotations = json!({"plimsoll.dev/recommender": "e2e"});
+        Ok(self.make_annotated::<K>(name, &annotations, spec).await?)
     }
 
     async fn patch_spec(&self, spec: Value) -> Result<()> {
@@ -79,37 +78,28 @@ fn metrics(object: &Value) -> usize {
 async fn an_ehpa_owns_an_hpa_and_a_prediction_and_leaves_the_workload_its_size() -> Result<()> {
     let fixture = fixture("ehpa", 2, "50m").await?;
     fixture.own::<Ehpa>(NAME, documented(json!({}))).await?;
+    let spec = json!({"scaleTargetRef": {"kind": "Deployment"}, "maxReplicas": 10});
     let native = fixture
-        .when::<Hpa>(OWNED, "a native autoscaler is made", |_| true)
+        .await_fields::<Hpa>(OWNED, json!({"spec": spec}))
         .await?;
-    assert_eq!(native["spec"]["scaleTargetRef"]["kind"], "Deployment");
-    assert_eq!(
-        (&native["spec"]["maxReplicas"], metrics(&native)),
-        (&json!(10), 1),
-        "nothing is predicted yet"
-    );
-    let prediction = fixture
-        .when::<Prediction>(OWNED, "a prediction is made", |_| true)
-        .await?;
-    assert_eq!(
-        prediction["spec"]["predictionMetrics"][0]["resourceIdentifier"],
-        "resource.cpu"
-    );
-    assert_eq!(prediction["metadata"]["ownerReferences"][0]["name"], NAME);
+    assert_eq!(metrics(&native), 1, "nothing is predicted yet");
+    let owned = json!({
+        "metadata": {"ownerReferences": [{"name": NAME}]},
+        "spec": {"predictionMetrics": [{"resourceIdentifier": "resource.cpu"}]},
+    });
+    fixture.await_fields::<Prediction>(OWNED, owned).await?;
     fixture.await_event(NAME, "HPACreated").await?;
     let window = json!({"predictionWindowSeconds": 7200});
     fixture.patch_spec(json!({"prediction": window})).await?;
-    let is_longer = |it: &Value| it["spec"]["predictionWindowSeconds"] == 7200;
-    fixture
-        .when::<Prediction>(OWNED, "the prediction follows", is_longer)
-        .await?;
+    let longer = json!({"spec": window});
+    fixture.await_fields::<Prediction>(OWNED, longer).await?;
 
     let predicted = json!({"predictionMetrics": [{
         "resourceIdentifier": "resource.cpu", "ready": true, "prediction": [{"samples": [{"value": "1", "timestamp": 1}]}],
     }]});
     // From now on another recommender forecasts this one.
-    let elsewhere = json!({"metadata": {"annotations": {"plimsoll.dev/recommender": "another"}}});
-    fixture.patch::<Prediction>(OWNED, elsewhere).await?;
+    let elsewhere = json!({"plimsoll.dev/recommender": "another"});
+    fixture.annotate::<Prediction>(OWNED, elsewhere).await?;
     let native = eventually("it scales in advance", async || {
         fixture
             .patch_status::<Prediction>(OWNED, &predicted)
@@ -121,23 +111,17 @@ async fn an_ehpa_owns_an_hpa_and_a_prediction_and_leaves_the_workload_its_size()
     .await?;
     let external = &native["spec"]["metrics"][1]["external"];
     assert_eq!(external["metric"]["name"], "crane_autoscaling_prediction");
-    assert_eq!(
-        external["target"]["averageValue"], "50m",
-        "half of a pod's request"
-    );
+    let half_of_request = &external["target"]["averageValue"];
+    assert_eq!(half_of_request, "50m");
 
     let behavior = json!({"scaleDown": {"stabilizationWindowSeconds": 60}});
+    let change = json!({"behavior": behavior, "maxReplicas": 12, "prediction": null});
+    fixture.patch_spec(change).await?;
+    let changed =
+        json!({"maxReplicas": 12, "metrics": [{"type": "Resource"}, null], "behavior": behavior});
     fixture
-        .patch_spec(json!({"behavior": behavior, "maxReplicas": 12, "prediction": null}))
+        .await_fields::<Hpa>(OWNED, json!({"spec": changed}))
         .await?;
-    let is_changed = |it: &Value| it["spec"]["maxReplicas"] == 12 && metrics(it) == 1;
-    let native = fixture
-        .when::<Hpa>(OWNED, "what changes is passed on", is_changed)
-        .await?;
-    assert_eq!(
-        native["spec"]["behavior"]["scaleDown"]["stabilizationWindowSeconds"],
-        60
-    );
     fixture.gone::<Prediction>(OWNED).await?;
     fixture.ready().await?;
 
@@ -150,16 +134,8 @@ async fn an_ehpa_owns_an_hpa_and_a_prediction_and_leaves_the_workload_its_size()
 /// `plimsoll explain` shows the status that the recommender and the HPA controller have written.
 async fn explained_as_a_preview(fixture: &Fixture) -> Result<()> {
     let kubeconfig = shared().await?.kubeconfig();
-    let namespace = fixture.namespace.as_str();
-    let arguments = [
-        "explain",
-        "deploy/php-apache",
-        "-n",
-        namespace,
-        "-o",
-        "json",
-    ];
-    let explained: Value = serde_json::from_str(&plimsoll_prints(&kubeconfig, &arguments).await?)?;
+    let explain = format!("explain deploy/php-apache -n {}", fixture.namespace);
+    let explained = plimsoll_json(&kubeconfig, &explain).await?;
     let (replicas, first) = (&explained["replicas"], &explained["waits"][0]);
     ensure!(first["reason"] == "DryRun", "{explained:#}");
     ensure!(replicas["current"] == 2, "{explained:#}");
@@ -178,41 +154,26 @@ async fn a_preview_reports_its_plan_and_acts_only_once_it_is_enabled() -> Result
     let fixture = fixture("preview", 2, "200m").await?;
     let spec = documented(json!({"scaleStrategy": "Preview", "prediction": null}));
     fixture.own::<Ehpa>(NAME, spec).await?;
-    let wants_more = |it: &Value| {
-        it["status"]["expectReplicas"]
-            .as_i64()
-            .is_some_and(|replicas| replicas > 2)
-    };
+    let wants_more = |it: &Value| it["status"]["expectReplicas"].as_i64() > Some(2);
     fixture
         .when::<Ehpa>(NAME, "it says that more are needed", wants_more)
         .await?;
     assert_eq!(fixture.replicas().await?, 2, "nothing was done");
     explained_as_a_preview(&fixture).await?;
-    let is_real = |it: &Value| {
-        it["spec"]["replicas"] == 2 && it["status"]["labelSelector"] == "app=php-apache"
-    };
-    fixture
-        .when::<Substitute>(OWNED, "the substitute has the real size", is_real)
-        .await?;
+    let real = json!({
+        "spec": {"replicas": 2}, "status": {"labelSelector": "app=php-apache"},
+    });
+    fixture.await_fields::<Substitute>(OWNED, real).await?;
 
     fixture.patch_spec(json!({"specificReplicas": 3})).await?;
-    fixture
-        .when::<Deployment>(NAME, "it has the requested replicas", |it| {
-            it["spec"]["replicas"] == 3
-        })
-        .await?;
+    let requested = json!({"spec": {"replicas": 3}});
+    fixture.await_fields::<Deployment>(NAME, requested).await?;
 
     fixture.patch_spec(json!({"scaleStrategy": "Auto"})).await?;
-    let is_real = |it: &Value| it["spec"]["scaleTargetRef"]["kind"] == "Deployment";
-    fixture
-        .when::<Hpa>(OWNED, "the workload is scaled itself", is_real)
-        .await?;
+    let real = json!({"spec": {"scaleTargetRef": {"kind": "Deployment"}}});
+    fixture.await_fields::<Hpa>(OWNED, real).await?;
     fixture.gone::<Substitute>(OWNED).await?;
-    let grows = |it: &Value| {
-        it["spec"]["replicas"]
-            .as_i64()
-            .is_some_and(|replicas| replicas > 3)
-    };
+    let grows = |it: &Value| it["spec"]["replicas"].as_i64() > Some(3);
     fixture.when::<Deployment>(NAME, "it grows", grows).await?;
     Ok(())
 }
@@ -241,13 +202,8 @@ async fn an_autoscaler_that_is_there_is_adopted_and_restored_and_the_workload_ke
     let native = fixture
         .when::<Hpa>("mine", "it is adopted", is_adopted)
         .await?;
-    assert_eq!(
-        (
-            &native["spec"]["minReplicas"],
-            &native["spec"]["maxReplicas"]
-        ),
-        (&json!(1), &json!(10))
-    );
+    assert_eq!(native["spec"]["minReplicas"], 1);
+    assert_eq!(native["spec"]["maxReplicas"], 10);
     assert_eq!(native["metadata"]["ownerReferences"], Value::Null);
     fixture.await_event(NAME, "HPAAdopted").await?;
     fixture.ready().await?;
@@ -265,11 +221,9 @@ async fn an_autoscaler_that_is_there_is_adopted_and_restored_and_the_workload_ke
     let native = fixture
         .when::<Hpa>("mine", "it has its first specification", is_first)
         .await?;
-    assert_eq!(native["metadata"]["uid"], first["metadata"]["uid"]);
-    assert_eq!(
-        native["metadata"]["annotations"],
-        first["metadata"]["annotations"]
-    );
+    for field in ["uid", "annotations"] {
+        assert_eq!(native["metadata"][field], first["metadata"][field]);
+    }
     fixture.await_event("mine", "HPARestored").await?;
     assert_eq!(fixture.replicas().await?, 6);
     Ok(())
@@ -280,31 +234,24 @@ async fn an_autoscaler_that_comes_later_takes_the_place_of_the_one_that_was_made
     let fixture = fixture("later", 6, "50m").await?;
     let spec = documented(json!({"prediction": null}));
     fixture.own::<Ehpa>(NAME, spec).await?;
-    fixture
-        .when::<Hpa>(OWNED, "a native autoscaler is made", |_| true)
-        .await?;
+    fixture.await_fields::<Hpa>(OWNED, json!({})).await?;
     fixture.own::<Hpa>("mine", by_hand()).await?;
     fixture.gone::<Hpa>(OWNED).await?;
     let is_adopted = |it: &Value| adopter(it).is_some();
     fixture
         .when::<Hpa>("mine", "it is adopted", is_adopted)
         .await?;
-    fixture.ready().await?;
-    Ok(())
+    fixture.ready().await
 }
 
 /// Allows the service account `author` these verbs, with a role of this name.
 async fn allow_author(namespace: &str, role: &str, verbs: &str, resource: &str) -> Result<()> {
-    let create = format!("-n {namespace} create");
-    kubectl(&format!(
-        "{create} role {role} --verb={verbs} --resource={resource}"
-    ))
-    .await?;
-    let subject = format!("--serviceaccount={namespace}:author");
-    kubectl(&format!(
-        "{create} rolebinding {role} --role={role} {subject}"
-    ))
-    .await?;
+    for create in [
+        format!("role {role} --verb={verbs} --resource={resource}"),
+        format!("rolebinding {role} --role={role} --serviceaccount={namespace}:author"),
+    ] {
+        kubectl(&format!("-n {namespace} create {create}")).await?;
+    }
     Ok(())
 }
 
@@ -322,21 +269,15 @@ async fn specific_replicas_are_for_authors_who_may_scale_the_workload() -> Resul
         "metadata": {"name": "mine", "namespace": namespace, "annotations": {"plimsoll.dev/recommender": "none"}},
         "spec": spec,
     }));
-    let folder = tempfile::tempdir()?;
-    let file = folder.path().join("object.json");
+    let file = tempfile::NamedTempFile::new()?;
     std::fs::write(&file, object.to_string())?;
-    let file = file.to_str().context("the path is text")?;
-    eventually("the rights are there", async || {
-        kubectl(&format!("create -f {file} {author}")).await
-    })
-    .await?;
+    let create = format!("create -f {} {author}", file.path().display());
+    eventually("the rights are there", async || kubectl(&create).await).await?;
 
     let scale = async |replicas: u32| {
         let patch = json!({"spec": {"specificReplicas": replicas}});
-        kubectl(&format!(
-            "-n {namespace} patch ehpa mine --type=merge -p {patch} {author}"
-        ))
-        .await
+        let patch = format!("patch ehpa mine --type=merge -p {patch}");
+        kubectl(&format!("-n {namespace} {patch} {author}")).await
     };
     // Each time another number, since only changes are checked.
     let mut replicas = 10..;
@@ -344,11 +285,8 @@ async fn specific_replicas_are_for_authors_who_may_scale_the_workload() -> Resul
         let Err(error) = scale(replicas.next().context("endless")?).await else {
             bail!("it was let through")
         };
-        let (error, why) = (error.to_string(), "its author needs the right to update");
-        ensure!(
-            error.contains(&format!("{why} deployments/scale")),
-            "{error}"
-        );
+        let why = "its author needs the right to update deployments/scale";
+        ensure!(error.to_string().contains(why), "{error}");
         Ok(())
     })
     .await?;

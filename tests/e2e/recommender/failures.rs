@@ -133,6 +133,12 @@ async fn await_metric(replica: &Replica, name: &str, is_so: impl Fn(f64) -> bool
     .await
 }
 
+/// The replica's process and its number of restarts.
+async fn run(client: &Client, replica: &Replica) -> Result<(u32, i32)> {
+    let process = process(client, replica).await?;
+    Ok((process, restarts(client, replica).await?))
+}
+
 /// Kills the replica's process.
 pub(crate) async fn kill(client: &Client, replica: &Replica) -> Result<()> {
     signal(process(client, replica).await?, Signal::KILL)
@@ -146,10 +152,7 @@ async fn an_api_server_that_comes_back_after_half_a_minute_finds_the_recommender
     let all = replicas(client, RECOMMENDER).await?;
     let mut before = Vec::new();
     for replica in &all {
-        before.push((
-            process(client, replica).await?,
-            restarts(client, replica).await?,
-        ));
+        before.push(run(client, replica).await?);
     }
     turn.own.sandbox.stop(Component::KubeApiserver).await?;
     for replica in &all {
@@ -163,10 +166,7 @@ async fn an_api_server_that_comes_back_after_half_a_minute_finds_the_recommender
     }
     turn.expect_to_follow_usage().await?;
     for (replica, before) in all.iter().zip(before) {
-        let after = (
-            process(client, replica).await?,
-            restarts(client, replica).await?,
-        );
+        let after = run(client, replica).await?;
         assert_eq!(after, before, "{} went on in the same process", replica.pod);
     }
     Ok(())
@@ -209,10 +209,8 @@ async fn a_recommender_that_is_killed_starts_again_and_loses_no_recommendation()
         Ok(())
     })
     .await?;
-    await_metric(&turn.writes, "vpa_recommender_watch_synced", |synced| {
-        synced > 9.5
-    })
-    .await?;
+    let synced = "vpa_recommender_watch_synced";
+    await_metric(&turn.writes, synced, |synced| synced > 9.5).await?;
     leader(client, RECOMMENDER).await?;
     turn.expect_to_follow_usage().await
 }

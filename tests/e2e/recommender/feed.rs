@@ -16,8 +16,7 @@ use tokio::time::timeout;
 
 use super::CPU_OF_240M;
 use super::failures::{CPU_OF_680M, Turn, kill};
-use super::fixture::Fixture;
-use super::fixture::reader;
+use super::fixture::{Fixture, reader};
 
 /// From the moment at which the Lease names a new leader until its data is there.
 const TAKEOVER: Duration = Duration::from_secs(5);
@@ -67,17 +66,12 @@ async fn until(
 /// A prediction of which the recommender knows no history, since there is no Prometheus here.
 async fn predict(fixture: &Fixture) -> Result<String> {
     let cpu = json!({"resourceIdentifier": "resource.cpu", "type": "ResourceQuery", "resourceQuery": "cpu"});
-    let object = fixture
-        .create::<Prediction>(json!({
-            "metadata": {"name": "fed", "annotations": {"plimsoll.dev/recommender": "e2e"}},
-            "spec": {
-                "predictionMetrics": [cpu],
-                "targetRef": target("Deployment", "fed"),
-                "predictionWindowSeconds": 3600,
-            },
-        }))
-        .await?;
-    uid(&object)
+    let spec = json!({
+        "predictionMetrics": [cpu],
+        "targetRef": target("Deployment", "fed"),
+        "predictionWindowSeconds": 3600,
+    });
+    uid(&fixture.own::<Prediction>("fed", spec).await?)
 }
 
 fn uid(object: &Value) -> Result<String> {

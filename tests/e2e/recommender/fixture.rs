@@ -17,6 +17,15 @@ use rustls_pki_types::ServerName;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+/// Conditions of an object whose target has no pods.
+pub(crate) const WITHOUT_PODS: [[&str; 4]; 2] = {
+    let (reason, message) = ("NoPodsMatched", "No pods match this VPA object");
+    [
+        [reason, "True", reason, message],
+        ["RecommendationProvided", "False", reason, message],
+    ]
+};
+
 pub(crate) struct Fixture(Namespace);
 
 e2e::deref_to_namespace!(Fixture, 0);
@@ -138,6 +147,13 @@ impl Fixture {
         self.when::<Vpa>(name, &what, |object| conditions(object) == expected)
             .await
             .map(drop)
+    }
+
+    /// Waits until the object says that its target cannot be used, and why.
+    pub(crate) async fn is_unsupported(&self, name: &str, why: &str) -> Result<()> {
+        let unsupported = ["ConfigUnsupported", "True", "", why];
+        let expected = [&[unsupported], &WITHOUT_PODS[..]].concat();
+        self.await_conditions(name, &expected).await
     }
 }
 

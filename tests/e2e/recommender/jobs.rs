@@ -32,9 +32,8 @@ async fn create(fixture: &Fixture) -> Result<()> {
     let mut cron_job = target("CronJob", "nightly");
     cron_job["apiVersion"] = "batch/v1".into();
     let spec = json!({"targetRef": cron_job, "recommenders": [{"name": "e2e"}]});
-    let metadata = json!({"name": "nightly", "annotations": annotations});
     fixture
-        .create::<Vpa>(json!({"metadata": metadata, "spec": spec}))
+        .make_annotated::<Vpa>("nightly", &annotations, spec)
         .await?;
     Ok(())
 }
@@ -78,19 +77,15 @@ async fn a_cron_job_is_sized_by_its_runs() -> Result<()> {
         .when::<Vpa>("nightly", "its pods are measured", is_sized)
         .await?;
     // metrics-server may know one pod before the other.
-    let has_runs = |checkpoint: &Value, expected| runs(checkpoint) == Some(vec![expected; 2]);
+    let have_ended = |expected| move |it: &Value| runs(it) == Some(vec![expected; 2]);
     fixture
-        .when::<Checkpoint>("nightly-app", "both pods are measured", |checkpoint| {
-            has_runs(checkpoint, false)
-        })
+        .when::<Checkpoint>("nightly-app", "both pods are measured", have_ended(false))
         .await?;
 
     let end = json!({KEEP_RUNNING: null});
     fixture.annotate_pods("nightly", &end).await?;
     fixture
-        .when::<Checkpoint>("nightly-app", "both runs have ended", |checkpoint| {
-            has_runs(checkpoint, true)
-        })
+        .when::<Checkpoint>("nightly-app", "both runs have ended", have_ended(true))
         .await?;
 
     // These pods are new, so metrics-server does not know them yet.
@@ -102,8 +97,8 @@ async fn a_cron_job_is_sized_by_its_runs() -> Result<()> {
         name.context("only pods of the first Job")
     })
     .await?;
-    let kill = json!({"metadata": {"annotations": {"sandbox.plimsoll.dev/oom-kills": "1"}}});
-    fixture.patch::<Pod>(&second, kill).await?;
+    let kill = json!({"sandbox.plimsoll.dev/oom-kills": "1"});
+    fixture.annotate::<Pod>(&second, kill).await?;
     let raised = fixture
         .when::<Vpa>("nightly", "the OOM kill counts", |object| {
             amounts(object).is_some_and(|(_, memory)| (1200.0..1300.0).contains(&memory))

@@ -5,8 +5,7 @@ use anyhow::{Context as _, Result, ensure};
 use api::cluster_autoscaler::{STATUS_NAME, STATUS_NAMESPACE};
 use api::karpenter::{NodeClaim, NodePool};
 use e2e::deployment::{self, RECOMMENDER, leader};
-use e2e::{Namespace, another, eventually, is_established, requests, usage, workload};
-use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use e2e::{Namespace, another, eventually, is_established};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, Client};
@@ -14,29 +13,14 @@ use serde_json::{Value, json};
 
 use super::CPU_OF_240M;
 use super::fixture::Fixture;
-
-/// A node of the sandbox has 32 cores, of which the margin of 5 % leaves 30.4.
-const DAEMON_CPU: &str = "30150m";
-const LEFT_BY_DAEMON: &str = "250m";
+use super::schedulable::{LEFT_BY_DAEMON, beside_a_daemon_set};
 
 /// A workload `web` on the node of a group, with a daemon on that node that leaves little.
 async fn group(client: &Client, node: &str, label: (&str, &str)) -> Result<Fixture> {
     let labels = json!({"metadata": {"labels": {label.0: label.1}}});
     let cluster = Namespace::cluster(client.clone());
     cluster.patch::<Node>(node, labels).await?;
-    let fixture = Fixture::new(client.clone(), label.1).await?;
-    let of = |name: &str, cpu: &str, selector: Value| {
-        let mut set = workload(name, 1, &requests(cpu, "100Mi"), &usage("240m", "300Mi"));
-        set["spec"]["template"]["spec"]["nodeSelector"] = selector;
-        set
-    };
-    let mut heavy = of("heavy", DAEMON_CPU, json!({"kubernetes.io/hostname": node}));
-    heavy["spec"]["replicas"] = Value::Null;
-    fixture.create::<DaemonSet>(heavy).await?;
-    let web = of("web", "100m", json!({label.0: label.1}));
-    fixture.create::<Deployment>(web).await?;
-    fixture.autoscale("web", "web").await?;
-    Ok(fixture)
+    beside_a_daemon_set(client.clone(), label.1, node, label).await
 }
 
 /// The status of cluster-autoscaler with one group of this size, whose maximum is three.

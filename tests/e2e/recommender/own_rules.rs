@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::{PATIENCE, eventually_within, target};
+use e2e::{PATIENCE, eventually_within, message_of, target};
 use serde_json::{Value, json};
 
-use super::fixture::{Fixture, conditions, first_container};
-use super::{CPU_OF_240M, MEMORY_OF_300MI, explained_by_steps, fixture, shared_room};
+use super::fixture::{Fixture, first_container};
+use super::{
+    CPU_OF_240M, MEMORY_OF_300MI, MEMORY_OF_400MI, explained_by_steps, fixture, shared_room,
+};
 
 /// 450Mi lies in the bucket of memory that ends at 477270988 bytes, and a margin of 15 % makes that
 /// 548861636.
@@ -22,8 +24,9 @@ const MEMORY_OF_600MI: &str = "764046746";
 #[tokio::test]
 async fn an_oom_kill_raises_memory_by_the_rules_of_the_object() -> Result<()> {
     let fixture = fixture("own-rules").await?;
-    // By the flags, an OOM kill would raise the 300Mi to 400Mi.
+    // By the flags, by 100Mi, which is more than a fifth.
     let rows = [
+        ("flags", json!({}), MEMORY_OF_400MI),
         ("ratio", json!({"oomBumpUpRatio": "2"}), MEMORY_OF_600MI),
         ("amount", json!({"oomMinBumpUp": "150Mi"}), MEMORY_OF_450MI),
     ];
@@ -53,8 +56,7 @@ async fn a_container_gets_whole_cores_while_an_annotation_asks_for_them() -> Res
     fixture.targets("cores", "cpu", CPU_OF_240M).await?;
     let annotate = async |value: Value| {
         let key = "vpa-post-processor.kubernetes.io/app_integerCPU";
-        let change = json!({"metadata": {"annotations": {key: value}}});
-        fixture.patch::<Vpa>("cores", change).await
+        fixture.annotate::<Vpa>("cores", json!({key: value})).await
     };
     annotate(json!("true")).await?;
     let object = fixture.targets("cores", "cpu", "1").await?;
@@ -65,14 +67,18 @@ async fn a_container_gets_whole_cores_while_an_annotation_asks_for_them() -> Res
     Ok(())
 }
 
-async fn annotated(fixture: &Fixture, name: &str, annotations: &Value) -> Result<()> {
-    let metadata = json!({"name": name, "annotations": annotations});
+async fn annotated(
+    fixture: &Fixture,
+    name: &str,
+    deployment: &str,
+    annotations: &Value,
+) -> Result<()> {
     let spec = json!({
-        "targetRef": target("Deployment", "web"), "recommenders": [{"name": "e2e"}],
+        "targetRef": target("Deployment", deployment), "recommenders": [{"name": "e2e"}],
         "updatePolicy": {"updateMode": "Off"},
     });
     fixture
-        .create::<Vpa>(json!({"metadata": metadata, "spec": spec}))
+        .make_annotated::<Vpa>(name, annotations, spec)
         .await?;
     Ok(())
 }
@@ -83,9 +89,9 @@ async fn percentiles_and_margin_are_set_per_object_and_a_wrong_one_is_reported()
     let own = json!({
         "plimsoll.dev/sizing-margin-fraction": "0", "plimsoll.dev/sizing-cpu-percentile": "p50",
     });
-    annotated(&fixture, "own-margin", &own).await?;
+    annotated(&fixture, "own-margin", "web", &own).await?;
     let wrong = json!({"plimsoll.dev/sizing-cpu-percentile": "95"});
-    annotated(&fixture, "wrong-percentile", &wrong).await?;
+    annotated(&fixture, "wrong-percentile", "web", &wrong).await?;
 
     // The ends of the buckets, without 15 %.
     let object = fixture.targets("own-margin", "cpu", "258m").await?;
@@ -93,18 +99,11 @@ async fn percentiles_and_margin_are_set_per_object_and_a_wrong_one_is_reported()
     let object = fixture
         .targets("wrong-percentile", "cpu", CPU_OF_240M)
         .await?;
-    assert_eq!(
-        first_container(&object)["target"]["memory"],
-        MEMORY_OF_300MI
-    );
-    let refused = conditions(&object)
-        .into_iter()
-        .find(|condition| condition[0] == "AnnotationRefused");
+    let memory = &first_container(&object)["target"]["memory"];
+    assert_eq!(memory, MEMORY_OF_300MI);
     let message = "plimsoll.dev/sizing-cpu-percentile has a value that cannot be used";
-    ensure!(
-        refused.is_some_and(|refused| refused[3].contains(message)),
-        "{object}"
-    );
+    let refused = message_of(&object["status"], "AnnotationRefused");
+    ensure!(refused.contains(message), "{object}");
     Ok(())
 }
 
@@ -154,13 +153,7 @@ pub(crate) async fn begin(fixture: &Fixture) -> Result<()> {
     let (cpu, memory) = STEADY;
     fixture.deploy("steady", 1, cpu, memory).await?;
     for (name, deployment, annotations, _) in rows() {
-        let spec = json!({
-            "targetRef": target("Deployment", deployment), "recommenders": [{"name": "e2e"}],
-        });
-        let metadata = json!({"name": name, "annotations": annotations});
-        fixture
-            .create::<Vpa>(json!({"metadata": metadata, "spec": spec}))
-            .await?;
+        annotated(fixture, name, deployment, &annotations).await?;
     }
     Ok(())
 }

@@ -16,33 +16,30 @@ use super::{CPU_OF_240M, PROVIDED};
 
 /// A node of the sandbox has 32 cores, of which the margin of 5 % leaves 30.4.
 const DAEMON_CPU: &str = "30150m";
-const LEFT_BY_DAEMON: &str = "250m";
+pub(super) const LEFT_BY_DAEMON: &str = "250m";
 const NODE: &str = "node-2";
 
-/// A workload on one node, or on any.
-fn set(name: &str, replicas: usize, cpu: &str, node: Option<&str>) -> Value {
-    let (requests, usage) = (requests(cpu, "100Mi"), usage("240m", "300Mi"));
-    let mut set = workload(name, replicas, &requests, &usage);
-    if let Some(node) = node {
-        let selector = json!({"kubernetes.io/hostname": node});
-        set["spec"]["template"]["spec"]["nodeSelector"] = selector;
-    }
-    set
-}
-
-async fn deploy(fixture: &Fixture, replicas: usize, node: Option<&str>) -> Result<()> {
-    let web = set("web", replicas, "100m", node);
-    fixture.create::<Deployment>(web).await?;
-    fixture.autoscale("web", "web").await
-}
-
-/// A namespace whose workload shares the node with a daemon that leaves little.
-async fn with_a_daemon_set(client: Client) -> Result<Fixture> {
-    let fixture = Fixture::new(client, "node").await?;
-    let mut heavy = set("heavy", 1, DAEMON_CPU, Some(NODE));
+/// A namespace whose workload `web`, on nodes with this label, shares a node with a daemon that leaves
+/// little.
+pub(super) async fn beside_a_daemon_set(
+    client: Client,
+    prefix: &str,
+    node: &str,
+    label: (&str, &str),
+) -> Result<Fixture> {
+    let fixture = Fixture::new(client, prefix).await?;
+    let of = |name: &str, cpu: &str, label: (&str, &str)| {
+        let (requests, usage) = (requests(cpu, "100Mi"), usage("240m", "300Mi"));
+        let mut set = workload(name, 1, &requests, &usage);
+        set["spec"]["template"]["spec"]["nodeSelector"] = json!({label.0: label.1});
+        set
+    };
+    let mut heavy = of("heavy", DAEMON_CPU, ("kubernetes.io/hostname", node));
     heavy["spec"]["replicas"] = Value::Null;
     fixture.create::<DaemonSet>(heavy).await?;
-    deploy(&fixture, 1, Some(NODE)).await?;
+    let web = of("web", "100m", label);
+    fixture.create::<Deployment>(web).await?;
+    fixture.autoscale("web", "web").await?;
     Ok(fixture)
 }
 
@@ -50,16 +47,18 @@ async fn with_a_quota(client: Client) -> Result<Fixture> {
     let fixture = Fixture::new(client, "quota").await?;
     let spec = json!({"hard": {"requests.cpu": "400m"}});
     fixture.make::<ResourceQuota>("compute", spec).await?;
-    deploy(&fixture, 2, None).await?;
+    fixture.deploy("web", 2, "240m", "300Mi").await?;
+    fixture.autoscale("web", "web").await?;
     Ok(fixture)
 }
 
 async fn with_a_limit_range(client: Client) -> Result<Fixture> {
     let fixture = Fixture::new(client, "range").await?;
     let item = json!({"type": "Container", "max": {"cpu": "400m"}});
-    let range = json!({"metadata": {"name": "small"}, "spec": {"limits": [item]}});
-    fixture.create::<LimitRange>(range).await?;
-    deploy(&fixture, 1, None).await?;
+    let spec = json!({"limits": [item]});
+    fixture.make::<LimitRange>("small", spec).await?;
+    fixture.deploy("web", 1, "240m", "300Mi").await?;
+    fixture.autoscale("web", "web").await?;
     Ok(fixture)
 }
 
@@ -84,7 +83,8 @@ async fn recommendations_are_held_to_what_can_be_scheduled_and_say_so() -> Resul
     let sandbox = another("schedulable").await?;
     deployment::deploy(&sandbox, "tests/e2e/schedulable", RECOMMENDER.labels).await?;
     let client = sandbox.client().await?;
-    let node = with_a_daemon_set(client.clone()).await?;
+    let label = ("kubernetes.io/hostname", NODE);
+    let node = beside_a_daemon_set(client.clone(), "node", NODE, label).await?;
     let quota = with_a_quota(client.clone()).await?;
     let range = with_a_limit_range(client.clone()).await?;
 
@@ -97,11 +97,8 @@ async fn recommendations_are_held_to_what_can_be_scheduled_and_say_so() -> Resul
         fixture.await_event("web", "RecommendationCapped").await?;
     }
     eventually("a metric counts them", async || {
-        let capped = metric(
-            &leader(&client, RECOMMENDER).await?,
-            "vpa_recommender_capped_objects",
-        )
-        .await?;
+        let leader = leader(&client, RECOMMENDER).await?;
+        let capped = metric(&leader, "vpa_recommender_capped_objects").await?;
         ensure!((capped - 3.0).abs() < 0.5, "{capped} objects are capped");
         Ok(())
     })

@@ -106,12 +106,15 @@ async fn readers_shards(client: &Client) -> Result<u16> {
             .into_iter()
             .flat_map(|container| container.args.unwrap_or_default());
         let shards = args
-            .filter_map(|arg| arg.strip_prefix("--feed-shards=").map(str::to_owned))
+            .filter_map(|arg| {
+                arg.strip_prefix(r#"--config={"feed":{"shards":"#)
+                    .map(str::to_owned)
+            })
             .collect::<Vec<_>>();
         known.insert(shards);
     }
     let all = known.into_iter().collect::<Vec<_>>();
-    ensure!(all == [["2"]], "readers follow {all:?}");
+    ensure!(all == [["2}}"]], "readers follow {all:?}");
     Ok(2)
 }
 

@@ -70,22 +70,22 @@ impl Fixture {
         leader(&self.client, UPDATER).await
     }
 
-    /// Restarts the updater with another `--settling-time`.
+    /// Restarts the updater with another `settlingTime`.
     pub(crate) async fn settle_for(&self, time: &str) -> Result<()> {
         let deployments: Api<Deployment> = system(&self.client).typed();
         let mut deployment = deployments.get(DEPLOYMENT).await?;
         let pod = deployment.spec.template.spec.as_mut();
         let containers = pod.context("it has a template")?.containers.iter_mut();
         for argument in containers.flat_map(|container| container.args.iter_mut().flatten()) {
-            if argument.starts_with("--settling-time=") {
-                *argument = format!("--settling-time={time}");
+            if argument.starts_with("--config={settlingTime:") {
+                *argument = format!("--config={{settlingTime: {time}}}");
             }
         }
         deployment.metadata.managed_fields = None;
         let changed = deployments
             .replace(DEPLOYMENT, &PostParams::default(), &deployment)
             .await?;
-        eventually("all replicas have the flag", async || {
+        eventually("all replicas have the setting", async || {
             let status = deployments.get_status(DEPLOYMENT).await?.status;
             let status = status.unwrap_or_default();
             let is_observed = status.observed_generation >= changed.metadata.generation;

@@ -4,16 +4,20 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use runtime::GoDuration;
+use runtime::config_file::ConfigArgs;
 use sources::prometheus::PrometheusArgs;
 
 use super::RulesConfig;
+use crate::config::{Config, DEFAULTS};
 
 /// Flags of rules. Without --config there are none.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RulesArgs {
-    /// Rule file of prometheus-adapter. Reloaded when it changes. Empty: no metrics from rules.
-    #[arg(long, default_value = "", value_name = "FILE")]
-    pub config: String,
+    /// Rule file of prometheus-adapter, which is reloaded when it changes, or settings in braces. May be
+    /// repeated: the last file counts, and the last value of a setting. Without a file there are no
+    /// metrics from rules. docs/settings.md has the settings.
+    #[arg(long, value_name = "FILE")]
+    pub config: Vec<String>,
     /// Interval at which series are listed. A request for an unknown metric lists them sooner.
     #[arg(long, default_value = "10m0s", value_name = "DURATION")]
     pub metrics_relist_interval: GoDuration,
@@ -21,9 +25,6 @@ pub struct RulesArgs {
     /// --metrics-relist-interval.
     #[arg(long, default_value = "0s", value_name = "DURATION")]
     pub metrics_max_age: GoDuration,
-    /// Time for which the last good result of a query is served if Prometheus fails.
-    #[arg(long, default_value = "1m0s", value_name = "DURATION")]
-    pub metrics_last_good_for: GoDuration,
     /// Flags of the connection to Prometheus. Their query timeout is that of listing series; queries
     /// of values have one of 15 s.
     #[command(flatten)]
@@ -41,8 +42,13 @@ pub struct RulesArgs {
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 impl RulesArgs {
-    /// Returns the configuration; `None` without a rule file.
-    pub fn settings(self) -> anyhow::Result<Option<RulesConfig>> {
+    /// Returns the settings of `--config`, and the configuration of rules, unless there is no rule
+    /// file.
+    pub fn settings(self) -> anyhow::Result<(Config, Option<RulesConfig>)> {
+        let (config, mut files): (Vec<_>, Vec<_>) =
+            (self.config.into_iter()).partition(|value| value.starts_with('{'));
+        let settings: Config = ConfigArgs { config }.read(DEFAULTS)?;
+        let file = files.pop().filter(|file| !file.is_empty());
         let relist_interval = self.metrics_relist_interval.0;
         ensure!(
             relist_interval >= Duration::from_secs(1),
@@ -65,13 +71,14 @@ impl RulesArgs {
         }
         let mut connection = prometheus.connection(None, None)?;
         connection.always_post = self.prometheus_verb == "POST";
-        Ok((!self.config.is_empty()).then(|| RulesConfig {
-            file: self.config.into(),
+        let rules = file.map(|file| RulesConfig {
+            file: file.into(),
             connection,
             relist_interval,
             max_age,
-            last_good_for: self.metrics_last_good_for.0,
-        }))
+            last_good_for: settings.metrics_last_good_for.0,
+        });
+        Ok((settings, rules))
     }
 }
 
@@ -90,7 +97,10 @@ mod tests {
     fn parse(line: &str) -> Result<Option<RulesConfig>, String> {
         let words = std::iter::once("adapter").chain(line.split_whitespace());
         let line = Line::try_parse_from(words).map_err(|error| error.to_string())?;
-        line.rules.settings().map_err(|error| format!("{error:#}"))
+        let settings = line.rules.settings();
+        settings
+            .map(|(_, rules)| rules)
+            .map_err(|error| format!("{error:#}"))
     }
 
     /// `expected`: a part of the configuration's debug output.
@@ -117,7 +127,10 @@ mod tests {
         check(relist, "relist_interval: 60s, max_age: 60s");
         let both = format!("{relist} --metrics-max-age=5m");
         check(&both, "relist_interval: 60s, max_age: 300s");
-        check("--metrics-last-good-for=0s", "last_good_for: 0ns");
+        let last_good_for = r#"--config={"metricsLastGoodFor":"0s"}"#;
+        check(last_good_for, "last_good_for: 0ns");
+        check(last_good_for, r#"file: "/rules.yaml""#);
+        check("--config=/other.yaml", r#"file: "/other.yaml""#);
         for flag in ["url", "address"] {
             let line = format!("--prometheus-{flag}=https://p:1");
             check(&line, r#"address: "https://p:1""#);

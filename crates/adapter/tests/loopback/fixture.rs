@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use adapter::metrics::{Metrics, PREFIX};
 use adapter::providers::Providers;
-use adapter::routes::{Routes, RoutesArgs};
+use adapter::routes::Routes;
 use adapter::serve::{AdapterServer, LIMITS};
 use axum::Router;
 use delegated_auth::{AuthArgs, DelegatedAuth};
@@ -308,14 +308,12 @@ fn write(folder: &TempDir, name: &str, text: &str) -> PathBuf {
 
 /// Each adapter of these tests has its own Service name.
 async fn routes(folder: &TempDir, client: Client, registry: &Registry) -> Routes {
-    let args = RoutesArgs {
-        routes_file: Some(write(folder, "routes.yaml", "")),
-        routes_token_file: write(folder, "token", "token-of-hpa"),
-    };
+    let [file, token] = [("routes.yaml", ""), ("token", "token-of-hpa")]
+        .map(|(name, text)| write(folder, name, text));
     let name = folder.path().file_name().unwrap().to_str().unwrap();
     let own = OwnService::new("plimsoll", name);
-    let routes = Routes::load(args, own, client, registry).await;
-    routes.unwrap().unwrap()
+    let routes = Routes::load(file, token, own, client, registry).await;
+    routes.unwrap()
 }
 
 /// With a client CA, connections without a certificate from it are rejected.

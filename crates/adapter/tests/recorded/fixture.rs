@@ -78,7 +78,7 @@ impl Fixture {
             config: kube::Config::new("http://localhost".parse().expect("an address")),
             rest_metrics: RestMetrics::register(&registry).expect("metrics of the client"),
         };
-        let settings = args.rules.settings().expect("flags that fit");
+        let (_, settings) = args.rules.settings().expect("flags that fit");
         let watches = Watches::new(client.clone(), Scope::default()).labelled_pods();
         watches.view().wait_for(View::is_synced).await?;
         let rules = Rules::start(settings.expect("rules"), watches.view(), &manager)?;

@@ -78,10 +78,10 @@ pub(crate) async fn collect(
     let collector = RunningCollector {
         predictions: PredictionSet::new(
             inputs.recommender,
-            args.intervals(),
-            args.limits(),
+            inputs.settings.intervals(args.model_update_interval),
+            inputs.settings.limits(),
             prometheus.is_some(),
-            args.access(inputs.rules.is_some()),
+            inputs.settings.access(inputs.rules.is_some()),
         ),
         horizontal: inputs.horizontal,
         rules: inputs.rules,

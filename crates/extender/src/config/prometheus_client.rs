@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     fn connection(fields: &str) -> Result<Connection, String> {
-        let client = config_file::parse(fields).and_then(PrometheusClient::connection);
+        let client = config_file::parse(&[fields]).and_then(PrometheusClient::connection);
         client.map_err(|error| format!("{error:#}"))
     }
 

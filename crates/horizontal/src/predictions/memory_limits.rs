@@ -37,15 +37,15 @@ impl MemoryLimits {
 
     /// The reason for refusing a metric of a namespace that gets `share`.
     pub(super) fn reason(&self, share: usize) -> String {
-        let (whose, flag, bytes) = if share < self.namespace_bytes {
-            let flag = "--prediction-memory-limit";
-            ("all namespaces", flag, self.total_bytes)
+        let (whose, part, bytes) = if share < self.namespace_bytes {
+            ("all namespaces", "", self.total_bytes)
         } else {
-            let flag = "--prediction-namespace-memory-limit";
-            ("the namespace", flag, self.namespace_bytes)
+            ("the namespace", "a quarter of ", self.namespace_bytes)
         };
         let mib = bytes >> 20;
-        format!("the forecasts of {whose} take more memory than {flag} allows, {mib} MiB")
+        format!(
+            "the forecasts of {whose} take more memory than {part}predictions.memoryLimit, {mib} MiB"
+        )
     }
 }
 
@@ -80,9 +80,9 @@ mod tests {
             namespace_bytes: 64 << 20,
             total_bytes: 256 << 20,
         };
-        let namespace = "the forecasts of the namespace take more memory than --prediction-namespace-memory-limit allows, 64 MiB";
+        let namespace = "the forecasts of the namespace take more memory than a quarter of predictions.memoryLimit, 64 MiB";
         assert_eq!(limits.reason(64 << 20), namespace);
-        let all = "the forecasts of all namespaces take more memory than --prediction-memory-limit allows, 256 MiB";
+        let all = "the forecasts of all namespaces take more memory than predictions.memoryLimit, 256 MiB";
         assert_eq!(limits.reason(30 << 20), all);
     }
 }

@@ -1,7 +1,9 @@
 //! Taints of nodes and tolerations of pods.
 
+use serde::Deserialize;
+
 /// Effect of a taint. `PreferNoSchedule` excludes no pod and is left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 pub enum Effect {
     /// New pods are not scheduled.
     NoSchedule,
@@ -9,10 +11,12 @@ pub enum Effect {
     NoExecute,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Taint {
     pub key: String,
     /// Value of the taint, possibly empty.
+    #[serde(default)]
     pub value: String,
     pub effect: Effect,
 }

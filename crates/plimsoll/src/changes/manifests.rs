@@ -134,11 +134,7 @@ mod tests {
 
     fn change(workload: &str) -> ContainerChange {
         ContainerChange {
-            id: ContainerId {
-                namespace: "shop".to_owned(),
-                workload: workload.to_owned(),
-                container: "app".to_owned(),
-            },
+            id: ContainerId::new("shop", workload, "app"),
             cpu: Some(ResourceChange {
                 request: None,
                 new_request: "100m".to_owned(),

@@ -9,6 +9,7 @@ use serde::Deserialize as _;
 use super::facts::Facts;
 use super::finding::{Findings, Read, Verdict, unread, warn};
 use crate::cluster::{Cluster, each};
+use crate::json::items;
 use crate::output::first_names;
 
 /// Kinds with a `resourcePolicy`.
@@ -68,8 +69,8 @@ fn usual_amounts(facts: &Facts) -> Verdict {
 /// Sentences about the bounds of an object, each with its field.
 fn unit_slips(object: &DynamicObject) -> Vec<String> {
     let mut slips = Vec::new();
-    let policies = object.data["spec"]["resourcePolicy"]["containerPolicies"].as_array();
-    for (index, policy) in policies.into_iter().flatten().enumerate() {
+    let policies = items(&object.data["spec"]["resourcePolicy"]["containerPolicies"]);
+    for (index, policy) in policies.enumerate() {
         for field in ["minAllowed", "maxAllowed"] {
             let bounds = ResourceList::deserialize(&policy[field]).unwrap_or_default();
             slips.extend(bounds.iter().filter_map(|(resource, quantity)| {

@@ -11,17 +11,18 @@ use serde_json::Value;
 
 use super::pages::FleetQuery;
 use crate::cluster::Cluster;
+use crate::json::{items, text, texts};
 use crate::output::{Document, Row, Table, escape};
 use crate::prices::Prices;
 use crate::severity::{Change, Severity};
-use crate::usage::{ContainerUsage, Inventory, Resources, amount, amount_of};
+use crate::usage::{ContainerId, ContainerUsage, Inventory, Resources, amount, amount_of};
 
 /// VPA objects per page.
 const PAGE: u32 = 200;
 const RESOURCES: [(Resource, &str); 2] = [(Resource::Cpu, "cpu"), (Resource::Memory, "memory")];
 
-/// Highest usage of a pod, by namespace, workload and container: millicores and MiB.
-type Used = BTreeMap<(String, String, String), [f64; 2]>;
+/// Highest usage of a pod of each container: millicores and MiB.
+type Used = BTreeMap<ContainerId, [f64; 2]>;
 
 pub(super) struct Fleet {
     lines: Vec<Line>,
@@ -98,29 +99,27 @@ async fn add_usage(
     let path = format!("/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods");
     let list = cluster.get::<Value>(&path).await;
     let list = list.map_err(cluster.failed("metrics of pods"))?;
-    for pod in list["items"].as_array().into_iter().flatten() {
-        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-        let Some(workload) = inventory.workload_of(namespace, name) else {
+    for pod in items(&list["items"]) {
+        let Some(workload) = inventory.workload_of(namespace, text(&pod["metadata"]["name"]))
+        else {
             continue;
         };
-        for container in pod["containers"].as_array().into_iter().flatten() {
-            let text = |field: &str| container["usage"][field].as_str().unwrap_or_default();
-            let found = RESOURCES.map(|(resource, name)| amount(text(name), resource));
-            let found = found.map(Option::unwrap_or_default);
-            let name = container["name"].as_str().unwrap_or_default();
-            let key = (namespace.to_owned(), workload.clone(), name.to_owned());
-            let known = used.entry(key).or_default();
-            *known = [known[0].max(found[0]), known[1].max(found[1])];
+        for container in items(&pod["containers"]) {
+            let usage = &container["usage"];
+            let found = RESOURCES.map(|(resource, name)| amount(text(&usage[name]), resource));
+            let id = ContainerId::new(namespace, &*workload, text(&container["name"]));
+            let known = used.entry(id).or_default();
+            for (known, found) in known.iter_mut().zip(found) {
+                *known = known.max(found.unwrap_or_default());
+            }
         }
     }
     Ok(())
 }
 
 fn lines_of(vpa: &DynamicObject, inventory: &Inventory, used: &Used) -> Vec<Line> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let namespace = vpa.namespace().unwrap_or_default();
-    let reference = &vpa.data["spec"]["targetRef"];
-    let [kind, name] = ["kind", "name"].map(|field| text(&reference[field]));
+    let [kind, name] = texts(&vpa.data["spec"]["targetRef"], ["kind", "name"]);
     let target = format!("{}/{name}", kind.to_lowercase());
     let mode = vpa.data["spec"]["updatePolicy"]["updateMode"].as_str();
     let pods = inventory.pods_of(&namespace, &target);
@@ -129,11 +128,9 @@ fn lines_of(vpa: &DynamicObject, inventory: &Inventory, used: &Used) -> Vec<Line
         .filter(|usage: &ContainerUsage| usage.id.workload == target)
         .map(|usage| (usage.id.container, usage.requests))
         .collect();
-    let recommended = &vpa.data["status"]["recommendation"]["containerRecommendations"];
     let line = |container: &str, recommended: &Value| {
         let requests = requests.get(container).copied().unwrap_or_default();
-        let key = (namespace.clone(), target.clone(), container.to_owned());
-        let used = used.get(&key);
+        let used = used.get(&ContainerId::new(&*namespace, &*target, container));
         let amounts = |(resource, name): (Resource, &str)| {
             let recommended = recommended["target"][name].as_str();
             let change = Change {
@@ -153,18 +150,17 @@ fn lines_of(vpa: &DynamicObject, inventory: &Inventory, used: &Used) -> Vec<Line
             applied: applied(vpa),
         }
     };
-    let recommended = recommended.as_array().map_or(&[][..], Vec::as_slice);
-    if recommended.is_empty() {
-        return vec![line("-", &Value::Null)];
-    }
+    let recommended = items(&vpa.data["status"]["recommendation"]["containerRecommendations"]);
     let name = |one: &Value| one["containerName"].as_str().unwrap_or("-").to_owned();
-    let lines = recommended.iter().map(|one| line(&name(one), one));
-    lines.collect()
+    let mut lines: Vec<Line> = recommended.map(|one| line(&name(one), one)).collect();
+    if lines.is_empty() {
+        lines.push(line("-", &Value::Null));
+    }
+    lines
 }
 
 fn applied(vpa: &DynamicObject) -> String {
-    let conditions = vpa.data["status"]["conditions"].as_array();
-    let mut conditions = conditions.into_iter().flatten();
+    let mut conditions = items(&vpa.data["status"]["conditions"]);
     let condition = conditions.find(|condition| condition["type"] == APPLIED);
     let reason = condition.and_then(|condition| condition["reason"].as_str());
     reason.unwrap_or("-").to_owned()
@@ -288,6 +284,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::json::tests::parse;
 
     fn vpa(name: &str, recommendation: &Value) -> DynamicObject {
         let object = json!({
@@ -299,16 +296,12 @@ mod tests {
                 "conditions": [{"type": "Applied", "reason": "DisruptionBudget"}],
             },
         });
-        serde_json::from_value(object).expect("an object")
+        parse(object)
     }
 
     fn fleet(vpa: &DynamicObject) -> Fleet {
-        let key = (
-            "shop".to_owned(),
-            "deployment/web".to_owned(),
-            "app".to_owned(),
-        );
-        let used = Used::from([(key, [120.0, 64.0])]);
+        let id = ContainerId::new("shop", "deployment/web", "app");
+        let used = Used::from([(id, [120.0, 64.0])]);
         Fleet {
             lines: lines_of(vpa, &Inventory::default(), &used),
             next: "\"><b>".to_owned(),
@@ -323,15 +316,8 @@ mod tests {
         let document = fleet(&vpa("web", &target)).document(&Prices::default());
         let row = &document.tables[1].rows[0];
         assert_eq!(row.link.as_deref(), Some("vpa/shop/web"));
-        let expected = [
-            "- → 250m",
-            "120m",
-            "- → 100Mi",
-            "64Mi",
-            "0.00",
-            "DisruptionBudget",
-        ];
-        assert_eq!(row.cells[3..9], expected);
+        let expected = "- → 250m|120m|- → 100Mi|64Mi|0.00|DisruptionBudget";
+        assert_eq!(row.cells[3..9].join("|"), expected);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::explain::metric_field;
+use crate::json::{items, text, texts};
 use crate::output::{Document, Row, Table, or_absent};
 
 const MAX_OBJECTS: u32 = 500;
@@ -54,25 +55,19 @@ pub(super) async fn read(cluster: &Cluster) -> anyhow::Result<Document> {
 
 fn ehpa_row(ehpa: &DynamicObject) -> Row {
     let namespace = ehpa.namespace().unwrap_or_default();
-    let text = |value: &Value| match value {
-        Value::Null => "-".to_owned(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
     let (spec, status) = (&ehpa.data["spec"], &ehpa.data["status"]);
-    let target = &spec["scaleTargetRef"];
-    let [kind, name] = ["kind", "name"].map(|field| text(&target[field]));
+    let [kind, name] = texts(&spec["scaleTargetRef"], ["kind", "name"]);
+    let cells = [
+        format!("{namespace}/{}", ehpa.name_any()),
+        format!("{}/{name}", kind.to_lowercase()),
+        or_absent(spec["scaleStrategy"].as_str()),
+        or_absent(status["currentReplicas"].as_i64()),
+        or_absent(status["expectReplicas"].as_i64()),
+        failed(&status["conditions"]),
+    ];
     Row {
-        cells: vec![
-            format!("{namespace}/{}", ehpa.name_any()),
-            format!("{}/{name}", kind.to_lowercase()),
-            text(&spec["scaleStrategy"]),
-            text(&status["currentReplicas"]),
-            text(&status["expectReplicas"]),
-            failed(&status["conditions"]),
-        ],
-        severity: None,
         link: Some(format!("ehpa/{namespace}/{}", ehpa.name_any())),
+        ..Row::plain(cells)
     }
 }
 
@@ -98,10 +93,9 @@ fn hpa_row(hpa: &HorizontalPodAutoscaler) -> Row {
 
 /// The conditions that are not true. `ScalingLimited` is no fault.
 fn failed(conditions: &Value) -> String {
-    let conditions = conditions.as_array().into_iter().flatten();
-    let failed = conditions.filter(|it| it["status"] == "False" && it["type"] != "ScalingLimited");
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let failed = failed.map(|it| format!("{} ({})", text(&it["type"]), text(&it["reason"])));
+    let failed = items(conditions)
+        .filter(|it| it["status"] == "False" && it["type"] != "ScalingLimited")
+        .map(|it| format!("{} ({})", text(&it["type"]), text(&it["reason"])));
     failed.collect::<Vec<_>>().join(", ")
 }
 
@@ -157,17 +151,9 @@ mod tests {
             },
         });
         let row = hpa_row(&serde_json::from_value(hpa).expect("an HPA"));
-        let expected = [
-            "shop/web",
-            "deployment/web",
-            "2",
-            "9",
-            "3",
-            "4",
-            "cpu 85% of 70%, queue unknown of 30",
-            "ScalingActive (FailedGetExternalMetric)",
-        ];
-        assert_eq!(row.cells, expected);
+        let expected = "shop/web|deployment/web|2|9|3|4|cpu 85% of 70%, queue unknown of 30\
+                        |ScalingActive (FailedGetExternalMetric)";
+        assert_eq!(row.cells.join("|"), expected);
     }
 
     #[test]

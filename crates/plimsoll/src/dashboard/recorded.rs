@@ -154,7 +154,8 @@ fn forecast(total: &Demand, observed: &[Option<f64>]) -> Result<Quantiles, Forec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::usage::{ContainerId, PodUsage};
+    use crate::usage::tests::usage as usage_of;
+    use crate::usage::{PodUsage, Resources};
 
     /// A wave of a day between 100 and 300 millicores, in slots of five minutes.
     fn usage(days: usize) -> ContainerUsage {
@@ -165,19 +166,14 @@ mod tests {
                 .map(|slot| (slot as i64 * 300, factor * amount(slot)))
                 .collect()
         };
-        ContainerUsage {
-            id: ContainerId {
-                namespace: "shop".to_owned(),
-                workload: "deployment/web".to_owned(),
-                container: "<app>".to_owned(),
-            },
-            pods: vec![PodUsage {
-                cpu: samples(1.0),
-                memory: samples(0.5),
-                ..PodUsage::default()
-            }],
-            ..ContainerUsage::default()
-        }
+        let pod = PodUsage {
+            cpu: samples(1.0),
+            memory: samples(0.5),
+            ..PodUsage::default()
+        };
+        let mut usage = usage_of("deployment/web", Resources::default(), &[pod]);
+        "<app>".clone_into(&mut usage.id.container);
+        usage
     }
 
     #[test]
@@ -192,17 +188,13 @@ mod tests {
             changed_by: None,
         };
         let html = vertical(&[usage(2)], &[recommended]);
-        assert!(
-            html.contains("<h3>CPU of container &lt;app&gt; in millicores</h3>"),
-            "{html}"
-        );
+        let title = "<h3>CPU of container &lt;app&gt; in millicores</h3>";
+        assert!(html.contains(title), "{html}");
         let [cpu, memory] = ["CPU of", "Memory of"].map(|word| html.find(word).expect("a plot"));
         assert!(!html[cpu..memory].contains(">target</text>"));
         for name in ["highest usage of a pod", "target", "lower bound"] {
-            assert!(
-                html[memory..].contains(&format!(">{name}</text>")),
-                "{name}"
-            );
+            let legend = format!(">{name}</text>");
+            assert!(html[memory..].contains(&legend), "{name}");
         }
         assert!(vertical(&[], &[]).contains("Prometheus has no ten minutes"));
     }
@@ -221,13 +213,7 @@ mod tests {
         assert!((expected[71] - 200.0).abs() < 10.0, "{expected:?}");
         assert!(p90.iter().zip(&p99).all(|(p90, p99)| p90 <= p99));
         let html = horizontal(&container);
-        for name in [
-            "usage of all pods",
-            "expected",
-            "90 %",
-            "99 %",
-            "pods with usage",
-        ] {
+        for name in "usage of all pods|expected|90 %|99 %|pods with usage".split('|') {
             assert!(html.contains(&format!(">{name}</text>")), "{name}: {html}");
         }
     }

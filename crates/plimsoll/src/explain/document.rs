@@ -1,159 +1,139 @@
 //! Explanations as tables.
 
-use super::ehpa::EhpaExplanation;
-use super::judge::Explanation;
-use super::lines::{Condition, EventLine, Wait};
-use crate::output::{Document, Row, Table, or_absent};
+use serde_json::Value;
+
+use crate::json::{items, text, texts};
+use crate::output::{Document, Row, Table};
 
 /// Number of pods in the table; JSON and YAML have all.
 const MAX_PODS: usize = 20;
 
-pub(super) fn document(explanation: &Explanation) -> Document {
-    let pods = &explanation.pods;
-    let overview = Row::plain([
-        explanation.namespace.clone(),
-        explanation.vpa.clone(),
-        explanation.target.clone(),
-        explanation.update_mode.clone(),
-        format!("{} of {}", pods.with_target, pods.total),
-        format!("{} of {}", pods.within_bounds, pods.total),
-    ]);
-    let mut tables = vec![
-        Table::new(
-            "VPA",
-            "namespace|VPA|target|mode| pods with the target| pods within the bounds",
-            [overview],
-        ),
+/// The recommendation of a VPA.
+pub(super) fn of_vpa(data: Value) -> Document {
+    let pods = &data["pods"];
+    let mut overview = Table::of(
+        "VPA",
+        "namespace|VPA=vpa|target|mode=updateMode| pods with the target=pods/withTarget\
+         | pods within the bounds=pods/withinBounds",
+        [&data],
+    );
+    for cell in &mut overview.rows[0].cells[4..] {
+        *cell = format!("{cell} of {}", pods["total"]);
+    }
+    let list: Vec<&Value> = items(&pods["list"]).collect();
+    let tables = vec![
+        overview,
         Table::of(
             "Recommended requests",
             "container|resource| uncapped target=uncappedTarget| target\
              | lower bound=lowerBound| upper bound=upperBound|changed by=changedBy",
-            &explanation.recommendations,
+            &data["recommendations"],
         ),
-    ];
-    let mut others = vec![
-        Table::new("Sizing policy", "field|value", policy(explanation)),
+        Table::new("Sizing policy", "field|value", policy(&data["policy"])),
         Table::of(
             "Steps to the target (from the checkpoints)",
             "container|resource|step| result=value",
-            &explanation.steps,
+            &data["steps"],
         ),
         Table::of(
             "History (checkpoints)",
             "container| CPU samples=count| hours|first sample=firstSample|last sample=lastSample",
-            &explanation.samples,
+            &data["samples"],
         ),
         Table::of(
             "Pods",
             "pod|has the target=hasTarget|within the bounds=isWithinBounds\
              |requests that differ=differences|changes at creation=updates",
-            &pods.list[..pods.list.len().min(MAX_PODS)],
+            &list[..list.len().min(MAX_PODS)],
         ),
-        waits("Why not applied", &explanation.waits),
+        Table::of("Why not applied", "reason|message", &data["waits"]),
     ];
-    others.extend(conditions_and_events(
-        &explanation.conditions,
-        &explanation.events,
-    ));
-    tables.extend(others.into_iter().filter(|table| !table.rows.is_empty()));
-    let mut notes = explanation.notes.clone();
-    if pods.list.len() > MAX_PODS {
-        let more = pods.list.len() - MAX_PODS;
-        notes.push(format!("{more} more pods are in the output of -o json."));
-    }
-    Document {
-        title: "Explanation".to_owned(),
-        tables,
-        notes,
-        data: serde_json::to_value(explanation).unwrap_or_default(),
-    }
+    let more = list.len().saturating_sub(MAX_PODS);
+    let more = (more > 0).then(|| format!("{more} more pods are in the output of -o json."));
+    document(tables, 2, more, data)
 }
 
-fn policy(explanation: &Explanation) -> Vec<Row> {
+fn policy(policy: &Value) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut row = |field: &str, value: String| rows.push(Row::plain([field.to_owned(), value]));
-    if let Some(policy) = &explanation.policy {
-        row("policy", format!("{}/{}", policy.kind, policy.name));
-        for (setting, value) in &policy.settings {
-            let is_method = setting == "policy";
-            row(if is_method { "method" } else { setting }, value.clone());
-        }
-        for it in &policy.conditions {
-            let text = format!("{}: {}: {}", it.status, it.reason, it.message);
-            row(&format!("condition {}", it.kind), text);
-        }
-        for object in &policy.conflicts_with {
-            row("in conflict with", object.clone());
-        }
+    if !policy.is_null() {
+        row("policy", texts(policy, ["kind", "name"]).join("/"));
+    }
+    for (setting, value) in policy["settings"].as_object().into_iter().flatten() {
+        let is_method = setting == "policy";
+        let field = if is_method { "method" } else { setting };
+        row(field, text(value).to_owned());
+    }
+    for it in items(&policy["conditions"]) {
+        let texts = texts(it, ["status", "reason", "message"]);
+        row(
+            &format!("condition {}", text(&it["type"])),
+            texts.join(": "),
+        );
+    }
+    for object in items(&policy["conflictsWith"]) {
+        row("in conflict with", text(object).to_owned());
     }
     rows
 }
 
 /// The replicas of an EHPA's workload.
-pub(super) fn of_ehpa(explanation: &EhpaExplanation) -> Document {
-    let replicas = explanation.replicas;
-    let strategy = match replicas.specific {
-        Some(specific) => format!("{}, specificReplicas {specific}", explanation.strategy),
-        None => explanation.strategy.clone(),
-    };
-    let overview = Row::plain([
-        explanation.namespace.clone(),
-        explanation.ehpa.clone(),
-        explanation.target.clone(),
-        strategy,
-        or_absent(explanation.hpa.as_ref()),
-        or_absent(replicas.current),
-        or_absent(replicas.desired),
-        replicas.min.to_string(),
-        replicas.max.to_string(),
-        or_absent(explanation.last_scale_time),
-    ]);
-    let mut tables = vec![
-        Table::new(
-            "EHPA",
-            "namespace|EHPA|target|strategy|HPA| replicas| desired| minimum| maximum|last change",
-            [overview],
-        ),
+pub(super) fn of_ehpa(data: Value) -> Document {
+    let mut overview = Table::of(
+        "EHPA",
+        "namespace|EHPA=ehpa|target|strategy|HPA=hpa| replicas=replicas/current\
+         | desired=replicas/desired| minimum=replicas/min| maximum=replicas/max\
+         |last change=lastScaleTime",
+        [&data],
+    );
+    if let Some(specific) = data["replicas"]["specific"].as_i64() {
+        let strategy = &mut overview.rows[0].cells[3];
+        *strategy = format!("{strategy}, specificReplicas {specific}");
+    }
+    let tables = vec![
+        overview,
         Table::of(
             "Metrics",
             "metric=name|source| current| target\
              | predicted maximum of the workload=predictedMaximum",
-            &explanation.metrics,
+            &data["metrics"],
         ),
         Table::of(
             "Prediction",
             "method| window in seconds=windowSeconds| pods ready after seconds=podReadySeconds",
-            explanation.prediction.as_slice(),
+            data["prediction"].as_object().as_slice(),
         ),
         Table::of(
             "Scale points",
             "resource|container| request when fixed=averageRequest\
              | amount per pod that adds replicas=averageValue",
-            &explanation.scale_points,
+            &data["scalePoints"],
         ),
-        waits("Why the replicas do not change", &explanation.waits),
+        Table::of(
+            "Why the replicas do not change",
+            "reason|message",
+            &data["waits"],
+        ),
     ];
-    tables.extend(conditions_and_events(
-        &explanation.conditions,
-        &explanation.events,
+    document(tables, 1, None, data)
+}
+
+/// The tables that have rows, of which the first ones always count, with conditions and events.
+fn document(mut tables: Vec<Table>, always: usize, note: Option<String>, data: Value) -> Document {
+    let columns = "type|status|reason|since|message";
+    tables.push(Table::of("Conditions", columns, &data["conditions"]));
+    tables.push(Table::of(
+        "Events",
+        "time|object|reason|message",
+        &data["events"],
     ));
-    tables.retain(|table| !table.rows.is_empty());
+    let mut number = 0..;
+    tables.retain(|table| number.next() < Some(always) || !table.rows.is_empty());
+    let notes = items(&data["notes"]).map(|note| text(note).to_owned());
     Document {
         title: "Explanation".to_owned(),
         tables,
-        notes: explanation.notes.clone(),
-        data: serde_json::to_value(explanation).unwrap_or_default(),
+        notes: notes.chain(note).collect(),
+        data,
     }
-}
-
-fn waits(title: &str, waits: &[Wait]) -> Table {
-    Table::of(title, "reason|message", waits)
-}
-
-fn conditions_and_events(conditions: &[Condition], events: &[EventLine]) -> [Table; 2] {
-    let columns = "type|status|reason|since|message";
-    [
-        Table::of("Conditions", columns, conditions),
-        Table::of("Events", "time|object|reason|message", events),
-    ]
 }

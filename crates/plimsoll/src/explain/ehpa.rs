@@ -7,7 +7,7 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
-pub(super) use judge::{EhpaExplanation, explain};
+pub(super) use judge::explain;
 pub(super) use metrics::forecasts;
 pub(crate) use metrics::{Forecast, metric_field};
 pub(super) use reader::{EhpaFacts, of_workload, read};

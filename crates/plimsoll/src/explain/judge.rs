@@ -2,41 +2,18 @@
 
 use api::pod_annotations::UPDATES;
 use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscaler, VerticalPodAutoscalerStatus};
-use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use kube::core::SelectorExt as _;
 use model::{ContainerRecommendation, Quantity, ResourceList, ResourceName};
 use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::Facts;
-use super::lines::{Condition, EventLine, Wait, conditions, events, notes, plain};
-use super::policy::{self, PolicyLine};
+use super::lines::{conditions, events, notes, wait};
 use super::refuted::refuted;
-use super::steps::{IN_STATUS, StepLine, steps};
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Explanation {
-    pub(super) namespace: String,
-    pub(super) vpa: String,
-    pub(super) target: String,
-    pub(super) update_mode: String,
-    pub(super) policy: Option<PolicyLine>,
-    pub(super) recommendations: Vec<Recommended>,
-    pub(super) steps: Vec<StepLine>,
-    pub(super) samples: Vec<Samples>,
-    pub(super) pods: Pods,
-    /// Reasons why pods do not have the recommended requests.
-    pub(super) waits: Vec<Wait>,
-    pub(super) conditions: Vec<Condition>,
-    /// The latest event first.
-    pub(super) events: Vec<EventLine>,
-    /// Parts that are left out, with the reason, and further VPAs of the target.
-    pub(super) notes: Vec<String>,
-}
+use super::steps::{IN_STATUS, steps};
+use super::{Facts, policy};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -53,110 +30,68 @@ pub(crate) struct Recommended {
     pub(crate) changed_by: Option<String>,
 }
 
-/// History of a container.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Samples {
-    pub(super) container: String,
-    pub(super) count: i64,
-    pub(super) cpu_weight: f64,
-    pub(super) memory_weight: f64,
-    pub(super) first_sample: Option<Timestamp>,
-    pub(super) last_sample: Option<Timestamp>,
-    /// Whole hours between the first and the last sample.
-    pub(super) hours: i64,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Pods {
-    /// Pods that are neither finished nor being deleted.
-    pub(super) total: usize,
-    /// Pods whose requests are the target.
-    pub(super) with_target: usize,
-    /// Pods whose requests are within the bounds.
-    pub(super) within_bounds: usize,
-    pub(super) list: Vec<PodLine>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct PodLine {
-    pub(super) pod: String,
-    pub(super) has_target: bool,
-    pub(super) is_within_bounds: bool,
-    /// Requests that differ from the target, as `app cpu 100m (target 250m)`.
-    pub(super) differences: Vec<String>,
-    /// Changes that the webhook made when the pod was created.
-    pub(super) updates: Option<String>,
-}
-
-pub(super) fn explain(facts: &Facts) -> Explanation {
+pub(super) fn explain(facts: &Facts) -> Value {
     let vpa = &facts.vpa;
     let default = VerticalPodAutoscalerStatus::default();
     let status = vpa.status.as_ref().unwrap_or(&default);
-    let recommended = status.recommendation.as_ref();
-    let recommended = recommended.map(|it| it.containers.as_slice());
-    let recommended = recommended.unwrap_or_default();
-    let recommendations = recommended.iter();
-    let recommendations = recommendations
-        .flat_map(|it| requests_of(vpa, status, it))
-        .collect();
-    let pods = pods(&facts.pods, recommended);
+    let pods = pods(&facts.pods, recommended(vpa));
     let target = &vpa.spec.target_ref;
     let missing = facts.missing.iter().chain(&facts.sizing_note);
     let mut notes = notes(missing, "VPAs", &facts.others);
     if let Some(ehpa) = &facts.ehpa {
-        notes.push(plain(&format!(
+        notes.push(format!(
             "The EHPA {ehpa} scales the replicas of the target; explain ehpa/{ehpa} shows them."
-        )));
+        ));
     }
     let steps = steps(facts, facts.now);
-    if steps.iter().any(|it| it.step == IN_STATUS) {
+    if steps.iter().any(|it| it["step"] == IN_STATUS) {
         let note = "Checkpoints have the samples until their last write, and no memory peak of the current interval.";
         notes.push(note.to_owned());
     }
-    Explanation {
-        namespace: plain(&vpa.namespace().unwrap_or_default()),
-        vpa: plain(&vpa.name_any()),
-        target: plain(&format!("{}/{}", target.kind, target.name)),
-        update_mode: format!("{:?}", vpa.spec.effective_update_mode()),
-        policy: facts.policy.as_ref().map(|it| policy::describe(it, vpa)),
-        recommendations,
-        steps,
-        samples: samples(facts),
-        waits: waits(facts, status, &pods),
-        pods,
-        conditions: conditions(&status.conditions),
-        events: events(&facts.events),
-        notes,
-    }
+    json!({
+        "namespace": vpa.namespace(),
+        "vpa": vpa.name_any(),
+        "target": format!("{}/{}", target.kind, target.name),
+        "updateMode": format!("{:?}", vpa.spec.effective_update_mode()),
+        "policy": facts.policy.as_ref().map(|it| policy::describe(it, vpa)),
+        "recommendations": recommendations(vpa),
+        "steps": steps,
+        "samples": samples(facts),
+        "waits": waits(facts, status, &pods),
+        "pods": pods,
+        "conditions": conditions(&status.conditions),
+        "events": events(&facts.events),
+        "notes": notes,
+    })
 }
 
-fn requests_of(
-    vpa: &VerticalPodAutoscaler,
-    status: &VerticalPodAutoscalerStatus,
-    container: &ContainerRecommendation,
-) -> Vec<Recommended> {
+fn recommended(vpa: &VerticalPodAutoscaler) -> &[ContainerRecommendation] {
+    let status = vpa.status.as_ref();
+    let recommendation = status.and_then(|status| status.recommendation.as_ref());
+    recommendation.map_or(&[], |it| it.containers.as_slice())
+}
+
+/// The recommended requests of all containers.
+pub(crate) fn recommendations(vpa: &VerticalPodAutoscaler) -> Vec<Recommended> {
     let text = |list: &ResourceList, name: &ResourceName| list.get(name).map(Quantity::to_string);
-    let targets = container.target.iter();
-    targets
-        .map(|(name, target)| Recommended {
-            container: plain(&container.container_name),
-            resource: plain(name.as_str()),
+    let requests = recommended(vpa).iter().flat_map(|container| {
+        let targets = container.target.iter();
+        targets.map(move |(name, target)| Recommended {
+            container: container.container_name.clone(),
+            resource: name.as_str().to_owned(),
             target: target.to_string(),
             lower_bound: text(&container.lower_bound, name),
             upper_bound: text(&container.upper_bound, name),
             uncapped_target: text(&container.uncapped_target, name),
-            changed_by: changed_by(vpa, status, container, name),
+            changed_by: changed_by(vpa, container, name),
         })
-        .collect()
+    });
+    requests.collect()
 }
 
 /// The bound that makes the target differ from the uncapped target.
 fn changed_by(
     vpa: &VerticalPodAutoscaler,
-    status: &VerticalPodAutoscalerStatus,
     container: &ContainerRecommendation,
     name: &ResourceName,
 ) -> Option<String> {
@@ -178,36 +113,35 @@ fn changed_by(
     if let Some(bound) = bound {
         return Some(format!("{bound} {target}"));
     }
-    let mut conditions = status.conditions.iter();
+    let mut conditions = vpa.status.iter().flat_map(|it| &it.conditions);
     let capped = conditions.find(|it| it.kind == "RecommendationCapped" && it.status == "True");
     Some(match capped {
-        Some(condition) if !is_raised => plain(&condition.reason),
+        Some(condition) if !is_raised => condition.reason.clone(),
         _ if is_raised => "minimum of the recommender".to_owned(),
         _ => "maximum of the recommender".to_owned(),
     })
 }
 
-fn samples(facts: &Facts) -> Vec<Samples> {
-    let checkpoints = facts.checkpoints.iter();
-    checkpoints
-        .filter_map(|checkpoint| {
-            let status = checkpoint.status.as_ref()?;
-            let time = |time: &Option<Time>| time.as_ref().map(|time| time.0);
-            let first = time(&status.first_sample_start);
-            let last = time(&status.last_sample_start);
-            let ends = first.zip(last);
-            let age = ends.map(|(first, last)| last.duration_since(first));
-            Some(Samples {
-                container: plain(&checkpoint.spec.container_name),
-                count: status.total_samples_count,
-                cpu_weight: status.cpu_histogram.total_weight,
-                memory_weight: status.memory_histogram.total_weight,
-                first_sample: first,
-                last_sample: last,
-                hours: age.unwrap_or(SignedDuration::ZERO).as_hours().max(0),
-            })
-        })
-        .collect()
+/// The history of each container. `hours`: whole ones between the first and the last sample.
+fn samples(facts: &Facts) -> Vec<Value> {
+    let samples = facts.checkpoints.iter().filter_map(|checkpoint| {
+        let status = checkpoint.status.as_ref()?;
+        let ends = [&status.first_sample_start, &status.last_sample_start];
+        let [first, last] = ends.map(|time| time.as_ref().map(|time| time.0));
+        let age = first
+            .zip(last)
+            .map(|(first, last)| last.duration_since(first));
+        Some(json!({
+            "container": checkpoint.spec.container_name,
+            "count": status.total_samples_count,
+            "cpuWeight": status.cpu_histogram.total_weight,
+            "memoryWeight": status.memory_histogram.total_weight,
+            "firstSample": first,
+            "lastSample": last,
+            "hours": age.unwrap_or_default().as_hours().max(0),
+        }))
+    });
+    samples.collect()
 }
 
 fn is_live(pod: &Pod) -> bool {
@@ -239,18 +173,22 @@ fn requests(pod: &Pod, container: &str) -> Option<ResourceList> {
     Some(requests.collect())
 }
 
-fn pods(pods: &[Pod], recommended: &[ContainerRecommendation]) -> Pods {
+/// The pods that are neither finished nor being deleted.
+fn pods(pods: &[Pod], recommended: &[ContainerRecommendation]) -> Value {
     let live = pods.iter().filter(|pod| is_live(pod));
-    let list: Vec<PodLine> = live.map(|pod| pod_line(pod, recommended)).collect();
-    Pods {
-        total: list.len(),
-        with_target: list.iter().filter(|line| line.has_target).count(),
-        within_bounds: list.iter().filter(|line| line.is_within_bounds).count(),
-        list,
-    }
+    let list: Vec<Value> = live.map(|pod| pod_line(pod, recommended)).collect();
+    let count = |field: &str| list.iter().filter(|line| line[field] == true).count();
+    json!({
+        "total": list.len(),
+        "withTarget": count("hasTarget"),
+        "withinBounds": count("isWithinBounds"),
+        "list": list,
+    })
 }
 
-fn pod_line(pod: &Pod, recommended: &[ContainerRecommendation]) -> PodLine {
+/// Requests that differ from the target are texts such as `app cpu 100m (target 250m)`; updates are
+/// the changes that the webhook made when the pod was created.
+fn pod_line(pod: &Pod, recommended: &[ContainerRecommendation]) -> Value {
     let mut differences = Vec::new();
     let mut is_within_bounds = !recommended.is_empty();
     for container in recommended {
@@ -269,33 +207,32 @@ fn pod_line(pod: &Pod, recommended: &[ContainerRecommendation]) -> PodLine {
             if request != Some(target) {
                 let request = request.map_or("unset".to_owned(), Quantity::to_string);
                 let container = &container.container_name;
-                let text = format!("{container} {name} {request} (target {target})");
-                differences.push(plain(&text));
+                differences.push(format!("{container} {name} {request} (target {target})"));
             }
         }
     }
-    PodLine {
-        pod: plain(&pod.name_any()),
-        has_target: !recommended.is_empty() && differences.is_empty(),
-        is_within_bounds,
-        differences,
-        updates: pod.annotations().get(UPDATES).map(|text| plain(text)),
-    }
+    json!({
+        "pod": pod.name_any(),
+        "hasTarget": !recommended.is_empty() && differences.is_empty(),
+        "isWithinBounds": is_within_bounds,
+        "differences": differences,
+        "updates": pod.annotations().get(UPDATES),
+    })
 }
 
 /// The reasons that the objects show. The updater can have further ones, such as its rate limit.
-fn waits(facts: &Facts, status: &VerticalPodAutoscalerStatus, pods: &Pods) -> Vec<Wait> {
+fn waits(facts: &Facts, status: &VerticalPodAutoscalerStatus, pods: &Value) -> Vec<Value> {
     let mut waits = Vec::new();
-    let mut wait = |reason, message: &str| waits.push(Wait::new(reason, message));
-    let total = pods.total;
+    let total = pods["total"].as_u64().unwrap_or(0);
     if status.recommendation.is_none() {
-        wait("NoRecommendation", "the VPA has no recommendation yet");
-        return waits;
+        return vec![wait(
+            "NoRecommendation",
+            "the VPA has no recommendation yet",
+        )];
     }
-    for sentence in facts.pods.iter().flat_map(refuted) {
-        wait("ActRefuted", &sentence);
-    }
-    if pods.with_target == total {
+    let refuted = facts.pods.iter().flat_map(refuted);
+    waits.extend(refuted.map(|sentence| wait("ActRefuted", sentence)));
+    if pods["withTarget"] == total {
         return waits;
     }
     let mode = facts.vpa.spec.effective_update_mode();
@@ -304,22 +241,21 @@ fn waits(facts: &Facts, status: &VerticalPodAutoscalerStatus, pods: &Pods) -> Ve
         EffectiveUpdateMode::Off | EffectiveUpdateMode::Initial
     ) {
         let message = format!("the update mode {mode:?} never changes running pods");
-        wait("UpdateMode", &message);
-    } else if pods.within_bounds == total {
+        waits.push(wait("UpdateMode", message));
+    } else if pods["withinBounds"] == total {
         let message =
             format!("the requests of all {total} pods are within the bounds of the recommendation");
-        wait("WithinBounds", &message);
+        waits.push(wait("WithinBounds", message));
     }
     let stale = status.conditions.iter();
-    for condition in stale.filter(|it| it.kind == api::vpa::SOURCE_STALE && it.status == "True") {
-        wait("RecommendationFrozen", &condition.message);
-    }
+    let stale = stale.filter(|it| it.kind == api::vpa::SOURCE_STALE && it.status == "True");
+    waits.extend(stale.map(|condition| wait("RecommendationFrozen", &condition.message)));
     let policy = facts.vpa.spec.update_policy.as_ref();
     if let Some(min) = policy.and_then(|policy| policy.min_replicas)
-        && usize::try_from(min).is_ok_and(|min| min > total)
+        && u64::try_from(min).is_ok_and(|min| min > total)
     {
         let message = format!("there are {total} pods, and minReplicas is {min}");
-        wait("MinReplicas", &message);
+        waits.push(wait("MinReplicas", message));
     }
     for budget in &facts.budgets {
         let status = budget.status.clone().unwrap_or_default();
@@ -333,7 +269,7 @@ fn waits(facts: &Facts, status: &VerticalPodAutoscalerStatus, pods: &Pods) -> Ve
                 status.current_healthy.unwrap_or(0),
                 status.desired_healthy.unwrap_or(0),
             );
-            wait("DisruptionBudget", &message);
+            waits.push(wait("DisruptionBudget", message));
         }
     }
     for pod in &facts.pods {
@@ -343,7 +279,7 @@ fn waits(facts: &Facts, status: &VerticalPodAutoscalerStatus, pods: &Pods) -> Ve
                 _ => "ResizeDeferred",
             };
             let message = condition.message.as_deref().unwrap_or_default();
-            wait(reason, &format!("pod {}: {message}", pod.name_any()));
+            waits.push(wait(reason, format!("pod {}: {message}", pod.name_any())));
         }
     }
     waits

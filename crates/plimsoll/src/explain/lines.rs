@@ -1,85 +1,35 @@
-//! Texts, conditions and events of objects, bounded and without control characters.
+//! Conditions and events of an explained object, and its texts, which are bounded and have no control
+//! characters.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Event, ObjectReference};
+use k8s_openapi::api::core::v1::Event;
 use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::json::{items, texts};
 
 /// Maximum number of characters of a text from an object.
 const MAX_TEXT: usize = 1_000;
 const MAX_EVENTS: usize = 20;
 const MAX_CONDITIONS: usize = 50;
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Condition {
-    #[serde(rename = "type")]
-    pub(super) kind: String,
-    pub(super) status: String,
-    pub(super) reason: String,
-    pub(super) message: String,
-    pub(super) since: Option<Timestamp>,
-}
-
-/// Reason why a change is missing.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Wait {
-    pub(super) reason: &'static str,
-    pub(super) message: String,
-}
-
-impl Wait {
-    pub(super) fn new(reason: &'static str, message: &str) -> Self {
-        let message = plain(message);
-        Self { reason, message }
+/// The value with plain texts.
+pub(super) fn plain(value: Value) -> Value {
+    match value {
+        Value::String(text) => plain_text(&text).into(),
+        Value::Array(values) => values.into_iter().map(plain).collect(),
+        Value::Object(fields) => {
+            let fields = fields.into_iter();
+            fields
+                .map(|(key, it)| (plain_text(&key), plain(it)))
+                .collect()
+        }
+        other => other,
     }
-}
-
-/// The first conditions of an object. Those of all kinds have the same fields.
-pub(super) fn conditions(conditions: &[impl Serialize]) -> Vec<Condition> {
-    let conditions = conditions.iter().take(MAX_CONDITIONS);
-    let conditions = conditions.filter_map(|condition| serde_json::to_value(condition).ok());
-    conditions
-        .map(|condition| {
-            let text = |field: &str| condition[field].as_str().unwrap_or_default();
-            Condition {
-                kind: plain(text("type")),
-                status: plain(text("status")),
-                reason: plain(text("reason")),
-                message: plain(text("message")),
-                since: text("lastTransitionTime").parse().ok(),
-            }
-        })
-        .collect()
-}
-
-/// Event about the explained object or an object of it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct EventLine {
-    pub(super) time: Option<Timestamp>,
-    pub(super) object: String,
-    #[serde(rename = "type")]
-    pub(super) kind: String,
-    pub(super) reason: String,
-    pub(super) message: String,
-}
-
-/// Parts that could not be read, one sentence each, and the names of further objects with the target.
-pub(super) fn notes<'a>(
-    missing: impl Iterator<Item = &'a String>,
-    kind: &str,
-    others: &[String],
-) -> Vec<String> {
-    let mut notes: Vec<String> = missing.map(|text| plain(text)).collect();
-    if !others.is_empty() {
-        let others = others.join(", ");
-        notes.push(plain(&format!(
-            "Further {kind} with the same target: {others}."
-        )));
-    }
-    notes
 }
 
 /// The text without control characters, and not longer than [`MAX_TEXT`].
-pub(super) fn plain(text: &str) -> String {
+fn plain_text(text: &str) -> String {
     let text = text.replace(['\n', '\r', '\t'], " ");
     let text = text.replace(char::is_control, "\u{fffd}");
     match text.char_indices().nth(MAX_TEXT) {
@@ -88,8 +38,41 @@ pub(super) fn plain(text: &str) -> String {
     }
 }
 
+/// Reason why a change is missing.
+pub(super) fn wait(reason: &str, message: impl Into<String>) -> Value {
+    json!({"reason": reason, "message": message.into()})
+}
+
+/// The first conditions of an object. Those of all kinds have the same fields.
+pub(super) fn conditions(conditions: &[impl Serialize]) -> Vec<Value> {
+    let first = &conditions[..conditions.len().min(MAX_CONDITIONS)];
+    let first = serde_json::to_value(first).unwrap_or_default();
+    let conditions = items(&first).map(|it| {
+        let [kind, status, reason, message] = texts(it, ["type", "status", "reason", "message"]);
+        json!({
+            "type": kind, "status": status, "reason": reason, "message": message,
+            "since": it["lastTransitionTime"],
+        })
+    });
+    conditions.collect()
+}
+
+/// Parts that could not be read, one sentence each, and the names of further objects with the target.
+pub(super) fn notes<'a>(
+    missing: impl Iterator<Item = &'a String>,
+    kind: &str,
+    others: &[String],
+) -> Vec<String> {
+    let further = format!(
+        "Further {kind} with the same target: {}.",
+        others.join(", ")
+    );
+    let further = (!others.is_empty()).then_some(further);
+    missing.cloned().chain(further).collect()
+}
+
 /// An event, or the last change of a condition.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Mark {
     pub(crate) time: Timestamp,
     /// Reason of the event, or the condition and its status.
@@ -98,21 +81,24 @@ pub(crate) struct Mark {
     pub(crate) is_warning: bool,
 }
 
-/// The events and changes of conditions with a time.
-pub(super) fn marks(events: &[EventLine], conditions: &[Condition]) -> Vec<Mark> {
-    let events = events.iter().filter_map(|event| {
+/// The events and changes of conditions of an explanation with a time.
+pub(super) fn marks(explanation: &Value) -> Vec<Mark> {
+    let events = items(&explanation["events"]).filter_map(|event| {
+        let [time, reason, object, message] = texts(event, ["time", "reason", "object", "message"]);
         Some(Mark {
-            time: event.time?,
-            label: event.reason.clone(),
-            text: format!("{}: {}", event.object, event.message),
-            is_warning: event.kind == "Warning",
+            time: time.parse().ok()?,
+            label: reason.to_owned(),
+            text: format!("{object}: {message}"),
+            is_warning: event["type"] == "Warning",
         })
     });
-    let conditions = conditions.iter().filter_map(|condition| {
+    let conditions = items(&explanation["conditions"]).filter_map(|condition| {
+        let fields = ["since", "type", "status", "reason", "message"];
+        let [since, kind, status, reason, message] = texts(condition, fields);
         Some(Mark {
-            time: condition.since?,
-            label: format!("{}: {}", condition.kind, condition.status),
-            text: format!("{}: {}", condition.reason, condition.message),
+            time: since.parse().ok()?,
+            label: format!("{kind}: {status}"),
+            text: format!("{reason}: {message}"),
             is_warning: false,
         })
     });
@@ -120,32 +106,34 @@ pub(super) fn marks(events: &[EventLine], conditions: &[Condition]) -> Vec<Mark>
 }
 
 /// The latest events, the latest one first.
-pub(super) fn events(events: &[Event]) -> Vec<EventLine> {
+pub(super) fn events(events: &[Event]) -> Vec<Value> {
     let time = |event: &Event| {
         let series = event.series.as_ref();
         let series = series.and_then(|series| series.last_observed_time.as_ref());
         let latest = series.or(event.event_time.as_ref()).map(|time| time.0);
         latest.max(event.last_timestamp.as_ref().map(|time| time.0))
     };
-    let text = |text: &Option<String>| plain(text.as_deref().unwrap_or_default());
-    let object = |it: &ObjectReference| {
-        let [kind, name] = [&it.kind, &it.name].map(|text| text.as_deref().unwrap_or_default());
-        plain(&format!("{kind}/{name}"))
-    };
-    let mut lines: Vec<EventLine> = events
-        .iter()
-        .map(|event| EventLine {
-            time: time(event),
-            object: object(&event.involved_object),
-            kind: text(&event.type_),
-            reason: text(&event.reason),
-            message: text(&event.message),
-        })
-        .collect();
-    lines.sort_by(|one, other| {
-        let by_object = || (&one.object, &one.reason).cmp(&(&other.object, &other.reason));
-        other.time.cmp(&one.time).then_with(by_object)
+    let lines = events.iter().map(|event| {
+        let about = &event.involved_object;
+        let [kind, name] = [&about.kind, &about.name].map(|it| it.as_deref().unwrap_or_default());
+        let object = format!("{kind}/{name}");
+        (
+            time(event),
+            object,
+            event.reason.as_deref().unwrap_or_default(),
+            event,
+        )
+    });
+    let mut lines: Vec<_> = lines.collect();
+    lines.sort_by(|(time, object, reason, _), (of, about, by, _)| {
+        of.cmp(time)
+            .then_with(|| (object, reason).cmp(&(about, by)))
     });
     lines.truncate(MAX_EVENTS);
-    lines
+    let lines = lines.into_iter().map(|(time, object, reason, event)| {
+        let [kind, message] =
+            [&event.type_, &event.message].map(|it| it.as_deref().unwrap_or_default());
+        json!({"time": time, "object": object, "type": kind, "reason": reason, "message": message})
+    });
+    lines.collect()
 }

@@ -6,10 +6,10 @@ use api::sizing_policy::{SizingPolicyStatus, WorkloadConflict};
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt as _;
-use serde::Serialize;
+use serde_json::{Value, json};
 use sizing::SIZING_PREFIX;
 
-use super::lines::{Condition, conditions, plain};
+use super::lines::conditions;
 
 /// Prefix of the `apiVersion` of policies.
 const GROUP: &str = "plimsoll.dev/";
@@ -23,19 +23,6 @@ pub(super) struct PolicyFacts {
     pub(super) status: Option<SizingPolicyStatus>,
 }
 
-/// The sizing policy that manages a VPA.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct PolicyLine {
-    pub(super) kind: String,
-    pub(super) name: String,
-    /// Settings of the sizing method, such as `caution`, from the annotations of the VPA.
-    pub(super) settings: BTreeMap<String, String>,
-    pub(super) conditions: Vec<Condition>,
-    /// Objects that the policy reports in conflict with its VPA for the target, as `KIND/NAME`.
-    pub(super) conflicts_with: Vec<String>,
-}
-
 pub(super) fn owner(vpa: &Vpa) -> Option<&OwnerReference> {
     vpa.owner_references().iter().find(|owner| {
         owner.controller == Some(true)
@@ -44,11 +31,13 @@ pub(super) fn owner(vpa: &Vpa) -> Option<&OwnerReference> {
     })
 }
 
-pub(super) fn describe(policy: &PolicyFacts, vpa: &Vpa) -> PolicyLine {
-    let settings = vpa.annotations().iter().filter_map(|(key, value)| {
-        let key = key.strip_prefix(SIZING_PREFIX)?;
-        Some((plain(key), plain(value)))
-    });
+/// The policy with the settings of the sizing method, such as `caution`, from the annotations of the
+/// VPA, and the objects that it reports in conflict with its VPA for the target, as `KIND/NAME`.
+pub(super) fn describe(policy: &PolicyFacts, vpa: &Vpa) -> Value {
+    let settings = vpa.annotations().iter();
+    let settings =
+        settings.filter_map(|(key, value)| Some((key.strip_prefix(SIZING_PREFIX)?, value)));
+    let settings: BTreeMap<_, _> = settings.collect();
     let status = policy.status.as_ref();
     let target = &vpa.spec.target_ref;
     let namespace = vpa.namespace().unwrap_or_default();
@@ -57,12 +46,15 @@ pub(super) fn describe(policy: &PolicyFacts, vpa: &Vpa) -> PolicyLine {
     };
     let counts = status.into_iter().map(|status| &status.counts);
     let conflicts = counts.flat_map(|it| it.conflicting.iter().chain(&it.overridden_by));
-    let conflicts = conflicts.filter(is_of_target).map(|it| plain(&it.by));
-    PolicyLine {
-        kind: plain(&policy.kind),
-        name: plain(&policy.name),
-        settings: settings.collect(),
-        conditions: status.map_or_else(Vec::new, |status| conditions(&status.conditions)),
-        conflicts_with: conflicts.collect(),
-    }
+    let conflicts: Vec<&str> = conflicts
+        .filter(is_of_target)
+        .map(|it| it.by.as_str())
+        .collect();
+    json!({
+        "kind": policy.kind,
+        "name": policy.name,
+        "settings": settings,
+        "conditions": status.map_or_else(Vec::new, |status| conditions(&status.conditions)),
+        "conflictsWith": conflicts,
+    })
 }

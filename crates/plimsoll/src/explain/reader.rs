@@ -24,6 +24,7 @@ use super::steps;
 use super::subject::{Subject, is_name};
 use crate::cluster::{Cluster, Kind, Object, list};
 use crate::failure::Failure;
+use crate::json::{text, texts};
 
 const MAX_CHECKPOINTS: usize = 50;
 const MAX_OWNERS: usize = 5;
@@ -98,8 +99,7 @@ pub(super) async fn read(
 }
 
 fn name_of(object: &Value) -> String {
-    let name = object["metadata"]["name"].as_str();
-    name.unwrap_or_default().to_owned()
+    text(&object["metadata"]["name"]).to_owned()
 }
 
 /// The oldest object whose reference names one of the workloads, and the names of the others. Of
@@ -111,9 +111,8 @@ pub(super) fn oldest(
 ) -> Option<WithOthers> {
     workloads.iter().rev().find_map(|workload| {
         let is_of = |object: &&Value| {
-            let target = &object["spec"][reference];
-            let text = |field: &str| target[field].as_str().unwrap_or_default();
-            workload.is_target(text("kind"), text("name"))
+            let [kind, name] = texts(&object["spec"][reference], ["kind", "name"]);
+            workload.is_target(kind, name)
         };
         let mut found: Vec<&Value> = objects.iter().filter(is_of).collect();
         found.sort_by_key(|object| {

@@ -6,16 +6,15 @@ use std::str::FromStr;
 use api::vpa::DEFAULT_RECOMMENDER;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
-use model::{Cap, Explanation, Quantity};
+use model::{Cap, Explanation, Quantity, ResourceName};
 use runtime::GoDuration;
-use serde::Serialize;
+use serde_json::{Value, json};
 use sizing::Config;
 use vertical::recommender_state::{RecommenderConfig, RecommenderState};
 use vertical::resource_policy::vpa_method;
 use view::{Checkpoint, ObjectKey, View, Vpa};
 
 use super::Facts;
-use super::lines::plain;
 use crate::check::Unread;
 use crate::check::reader::deployments;
 use crate::cluster::Cluster;
@@ -27,19 +26,16 @@ const USAGE_INTERVAL: std::time::Duration = std::time::Duration::from_mins(1);
 /// Step of a target that differs from the result of the others.
 pub(super) const IN_STATUS: &str = "in the status, with samples that are not stored yet";
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct StepLine {
-    pub(super) container: String,
-    /// `cpu` or `memory`.
-    pub(super) resource: String,
-    pub(super) step: String,
-    /// Its result, as a quantity or in words.
-    pub(super) value: String,
+/// A step with its result, as a quantity or in words.
+fn step(container: &str, number: &Explanation, step: &str, value: String) -> Value {
+    json!({
+        "container": container, "resource": number.resource.as_str(), "step": step,
+        "value": Value::from(value),
+    })
 }
 
 /// The steps of all recommended requests. Empty without checkpoints.
-pub(super) fn steps(facts: &Facts, now: Timestamp) -> Vec<StepLine> {
+pub(super) fn steps(facts: &Facts, now: Timestamp) -> Vec<Value> {
     let vpa = &facts.vpa;
     let recommenders = &vpa.spec.recommenders;
     let recommender = recommenders.first();
@@ -69,14 +65,8 @@ pub(super) fn steps(facts: &Facts, now: Timestamp) -> Vec<StepLine> {
         for number in &state.explain(&key, container).unwrap_or_default() {
             add(&mut lines, container, number, &settings);
             let published = target(facts, container, number);
-            if let Some(published) = published.filter(|it| *it != &number.capped) {
-                lines.push(StepLine {
-                    container: plain(container),
-                    resource: number.resource.as_str().to_owned(),
-                    step: IN_STATUS.to_owned(),
-                    value: published.to_string(),
-                });
-            }
+            let published = published.filter(|it| *it != &number.capped);
+            lines.extend(published.map(|it| step(container, number, IN_STATUS, it.to_string())));
         }
     }
     lines
@@ -89,32 +79,24 @@ fn target<'a>(facts: &'a Facts, container: &str, number: &Explanation) -> Option
     of_container.target.get(&number.resource)
 }
 
-fn add(lines: &mut Vec<StepLine>, container: &str, number: &Explanation, config: &Config) {
-    let resource = number.resource.as_str();
-    let unit = if resource == "cpu" { "m" } else { "" };
-    let mut add = |step: String, value: String| {
-        lines.push(StepLine {
-            container: plain(container),
-            resource: resource.to_owned(),
-            step,
-            value: plain(&value),
-        });
-    };
+fn add(lines: &mut Vec<Value>, container: &str, number: &Explanation, config: &Config) {
+    let is_cpu = number.resource == ResourceName::Cpu;
+    let amount = |amount: i64| format!("{amount}{}", if is_cpu { "m" } else { "" });
+    let mut add = |name: &str, value: String| lines.push(step(container, number, name, value));
     if number.method_steps.is_empty() {
         // Without the error of the product: 29, not 28.999999999999996.
         let percentile = (1e8 * number.percentile).round() / 1e6;
-        let amount = |amount: i64| format!("{amount}{unit}");
-        add(
-            format!("{percentile}th percentile of the history"),
-            amount(number.usage),
-        );
         let margin = 100.0 * config.margin_fraction;
         add(
-            format!("plus a margin of {margin:.0} %"),
+            &format!("{percentile}th percentile of the history"),
+            amount(number.usage),
+        );
+        add(
+            &format!("plus a margin of {margin:.0} %"),
             amount(number.with_margin),
         );
         add(
-            format!("at least {}", amount(number.minimum)),
+            &format!("at least {}", amount(number.minimum)),
             amount(number.at_least_minimum),
         );
     }
@@ -123,12 +105,11 @@ fn add(lines: &mut Vec<StepLine>, container: &str, number: &Explanation, config:
             (Some(value), _) => format!("{value} {}", step.unit).trim_end().to_owned(),
             (None, text) => text.clone().unwrap_or_default(),
         };
-        add(step.name.clone(), value);
+        add(&step.name, value);
     }
-    add("as a quantity".to_owned(), number.rounded.to_string());
+    add("as a quantity", number.rounded.to_string());
     if number.in_whole_units != number.rounded {
-        let whole = number.in_whole_units.to_string();
-        add("in whole cores".to_owned(), whole);
+        add("in whole cores", number.in_whole_units.to_string());
     }
     if let Some(cap) = number.capped_by {
         let name = match cap {
@@ -139,7 +120,7 @@ fn add(lines: &mut Vec<StepLine>, container: &str, number: &Explanation, config:
             Cap::Quota => "ResourceQuota",
             Cap::Node => "largest node",
         };
-        add(format!("limited by {name}"), number.capped.to_string());
+        add(&format!("limited by {name}"), number.capped.to_string());
     }
 }
 

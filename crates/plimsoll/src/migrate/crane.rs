@@ -7,9 +7,11 @@ use api::ehpa;
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use metric_routes::api_service::API_SERVICES;
+use serde_json::Value;
 
 use super::facts::{API_SERVICE, Facts, Kind, Source, installer, kind};
 use super::plan::{Migration, Verdict, install, uninstall, verify, without_api_services};
+use crate::json::{items, text, texts};
 
 const EHPA: Kind = kind(
     "EffectiveHorizontalPodAutoscaler",
@@ -119,10 +121,8 @@ fn judge_ehpa(object: &DynamicObject) -> (Verdict, String) {
         return (Verdict::Blocked, format!("is not accepted: {error}"));
     }
     let spec = &object.data["spec"];
-    let crons = spec["crons"].as_array().into_iter().flatten();
-    let is_without_zone = |zone: Option<&str>| matches!(zone, None | Some("" | "Local"));
-    let local = crons.filter(|cron| is_without_zone(cron["timezone"].as_str()));
-    let local = local.count();
+    let is_local = |cron: &&Value| matches!(text(&cron["timezone"]), "" | "Local");
+    let local = items(&spec["crons"]).filter(is_local).count();
     if local > 0 {
         let reason = format!(
             "{local} schedules without timezone: Crane uses the zone of its container (TZ, Asia/Shanghai in its manifests), the adapter UTC; set timezone before"
@@ -138,12 +138,10 @@ fn judge_ehpa(object: &DynamicObject) -> (Verdict, String) {
 
 /// Whether a webhook configuration leads to a Service of Crane.
 fn is_cranes(configuration: &DynamicObject, facts: &Facts) -> bool {
-    let webhooks = configuration.data["webhooks"].as_array();
-    let mut services = webhooks.into_iter().flatten().filter_map(|webhook| {
-        let service = &webhook["clientConfig"]["service"];
-        Some((service["namespace"].as_str()?, service["name"].as_str()?))
-    });
-    services.any(|(namespace, name)| name.contains("crane") && facts.is_in(namespace))
+    items(&configuration.data["webhooks"]).any(|webhook| {
+        let [namespace, name] = texts(&webhook["clientConfig"]["service"], ["namespace", "name"]);
+        name.contains("crane") && facts.is_in(namespace)
+    })
 }
 
 fn steps(facts: &Facts, migration: &mut Migration) {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use kube::ResourceExt as _;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
-use serde_json::Value;
 use view::installations;
 
 use crate::installation::{ObjectName, image_name};
+use crate::json::{items, text};
 
 pub(crate) struct Source {
     pub(crate) product: &'static str,
@@ -105,18 +105,16 @@ impl Facts {
 
 /// Last part of the image of the first container, without the tag.
 pub(crate) fn image_of(deployment: &DynamicObject) -> Option<&str> {
-    let containers = &deployment.data["spec"]["template"]["spec"]["containers"];
-    let mut containers = containers.as_array()?.iter();
+    let mut containers = items(&deployment.data["spec"]["template"]["spec"]["containers"]);
     containers.find_map(|container| container["image"].as_str().map(image_name))
 }
 
 pub(crate) fn arguments(deployment: &DynamicObject) -> Vec<&str> {
-    let containers = &deployment.data["spec"]["template"]["spec"]["containers"];
-    let containers = containers.as_array().into_iter().flatten();
+    let containers = items(&deployment.data["spec"]["template"]["spec"]["containers"]);
     containers
         .flat_map(|container| ["command", "args"].map(|field| &container[field]))
-        .flat_map(|list| list.as_array().into_iter().flatten())
-        .filter_map(Value::as_str)
+        .flat_map(items)
+        .map(text)
         .filter(|argument| argument.starts_with('-'))
         .collect()
 }
@@ -139,10 +137,8 @@ pub(crate) fn helm_release(object: &DynamicObject) -> Option<ObjectName> {
         let is_valid = value.starts_with(|letter: char| letter.is_ascii_alphanumeric());
         (is_valid && value.chars().all(is_name)).then(|| value.clone())
     };
-    Some(ObjectName {
-        namespace: annotation("namespace")?,
-        name: annotation("name")?,
-    })
+    let namespace = annotation("namespace")?;
+    Some(ObjectName::new(namespace, annotation("name")?))
 }
 
 /// The tool that installed an object and reverts changes by others.

@@ -12,6 +12,7 @@ use super::facts::{Facts, Kind, Source, image_of, name_of};
 use crate::check::{Read, noted, unread};
 use crate::cluster::{Cluster, each, list};
 use crate::installation::ObjectName;
+use crate::json::items;
 
 /// Most `ConfigMap`s that are read.
 const MAX_CONFIG_MAPS: usize = 20;
@@ -75,8 +76,7 @@ async fn read_config_maps(cluster: &Cluster, facts: &mut Facts) {
     let mut names = BTreeSet::new();
     for deployment in &facts.deployments {
         let namespace = name_of(deployment).namespace;
-        let volumes = &deployment.data["spec"]["template"]["spec"]["volumes"];
-        let volumes = volumes.as_array().into_iter().flatten();
+        let volumes = items(&deployment.data["spec"]["template"]["spec"]["volumes"]);
         let maps = volumes.filter_map(|volume| volume["configMap"]["name"].as_str());
         names.extend(maps.map(|name| ObjectName::new(&namespace, name)));
     }

@@ -3,27 +3,25 @@
 pub(crate) mod fixture;
 
 use kube::api::DynamicObject;
+use metric_routes::api_service::EXTERNAL;
 use serde_json::{Value, json};
 
 use super::facts::{API_SERVICE, Facts, VPA, helm_release};
 use super::plan::{Migration, Verdict};
 use super::{crane, goldilocks, keda, output, prometheus_adapter, vpa};
+use crate::json::tests::parse;
 use crate::output::Format;
 use crate::output::tests::golden;
-use fixture::{api_service, deployment, object, own};
+use fixture::{api_service, deployment, own};
 
 const HELM: &str = "meta.helm.sh/release-name";
 const HELM_NAMESPACE: &str = "meta.helm.sh/release-namespace";
 
 fn check(name: &str, product: &str, migration: &Migration, unread: &[String]) {
-    golden::check_forms(
-        &format!("migrate_{name}"),
-        &output::check(product, migration, unread),
-    );
-    golden::check(
-        &format!("migrate_{name}_plan.txt"),
-        &output::script(product, migration),
-    );
+    let document = output::check(product, migration, unread);
+    golden::check_forms(&format!("migrate_{name}"), &document);
+    let script = output::script(product, migration);
+    golden::check(&format!("migrate_{name}_plan.txt"), &script);
 }
 
 fn vpa_object(name: &str, target: &str, mode: &str, fields: &Value) -> DynamicObject {
@@ -38,60 +36,43 @@ fn vpa_object(name: &str, target: &str, mode: &str, fields: &Value) -> DynamicOb
         let (parent, field) = pointer.rsplit_once('/').expect("a pointer");
         vpa.pointer_mut(parent).expect("a field")[field] = value.clone();
     }
-    object(vpa)
+    parse(vpa)
+}
+
+/// An object of a release of Helm.
+fn release(name: &str) -> DynamicObject {
+    let annotations = json!({HELM: name, HELM_NAMESPACE: "kube-system"});
+    parse(json!({"metadata": {"name": "a", "annotations": annotations}}))
 }
 
 fn definition(name: &str, stored: &[&str], installer: Option<&str>) -> DynamicObject {
-    let annotations =
-        installer.map(|release| json!({HELM: release, HELM_NAMESPACE: "kube-system"}));
-    object(json!({
-        "metadata": {"name": name, "annotations": annotations},
-        "status": {"storedVersions": stored},
-    }))
+    let mut definition = installer.map_or_else(|| parse(json!({"metadata": {}})), release);
+    definition.metadata.name = Some(name.to_owned());
+    definition.data = json!({"status": {"storedVersions": stored}});
+    definition
 }
 
 fn of_vpa() -> Facts {
-    let mut updater = deployment("kube-system/vpa-updater", "vpa-updater", &[]);
-    let release = [(HELM, "vpa"), (HELM_NAMESPACE, "kube-system")];
-    let release = release.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    updater.metadata.annotations = Some(release.into());
-    let mut facts = Facts::new([
-        deployment(
-            "kube-system/vpa-recommender",
-            "vpa-recommender",
-            &["--v=4", "--target-cpu-percentile=0.95"],
-        ),
-        updater,
-        deployment(
-            "kube-system/vpa-admission-controller",
-            "vpa-admission-controller",
-            &[],
-        ),
-    ])
-    .with(
-        &VPA,
-        [
-            vpa_object("web", "web", "Auto", &json!({})),
-            vpa_object("web-2", "web", "Off", &json!({})),
-            vpa_object(
-                "db",
-                "db",
-                "Initial",
-                &json!({"/spec/recommenders": [{"name": "custom"}]}),
-            ),
-        ],
-    );
+    let program =
+        |name: &str, flags: &[&str]| deployment(&format!("kube-system/{name}"), name, flags);
+    let mut updater = program("vpa-updater", &[]);
+    updater.metadata.annotations = release("vpa").metadata.annotations;
+    let flags = ["--v=4", "--target-cpu-percentile=0.95"];
+    let recommender = program("vpa-recommender", &flags);
+    let webhook = program("vpa-admission-controller", &[]);
+    let custom = json!({"/spec/recommenders": [{"name": "custom"}]});
+    let vpas = [
+        vpa_object("web", "web", "Auto", &json!({})),
+        vpa_object("web-2", "web", "Off", &json!({})),
+        vpa_object("db", "db", "Initial", &custom),
+    ];
+    let mut facts = Facts::new([recommender, updater, webhook]).with(&VPA, vpas);
+    let [vpa, checkpoint] = vpa::SOURCE.definitions else {
+        panic!("definitions")
+    };
     facts.definitions = vec![
-        definition(
-            "verticalpodautoscalers.autoscaling.k8s.io",
-            &["v1"],
-            Some("vpa"),
-        ),
-        definition(
-            "verticalpodautoscalercheckpoints.autoscaling.k8s.io",
-            &["v1beta2", "v1"],
-            None,
-        ),
+        definition(vpa, &["v1"], Some("vpa")),
+        definition(checkpoint, &["v1beta2", "v1"], None),
     ];
     facts
 }
@@ -99,19 +80,12 @@ fn of_vpa() -> Facts {
 #[test]
 fn from_vpa() {
     let mut facts = of_vpa();
-    check(
-        "vpa",
-        "upstream's VPA",
-        &vpa::migration(&facts),
-        &["you have no right to read namespaces".to_owned()],
-    );
+    let unread = ["you have no right to read namespaces".to_owned()];
+    check("vpa", "upstream's VPA", &vpa::migration(&facts), &unread);
     facts.suite = vec![own("updater")];
     let blocked = vpa::migration(&facts);
-    let reason = find(
-        &blocked,
-        Verdict::Blocked,
-        "Deployment kube-system/vpa-updater",
-    );
+    let updater = "Deployment kube-system/vpa-updater";
+    let reason = find(&blocked, Verdict::Blocked, updater);
     assert!(
         reason.contains("the updater of the suite runs too"),
         "{reason}"
@@ -123,56 +97,57 @@ fn from_vpa() {
 fn find(migration: &Migration, verdict: Verdict, object: &str) -> String {
     let mut items = migration.items.iter();
     let found = items.find(|item| item.verdict == verdict && item.object == object);
-    found
-        .unwrap_or_else(|| panic!("{object} in {:#?}", migration.items))
-        .reason
-        .clone()
+    let found = found.unwrap_or_else(|| panic!("{object} in {:#?}", migration.items));
+    found.reason.clone()
 }
 
 #[test]
 fn from_goldilocks() {
-    let namespace = |name: &str, labels: Value, annotations: Value| {
-        object(json!({"metadata": {"name": name, "labels": labels, "annotations": annotations}}))
+    // Labels and annotations by their names without Goldilocks' prefix.
+    let prefixed = |settings: &[(&str, &str)]| -> Value {
+        let settings = settings.iter();
+        let settings = settings.map(|(name, it)| (format!("goldilocks.fairwinds.com/{name}"), *it));
+        settings.collect()
+    };
+    let namespace = |name: &str, labels: &[(&str, &str)], annotations: &[(&str, &str)]| {
+        let (labels, annotations) = (prefixed(labels), prefixed(annotations));
+        parse(json!({"metadata": {"name": name, "labels": labels, "annotations": annotations}}))
     };
     let by = json!({"/metadata/labels": {"source": "goldilocks", "creator": "Fairwinds"}});
     let policy = r#"{"containerPolicies": [{"containerName": "*", "minAllowed": {"cpu": "50m"}}]}"#;
     let mut with_policy = by.clone();
     with_policy["/spec/resourcePolicy"] = serde_json::from_str(policy).expect("JSON");
+    let auto = ("vpa-update-mode", "auto");
+    let namespaces = [
+        namespace(
+            "shop",
+            &[("enabled", "true"), auto],
+            &[("vpa-resource-policy", policy), ("vpa-min-replicas", "3")],
+        ),
+        namespace(
+            "bank",
+            &[("enabled", "True"), auto],
+            &[
+                ("vpa-resource-policy", "no: json\nEOF\nrm -rf x"),
+                ("vpa-update-mode", "off"),
+                ("vpa-min-replicas", "0"),
+            ],
+        ),
+        namespace("other", &[], &[]),
+    ];
+    let vpas = [
+        vpa_object("goldilocks-web", "web", "Recreate", &with_policy),
+        vpa_object("goldilocks-db", "db", "Off", &with_policy),
+        vpa_object("goldilocks-free", "free", "Recreate", &by),
+        vpa_object("own", "own", "Off", &json!({})),
+    ];
+    let kind = goldilocks::SOURCE.kinds.first().expect("namespaces");
     let facts = Facts::new([deployment(
         "goldilocks/goldilocks-controller",
         "goldilocks",
         &[],
-    )])
-    .with(
-        goldilocks::SOURCE.kinds.first().expect("namespaces"),
-        [
-            namespace(
-                "shop",
-                json!({"goldilocks.fairwinds.com/enabled": "true",
-                       "goldilocks.fairwinds.com/vpa-update-mode": "auto"}),
-                json!({"goldilocks.fairwinds.com/vpa-resource-policy": policy,
-                       "goldilocks.fairwinds.com/vpa-min-replicas": "3"}),
-            ),
-            namespace(
-                "bank",
-                json!({"goldilocks.fairwinds.com/enabled": "True",
-                       "goldilocks.fairwinds.com/vpa-update-mode": "auto"}),
-                json!({"goldilocks.fairwinds.com/vpa-resource-policy": "no: json\nEOF\nrm -rf x",
-                       "goldilocks.fairwinds.com/vpa-update-mode": "off",
-                       "goldilocks.fairwinds.com/vpa-min-replicas": "0"}),
-            ),
-            namespace("other", json!({}), json!({})),
-        ],
-    )
-    .with(
-        &VPA,
-        [
-            vpa_object("goldilocks-web", "web", "Recreate", &with_policy),
-            vpa_object("goldilocks-db", "db", "Off", &with_policy),
-            vpa_object("goldilocks-free", "free", "Recreate", &by),
-            vpa_object("own", "own", "Off", &json!({})),
-        ],
-    );
+    )]);
+    let facts = facts.with(kind, namespaces).with(&VPA, vpas);
     let migration = goldilocks::migration(&facts);
     check("goldilocks", "Goldilocks", &migration, &[]);
 }
@@ -180,7 +155,7 @@ fn from_goldilocks() {
 fn scaled_object(name: &str, spec: Value) -> DynamicObject {
     let mut spec = spec;
     spec["scaleTargetRef"] = json!({"name": name});
-    object(json!({"metadata": {"namespace": "shop", "name": name}, "spec": spec}))
+    parse(json!({"metadata": {"namespace": "shop", "name": name}, "spec": spec}))
 }
 
 fn of_keda() -> Facts {
@@ -192,52 +167,34 @@ fn of_keda() -> Facts {
     let [objects, jobs, ..] = keda::SOURCE.kinds else {
         panic!("kinds")
     };
-    Facts::new([
-        deployment(
-            "keda/keda-operator",
-            "kedacore/keda",
-            &["--enable-cert-rotation=true"],
-        ),
-        deployment(
-            "keda/keda-operator-metrics-apiserver",
-            "kedacore/keda-metrics-apiserver",
-            &[],
-        ),
-    ])
-    .with(
-        &API_SERVICE,
-        [api_service(
-            "v1beta1.external.metrics.k8s.io",
-            "keda/keda-operator-metrics-apiserver",
-        )],
-    )
-    .with(
-        objects,
-        [
-            scaled_object(
-                "web",
-                json!({
-                    "minReplicaCount": 2, "maxReplicaCount": 20, "triggers": [cpu, memory, cron],
-                    "advanced": {
-                        "restoreToOriginalReplicaCount": true,
-                        "horizontalPodAutoscalerConfig": {"behavior": {"scaleDown": {"stabilizationWindowSeconds": 60}}},
-                    },
-                }),
-            ),
-            scaled_object("queue", json!({"minReplicaCount": 1, "triggers": [queue]})),
-            scaled_object("one", json!({"triggers": [cpu]})),
-            scaled_object("zero", json!({"triggers": [cpu, cron]})),
-            scaled_object("night", json!({"minReplicaCount": 1, "triggers": [cron]})),
-            scaled_object(
-                "idle",
-                json!({"minReplicaCount": 1, "idleReplicaCount": 0, "triggers": [cpu]}),
-            ),
-        ],
-    )
-    .with(
-        jobs,
-        [object(json!({"metadata": {"namespace": "shop", "name": "import"}}))],
-    )
+    let metrics = "keda/keda-operator-metrics-apiserver";
+    let rotation = ["--enable-cert-rotation=true"];
+    let deployments = [
+        deployment("keda/keda-operator", "kedacore/keda", &rotation),
+        deployment(metrics, "kedacore/keda-metrics-apiserver", &[]),
+    ];
+    let behavior = json!({"scaleDown": {"stabilizationWindowSeconds": 60}});
+    let web = json!({
+        "minReplicaCount": 2, "maxReplicaCount": 20, "triggers": [cpu, memory, cron],
+        "advanced": {
+            "restoreToOriginalReplicaCount": true,
+            "horizontalPodAutoscalerConfig": {"behavior": behavior},
+        },
+    });
+    let idle = json!({"minReplicaCount": 1, "idleReplicaCount": 0, "triggers": [cpu]});
+    let scaled = [
+        scaled_object("web", web),
+        scaled_object("queue", json!({"minReplicaCount": 1, "triggers": [queue]})),
+        scaled_object("one", json!({"triggers": [cpu]})),
+        scaled_object("zero", json!({"triggers": [cpu, cron]})),
+        scaled_object("night", json!({"minReplicaCount": 1, "triggers": [cron]})),
+        scaled_object("idle", idle),
+    ];
+    let job = parse(json!({"metadata": {"namespace": "shop", "name": "import"}}));
+    Facts::new(deployments)
+        .with(&API_SERVICE, [api_service(EXTERNAL, metrics)])
+        .with(objects, scaled)
+        .with(jobs, [job])
 }
 
 #[test]
@@ -251,10 +208,9 @@ fn from_keda() {
 
 #[test]
 fn an_api_of_another_owner_is_not_moved_without_a_decision() {
-    let name = "v1beta1.external.metrics.k8s.io";
     let keda = || deployment("keda/keda-operator", "kedacore/keda", &[]);
     let of = |service: &str| {
-        let facts = Facts::new([keda()]).with(&API_SERVICE, [api_service(name, service)]);
+        let facts = Facts::new([keda()]).with(&API_SERVICE, [api_service(EXTERNAL, service)]);
         keda::migration(&facts)
     };
     let object = "APIService v1beta1.external.metrics.k8s.io";
@@ -274,39 +230,25 @@ fn an_api_of_another_owner_is_not_moved_without_a_decision() {
 #[test]
 fn from_prometheus_adapter() {
     let rules = "rules:\n- seriesQuery: 'http_requests_total{namespace!=\"\",pod!=\"\"}'\n  resources: {template: <<.Resource>>}\n  metricsQuery: sum(rate(<<.Series>>{<<.LabelMatchers>>}[2m])) by (<<.GroupBy>>)\nexternalRules:\n- seriesQuery: a\n";
-    let mut facts = Facts::new([deployment(
-        "monitoring/prometheus-adapter",
-        "prometheus-adapter",
-        &[
-            "--prometheus-url=http://prometheus.monitoring:9090",
-            "--config=/etc/adapter/config.yaml",
-            "--metrics-max-age=30m",
-        ],
-    )])
-    .with(
-        &API_SERVICE,
-        [
-            api_service(
-                "v1beta1.custom.metrics.k8s.io",
-                "monitoring/prometheus-adapter",
-            ),
-            api_service("v1beta1.metrics.k8s.io", "monitoring/prometheus-adapter"),
-            api_service(
-                "v1beta1.external.metrics.k8s.io",
-                "keda/keda-operator-metrics-apiserver",
-            ),
-        ],
-    );
-    facts.config_maps = vec![object(json!({
+    let adapter = "monitoring/prometheus-adapter";
+    let flags = [
+        "--prometheus-url=http://prometheus.monitoring:9090",
+        "--config=/etc/adapter/config.yaml",
+        "--metrics-max-age=30m",
+    ];
+    let services = [
+        api_service("v1beta1.custom.metrics.k8s.io", adapter),
+        api_service("v1beta1.metrics.k8s.io", adapter),
+        api_service(EXTERNAL, "keda/keda-operator-metrics-apiserver"),
+    ];
+    let mut facts = Facts::new([deployment(adapter, "prometheus-adapter", &flags)]);
+    facts = facts.with(&API_SERVICE, services);
+    facts.config_maps = vec![parse(json!({
         "metadata": {"namespace": "monitoring", "name": "adapter-config"},
         "data": {"config.yaml": rules, "other.txt": "x"},
     }))];
-    check(
-        "prometheus-adapter",
-        "prometheus-adapter",
-        &prometheus_adapter::migration(&facts),
-        &[],
-    );
+    let migration = prometheus_adapter::migration(&facts);
+    check("prometheus-adapter", "prometheus-adapter", &migration, &[]);
 }
 
 #[test]
@@ -319,7 +261,7 @@ fn from_crane() {
         for (field, value) in more.as_object().into_iter().flatten() {
             spec[field] = value.clone();
         }
-        object(json!({
+        parse(json!({
             "apiVersion": "autoscaling.crane.io/v1alpha1", "kind": "EffectiveHorizontalPodAutoscaler",
             "metadata": {"namespace": "shop", "name": name}, "spec": spec,
         }))
@@ -329,53 +271,39 @@ fn from_crane() {
         panic!("kinds")
     };
     let named =
-        |name: &str| object(json!({"metadata": {"namespace": "crane-system", "name": name}}));
+        |name: &str| parse(json!({"metadata": {"namespace": "crane-system", "name": name}}));
     let webhook = |name: &str, service: &str| {
-        object(json!({
+        parse(json!({
             "metadata": {"name": name},
             "webhooks": [{"clientConfig": {"service": {"namespace": "crane-system", "name": service}}}],
         }))
     };
+    let berlin = cron(Some("Europe/Berlin"));
+    let ahead = json!({"prediction": {"predictionWindowSeconds": 3600}});
+    let scalers = [
+        scaler("web", berlin, json!({})),
+        scaler("api", cron(None), json!({})),
+        scaler("ahead", json!([]), ahead),
+        scaler("odd", json!([]), json!({"maxReplicas": "ten"})),
+    ];
+    let other = webhook("other", "cert-manager");
+    let custom = api_service(
+        "v1beta1.custom.metrics.k8s.io",
+        "crane-system/metric-adapter",
+    );
     let mut facts = Facts::new([
         deployment("crane-system/craned", "craned", &[]),
         deployment("crane-system/metric-adapter", "metric-adapter", &[]),
     ])
-    .with(
-        kind,
-        [
-            scaler("web", cron(Some("Europe/Berlin")), json!({})),
-            scaler("api", cron(None), json!({})),
-            scaler(
-                "ahead",
-                json!([]),
-                json!({"prediction": {"predictionWindowSeconds": 3600}}),
-            ),
-            scaler("odd", json!([]), json!({"maxReplicas": "ten"})),
-        ],
-    )
+    .with(kind, scalers)
     .with(evpa, [named("vertical")])
     .with(rule, [named("workloads")])
     .with(node, [named("watermark")])
     .with(mutating, [webhook("craned", "craned")])
-    .with(
-        validating,
-        [
-            webhook("craned", "craned"),
-            webhook("other", "cert-manager"),
-        ],
-    )
-    .with(
-        &API_SERVICE,
-        [api_service(
-            "v1beta1.custom.metrics.k8s.io",
-            "crane-system/metric-adapter",
-        )],
-    );
-    facts.definitions = vec![definition(
-        "substitutes.autoscaling.crane.io",
-        &["v1alpha1"],
-        Some("crane"),
-    )];
+    .with(validating, [webhook("craned", "craned"), other])
+    .with(&API_SERVICE, [custom]);
+    let substitutes = "substitutes.autoscaling.crane.io";
+    facts.definitions = vec![definition(substitutes, &["v1alpha1"], Some("crane"))];
     check("crane", "Crane", &crane::migration(&facts), &[]);
     facts.suite = vec![own("recommender")];
     let blocked = crane::migration(&facts);
@@ -394,16 +322,10 @@ fn texts_of_objects_do_not_become_commands() {
     let trigger = json!({"type": "cron", "name": hostile, "metadata": {
         "timezone": "EOF", "start": hostile, "end": "\nEOF\nrm x", "desiredReplicas": "1"}});
     let cpu = json!({"type": "cpu", "metadata": {"value": "60"}});
-    facts = facts.with(
-        objects,
-        [scaled_object(
-            "hostile",
-            json!({"minReplicaCount": 1, "triggers": [trigger, cpu]}),
-        )],
-    );
+    let spec = json!({"minReplicaCount": 1, "triggers": [trigger, cpu]});
+    facts = facts.with(objects, [scaled_object("hostile", spec)]);
     for deployment in &mut facts.deployments {
-        let release = [(HELM.to_owned(), hostile.to_owned())];
-        deployment.metadata.annotations = Some(release.into());
+        deployment.metadata.annotations = release(hostile).metadata.annotations;
     }
     let script = output::script("KEDA", &keda::migration(&facts));
     check_lines(&script);
@@ -429,12 +351,7 @@ fn check_lines(script: &str) {
 
 #[test]
 fn the_name_of_a_helm_release_cannot_be_a_command() {
-    let check = |name: &str, is_release: bool| {
-        let annotations = json!({HELM: name, HELM_NAMESPACE: "kube-system"});
-        let object = object(json!({"metadata": {"name": "a", "annotations": annotations}}));
-        assert_eq!(helm_release(&object).is_some(), is_release, "{name}");
-    };
-    check("vpa-1.2", true);
+    assert!(helm_release(&release("vpa-1.2")).is_some());
     for name in [
         "",
         "-A",
@@ -445,6 +362,6 @@ fn the_name_of_a_helm_release_cannot_be_a_command() {
         "../a",
         "'",
     ] {
-        check(name, false);
+        assert_eq!(helm_release(&release(name)), None, "{name}");
     }
 }

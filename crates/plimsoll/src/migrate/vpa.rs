@@ -7,6 +7,7 @@ use kube::api::DynamicObject;
 
 use super::facts::{Facts, Source, VPA, installer};
 use super::plan::{Migration, Verdict, install, uninstall, verify};
+use crate::json::{items, text, texts};
 
 const DEFINITIONS: [&str; 2] = [
     "verticalpodautoscalers.autoscaling.k8s.io",
@@ -38,9 +39,7 @@ pub(crate) fn migration(facts: &Facts) -> Migration {
 fn definitions(facts: &Facts, migration: &mut Migration) {
     let kind = "CustomResourceDefinition";
     for definition in &facts.definitions {
-        let stored = &definition.data["status"]["storedVersions"];
-        let stored = stored.as_array().into_iter().flatten();
-        let stored = stored.filter_map(|version| version.as_str());
+        let stored = items(&definition.data["status"]["storedVersions"]).map(text);
         let old: Vec<&str> = stored.filter(|version| *version != "v1").collect();
         if !old.is_empty() {
             let reason = format!(
@@ -70,13 +69,11 @@ fn objects(facts: &Facts, migration: &mut Migration) {
         let spec = &vpa.data["spec"];
         let mode = spec["updatePolicy"]["updateMode"].as_str();
         *modes.entry(mode.unwrap_or("Recreate")).or_default() += 1;
-        let text = |field: &str| spec["targetRef"][field].as_str().unwrap_or_default();
-        let namespace = vpa.namespace().unwrap_or_default();
-        let target = (namespace, text("kind"), text("name"));
+        let [kind, name] = texts(&spec["targetRef"], ["kind", "name"]);
+        let target = (vpa.namespace().unwrap_or_default(), kind, name);
         by_target.entry(target).or_default().push(vpa);
         migration.lacking_fields(VPA.name, vpa, &definition);
-        let recommenders = spec["recommenders"].as_array().into_iter().flatten();
-        let mut names = recommenders.filter_map(|one| one["name"].as_str());
+        let mut names = items(&spec["recommenders"]).map(|one| text(&one["name"]));
         if let Some(name) = names.find(|name| *name != "default") {
             let reason = format!(
                 "its recommender is {name:?}: it stays with that one, or needs a recommender with --recommender-name"

@@ -96,31 +96,13 @@ pub(super) fn table(replicas: &[ScannedReplicas]) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use model::{Cpu, Memory};
-
     use super::*;
-    use crate::usage::{ContainerId, PodUsage, Resources};
+    use crate::usage::tests::{constant, resources, usage as usage_of};
 
     fn usage(workload: &str, millicores: f64, request: Option<i64>) -> ContainerUsage {
-        let constant = |amount| (0..2 * 288).map(|slot| (300 * slot, amount)).collect();
-        let pod = PodUsage {
-            cpu: constant(millicores),
-            memory: constant(100.0),
-            ..PodUsage::default()
-        };
-        ContainerUsage {
-            id: ContainerId {
-                namespace: "shop".to_owned(),
-                workload: workload.to_owned(),
-                container: "app".to_owned(),
-            },
-            requests: Resources {
-                cpu: request.map(Cpu::from_millicores),
-                memory: Some(Memory::from_bytes(1 << 30)),
-            },
-            pods: vec![pod.clone(), pod],
-            ..ContainerUsage::default()
-        }
+        let pod = constant(2, Some(millicores), Some(100.0));
+        let requests = resources(request, Some(1 << 30));
+        usage_of(workload, requests, &[pod.clone(), pod])
     }
 
     #[test]
@@ -136,13 +118,11 @@ mod tests {
             .iter()
             .map(|it| (it.workload.as_str(), it.pods, it.recommended, it.is_idle))
             .collect();
-        assert_eq!(
-            found,
-            [
-                ("deployment/idle", 2, Some(1), true),
-                ("deployment/web", 2, Some(6), false),
-                ("statefulset/queue", 2, None, false),
-            ]
-        );
+        let expected = [
+            ("deployment/idle", 2, Some(1), true),
+            ("deployment/web", 2, Some(6), false),
+            ("statefulset/queue", 2, None, false),
+        ];
+        assert_eq!(found, expected);
     }
 }

@@ -290,11 +290,7 @@ impl Store {
             let Some(workload) = inventory.workload_of(namespace, &pod) else {
                 continue;
             };
-            let id = ContainerId {
-                namespace: namespace.to_owned(),
-                workload,
-                container,
-            };
+            let id = ContainerId::new(namespace, workload, container);
             if let Some(found) = containers.get_mut(&id) {
                 found.pods.push(usage);
             }

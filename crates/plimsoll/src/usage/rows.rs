@@ -135,14 +135,10 @@ impl Rows {
     }
 
     pub(super) fn add(&mut self, columns: &Columns, row: &StringRecord) -> anyhow::Result<()> {
-        let text = |name| columns.text(row, name).to_owned();
+        let text = |name| columns.text(row, name);
         let quantity = |name| columns.quantity(row, name);
         let time = columns.time(row)?;
-        let id = ContainerId {
-            namespace: text("namespace"),
-            workload: text("workload"),
-            container: text("container"),
-        };
+        let id = ContainerId::new(text("namespace"), text("workload"), text("container"));
         ensure!(!id.workload.is_empty(), "column \"workload\" is empty");
         let container = self.containers.entry(id).or_default();
         for (kept, cpu, memory) in [
@@ -153,7 +149,7 @@ impl Rows {
             kept.memory = quantity(memory)?.as_ref().map(Memory::from).or(kept.memory);
         }
         let count = container.pods.len();
-        let pod = container.pods.entry(text("pod")).or_default();
+        let pod = container.pods.entry(text("pod").to_owned()).or_default();
         if let Some(cpu) = quantity("cpu")? {
             pod.cpu.push((time, cpu.to_f64() * 1000.0));
             self.samples += 1;

@@ -1,22 +1,13 @@
 //! Errors in one sentence on the standard error, and exit codes.
 
-use crate::program::{Run, run, run_with, usage_file};
-
-fn usage_of(lines: &[&str]) -> (tempfile::TempDir, String) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = usage_file(&folder, &(lines.join("\n") + "\n"));
-    let path = path.to_str().expect("UTF-8").to_owned();
-    (folder, path)
-}
+use crate::program::{Run, UNREACHABLE, file, kubeconfig, run, run_with};
 
 /// Three days of constant usage with this request.
 fn recording(cpu_request: &str) -> (tempfile::TempDir, String) {
-    let mut lines = vec![format!(
-        "time,workload,cpu,memory,cpu_request\n0,deployment/web,1,1Gi,{cpu_request}"
-    )];
-    lines.extend((1..3 * 288).map(|slot| format!("{},deployment/web,1,1Gi", 300 * slot)));
-    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    usage_of(&lines)
+    let first =
+        format!("time,workload,cpu,memory,cpu_request\n0,deployment/web,1,1Gi,{cpu_request}\n");
+    let others = (1..3 * 288).map(|slot| format!("{},deployment/web,1,1Gi\n", 300 * slot));
+    file(&(first + &others.collect::<String>()))
 }
 
 fn check(arguments: &[&str], code: i32, error: &str) {
@@ -37,14 +28,9 @@ fn a_source_is_needed() {
         "no usage to read: name CSV files, --prometheus-address, --kubeconfig of a cluster with Prometheus, \
          or --sample for the bundled sample",
     );
-    let limits = [
-        "scan",
-        "--sample",
-        "--replicas",
-        "--idle-node-cpu-requests=20",
-    ];
+    let limit = "--idle-node-cpu-requests=20";
     check(
-        &limits,
+        &["scan", "--sample", "--replicas", limit],
         2,
         "--idle-node-cpu-requests and --idle-node-memory-requests need the nodes of a cluster: leave out \
          the files and --sample",
@@ -57,47 +43,35 @@ fn a_source_is_needed() {
 
 #[test]
 fn files_that_cannot_be_read_are_named() {
-    check(
-        &["scan", "/nowhere.csv"],
-        1,
-        "cannot read /nowhere.csv: No such file or directory (os error 2)",
-    );
-    check(
-        &["report", "--sample", "--prices", "/nowhere.yaml"],
-        1,
-        "cannot read --prices=/nowhere.yaml: No such file or directory (os error 2)",
-    );
-    let (_folder, path) = usage_of(&["time,workload,cpu", "0,deployment/web,much"]);
-    check(
-        &["backtest", &path],
-        1,
-        &format!("{path}: line 2: column \"cpu\": \"much\" is not a quantity"),
-    );
+    let missing = |arguments: &[&str], what: &str| {
+        let error = format!("cannot {what}: No such file or directory (os error 2)");
+        check(arguments, 1, &error);
+    };
+    missing(&["scan", "/nowhere.csv"], "read /nowhere.csv");
+    missing(&["rules", "check", "/nowhere.yaml"], "read /nowhere.yaml");
+    let prices = ["report", "--sample", "--prices", "/nowhere.yaml"];
+    missing(&prices, "read --prices=/nowhere.yaml");
+    let report = ["report", "--sample", "-f", "/nowhere/report.html"];
+    missing(&report, "write /nowhere/report.html");
+    let (_folder, path) = file("time,workload,cpu\n0,deployment/web,much\n");
+    let error = format!("{path}: line 2: column \"cpu\": \"much\" is not a quantity");
+    check(&["backtest", &path], 1, &error);
 }
 
 #[test]
 fn short_recordings_are_left_out_by_name() {
-    let (_folder, path) = usage_of(&[
-        "time,workload,cpu",
-        "0,deployment/web,1",
-        "300,deployment/web,1",
-    ]);
+    let (_folder, path) = file("time,workload,cpu\n0,deployment/web,1\n300,deployment/web,1\n");
     let scan = run(&["scan", &path, "-o", "csv"]);
     assert_eq!(scan.code, 4);
-    assert_eq!(
-        scan.stderr,
-        "left out: deployment/web: less than an hour of usage\n"
-    );
+    let left_out = "left out: deployment/web: less than an hour of usage\n";
+    assert_eq!(scan.stderr, left_out);
     check(
         &["backtest", &path],
         1,
         "no container has two days of usage: a replay needs one to learn and one to judge",
     );
-    check(
-        &["report", &path, "-f", "-"],
-        1,
-        "no container has an hour of usage",
-    );
+    let error = "no container has an hour of usage";
+    check(&["report", &path, "-f", "-"], 1, error);
 }
 
 #[test]
@@ -116,23 +90,19 @@ fn findings_of_a_severity_fail_if_asked() {
 
 #[test]
 fn names_of_tenants_are_text_in_the_report() {
-    let mut lines = vec!["time,workload,container,cpu,memory".to_owned()];
-    lines.extend((0..3 * 288).map(|slot| {
+    let row = |slot| {
         format!(
-            "{},\"<script>alert(1)</script>\",\"</pre><b>\",1,1Gi",
+            "{},\"<script>alert(1)</script>\",\"</pre><b>\",1,1Gi\n",
             300 * slot
         )
-    }));
-    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    let (_folder, path) = usage_of(&lines);
+    };
+    let rows: String = (0..3 * 288).map(row).collect();
+    let (_folder, path) = file(&format!("time,workload,container,cpu,memory\n{rows}"));
     let report = run(&["report", &path, "-f", "-"]);
     assert_eq!(report.code, 0);
-    assert!(!report.stdout.contains("<script") && !report.stdout.contains("</pre><b>"));
-    assert!(
-        report
-            .stdout
-            .contains("&lt;script&gt;alert(1)&lt;/script&gt;")
-    );
+    let page = report.stdout;
+    assert!(!page.contains("<script") && !page.contains("</pre><b>"));
+    assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
 }
 
 #[test]
@@ -141,19 +111,12 @@ fn a_report_is_written_to_a_file_and_named() {
     let path = folder.path().join("report.html");
     let name = path.to_str().expect("UTF-8");
     let report = run(&["report", "--sample", "-f", name]);
-    assert_eq!(
-        report.stderr,
-        format!("wrote {name}; open it in a browser\n")
-    );
+    let wrote = format!("wrote {name}; open it in a browser\n");
+    assert_eq!(report.stderr, wrote);
     let page = std::fs::read_to_string(&path).expect("a page");
     assert!(page.starts_with("<!doctype html>") && page.contains("<svg"));
     // Nothing is loaded from elsewhere.
     assert!(!page.contains("src=") && !page.contains("http://") && !page.contains("https://"));
-    check(
-        &["report", "--sample", "-f", "/nowhere/report.html"],
-        1,
-        "cannot write /nowhere/report.html: No such file or directory (os error 2)",
-    );
 }
 
 #[test]
@@ -173,11 +136,8 @@ fn a_simulation_needs_the_cpu_of_a_pod_and_ordered_bounds() {
         1,
         "no workload can be simulated. left out: deployment/web: a container has no CPU request: set --pod-cpu",
     );
-    check(
-        &["simulate", &path, "--min", "5", "--max", "4"],
-        2,
-        "--min=5 is above --max=4",
-    );
+    let bounds = ["simulate", &path, "--min", "5", "--max", "4"];
+    check(&bounds, 2, "--min=5 is above --max=4");
     let zero = run(&["simulate", &path, "--pod-cpu", "0"]);
     assert_eq!(zero.code, 2);
     assert!(zero.stderr.contains("must be at least 1m"), "{zero:?}");
@@ -187,67 +147,50 @@ fn a_simulation_needs_the_cpu_of_a_pod_and_ordered_bounds() {
 fn clusters_and_ranges_are_checked() {
     let prometheus = ["scan", "--prometheus-address", "http://127.0.0.1:1"];
     let with = |more: &[&'static str]| [&prometheus[..], more].concat();
-    for (more, error) in [
-        (["--history", "367d"], "--history=367d is longer than 366d"),
-        (
-            ["--history", "1m"],
-            "--history=1m is shorter than --step=5m",
-        ),
-        (["--step", "1s"], "--step=1s is shorter than 1m"),
+    for (flag, error) in [
+        ("--history=367d", " is longer than 366d"),
+        ("--history=1m", " is shorter than --step=5m"),
+        ("--step=1s", " is shorter than 1m"),
     ] {
-        check(&with(&more), 2, error);
+        check(&with(&[flag]), 2, &format!("{flag}{error}"));
     }
     assert_eq!(run(&with(&["--sample"])).code, 2);
     assert_eq!(run(&with(&["--username", "a"])).code, 2);
     let missing = run(&with(&["--kubeconfig", "missing.kubeconfig"]));
     assert_eq!(missing.code, 1);
     assert!(missing.stderr.contains("missing.kubeconfig"), "{missing:?}");
-    let folder = tempfile::tempdir().expect("a folder");
-    let kubeconfig = folder.path().join("kubeconfig");
-    let text = "{apiVersion: v1, kind: Config, current-context: a, clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}], \
-                contexts: [{name: a, context: {cluster: a, user: a}}], users: [{name: a, user: {}}]}";
-    std::fs::write(&kubeconfig, text).expect("written");
-    let path = kubeconfig.to_str().expect("UTF-8");
-    let unreachable = run(&[&prometheus[..], &["--kubeconfig", path]].concat());
+    let (_folder, path) = kubeconfig("http://127.0.0.1:1");
+    let unreachable = run(&[&prometheus[..], &["--kubeconfig", &path]].concat());
     assert_eq!(unreachable.code, 5, "{unreachable:?}");
     assert!(
-        unreachable
-            .stderr
-            .starts_with("error: cannot reach the API server http://127.0.0.1:1/"),
+        unreachable.stderr.starts_with(UNREACHABLE),
         "{unreachable:?}"
     );
 }
 
 #[test]
 fn an_unreachable_cluster_has_an_exit_code_of_its_own() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("kubeconfig");
-    // Nothing listens on port 1.
-    let kubeconfig = "apiVersion: v1\nkind: Config\ncurrent-context: a\n\
-        clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\n\
-        contexts: [{name: a, context: {cluster: a, user: a}}]\nusers: [{name: a, user: {}}]\n";
-    std::fs::write(&path, kubeconfig).expect("a written file");
-    let path = path.to_str().expect("UTF-8");
+    let (folder, path) = kubeconfig("http://127.0.0.1:1");
     let bundle = folder.path().join("bundle");
-    let bundle = bundle.to_str().expect("UTF-8");
+    let bundle = format!("support-bundle -o {}", bundle.to_str().expect("UTF-8"));
     for command in [
-        vec!["check"],
-        vec!["check", "--pre", "--wait=1s"],
-        vec!["status"],
-        vec!["stop"],
-        vec!["go"],
-        vec!["support-bundle", "-o", bundle],
-        vec!["explain", "vpa/web"],
-        vec!["dashboard"],
-        vec!["migrate", "vpa"],
-        vec!["migrate", "keda", "--plan"],
-        vec!["migrate", "adopt"],
-        vec!["migrate", "release"],
+        "check",
+        "check --pre --wait=1s",
+        "status",
+        "stop",
+        "go",
+        &bundle,
+        "explain vpa/web",
+        "dashboard",
+        "migrate vpa",
+        "migrate keda --plan",
+        "migrate adopt",
+        "migrate release",
     ] {
-        let run = run(&[command.as_slice(), &["--kubeconfig", path]].concat());
-        assert_eq!((run.code, run.stdout.as_str()), (5, ""), "{command:?}");
-        let error = "error: cannot reach the API server http://127.0.0.1:1/";
-        assert!(run.stderr.starts_with(error), "{}", run.stderr);
+        let arguments: Vec<&str> = command.split(' ').chain(["--kubeconfig", &path]).collect();
+        let run = run(&arguments);
+        assert_eq!((run.code, run.stdout.as_str()), (5, ""), "{command}");
+        assert!(run.stderr.starts_with(UNREACHABLE), "{}", run.stderr);
     }
 }
 
@@ -272,42 +215,25 @@ fn a_plan_has_no_tables() {
 
 #[test]
 fn errors_in_files_of_the_adapter_name_the_field() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("file.yaml");
-    let file = path.to_str().expect("UTF-8");
-    let write = |text: &str| std::fs::write(&path, text).expect("a written file");
-    check(
-        &["rules", "check", "/nowhere.yaml"],
-        1,
-        "cannot read /nowhere.yaml: No such file or directory (os error 2)",
-    );
-    write("rules: [{seriesQuery: up}]");
+    let (_folder, file) = file("rules: [{seriesQuery: up}]");
+    let write = |text: &str| std::fs::write(&file, text).expect("a written file");
     let missing = format!("{file}: rules[0].metricsQuery: must be set");
-    check(&["rules", "check", file], 1, &missing);
+    check(&["rules", "check", &file], 1, &missing);
     write("defaultUpstream: keda");
     let unknown = format!("{file}: defaultUpstream: there is no upstream \"keda\"");
-    check(&["routes", "check", file], 1, &unknown);
+    check(&["routes", "check", &file], 1, &unknown);
     write("upstreams: []");
-    let valid = run(&["routes", "check", file]);
-    assert_eq!(
-        (valid.code, valid.stdout),
-        (0, format!("{file}: valid, 0 upstreams and 0 routes\n"))
-    );
+    let valid = run(&["routes", "check", &file]);
+    let expected = format!("{file}: valid, 0 upstreams and 0 routes\n");
+    assert_eq!((valid.code, valid.stdout), (0, expected));
 }
 
 #[test]
 fn a_kubeconfig_that_cannot_be_used_does_not_lead_to_another_cluster() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("config");
-    std::fs::write(
-        &path,
-        "apiVersion: v1\nkind: Config\ncurrent-context: gone\n",
-    )
-    .expect("a file");
-    let path = path.to_str().expect("UTF-8");
+    let (_folder, path) = file("apiVersion: v1\nkind: Config\ncurrent-context: gone\n");
     for (variables, expected) in [
         (
-            &[("KUBECONFIG", path)][..],
+            &[("KUBECONFIG", &*path)][..],
             "error: cannot use the kubeconfig",
         ),
         (&[], "error: no cluster: name a kubeconfig"),

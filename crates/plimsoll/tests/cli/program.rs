@@ -1,6 +1,6 @@
 //! Runs of the program.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 #[derive(Debug, PartialEq)]
@@ -36,9 +36,24 @@ pub(crate) fn run_with(variables: &[(&str, &str)], arguments: &[&str]) -> Run {
     }
 }
 
-/// A file with usage in a temporary folder.
-pub(crate) fn usage_file(folder: &tempfile::TempDir, text: &str) -> PathBuf {
-    let path = folder.path().join("usage.csv");
+/// A file in a folder that is deleted with the first value.
+pub(crate) fn file(text: &str) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("file");
     std::fs::write(&path, text).expect("a written file");
-    path
+    let path = path.to_str().expect("UTF-8").to_owned();
+    (folder, path)
 }
+
+/// The kubeconfig of an API server.
+pub(crate) fn kubeconfig(server: &str) -> (tempfile::TempDir, String) {
+    file(&format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: a\n\
+         clusters: [{{name: a, cluster: {{server: '{server}'}}}}]\n\
+         contexts: [{{name: a, context: {{cluster: a, user: a}}}}]\n\
+         users: [{{name: a, user: {{}}}}]\n"
+    ))
+}
+
+/// The error for a server at port 1, on which nothing listens.
+pub(crate) const UNREACHABLE: &str = "error: cannot reach the API server http://127.0.0.1:1/";

@@ -1,22 +1,14 @@
 //! The proxy that the environment names.
 
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 
-use crate::program::run_with;
+use crate::program::{kubeconfig, run_with};
 
 /// Runs `status` for a server with these variables, and returns the first line that the proxy has
 /// received, if any. `PROXY` stands for the address of the proxy. The proxy closes the connection.
 fn line_at_proxy(server: &str, variables: &[(&str, &str)]) -> Option<String> {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("kubeconfig");
-    let text = format!(
-        "apiVersion: v1\nkind: Config\ncurrent-context: a\n\
-         clusters: [{{name: a, cluster: {{server: '{server}'}}}}]\n\
-         contexts: [{{name: a, context: {{cluster: a, user: a}}}}]\n\
-         users: [{{name: a, user: {{}}}}]\n"
-    );
-    std::fs::write(&path, text).expect("a written file");
+    let (_folder, path) = kubeconfig(server);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address").to_string();
     let variables: Vec<(&str, String)> = variables
@@ -27,28 +19,21 @@ fn line_at_proxy(server: &str, variables: &[(&str, &str)]) -> Option<String> {
         .iter()
         .map(|(name, value)| (*name, value.as_str()))
         .collect();
-    variables.push(("KUBECONFIG", path.to_str().expect("UTF-8")));
+    variables.push(("KUBECONFIG", &path));
     // The proxy's end: without it, a program that waits for the proxy would run for seconds.
     let serving = listener.try_clone().expect("a second handle");
     let proxy = std::thread::spawn(move || {
-        let (mut stream, _) = serving.accept().ok()?;
-        let mut head = Vec::new();
-        let mut piece = [0; 1024];
-        while !head.ends_with(b"\r\n\r\n") {
-            match stream.read(&mut piece) {
-                Ok(0) | Err(_) => break,
-                Ok(count) => head.extend_from_slice(&piece[..count]),
-            }
-        }
-        String::from_utf8(head).ok()
+        let (stream, _) = serving.accept().ok()?;
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).ok()?;
+        Some(line.trim_end().to_owned()).filter(|line| !line.is_empty())
     });
     let run = run_with(&variables, &["status"]);
     assert_ne!(run.code, 0, "{run:?}");
     // Ends the thread if the program has not connected.
     let _ = std::net::TcpStream::connect(&address);
     drop(listener);
-    let head = proxy.join().expect("no panic")?;
-    head.lines().next().map(str::to_owned)
+    proxy.join().expect("no panic")
 }
 
 #[test]

@@ -74,9 +74,6 @@ pub struct SizingArgs {
     /// whole cores.
     #[arg(long)]
     pub cpu_integer_post_processor_enabled: bool,
-    /// Recommend the minimum for containers without samples. Otherwise they get no recommendation.
-    #[arg(long, default_value_t = true)]
-    pub minimum_without_usage: bool,
     /// Maximum CPU recommended for one container; 0 means no limit.
     #[arg(long, default_value = "0", value_name = "QUANTITY")]
     pub container_recommendation_max_allowed_cpu: Quantity,
@@ -131,11 +128,7 @@ impl SizingArgs {
             round_cpu_millicores: self.round_cpu_millicores,
             round_memory_bytes: self.round_memory_bytes,
             integer_cpu: self.cpu_integer_post_processor_enabled,
-            without_usage: if self.minimum_without_usage {
-                WithoutUsage::Minimum
-            } else {
-                WithoutUsage::Nothing
-            },
+            without_usage: WithoutUsage::default(),
             max_allowed: max_allowed
                 .into_iter()
                 .filter(|(_, most)| !most.is_zero())
@@ -245,9 +238,6 @@ mod tests {
         });
         check("--cpu-integer-post-processor-enabled", |config| {
             config.integer_cpu = true;
-        });
-        check("--minimum-without-usage=false", |config| {
-            config.without_usage = WithoutUsage::Nothing;
         });
         check("--feature-gates=PerVPAConfig=true", |config| {
             config.per_vpa_rules = true;

@@ -113,14 +113,6 @@ fn the_arguments_of_upstreams_manifests_start_the_recommender_without_a_word_abo
     }
 }
 
-#[test]
-fn the_feed_needs_a_client_and_is_off_by_default() {
-    assert!(parse("--feed-allowed-clients=,").is_err());
-    let feed = parse("").expect("no flag is required").feed;
-    assert_eq!(feed.feed_address.to_string(), ":8950");
-    assert_eq!(feed.feed_cert_dir, None);
-}
-
 /// `expected`: the metrics, `None` for the metrics API, or part of the error.
 fn check_external(line: &str, expected: Result<Option<[Option<&str>; 2]>, &str>) {
     let args = parse(line).expect(line);
@@ -158,38 +150,4 @@ fn external_metrics_need_a_name_and_the_switch() {
         "--use-external-metrics --external-metrics-cpu-metric=a/b",
         Err("is not the name of a metric"),
     );
-}
-
-/// `expected`: whether there are caps; `None` for an invalid command line.
-fn check_caps(line: &str, expected: Option<bool>) {
-    let settings = parse(line).and_then(|args| {
-        let settings = args.schedulable.settings();
-        settings.map_err(|error| error.to_string())
-    });
-    assert_eq!(settings.ok().map(|it| it.is_some()), expected, "{line}");
-}
-
-#[test]
-fn nothing_is_capped_unless_asked_for_and_slips_are_noticed() {
-    let shape = "--node-group-shape=big=cpu=16,memory=64Gi";
-    check_caps("", Some(false));
-    check_caps("--cap-to-schedulable=none", Some(false));
-    check_caps("--schedulable-margin-fraction=0.1", Some(false));
-    check_caps("--cap-policies-to-schedulable=limit-ranges", Some(true));
-    check_caps(&format!("--cap-to-schedulable=nodes {shape}"), Some(true));
-    check_caps(
-        "--cap-to-schedulable=nodes --capacity-from=karpenter",
-        Some(true),
-    );
-    check_caps("--cap-to-schedulable=node", None);
-    check_caps(
-        "--cap-to-schedulable=nodes --schedulable-margin-fraction=1",
-        None,
-    );
-    check_caps(shape, None);
-    check_caps(
-        "--cap-to-schedulable=nodes --node-group-shape=big=cpu=1",
-        None,
-    );
-    check_caps("--cap-to-schedulable=nodes --capacity-from=gke", None);
 }

@@ -13,6 +13,7 @@ use super::AllWatches;
 use crate::args::Args;
 use crate::checkpoint_writer::CheckpointWriter;
 use crate::checkpoints::CheckpointController;
+use crate::config::Config;
 use crate::feed_server::FeedServer;
 use crate::ingest::SharedState;
 use crate::metrics::Metrics;
@@ -24,6 +25,7 @@ const CHECKPOINT_SHARE: usize = 4;
 
 pub(super) struct Controllers<'a> {
     pub(super) args: &'a Args,
+    pub(super) config: &'a Config,
     pub(super) manager: &'a Manager,
     pub(super) watches: &'a AllWatches,
     pub(super) metrics: &'a Metrics,
@@ -50,6 +52,7 @@ impl Controllers<'_> {
         let predictions = PredictionInputs {
             horizontal: self.watches.horizontal.view(),
             recommender: self.args.recommender_name.clone(),
+            settings: self.config.predictions.clone(),
             workers: self.workers(),
             rules: ehpas.rules(),
             source: predicted_from,
@@ -74,7 +77,7 @@ impl Controllers<'_> {
         let (args, manager) = (self.args, self.manager);
         let holds = Holds::register(manager)?;
         let is_everywhere = args.namespaces.vpa_object_namespace.is_empty();
-        let looks = args.holds.looks(is_everywhere);
+        let looks = self.config.other_autoscalers.looks(is_everywhere);
         let is_default = args.recommender_name == DEFAULT_RECOMMENDER;
         let hold = |role: AutoscalerRole, looks| holds.hold(role.as_str(), looks);
         let recommender = hold(AutoscalerRole::Recommender, looks && is_default);
@@ -105,7 +108,7 @@ impl Controllers<'_> {
         let (shared, workers) = (self.shared.clone(), self.workers());
         let metrics = self.metrics.publish.clone();
         let writer = StatusWriter::new(self.manager.object_writer(), metrics.clone());
-        let refresh_interval = self.args.refresh_interval.0;
+        let refresh_interval = self.config.refresh_interval.0;
         leader.add_with_hold(hold, move |leading, shutdown| {
             let feed_term = publisher
                 .as_ref()
@@ -129,7 +132,7 @@ impl Controllers<'_> {
             ),
             workers: self.workers().div_ceil(CHECKPOINT_SHARE),
             timeout: args.checkpoints_timeout.0,
-            refresh_interval: args.refresh_interval.0,
+            refresh_interval: self.config.refresh_interval.0,
             gc_interval: args.checkpoints_gc_interval.0,
             metrics: self.metrics.checkpoints.clone(),
         }

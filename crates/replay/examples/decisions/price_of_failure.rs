@@ -20,7 +20,7 @@ impl PriceOfFailure {
 }
 
 impl Policy for PriceOfFailure {
-    fn observe(&mut self, at: Timestamp, usage: f64) {
+    fn observe(&mut self, _pod: usize, at: Timestamp, usage: f64) {
         self.history.add(&self.settings, usage, at);
     }
 

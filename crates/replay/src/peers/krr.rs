@@ -58,7 +58,7 @@ impl Krr {
 }
 
 impl Policy for Krr {
-    fn observe(&mut self, at: Timestamp, usage: f64) {
+    fn observe(&mut self, _pod: usize, at: Timestamp, usage: f64) {
         let hour = at.as_second().div_euclid(HOUR);
         self.forget_before(hour - HOURS + 1);
         let bucket = (usage.max(1.0).ln() / GROWTH.ln()).ceil() as u16;
@@ -92,11 +92,11 @@ mod tests {
         let at = |hour: i64| Timestamp::from_second(hour * HOUR).expect("a time");
         let mut krr = Krr::new(Resource::Memory);
         assert_eq!(krr.recommend(at(0), 0.0), None);
-        krr.observe(at(0), 1000.0);
-        krr.observe(at(HOURS - 1), 100.0);
+        krr.observe(0, at(0), 1000.0);
+        krr.observe(0, at(HOURS - 1), 100.0);
         let peak = |krr: &mut Krr| krr.recommend(at(HOURS), 0.0).unwrap_or(0.0) / 1.15;
         assert!((1000.0..1020.0).contains(&peak(&mut krr)));
-        krr.observe(at(HOURS), 50.0);
+        krr.observe(0, at(HOURS), 50.0);
         assert!((100.0..102.0).contains(&peak(&mut krr)));
     }
 }

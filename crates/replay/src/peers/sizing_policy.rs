@@ -2,11 +2,11 @@
 
 use jiff::Timestamp;
 use model::{Cpu, Memory};
-use sizing::{MemoryRules, MethodHistory, MethodSettings, Observation, SizingMethod};
+use sizing::{
+    MemoryRules, MethodHistory, MethodSettings, Observation, SIZING_PREFIX, SizingMethod,
+};
 
-use crate::policy::{Policy, Resource};
-
-const MIB: f64 = 1_048_576.0;
+use crate::policy::{MIB, Policy, Resource};
 
 /// A sizing policy of production with its history.
 #[derive(Clone, Debug)]
@@ -20,13 +20,12 @@ impl AnnotatedPolicy {
     /// The policy of annotations without their prefix, such as `("policy", "crane")`; `None` if
     /// they select none.
     pub fn new(resource: Resource, settings: &[(&str, &str)]) -> Option<Self> {
-        let annotations: Vec<(String, &str)> = settings
+        let keys = settings
             .iter()
-            .map(|(key, value)| (format!("plimsoll.dev/sizing-{key}"), *value))
-            .collect();
-        let annotations = annotations
-            .iter()
-            .map(|(key, value)| (key.as_str(), *value));
+            .map(|(key, _)| format!("{SIZING_PREFIX}{key}"));
+        let keys: Vec<String> = keys.collect();
+        let annotations = keys.iter().map(String::as_str);
+        let annotations = annotations.zip(settings.iter().map(|(_, value)| *value));
         Some(Self {
             resource,
             policy: MethodSettings::from_annotations(annotations).ok()??,
@@ -34,7 +33,7 @@ impl AnnotatedPolicy {
         })
     }
 
-    fn add(&mut self, pod: usize, at: Timestamp, seen: Observation<'_>) {
+    fn add(&mut self, pod: usize, at: Timestamp, seen: Observation) {
         let policy = &self.policy;
         let history = self
             .history
@@ -44,11 +43,7 @@ impl AnnotatedPolicy {
 }
 
 impl Policy for AnnotatedPolicy {
-    fn observe(&mut self, at: Timestamp, usage: f64) {
-        self.observe_pod(0, at, usage);
-    }
-
-    fn observe_pod(&mut self, pod: usize, at: Timestamp, usage: f64) {
+    fn observe(&mut self, pod: usize, at: Timestamp, usage: f64) {
         // The recommenders wait for both resources: the other one is tiny.
         let (millicores, bytes) = match self.resource {
             Resource::Cpu => (usage, MIB),
@@ -61,16 +56,13 @@ impl Policy for AnnotatedPolicy {
 
     fn oom(&mut self, at: Timestamp, request: f64) {
         let request = Memory::from_bytes((request * MIB) as i64);
-        let rules = &MemoryRules::default();
+        let rules = MemoryRules::default();
         self.add(0, at, Observation::Oom { request, rules });
     }
 
     fn recommend(&mut self, _now: Timestamp, _request: f64) -> Option<f64> {
         let amounts = self.history.as_ref()?.recommend(&self.policy)?;
-        Some(match self.resource {
-            Resource::Cpu => amounts.cpu.millicores() as f64,
-            Resource::Memory => amounts.memory.bytes() as f64 / MIB,
-        })
+        Some(self.resource.amount(amounts))
     }
 
     fn raise(&mut self, now: Timestamp, usage: f64, request: f64) -> Option<f64> {

@@ -1,13 +1,9 @@
 //! Upstream's VPA: `sizing`'s histograms and estimates, and the updater's rules for applying them.
 
 use jiff::{SignedDuration, Timestamp};
-use sizing::{
-    Amounts, Config, ContainerHistory, ContainerState, Estimate, HistogramConfigs, estimate,
-};
+use sizing::{Config, ContainerHistory, ContainerState, Estimate, HistogramConfigs, estimate};
 
-use crate::policy::{Policy, Resource};
-
-const MIB: f64 = 1_048_576.0;
+use crate::policy::{MIB, Policy, Resource};
 
 /// The updater's minimum age of a pod for a change within the bounds.
 const LIFETIME_THRESHOLD: SignedDuration = SignedDuration::from_hours(12);
@@ -76,18 +72,11 @@ impl Vpa {
         estimate(&self.config, &self.shapes, minimum, &self.history)
     }
 
-    fn amount(&self, amounts: Amounts) -> f64 {
-        match self.resource {
-            Resource::Cpu => amounts.cpu.millicores() as f64,
-            Resource::Memory => amounts.memory.bytes() as f64 / MIB,
-        }
-    }
-
     /// Whether the updater replaces a pod that started at a time with this request.
     pub fn updates(&self, now: Timestamp, started: Timestamp, request: f64, by: &Estimate) -> bool {
-        let target = self.amount(by.target);
-        let outside =
-            request < self.amount(by.lower_bound) || request > self.amount(by.upper_bound);
+        let amounts = [by.target, by.lower_bound, by.upper_bound];
+        let [target, lower, upper] = amounts.map(|amounts| self.resource.amount(amounts));
+        let outside = request < lower || request > upper;
         let is_old = now.duration_since(started) >= LIFETIME_THRESHOLD;
         outside || is_old && (target - request).abs() / request.max(1.0) >= UPDATE_THRESHOLD
     }
@@ -101,11 +90,7 @@ fn state(containers: &mut Vec<ContainerState>, pod: usize) -> &mut ContainerStat
 }
 
 impl Policy for Vpa {
-    fn observe(&mut self, at: Timestamp, usage: f64) {
-        self.observe_pod(0, at, usage);
-    }
-
-    fn observe_pod(&mut self, pod: usize, at: Timestamp, usage: f64) {
+    fn observe(&mut self, pod: usize, at: Timestamp, usage: f64) {
         // Confidence depends on CPU samples, for memory too.
         let (millicores, bytes) = match self.resource {
             Resource::Cpu => (usage.round() as i64, None),
@@ -134,7 +119,7 @@ impl Policy for Vpa {
             self.pod = Some((now, request));
         }
         let applies = !self.updater || self.updates(now, started, request, &estimate);
-        applies.then(|| self.amount(estimate.target))
+        applies.then(|| self.resource.amount(estimate.target))
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) enum Replacement {
 }
 
 impl Replacement {
-    /// The replacement that a VPA object asks for. Without `--rolling-updates`, pods are evicted.
+    /// The replacement that a VPA object asks for. Without `rollingUpdates`, pods are evicted.
     pub(crate) fn of(vpa: &Vpa, mode: EffectiveUpdateMode, settings: &Settings) -> Self {
         let annotations = vpa.object.metadata.annotations.as_ref();
         let written = annotations.and_then(|all| all.get(REPLACEMENT));

@@ -60,8 +60,10 @@ pub(super) fn inner_path(path: &str) -> Result<PathBuf, WaitingReason> {
 /// Rewrites an argument for the local process.
 pub(super) fn rewrite_argument(argument: &str, mounts: &[Mount]) -> String {
     match argument.split_once('=') {
+        // Settings in braces have paths between quotes.
         Some((flag, value)) if flag.starts_with('-') => {
-            format!("{flag}={}", rewrite_path(value, mounts))
+            let parts = value.split('"').map(|part| rewrite_path(part, mounts));
+            format!("{flag}={}", parts.collect::<Vec<_>>().join("\""))
         }
         _ => rewrite_path(argument, mounts),
     }
@@ -104,6 +106,8 @@ mod tests {
         check("/certs/tls.crt", "/pod/volumes/tls/tls.crt");
         check("--cert=/certs/tls.crt", "--cert=/pod/volumes/tls/tls.crt");
         check("-c=/certs/", "-c=/pod/volumes/tls/");
+        let settings = r#"--config={"certDir":"/pod/volumes/tls","shards":2}"#;
+        check(r#"--config={"certDir":"/certs","shards":2}"#, settings);
     }
 
     #[test]

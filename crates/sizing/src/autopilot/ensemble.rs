@@ -18,8 +18,8 @@
 use model::MethodStep;
 use serde::{Deserialize, Serialize};
 
-use super::counts::Counts;
 use super::model::{FadedShares, Model, differs};
+use super::open_window::Counts;
 use crate::Buckets;
 
 /// Decay per window of five minutes: `1 - 2^(-1 / windows per half-life)` for 1, 4, 16 and 64
@@ -58,7 +58,6 @@ impl Default for EnsembleConfig {
     }
 }
 
-/// State of one resource of one container.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Ensemble {
     shares: [FadedShares; SPEEDS.len()],

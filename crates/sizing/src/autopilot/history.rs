@@ -18,7 +18,6 @@ use crate::instant::Instant;
 use crate::observation::Observation;
 use crate::price_of_failure::first_invalid;
 
-/// Recommender and its settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AutopilotMethod {
     MovingWindow(MovingWindowConfig),
@@ -51,7 +50,6 @@ enum Recommenders {
     Ensemble(Recommender<Ensemble>),
 }
 
-/// State of both resources.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Recommender<T> {
     cpu: Box<T>,
@@ -251,7 +249,7 @@ mod tests {
             add(&mut history, &method, kill, 300.0);
             let seen = Observation::Oom {
                 request: Memory::from_bytes(100 << 20),
-                rules: &MemoryRules::default(),
+                rules: MemoryRules::default(),
             };
             history.observe(&method, 1, seen, at(kill));
             // Usage was above the request: 300 and 100 MiB.

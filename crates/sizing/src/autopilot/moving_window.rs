@@ -9,10 +9,9 @@
 use model::MethodStep;
 use serde::{Deserialize, Serialize};
 
-use super::counts::Counts;
 use super::hourly_peaks::HourlyPeaks;
 use super::margin::{self, Range, margin};
-use super::open_window::WINDOW_NS;
+use super::open_window::{Counts, WINDOW_NS};
 use super::recent_maximum::RecentMaximum;
 use super::statistic::Statistic;
 use crate::Buckets;
@@ -83,7 +82,6 @@ impl MovingWindowConfig {
 }
 
 impl Rule {
-    /// The margin of a statistic as a share of it.
     fn margin_of(&self, statistic: f64) -> f64 {
         self.margin.unwrap_or_else(|| margin(statistic, self.range))
     }

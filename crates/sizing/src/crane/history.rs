@@ -175,17 +175,17 @@ mod tests {
         (Timestamp::UNIX_EPOCH + SignedDuration::from_hours(hours)).into()
     }
 
-    fn usage(cores: f64, bytes: i64) -> Observation<'static> {
+    fn usage(cores: f64, bytes: i64) -> Observation {
         Observation::Usage {
             cpu: Some(Cpu::from_millicores((cores * 1000.0) as i64)),
             memory: Some(Memory::from_bytes(bytes)),
         }
     }
 
-    fn kill(bytes: i64) -> Observation<'static> {
+    fn kill(bytes: i64) -> Observation {
         Observation::Oom {
             request: Memory::from_bytes(bytes),
-            rules: &RULES,
+            rules: RULES,
         }
     }
 

@@ -9,19 +9,22 @@ use model::{Cpu, Memory, MethodStep};
 
 use super::duration;
 use super::histogram::WeightedHistogram;
-use super::oom::{PROTECTION_NS, protected_memory};
 use super::percentile::{HistogramSettings, PercentilePredictor, PercentileSettings};
 use super::specification::Specifications;
 use crate::amount;
 use crate::instant::DAY_NS;
 
-/// Crane's default sizes.
 const SPECIFICATIONS: &str = "0.25c0.25g,0.25c0.5g,0.25c1g,0.5c0.5g,0.5c1g,1c1g,1c2g,1c4g,1c8g,2c2g,2c4g,2c8g,2c16g,4c4g,4c8g,4c16g,\
                               4c32g,8c8g,8c16g,8c32g,8c64g,16c32g,16c64g,16c128g,32c64g,32c128g,32c256g,64c128g,64c256g";
 
 /// Maximum of the sample intervals: the length of a block of the history.
 const MAX_SAMPLE_INTERVAL: (i64, &str) = (DAY_NS, "24h");
 const MAX_OOM_HISTORY: (i64, &str) = (30 * DAY_NS, "30d");
+
+/// Time for which an OOM kill counts, as in Crane.
+const PROTECTION_NS: i64 = 7 * DAY_NS;
+
+const MIN_BUMP_UP_BYTES: i64 = 100 << 20;
 
 /// Settings of the recommender.
 #[derive(Clone, Debug, PartialEq)]
@@ -190,6 +193,12 @@ impl CraneConfig {
         let (cpu, memory) = (self.cpu.shape(), self.memory.shape());
         format!("crane, cpu {cpu}, memory {memory}")
     }
+}
+
+/// Memory needed by a container that was OOM-killed with this request: at least 100 MiB more.
+pub fn protected_memory(request: Memory, ratio: f64) -> Memory {
+    let more = request.bytes().saturating_add(MIN_BUMP_UP_BYTES);
+    Memory::from_bytes(more.max(amount::scale(request.bytes(), ratio)))
 }
 
 /// A positive duration of at most `max`, in nanoseconds.

@@ -36,7 +36,6 @@ impl Specifications {
         Ok(Self(list))
     }
 
-    /// The sizes in order.
     pub fn items(&self) -> &[Specification] {
         &self.0
     }

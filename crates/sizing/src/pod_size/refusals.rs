@@ -15,7 +15,6 @@ use super::whole_pod::{PodState, ResourcesField, WholePod, Written};
 /// The resources that recommendations and resources of whole pods have.
 const RESOURCES: [ResourceName; 2] = [ResourceName::Cpu, ResourceName::Memory];
 
-/// The reason for which a resource stays as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Refusal {
     /// The request would exceed the limit, which is not changed.
@@ -24,7 +23,6 @@ pub enum Refusal {
     LimitRange,
     /// An item of type Pod of a `LimitRange`.
     LimitRangeOfPod,
-    /// The resources of the pod as a whole.
     PodResources,
 }
 

@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 
-use super::cost::{change_price, cost, hours, price};
 use super::history::History;
 use super::needs::{Needs, Risk};
 use super::settings::Settings;
@@ -99,7 +98,7 @@ impl History {
         }
         let needs = Needs::new(settings, self)?;
         let scale = self.scale();
-        let price = price(settings, scale);
+        let price = settings.price_at(scale);
         let largest_need = needs.candidates().next().map_or(0.0, |(need, _)| need);
         let costs = |needs: &Needs| {
             let mut costs = Costs::default();
@@ -112,7 +111,7 @@ impl History {
         let (present, (cheapest_cost, cheapest, risk)) = (present?, cheapest?);
         self.account(request, present - cheapest_cost);
         let maturity = (f64::from(self.age) / MATURE).min(1.0);
-        let change_price = change_price(settings, request) * maturity;
+        let change_price = settings.change_price_at(request) * maturity;
         let is_short = self.is_short(settings, request);
         let (recommended, reason) = if is_short {
             let usage = self.usage();
@@ -183,11 +182,11 @@ struct Costs {
 
 impl Costs {
     fn add(&mut self, settings: &Settings, price: f64, request: f64, candidate: f64, risk: Risk) {
-        let hours = hours(settings);
+        let cost = |request| risk.cost(settings, price, settings.hours(), request);
         if candidate <= request && self.present.is_none() {
-            self.present = Some(cost(settings, price, hours, request, &risk));
+            self.present = Some(cost(request));
         }
-        let cost = cost(settings, price, hours, candidate, &risk);
+        let cost = cost(candidate);
         if candidate > 0.0 && self.cheapest.is_none_or(|(least, ..)| cost <= least) {
             self.cheapest = Some((cost, candidate, risk));
         }

@@ -32,7 +32,6 @@ pub(super) fn bucket(first: f64, amount: f64) -> usize {
         .min(BUCKETS - 1)
 }
 
-/// The upper bound of a bucket.
 pub(super) fn bound(first: f64, bucket: usize) -> f64 {
     first * POWERS[bucket.min(BUCKETS - 1)]
 }

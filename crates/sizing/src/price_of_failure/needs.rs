@@ -1,4 +1,4 @@
-//! The distribution of the needs to expect.
+//! The distribution of the needs to expect, and the cost of a request.
 
 use super::histogram::{BUCKETS, GROWTH, Histogram, bound, bucket};
 use super::history::History;
@@ -14,6 +14,14 @@ pub(super) struct Risk {
     pub(super) chance: f64,
     /// Mean of the need above it.
     pub(super) shortage: f64,
+}
+
+impl Risk {
+    /// The cost of a request per hour: itself, the price of a failure times the failures to expect
+    /// in these hours, and the price of the shortage.
+    pub(super) fn cost(&self, settings: &Settings, price: f64, hours: f64, request: f64) -> f64 {
+        request + (price * self.chance + settings.shortage_price * self.shortage) / hours
+    }
 }
 
 /// Shares of needs by bucket, with the sum 1.

@@ -155,7 +155,6 @@ impl RunsHistory {
         View::new(config, &self.folded, &self.in_order())
     }
 
-    /// Recent runs in order of their ends.
     fn in_order(&self) -> Vec<&Run> {
         let mut runs: Vec<_> = self.recent.iter().collect();
         runs.sort_by_key(|(pod, run)| (run.last, **pod));

@@ -117,6 +117,25 @@ impl Settings {
         }
     }
 
+    /// The price of one failure for a container of this scale.
+    pub(super) fn price_at(&self, scale: f64) -> f64 {
+        self.price * (scale / self.usual_scale).sqrt()
+    }
+
+    /// The price of a change of this request to a smaller one.
+    pub(super) fn change_price_at(&self, request: f64) -> f64 {
+        self.change_price * (request * self.usual_scale).sqrt()
+    }
+
+    /// The hours in which a need that does not fit is one failure. A peak is the peak of all the
+    /// blocks ahead.
+    pub(super) fn hours(&self) -> f64 {
+        match self.need {
+            Need::Peak => self.ahead as f64,
+            Need::Sample => 1.0,
+        }
+    }
+
     /// Upper bound of the first bucket, in millicores or MiB.
     pub(super) const FIRST_BOUND: f64 = 10.0;
 }

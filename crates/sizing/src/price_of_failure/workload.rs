@@ -129,7 +129,7 @@ impl WorkloadHistory {
                         .add(&config.priced(Settings::MEMORY), pod, mebibytes, at);
                 }
             }
-            Observation::Oom { request, rules } => self.add_oom(config, rules, pod, request, at),
+            Observation::Oom { request, rules } => self.add_oom(config, &rules, pod, request, at),
         }
     }
 

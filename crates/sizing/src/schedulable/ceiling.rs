@@ -19,7 +19,6 @@ pub enum LimitScope {
     Pod,
 }
 
-/// Maximum of one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ceiling {
     pub resource: ResourceName,
@@ -32,7 +31,6 @@ pub struct Ceiling {
     pub object: String,
 }
 
-/// Formats an amount of a resource.
 pub(super) fn show(resource: &ResourceName, amount: i64) -> Quantity {
     match resource {
         ResourceName::Cpu => Quantity::from_milli(amount),

@@ -12,11 +12,33 @@ use model::{Cap, ContainerRecommendation, Recommendation, ResourceName};
 use super::ceiling::{Ceiling, LimitScope, LimitedValues, show};
 use super::division::{Claim, share};
 use super::node_headroom::{CandidateNodes, NodeHeadroom};
-use super::pod_requests::{ContainerRequests, PodRequests};
 use crate::amount::Amounts;
 use crate::container_policy::{ContainerPolicy, policy_for};
+use crate::policy_limits::capped_lists;
 
 const RESOURCES: [ResourceName; 2] = [ResourceName::Cpu, ResourceName::Memory];
+
+/// Requests of one pod of a workload, by container, apart from the recommendation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodRequests {
+    /// Its containers, in no particular order.
+    pub containers: Vec<ContainerRequests>,
+    /// Requests that are never sized: sidecars among the init containers, and the pod overhead.
+    pub fixed_requests: Amounts,
+    /// Limits that are never sized.
+    pub fixed_limits: Amounts,
+}
+
+/// Shape of one container. Unset amounts are 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContainerRequests {
+    pub name: String,
+    pub requests: Amounts,
+    pub limits: Amounts,
+    /// Whether its limits are proportional to its requests.
+    pub limits_follow: bool,
+    pub whole_cores: bool,
+}
 
 /// Inputs of the computation for the pods of one workload.
 #[derive(Clone, Copy, Debug)]
@@ -174,22 +196,21 @@ impl FitInput<'_> {
         let Some(nodes) = self.nodes.filter(|_| has_any) else {
             return [None, None];
         };
-        let amounts = |amount: &dyn Fn(&ResourceName, &[SizedContainer]) -> i64| {
-            let [cpu, memory] = parts;
-            Amounts::new(
-                amount(&ResourceName::Cpu, cpu),
-                amount(&ResourceName::Memory, memory),
-            )
-        };
-        let fixed = amounts(&|resource, parts| {
+        let fixed = |(resource, parts): (&ResourceName, &Vec<SizedContainer>)| {
             let sized = |shape: &ContainerRequests| {
                 parts.iter().any(|part| std::ptr::eq(part.shape, shape))
             };
             let others = self.pod.containers.iter().filter(|shape| !sized(shape));
             let others = others.map(|shape| shape.requests.of(resource));
             others.sum::<i64>() + self.pod.fixed_requests.of(resource)
-        });
-        let wanted = amounts(&|_, parts| parts.iter().map(|part| part.amount).sum());
+        };
+        let [cpu, memory] = parts;
+        let fixed = Amounts::new(
+            fixed((&ResourceName::Cpu, cpu)),
+            fixed((&ResourceName::Memory, memory)),
+        );
+        let wanted = |parts: &[SizedContainer]| parts.iter().map(|part| part.amount).sum();
+        let wanted = Amounts::new(wanted(cpu), wanted(memory));
         if let Some((cpu, memory)) = nodes.choose(fixed, wanted) {
             return [
                 Some(node_ceiling(ResourceName::Cpu, cpu)),
@@ -281,16 +302,10 @@ impl Fit {
     pub fn apply(&self, recommendation: &mut Recommendation) -> bool {
         let mut cuts_target = false;
         for container in &mut recommendation.containers {
-            let ContainerRecommendation {
-                container_name,
-                target,
-                lower_bound,
-                upper_bound,
-                uncapped_target: _,
-            } = container;
-            for list in [target, lower_bound, upper_bound] {
+            let name = container.container_name.clone();
+            for list in capped_lists(container) {
                 for (resource, quantity) in list.iter_mut() {
-                    let most = self.of(container_name, resource);
+                    let most = self.of(&name, resource);
                     if let Some(most) = most.filter(|it| whole(resource, quantity) > it.amount) {
                         *quantity = show(resource, most.amount);
                         cuts_target |= most.cuts_target;

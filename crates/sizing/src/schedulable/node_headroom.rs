@@ -100,7 +100,7 @@ impl NodeHeadrooms {
         label: Option<(&str, &str)>,
     ) -> Option<CandidateNodes> {
         let daemon = self.daemons.iter().find(|daemon| daemon.key == *key)?;
-        let mut rooms = self
+        let rooms = self
             .nodes
             .iter()
             .filter(|(node, _)| {
@@ -111,19 +111,13 @@ impl NodeHeadrooms {
                 node: room.node.clone(),
                 left: room.left + daemon.requests,
             });
-        let Some(first) = rooms.next() else {
-            return Some(CandidateNodes::One(Vec::new()));
-        };
-        let (mut cpu, mut memory) = (first.clone(), first);
-        for room in rooms {
-            if room.left.memory < memory.left.memory {
-                memory = room.clone();
-            }
-            if room.left.cpu < cpu.left.cpu {
-                cpu = room;
-            }
-        }
-        Some(CandidateNodes::Every(cpu, memory))
+        let rooms: Vec<_> = rooms.collect();
+        let least_cpu = rooms.iter().min_by_key(|room| room.left.cpu);
+        let least_memory = rooms.iter().min_by_key(|room| room.left.memory);
+        Some(match least_cpu.zip(least_memory) {
+            Some((cpu, memory)) => CandidateNodes::Every(cpu.clone(), memory.clone()),
+            None => CandidateNodes::One(Vec::new()),
+        })
     }
 }
 

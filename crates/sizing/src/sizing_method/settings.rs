@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{MethodSettingsError, SIZING_PREFIX};
 use crate::autopilot::{AutopilotMethod, EnsembleConfig, MovingWindowConfig, Statistic};
-use crate::crane::{CraneConfig, parse_duration};
+use crate::crane::parse_duration;
 use crate::instant::DAY_NS;
 use crate::price_of_failure::{Caution, HistoryUnit, PriceOfFailureConfig};
 
@@ -25,10 +25,6 @@ pub(crate) fn without_prefix<'a>(
     let ours = annotations.into_iter();
     ours.filter_map(|(key, value)| Some((key.strip_prefix(SIZING_PREFIX)?, value)))
         .collect()
-}
-
-pub(super) fn crane(settings: &Settings) -> Result<CraneConfig, MethodSettingsError> {
-    CraneConfig::new(|key| settings.get(key).copied()).map_err(MethodSettingsError::Crane)
 }
 
 pub(super) fn price_of_failure(
@@ -94,11 +90,7 @@ pub(super) fn ensemble(settings: &mut Settings) -> Result<AutopilotMethod, Metho
     }))
 }
 
-pub(super) fn minimum_history(settings: &mut Settings) -> Result<i64, MethodSettingsError> {
-    Ok(take(settings, MINIMUM_HISTORY, length)?.unwrap_or(DAY_NS))
-}
-
-fn length(text: &str) -> Option<i64> {
+pub(super) fn length(text: &str) -> Option<i64> {
     parse_duration(text).filter(|length| (0..=MAX_LENGTH_NS).contains(length))
 }
 

@@ -1,5 +1,7 @@
 //! Decaying histograms, step by step: every weight and percentile to the last bit.
 
+use std::collections::BTreeMap;
+
 use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
 use serde::Deserialize;
 use sizing::{Buckets, DecayingHistogram, HalfLife, HistogramCheckpoint, HistogramConfig};
@@ -44,7 +46,7 @@ enum Op {
     },
     Load {
         hist: Name,
-        checkpoint: HistogramCheckpoint,
+        checkpoint: Stored,
         error: bool,
     },
 }
@@ -60,7 +62,32 @@ enum Name {
 struct State {
     empty: bool,
     percentiles: [Double; 6],
-    checkpoint: HistogramCheckpoint,
+    checkpoint: Stored,
+}
+
+/// A [`HistogramCheckpoint`] as upstream writes it. JSON has numeric keys as text.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Stored {
+    #[serde(default)]
+    reference_timestamp: Option<Timestamp>,
+    #[serde(default)]
+    bucket_weights: BTreeMap<String, u32>,
+    #[serde(default)]
+    total_weight: f64,
+}
+
+impl Stored {
+    fn checkpoint(&self) -> HistogramCheckpoint {
+        let weights = self.bucket_weights.iter();
+        HistogramCheckpoint {
+            reference_timestamp: self.reference_timestamp,
+            bucket_weights: weights
+                .map(|(bucket, weight)| (bucket.parse().expect("a bucket"), *weight))
+                .collect(),
+            total_weight: self.total_weight,
+        }
+    }
 }
 
 fn check_state(
@@ -76,7 +103,11 @@ fn check_state(
         let message = format!("{step}: percentile {fraction} is {ours}, not {expected}");
         assert_eq!(ours.to_bits(), expected.to_bits(), "{message}");
     }
-    assert_eq!(histogram.save(), expected.checkpoint, "{step}: checkpoint");
+    assert_eq!(
+        histogram.save(),
+        expected.checkpoint.checkpoint(),
+        "{step}: checkpoint"
+    );
 }
 
 fn to_whole_seconds(checkpoint: &mut HistogramCheckpoint) {
@@ -145,7 +176,7 @@ fn check(buckets: &'static Buckets, case: &Case, name: &str) {
                 checkpoint,
                 error,
             } => {
-                let loaded = histograms[*hist as usize].load(checkpoint);
+                let loaded = histograms[*hist as usize].load(&checkpoint.checkpoint());
                 assert_eq!(loaded.is_err(), *error, "{step}: error");
                 hist
             }

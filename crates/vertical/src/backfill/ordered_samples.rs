@@ -80,19 +80,15 @@ impl OrderedSamples {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::at;
-
-    fn container(name: &str) -> ContainerRef {
-        ContainerRef {
-            namespace: "shop".to_owned(),
-            pod: "web-1".to_owned(),
-            container: name.to_owned(),
-        }
-    }
+    use crate::fixture::{at, container};
 
     fn push(samples: &mut OrderedSamples, resource: Resource, name: &str, seconds: &[i64]) {
         let points = seconds.iter().map(|second| (at(*second), *second as f64));
-        samples.push(resource, &container(name), &Series::new(points.collect()));
+        samples.push(
+            resource,
+            &container("web-1", name),
+            &Series::new(points.collect()),
+        );
     }
 
     #[test]

@@ -120,7 +120,6 @@ impl BackfillProgress {
         self.done.insert(piece);
     }
 
-    /// Records a failed attempt.
     pub(crate) fn failed(&mut self, problem: String) {
         self.problem = Some(problem);
     }
@@ -179,7 +178,6 @@ impl FetchRound<'_> {
         if is_over { None } else { self.waiting.next() }
     }
 
-    /// Records a failure and its duration.
     pub fn failed(&mut self, gap: HistoryGap, took: Duration) {
         self.failed += 1;
         self.failed_time = self.failed_time.saturating_add(took);

@@ -271,14 +271,6 @@ impl KnownKeys {
     }
 }
 
-impl<'a> FromIterator<&'a str> for KnownKeys {
-    fn from_iter<I: IntoIterator<Item = &'a str>>(keys: I) -> Self {
-        let mut known = Self::default();
-        keys.into_iter().for_each(|key| known.insert(key));
-        known
-    }
-}
-
 fn sanitised(key: &str) -> String {
     key.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_")
 }
@@ -301,7 +293,7 @@ mod tests {
     use sizing::Config;
 
     use super::*;
-    use crate::fixture::at;
+    use crate::fixture::{at, container};
 
     #[test]
     fn pods_whose_usage_does_not_count_are_not_held() {
@@ -316,11 +308,7 @@ mod tests {
         let gone = PodLabels::from([("job-1".to_owned(), labels)]);
         let mut rebuild = Rebuild::new(cluster, &gap, false, Vec::new(), gone);
         for number in 0..1000 {
-            let container = ContainerRef {
-                namespace: "shop".to_owned(),
-                pod: format!("job-{number}"),
-                container: "main".to_owned(),
-            };
+            let container = container(&format!("job-{number}"), "main");
             let usage = Series::new(vec![(at(1), 0.5)]);
             rebuild.add(Resource::Cpu, &container, &usage, at(2));
         }
@@ -333,8 +321,11 @@ mod tests {
     }
 
     fn check(known: &[&str], stored: &str, expected: &str) {
-        let known: KnownKeys = known.iter().copied().collect();
-        let labels = known.restore(&BTreeMap::from([(stored.to_owned(), "v".to_owned())]));
+        let mut keys = KnownKeys::default();
+        for key in known {
+            keys.insert(key);
+        }
+        let labels = keys.restore(&BTreeMap::from([(stored.to_owned(), "v".to_owned())]));
         assert_eq!(labels.to_string(), format!("{expected}=v"));
     }
 

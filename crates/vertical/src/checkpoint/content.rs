@@ -1,10 +1,11 @@
-//! Content of a checkpoint object, as a new object, as a patch and in the form of `sizing`. Objects have
-//! times in whole seconds.
+//! Content of a checkpoint object, as a new object, as a patch and as a history. Objects have times in
+//! whole seconds. Source: upstream `aggregate_container_state.go` (`SaveToCheckpoint`,
+//! `LoadFromCheckpoint`).
 
 use std::collections::BTreeMap;
 
 use api::checkpoint::{
-    HistogramCheckpoint, SIZING_HISTORY, VerticalPodAutoscalerCheckpoint,
+    HistogramCheckpoint, SIZING_HISTORY, VERSION, VerticalPodAutoscalerCheckpoint,
     VerticalPodAutoscalerCheckpointSpec, VerticalPodAutoscalerCheckpointStatus, status_patch,
 };
 use api::patch::put_status;
@@ -12,7 +13,7 @@ use jiff::Timestamp;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch, PatchOperation, TestOperation};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use sizing::Checkpoint;
+use sizing::{CheckpointError, ContainerHistory, DecayingHistogram};
 
 #[derive(Clone, Debug, Default)]
 pub struct CheckpointContent {
@@ -59,58 +60,70 @@ impl CheckpointContent {
     }
 }
 
-/// Converts the status of an object.
-pub fn from_object(status: &VerticalPodAutoscalerCheckpointStatus) -> Checkpoint {
-    Checkpoint {
-        last_update_time: timestamp(status.last_update_time.as_ref()),
-        version: status.version.clone(),
-        cpu_histogram: read_histogram(&status.cpu_histogram),
-        memory_histogram: read_histogram(&status.memory_histogram),
-        first_sample_start: timestamp(status.first_sample_start.as_ref()),
-        last_sample_start: timestamp(status.last_sample_start.as_ref()),
-        total_samples_count: status.total_samples_count,
+/// The status that stores a history.
+pub fn to_object(
+    history: &ContainerHistory,
+    now: Timestamp,
+) -> VerticalPodAutoscalerCheckpointStatus {
+    VerticalPodAutoscalerCheckpointStatus {
+        last_update_time: whole_seconds(Some(now)),
+        version: VERSION.to_owned(),
+        cpu_histogram: write_histogram(&history.cpu),
+        memory_histogram: write_histogram(&history.memory),
+        first_sample_start: whole_seconds(history.first_sample().into()),
+        last_sample_start: whole_seconds(history.last_sample().into()),
+        total_samples_count: history.samples(),
     }
 }
 
-/// Converts to the status of an object.
-pub fn to_object(stored: Checkpoint) -> VerticalPodAutoscalerCheckpointStatus {
-    VerticalPodAutoscalerCheckpointStatus {
-        last_update_time: whole_seconds(stored.last_update_time),
-        version: stored.version,
-        cpu_histogram: write_histogram(stored.cpu_histogram),
-        memory_histogram: write_histogram(stored.memory_histogram),
-        first_sample_start: whole_seconds(stored.first_sample_start),
-        last_sample_start: whole_seconds(stored.last_sample_start),
-        total_samples_count: stored.total_samples_count,
+/// The history that a status stores.
+pub fn from_object(
+    status: &VerticalPodAutoscalerCheckpointStatus,
+) -> Result<ContainerHistory, CheckpointError> {
+    if status.version != VERSION {
+        return Err(CheckpointError::Version(status.version.clone()));
+    }
+    let samples = status.total_samples_count;
+    if samples < 0 {
+        return Err(CheckpointError::SamplesCount(samples));
+    }
+    let [first, last] = [&status.first_sample_start, &status.last_sample_start]
+        .map(|field| time(field.as_ref()).into());
+    let mut history = ContainerHistory::new(first, last, samples);
+    history
+        .memory
+        .load(&read_histogram(&status.memory_histogram))?;
+    history.cpu.load(&read_histogram(&status.cpu_histogram))?;
+    Ok(history)
+}
+
+/// Its buckets are never negative, so all fit.
+fn write_histogram(histogram: &DecayingHistogram) -> HistogramCheckpoint {
+    let saved = histogram.save();
+    let weights = saved.bucket_weights.into_iter();
+    HistogramCheckpoint {
+        reference_timestamp: whole_seconds(saved.reference_timestamp),
+        bucket_weights: weights
+            .filter_map(|(bucket, weight)| Some((u32::try_from(bucket).ok()?, weight)))
+            .collect(),
+        total_weight: saved.total_weight,
     }
 }
 
 fn read_histogram(histogram: &HistogramCheckpoint) -> sizing::HistogramCheckpoint {
+    let weights = histogram.bucket_weights.iter();
     sizing::HistogramCheckpoint {
-        reference_timestamp: timestamp(histogram.reference_timestamp.as_ref()),
-        bucket_weights: histogram
-            .bucket_weights
-            .iter()
+        reference_timestamp: time(histogram.reference_timestamp.as_ref()),
+        bucket_weights: weights
             .map(|(bucket, weight)| (i64::from(*bucket), *weight))
             .collect(),
         total_weight: histogram.total_weight,
     }
 }
 
-/// Converts a histogram. Its buckets are never negative, so all fit.
-fn write_histogram(histogram: sizing::HistogramCheckpoint) -> HistogramCheckpoint {
-    let weights = histogram.bucket_weights.into_iter();
-    HistogramCheckpoint {
-        reference_timestamp: whole_seconds(histogram.reference_timestamp),
-        bucket_weights: weights
-            .filter_map(|(bucket, weight)| Some((u32::try_from(bucket).ok()?, weight)))
-            .collect(),
-        total_weight: histogram.total_weight,
-    }
-}
-
-fn timestamp(time: Option<&Time>) -> Option<Timestamp> {
-    time.map(|time| time.0)
+/// The time of a field of a checkpoint.
+pub(crate) fn time(field: Option<&Time>) -> Option<Timestamp> {
+    field.map(|time| time.0)
 }
 
 fn whole_seconds(time: Option<Timestamp>) -> Option<Time> {
@@ -124,12 +137,6 @@ fn whole_seconds(time: Option<Timestamp>) -> Option<Time> {
 mod tests {
     use super::*;
 
-    fn check(stored: &str, expected: &str) {
-        let stored: Checkpoint = serde_json::from_str(stored).expect("a checkpoint");
-        let status = serde_json::to_string(&to_object(stored));
-        assert_eq!(status.expect("a status"), expected);
-    }
-
     const WHOLE: &str = concat!(
         r#"{"lastUpdateTime":"2026-01-01T13:34:00Z","version":"v3","#,
         r#""cpuHistogram":{"referenceTimestamp":"2026-01-02T00:00:00Z","#,
@@ -142,21 +149,20 @@ mod tests {
 
     #[test]
     fn a_checkpoint_is_written_as_upstream_writes_it() {
-        check(WHOLE, WHOLE);
-        check(
-            r#"{"version":"v3","firstSampleStart":"2026-01-01T00:00:00.999Z","lastSampleStart":"1969-12-31T23:59:58.5Z"}"#,
+        let now: Timestamp = "2026-01-01T13:34:00.5Z".parse().expect("a time");
+        let stored = serde_json::from_str(WHOLE).expect("a status");
+        let history = from_object(&stored).expect("a history");
+        let written = |history| serde_json::to_string(&to_object(history, now)).expect("JSON");
+        assert_eq!(written(&history), WHOLE);
+        let [first, last] = ["2026-01-01T00:00:00.999Z", "1969-12-31T23:59:58.5Z"]
+            .map(|time| time.parse::<Timestamp>().expect("a time").into());
+        assert_eq!(
+            written(&ContainerHistory::new(first, last, 0)),
             concat!(
-                r#"{"lastUpdateTime":null,"version":"v3","cpuHistogram":{"referenceTimestamp":null},"#,
+                r#"{"lastUpdateTime":"2026-01-01T13:34:00Z","version":"v3","cpuHistogram":{"referenceTimestamp":null},"#,
                 r#""memoryHistogram":{"referenceTimestamp":null},"firstSampleStart":"2026-01-01T00:00:00Z","#,
                 r#""lastSampleStart":"1969-12-31T23:59:58Z"}"#
             ),
         );
-    }
-
-    #[test]
-    fn what_was_written_reads_back_the_same() {
-        let status: VerticalPodAutoscalerCheckpointStatus =
-            serde_json::from_str(WHOLE).expect("a status");
-        assert_eq!(to_object(from_object(&status)), status);
     }
 }

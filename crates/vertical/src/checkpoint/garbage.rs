@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use view::{Checkpoint, ObjectKey, Table, Vpa};
 
+use super::content::time;
+
 /// Reason why a checkpoint is unused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnusedReason {
@@ -40,7 +42,6 @@ impl UnusedReason {
 pub struct UnusedCheckpoint {
     pub key: ObjectKey,
     pub uid: String,
-    /// The VPA object that it names.
     pub vpa: ObjectKey,
     pub reason: UnusedReason,
 }
@@ -78,9 +79,9 @@ pub fn unused(
 /// have been measured until then.
 fn last_heard(checkpoint: &Checkpoint) -> Option<Timestamp> {
     let status = checkpoint.status.as_ref();
-    let sample = status.and_then(|status| status.last_sample_start.as_ref());
-    let written = status.and_then(|status| status.last_update_time.as_ref());
-    sample.or(written).map(|time| time.0).or(checkpoint.created)
+    let sample = status.and_then(|status| time(status.last_sample_start.as_ref()));
+    let written = status.and_then(|status| time(status.last_update_time.as_ref()));
+    sample.or(written).or(checkpoint.created)
 }
 
 /// The checkpoints that were unused in the last round, by UID.

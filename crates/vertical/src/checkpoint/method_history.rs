@@ -18,13 +18,11 @@ pub const MAX_BYTES: usize = 224 * 1024;
 /// Reasons for not loading a stored history.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StoredHistoryError {
-    /// The text is too long.
     #[error("the annotation {SIZING_HISTORY} has {0} bytes, above the maximum of {MAX_BYTES}")]
     TooLong(usize),
     /// The text is no history.
     #[error("the annotation {SIZING_HISTORY} is no history: {0}")]
     Json(String),
-    /// The history ends in the future.
     #[error("the annotation {SIZING_HISTORY} has a history that ends in the future")]
     Future,
     /// No samples lead to this history, or it is one of another method.

@@ -17,10 +17,10 @@ use jiff::{SignedDuration, Timestamp};
 use model::fnv1a;
 use view::{Checkpoint, ObjectKey, Table};
 
+use super::content::time;
 use super::method_history::is_stored;
 use crate::MAX_CONTAINERS;
 
-/// Maximum length of an object's name.
 const MAX: usize = 253;
 /// Hexadecimal digits of the hash.
 const DIGITS: usize = 16;
@@ -135,7 +135,7 @@ fn holds(
 }
 
 fn last_sample(status: &VerticalPodAutoscalerCheckpointStatus) -> Option<Timestamp> {
-    status.last_sample_start.as_ref().map(|time| time.0)
+    time(status.last_sample_start.as_ref())
 }
 
 /// Whether the object has samples and nothing was measured here, or whether it has far more
@@ -180,8 +180,8 @@ pub fn stored_checkpoints(
     let mut stored = BTreeMap::new();
     for checkpoint in checkpoints.iter() {
         let status = checkpoint.status.as_ref();
-        let time = status.and_then(|status| status.last_update_time.as_ref());
-        let oldest = time.map_or(Timestamp::MIN, |time| time.0);
+        let written = status.and_then(|status| time(status.last_update_time.as_ref()));
+        let oldest = written.unwrap_or(Timestamp::MIN);
         let none = StoredCheckpoints { oldest, count: 0 };
         let all = stored.entry(checkpoint.vpa()).or_insert(none);
         all.oldest = all.oldest.min(oldest);

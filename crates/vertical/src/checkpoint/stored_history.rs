@@ -17,6 +17,7 @@ use api::checkpoint::VerticalPodAutoscalerCheckpointStatus;
 use jiff::Timestamp;
 use view::{Checkpoint, ObjectKey, Table};
 
+use super::content::time;
 use super::plan::{is_of, names};
 
 /// The checkpoint objects as they were first seen.
@@ -78,7 +79,7 @@ impl StoredHistory {
             .filter(own)
             .find(|seen| seen.is_past)?;
         let status = seen.checkpoint.status.as_ref()?;
-        status.last_update_time.as_ref().map(|time| time.0)
+        time(status.last_update_time.as_ref())
     }
 }
 
@@ -91,11 +92,8 @@ fn is_past(
         return true;
     };
     let Some(status) = status else { return false };
-    let last = status
-        .last_sample_start
-        .as_ref()
-        .or(status.last_update_time.as_ref());
-    last.is_some_and(|last| last.0 < measured_since)
+    let last = time(status.last_sample_start.as_ref()).or(time(status.last_update_time.as_ref()));
+    last.is_some_and(|last| last < measured_since)
 }
 
 #[cfg(test)]

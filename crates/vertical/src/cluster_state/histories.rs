@@ -68,7 +68,10 @@ impl Histories {
             return *id;
         }
         let labels = Arc::new(labels);
-        let id = self.groups.insert(Group::new(Arc::clone(&labels)));
+        let id = self.groups.insert(Group {
+            labels: Arc::clone(&labels),
+            ..Group::default()
+        });
         for candidate in self.selector_index.candidates(&labels) {
             self.link_if_selected(candidate, id);
         }

@@ -1,10 +1,11 @@
 //! Input of samples, OOM kills, checkpoints and backfilled history, with plausibility checks.
 
+use api::checkpoint::VerticalPodAutoscalerCheckpointStatus;
 use jiff::Timestamp;
 use model::{ContainerRef, Cpu, Memory, Sample};
 use sizing::{
-    Checkpoint, CheckpointError, ContainerHistory, ContainerState, HistogramConfig,
-    HistogramConfigs, Instant, MemoryRules, Observation,
+    CheckpointError, ContainerHistory, ContainerState, HistogramConfig, HistogramConfigs, Instant,
+    MemoryRules, Observation,
 };
 use thiserror::Error;
 use view::ObjectKey;
@@ -12,6 +13,7 @@ use view::ObjectKey;
 use super::ClusterState;
 use super::method_history::MAX_WINDOW_AHEAD_NS;
 use super::namespace::{Namespace, Pod};
+use crate::checkpoint::content::{from_object, time};
 
 /// Maximum time of a sample ahead of now. Clocks differ, but later samples would make all real ones
 /// look old.
@@ -69,7 +71,7 @@ impl ClusterState {
                 let add_cpu = |cpu: &Cpu| state.add_cpu(history, shapes, cpu.millicores(), at);
                 let cpu = sample.cpu.filter(add_cpu);
                 let add_memory =
-                    |memory: &Memory| state.add_memory(history, shapes, rules, memory.bytes(), at);
+                    |memory: &Memory| state.add_memory(history, shapes, &rules, memory.bytes(), at);
                 let memory = sample.memory.filter(add_memory);
                 let accepted = Accepted {
                     cpu: cpu.is_some(),
@@ -89,15 +91,12 @@ impl ClusterState {
         &mut self,
         container: &ContainerRef,
         at: Timestamp,
-        requested: Memory,
+        request: Memory,
         now: Timestamp,
     ) -> Result<bool, SampleError> {
         self.add(container, at, now, |state, history, shapes, rules| {
-            let accepted = state.add_oom(history, shapes, rules, requested.bytes(), at.into());
-            let seen = Observation::Oom {
-                request: requested,
-                rules,
-            };
+            let accepted = state.add_oom(history, shapes, &rules, request.bytes(), at.into());
+            let seen = Observation::Oom { request, rules };
             (accepted, accepted.then_some(seen))
         })
     }
@@ -109,12 +108,12 @@ impl ClusterState {
         container: &ContainerRef,
         at: Timestamp,
         now: Timestamp,
-        add: impl for<'a> FnOnce(
+        add: impl FnOnce(
             &mut ContainerState,
             &mut ContainerHistory,
             &HistogramConfigs,
-            &'a MemoryRules,
-        ) -> (T, Option<Observation<'a>>),
+            MemoryRules,
+        ) -> (T, Option<Observation>),
     ) -> Result<T, SampleError> {
         if is_ahead(at, now, MAX_AHEAD_NS) {
             return Err(SampleError::Future {
@@ -140,7 +139,7 @@ impl ClusterState {
             };
         };
         let rules = *history.rules.as_deref().unwrap_or(&self.config.memory);
-        let (result, seen) = add(state, &mut history.aggregate, &self.shapes, &rules);
+        let (result, seen) = add(state, &mut history.aggregate, &self.shapes, rules);
         if namespace.histories.per_vpa_policies > 0
             && !is_ahead(at, now, MAX_WINDOW_AHEAD_NS)
             && let Some(seen) = seen
@@ -177,7 +176,7 @@ impl ClusterState {
         &mut self,
         id: &ObjectKey,
         container: &str,
-        stored: &Checkpoint,
+        stored: &VerticalPodAutoscalerCheckpointStatus,
         now: Timestamp,
         trusts_clock: bool,
     ) -> Result<(), CheckpointError> {
@@ -185,7 +184,7 @@ impl ClusterState {
         if let Some(Ahead { field, time, .. }) = ahead.filter(|_| !trusts_clock) {
             return Err(CheckpointError::Future { field, time });
         }
-        let mut loaded = ContainerHistory::load(stored)?;
+        let mut loaded = from_object(stored)?;
         if let Some(Ahead { by_ns, .. }) = ahead {
             loaded.move_back(&self.shapes, by_ns);
         }
@@ -202,27 +201,27 @@ impl ClusterState {
         &self,
         id: &ObjectKey,
         container: &str,
-        stored: &Checkpoint,
+        stored: &VerticalPodAutoscalerCheckpointStatus,
         now: Timestamp,
     ) -> Option<Ahead> {
         let rules = self.vpa(id).map(|matched| matched.memory_rules(container));
         let rules = rules.unwrap_or(self.config.memory);
         let rounded = |shape: &HistogramConfig| shape.half_life.nanoseconds();
         let times = [
-            ("lastSampleStart", stored.last_sample_start, 0),
+            ("lastSampleStart", &stored.last_sample_start, 0),
             (
                 "cpuHistogram.referenceTimestamp",
-                stored.cpu_histogram.reference_timestamp,
+                &stored.cpu_histogram.reference_timestamp,
                 rounded(&self.shapes.cpu),
             ),
             (
                 "memoryHistogram.referenceTimestamp",
-                stored.memory_histogram.reference_timestamp,
+                &stored.memory_histogram.reference_timestamp,
                 rounded(&self.shapes.memory).saturating_add(rules.interval_ns),
             ),
         ];
-        let ahead = times.into_iter().filter_map(|(field, time, slack_ns)| {
-            let time = time?;
+        let ahead = times.into_iter().filter_map(|(field, stored, slack_ns)| {
+            let time = time(stored.as_ref())?;
             let by_ns = Instant::from(time)
                 .since(now.into())
                 .saturating_sub(slack_ns);

@@ -7,10 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use jiff::Timestamp;
-use model::{Cpu, Memory};
-use sizing::{
-    Instant, MemoryRules, MethodHistory, MethodSettings, Observation, StoredMethodHistory,
-};
+use sizing::{Instant, MethodHistory, MethodSettings, Observation, StoredMethodHistory};
 use view::ObjectKey;
 
 use super::ClusterState;
@@ -48,37 +45,7 @@ struct Recent {
     container: Box<str>,
     pod: u64,
     at: Instant,
-    cpu: Option<Cpu>,
-    /// The memory usage, or the request of an OOM kill.
-    memory: Option<Memory>,
-    /// The memory rules of an OOM kill; `None` for usage.
-    oom_rules: Option<MemoryRules>,
-}
-
-impl Recent {
-    fn new(container: &str, pod: u64, seen: Observation, at: Instant) -> Self {
-        let (cpu, memory, oom_rules) = match seen {
-            Observation::Usage { cpu, memory } => (cpu, memory, None),
-            Observation::Oom { request, rules } => (None, Some(request), Some(*rules)),
-        };
-        Self {
-            container: container.into(),
-            pod,
-            at,
-            cpu,
-            memory,
-            oom_rules,
-        }
-    }
-
-    fn add_to(&self, history: &mut MethodHistory, policy: &MethodSettings) {
-        let (cpu, memory) = (self.cpu, self.memory);
-        let seen = match (memory, &self.oom_rules) {
-            (Some(request), Some(rules)) => Observation::Oom { request, rules },
-            _ => Observation::Usage { cpu, memory },
-        };
-        history.observe(policy, self.pod, seen, self.at);
-    }
+    seen: Observation,
 }
 
 impl MethodHistories {
@@ -103,7 +70,12 @@ impl MethodHistories {
             if recent.len() >= MAX_RECENT {
                 recent.pop_front();
             }
-            recent.push_back(Recent::new(container, pod, seen, at));
+            recent.push_back(Recent {
+                container: container.into(),
+                pod,
+                at,
+                seen,
+            });
         }
         if !self.by_container.contains_key(container) {
             self.insert(container, MethodHistory::new(policy, at));
@@ -133,13 +105,18 @@ impl MethodHistories {
         for (container, earlier) in &earlier.by_container {
             let mut history = earlier.clone();
             let until = history.last();
-            let own = recent.iter().filter(|seen| seen.container == *container);
-            let is_kill = |seen: &&Recent| seen.oom_rules.is_some() && seen.at <= until;
+            let own = recent
+                .iter()
+                .filter(|recent| recent.container == *container);
+            let is_kill =
+                |it: &&Recent| matches!(it.seen, Observation::Oom { .. }) && it.at <= until;
             for kill in own.clone().filter(is_kill) {
-                kill.add_to(&mut history, policy);
+                history.observe(policy, kill.pod, kill.seen, kill.at);
             }
             history.complete();
-            own.for_each(|recent| recent.add_to(&mut history, policy));
+            for recent in own {
+                history.observe(policy, recent.pod, recent.seen, recent.at);
+            }
             self.insert(container, history);
         }
     }

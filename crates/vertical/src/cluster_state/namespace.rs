@@ -107,7 +107,6 @@ impl Namespace {
         self.pods.len() + self.histories.groups.len() + self.histories.vpas.len() == 0
     }
 
-    /// The group of a pod.
     pub(super) fn group(&self, pod: &Pod) -> Option<&Group> {
         self.histories.groups.get(pod.group)
     }
@@ -120,7 +119,6 @@ impl Namespace {
         group.pods.iter().filter_map(|pod| self.pods.get(pod))
     }
 
-    /// Adds or updates a pod.
     pub(super) fn apply_pod(&mut self, spec: PodSpec, now: Timestamp) {
         let group = self.histories.group_of(spec.labels);
         let known = self.pods.get_key_value(&*spec.name);

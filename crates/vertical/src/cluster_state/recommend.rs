@@ -8,10 +8,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use api::checkpoint::VerticalPodAutoscalerCheckpointStatus;
 use jiff::Timestamp;
-use model::{ContainerRecommendation, Explanation, Recommendation, ResourceList, ResourceName};
+use model::{ContainerRecommendation, Explanation, Recommendation, ResourceName};
 use sizing::{
-    Amounts, Checkpoint, ContainerHistory, Estimate, Publishing, WithoutUsage, cap_container,
+    Amounts, ContainerHistory, Estimate, Publishing, WithoutUsage, cap_container,
     container_minimum, estimate, explain, policy_for,
 };
 use view::ObjectKey;
@@ -19,6 +20,7 @@ use view::ObjectKey;
 use super::ClusterState;
 use super::matched_vpa::MatchedVpa;
 use super::vpa::Vpa;
+use crate::checkpoint::content::to_object;
 
 /// Histories by container name.
 type Histories<'a> = BTreeMap<&'a str, Cow<'a, ContainerHistory>>;
@@ -53,9 +55,9 @@ impl ClusterState {
         &self,
         id: &ObjectKey,
         now: Timestamp,
-    ) -> Option<BTreeMap<String, Checkpoint>> {
+    ) -> Option<BTreeMap<String, VerticalPodAutoscalerCheckpointStatus>> {
         let histories = self.vpa(id)?.merged().into_iter();
-        let saved = histories.map(|(name, history)| (name.to_owned(), history.save(now)));
+        let saved = histories.map(|(name, history)| (name.to_owned(), to_object(&history, now)));
         Some(saved.collect())
     }
 
@@ -210,32 +212,30 @@ fn keep(
     before: &ContainerRecommendation,
     resource: &ResourceName,
 ) {
-    let keep_in = |found: &mut ResourceList, before: &ResourceList| {
-        let kept = before
-            .get(resource)
-            .filter(|_| found.get(resource).is_some());
-        if let Some(kept) = kept {
+    for (found, before) in [
+        (&mut found.target, &before.target),
+        (&mut found.lower_bound, &before.lower_bound),
+        (&mut found.upper_bound, &before.upper_bound),
+        (&mut found.uncapped_target, &before.uncapped_target),
+    ] {
+        if let (Some(_), Some(kept)) = (found.get(resource), before.get(resource)) {
             found.insert(resource.clone(), kept.clone());
         }
-    };
-    keep_in(&mut found.target, &before.target);
-    keep_in(&mut found.lower_bound, &before.lower_bound);
-    keep_in(&mut found.upper_bound, &before.upper_bound);
-    keep_in(&mut found.uncapped_target, &before.uncapped_target);
+    }
 }
 
 /// Raises the target to the published one if that is greater, and the upper bound to include it.
 /// Resources without a recommendation stay absent.
 fn raise(found: &mut ContainerRecommendation, before: &ContainerRecommendation) {
-    raise_list(&mut found.target, &before.target);
-    raise_list(&mut found.upper_bound, &before.target);
-    raise_list(&mut found.uncapped_target, &before.uncapped_target);
-}
-
-fn raise_list(found: &mut ResourceList, before: &ResourceList) {
-    for (name, quantity) in found.iter_mut() {
-        if let Some(before) = before.get(name).filter(|before| **before > *quantity) {
-            *quantity = before.clone();
+    for (found, before) in [
+        (&mut found.target, &before.target),
+        (&mut found.upper_bound, &before.target),
+        (&mut found.uncapped_target, &before.uncapped_target),
+    ] {
+        for (name, quantity) in found.iter_mut() {
+            if let Some(before) = before.get(name).filter(|before| **before > *quantity) {
+                *quantity = before.clone();
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ use super::slab::Slab;
 pub(super) type ByContainer = BTreeMap<Box<str>, ContainerHistory>;
 
 /// Pods with the same labels.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Group {
     pub(super) labels: Arc<Labels>,
     /// Names of the existing pods.
@@ -61,15 +61,6 @@ impl History {
 }
 
 impl Group {
-    pub(super) fn new(labels: Arc<Labels>) -> Self {
-        Self {
-            labels,
-            pods: Vec::new(),
-            selections: Vec::new(),
-            histories: Vec::new(),
-        }
-    }
-
     /// Whether it has no references and no history.
     pub(super) fn is_idle(&self) -> bool {
         self.pods.is_empty() && self.histories.is_empty()
@@ -155,64 +146,5 @@ impl Selection {
         let live = live.map(|(name, history)| (&**name, &history.aggregate));
         let retired = self.retired.iter();
         live.chain(retired.map(|(name, history)| (&**name, history)))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use model::{ContainerRef, Cpu, Sample};
-    use sizing::Config;
-    use view::ObjectKey;
-
-    use super::super::{ClusterState, MatchedVpa, PodSpec, VpaSpec};
-    use crate::fixture::at;
-
-    #[test]
-    fn vpas_of_one_selector_share_links_and_merged_histories() {
-        let mut cluster = ClusterState::new(Config::default()).expect("defaults are valid");
-        for number in 0..20 {
-            let spec = VpaSpec {
-                selector: super::Selector::match_labels([("app", "web")]),
-                ..VpaSpec::default()
-            };
-            cluster.apply_vpa(&ObjectKey::new("shop", number.to_string()), spec);
-        }
-        for number in 0..500 {
-            let pod = PodSpec {
-                namespace: "shop".to_owned(),
-                name: number.to_string(),
-                labels: [("app", "web"), ("run", &number.to_string())]
-                    .into_iter()
-                    .collect(),
-                containers: vec!["app".to_owned()],
-                ..PodSpec::default()
-            };
-            cluster.apply_pod(pod, at(0));
-            let container = ContainerRef {
-                namespace: "shop".to_owned(),
-                pod: number.to_string(),
-                container: "app".to_owned(),
-            };
-            let sample = Sample {
-                at: at(1),
-                cpu: Some(Cpu::from_millicores(10)),
-                memory: None,
-            };
-            cluster
-                .add_sample(&container, &sample, at(1))
-                .expect("a known container");
-        }
-        let namespace = &cluster.namespaces["shop"];
-        let links = namespace
-            .histories
-            .selections
-            .iter()
-            .map(|selection| selection.groups.len());
-        assert_eq!(links.sum::<usize>(), 500);
-        for vpa in namespace.histories.vpas.values() {
-            let histories: Vec<_> = MatchedVpa { namespace, vpa }.known().collect();
-            assert_eq!(histories.len(), 1, "each is merged in a decision");
-            assert_eq!(histories[0].1.samples(), 500);
-        }
     }
 }

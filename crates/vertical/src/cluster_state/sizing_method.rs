@@ -14,7 +14,7 @@
 
 use std::collections::HashSet;
 
-use model::{Cpu, Memory, MethodStep, fnv1a};
+use model::{MethodStep, fnv1a};
 use sizing::{
     Amounts, Estimate, Instant, MethodSettings, MethodTarget, Observation, ScalingMode,
     SizingMethod, policy_for,
@@ -90,24 +90,20 @@ impl Vpa {
         let target = history.recommend(policy)?;
         let target = match &policy.method {
             SizingMethod::Crane(_) => target,
-            SizingMethod::Autopilot(_) | SizingMethod::PriceOfFailure(_) => {
-                each(target, minimum, i64::max)
-            }
+            SizingMethod::Autopilot(_) | SizingMethod::PriceOfFailure(_) => target.max(minimum),
         };
         let (lower_bound, upper_bound) = match &policy.method {
             SizingMethod::Crane(_) | SizingMethod::Autopilot(_) => (
-                each(estimate.lower_bound, target, i64::min),
-                each(estimate.upper_bound, target, i64::max),
+                estimate.lower_bound.min(target),
+                estimate.upper_bound.max(target),
             ),
             SizingMethod::PriceOfFailure(_) if policy.method.counts_runs() => {
                 let [lower, upper] = history.bounds_of_runs(policy)?;
-                (each(lower, target, i64::min), each(upper, target, i64::max))
+                (lower.min(target), upper.max(target))
             }
             SizingMethod::PriceOfFailure(_) => (
-                each(target, target, |target, _| urgent_below(target)),
-                each(estimate.upper_bound, target, |vpa, target| {
-                    vpa.max(urgent_above(target))
-                }),
+                target.map(urgent_below),
+                estimate.upper_bound.max(target.map(urgent_above)),
             ),
         };
         Some(Estimate {
@@ -177,11 +173,4 @@ fn urgent_below(target: i64) -> i64 {
 /// Requests above this are larger than our own method's target by more than the updater's threshold.
 fn urgent_above(target: i64) -> i64 {
     target.saturating_add(target / 9)
-}
-
-fn each(a: Amounts, b: Amounts, pick: fn(i64, i64) -> i64) -> Amounts {
-    Amounts {
-        cpu: Cpu::from_millicores(pick(a.cpu.millicores(), b.cpu.millicores())),
-        memory: Memory::from_bytes(pick(a.memory.bytes(), b.memory.bytes())),
-    }
 }

@@ -75,7 +75,6 @@ impl RecommenderState {
         batch
     }
 
-    /// Decides about these objects.
     pub fn decide_objects<'a>(
         &self,
         keys: impl IntoIterator<Item = &'a ObjectKey>,
@@ -187,7 +186,6 @@ impl RecommenderState {
             .collect()
     }
 
-    /// Applies the caps to a status.
     fn apply_cap(
         &self,
         tracked: &Tracked,

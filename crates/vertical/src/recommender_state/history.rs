@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use api::checkpoint::VerticalPodAutoscalerCheckpointStatus;
 use api::vpa::{ConditionStatus, FETCHING_HISTORY, VerticalPodAutoscalerCondition};
 use jiff::Timestamp;
 use model::Selector;
@@ -10,7 +11,7 @@ use view::{Checkpoint, ObjectKey, Table};
 
 use super::{RecommenderState, Tracked, spec};
 use crate::backfill::{BackfillProgress, HistoryGap, PodLabels, Rebuild};
-use crate::checkpoint::content;
+use crate::checkpoint::content::time;
 use crate::checkpoint::method_history::{StoredHistoryError, decode, encode};
 use crate::status::HistoryState;
 use crate::{ClusterState, VpaSpec};
@@ -161,11 +162,10 @@ impl RecommenderState {
             if tracked.rounds.loaded.contains(container) {
                 continue;
             }
-            let stored = content::from_object(status);
             let trusts_clock = self.clock.confirms(now);
             let loaded = self
                 .cluster
-                .load_checkpoint(&key, container, &stored, now, trusts_clock);
+                .load_checkpoint(&key, container, status, now, trusts_clock);
             match loaded {
                 Ok(()) => result.accepted += 1,
                 Err(CheckpointError::Future { .. }) => {
@@ -230,7 +230,7 @@ impl RecommenderState {
         &self,
         key: &ObjectKey,
         now: Timestamp,
-    ) -> BTreeMap<String, sizing::Checkpoint> {
+    ) -> BTreeMap<String, VerticalPodAutoscalerCheckpointStatus> {
         let tracked = self
             .vpas
             .get(key)
@@ -241,7 +241,12 @@ impl RecommenderState {
         let mut checkpoints = self.cluster.checkpoints(key, now).unwrap_or_default();
         checkpoints.retain(|container, checkpoint| {
             !tracked.rounds.deferred.contains(container)
-                && !self.is_abandoned(key, container, checkpoint.last_sample_start, now)
+                && !self.is_abandoned(
+                    key,
+                    container,
+                    time(checkpoint.last_sample_start.as_ref()),
+                    now,
+                )
         });
         checkpoints
     }

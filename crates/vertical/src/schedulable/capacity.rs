@@ -36,39 +36,31 @@ struct Growth<'a> {
 /// One node of each shape that node groups could add.
 pub(super) fn nodes_that_could_come(view: &View, settings: &Settings) -> Vec<NodeInfo> {
     let growth = Growth::of(view, settings);
-    let given = settings.shapes.iter().map(|shape| &shape.node);
+    let given = settings.node_groups.iter();
     let is_given = |group: &str| given.clone().any(|node| node.name == group);
-    let mut nodes: Vec<_> = given
-        .clone()
-        .filter(|node| growth.could_add(&node.name, node.allocatable) != Some(false))
-        .cloned()
-        .collect();
     let pools = view.node_pools.iter().take(MAX_OBJECTS);
-    nodes.extend(
-        pools
-            .filter(|pool| !is_given(&pool.name))
-            .filter_map(|pool| largest_of_pool(pool)),
-    );
+    let pools = pools.filter(|pool| !is_given(&pool.name));
     let claims = view.node_claims.iter();
     let missing = claims.filter(|claim| view.nodes.get(&claim.node).is_none());
-    nodes.extend(
-        missing
-            .filter(|claim| !claim.is_terminating)
-            .take(MAX_OBJECTS)
-            .map(|claim| of_claim(claim)),
-    );
+    let coming = missing.filter(|claim| !claim.is_terminating);
     let cordoned = view.nodes.iter().filter(|node| node.is_cordoned);
-    nodes.extend(cordoned.filter_map(|node| {
+    let cordoned = cordoned.filter_map(|node| {
         let group = node_group(&node.labels)?;
         let could_add = growth.could_add(group, amounts(node.allocatable));
         (could_add == Some(true)).then(|| like(node, group))
-    }));
-    nodes
+    });
+    let given = given.clone().cloned();
+    given
+        .filter(|node| growth.could_add(&node.name, node.allocatable) != Some(false))
+        .chain(pools.filter_map(|pool| largest_of_pool(pool)))
+        .chain(coming.take(MAX_OBJECTS).map(|claim| of_claim(claim)))
+        .chain(cordoned)
+        .collect()
 }
 
 impl<'a> Growth<'a> {
     fn of(view: &'a View, settings: &'a Settings) -> Self {
-        let given = settings.shapes.iter().map(|shape| shape.node.name.as_str());
+        let given = settings.node_groups.iter().map(|node| node.name.as_str());
         let present = view
             .nodes
             .iter()

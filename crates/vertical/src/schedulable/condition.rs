@@ -4,14 +4,13 @@
 //! names neither a node nor the uncapped value, so it changes seldom.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
 use api::vpa::{Conditions, VerticalPodAutoscalerCondition, VerticalPodAutoscalerStatus};
 use jiff::Timestamp;
 use model::{Cap, Cpu, Memory, Quantity, Recommendation, ResourceName};
 use sizing::{Fit, Maximum};
 
-use crate::status::{ConditionChange, condition, condition_change, count_by_label};
+use crate::status::{ConditionChange, condition, condition_change, count_by_label, first_of};
 
 /// Condition of a VPA: caps lower the recommendation; see
 /// docs/sizing.md#recommendations-that-can-be-scheduled.
@@ -87,7 +86,6 @@ pub fn apply_cap(
     }
 }
 
-/// Removes the condition.
 pub fn clear_cap(status: &mut VerticalPodAutoscalerStatus) {
     status
         .conditions
@@ -109,27 +107,20 @@ fn reason(cuts: &[Cut]) -> String {
 }
 
 fn message(cuts: &[Cut]) -> String {
-    let mut message = String::from("Capped to schedulable resources:");
-    for (index, (container, resource, most)) in cuts.iter().take(MAX_CAPS_IN_MESSAGE).enumerate() {
+    let caps = cuts.iter().map(|(container, resource, most)| {
         let amount = match resource {
             ResourceName::Cpu => Quantity::from(Cpu::from_millicores(most.amount)),
             _ => Quantity::from(Memory::from_bytes(most.amount)),
         };
-        let separator = if index == 0 { "" } else { "," };
         let by = word(most.ceiling.by);
-        // Writing to a text cannot fail.
-        let _ = write!(
-            message,
-            "{separator} {resource} of container {container} to {amount} by {by}"
-        );
-        if most.ceiling.by != Cap::Node {
-            let _ = write!(message, " {}", most.ceiling.object);
+        let cap = format!("{resource} of container {container} to {amount} by {by}");
+        match most.ceiling.by {
+            Cap::Node => cap,
+            _ => format!("{cap} {}", most.ceiling.object),
         }
-    }
-    if cuts.len() > MAX_CAPS_IN_MESSAGE {
-        let _ = write!(message, ", and {} more", cuts.len() - MAX_CAPS_IN_MESSAGE);
-    }
-    message
+    });
+    let caps = first_of(caps, MAX_CAPS_IN_MESSAGE);
+    format!("Capped to schedulable resources: {caps}")
 }
 
 /// The word of a source in reasons and metrics.

@@ -1,122 +1,78 @@
-//! Shape of the nodes of a group without nodes, as an operator gives it by flag.
+//! Shapes of the nodes of groups that may have none, as an operator gives them.
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
 
-use model::{
-    Cpu, Effect, Labels, Memory, Quantity, ResourceList, ResourceName, Taint, is_label_name,
-    is_label_value,
-};
+use model::{Labels, ResourceList, ResourceName, Taint, is_label_name, is_label_value};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use sizing::{Amounts, NodeInfo};
 use view::NODE_GROUP_LABELS;
 
 /// Label of every node of Linux.
 const OS: (&str, &str) = ("kubernetes.io/os", "linux");
 
-/// Group of nodes and the shape of one of its nodes, from
-/// `GROUP=cpu=16,memory=64Gi,label:KEY=VALUE,taint:KEY=VALUE:EFFECT`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeGroupShape {
-    /// A node of the group, with its name.
-    pub(super) node: NodeInfo,
-}
-
-/// Parts of a shape that have been read.
-#[derive(Default)]
-struct Parts {
+/// A node of a group.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Shape {
+    allocatable: ResourceList,
+    #[serde(default)]
     labels: BTreeMap<String, String>,
+    #[serde(default)]
     taints: Vec<Taint>,
-    cpu: Option<Cpu>,
-    memory: Option<Memory>,
-    extended: ResourceList,
 }
 
-impl FromStr for NodeGroupShape {
-    type Err = String;
+/// Deserializes shapes by the names of their groups.
+pub(super) fn nodes<'de, D: Deserializer<'de>>(shapes: D) -> Result<Vec<NodeInfo>, D::Error> {
+    let shapes: BTreeMap<String, Shape> = Deserialize::deserialize(shapes)?;
+    let nodes = shapes.into_iter().map(|(group, shape)| {
+        let node = shape.node(&group);
+        node.map_err(|error| D::Error::custom(format!("{group}: {error}")))
+    });
+    nodes.collect()
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (group, list) = text
-            .split_once('=')
-            .ok_or("must be GROUP=cpu=AMOUNT,memory=AMOUNT")?;
+impl Shape {
+    fn node(self, group: &str) -> Result<NodeInfo, String> {
         if group.is_empty() || !is_label_value(group) {
-            return Err(format!("{group:?} is not a name of a node group"));
+            return Err("is not a name of a node group".to_owned());
         }
-        let mut parts = Parts::default();
-        let labels = NODE_GROUP_LABELS.map(|label| (label, group));
-        for (key, value) in labels.into_iter().chain([OS]) {
-            parts.labels.insert(key.to_owned(), value.to_owned());
-        }
-        for part in list.split(',') {
-            parts.add(part.trim())?;
-        }
-        let missing = |resource| format!("node group {group} has no {resource}");
-        let node = NodeInfo {
-            labels: parts.labels.into(),
-            taints: parts.taints,
-            allocatable: Amounts {
-                cpu: parts.cpu.ok_or_else(|| missing("cpu"))?,
-                memory: parts.memory.ok_or_else(|| missing("memory"))?,
-            },
-            extended: parts.extended,
-            ..new_node(group)
-        };
-        Ok(Self { node })
-    }
-}
-
-impl Parts {
-    fn add(&mut self, part: &str) -> Result<(), String> {
-        if let Some(label) = part.strip_prefix("label:") {
-            return self.add_label(label);
-        }
-        if let Some(taint) = part.strip_prefix("taint:") {
-            self.taints.push(taint_of(taint)?);
-            return Ok(());
-        }
-        let (name, amount) = part
-            .split_once('=')
-            .ok_or_else(|| format!("{part:?} is not RESOURCE=AMOUNT"))?;
-        let quantity = amount.parse::<Quantity>().ok();
-        let positive = quantity.filter(|amount| !amount.is_negative() && !amount.is_zero());
-        let amount = positive.ok_or_else(|| format!("{part:?} has no positive quantity"))?;
-        match ResourceName::from(name) {
-            ResourceName::Cpu => self.cpu = Some(Cpu::from(&amount)),
-            ResourceName::Memory => self.memory = Some(Memory::from(&amount)),
-            name if is_label_name(name.as_str()) => self.extended.insert(name, amount),
-            ResourceName::Other(_) => return Err(format!("{name:?} is not a resource")),
-        }
-        Ok(())
-    }
-
-    fn add_label(&mut self, text: &str) -> Result<(), String> {
-        match text.split_once('=') {
-            Some((key, value)) if is_label_name(key) && is_label_value(value) => {
-                self.labels.insert(key.to_owned(), value.to_owned());
-                Ok(())
+        let of_group = NODE_GROUP_LABELS.map(|label| (label, group));
+        let mut labels: BTreeMap<String, String> = of_group
+            .into_iter()
+            .chain([OS])
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect();
+        labels.extend(self.labels);
+        let of_taints = self.taints.iter().map(|taint| (&taint.key, &taint.value));
+        for (key, value) in labels.iter().chain(of_taints) {
+            if !is_label_name(key) || !is_label_value(value) {
+                return Err(format!("{key}={value} is no label or taint"));
             }
-            _ => Err(format!("{text:?} is not KEY=VALUE, a label of nodes")),
         }
+        let mut extended = self.allocatable;
+        for (name, amount) in extended.iter() {
+            if amount.is_negative() || amount.is_zero() || !is_label_name(name.as_str()) {
+                return Err(format!(
+                    "{} is no resource with a positive amount",
+                    name.as_str()
+                ));
+            }
+        }
+        let allocatable = Amounts {
+            cpu: extended.cpu().ok_or("allocatable has no cpu")?,
+            memory: extended.memory().ok_or("allocatable has no memory")?,
+        };
+        extended.remove(&ResourceName::Cpu);
+        extended.remove(&ResourceName::Memory);
+        Ok(NodeInfo {
+            labels: labels.into(),
+            taints: self.taints,
+            allocatable,
+            extended,
+            ..new_node(group)
+        })
     }
-}
-
-/// Parses a taint as kubectl writes it: `KEY=VALUE:EFFECT`, without `=VALUE` for an empty value.
-fn taint_of(text: &str) -> Result<Taint, String> {
-    let wrong = || format!("{text:?} is not KEY=VALUE:NoSchedule or KEY=VALUE:NoExecute, a taint");
-    let (pair, effect) = text.rsplit_once(':').ok_or_else(wrong)?;
-    let effect = match effect {
-        "NoSchedule" => Effect::NoSchedule,
-        "NoExecute" => Effect::NoExecute,
-        _ => return Err(wrong()),
-    };
-    let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-    if !is_label_name(key) || !is_label_value(value) {
-        return Err(wrong());
-    }
-    Ok(Taint {
-        key: key.to_owned(),
-        value: value.to_owned(),
-        effect,
-    })
 }
 
 /// A node of a group, without what a shape, a claim or another node tells of it.
@@ -134,13 +90,22 @@ pub(super) fn new_node(group: &str) -> NodeInfo {
 
 #[cfg(test)]
 mod tests {
+    use model::{Cpu, Effect, Memory};
+    use serde_json::{Value, json};
+
     use super::*;
 
     #[test]
     fn a_shape_has_amounts_labels_and_taints() {
-        let text = "gpu=cpu=15500m, memory=64Gi,nvidia.com/gpu=4,label:pool=big,label:kubernetes.io/os=windows,taint:gpu=yes:NoSchedule,taint:spot:NoExecute";
-        let shape: NodeGroupShape = text.parse().expect(text);
-        let node = shape.node;
+        let shapes = json!({"gpu": {
+            "allocatable": {"cpu": "15500m", "memory": "64Gi", "nvidia.com/gpu": 4},
+            "labels": {"pool": "big", "kubernetes.io/os": "windows"},
+            "taints": [
+                {"key": "gpu", "value": "yes", "effect": "NoSchedule"},
+                {"key": "spot", "effect": "NoExecute"},
+            ],
+        }});
+        let node = nodes(shapes).expect("a shape").pop().expect("a node");
         assert_eq!((node.name.as_str(), node.could_come), ("gpu", true));
         let (cpu, memory) = (Cpu::from_millicores(15_500), Memory::from_bytes(64 << 30));
         assert_eq!(node.allocatable, Amounts { cpu, memory });
@@ -165,31 +130,41 @@ mod tests {
         assert_eq!(taints, expected);
         let gpus = node.extended.get(&ResourceName::from("nvidia.com/gpu"));
         assert_eq!(gpus, Some(&"4".parse().expect("a quantity")));
+        assert_eq!(node.extended.len(), 1);
+    }
+
+    fn check(group: &str, change: &Value, expected: &str) {
+        let mut shape = json!({"allocatable": {"cpu": 1, "memory": "1Gi"}});
+        json_patch::merge(&mut shape, change);
+        let error = nodes(json!({group: shape})).expect_err(expected);
+        let error = error.to_string();
+        assert!(error.contains(expected), "{error}");
     }
 
     #[test]
     fn an_error_names_the_part_that_is_wrong() {
-        for (text, expected) in [
-            ("", "GROUP=cpu=AMOUNT"),
-            ("big", "GROUP=cpu=AMOUNT"),
-            ("=cpu=1,memory=1Gi", "\"\" is not a name"),
-            ("a b=cpu=1,memory=1Gi", "\"a b\" is not a name"),
-            ("big=", "\"\" is not RESOURCE=AMOUNT"),
-            ("big=cpu=1", "node group big has no memory"),
-            ("big=memory=1Gi", "node group big has no cpu"),
-            ("big=cpu=0,memory=1Gi", "\"cpu=0\" has no positive quantity"),
-            ("big=cpu=-1,memory=1Gi", "\"cpu=-1\" has no positive"),
-            ("big=cpu=1,memory=1Gb", "\"memory=1Gb\" has no positive"),
-            ("big=cpu=1,memory=1Gi,label:a", "\"a\" is not KEY=VALUE"),
-            (
-                "big=cpu=1,memory=1Gi,taint:a=b",
-                "\"a=b\" is not KEY=VALUE:",
-            ),
-            ("big=cpu=1,memory=1Gi,taint:a=b:Never", "a taint"),
-            ("big=cpu=1,memory=1Gi,a b=1", "is not a resource"),
+        check("", &json!({}), "is not a name");
+        check("a b", &json!({}), "a b: is not a name");
+        for (field, amount, expected) in [
+            ("memory", Value::Null, "big: allocatable has no memory"),
+            ("cpu", Value::Null, "big: allocatable has no cpu"),
+            ("cpu", json!(0), "big: cpu is no resource"),
+            ("cpu", json!(-1), "big: cpu is no resource"),
+            ("memory", json!("1Gb"), "quantities must match"),
+            ("a b", json!(1), "big: a b is no resource"),
         ] {
-            let error = text.parse::<NodeGroupShape>().expect_err(text);
-            assert!(error.contains(expected), "{text}: {error}");
+            check("big", &json!({"allocatable": {field: amount}}), expected);
+        }
+        check("big", &json!({"labels": {"a": "b c"}}), "big: a=b c is no");
+        for (taint, expected) in [
+            (
+                json!({"key": "a b", "effect": "NoExecute"}),
+                "big: a b= is no",
+            ),
+            (json!({"key": "a"}), "missing field `effect`"),
+            (json!({"key": "a", "effect": "Never"}), "unknown variant"),
+        ] {
+            check("big", &json!({"taints": [taint]}), expected);
         }
     }
 }

@@ -22,9 +22,7 @@ const NO_GROUP: &str = "-";
 pub(crate) struct NodeGroupTotals {
     /// Recommended requests; present ones where nothing is recommended.
     recommended: Amounts,
-    /// Present requests.
     requested: Amounts,
-    /// Allocatable resources.
     allocatable: Amounts,
 }
 
@@ -86,7 +84,7 @@ impl PodsByGroup {
         }
         let mut vpas: HashMap<*const Pod, &Arc<Vpa>> = HashMap::new();
         for (vpa, _) in objects {
-            for pod in by_object.of(&vpa.key) {
+            for pod in by_object.get(&vpa.key).into_iter().flatten() {
                 vpas.entry(Arc::as_ptr(pod)).or_insert(vpa);
             }
         }

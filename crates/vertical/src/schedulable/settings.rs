@@ -1,24 +1,26 @@
 //! Settings of the caps, and their validation.
 
-use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use api::vpa::VerticalPodAutoscaler;
+use serde::Deserialize;
+use sizing::NodeInfo;
 
-use super::node_group_shape::NodeGroupShape;
+use super::node_group_shape::nodes;
 use crate::sizing_policies::desired::is_of_policy;
 
 /// Annotation that users set on a VPA: sources of caps of this object; see
 /// docs/sizing.md#recommendations-that-can-be-scheduled.
 ///
-/// It narrows the flags.
+/// It narrows the settings.
 pub(crate) const CAP_TO_SCHEDULABLE: &str = "plimsoll.dev/cap-to-schedulable";
 
 /// Maximum number of shapes of node groups.
 const MAX_SHAPES: usize = 100;
 
-/// Enabled sources of caps: by flag, narrowed by an object's annotation.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Enabled sources of caps: by settings, narrowed by an object's annotation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct CapSources {
     /// Free resources of nodes.
     pub nodes: bool,
@@ -55,8 +57,9 @@ impl CapSources {
     }
 }
 
-/// Settings of the caps.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// Settings of the caps, `capping` of the recommender's `--config`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Settings {
     pub cap_to: CapSources,
     /// Further sources for objects of sizing policies.
@@ -66,11 +69,13 @@ pub struct Settings {
     /// Sources of the nodes that node groups could add.
     pub capacity_from: CapacitySources,
     /// Shapes of node groups without nodes.
-    pub shapes: Vec<NodeGroupShape>,
+    #[serde(deserialize_with = "nodes")]
+    pub node_groups: Vec<NodeInfo>,
 }
 
 /// Sources of the nodes that node groups could add.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct CapacitySources {
     /// `NodePool` and `NodeClaim` objects of Karpenter.
     pub karpenter: bool,
@@ -79,30 +84,21 @@ pub struct CapacitySources {
 }
 
 impl Settings {
-    /// The settings, if they are valid; `None` without caps. The error names the flag.
+    /// The settings, if they are valid; `None` without caps. The error names the setting.
     pub fn checked(self) -> Result<Option<Self>, String> {
         if !(0.0..1.0).contains(&self.margin) {
-            let error = "--schedulable-margin-fraction must be at least 0 and below 1";
+            let error = "margin must be at least 0 and below 1";
             return Err(error.to_owned());
         }
         let has_capacity =
-            self.capacity_from != CapacitySources::default() || !self.shapes.is_empty();
+            self.capacity_from != CapacitySources::default() || !self.node_groups.is_empty();
         if has_capacity && !self.sources().nodes {
-            let error = "--capacity-from and --node-group-shape need nodes in --cap-to-schedulable or --cap-policies-to-schedulable";
+            let error = "capacityFrom and nodeGroups need nodes in capTo or capPoliciesTo";
             return Err(error.to_owned());
         }
-        if self.shapes.len() > MAX_SHAPES {
-            return Err(format!(
-                "--node-group-shape: at most {MAX_SHAPES}, not {}",
-                self.shapes.len()
-            ));
-        }
-        let mut groups = BTreeSet::new();
-        if let Some(twice) = self.shapes.iter().find(|it| !groups.insert(&it.node.name)) {
-            return Err(format!(
-                "--node-group-shape: {} is given twice",
-                twice.node.name
-            ));
+        let groups = self.node_groups.len();
+        if groups > MAX_SHAPES {
+            return Err(format!("nodeGroups: at most {MAX_SHAPES}, not {groups}"));
         }
         Ok((!self.sources().is_nothing()).then_some(self))
     }
@@ -124,7 +120,7 @@ impl Settings {
     }
 }
 
-/// The error in the object's annotation, if it is invalid. The flags apply in full then.
+/// The error in the object's annotation, if it is invalid. The settings apply in full then.
 pub(crate) fn refused_cap(object: &VerticalPodAutoscaler) -> Option<String> {
     own_cap_to(object)?
         .err()
@@ -154,18 +150,6 @@ impl FromStr for CapSources {
     }
 }
 
-impl FromStr for CapacitySources {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let words = words(text, &["karpenter", "cluster-autoscaler"])?;
-        Ok(Self {
-            karpenter: words.contains(&"karpenter"),
-            cluster_autoscaler: words.contains(&"cluster-autoscaler"),
-        })
-    }
-}
-
 /// The words of a list, each one of `all`. The word `none` names no source.
 fn words<'a>(text: &'a str, all: &[&str]) -> Result<Vec<&'a str>, String> {
     let words = text.split(',').map(str::trim);
@@ -181,65 +165,55 @@ fn words<'a>(text: &'a str, all: &[&str]) -> Result<Vec<&'a str>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schedulable::node_group_shape::new_node;
 
     /// `expected`: a part of the error, or whether there are caps.
-    fn check(cap_to: &str, margin: f64, from: &str, shapes: &[&str], expected: Result<bool, &str>) {
-        let parsed = shapes.iter().map(|shape| shape.parse().expect("a shape"));
+    fn check(
+        cap_to: &str,
+        margin: f64,
+        karpenter: bool,
+        groups: usize,
+        expected: Result<bool, &str>,
+    ) {
         let settings = Settings {
             cap_to: cap_to.parse().expect("known words"),
             cap_policies_to: CapSources::default(),
             margin,
-            capacity_from: from.parse().expect("known words"),
-            shapes: parsed.collect(),
+            capacity_from: CapacitySources {
+                karpenter,
+                ..CapacitySources::default()
+            },
+            node_groups: vec![new_node("big"); groups],
         };
         let found = settings.checked().map(|settings| settings.is_some());
         match (found, expected) {
-            (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{cap_to} {from}"),
+            (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{cap_to} {groups}"),
             (Err(error), Err(part)) => assert!(error.contains(part), "{error}"),
-            (found, _) => panic!("{cap_to} {margin} {from} {shapes:?}: {found:?}"),
+            (found, _) => panic!("{cap_to} {margin} {karpenter} {groups}: {found:?}"),
         }
     }
 
     #[test]
     fn capacity_counts_only_where_recommendations_are_capped_to_nodes() {
-        let big = "big=cpu=16,memory=64Gi";
-        check("", 0.05, "", &[], Ok(false));
-        check("nodes", 0.05, "none", &[], Ok(true));
-        check(
-            "nodes",
-            0.0,
-            "karpenter, cluster-autoscaler",
-            &[big],
-            Ok(true),
-        );
-        let needs = "--capacity-from and --node-group-shape need nodes";
-        check("", 0.05, "karpenter", &[], Err(needs));
-        check("quotas", 0.05, "", &[big], Err(needs));
-        check("nodes", 0.05, "", &[big, big], Err("big is given twice"));
-        let many: Vec<_> = (0..=MAX_SHAPES)
-            .map(|at| format!("g{at}=cpu=1,memory=1Gi"))
-            .collect();
-        let many: Vec<_> = many.iter().map(String::as_str).collect();
-        check(
-            "nodes",
-            0.05,
-            "",
-            &many,
-            Err("--node-group-shape: at most 100, not 101"),
-        );
-        check("nodes", 0.05, "", &many[1..], Ok(true));
+        check("", 0.05, false, 0, Ok(false));
+        check("nodes", 0.05, false, 0, Ok(true));
+        check("nodes", 0.0, true, 1, Ok(true));
+        let needs = "capacityFrom and nodeGroups need nodes";
+        check("", 0.05, true, 0, Err(needs));
+        check("quotas", 0.05, false, 1, Err(needs));
+        let many = "nodeGroups: at most 100, not 101";
+        check("nodes", 0.05, false, MAX_SHAPES + 1, Err(many));
+        check("nodes", 0.05, false, MAX_SHAPES, Ok(true));
         for margin in [1.0, -0.1, f64::NAN] {
-            let error = "--schedulable-margin-fraction must be at least 0 and below 1";
-            check("nodes", margin, "", &[], Err(error));
+            let error = "margin must be at least 0 and below 1";
+            check("nodes", margin, false, 0, Err(error));
         }
     }
 
     #[test]
     fn an_unknown_source_is_refused() {
-        let error = "karpenter,gke"
-            .parse::<CapacitySources>()
-            .expect_err("unknown");
-        assert_eq!(error, "\"gke\" is not one of karpenter, cluster-autoscaler");
+        let error = "nodes,node".parse::<CapSources>().expect_err("unknown");
+        assert_eq!(error, "\"node\" is not one of nodes, quotas, limit-ranges");
     }
 
     #[test]

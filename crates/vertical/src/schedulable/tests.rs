@@ -12,12 +12,13 @@ use view::{
     DaemonSetShare, LimitRange, Node, Owner, Phase, PodPlacement, Quota, Requirements, Resources,
 };
 
+use super::node_group_shape::nodes as nodes_of;
 use super::*;
 use crate::fixture::{self, at};
 
-const MIB: i64 = 1 << 20;
+pub(super) const MIB: i64 = 1 << 20;
 
-fn resources(millicores: i64, mebibytes: i64) -> Resources {
+pub(super) fn resources(millicores: i64, mebibytes: i64) -> Resources {
     Resources {
         cpu: Some(Cpu::from_millicores(millicores)),
         memory: Some(Memory::from_bytes(mebibytes * MIB)),
@@ -40,7 +41,16 @@ fn pod(name: &str, app: &str, millicores: i64, placement: PodPlacement) -> Pod {
     pod
 }
 
-fn node(name: &str, pool: &str, millicores: i64) -> Node {
+fn owner(kind: &str, name: &str) -> Owner {
+    Owner {
+        api_version: "apps/v1".to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        uid: String::new(),
+    }
+}
+
+pub(super) fn node(name: &str, pool: &str, millicores: i64) -> Node {
     Node {
         name: name.to_owned(),
         labels: Labels::from_iter([("pool", pool)]),
@@ -210,46 +220,47 @@ fn the_largest_node_that_pods_may_run_on_counts_also_for_pods_that_wait_for_one(
 #[test]
 fn a_shape_of_a_node_group_raises_the_cap_of_the_pods_that_it_admits() {
     let web = object(None, &json!({}));
-    let settings = |shape: &str| Settings {
-        cap_to: "nodes".parse().expect("a known word"),
-        shapes: vec![shape.parse().expect("a shape")],
-        ..Settings::default()
+    let settings = |cores: i64, further: &Value| {
+        let mut shape = json!({"allocatable": {"cpu": cores, "memory": "64Gi"}});
+        json_patch::merge(&mut shape, further);
+        Settings {
+            cap_to: "nodes".parse().expect("a known word"),
+            node_groups: nodes_of(json!({"big": shape})).expect("a shape"),
+            ..Settings::default()
+        }
     };
     let small = || Cluster::default().nodes([node("a", "small", 4000)]);
-    for (shape, placement, expected) in [
-        ("big=cpu=16,memory=64Gi", PodPlacement::default(), 16_000),
-        ("big=cpu=2,memory=64Gi", PodPlacement::default(), 4000),
-        ("big=cpu=16,memory=64Gi", in_pool("small"), 4000),
+    let taint = json!({"key": "gpu", "effect": "NoSchedule"});
+    for (cores, further, placement, expected) in [
+        (16, json!({}), PodPlacement::default(), 16_000),
+        (2, json!({}), PodPlacement::default(), 4000),
+        (16, json!({}), in_pool("small"), 4000),
         (
-            "big=cpu=16,memory=64Gi,label:pool=small",
+            16,
+            json!({"labels": {"pool": "small"}}),
             in_pool("small"),
             16_000,
         ),
         (
-            "big=cpu=16,memory=64Gi,taint:gpu:NoSchedule",
+            16,
+            json!({"taints": [taint]}),
             PodPlacement::default(),
             4000,
         ),
     ] {
         let cluster = small().pods([pod("web-1", "web", 100, placement)]);
-        let mut caps = SchedulableCaps::new(settings(shape));
+        let mut caps = SchedulableCaps::new(settings(cores, &further));
         load(&mut caps, &cluster.0, &web);
-        assert_eq!(held(&caps, &web), Some((expected, Cap::Node)), "{shape}");
+        assert_eq!(held(&caps, &web), Some((expected, Cap::Node)), "{further}");
     }
 }
 
 #[test]
 fn daemons_and_static_pods_take_their_part_of_each_node() {
     let web = object(None, &json!({}));
-    let owned = |name: &str, kind: &str, owner: &str, millicores| {
-        let mut pod = pod(name, "other", millicores, PodPlacement::default());
-        pod.owner = Some(Owner {
-            api_version: String::new(),
-            kind: kind.to_owned(),
-            name: owner.to_owned(),
-            uid: String::new(),
-        });
-        pod
+    let owned = |name: &str, kind: &str, owner: &str, millicores| Pod {
+        owner: Some(self::owner(kind, owner)),
+        ..pod(name, "other", millicores, PodPlacement::default())
     };
     let cluster = || {
         let own = pod("web-1", "web", 100, PodPlacement::default());
@@ -289,34 +300,27 @@ fn a_group_of_nodes_is_limited_by_its_nodes_and_shares_a_quota_among_its_pods() 
         let more = json!({"metadata": {"annotations": annotations}, "spec": spec});
         Arc::new(fixture::vpa("web", &more))
     };
-    let own = |name: &str| {
-        let mut pod = pod(name, "web", 100, PodPlacement::default());
-        pod.owner = Some(Owner {
-            api_version: "apps/v1".to_owned(),
-            kind: "DaemonSet".to_owned(),
-            name: "web".to_owned(),
-            uid: String::new(),
-        });
-        pod
+    let own = |name: &str| Pod {
+        owner: Some(owner("DaemonSet", "web")),
+        ..pod(name, "web", 100, PodPlacement::default())
     };
-    let mut cluster = Cluster::default()
+    let pods = || {
+        let mut cluster = Cluster::default().pods([own("web-1"), own("web-2")]);
+        let daemon_sets = cluster.0.controllers_mut(WellKnown::DaemonSet);
+        daemon_sets.apply(fixture::deployment("web", 4));
+        cluster
+    };
+    let cluster = pods()
         .nodes([node("a", "big", 8000), node("b", "small", 2000)])
-        .pods([own("web-1"), own("web-2")])
         .daemon("shop", "web", 100);
-    let daemon_sets = cluster.0.controllers_mut(WellKnown::DaemonSet);
-    daemon_sets.apply(fixture::deployment("web", 4));
     for (group, nodes, quota) in [
         (None, 2000, 1000),
         (Some("pool=small"), 2000, 2000),
         (Some("pool=big"), 8000, 2000),
     ] {
         cluster.check(&web(group), Some((nodes, Cap::Node)));
-        let by_quota = Cap::Quota;
-        let limited = Cluster::default().pods([own("web-1"), own("web-2")]);
-        let mut limited = limited.quota("compute", "4");
-        let daemon_sets = limited.0.controllers_mut(WellKnown::DaemonSet);
-        daemon_sets.apply(fixture::deployment("web", 4));
-        limited.check(&web(group), Some((quota, by_quota)));
+        let limited = pods().quota("compute", "4");
+        limited.check(&web(group), Some((quota, Cap::Quota)));
     }
 }
 
@@ -421,8 +425,9 @@ fn pods_are_found_whatever_their_selector_asks_for() {
         ("", 1),
     ] {
         let selector = selector.parse().expect(selector);
-        let mut found = PodsByObject::find(&view, &[(&web, &selector)]);
-        assert_eq!(found.take(&web.key).len(), expected, "{selector}");
+        let found = pods_by_object(&view, &[(&web, &selector)]);
+        let count = found.get(&web.key).map_or(0, Vec::len);
+        assert_eq!(count, expected, "{selector}");
     }
 }
 

@@ -78,7 +78,6 @@ pub(super) fn owner(vpa: &Vpa) -> Option<&str> {
     Some(&references.find(|reference| is_policy(reference))?.uid)
 }
 
-/// Whether a policy owns an object.
 pub(crate) fn is_of_policy(object: &VerticalPodAutoscaler) -> bool {
     let owners = object.metadata.owner_references.iter();
     owners.flatten().any(is_policy)
@@ -272,7 +271,6 @@ fn test<const N: usize>(path: [&str; N], value: Value) -> PatchOperation {
     })
 }
 
-/// Prefix of every name.
 const PREFIX: &str = "plimsoll";
 /// Maximum length of a name.
 const MAX: usize = 253 - 63 - 1;

@@ -70,31 +70,43 @@ impl<'a> ParsedPolicy<'a> {
                 })?)
             }
         };
-        if policy.key.name.len() > MAX_NAME {
-            return Err(invalid(
-                INVALID_NAME,
-                format!("the name has more than {MAX_NAME} characters"),
-            ));
-        }
-        if let Some(message) = wrong_kinds(policy) {
-            return Err(invalid(INVALID_KINDS, format!("spec.kinds: {message}")));
-        }
-        let annotations = desired::annotations(&policy.spec);
-        MethodSettings::from_annotations(
-            annotations
-                .iter()
-                .map(|(key, value)| (key.as_str(), value.as_str())),
-        )
-        .map_err(|error| invalid(INVALID_SIZING, format!("spec.sizing: {error}")))?;
-        if let Some(Err(error)) = policy.spec.limit_mode.as_deref().map(limit_mode::parse) {
-            let message = format!("spec.limitMode: {error}");
-            return Err(invalid(INVALID_LIMIT_MODE, message));
-        }
-        if let Some(message) = policy.spec.resource_policy.as_ref().and_then(wrong_bounds) {
-            return Err(invalid(
+        let spec = &policy.spec;
+        let annotations = desired::annotations(spec);
+        let annotations = annotations.iter().map(|(key, value)| (&**key, &**value));
+        let sizing = MethodSettings::from_annotations(annotations).err();
+        let limit_mode = spec.limit_mode.as_deref().map(limit_mode::parse);
+        let name = (policy.key.name.len() > MAX_NAME)
+            .then(|| format!("the name has more than {MAX_NAME} characters"));
+        let in_field = |field, error| format!("spec.{field}: {error}");
+        let problems = [
+            (INVALID_NAME, name),
+            (
+                INVALID_KINDS,
+                wrong_kinds(policy).map(|error| in_field("kinds", error)),
+            ),
+            (
+                INVALID_SIZING,
+                sizing.map(|error| in_field("sizing", error.to_string())),
+            ),
+            (
+                INVALID_LIMIT_MODE,
+                limit_mode
+                    .and_then(Result::err)
+                    .map(|error| in_field("limitMode", error.clone())),
+            ),
+            (
                 INVALID_RESOURCE_POLICY,
-                format!("spec.resourcePolicy: {message}"),
-            ));
+                spec.resource_policy
+                    .as_ref()
+                    .and_then(wrong_bounds)
+                    .map(|error| in_field("resourcePolicy", error)),
+            ),
+        ];
+        let mut problems = problems.into_iter();
+        if let Some((reason, message)) =
+            problems.find_map(|(reason, message)| Some((reason, message?)))
+        {
+            return Err(invalid(reason, message));
         }
         Ok(Self {
             policy,

@@ -66,19 +66,6 @@ pub struct PolicySummary {
     pub(super) unavailable: Vec<String>,
 }
 
-/// Counts a workload with a conflict, and lists it if it is among the first ones.
-fn add(count: &mut i64, listed: &mut Vec<WorkloadConflict>, workload: Workload<'_>, by: String) {
-    *count += 1;
-    if listed.len() < MAX_LISTED {
-        listed.push(WorkloadConflict {
-            kind: workload.kind.to_owned(),
-            namespace: workload.namespace.to_owned(),
-            name: workload.name.to_owned(),
-            by,
-        });
-    }
-}
-
 /// Plans the writes for all policies of one recommender.
 pub fn plan(input: &PlanInput) -> Result<Plan, serde_json::Error> {
     let live = || {
@@ -167,13 +154,12 @@ impl<'a> PlanBuilder<'a> {
             overridden,
         } = selected;
         let workload = *workload;
-        let summary = self.by_uid.get(policy.uid.as_str()).copied();
+        let by = format!("{}/{}", policy.kind(), policy.key.name);
         for other in overridden {
-            self.override_by(other, workload, policy);
+            self.count(other, |counts| counts.selected += 1);
+            self.overridden(other, workload, &by);
         }
-        if let Some(summary) = summary {
-            self.plan.summaries[summary].counts.selected += 1;
-        }
+        self.count(policy, |counts| counts.selected += 1);
         let key = desired::key(workload);
         let there = self.input.view.vpas.get(&key);
         let is_foreign = |vpa: &&Arc<Vpa>| desired::owner(vpa).is_none();
@@ -184,32 +170,22 @@ impl<'a> PlanBuilder<'a> {
             .find(is_foreign)
             .or_else(|| there.filter(is_foreign));
         if let Some(vpa) = conflict {
-            let by = format!("VerticalPodAutoscaler/{}", vpa.key.name);
-            if let Some(summary) = summary {
-                let counts = &mut self.plan.summaries[summary].counts;
-                add(&mut counts.conflicts, &mut counts.conflicting, workload, by);
-            }
+            self.count(policy, |counts| {
+                counts.conflicts += 1;
+                list(&mut counts.conflicting, workload, &vpa_name(vpa));
+            });
             return Ok(());
         }
         let is_frozen =
             |vpa: &&Arc<Vpa>| desired::owner(vpa).is_some_and(|uid| self.frozen.contains(uid));
         if let Some(frozen) = pointing.iter().copied().chain(there).find(is_frozen) {
             self.kept.insert(&frozen.key);
-            if let Some(summary) = summary {
-                let by = format!("VerticalPodAutoscaler/{}", frozen.key.name);
-                let counts = &mut self.plan.summaries[summary].counts;
-                add(
-                    &mut counts.overridden,
-                    &mut counts.overridden_by,
-                    workload,
-                    by,
-                );
-            }
+            self.overridden(policy, workload, &vpa_name(frozen));
             return Ok(());
         }
         // Another recommender's policy takes over what this one's had, if there is anything.
         self.kept.extend(there.map(|vpa| &vpa.key));
-        let Some(summary) = summary else {
+        let Some(summary) = self.by_uid.get(policy.uid.as_str()).copied() else {
             return Ok(());
         };
         let object = desired::object(policy, workload);
@@ -227,18 +203,18 @@ impl<'a> PlanBuilder<'a> {
         Ok(())
     }
 
-    fn override_by(&mut self, other: &Policy, workload: Workload<'_>, winner: &Policy) {
-        if let Some(summary) = self.by_uid.get(other.uid.as_str()) {
-            let counts = &mut self.plan.summaries[*summary].counts;
-            counts.selected += 1;
-            let by = format!("{}/{}", winner.kind(), winner.key.name);
-            add(
-                &mut counts.overridden,
-                &mut counts.overridden_by,
-                workload,
-                by,
-            );
+    /// Counts a workload of a policy, if this recommender summarises the policy.
+    fn count(&mut self, policy: &Policy, count: impl FnOnce(&mut PolicyCounts)) {
+        if let Some(summary) = self.by_uid.get(policy.uid.as_str()) {
+            count(&mut self.plan.summaries[*summary].counts);
         }
+    }
+
+    fn overridden(&mut self, policy: &Policy, workload: Workload<'_>, by: &str) {
+        self.count(policy, |counts| {
+            counts.overridden += 1;
+            list(&mut counts.overridden_by, workload, by);
+        });
     }
 
     /// Keeps the objects of a workload whose topmost owner is unknown.
@@ -286,6 +262,22 @@ impl<'a> PlanBuilder<'a> {
     }
 }
 
+fn vpa_name(vpa: &Vpa) -> String {
+    format!("VerticalPodAutoscaler/{}", vpa.key.name)
+}
+
+/// Lists a workload with a conflict if it is among the first ones.
+fn list(listed: &mut Vec<WorkloadConflict>, workload: Workload<'_>, by: &str) {
+    if listed.len() < MAX_LISTED {
+        listed.push(WorkloadConflict {
+            kind: workload.kind.to_owned(),
+            namespace: workload.namespace.to_owned(),
+            name: workload.name.to_owned(),
+            by: by.to_owned(),
+        });
+    }
+}
+
 impl Action {
     /// The label of the metric.
     pub fn name(&self) -> &'static str {
@@ -296,7 +288,6 @@ impl Action {
         }
     }
 
-    /// The label of every action.
     pub const NAMES: [&'static str; 3] = ["create", "patch", "delete"];
 }
 

@@ -50,7 +50,17 @@ pub(super) fn select<'a>(
     view: &'a View,
 ) -> Selections<'a> {
     let ranked = in_order(parsed);
-    let mut holding: BTreeMap<&str, Vec<&ParsedPolicy>> = BTreeMap::new();
+    let mut by_namespace: HashMap<&str, Arc<[&'a ParsedPolicy<'a>]>> = HashMap::new();
+    let mut reaching = |namespace: &'a str| {
+        let reaching = by_namespace.entry(namespace).or_insert_with(|| {
+            let known = namespaces.get(&namespace.to_owned()).map(AsRef::as_ref);
+            let reaching = ranked.iter().copied();
+            reaching
+                .filter(|parsed| parsed.reaches(namespace, known))
+                .collect()
+        });
+        Arc::clone(reaching)
+    };
     let mut selections = Selections::default();
     for kind in WellKnown::ALL {
         if !ranked.iter().any(|parsed| parsed.means(kind)) {
@@ -58,15 +68,8 @@ pub(super) fn select<'a>(
         }
         for controller in view.controllers(kind) {
             let namespace = controller.key.namespace.as_str();
-            let holding = holding.entry(namespace).or_insert_with(|| {
-                let known = namespaces.get(&namespace.to_owned()).map(AsRef::as_ref);
-                ranked
-                    .iter()
-                    .copied()
-                    .filter(|parsed| parsed.reaches(namespace, known))
-                    .collect()
-            });
-            let mut selecting = holding
+            let reaching = reaching(namespace);
+            let mut selecting = reaching
                 .iter()
                 .filter(|parsed| parsed.selects(kind, namespace, &controller.labels));
             if let Some(first) = selecting.next() {
@@ -80,7 +83,7 @@ pub(super) fn select<'a>(
             }
         }
     }
-    select_custom(&ranked, namespaces, view, &mut selections);
+    select_custom(&ranked, reaching, view, &mut selections);
     selections
 }
 
@@ -153,7 +156,7 @@ struct Found<'a> {
 /// first in `ranked`.
 fn select_custom<'a>(
     ranked: &[&'a ParsedPolicy<'a>],
-    namespaces: &Table<Namespace>,
+    mut reaching: impl FnMut(&'a str) -> Arc<[&'a ParsedPolicy<'a>]>,
     view: &'a View,
     selections: &mut Selections<'a>,
 ) {
@@ -161,18 +164,10 @@ fn select_custom<'a>(
     if named.is_empty() {
         return;
     }
-    let mut by_namespace = HashMap::new();
-    let mut reaching = |namespace: &'a str| {
-        let reaching = by_namespace.entry(namespace).or_insert_with(|| {
-            let known = namespaces.get(&namespace.to_owned()).map(AsRef::as_ref);
-            let reaching = ranked.iter().copied().filter(|policy| {
-                policy.custom_kinds().next().is_some() && policy.reaches(namespace, known)
-            });
-            Arc::<[&'a ParsedPolicy<'a>]>::from(reaching.collect::<Vec<_>>())
-        });
-        Arc::clone(reaching)
+    let has_policy = |pod: &&'a Arc<Pod>| {
+        let reaching = reaching(&pod.key.namespace);
+        reaching.iter().any(|it| it.custom_kinds().next().is_some())
     };
-    let has_policy = |pod: &&'a Arc<Pod>| !reaching(&pod.key.namespace).is_empty();
     let pods = view.pods.iter().filter(has_policy);
     let found = find(view, pods, &named, &mut selections.questions);
     let mut kinds = BTreeSet::new();

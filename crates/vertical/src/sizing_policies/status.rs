@@ -179,24 +179,31 @@ fn status(policy: &Policy, report: ShardReport, now: Timestamp) -> SizingPolicyS
     let old = policy.status.iter().flat_map(|old| old.conditions.clone());
     let mut conditions: Conditions = old.collect();
     conditions.set(READY, reason == UP_TO_DATE, &reason, &message, now);
-    let what = "already have a VPA object that no policy owns; it is kept and no other is created";
-    set(
-        &mut conditions,
-        (CONFLICTING, OTHER_AUTOSCALERS),
-        counts.conflicts,
-        &counts.conflicting,
-        what,
-        now,
-    );
-    let what = "are managed by another policy with precedence";
-    set(
-        &mut conditions,
-        (OVERRIDDEN, OTHER_POLICIES),
-        counts.overridden,
-        &counts.overridden_by,
-        what,
-        now,
-    );
+    for (kind, reason, count, listed, what) in [
+        (
+            CONFLICTING,
+            OTHER_AUTOSCALERS,
+            counts.conflicts,
+            &counts.conflicting,
+            "already have a VPA object that no policy owns; it is kept and no other is created",
+        ),
+        (
+            OVERRIDDEN,
+            OTHER_POLICIES,
+            counts.overridden,
+            &counts.overridden_by,
+            "are managed by another policy with precedence",
+        ),
+    ] {
+        let (reason, message) = match count {
+            0 => (NO_WORKLOADS, String::new()),
+            _ => (
+                reason,
+                format!("{count} workloads {what}: {}", named(count, listed)),
+            ),
+        };
+        conditions.set(kind, count > 0, reason, &message, now);
+    }
     SizingPolicyStatus {
         counts,
         conditions: conditions.to_list(),
@@ -204,37 +211,16 @@ fn status(policy: &Policy, report: ShardReport, now: Timestamp) -> SizingPolicyS
     }
 }
 
-fn set(
-    conditions: &mut Conditions,
-    (kind, reason): (&str, &str),
-    count: i64,
-    listed: &[WorkloadConflict],
-    what: &str,
-    now: Timestamp,
-) {
-    if count == 0 {
-        conditions.set(kind, false, NO_WORKLOADS, "", now);
-        return;
-    }
+fn named(count: i64, listed: &[WorkloadConflict]) -> String {
+    let name =
+        |it: &WorkloadConflict| format!("{} {}/{} ({})", it.kind, it.namespace, it.name, it.by);
     let named: Vec<String> = listed.iter().take(NAMED).map(name).collect();
     let more = if count > named.len() as i64 {
         ", ..."
     } else {
         ""
     };
-    let message = format!("{count} workloads {what}: {}{more}", named.join(", "));
-    conditions.set(kind, true, reason, &message, now);
-}
-
-fn name(
-    WorkloadConflict {
-        kind,
-        namespace,
-        name,
-        by,
-    }: &WorkloadConflict,
-) -> String {
-    format!("{kind} {namespace}/{name} ({by})")
+    format!("{}{more}", named.join(", "))
 }
 
 /// Event about a change of the status.
@@ -262,17 +248,21 @@ fn events(old: Option<&SizingPolicyStatus>, new: &SizingPolicyStatus) -> Vec<Sta
     if is_trouble && old.is_none_or(|old| find(old, READY).0 != reason) {
         events.push(StatusEvent { reason, note });
     }
-    if new.counts.conflicts > old.map_or(0, |old| old.counts.conflicts) {
-        events.push(StatusEvent {
-            reason: CONFLICTING.to_owned(),
-            note: find(new, CONFLICTING).1,
-        });
-    }
-    if new.counts.overridden > old.map_or(0, |old| old.counts.overridden) {
-        events.push(StatusEvent {
-            reason: OVERRIDDEN.to_owned(),
-            note: find(new, OVERRIDDEN).1,
-        });
+    let before = old.map(|old| &old.counts);
+    let counts = &new.counts;
+    for (kind, count, before) in [
+        (CONFLICTING, counts.conflicts, before.map(|it| it.conflicts)),
+        (
+            OVERRIDDEN,
+            counts.overridden,
+            before.map(|it| it.overridden),
+        ),
+    ] {
+        if count > before.unwrap_or(0) {
+            let note = find(new, kind).1;
+            let reason = kind.to_owned();
+            events.push(StatusEvent { reason, note });
+        }
     }
     events
 }

@@ -4,8 +4,8 @@ use anyhow::ensure;
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
 
 use super::webhook_labels::labels;
-use crate::config::Config;
-use crate::registration::{Address, FailurePolicy, NamespaceScope, Registration};
+use crate::config::{Config, ReinvocationPolicy};
+use crate::registration::{Address, FailurePolicy, NamespaceScope, Registration, Selection};
 
 /// Flags of the registration.
 #[derive(Debug, Clone, clap::Args)]
@@ -33,10 +33,6 @@ pub struct RegistrationArgs {
     /// namespace and kube-system are excluded then, and --vpa-object-namespace must be neither.
     #[arg(long)]
     pub webhook_failure_policy_fail: bool,
-    /// `ClusterRole` that owns the `MutatingWebhookConfiguration`, which is deleted with it. Empty, the
-    /// default, means none.
-    #[arg(long, default_value = "", value_name = "NAME")]
-    pub webhook_owner_cluster_role: String,
     /// Labels of the `MutatingWebhookConfiguration`, as name:value,name:value.
     #[arg(long, default_value = "", value_name = "LABELS")]
     pub webhook_labels: String,
@@ -53,7 +49,7 @@ impl RegistrationArgs {
     /// `own_namespace` is the webhook's.
     pub fn registration(
         self,
-        config: Config,
+        config: &Config,
         own_namespace: &str,
         only: &str,
         ignored: &[String],
@@ -61,10 +57,11 @@ impl RegistrationArgs {
         if !self.register_webhook {
             return Ok(None);
         }
-        let Config {
-            mut selection,
-            is_reinvoked,
-        } = config;
+        let mut selection = Selection {
+            namespace_selector: config.namespace_selector.clone(),
+            object_selector: config.object_selector.clone(),
+            match_conditions: config.match_conditions.clone(),
+        };
         if self.webhook_failure_policy_fail {
             selection.match_conditions.push(MatchCondition {
                 name: NO_CRITICAL_PODS.to_owned(),
@@ -91,7 +88,7 @@ impl RegistrationArgs {
             namespaces: NamespaceScope::new(failure_policy, own_namespace, only, ignored)?,
             failure_policy,
             selection,
-            is_reinvoked,
+            is_reinvoked: config.reinvocation_policy == ReinvocationPolicy::IfNeeded,
         }))
     }
 }
@@ -126,6 +123,7 @@ mod tests {
 
     use super::*;
     use crate::args::{Args, PROGRAM};
+    use crate::config::DEFAULTS;
 
     #[test]
     fn urls_have_the_scheme_https() {
@@ -145,8 +143,8 @@ mod tests {
     /// The registration with these flags and this file.
     fn registration(line: &str, file: &str) -> anyhow::Result<Option<Registration>> {
         let args: Args = PROGRAM.parse_line(line).expect(line);
-        let config = Config::parse(file).expect(file);
-        args.registration.registration(config, "suite", "", &[])
+        let config = runtime::config_file::parse(&[DEFAULTS, file]).expect(file);
+        args.registration.registration(&config, "suite", "", &[])
     }
 
     /// The configuration with these flags and this file.

@@ -44,11 +44,6 @@ pub struct ServingArgs {
         value_parser = OsStringValueParser::new().map(PathBuf::from)
     )]
     pub client_ca_file: PathBuf,
-    /// CAs (PEM) of the API server's client certificate. With this flag, connections without a
-    /// certificate of one of them are refused. The API server presents one if its
-    /// `AdmissionConfiguration` has a kubeconfig for webhooks.
-    #[arg(long, value_name = "FILE")]
-    pub api_server_client_ca_file: Option<PathBuf>,
     /// Reload the certificate files when they change.
     #[arg(long)]
     pub reload_cert: bool,
@@ -58,15 +53,17 @@ pub struct ServingArgs {
 }
 
 impl ServingArgs {
-    /// The source of the certificates, for the names of `registration`.
+    /// The source of the certificates, for the names of `registration`. Clients need a certificate of
+    /// `client_authorities`.
     pub fn source(
         self,
+        client_authorities: Option<PathBuf>,
         client: kube::Client,
         own_namespace: &str,
         registration: Option<&Registration>,
     ) -> anyhow::Result<Source> {
         let serving = ServingProfile {
-            client_authorities: self.api_server_client_ca_file,
+            client_authorities,
             ..self.tls.profile()
         };
         if !self.manage_certificates {

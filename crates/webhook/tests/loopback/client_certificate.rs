@@ -1,4 +1,4 @@
-//! With `--api-server-client-ca-file`, other clients are refused.
+//! With `apiServerClientCaFile`, other clients are refused.
 
 use anyhow::{Result, ensure};
 use serving::certificates::{ManagedConfig, RotationPolicy, Source};

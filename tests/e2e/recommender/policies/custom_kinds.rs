@@ -4,20 +4,14 @@
 use anyhow::{Context as _, Result, ensure};
 use api::sizing_policy::SizingPolicy;
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::{condition, create, eventually, kubectl, requests, usage, with};
+use e2e::{condition, create, eventually, kubectl, message_of, requests, usage};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::super::CPU_OF_240M;
-use super::super::{custom_kind, scalable_kind};
+use super::super::{CPU_OF_240M, custom_kind, scalable_kind};
 use super::PolicyFixture;
-
-fn ready(status: &Value) -> Option<(&str, &str)> {
-    let ready = condition(status, "Ready")?;
-    Some((ready["reason"].as_str()?, ready["message"].as_str()?))
-}
 
 /// A policy for a kind and pods with the label `tier=web`, by upstream's method.
 fn spec(kind: &str) -> Value {
@@ -43,24 +37,20 @@ async fn workloads_with_a_scale_subresource_are_found_by_their_pods() -> Result<
     })
     .await?;
     let absent = format!("absent.{}", kind.group);
+    let no_match = format!("no matches for kind \"Web\" in group \"{absent}\"");
     for (name, kind, problem) in [
-        (
-            "absent",
-            format!("Web.{absent}"),
-            format!("no matches for kind \"Web\" in group \"{absent}\""),
-        ),
+        ("absent", format!("Web.{absent}"), no_match.as_str()),
         (
             "plain",
             format!("Plain.{}", plain.group),
-            "it has no scale subresource".to_owned(),
+            "it has no scale subresource",
         ),
     ] {
         fixture.policy(name, spec(&kind)).await?;
         let message = format!("{kind}: {problem}");
         let is_named = |status: &Value| {
-            ready(status).is_some_and(|(reason, text)| {
-                reason == "KindUnavailable" && text.ends_with(&message)
-            })
+            condition(status, "Ready").is_some_and(|it| it["reason"] == "KindUnavailable")
+                && message_of(status, "Ready").ends_with(&message)
         };
         fixture.policy_when(name, is_named).await?;
     }
@@ -85,10 +75,7 @@ async fn workloads_with_a_scale_subresource_are_found_by_their_pods() -> Result<
         }],
     });
     let container = json!({"name": "app", "image": "registry.example.com/app", "resources": requests("100m", "100Mi")});
-    let pod = with(
-        json!({"metadata": metadata}),
-        json!({"spec": {"containers": [container]}}),
-    );
+    let pod = json!({"metadata": metadata, "spec": {"containers": [container]}});
     fixture.create::<Pod>(pod).await?;
     fixture.counts("web", [1, 1, 0, 0]).await?;
     let names = fixture.names().await?;
@@ -99,11 +86,9 @@ async fn workloads_with_a_scale_subresource_are_found_by_their_pods() -> Result<
         name.starts_with("plimsoll-web.") && name.ends_with("-shop"),
         "{name}"
     );
-    let target = fixture.get::<Vpa>(name).await?["spec"]["targetRef"].clone();
-    assert_eq!(
-        target,
-        json!({"apiVersion": kind.api_version, "kind": kind.kind, "name": "shop"})
-    );
+    let target = fixture.get::<Vpa>(name).await?["spec"]["targetRef"].take();
+    let shop = json!({"apiVersion": kind.api_version, "kind": kind.kind, "name": "shop"});
+    assert_eq!(target, shop);
     base.targets(name, "cpu", CPU_OF_240M).await?;
 
     // Without pods the object stays, keeps its recommendation, and follows the policy.
@@ -111,17 +96,9 @@ async fn workloads_with_a_scale_subresource_are_found_by_their_pods() -> Result<
     fixture.gone::<Pod>("shop-1").await?;
     let mode = json!({"spec": {"updateMode": "Initial"}});
     fixture.patch::<SizingPolicy>("web", mode).await?;
-    eventually("the object has the new mode", async || {
-        let object = fixture.get::<Vpa>(name).await?;
-        ensure!(
-            object["spec"]["updatePolicy"]["updateMode"] == "Initial",
-            "{object}"
-        );
-        let recommended = &object["status"]["recommendation"]["containerRecommendations"];
-        ensure!(recommended[0]["target"]["cpu"] == CPU_OF_240M, "{object}");
-        Ok(())
-    })
-    .await?;
+    let mode = json!({"spec": {"updatePolicy": {"updateMode": "Initial"}}});
+    fixture.await_fields::<Vpa>(name, mode).await?;
+    base.targets(name, "cpu", CPU_OF_240M).await?;
     fixture.counts("web", [1, 1, 0, 0]).await?;
 
     // A policy without the kind loses it.

@@ -1,13 +1,13 @@
 //! One namespace of workloads, policies and autoscalers, and a recommender as a process of the test, with
 //! the rights of one service account.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy};
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::process::{account, command};
-use e2e::{Namespace, eventually, free_address, is_true, shared, target, until, workload};
+use e2e::process::command;
+use e2e::{Namespace, eventually, free_address, is_true, target, until, workload};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::ListParams;
 use kube::{Client, Resource, ResourceExt};
@@ -63,21 +63,16 @@ impl PolicyFixture {
         Ok(self.create::<Vpa>(object).await?)
     }
 
-    pub(super) async fn policy(&self, name: &str, spec: Value) -> Result<()> {
-        let policy = self.policy_of(name, spec);
-        self.create::<SizingPolicy>(policy).await?;
-        Ok(())
-    }
-
-    pub(super) async fn cluster_policy(&self, name: &str, spec: Value) -> Result<()> {
-        let policy = self.policy_of(name, spec);
-        self.cluster.create::<ClusterSizingPolicy>(policy).await?;
-        Ok(())
-    }
-
-    fn policy_of(&self, name: &str, mut spec: Value) -> Value {
+    pub(super) async fn policy(&self, name: &str, mut spec: Value) -> Result<()> {
         spec["recommender"] = self.recommender.into();
-        json!({"metadata": {"name": name}, "spec": spec})
+        self.make::<SizingPolicy>(name, spec).await?;
+        Ok(())
+    }
+
+    pub(super) async fn cluster_policy(&self, name: &str, mut spec: Value) -> Result<()> {
+        spec["recommender"] = self.recommender.into();
+        self.cluster.make::<ClusterSizingPolicy>(name, spec).await?;
+        Ok(())
     }
 
     pub(super) async fn delete_cluster_policy(&self, name: &str) -> Result<()> {
@@ -161,12 +156,4 @@ pub(super) fn start(kubeconfig: &Path, arguments: &[&str], log: &Path) -> Result
         .args(arguments)
         .spawn()
         .context("start a recommender")
-}
-
-/// The credentials of a service account, as a file in `folder`.
-pub(super) async fn kubeconfig(namespace: &str, name: &str, folder: &Path) -> Result<PathBuf> {
-    let config = account(shared().await?, namespace, name).await?;
-    let path = folder.join("kubeconfig");
-    std::fs::write(&path, serde_yaml_ng::to_string(&config)?)?;
-    Ok(path)
 }

@@ -66,21 +66,16 @@ async fn what_makes_sense_is_accepted_and_off_unless_it_says_otherwise() -> Resu
         if spec["updateMode"].is_null() {
             expected["updateMode"] = "Off".into();
         }
-        assert_eq!(
-            create::<SizingPolicy>(&own, "web", &spec).await?["spec"],
-            expected
-        );
-        assert_eq!(
-            create::<ClusterSizingPolicy>(&cluster, "web", &spec).await?["spec"],
-            expected
-        );
+        let made = create::<SizingPolicy>(&own, "web", &spec).await?;
+        assert_eq!(made["spec"], expected);
+        let made = create::<ClusterSizingPolicy>(&cluster, "web", &spec).await?;
+        assert_eq!(made["spec"], expected);
     }
     create::<SizingPolicy>(&own, &"a".repeat(63), &json!({})).await?;
     let namespaces = json!({"namespaceSelector": {"matchLabels": {"team": "a"}}});
-    assert_eq!(
-        create::<ClusterSizingPolicy>(&cluster, "web", &namespaces).await?["spec"]["namespaceSelector"],
-        namespaces["namespaceSelector"]
-    );
+    let made = create::<ClusterSizingPolicy>(&cluster, "web", &namespaces).await?;
+    let selector = &made["spec"]["namespaceSelector"];
+    assert_eq!(*selector, namespaces["namespaceSelector"]);
     Ok(())
 }
 
@@ -121,29 +116,18 @@ async fn what_makes_no_sense_is_refused_and_the_field_is_named() -> Result<()> {
     ]);
     for row in rows.as_array().context("a table")? {
         let (spec, expected) = (&row[0], row[1].as_str().context("a message")?);
-        refused(
-            create::<SizingPolicy>(&own, "web", spec).await,
-            expected,
-            spec,
-        )?;
-        refused(
-            create::<ClusterSizingPolicy>(&cluster, "web", spec).await,
-            expected,
-            spec,
-        )?;
+        let made = create::<SizingPolicy>(&own, "web", spec).await;
+        refused(made, expected, spec)?;
+        let made = create::<ClusterSizingPolicy>(&cluster, "web", spec).await;
+        refused(made, expected, spec)?;
     }
-    let long = create::<SizingPolicy>(&own, &"a".repeat(64), &json!({})).await;
-    refused(
-        long,
-        "the name has at most 63 characters",
-        &json!("a long name"),
-    )?;
+    let made = create::<SizingPolicy>(&own, &"a".repeat(64), &json!({})).await;
+    let expected = "the name has at most 63 characters";
+    refused(made, expected, &json!("a long name"))?;
     // The field of the other kind is no field here.
     let foreign = create::<SizingPolicy>(&own, "web", &json!({"namespaceSelector": {}})).await?;
-    ensure!(
-        foreign["spec"]["namespaceSelector"].is_null(),
-        "{foreign:#}"
-    );
+    let selector = &foreign["spec"]["namespaceSelector"];
+    ensure!(selector.is_null(), "{foreign:#}");
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Failed writes of a policy's VPA objects: a quota, and a controller that should be sized instead.
 
 use anyhow::Result;
-use e2e::{condition, create, workload};
+use e2e::{condition, create, message_of, workload};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::Api;
@@ -15,16 +15,13 @@ use crate::recommender::{fixture as base_room, scalable_kind};
 #[tokio::test]
 async fn an_object_that_a_quota_forbids_is_reported_and_made_when_there_is_room() -> Result<()> {
     let fixture = fixture("quota").await?;
-    let none = json!({"metadata": {"name": "none"}, "spec": {"hard": {"count/verticalpodautoscalers.autoscaling.k8s.io": "0"}}});
-    fixture.create::<ResourceQuota>(none).await?;
+    let none = json!({"hard": {"count/verticalpodautoscalers.autoscaling.k8s.io": "0"}});
+    fixture.make::<ResourceQuota>("none", none).await?;
     fixture.deploy("one", "web").await?;
     fixture.policy("web", json!({})).await?;
     let names_the_quota = |status: &Value| {
-        let Some(ready) = condition(status, "Ready") else {
-            return false;
-        };
-        let message = ready["message"].as_str().unwrap_or_default();
-        ready["reason"] == "WriteFailed" && message.contains("quota")
+        condition(status, "Ready").is_some_and(|ready| ready["reason"] == "WriteFailed")
+            && message_of(status, "Ready").contains("quota")
     };
     fixture.policy_when("web", names_the_quota).await?;
     fixture.await_event("web", "WriteFailed").await?;
@@ -40,8 +37,8 @@ async fn a_workload_under_an_owner_that_can_be_scaled_is_not_the_one_to_size() -
     let owner = owner(&fixture, &kind, "scalable").await?;
     own(&fixture, "under", &owner).await?;
     // A quota cannot be scaled, so what it owns is the topmost.
-    let quota = json!({"metadata": {"name": "rigid"}, "spec": {"hard": {"services": "9"}}});
-    let rigid = fixture.create::<ResourceQuota>(quota).await?;
+    let quota = json!({"hard": {"services": "9"}});
+    let rigid = fixture.make::<ResourceQuota>("rigid", quota).await?;
     own(&fixture, "second", &rigid).await?;
     fixture.policy("web", json!({})).await?;
     fixture.counts("web", [1, 1, 0, 0]).await?;

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, ensure};
 use api::sizing_policy::SizingPolicy;
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::condition;
+use e2e::{condition, message_of};
 use k8s_openapi::api::core::v1::LimitRange;
 use model::Quantity;
 use serde_json::{Value, json};
@@ -25,44 +25,34 @@ async fn a_policy_without_sizing_uses_our_method_with_the_users_caution() -> Res
     let fixture = PolicyFixture::of(base.client.clone(), &base.namespace);
     let spec = json!({"limitMode": "memory=equal"});
     fixture.policy("web", spec).await?;
+    let has_target = |object: &Value| cpu_target(object).is_some();
     let made = fixture
-        .when::<Vpa>(ONE, "it has a target", |object| {
-            cpu_target(object).is_some()
-        })
+        .when::<Vpa>(ONE, "it has a target", has_target)
         .await?;
     let expected = json!({
         "plimsoll.dev/sizing-policy": "plimsoll", "plimsoll.dev/limit-mode": "memory=equal",
     });
     assert_eq!(made["metadata"]["annotations"], expected);
     let normal = cpu_target(&made).context("a target")?;
-    ensure!(
-        (240..=380).contains(&normal),
-        "{normal}m for a usage of 240m"
-    );
+    let is_near = (240..=380).contains(&normal);
+    ensure!(is_near, "{normal}m for a usage of 240m");
 
     let caution = json!({"spec": {"sizing": {"caution": "10"}}});
     fixture.patch::<SizingPolicy>("web", caution).await?;
+    let is_higher = |object: &Value| cpu_target(object) > Some(11 * normal / 10);
     fixture
-        .when::<Vpa>(ONE, "more caution raises the target", |object| {
-            cpu_target(object).is_some_and(|target| 10 * target > 11 * normal)
-        })
+        .when::<Vpa>(ONE, "more caution raises the target", is_higher)
         .await?;
     let crane = json!({"spec": {"sizing": {
         "policy": "crane", "caution": null, "settings": {"margin-fraction": "0.1"},
     }}});
     fixture.patch::<SizingPolicy>("web", crane).await?;
-    fixture
-        .when::<Vpa>(
-            ONE,
-            "it names the setting that Crane's method ignores",
-            |object| {
-                condition(&object["status"], "AnnotationUnused").is_some_and(|condition| {
-                    let message = condition["message"].as_str().unwrap_or_default();
-                    message.ends_with(": plimsoll.dev/sizing-margin-fraction")
-                })
-            },
-        )
-        .await?;
+    let what = "it names the setting that Crane's method ignores";
+    let is_named = |object: &Value| {
+        let message = message_of(&object["status"], "AnnotationUnused");
+        message.ends_with(": plimsoll.dev/sizing-margin-fraction")
+    };
+    fixture.when::<Vpa>(ONE, what, is_named).await?;
     recommendations_can_be_scheduled_unless_the_policy_says_otherwise(&fixture).await
 }
 
@@ -70,8 +60,8 @@ async fn recommendations_can_be_scheduled_unless_the_policy_says_otherwise(
     fixture: &PolicyFixture,
 ) -> Result<()> {
     let item = json!({"type": "Container", "max": {"cpu": "200m"}});
-    let range = json!({"metadata": {"name": "small"}, "spec": {"limits": [item]}});
-    fixture.create::<LimitRange>(range).await?;
+    let spec = json!({"limits": [item]});
+    fixture.make::<LimitRange>("small", spec).await?;
     let is_capped = |object: &Value| condition(&object["status"], "RecommendationCapped").is_some();
     fixture
         .when::<Vpa>(ONE, "the target fits the limit range", |object| {

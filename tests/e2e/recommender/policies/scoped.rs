@@ -1,19 +1,17 @@
 //! A recommender of one namespace, with no more rights than a Role of that namespace: the rights of
 //! `deploy/` without those that are cluster-wide.
 
-use std::path::Path;
-
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use api::sizing_policy::SizingPolicy;
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::manifests::{objects_in, rules_of};
-use e2e::{apply, eventually, kubectl, namespace, repository, shared};
+use e2e::process::account_file;
+use e2e::{apply_objects, eventually, kubectl, namespace, repository, shared};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::{Value, json};
 
 use super::ONE;
-use super::fixture::PolicyFixture;
-use super::fixture::{kubeconfig, start};
+use super::fixture::{PolicyFixture, start};
 
 const ACCOUNT: &str = "recommender";
 /// Resources that a Role cannot grant.
@@ -28,15 +26,14 @@ const OUTSIDE: [&str; 4] = [
 async fn in_one_namespace_a_role_is_enough() -> Result<()> {
     let client = shared().await?.client().await?;
     let fixture = PolicyFixture::of(client.clone(), &namespace(&client, "scoped").await?);
-    let folder = tempfile::tempdir()?;
     let log = shared().await?.logs_dir().join("recommender-scoped.log");
-    grant(&fixture.namespace, folder.path()).await?;
+    grant(&fixture.namespace).await?;
     // The API server takes a moment to know of it.
     let account = format!("--as=system:serviceaccount:{}:{ACCOUNT}", fixture.namespace);
     let may_it = format!("-n {} auth can-i list pods {account}", fixture.namespace);
     let ask = async || kubectl(&may_it).await;
     eventually("the rights are granted", ask).await?;
-    let account = kubeconfig(&fixture.namespace, ACCOUNT, folder.path()).await?;
+    let account = account_file(shared().await?, &fixture.namespace, ACCOUNT).await?;
     let only = format!("--vpa-object-namespace={}", fixture.namespace);
     let _recommender = start(&account, &["--recommender-name=e2e", &only], &log)?;
     fixture.deploy("one", "web").await?;
@@ -65,7 +62,7 @@ async fn in_one_namespace_a_role_is_enough() -> Result<()> {
 }
 
 /// An account that has the Role and nothing else.
-async fn grant(namespace: &str, folder: &Path) -> Result<()> {
+async fn grant(namespace: &str) -> Result<()> {
     let reference =
         json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": ACCOUNT});
     let subject = json!({"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace});
@@ -76,10 +73,7 @@ async fn grant(namespace: &str, folder: &Path) -> Result<()> {
         {"apiVersion": rbac, "kind": "Role", "metadata": metadata, "rules": rules()?},
         {"apiVersion": rbac, "kind": "RoleBinding", "metadata": metadata, "roleRef": reference, "subjects": [subject]},
     ]});
-    let file = folder.join("role.json");
-    std::fs::write(&file, objects.to_string())?;
-    let file = file.to_str().context("the path is text")?;
-    apply(shared().await?, file).await.map(drop)
+    apply_objects(shared().await?, &objects.to_string()).await
 }
 
 fn rules() -> Result<Vec<PolicyRule>> {

@@ -2,11 +2,12 @@
 //! cluster's policy what both found.
 
 use anyhow::Result;
-use e2e::{condition, kubectl, shared};
+use e2e::deployment::SYSTEM;
+use e2e::process::account_file;
+use e2e::{kubectl, message_of, shared};
 use serde_json::{Value, json};
 
-use super::fixture::PolicyFixture;
-use super::fixture::{kubeconfig, start};
+use super::fixture::{PolicyFixture, start};
 use super::{ONE, fixture};
 
 /// Of two shards, the first has this namespace and the second the other.
@@ -28,8 +29,7 @@ async fn the_first_shard_tells_of_a_policy_what_both_found() -> Result<()> {
     let selector = json!({"namespaceSelector": {"matchLabels": {"divided": "yes"}}});
     first.cluster_policy("divided", selector).await?;
 
-    let folder = tempfile::tempdir()?;
-    let account = kubeconfig("plimsoll-system", "plimsoll-recommender", folder.path()).await?;
+    let account = account_file(shared().await?, SYSTEM, "plimsoll-recommender").await?;
     let logs = shared().await?.logs_dir();
     let shard = |index: u8| {
         let log = logs.join(format!("recommender-shard-{index}.log"));
@@ -38,9 +38,7 @@ async fn the_first_shard_tells_of_a_policy_what_both_found() -> Result<()> {
     };
     let _first = shard(0)?;
     let is_half = |status: &Value| {
-        status["managed"] == 1
-            && condition(status, "Ready")
-                .is_some_and(|ready| ready["message"] == "shard 1 has not reported yet")
+        status["managed"] == 1 && message_of(status, "Ready") == "shard 1 has not reported yet"
     };
     first.cluster_policy_when("divided", is_half).await?;
     let _second = shard(1)?;

@@ -297,7 +297,7 @@ fn metrics_beyond_the_limit_of_a_namespace_are_refused_and_others_forecast() {
         (status, reason),
         (ConditionStatus::False, "MemoryLimitReached")
     );
-    let limit = "--prediction-namespace-memory-limit allows, 1 MiB";
+    let limit = "a quarter of predictions.memoryLimit, 1 MiB";
     assert!(message.contains(limit), "{message}");
     let metric = refused.forecast(None, now).metrics.pop().expect("a metric");
     assert!(

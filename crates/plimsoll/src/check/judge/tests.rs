@@ -1,40 +1,39 @@
 //! One fault per case in a cluster without faults.
 
 mod fixture;
-mod others;
-mod units;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
+use view::{AutoscalerRole, OtherAutoscaler};
 
 use super::*;
 use crate::check::Form;
 use crate::check::facts::{OtherDeployment, StopFact, StoredChain};
 use crate::check::finding::{Status, Unread};
+use crate::json::tests::parse;
 use fixture::{
-    api_service, certificate, certificate_fact, deployment, healthy, lease, name, object,
-    registration, time,
+    api_service, certificate, certificate_fact, deployment, healthy, lease, name, registration,
+    time,
 };
 
-/// Expects these findings besides passed checks: status, identifier, and a part of the message.
+const METRICS_SERVER: &str = "v1beta1.metrics.k8s.io";
+const EXTERNAL: &str = "v1beta1.external.metrics.k8s.io";
+
+/// Expects these findings besides passed checks, as `STATUS ID: PART OF THE MESSAGE`.
 #[track_caller]
-fn check_in(extent: Extent, plant: impl FnOnce(&mut Facts), expected: &[(Status, &str, &str)]) {
+fn check_in(extent: Extent, plant: impl FnOnce(&mut Facts), expected: &[&str]) {
     let mut facts = healthy();
     plant(&mut facts);
-    let findings = judge(&facts, extent);
-    let found: Vec<_> = findings
-        .iter()
-        .filter(|one| one.status != Status::Ok)
-        .collect();
-    let named: Vec<_> = found
-        .iter()
-        .map(|one| (one.status, one.id.as_str()))
-        .collect();
-    let wanted: Vec<_> = expected
-        .iter()
-        .map(|(status, id, _)| (*status, *id))
-        .collect();
-    assert_eq!(named, wanted, "{found:#?}");
-    for (finding, (_, _, message)) in found.iter().zip(expected) {
+    let findings = judge(&facts, extent).into_iter();
+    let found: Vec<_> = findings.filter(|one| one.status != Status::Ok).collect();
+    assert_eq!(found.len(), expected.len(), "{found:#?}");
+    for (finding, expected) in found.iter().zip(expected) {
+        let (named, message) = expected.split_once(": ").expect("a message");
+        assert_eq!(
+            format!("{:?} {}", finding.status, finding.id),
+            named,
+            "{found:#?}"
+        );
         assert!(finding.message.contains(message), "{finding:#?}\n{message}");
         let has_hint = finding.status >= Status::Warning;
         assert_eq!(!finding.hint.is_empty(), has_hint, "{finding:#?}");
@@ -42,40 +41,32 @@ fn check_in(extent: Extent, plant: impl FnOnce(&mut Facts), expected: &[(Status,
 }
 
 #[track_caller]
-fn check(plant: impl FnOnce(&mut Facts), status: Status, id: &str, message: &str) {
-    check_in(Extent::Installed, plant, &[(status, id, message)]);
+fn check(plant: impl FnOnce(&mut Facts), expected: &str) {
+    check_in(Extent::Installed, plant, &[expected]);
 }
 
-fn replace_api(facts: &mut Facts, api: Value) {
-    let api: k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService = object(api);
+/// Adds an `APIService`, or puts it in the place of the one with its name.
+fn set_api(facts: &mut Facts, api: &str, service: &str, available: &str) {
     let services = facts.api_services.as_mut().expect("APIServices");
-    services.retain(|one| one.metadata.name != api.metadata.name);
-    services.push(api);
+    services.retain(|one| one.metadata.name.as_deref() != Some(api));
+    services.push(parse(api_service(api, service, available)));
 }
 
 fn add_other(facts: &mut Facts, image: &str, replicas: i32) {
-    facts
-        .others
-        .as_mut()
-        .expect("Deployments")
-        .push(OtherDeployment {
-            name: name("other", image),
-            image: image.to_owned(),
-            replicas,
-        });
+    let others = facts.others.as_mut().expect("Deployments");
+    others.push(OtherDeployment {
+        name: name("other", image),
+        image: image.to_owned(),
+        replicas,
+    });
 }
 
 #[test]
 fn a_healthy_cluster_has_no_finding() {
     check_in(Extent::Installed, |_| {}, &[]);
-    let identifiers: Vec<String> = judge(&healthy(), Extent::Installed)
-        .into_iter()
-        .map(|one| one.id)
-        .collect();
-    let mut unique = identifiers.clone();
-    unique.sort();
-    unique.dedup();
-    assert_eq!(unique.len(), identifiers.len(), "{identifiers:?}");
+    let findings = judge(&healthy(), Extent::Installed);
+    let unique: std::collections::BTreeSet<_> = findings.iter().map(|one| &one.id).collect();
+    assert_eq!(unique.len(), findings.len(), "{findings:#?}");
 }
 
 #[test]
@@ -84,138 +75,85 @@ fn faults_of_the_api_server_and_clocks_are_named() {
         facts.version.minor = "32".to_owned();
         facts.version.git_version = "v1.32.2".to_owned();
     };
-    check(old, Status::Warning, "api-server-version", "v1.32.2");
+    check(old, "Warning api-server-version: v1.32.2");
     let ahead = |facts: &mut Facts| facts.local_time = time("2026-11-01T12:02:00Z");
-    check(ahead, Status::Warning, "clock-offset", "120 s");
+    check(ahead, "Warning clock-offset: 120 s");
 }
 
 #[test]
 fn faults_of_metrics_are_named() {
     let gone = |facts: &mut Facts| {
         let services = facts.api_services.as_mut().expect("APIServices");
-        services.retain(|one| one.metadata.name.as_deref() != Some("v1beta1.metrics.k8s.io"));
+        services.retain(|one| one.metadata.name.as_deref() != Some(METRICS_SERVER));
     };
-    check(
-        gone,
-        Status::Error,
-        "metrics-server-available",
-        "no APIService",
-    );
+    check(gone, "Error metrics-server-available: no APIService");
     let down = |facts: &mut Facts| {
-        let api = api_service(
-            "v1beta1.metrics.k8s.io",
-            "kube-system",
-            "metrics-server",
-            "False",
-        );
-        replace_api(facts, api);
+        set_api(facts, METRICS_SERVER, "kube-system/metrics-server", "False");
     };
-    check(
-        down,
-        Status::Error,
-        "metrics-server-available",
-        "MissingEndpoints",
-    );
+    check(down, "Error metrics-server-available: MissingEndpoints");
     let some = |facts: &mut Facts| facts.measured_nodes = Ok(2);
-    check(some, Status::Warning, "node-metrics", "2 of 3 nodes");
+    check(some, "Warning node-metrics: 2 of 3 nodes");
     let none = |facts: &mut Facts| facts.measured_nodes = Ok(0);
-    check(none, Status::Error, "node-metrics", "0 of 3 nodes");
-    let keda = |available: &'static str| {
-        move |facts: &mut Facts| {
-            let external = "v1beta1.external.metrics.k8s.io";
-            let service = "keda-operator-metrics-apiserver";
-            replace_api(facts, api_service(external, "keda", service, available));
-        }
-    };
-    let owner = "keda/keda-operator-metrics-apiserver (KEDA)";
-    check(
-        keda("True"),
-        Status::Warning,
-        "external-metrics-v1beta1",
-        owner,
-    );
-    check(
-        keda("False"),
-        Status::Error,
-        "external-metrics-v1beta1",
-        owner,
-    );
+    check(none, "Error node-metrics: 0 of 3 nodes");
+    for (available, status) in [("True", "Warning"), ("False", "Error")] {
+        let service = "keda/keda-operator-metrics-apiserver";
+        let keda = |facts: &mut Facts| set_api(facts, EXTERNAL, service, available);
+        check(
+            keda,
+            &format!("{status} external-metrics-v1beta1: {service} (KEDA)"),
+        );
+    }
     let series = |facts: &mut Facts| {
         facts.prometheus.as_mut().expect("Prometheus").series = Ok(vec![1, 0, 0]);
     };
-    let missing = "container_memory_working_set_bytes, kube_pod_labels";
-    check(series, Status::Error, "prometheus-series", missing);
+    let missing = "Error prometheus-series: container_memory_working_set_bytes, kube_pod_labels";
+    check(series, missing);
 }
 
 #[test]
 fn faults_of_definitions_are_named() {
-    let id = "definition-verticalpodautoscalers.autoscaling.k8s.io";
-    let gone = |facts: &mut Facts| {
-        facts.definitions.as_mut().expect("definitions").remove(0);
+    let check = |plant: fn(&mut Vec<CustomResourceDefinition>), message: &str| {
+        let plant = |facts: &mut Facts| plant(facts.definitions.as_mut().expect("definitions"));
+        let id = "definition-verticalpodautoscalers.autoscaling.k8s.io";
+        check(plant, &format!("Error {id}: {message}"));
     };
-    check(gone, Status::Error, id, "missing");
-    let unserved = |facts: &mut Facts| {
-        let definition = &mut facts.definitions.as_mut().expect("definitions")[0];
-        definition
-            .spec
-            .versions
-            .iter_mut()
-            .for_each(|version| version.served = false);
-    };
-    check(unserved, Status::Error, id, "version v1 is not served");
-    let old = |facts: &mut Facts| {
-        let definition = &mut facts.definitions.as_mut().expect("definitions")[0];
-        for version in &mut definition.spec.versions {
-            let schema = version
-                .schema
-                .as_mut()
-                .and_then(|one| one.open_api_v3_schema.as_mut());
-            let fields = schema
-                .and_then(|schema| schema.properties.as_mut())
-                .expect("fields");
-            let spec = fields
-                .get_mut("spec")
-                .and_then(|spec| spec.properties.as_mut());
-            spec.expect("fields of the spec").remove("updatePolicy");
-        }
-    };
+    check(|definitions| drop(definitions.remove(0)), "missing");
     check(
-        old,
-        Status::Error,
-        id,
+        |definitions| {
+            let versions = definitions[0].spec.versions.iter_mut();
+            versions.for_each(|version| version.served = false);
+        },
+        "version v1 is not served",
+    );
+    check(
+        |definitions| {
+            let mut definition = serde_json::to_value(&definitions[0]).expect("JSON");
+            for version in definition["spec"]["versions"]
+                .as_array_mut()
+                .expect("versions")
+            {
+                let fields = &mut version["schema"]["openAPIV3Schema"]["properties"];
+                let fields = fields["spec"]["properties"].as_object_mut();
+                fields.expect("fields of the spec").remove("updatePolicy");
+            }
+            definitions[0] = parse(definition);
+        },
         "version v1 has no field spec.updatePolicy",
     );
 }
 
 #[test]
 fn faults_of_the_programs_are_named() {
-    let change = |program: &'static str, deployment: Value| {
+    let updater = |tag: &'static str, ready: i32| {
         move |facts: &mut Facts| {
             let deployments = facts.deployments.as_mut().expect("Deployments");
-            let name = format!("plimsoll-{program}");
-            deployments.retain(|one| one.metadata.name.as_ref() != Some(&name));
-            deployments.push(object(deployment));
+            deployments.retain(|one| one.metadata.name.as_deref() != Some("plimsoll-updater"));
+            deployments.push(parse(deployment("updater", tag, ready)));
         }
     };
-    let id = "replicas-plimsoll-updater";
-    check(
-        change("updater", deployment("updater", "1", 0)),
-        Status::Error,
-        id,
-        "0 of 2",
-    );
-    check(
-        change("updater", deployment("updater", "1", 1)),
-        Status::Warning,
-        id,
-        "1 of 2",
-    );
-    let newer = change("updater", deployment("updater", "2", 2));
-    check(newer, Status::Warning, "one-version", "plimsoll-updater 2");
-    let gone = |facts: &mut Facts| {
-        facts.deployments.as_mut().expect("Deployments").remove(0);
-    };
-    check(gone, Status::Error, "programs-installed", "recommender");
+    check(updater("1", 0), "Error replicas-plimsoll-updater: 0 of 2");
+    check(updater("1", 1), "Warning replicas-plimsoll-updater: 1 of 2");
+    check(updater("2", 2), "Warning one-version: plimsoll-updater 2");
     let without = |names: &'static [&str]| {
         move |facts: &mut Facts| {
             let deployments = facts.deployments.as_mut().expect("Deployments");
@@ -225,37 +163,27 @@ fn faults_of_the_programs_are_named() {
             });
         }
     };
-    let id = "programs-installed";
+    check(
+        without(&["recommender"]),
+        "Error programs-installed: recommender",
+    );
     check(
         without(&["webhook"]),
-        Status::Error,
-        id,
-        "no Deployment of webhook",
+        "Error programs-installed: no Deployment of webhook",
     );
-    check_in(
-        Extent::Installed,
-        without(&["updater", "webhook", "adapter"]),
-        &[],
-    );
+    let all_but_one = without(&["updater", "webhook", "adapter"]);
+    check_in(Extent::Installed, all_but_one, &[]);
     let with_lease = |index: usize, lease: Option<Value>| {
-        move |facts: &mut Facts| facts.leases[index].1 = Ok(lease.map(object))
+        move |facts: &mut Facts| facts.leases[index].1 = Ok(lease.map(parse))
     };
-    let id = "lease-vpa-recommender-lease";
-    check(with_lease(0, None), Status::Error, id, "missing");
+    let leader = |lease: Option<Value>, message: &str| {
+        let expected = format!("Error lease-vpa-recommender-lease: {message}");
+        check(with_lease(0, lease), &expected);
+    };
     let stale = lease("a_1", "2026-11-01T11:59:00.000000Z");
-    check(
-        with_lease(0, Some(stale.clone())),
-        Status::Error,
-        id,
-        "60 s ago",
-    );
-    let released = lease("", "2026-11-01T11:59:50.000000Z");
-    check(
-        with_lease(0, Some(released)),
-        Status::Error,
-        id,
-        "no holder",
-    );
+    leader(None, "missing");
+    leader(Some(stale.clone()), "60 s ago");
+    leader(Some(lease("", "2026-11-01T11:59:50.000000Z")), "no holder");
     check_in(Extent::Installed, with_lease(1, Some(stale)), &[]);
     let stop = |facts: &mut Facts| {
         facts.stop.1 = Ok(Some(StopFact {
@@ -263,142 +191,118 @@ fn faults_of_the_programs_are_named() {
             reason: Some("upgrade".to_owned()),
         }));
     };
-    let since = "since 2026-11-01T11:00:00Z: upgrade";
-    check(stop, Status::Warning, "stop-switch", since);
+    check(
+        stop,
+        "Warning stop-switch: since 2026-11-01T11:00:00Z: upgrade",
+    );
+}
+
+fn set_end(facts: &mut Facts, end: &str) {
+    let pem = certificate(end);
+    facts.certificates = vec![certificate_fact(&pem)];
+    facts.webhooks = Ok(vec![parse(registration(&pem, "Ignore", "suite"))]);
 }
 
 #[test]
 fn faults_of_certificates_are_named() {
-    let id = "certificate-vpa-tls-certs";
-    let with = |end: &'static str| {
-        move |facts: &mut Facts| {
-            let pem = certificate(end);
-            facts.certificates = vec![certificate_fact(&pem)];
-            facts.webhooks = Ok(vec![object(registration(&pem, "Ignore", "suite"))]);
-        }
+    let check = |plant: fn(&mut Facts), expected: [&str; 2]| {
+        check_in(Extent::Installed, plant, &expected);
     };
-    check(with("2026-11-05"), Status::Warning, id, "in 3 days");
-    let bundle = "webhook-ca-bundle";
+    let soon = |facts: &mut Facts| set_end(facts, "2026-11-05");
     check_in(
         Extent::Installed,
-        with("2026-10-01"),
-        &[
-            (Status::Error, id, "expired at 2026-10-01"),
-            (Status::Error, bundle, "the certificate has expired"),
+        soon,
+        &["Warning certificate-vpa-tls-certs: in 3 days"],
+    );
+    check(
+        |facts| set_end(facts, "2026-10-01"),
+        [
+            "Error certificate-vpa-tls-certs: expired at 2026-10-01",
+            "Error webhook-ca-bundle: the certificate has expired",
         ],
     );
-    let missing = |facts: &mut Facts| facts.certificates[0].chain = Ok(StoredChain::NoSecret);
-    check_in(
-        Extent::Installed,
-        missing,
-        &[
-            (Status::Error, id, "missing"),
-            (Status::Skipped, bundle, "no certificate"),
-        ],
+    let no_certificate = "Skipped webhook-ca-bundle: no certificate";
+    check(
+        |facts| facts.certificates[0].chain = Ok(StoredChain::NoSecret),
+        ["Error certificate-vpa-tls-certs: missing", no_certificate],
     );
-    let invalid = |facts: &mut Facts| facts.certificates[0].chain = Ok(StoredChain::Invalid);
-    check_in(
-        Extent::Installed,
-        invalid,
-        &[
-            (Status::Error, id, "serverCert.pem has no certificate"),
-            (Status::Skipped, bundle, "no certificate"),
-        ],
+    let invalid = "Error certificate-vpa-tls-certs: serverCert.pem has no certificate";
+    check(
+        |facts| facts.certificates[0].chain = Ok(StoredChain::Invalid),
+        [invalid, no_certificate],
     );
-    let optional = |facts: &mut Facts| {
-        facts.certificates[0].entry.entry = "tls.crt";
-        facts.certificates[0].entry.is_optional = true;
-        facts.certificates[0].chain = Ok(StoredChain::NoSecret);
-    };
-    check_in(
-        Extent::Installed,
-        optional,
-        &[
-            (Status::Skipped, id, "runs without"),
-            (Status::Skipped, bundle, "not in a Secret"),
+    check(
+        |facts| {
+            facts.certificates[0].entry.entry = "tls.crt";
+            facts.certificates[0].entry.is_optional = true;
+            facts.certificates[0].chain = Ok(StoredChain::NoSecret);
+        },
+        [
+            "Skipped certificate-vpa-tls-certs: runs without",
+            "Skipped webhook-ca-bundle: not in a Secret",
         ],
     );
 }
 
 #[test]
 fn faults_of_the_webhook_are_named() {
-    let with = |bundle: Option<&'static str>, policy: &'static str, namespace: &'static str| {
+    let with = |bundle: Option<String>, policy: &'static str| {
         move |facts: &mut Facts| {
             let own = certificate("2027-01-01");
             facts.certificates = vec![certificate_fact(&own)];
-            let bundle = bundle.map_or(own, str::to_owned);
-            facts.webhooks = Ok(vec![object(registration(&bundle, policy, namespace))]);
+            let registration = registration(&bundle.unwrap_or(own), policy, "suite");
+            facts.webhooks = Ok(vec![parse(registration)]);
         }
     };
     check(
-        with(None, "Fail", "suite"),
-        Status::Warning,
-        "webhook-failure-policy",
-        "no pod starts",
+        with(None, "Fail"),
+        "Warning webhook-failure-policy: no pod starts",
     );
+    let empty = Some(String::new());
+    check(with(empty, "Ignore"), "Error webhook-ca-bundle: empty");
+    let foreign = Some(certificate("2027-01-01"));
     check(
-        with(Some(""), "Ignore", "suite"),
-        Status::Error,
-        "webhook-ca-bundle",
-        "empty",
-    );
-    let foreign = |facts: &mut Facts| {
-        let other = certificate("2027-01-01");
-        facts.webhooks = Ok(vec![object(registration(&other, "Ignore", "suite"))]);
-    };
-    check(
-        foreign,
-        Status::Error,
-        "webhook-ca-bundle",
-        "rejects the certificate",
+        with(foreign, "Ignore"),
+        "Error webhook-ca-bundle: rejects the certificate",
     );
     let gone = |facts: &mut Facts| facts.webhooks = Ok(Vec::new());
-    check(gone, Status::Error, "webhook-registered", CONFIGURATION);
+    check(gone, &format!("Error webhook-registered: {CONFIGURATION}"));
     let endpoints = |count| move |facts: &mut Facts| facts.services[0].1 = Ok(count);
-    check(
-        endpoints(None),
-        Status::Error,
-        "webhook-service",
-        "does not exist",
-    );
+    check(endpoints(None), "Error webhook-service: does not exist");
     check(
         endpoints(Some(0)),
-        Status::Error,
-        "webhook-service",
-        "no ready endpoint",
+        "Error webhook-service: no ready endpoint",
     );
-    let rival =
-        |facts: &mut Facts| {
-            facts.webhooks.as_mut().expect("webhooks").push(object(json!({
-            "metadata": {"name": "craned"},
-            "webhooks": [{"name": "a", "admissionReviewVersions": ["v1"], "sideEffects": "None",
-                          "clientConfig": {}, "rules": [{"resources": ["pods"]}]}],
-        })));
-        };
-    // The name is no part of a known product's.
-    let rival_crane = |facts: &mut Facts| {
-        rival(facts);
-        let webhooks = facts.webhooks.as_mut().expect("webhooks");
-        webhooks.last_mut().expect("a webhook").metadata.name = Some("mesh".to_owned());
+    let rival = |name: &'static str| {
+        move |facts: &mut Facts| {
+            let webhook = json!({
+                "name": "a", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+                "clientConfig": {}, "rules": [{"resources": ["pods"]}],
+            });
+            let rival = json!({"metadata": {"name": name}, "webhooks": [webhook]});
+            facts
+                .webhooks
+                .as_mut()
+                .expect("webhooks")
+                .push(parse(rival));
+        }
     };
-    check(rival, Status::Warning, "webhook-rivals", "craned");
-    check_in(Extent::Installed, rival_crane, &[]);
+    check(rival("craned"), "Warning webhook-rivals: craned");
+    // The name is no part of a known product's.
+    check_in(Extent::Installed, rival("mesh"), &[]);
 }
 
 #[test]
 fn what_cannot_be_read_is_skipped_with_the_reason() {
     let unread = || Unread("you have no right to read Deployments".to_owned());
     let plant = |facts: &mut Facts| facts.deployments = Err(unread());
-    check(plant, Status::Skipped, "programs-installed", "no right");
+    check(plant, "Skipped programs-installed: no right");
     let plant = |facts: &mut Facts| facts.certificates[0].chain = Err(unread());
-    check_in(
-        Extent::Installed,
-        plant,
-        &[
-            (Status::Skipped, "certificate-vpa-tls-certs", "no right"),
-            (Status::Skipped, "webhook-ca-bundle", "no right"),
-        ],
-    );
+    let expected = [
+        "Skipped certificate-vpa-tls-certs: no right",
+        "Skipped webhook-ca-bundle: no right",
+    ];
+    check_in(Extent::Installed, plant, &expected);
 }
 
 #[test]
@@ -406,36 +310,33 @@ fn a_version_that_another_provider_leaves_out_is_no_fault() {
     let plant = |facts: &mut Facts| {
         let services = facts.api_services.as_mut().expect("APIServices");
         services.retain(|one| !kube::ResourceExt::name_any(one).ends_with("custom.metrics.k8s.io"));
-        let name = "v1beta1.custom.metrics.k8s.io";
-        replace_api(facts, api_service(name, "monitoring", "other", "True"));
+        set_api(
+            facts,
+            "v1beta1.custom.metrics.k8s.io",
+            "monitoring/other",
+            "True",
+        );
     };
-    let id = "custom-metrics-v1beta1";
-    check(plant, Status::Warning, id, "the Service monitoring/other");
+    check(
+        plant,
+        "Warning custom-metrics-v1beta1: the Service monitoring/other",
+    );
 }
 
 #[test]
 fn missing_rights_are_named_with_their_commands() {
-    let plant = |facts: &mut Facts| facts.rights[0].1 = Ok(false);
     let right = "list verticalpodautoscalers.autoscaling.k8s.io (status, explain, scan)";
-    check(plant, Status::Warning, "rights-to-use", right);
-    let id = "rights-to-install";
-    let right = "create namespaces (installation)";
+    let plant = |facts: &mut Facts| facts.rights[0].1 = Ok(false);
+    check(plant, &format!("Warning rights-to-use: {right}"));
     let plant = |facts: &mut Facts| {
         facts.api_services = Ok(Vec::new());
-        replace_api(
-            facts,
-            api_service(
-                "v1beta1.metrics.k8s.io",
-                "kube-system",
-                "metrics-server",
-                "True",
-            ),
-        );
+        set_api(facts, METRICS_SERVER, "kube-system/metrics-server", "True");
         let rights = INSTALL.of_cluster.iter().chain(INSTALL.own);
         facts.rights = rights.map(|right| (*right, Ok(true))).collect();
         facts.rights[0].1 = Ok(false);
     };
-    check_in(Extent::Before, plant, &[(Status::Error, id, right)]);
+    let right = "Error rights-to-install: create namespaces (installation)";
+    check_in(Extent::Before, plant, &[right]);
 }
 
 #[test]
@@ -445,48 +346,59 @@ fn before_an_installation_only_conflicts_count() {
         facts.leases.clear();
         facts.definitions = Ok(Vec::new());
         facts.webhooks = Ok(Vec::new());
-        facts.api_services = Ok(vec![
-            object(api_service(
-                "v1beta1.metrics.k8s.io",
-                "kube-system",
-                "metrics-server",
-                "True",
-            )),
-            object(api_service(
-                "v1beta1.external.metrics.k8s.io",
-                "keda",
-                "keda",
-                "True",
-            )),
-        ]);
+        facts.api_services = Ok(Vec::new());
+        set_api(facts, METRICS_SERVER, "kube-system/metrics-server", "True");
+        set_api(facts, EXTERNAL, "keda/keda", "True");
         add_other(facts, "keda", 1);
     };
-    check_in(
-        Extent::Before,
-        plant,
-        &[
-            (
-                Status::Warning,
-                "external-metrics-v1beta1",
-                "would take it over",
-            ),
-            (Status::Warning, "keda", "other/keda"),
-        ],
+    let expected = [
+        "Warning external-metrics-v1beta1: would take it over",
+        "Warning keda: other/keda",
+    ];
+    check_in(Extent::Before, plant, &expected);
+}
+
+#[test]
+fn other_autoscalers_are_named_unless_they_are_scaled_to_zero() {
+    let other =
+        |image: &'static str, replicas| move |facts: &mut Facts| add_other(facts, image, replicas);
+    check(
+        other("vpa-updater", 1),
+        "Error other-vpa: other/vpa-updater",
     );
+    check(other("craned", 1), "Error crane: other/craned");
+    check(
+        other("goldilocks", 1),
+        "Warning goldilocks: other/goldilocks",
+    );
+    let sign = |facts: &mut Facts| {
+        facts.signs = Ok(vec![OtherAutoscaler {
+            role: AutoscalerRole::Updater,
+            sign: "the Lease a/vpa-updater of b".to_owned(),
+        }]);
+    };
+    check(sign, "Error other-vpa: the Lease a/vpa-updater of b");
+    check_in(Extent::Installed, other("vpa-updater", 0), &[]);
+    check_in(Extent::Installed, other("keda", 1), &[]);
+}
+
+#[test]
+fn slips_of_units_are_a_warning_with_the_first_of_them() {
+    let slips = (0..7).map(|number| format!("VerticalPodAutoscaler shop/{number}: slip"));
+    let slips: Vec<String> = slips.collect();
+    for part in [
+        "shop/0: slip, VerticalPodAutoscaler",
+        "shop/4: slip and 2 more",
+    ] {
+        let plant = |facts: &mut Facts| facts.unit_slips = Ok(slips.clone());
+        check(plant, &format!("Warning units: {part}"));
+    }
 }
 
 #[test]
 fn findings_have_three_forms() {
     let mut facts = healthy();
-    replace_api(
-        &mut facts,
-        api_service(
-            "v1beta1.external.metrics.k8s.io",
-            "keda",
-            "keda-metrics",
-            "True",
-        ),
-    );
+    set_api(&mut facts, EXTERNAL, "keda/keda-metrics", "True");
     add_other(&mut facts, "vpa-updater", 1);
     let findings = judge(&facts, Extent::Installed);
     for (form, ending) in [

@@ -2,102 +2,61 @@
 
 use api::condition::ConditionStatus;
 use api::ehpa::{EffectiveHorizontalPodAutoscalerStatus, PREDICTION_READY, READY, ScaleStrategy};
-use jiff::Timestamp;
 use kube::ResourceExt as _;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::EhpaFacts;
-use super::metrics::{Metric, metrics};
-use crate::explain::lines::{Condition, EventLine, Wait, conditions, events, notes, plain};
+use super::metrics::metrics;
+use crate::explain::lines::{conditions, events, notes, wait};
+use crate::json::texts;
 
 const MAX_SCALE_POINTS: usize = 100;
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(in crate::explain) struct EhpaExplanation {
-    pub(in crate::explain) namespace: String,
-    pub(in crate::explain) ehpa: String,
-    pub(in crate::explain) target: String,
-    /// `Auto` or `Preview`.
-    pub(in crate::explain) strategy: String,
-    pub(in crate::explain) hpa: Option<String>,
-    pub(in crate::explain) replicas: Replicas,
-    pub(in crate::explain) last_scale_time: Option<Timestamp>,
-    pub(in crate::explain) prediction: Option<PredictionLine>,
-    pub(in crate::explain) metrics: Vec<Metric>,
-    pub(in crate::explain) scale_points: Vec<ScalePointLine>,
-    /// Reasons why the replicas do not change.
-    pub(in crate::explain) waits: Vec<Wait>,
-    pub(in crate::explain) conditions: Vec<Condition>,
-    /// The latest event first.
-    pub(in crate::explain) events: Vec<EventLine>,
-    /// Parts that are left out, with the reason, and further EHPAs of the target.
-    pub(in crate::explain) notes: Vec<String>,
+/// Numbers of pods. `specific` is `specificReplicas` of a preview.
+#[derive(Clone, Copy, Serialize)]
+struct Replicas {
+    current: Option<i32>,
+    desired: Option<i32>,
+    min: i32,
+    max: i32,
+    specific: Option<i32>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(in crate::explain) struct Replicas {
-    pub(in crate::explain) current: Option<i32>,
-    pub(in crate::explain) desired: Option<i32>,
-    pub(in crate::explain) min: i32,
-    pub(in crate::explain) max: i32,
-    /// `specificReplicas` of a preview.
-    pub(in crate::explain) specific: Option<i32>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(in crate::explain) struct PredictionLine {
-    pub(in crate::explain) method: String,
-    pub(in crate::explain) window_seconds: i32,
-    pub(in crate::explain) pod_ready_seconds: Option<i32>,
-}
-
-/// Amount per pod at which replicas are added.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(in crate::explain) struct ScalePointLine {
-    pub(in crate::explain) resource: String,
-    pub(in crate::explain) container: Option<String>,
-    pub(in crate::explain) average_request: String,
-    pub(in crate::explain) average_value: String,
-}
-
-pub(in crate::explain) fn explain(facts: &EhpaFacts) -> EhpaExplanation {
+pub(in crate::explain) fn explain(facts: &EhpaFacts) -> Value {
     let EhpaFacts { ehpa, hpa, .. } = facts;
     let default = EffectiveHorizontalPodAutoscalerStatus::default();
     let status = ehpa.status.as_ref().unwrap_or(&default);
     let target = &ehpa.spec.scale_target_ref;
     let metrics = metrics(facts);
     let replicas = replicas(facts, status);
-    let points = status.scale_points.iter().take(MAX_SCALE_POINTS);
-    EhpaExplanation {
-        namespace: plain(&ehpa.namespace().unwrap_or_default()),
-        ehpa: plain(&ehpa.name_any()),
-        target: plain(&format!("{}/{}", target.kind, target.name)),
-        strategy: format!("{:?}", ehpa.spec.effective_strategy()),
-        hpa: hpa.as_ref().map(|hpa| plain(&hpa.name_any())),
-        replicas,
-        last_scale_time: status.last_scale_time.as_ref().map(|time| time.0),
-        prediction: status.prediction.as_ref().map(|it| PredictionLine {
-            method: plain(&it.method),
-            window_seconds: it.window_seconds,
-            pod_ready_seconds: it.pod_ready_seconds,
-        }),
-        scale_points: points
-            .map(|point| ScalePointLine {
-                resource: plain(&point.resource),
-                container: point.container.as_deref().map(plain),
-                average_request: point.average_request.to_string(),
-                average_value: point.average_value.to_string(),
-            })
-            .collect(),
-        waits: waits(facts, status, replicas, &metrics),
-        metrics,
-        conditions: conditions(&status.conditions),
-        events: events(&facts.events),
-        notes: notes(facts.missing.iter(), "EHPAs", &facts.others),
-    }
+    let prediction = status.prediction.as_ref().map(|it| {
+        let ready = it.pod_ready_seconds;
+        json!({"method": it.method, "windowSeconds": it.window_seconds, "podReadySeconds": ready})
+    });
+    // Amounts per pod at which replicas are added.
+    let points = status.scale_points.iter().take(MAX_SCALE_POINTS).map(|it| {
+        json!({
+            "resource": it.resource, "container": it.container,
+            "averageRequest": it.average_request, "averageValue": it.average_value,
+        })
+    });
+    json!({
+        "namespace": ehpa.namespace(),
+        "ehpa": ehpa.name_any(),
+        "target": format!("{}/{}", target.kind, target.name),
+        "strategy": format!("{:?}", ehpa.spec.effective_strategy()),
+        "hpa": hpa.as_ref().map(kube::ResourceExt::name_any),
+        "replicas": replicas,
+        "lastScaleTime": status.last_scale_time,
+        "prediction": prediction,
+        "scalePoints": points.collect::<Vec<_>>(),
+        "waits": waits(facts, status, replicas, &metrics),
+        "metrics": metrics,
+        "conditions": conditions(&status.conditions),
+        "events": events(&facts.events),
+        "notes": notes(facts.missing.iter(), "EHPAs", &facts.others),
+    })
 }
 
 fn replicas(facts: &EhpaFacts, status: &EffectiveHorizontalPodAutoscalerStatus) -> Replicas {
@@ -123,49 +82,51 @@ fn waits(
     facts: &EhpaFacts,
     status: &EffectiveHorizontalPodAutoscalerStatus,
     replicas: Replicas,
-    metrics: &[Metric],
-) -> Vec<Wait> {
+    metrics: &[Value],
+) -> Vec<Value> {
     let mut waits = Vec::new();
-    let mut wait = |reason, message: &str| waits.push(Wait::new(reason, message));
+    let mut add = |reason: &str, message: String| waits.push(wait(reason, message));
     let spec = &facts.ehpa.spec;
     let desired = replicas.desired;
     match (spec.effective_strategy(), replicas.specific) {
-        (ScaleStrategy::Preview, Some(specific)) => wait(
+        (ScaleStrategy::Preview, Some(specific)) => add(
             "Manual",
-            &format!("specificReplicas sets {specific} replicas, independent of metrics"),
+            format!("specificReplicas sets {specific} replicas, independent of metrics"),
         ),
         (ScaleStrategy::Preview, None) => {
             let effect = desired.map_or_else(String::new, |it| format!("; Auto would set {it}"));
-            let message = format!("the strategy Preview scales nothing{effect}");
-            wait("DryRun", &message);
+            add(
+                "DryRun",
+                format!("the strategy Preview scales nothing{effect}"),
+            );
         }
         (ScaleStrategy::Auto, _) => {}
     }
     match status.conditions.iter().find(|it| it.kind == READY) {
         Some(ready) if ready.status != ConditionStatus::True => {
-            wait("NotReady", &format!("{}: {}", ready.reason, ready.message));
+            add("NotReady", format!("{}: {}", ready.reason, ready.message));
         }
         Some(_) => {}
-        None => wait(
+        None => add(
             "NoStatus",
-            "the recommender has not written a status of the EHPA; `plimsoll status` shows whether it runs",
+            "the recommender has not written a status of the EHPA; `plimsoll status` shows whether it runs".to_owned(),
         ),
     }
     if let Some(message) = prediction_missing(facts, status, metrics) {
-        wait("NoPrediction", &message);
+        add("NoPrediction", message);
     }
     let native = native_conditions(facts, status);
     match &facts.hpa {
-        None if facts.hpa_is_read => wait("NoHpa", "the EHPA has no HPA"),
+        None if facts.hpa_is_read => add("NoHpa", "the EHPA has no HPA".to_owned()),
         Some(_) if native.is_empty() => {
             let message = "the HPA has no conditions yet: its controller has not read its metrics";
-            wait("NoHpaStatus", message);
+            add("NoHpaStatus", message.to_owned());
         }
         _ => {}
     }
     for condition in &native {
         if let Some((reason, message)) = limit(condition, replicas) {
-            wait(reason, &message);
+            add(reason, message);
         }
     }
     if waits.is_empty()
@@ -173,7 +134,7 @@ fn waits(
         && desired == Some(current)
     {
         let message = format!("the HPA wants the {current} replicas that there are");
-        waits.push(Wait::new("AtDesiredReplicas", &message));
+        waits.push(wait("AtDesiredReplicas", message));
     }
     waits
 }
@@ -182,7 +143,7 @@ fn waits(
 fn native_conditions(
     facts: &EhpaFacts,
     status: &EffectiveHorizontalPodAutoscalerStatus,
-) -> Vec<Condition> {
+) -> Vec<Value> {
     let Some(hpa) = &facts.hpa else {
         return conditions(&status.conditions);
     };
@@ -191,11 +152,12 @@ fn native_conditions(
 }
 
 /// The reason that a condition of the HPA is, with its message.
-fn limit(condition: &Condition, replicas: Replicas) -> Option<(&'static str, String)> {
+fn limit(condition: &Value, replicas: Replicas) -> Option<(&'static str, String)> {
     let Replicas { min, max, .. } = replicas;
-    let is_true = condition.status == "True";
-    let text = || format!("{}: {}", condition.reason, condition.message);
-    match (condition.kind.as_str(), condition.reason.as_str()) {
+    let is_true = condition["status"] == "True";
+    let [kind, reason, message] = texts(condition, ["type", "reason", "message"]);
+    let text = || format!("{reason}: {message}");
+    match (kind, reason) {
         ("ScalingLimited", "TooManyReplicas") if is_true => Some((
             "MaxReplicas",
             format!("the metrics ask for more than maxReplicas {max}"),
@@ -219,11 +181,11 @@ fn limit(condition: &Condition, replicas: Replicas) -> Option<(&'static str, Str
 fn prediction_missing(
     facts: &EhpaFacts,
     status: &EffectiveHorizontalPodAutoscalerStatus,
-    metrics: &[Metric],
+    metrics: &[Value],
 ) -> Option<String> {
     let wanted = facts.ehpa.spec.prediction.as_ref()?;
     wanted.prediction_algorithm.as_ref()?;
-    let is_used = |it: &Metric| it.source == "predicted" && it.target.is_some();
+    let is_used = |it: &Value| it["source"] == "predicted" && !it["target"].is_null();
     let mut conditions = status.conditions.iter();
     let ready = conditions.find(|it| it.kind == PREDICTION_READY);
     match ready {

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use scaling::{Predicted, window_maximum};
-use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::EhpaFacts;
-use crate::explain::lines::plain;
+use crate::json::{items, text};
 
 /// External metric of predictions.
 const PREDICTION: &str = "crane_autoscaling_prediction";
@@ -15,54 +14,36 @@ const PREDICTION: &str = "crane_autoscaling_prediction";
 const CRON: &str = "crane_autoscaling_cron";
 const MAX_METRICS: usize = 200;
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(in crate::explain) struct Metric {
-    /// `observed`, `predicted` or `schedule`.
-    pub(super) source: &'static str,
-    /// Name of the metric; with a container, `CONTAINER/NAME`.
-    pub(super) name: String,
-    /// Value in the status of the HPA.
-    pub(super) current: Option<String>,
-    /// Target in the specification of the HPA.
-    pub(super) target: Option<String>,
-    /// The largest value of the prediction's window, of the whole workload.
-    pub(super) predicted_maximum: Option<f64>,
-}
-
-/// The metrics of the HPA, and the predictions that it does not use.
-pub(super) fn metrics(facts: &EhpaFacts) -> Vec<Metric> {
+/// The metrics of the HPA, and the predictions that it does not use: `observed`, `predicted` or
+/// `schedule`, the name of the metric (`CONTAINER/NAME` with a container), value and target in the HPA,
+/// and the largest value of the prediction's window, of the whole workload.
+pub(super) fn metrics(facts: &EhpaFacts) -> Vec<Value> {
     let hpa = serde_json::to_value(&facts.hpa).unwrap_or_default();
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let current = list(&hpa["status"]["currentMetrics"]);
-    let mut metrics: Vec<Metric> = list(&hpa["spec"]["metrics"])
-        .iter()
+    let metrics = items(&hpa["spec"]["metrics"])
         .take(MAX_METRICS)
         .map(|metric| {
             let source = source(metric);
-            let current = current.iter().find(|it| is_same(it, metric));
+            let mut current = items(&hpa["status"]["currentMetrics"]);
+            let current = current.find(|it| is_same(it, metric));
             let (kind, name) = kind_and_name(source);
-            Metric {
-                source: kind,
-                name: plain(&name),
-                current: current.and_then(|it| amount(&self::source(it)["current"])),
-                target: amount(&source["target"]),
-                predicted_maximum: None,
-            }
-        })
-        .collect();
+            json!({
+                "source": kind,
+                "name": name,
+                "current": current.and_then(|it| amount(&self::source(it)["current"])),
+                "target": amount(&source["target"]),
+                "predictedMaximum": null,
+            })
+        });
+    let mut metrics: Vec<Value> = metrics.collect();
     for Forecast { name, maximum, .. } in forecasts(facts) {
-        let mut found = metrics.iter_mut().filter(|it| it.source == "predicted");
-        if let Some(metric) = found.find(|it| it.name == name) {
-            metric.predicted_maximum = maximum;
+        let mut found = metrics.iter_mut().filter(|it| it["source"] == "predicted");
+        if let Some(metric) = found.find(|it| it["name"] == name) {
+            metric["predictedMaximum"] = json!(maximum);
         } else {
-            metrics.push(Metric {
-                source: "predicted",
-                name,
-                current: None,
-                target: None,
-                predicted_maximum: maximum,
-            });
+            metrics.push(json!({
+                "source": "predicted", "name": name, "current": null, "target": null,
+                "predictedMaximum": maximum,
+            }));
         }
     }
     metrics
@@ -80,7 +61,7 @@ pub(crate) fn metric_field(kind: &str) -> &'static str {
 }
 
 fn source(metric: &Value) -> &Value {
-    &metric[metric_field(metric["type"].as_str().unwrap_or_default())]
+    &metric[metric_field(text(&metric["type"]))]
 }
 
 fn is_same(status: &Value, spec: &Value) -> bool {
@@ -92,16 +73,15 @@ fn is_same(status: &Value, spec: &Value) -> bool {
 }
 
 fn kind_and_name(source: &Value) -> (&'static str, String) {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let metric = &source["metric"];
-    let identifier = || text(&metric["selector"]["matchLabels"]["resourceIdentifier"]);
+    let identifier = || text(&metric["selector"]["matchLabels"]["resourceIdentifier"]).to_owned();
     match metric["name"].as_str() {
         Some(PREDICTION) => ("predicted", identifier()),
         Some(CRON) => ("schedule", identifier()),
         Some(name) => ("observed", name.to_owned()),
         None => match source["container"].as_str() {
             Some(container) => ("observed", format!("{container}/{}", text(&source["name"]))),
-            None => ("observed", text(&source["name"])),
+            None => ("observed", text(&source["name"]).to_owned()),
         },
     }
 }
@@ -110,14 +90,13 @@ fn kind_and_name(source: &Value) -> (&'static str, String) {
 fn amount(value: &Value) -> Option<String> {
     let utilization = value["averageUtilization"].as_i64();
     let average = value["averageValue"].as_str();
-    let text = match (utilization, average, value["value"].as_str()) {
+    Some(match (utilization, average, value["value"].as_str()) {
         (Some(percent), Some(average), _) => format!("{percent}% ({average} per pod)"),
         (Some(percent), None, _) => format!("{percent}%"),
         (None, Some(average), _) => format!("{average} per pod"),
         (None, None, Some(value)) => value.to_owned(),
         (None, None, None) => return None,
-    };
-    Some(plain(&text))
+    })
 }
 
 /// The forecast of a predicted metric, for the whole workload.
@@ -159,7 +138,7 @@ pub(in crate::explain) fn forecasts(facts: &EhpaFacts) -> Vec<Forecast> {
             };
             let maximum = window_maximum(&[points], identifier, now.as_second(), window_seconds);
             Forecast {
-                name: plain(identifier),
+                name: identifier.clone(),
                 samples: sum(&series, now.as_second()),
                 window_seconds,
                 maximum: maximum.ok(),

@@ -2,13 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::EhpaFacts;
-use super::judge::{EhpaExplanation, Replicas, explain};
-use crate::explain::document::of_ehpa as document;
-
-fn parse<T: serde::de::DeserializeOwned>(object: Value) -> T {
-    serde_json::from_value(object).expect("an object")
-}
+use super::{EhpaFacts, explain};
+use crate::explain::document::of_ehpa;
+use crate::explain::lines::plain;
+use crate::json::tests::{check_plain, parse};
+use crate::json::{items, text};
 
 fn condition([kind, status, reason, message]: [&str; 4]) -> Value {
     json!({
@@ -85,52 +83,42 @@ fn facts(ehpa: Value, hpa: Option<Value>) -> EhpaFacts {
     }
 }
 
-fn reasons(explanation: &EhpaExplanation) -> Vec<&str> {
-    explanation.waits.iter().map(|it| it.reason).collect()
+fn reasons(explanation: &Value) -> Vec<&str> {
+    let waits = items(&explanation["waits"]);
+    waits.map(|it| text(&it["reason"])).collect()
 }
 
 #[test]
 fn each_strategy_and_condition_has_its_reason() {
+    let check = |extra: Value, desired: i32, native: &str, expected: &[&str]| {
+        let mut words = native.split(' ');
+        let condition = [(); 3].map(|()| words.next().expect("type, status and reason"));
+        let [kind, status, reason] = condition;
+        let hpa = hpa(desired, &[[kind, status, reason, "message"]]);
+        let facts = facts(ehpa(&extra, &[READY]), Some(hpa));
+        assert_eq!(reasons(&explain(&facts)), expected, "{extra} {native}");
+    };
+    let auto = || json!({});
+    let able = "AbleToScale True ReadyForNewScale";
     let preview = json!({"scaleStrategy": "Preview"});
     let manual = json!({"scaleStrategy": "Preview", "specificReplicas": 7});
-    let auto = json!({});
-    let able = ["AbleToScale", "True", "ReadyForNewScale", "fine"];
-    let limited = |reason| ["ScalingLimited", "True", reason, "limited"];
-    for (extra, desired, native, expected) in [
-        (&auto, 4, able, vec![]),
-        (&auto, 3, able, vec!["AtDesiredReplicas"]),
-        (&preview, 4, able, vec!["DryRun"]),
-        (&manual, 4, able, vec!["Manual"]),
-        (&auto, 3, limited("TooManyReplicas"), vec!["MaxReplicas"]),
-        (&auto, 3, limited("TooFewReplicas"), vec!["MinReplicas"]),
-        (&auto, 3, limited("ScaleUpLimit"), vec!["ScalingLimited"]),
+    check(auto(), 4, able, &[]);
+    check(auto(), 3, able, &["AtDesiredReplicas"]);
+    check(preview, 4, able, &["DryRun"]);
+    check(manual, 4, able, &["Manual"]);
+    for (native, expected) in [
+        ("ScalingLimited True TooManyReplicas", "MaxReplicas"),
+        ("ScalingLimited True TooFewReplicas", "MinReplicas"),
+        ("ScalingLimited True ScaleUpLimit", "ScalingLimited"),
         (
-            &auto,
-            3,
-            ["ScalingLimited", "False", "DesiredWithinRange", "fine"],
-            vec!["AtDesiredReplicas"],
+            "ScalingLimited False DesiredWithinRange",
+            "AtDesiredReplicas",
         ),
-        (
-            &auto,
-            3,
-            ["AbleToScale", "False", "FailedGetScale", "not found"],
-            vec!["AbleToScale"],
-        ),
-        (
-            &auto,
-            3,
-            ["AbleToScale", "True", "ScaleDownStabilized", "recent"],
-            vec!["AbleToScale"],
-        ),
-        (
-            &auto,
-            3,
-            ["ScalingActive", "False", "ScalingDisabled", "replicas is 0"],
-            vec!["ScalingActive"],
-        ),
+        ("AbleToScale False FailedGetScale", "AbleToScale"),
+        ("AbleToScale True ScaleDownStabilized", "AbleToScale"),
+        ("ScalingActive False ScalingDisabled", "ScalingActive"),
     ] {
-        let facts = facts(ehpa(extra, &[READY]), Some(hpa(desired, &[native])));
-        assert_eq!(reasons(&explain(&facts)), expected, "{extra} {native:?}");
+        check(auto(), 3, native, &[expected]);
     }
 }
 
@@ -141,14 +129,10 @@ fn a_missing_hpa_or_status_is_a_reason() {
     let mut known = facts(ehpa(&auto, &[conflict]), None);
     let explanation = explain(&known);
     assert_eq!(reasons(&explanation), ["NotReady", "NoHpa"]);
-    assert_eq!(
-        explanation.waits[0].message,
-        "Conflict: the HPA mine scales it"
-    );
-    assert_eq!(
-        reasons(&explain(&facts(ehpa(&auto, &[]), Some(hpa(4, &[]))))),
-        ["NoStatus", "NoHpaStatus"]
-    );
+    let message = "Conflict: the HPA mine scales it";
+    assert_eq!(explanation["waits"][0]["message"], message);
+    let without_status = explain(&facts(ehpa(&auto, &[]), Some(hpa(4, &[]))));
+    assert_eq!(reasons(&without_status), ["NoStatus", "NoHpaStatus"]);
 
     // Where the user may not read HPAs, the conditions that the EHPA repeats count.
     let limited = ["ScalingLimited", "True", "TooManyReplicas", "limited"];
@@ -156,27 +140,19 @@ fn a_missing_hpa_or_status_is_a_reason() {
     known.hpa_is_read = false;
     let explanation = explain(&known);
     assert_eq!(reasons(&explanation), ["MaxReplicas"]);
-    assert_eq!(
-        explanation.waits[0].message,
-        "the metrics ask for more than maxReplicas 10"
-    );
+    let message = "the metrics ask for more than maxReplicas 10";
+    assert_eq!(explanation["waits"][0]["message"], message);
 }
 
 #[test]
 fn replicas_come_from_the_hpa_and_else_from_the_status() {
     let auto = json!({"specificReplicas": 7});
-    let of_hpa = explain(&facts(ehpa(&auto, &[READY]), Some(hpa(5, &[])))).replicas;
-    let expected = Replicas {
-        current: Some(3),
-        desired: Some(5),
-        min: 2,
-        max: 10,
-        // No effect without Preview.
-        specific: None,
-    };
-    assert_eq!(of_hpa, expected);
-    let of_status = explain(&facts(ehpa(&auto, &[READY]), None)).replicas;
-    assert_eq!(of_status.desired, Some(4));
+    let of_hpa = explain(&facts(ehpa(&auto, &[READY]), Some(hpa(5, &[]))));
+    // Without Preview, specificReplicas has no effect.
+    let expected = json!({"current": 3, "desired": 5, "min": 2, "max": 10, "specific": null});
+    assert_eq!(of_hpa["replicas"], expected);
+    let of_status = explain(&facts(ehpa(&auto, &[READY]), None));
+    assert_eq!(of_status["replicas"]["desired"], 4);
 }
 
 #[test]
@@ -203,13 +179,9 @@ fn a_prediction_that_is_not_used_is_a_reason() {
         (&none, vec![READY], &observed_only, None),
     ] {
         let explanation = explain(&facts(ehpa(spec, &conditions), Some(hpa.clone())));
-        let waits = explanation.waits.iter();
-        let found: Vec<_> = waits.map(|it| (it.reason, it.message.as_str())).collect();
-        let expected: Vec<_> = expected
-            .map(|it| ("NoPrediction", it))
-            .into_iter()
-            .collect();
-        assert_eq!(found, expected, "{conditions:?}");
+        let expected = expected.map(|it| json!({"reason": "NoPrediction", "message": it}));
+        let expected = Value::from_iter(expected.as_slice().to_vec());
+        assert_eq!(explanation["waits"], expected, "{conditions:?}");
     }
 }
 
@@ -241,53 +213,46 @@ fn metrics_have_their_current_and_predicted_values() {
         "status": {"predictionMetrics": metrics, "conditions": []},
     })));
     let explanation = explain(&facts);
-    let found: Vec<_> = explanation
-        .metrics
-        .iter()
-        .map(|it| {
-            let [current, target] = [&it.current, &it.target].map(|it| it.as_deref());
-            (it.source, it.name.as_str(), current, target)
-        })
-        .collect();
-    assert_eq!(
-        found,
-        [
-            ("observed", "cpu", Some("48% (96m per pod)"), Some("50%")),
-            (
-                "predicted",
-                "resource.cpu",
-                Some("90m per pod"),
-                Some("100m per pod")
-            ),
-            ("predicted", "resource.memory", None, None),
-        ]
-    );
-    let maxima = explanation.metrics.iter().map(|it| it.predicted_maximum);
-    let maxima: Vec<_> = maxima.collect();
-    assert_eq!(maxima, [None, Some(0.4), None]);
-    assert_eq!(explanation.scale_points[0].average_value, "100m");
-    let tables = document(&explanation).tables;
-    let titles: Vec<&str> = tables.iter().map(|table| table.title.as_str()).collect();
-    assert_eq!(
-        titles,
-        [
-            "EHPA",
-            "Metrics",
-            "Prediction",
-            "Scale points",
-            "Why the replicas do not change",
-            "Conditions"
-        ]
-    );
+    let metric = |source: &str, name: &str, current: Value, target: Value, maximum: Value| {
+        json!({"source": source, "name": name, "current": current, "target": target,
+               "predictedMaximum": maximum})
+    };
+    let null = Value::Null;
+    let expected = json!([
+        metric(
+            "observed",
+            "cpu",
+            json!("48% (96m per pod)"),
+            json!("50%"),
+            null.clone()
+        ),
+        metric(
+            "predicted",
+            "resource.cpu",
+            json!("90m per pod"),
+            json!("100m per pod"),
+            json!(0.4)
+        ),
+        metric(
+            "predicted",
+            "resource.memory",
+            null.clone(),
+            null.clone(),
+            null
+        ),
+    ]);
+    assert_eq!(explanation["metrics"], expected);
+    assert_eq!(explanation["scalePoints"][0]["averageValue"], "100m");
+    let tables = of_ehpa(explanation).tables.into_iter().map(|it| it.title);
+    let titles = "EHPA|Metrics|Prediction|Scale points|Why the replicas do not change|Conditions";
+    assert_eq!(tables.collect::<Vec<_>>().join("|"), titles);
 }
 
 #[test]
 fn no_control_character_of_an_object_is_printed() {
     let text = "a\u{1b}[31mb\nc";
-    let mut object = ehpa(
-        &json!({}),
-        &[[text, "True", text, text], ["Ready", "False", text, text]],
-    );
+    let conditions = [[text, "True", text, text], ["Ready", "False", text, text]];
+    let mut object = ehpa(&json!({}), &conditions);
     object["metadata"]["name"] = json!(text);
     object["spec"]["scaleTargetRef"]["name"] = json!(text);
     let mut native = hpa(4, &[["AbleToScale", "False", text, text]]);
@@ -298,29 +263,14 @@ fn no_control_character_of_an_object_is_printed() {
     let mut facts = facts(object, Some(native));
     facts.others = vec![text.to_owned()];
     facts.missing = vec![text.to_owned()];
-    let document = document(&explain(&facts));
-    let data = document.data.to_string();
-    let cells = document.tables.iter().flat_map(|table| &table.rows);
-    let mut texts: Vec<&str> = cells
-        .flat_map(|row| row.cells.iter().map(String::as_str))
-        .collect();
-    texts.extend(document.notes.iter().map(String::as_str));
-    texts.push(&data);
-    assert!(data.contains("[31mb"), "{data}");
-    assert!(!data.contains("\\u00") && !data.contains("\\n"), "{data}");
-    let controls = texts.iter().find(|text| text.contains(char::is_control));
-    assert_eq!(controls, None);
+    check_plain(&of_ehpa(plain(explain(&facts))));
 }
 
 #[test]
 fn an_explanation_has_six_forms() {
-    let limited = [
-        "ScalingLimited",
-        "True",
-        "TooManyReplicas",
-        "the desired count is 12",
-    ];
+    let message = "the desired count is 12";
+    let limited = ["ScalingLimited", "True", "TooManyReplicas", message];
     let ehpa = ehpa(&json!({}), &[READY]);
-    let explanation = explain(&facts(ehpa, Some(hpa(10, &[limited]))));
-    crate::output::tests::golden::check_forms("explain_ehpa", &document(&explanation));
+    let explanation = plain(explain(&facts(ehpa, Some(hpa(10, &[limited])))));
+    crate::output::tests::golden::check_forms("explain_ehpa", &of_ehpa(explanation));
 }

@@ -9,7 +9,8 @@ use super::super::facts::{Facts, Kind, VPA};
 use super::super::plan::Migration;
 use super::super::{crane, goldilocks, keda, output, prometheus_adapter, vpa};
 use super::lacking;
-use crate::migrate::tests::fixture::{deployment, object};
+use crate::json::tests::parse;
+use crate::migrate::tests::fixture::deployment;
 
 type Judge = fn(&Facts) -> Migration;
 
@@ -33,32 +34,21 @@ fn with(base: &Value, pointer: &str, value: &Value) -> DynamicObject {
     }
     assert_ne!(field, value, "{pointer} is no change");
     *field = value.clone();
-    object(changed)
+    parse(changed)
 }
 
 fn facts(kind: &Kind, objects: impl IntoIterator<Item = DynamicObject>) -> Facts {
     Facts::new([]).with(kind, objects)
 }
 
-/// Checks that each field changes what the user sees. `others` are more objects.
+/// Checks that each field, by its pointer, changes what the user sees of the facts with its object.
 #[track_caller]
-fn check(
-    judge: Judge,
-    kind: &Kind,
-    base: &Value,
-    others: impl Fn(Facts) -> Facts,
-    fields: &[(&str, Value)],
-) {
-    let before = output(judge, &others(facts(kind, [object(base.clone())])));
-    let lost: Vec<&str> = fields
-        .iter()
-        .filter(|(pointer, value)| {
-            let changed = facts(kind, [with(base, pointer, value)]);
-            output(judge, &others(changed)) == before
-        })
-        .map(|(pointer, _)| *pointer)
-        .collect();
-    assert!(lost.is_empty(), "neither mapped nor named: {lost:#?}");
+fn check(judge: Judge, facts: impl Fn(DynamicObject) -> Facts, base: &Value, fields: &Value) {
+    let before = output(judge, &facts(parse(base.clone())));
+    for (pointer, value) in fields.as_object().expect("fields") {
+        let changed = output(judge, &facts(with(base, pointer, value)));
+        assert_ne!(changed, before, "{pointer} is neither mapped nor named");
+    }
 }
 
 #[test]
@@ -75,79 +65,57 @@ fn each_field_of_a_scaled_object_is_mapped_or_named() {
             ],
         },
     });
-    let up = json!([{"type": "Pods", "value": 4, "periodSeconds": 60}]);
+    let mut fields = json!({
+        "/spec/scaleTargetRef/apiVersion": "example.com/v1",
+        "/spec/scaleTargetRef/kind": "StatefulSet",
+        "/spec/scaleTargetRef/name": "other",
+        "/spec/scaleTargetRef/envSourceContainerName": "app",
+        "/spec/pollingInterval": 15,
+        "/spec/initialCooldownPeriod": 60,
+        "/spec/cooldownPeriod": 60,
+        "/spec/idleReplicaCount": 0,
+        "/spec/minReplicaCount": 3,
+        "/spec/maxReplicaCount": 7,
+        "/spec/advanced/restoreToOriginalReplicaCount": true,
+        "/spec/advanced/horizontalPodAutoscalerConfig/name": "x",
+        "/spec/advanced/scalingModifiers/formula": "a + b",
+        "/spec/advanced/scalingModifiers/target": "2",
+        "/spec/advanced/scalingModifiers/activationTarget": "2",
+        "/spec/advanced/scalingModifiers/metricType": "AverageValue",
+        "/spec/triggers/0/type": "memory",
+        "/spec/triggers/0/name": "load",
+        "/spec/triggers/0/useCachedMetrics": true,
+        "/spec/triggers/0/metricType": "AverageValue",
+        "/spec/triggers/0/metadata/type": "AverageValue",
+        "/spec/triggers/0/metadata/value": "70",
+        "/spec/triggers/0/metadata/activationValue": "10",
+        "/spec/triggers/0/metadata/containerName": "app",
+        "/spec/triggers/0/authenticationRef/name": "a",
+        "/spec/triggers/0/authenticationRef/kind": "b",
+        "/spec/triggers/1/name": "day",
+        "/spec/triggers/1/metadata/timezone": "Asia/Tokyo",
+        "/spec/triggers/1/metadata/start": "0 7 * * *",
+        "/spec/triggers/1/metadata/end": "0 10 * * *",
+        "/spec/triggers/1/metadata/desiredReplicas": "6",
+        "/spec/triggers/1/metricType": "Value",
+        "/spec/fallback/failureThreshold": 3,
+        "/spec/fallback/replicas": 6,
+        "/spec/fallback/behavior": "static",
+        "/spec/fieldOfTheFuture": {"a": [{"b": 1}]},
+        "/metadata/annotations/autoscaling.keda.sh~1paused": "true",
+        "/metadata/annotations/autoscaling.keda.sh~1paused-replicas": "4",
+        "/metadata/annotations/scaledobject.keda.sh~1transfer-hpa-ownership": "true",
+        "/metadata/labels/team": "a",
+    });
     let behavior = "/spec/advanced/horizontalPodAutoscalerConfig/behavior";
-    let scale_up = format!("{behavior}/scaleUp/policies");
-    let window = format!("{behavior}/scaleDown/stabilizationWindowSeconds");
-    let fields = [
-        ("/spec/scaleTargetRef/apiVersion", json!("example.com/v1")),
-        ("/spec/scaleTargetRef/kind", json!("StatefulSet")),
-        ("/spec/scaleTargetRef/name", json!("other")),
-        ("/spec/scaleTargetRef/envSourceContainerName", json!("app")),
-        ("/spec/pollingInterval", json!(15)),
-        ("/spec/initialCooldownPeriod", json!(60)),
-        ("/spec/cooldownPeriod", json!(60)),
-        ("/spec/idleReplicaCount", json!(0)),
-        ("/spec/minReplicaCount", json!(3)),
-        ("/spec/maxReplicaCount", json!(7)),
-        ("/spec/advanced/restoreToOriginalReplicaCount", json!(true)),
-        (
-            "/spec/advanced/horizontalPodAutoscalerConfig/name",
-            json!("x"),
-        ),
-        (&scale_up, up),
-        (&window, json!(60)),
-        ("/spec/advanced/scalingModifiers/formula", json!("a + b")),
-        ("/spec/advanced/scalingModifiers/target", json!("2")),
-        (
-            "/spec/advanced/scalingModifiers/activationTarget",
-            json!("2"),
-        ),
-        (
-            "/spec/advanced/scalingModifiers/metricType",
-            json!("AverageValue"),
-        ),
-        ("/spec/triggers/0/type", json!("memory")),
-        ("/spec/triggers/0/name", json!("load")),
-        ("/spec/triggers/0/useCachedMetrics", json!(true)),
-        ("/spec/triggers/0/metricType", json!("AverageValue")),
-        ("/spec/triggers/0/metadata/type", json!("AverageValue")),
-        ("/spec/triggers/0/metadata/value", json!("70")),
-        ("/spec/triggers/0/metadata/activationValue", json!("10")),
-        ("/spec/triggers/0/metadata/containerName", json!("app")),
-        ("/spec/triggers/0/authenticationRef/name", json!("a")),
-        ("/spec/triggers/0/authenticationRef/kind", json!("b")),
-        ("/spec/triggers/1/name", json!("day")),
-        ("/spec/triggers/1/metadata/timezone", json!("Asia/Tokyo")),
-        ("/spec/triggers/1/metadata/start", json!("0 7 * * *")),
-        ("/spec/triggers/1/metadata/end", json!("0 10 * * *")),
-        ("/spec/triggers/1/metadata/desiredReplicas", json!("6")),
-        ("/spec/triggers/1/metricType", json!("Value")),
-        ("/spec/fallback/failureThreshold", json!(3)),
-        ("/spec/fallback/replicas", json!(6)),
-        ("/spec/fallback/behavior", json!("static")),
-        ("/spec/fieldOfTheFuture", json!({"a": [{"b": 1}]})),
-        (
-            "/metadata/annotations/autoscaling.keda.sh~1paused",
-            json!("true"),
-        ),
-        (
-            "/metadata/annotations/autoscaling.keda.sh~1paused-replicas",
-            json!("4"),
-        ),
-        (
-            "/metadata/annotations/scaledobject.keda.sh~1transfer-hpa-ownership",
-            json!("true"),
-        ),
-        ("/metadata/labels/team", json!("a")),
-    ];
-    check(keda::migration, kind, &base, |facts| facts, &fields);
-    let changed = with(
-        &base,
-        "/spec/triggers/0/metadata/activationValue",
-        &json!("1"),
-    );
-    let output = output(keda::migration, &facts(kind, [changed]));
+    fields[format!("{behavior}/scaleUp/policies")] =
+        json!([{"type": "Pods", "value": 4, "periodSeconds": 60}]);
+    fields[format!("{behavior}/scaleDown/stabilizationWindowSeconds")] = json!(60);
+    let facts = |object| facts(kind, [object]);
+    check(keda::migration, facts, &base, &fields);
+    let pointer = "/spec/triggers/0/metadata/activationValue";
+    let changed = with(&base, pointer, &json!("1"));
+    let output = output(keda::migration, &facts(changed));
     let named = "the EHPA leaves out spec.triggers[0].metadata.activationValue";
     assert!(output.contains(named), "{output}");
 }
@@ -162,7 +130,7 @@ fn each_setting_of_goldilocks_is_mapped_or_named() {
     let annotations = format!("/metadata/annotations/{prefix}~1");
     let policy = r#"{"containerPolicies": [{"containerName": "*", "mode": "Off"}]}"#;
     for place in [labels, annotations] {
-        let fields = [
+        for (name, value) in [
             ("vpa-update-mode", "initial"),
             ("vpa-update-mode", "unknown"),
             ("vpa-resource-policy", policy),
@@ -170,13 +138,11 @@ fn each_setting_of_goldilocks_is_mapped_or_named() {
             ("vpa-min-replicas", "3"),
             ("vpa-min-replicas", "0"),
             ("exclude-containers", "sidecar"),
-        ];
-        let fields = fields.map(|(name, value)| (format!("{place}{name}"), json!(value)));
-        let fields: Vec<(&str, Value)> = fields
-            .iter()
-            .map(|(pointer, value)| (pointer.as_str(), value.clone()))
-            .collect();
-        check(goldilocks::migration, kind, &base, |facts| facts, &fields);
+        ] {
+            let field = json!({format!("{place}{name}"): value});
+            let facts = |namespace| facts(kind, [namespace]);
+            check(goldilocks::migration, facts, &base, &field);
+        }
     }
     let by = json!({"source": "goldilocks", "creator": "Fairwinds"});
     let of_goldilocks = json!({
@@ -186,18 +152,20 @@ fn each_setting_of_goldilocks_is_mapped_or_named() {
             "updatePolicy": {"updateMode": "Off"},
         },
     });
-    let namespaces = |facts: Facts| facts.with(kind, [object(base.clone())]);
+    let with_namespace = |vpa| facts(kind, [parse(base.clone())]).with(&VPA, [vpa]);
     // The policy takes the place of the object for each workload.
     let mut fields = vpa_fields();
     fields.retain(|(pointer, _)| !pointer.starts_with("/spec/targetRef"));
     fields.push(("/metadata/annotations/team", json!("a")));
-    check(
-        goldilocks::migration,
-        &VPA,
-        &of_goldilocks,
-        namespaces,
-        &fields,
-    );
+    for (pointer, value) in fields {
+        let field = json!({pointer: value});
+        check(
+            goldilocks::migration,
+            with_namespace,
+            &of_goldilocks,
+            &field,
+        );
+    }
 }
 
 fn vpa_fields() -> Vec<(&'static str, Value)> {
@@ -206,6 +174,8 @@ fn vpa_fields() -> Vec<(&'static str, Value)> {
         policy[field] = value;
         ("/spec/resourcePolicy/containerPolicies", json!([policy]))
     };
+    let requirements =
+        json!([{"resources": ["cpu"], "changeRequirement": "TargetHigherThanRequests"}]);
     let boost = json!({"type": "Factor", "factor": 2, "quantity": "1", "durationSeconds": 60});
     vec![
         ("/spec/targetRef/apiVersion", json!("example.com/v1")),
@@ -214,10 +184,7 @@ fn vpa_fields() -> Vec<(&'static str, Value)> {
         ("/spec/updatePolicy/updateMode", json!("Initial")),
         ("/spec/updatePolicy/minReplicas", json!(3)),
         ("/spec/updatePolicy/evictAfterOOMSeconds", json!(60)),
-        (
-            "/spec/updatePolicy/evictionRequirements",
-            json!([{"resources": ["cpu"], "changeRequirement": "TargetHigherThanRequests"}]),
-        ),
+        ("/spec/updatePolicy/evictionRequirements", requirements),
         policy("mode", json!("Off")),
         policy("minAllowed", json!({"cpu": "1"})),
         policy("maxAllowed", json!({"memory": "1Gi"})),
@@ -241,15 +208,11 @@ fn the_definition_has_each_field_of_a_vpa_object_and_others_are_named() {
         let object = with(&base, pointer, &value);
         assert_eq!(lacking(&object, &definition), [""; 0], "{pointer}");
     }
-    let none = |facts| facts;
-    let unknown = [
-        ("/spec/fieldOfTheFuture", json!(1)),
-        (
-            "/spec/resourcePolicy/containerPolicies",
-            json!([{"minAllow": {"cpu": "1"}}]),
-        ),
-    ];
-    check(vpa::migration, &VPA, &base, none, &unknown);
+    let unknown = json!({
+        "/spec/fieldOfTheFuture": 1,
+        "/spec/resourcePolicy/containerPolicies": [{"minAllow": {"cpu": "1"}}],
+    });
+    check(vpa::migration, |vpa| facts(&VPA, [vpa]), &base, &unknown);
 }
 
 #[test]
@@ -265,7 +228,6 @@ fn the_definition_has_each_field_of_an_ehpa_and_others_are_named() {
         },
     });
     let cron = json!({"name": "a", "description": "b", "start": "0 8 * * *", "end": "0 9 * * *", "timezone": "UTC", "targetReplicas": 3});
-    let metric = |kind: &str, source: Value| json!([{"type": kind, "resource": source}]);
     let dsp = json!({"sampleInterval": "60s", "historyLength": "7d", "estimators": {"fft": [{"marginFraction": "0.1"}]}});
     let percentile = json!({
         "aggregated": true, "sampleInterval": "60s", "historyLength": "7d", "marginFraction": "0.1",
@@ -274,40 +236,34 @@ fn the_definition_has_each_field_of_an_ehpa_and_others_are_named() {
     let target =
         json!({"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60}});
     let definition = api::crd::effective_horizontal_pod_autoscaler();
-    for (pointer, value) in [
-        ("/spec/minReplicas", json!(2)),
-        ("/spec/maxReplicas", json!(6)),
-        ("/spec/scaleStrategy", json!("Preview")),
-        ("/spec/specificReplicas", json!(4)),
-        ("/spec/metrics", metric("Resource", target)),
-        (
-            "/spec/behavior/scaleDown/stabilizationWindowSeconds",
-            json!(60),
-        ),
-        ("/spec/crons", json!([cron])),
-        ("/spec/prediction/predictionWindowSeconds", json!(3600)),
-        (
-            "/spec/prediction/predictionAlgorithm/algorithmType",
-            json!("dsp"),
-        ),
-        ("/spec/prediction/predictionAlgorithm/dsp", dsp),
-        (
-            "/spec/prediction/predictionAlgorithm/percentile",
-            percentile,
-        ),
-    ] {
-        let object = with(&base, pointer, &value);
+    let fields = json!({
+        "/spec/minReplicas": 2,
+        "/spec/maxReplicas": 6,
+        "/spec/scaleStrategy": "Preview",
+        "/spec/specificReplicas": 4,
+        "/spec/metrics": [{"type": "Resource", "resource": target}],
+        "/spec/behavior/scaleDown/stabilizationWindowSeconds": 60,
+        "/spec/crons": [cron],
+        "/spec/prediction/predictionWindowSeconds": 3600,
+        "/spec/prediction/predictionAlgorithm/algorithmType": "dsp",
+        "/spec/prediction/predictionAlgorithm/dsp": dsp,
+        "/spec/prediction/predictionAlgorithm/percentile": percentile,
+    });
+    for (pointer, value) in fields.as_object().expect("fields") {
+        let object = with(&base, pointer, value);
         assert_eq!(lacking(&object, &definition), [""; 0], "{pointer}");
     }
-    let none = |facts| facts;
-    let unknown = [("/spec/fieldOfTheFuture", json!(1))];
-    check(crane::migration, kind, &base, none, &unknown);
+    let unknown = json!({"/spec/fieldOfTheFuture": 1});
+    check(
+        crane::migration,
+        |ehpa| facts(kind, [ehpa]),
+        &base,
+        &unknown,
+    );
     // Kinds without a counterpart are named as a whole.
     let empty = output(crane::migration, &facts(evpa, []));
-    assert_ne!(
-        output(crane::migration, &facts(evpa, [object(base)])),
-        empty
-    );
+    let found = output(crane::migration, &facts(evpa, [parse(base)]));
+    assert_ne!(found, empty);
 }
 
 #[test]
@@ -331,9 +287,8 @@ fn each_field_of_a_rule_file_is_read_or_named() {
     let file = |text: &str| {
         let mut facts = facts(kind, []);
         let metadata = json!({"namespace": "monitoring", "name": "rules"});
-        facts.config_maps = vec![object(
-            json!({"metadata": metadata, "data": {"config.yaml": text}}),
-        )];
+        let map = json!({"metadata": metadata, "data": {"config.yaml": text}});
+        facts.config_maps = vec![parse(map)];
         output(prometheus_adapter::migration, &facts)
     };
     let valid = file("rules: []");

@@ -1,19 +1,16 @@
 //! Facts of a cluster with a product.
 
 use kube::api::DynamicObject;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::json::tests::parse;
 use crate::migrate::facts::{Facts, Kind};
-
-pub(in crate::migrate) fn object(value: Value) -> DynamicObject {
-    serde_json::from_value(value).expect("an object")
-}
 
 /// A Deployment `namespace/name` with one container.
 pub(in crate::migrate) fn deployment(name: &str, image: &str, arguments: &[&str]) -> DynamicObject {
     let (namespace, name) = name.split_once('/').expect("a namespace and a name");
     let container = json!({"name": "a", "image": format!("registry.example.com/{image}:v1"), "args": arguments});
-    object(json!({
+    parse(json!({
         "metadata": {"namespace": namespace, "name": name},
         "spec": {"replicas": 2, "selector": {}, "template": {"spec": {"containers": [container]}}},
     }))
@@ -34,7 +31,7 @@ pub(in crate::migrate) fn own(program: &str) -> DynamicObject {
 /// An `APIService` that points at `namespace/name`.
 pub(in crate::migrate) fn api_service(name: &str, service: &str) -> DynamicObject {
     let (namespace, service) = service.split_once('/').expect("a namespace and a name");
-    object(json!({
+    parse(json!({
         "metadata": {"name": name},
         "spec": {
             "group": "g", "version": "v", "groupPriorityMinimum": 100, "versionPriority": 100,

@@ -264,101 +264,79 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::json::tests::parse;
 
-    fn service(labels: &[(&str, &str)], ports: &[(&str, i32)]) -> Service {
-        let labels: serde_json::Map<_, _> = labels
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), json!(value)))
-            .collect();
-        let ports: Vec<_> = ports
-            .iter()
-            .map(|(name, port)| json!({"name": name, "port": port}))
-            .collect();
-        let object = json!({
-            "metadata": {"namespace": "monitoring", "name": "store", "labels": labels},
-            "spec": {"ports": ports},
+    /// A Service with labels `KEY=VALUE` and ports `NAME:NUMBER`, separated by spaces. The keys `name`
+    /// and `component` have the prefix of Kubernetes.
+    fn service(labels: &str, ports: &str) -> Service {
+        let labels = labels.split_whitespace().map(|label| {
+            let (key, value) = label.split_once('=').expect("KEY=VALUE");
+            let is_short = key == "name" || key == "component";
+            let prefix = if is_short { "app.kubernetes.io/" } else { "" };
+            (format!("{prefix}{key}"), value)
         });
-        serde_json::from_value(object).expect("a Service")
-    }
-
-    fn path(labels: &[(&str, &str)], ports: &[(&str, i32)]) -> Option<String> {
-        let path = store_of(&service(labels, ports))?.proxy_path();
-        let place = "/api/v1/namespaces/monitoring/services/";
-        Some(path.strip_prefix(place).expect("a proxy").to_owned())
+        let ports = ports.split_whitespace().map(|port| {
+            let (name, number) = port.split_once(':').expect("NAME:NUMBER");
+            json!({"name": name, "port": number.parse::<i32>().expect("a number")})
+        });
+        let labels: serde_json::Value = labels.collect();
+        parse(json!({
+            "metadata": {"namespace": "monitoring", "name": "store", "labels": labels},
+            "spec": {"ports": ports.collect::<Vec<_>>()},
+        }))
     }
 
     #[test]
     fn stores_are_known_by_their_labels() {
-        let name = "app.kubernetes.io/name";
+        let web = Some("http:store:9090/proxy");
+        let vmselect = Some("http:store:8481/proxy/select/0/prometheus");
+        let mimir = Some("http:store:8080/proxy/prometheus");
+        let stack = "app=kube-prometheus-stack-prometheus";
+        let node_exporter = "app=prometheus-node-exporter";
         for (labels, ports, expected) in [
-            (
-                &[("app", "kube-prometheus-stack-prometheus")][..],
-                &[("reloader-web", 8080), ("http-web", 9090)][..],
-                Some("http:store:9090/proxy"),
-            ),
-            (
-                &[(name, "prometheus")],
-                &[("web", 9090)],
-                Some("http:store:9090/proxy"),
-            ),
+            (stack, "reloader-web:8080 http-web:9090", web),
+            ("name=prometheus", "web:9090", web),
             // The Thanos sidecar of the same chart.
-            (&[(name, "prometheus")], &[("grpc", 10901)], None),
+            ("name=prometheus", "grpc:10901", None),
             (
-                &[(name, "prometheus"), (COMPONENT, "server")],
-                &[("http", 80)],
+                "name=prometheus component=server",
+                "http:80",
                 Some("http:store:80/proxy"),
             ),
+            ("name=prometheus component=alertmanager", "http:9090", None),
             (
-                &[(name, "prometheus"), (COMPONENT, "alertmanager")],
-                &[("http", 9090)],
-                None,
-            ),
-            (
-                &[("app", "prometheus-server")],
-                &[("https", 443)],
+                "app=prometheus-server",
+                "https:443",
                 Some("https:store:443/proxy"),
             ),
             (
-                &[(name, "thanos"), (COMPONENT, "query")],
-                &[("grpc", 10901), ("http", 10902)],
+                "name=thanos component=query",
+                "grpc:10901 http:10902",
                 Some("http:store:10902/proxy"),
             ),
+            ("name=thanos component=storegateway", "http:10902", None),
             (
-                &[(name, "thanos"), (COMPONENT, "storegateway")],
-                &[("http", 10902)],
-                None,
+                "name=mimir component=query-frontend",
+                "http-metrics:8080",
+                mimir,
             ),
+            ("name=vmselect", "http:8481", vmselect),
+            ("name=vmsingle", "http:8429", Some("http:store:8429/proxy")),
             (
-                &[(name, "mimir"), (COMPONENT, "query-frontend")],
-                &[("http-metrics", 8080)],
-                Some("http:store:8080/proxy/prometheus"),
-            ),
-            (
-                &[(name, "vmselect")],
-                &[("http", 8481)],
-                Some("http:store:8481/proxy/select/0/prometheus"),
-            ),
-            (
-                &[(name, "vmsingle")],
-                &[("http", 8429)],
-                Some("http:store:8429/proxy"),
-            ),
-            (
-                &[("app", "prometheus-server")],
-                &[("odd", 1234)],
+                "app=prometheus-server",
+                "odd:1234",
                 Some("http:store:1234/proxy"),
             ),
-            (&[("app", "prometheus-server")], &[], None),
-            (
-                &[("app", "prometheus-node-exporter")],
-                &[("metrics", 9100)],
-                None,
-            ),
-            (&[], &[("http", 9090)], None),
+            ("app=prometheus-server", "", None),
+            (node_exporter, "metrics:9100", None),
+            ("", "http:9090", None),
         ] {
-            assert_eq!(path(labels, ports).as_deref(), expected, "{labels:?}");
+            let path = store_of(&service(labels, ports)).map(|store| store.proxy_path());
+            let place = "/api/v1/namespaces/monitoring/services/";
+            let path = path.as_deref().and_then(|path| path.strip_prefix(place));
+            assert_eq!(path, expected, "{labels}");
         }
-        let mut external = service(&[("app", "prometheus-server")], &[("http", 80)]);
+        let mut external = service("app=prometheus-server", "http:80");
         let spec = external.spec.as_mut().expect("a specification");
         spec.type_ = Some("ExternalName".to_owned());
         assert_eq!(store_of(&external), None);
@@ -366,7 +344,7 @@ mod tests {
 
     /// Stores of Prometheus in these namespaces.
     fn stores(namespaces: &[&str]) -> Vec<FoundStore> {
-        let store = store_of(&service(&[("app", "prometheus-server")], &[("http", 80)]));
+        let store = store_of(&service("app=prometheus-server", "http:80"));
         let store = store.expect("a store");
         let namespaces = namespaces.iter().map(|namespace| FoundStore {
             namespace: (*namespace).to_owned(),
@@ -403,25 +381,17 @@ mod tests {
 
     #[test]
     fn a_named_service_needs_no_labels() {
-        let path = |labels: &[(&str, &str)], name: &str| {
+        let path = |labels: &str, name: &str| {
             let named: NamedService = name.parse().expect("a Service");
-            let service = service(labels, &[("odd", 1234), ("web", 9090)]);
+            let service = service(labels, "odd:1234 web:9090");
             Some(store_at(&service, named.port)?.text())
         };
         let found = |port: i32| Some(format!("monitoring/store:{port}"));
-        assert_eq!(path(&[], "monitoring/store"), found(9090));
-        assert_eq!(path(&[], "monitoring/store:1234"), found(1234));
-        assert_eq!(path(&[], "monitoring/store:80"), None);
-        let mimir = [("app.kubernetes.io/name", "vmselect")];
-        assert_eq!(path(&mimir, "monitoring/store:9090"), found(9090));
-        for invalid in [
-            "store",
-            "/store",
-            "monitoring/",
-            "a/b:c",
-            "a/b/c",
-            "a/b:80/x",
-        ] {
+        assert_eq!(path("", "monitoring/store"), found(9090));
+        assert_eq!(path("", "monitoring/store:1234"), found(1234));
+        assert_eq!(path("", "monitoring/store:80"), None);
+        assert_eq!(path("name=vmselect", "monitoring/store:9090"), found(9090));
+        for invalid in "store|/store|monitoring/|a/b:c|a/b/c|a/b:80/x".split('|') {
             assert!(invalid.parse::<NamedService>().is_err(), "{invalid}");
         }
     }

@@ -106,14 +106,10 @@ impl Inventory {
         let first = (namespace.to_owned(), String::new());
         let workloads = self.workloads.range(first..);
         let workloads = workloads.take_while(move |((place, _), _)| place == namespace);
-        workloads.flat_map(|((namespace, workload), found)| {
+        workloads.flat_map(move |((namespace, workload), found)| {
             let containers = found.containers.iter();
-            containers.map(|(container, resources)| ContainerUsage {
-                id: ContainerId {
-                    namespace: namespace.clone(),
-                    workload: workload.clone(),
-                    container: container.clone(),
-                },
+            containers.map(move |(container, resources)| ContainerUsage {
+                id: ContainerId::new(namespace, workload, container),
                 requests: resources.requests,
                 limits: resources.limits,
                 scaled_by: self.hpas.scaling(namespace, workload, container),

@@ -101,9 +101,9 @@ impl Checked {
 }
 
 impl Policy for Checked {
-    fn observe(&mut self, at: Timestamp, usage: f64) {
+    fn observe(&mut self, pod: usize, at: Timestamp, usage: f64) {
         self.1 = self.1.max(usage);
-        self.0.observe(at, usage);
+        self.0.observe(pod, at, usage);
     }
 
     fn oom(&mut self, at: Timestamp, request: f64) {

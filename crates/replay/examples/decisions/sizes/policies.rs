@@ -42,7 +42,7 @@ pub(super) fn run_all(
 struct Oracle(Series);
 
 impl Policy for Oracle {
-    fn observe(&mut self, _at: Timestamp, _usage: f64) {}
+    fn observe(&mut self, _pod: usize, _at: Timestamp, _usage: f64) {}
 
     fn recommend(&mut self, now: Timestamp, _request: f64) -> Option<f64> {
         let series = &self.0;

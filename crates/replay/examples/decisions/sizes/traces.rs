@@ -21,100 +21,56 @@ pub(crate) struct Set {
     pub(crate) warm_up: i64,
 }
 
-/// File, resource, unit of a column, part of the names of its columns, warm-up in seconds.
-const FILES: [(&str, Resource, f64, &str, i64); 12] = [
-    (
-        "vertical/bitbrains-rnd__60vms__cpu-millicores__300s",
-        Resource::Cpu,
-        1.0,
-        "",
-        8 * DAY,
-    ),
-    (
-        "vertical/bitbrains-rnd__60vms__mem-mib__300s",
-        Resource::Memory,
-        1.0,
-        "",
-        8 * DAY,
-    ),
-    (
-        "vertical/azurevm2017__30vms__cpu-avg-pct__300s",
-        Resource::Cpu,
-        CORES,
-        "",
-        8 * DAY,
-    ),
-    (
-        "vertical/azurevm2017__30vms__cpu-max-pct__300s",
-        Resource::Cpu,
-        CORES,
-        "",
-        8 * DAY,
-    ),
-    (
+/// A file, the unit of its columns, and part of the names of those with CPU or memory; `None` for a
+/// resource that it does not have.
+type File = (&'static str, [Option<(f64, &'static str)>; 2]);
+
+const FILES: [File; 9] = [
+    cpu("vertical/bitbrains-rnd__60vms__cpu-millicores__300s", 1.0),
+    memory("vertical/bitbrains-rnd__60vms__mem-mib__300s", 1.0),
+    cpu("vertical/azurevm2017__30vms__cpu-avg-pct__300s", CORES),
+    cpu("vertical/azurevm2017__30vms__cpu-max-pct__300s", CORES),
+    both(
         "vertical/smd__5machines__cpu-mem-normpct__60s",
-        Resource::Cpu,
-        CORES,
-        "_cpu",
-        8 * DAY,
+        [(CORES, "_cpu"), (GIB, "_mem")],
     ),
-    (
-        "vertical/smd__5machines__cpu-mem-normpct__60s",
-        Resource::Memory,
-        GIB,
-        "_mem",
-        8 * DAY,
-    ),
-    (
+    both(
         "vertical/jumpstarter__6services__c17cpu-c6mem-c12traffic__300s",
-        Resource::Cpu,
-        CORES,
-        "_c17",
-        8 * DAY,
+        [(CORES, "_c17"), (GIB, "_c6")],
     ),
-    (
-        "vertical/jumpstarter__6services__c17cpu-c6mem-c12traffic__300s",
-        Resource::Memory,
-        GIB,
-        "_c6",
-        8 * DAY,
-    ),
-    (
-        "vertical/gcd2011__120jobs__cpu-pct__300s",
-        Resource::Cpu,
-        CORES,
-        "",
-        HOUR,
-    ),
-    (
-        "vertical/gcd2011__120jobs__mem-pct__300s",
-        Resource::Memory,
-        GIB,
-        "",
-        HOUR,
-    ),
-    (
+    cpu(GCD_CPU, CORES),
+    memory(GCD_MEMORY, GIB),
+    both(
         "adversarial/SYNTHETIC__seed101__cpu-millicores_mem-mib_rps__60s",
-        Resource::Cpu,
-        1.0,
-        "cpu_",
-        8 * DAY,
-    ),
-    (
-        "adversarial/SYNTHETIC__seed101__cpu-millicores_mem-mib_rps__60s",
-        Resource::Memory,
-        1.0,
-        "mem_",
-        8 * DAY,
+        [(1.0, "cpu_"), (1.0, "mem_")],
     ),
 ];
+/// Files of jobs, most of which are short.
+const GCD_CPU: &str = "vertical/gcd2011__120jobs__cpu-pct__300s";
+const GCD_MEMORY: &str = "vertical/gcd2011__120jobs__mem-pct__300s";
+
+const fn cpu(name: &'static str, unit: f64) -> File {
+    (name, [Some((unit, "")), None])
+}
+
+const fn memory(name: &'static str, unit: f64) -> File {
+    (name, [None, Some((unit, ""))])
+}
+
+const fn both(name: &'static str, [cpu, memory]: [(f64, &'static str); 2]) -> File {
+    (name, [Some(cpu), Some(memory)])
+}
 
 /// Reads those of the known files that exist.
 pub(crate) fn read(folder: &Path) -> Result<Vec<Set>, String> {
     let requests = std::fs::read_to_string(folder.join("vertical/bitbrains-rnd__meta.csv"));
     let requests = requests.unwrap_or_default();
     let mut sets = Vec::new();
-    for (name, resource, unit, part, warm_up) in FILES {
+    let resources = FILES.iter().flat_map(|(name, columns)| {
+        let columns = [Resource::Cpu, Resource::Memory].into_iter().zip(columns);
+        columns.filter_map(move |(resource, columns)| Some((*name, resource, (*columns)?)))
+    });
+    for (name, resource, (unit, part)) in resources {
         let path = folder.join(format!("{name}.csv"));
         if !path.exists() {
             continue;
@@ -129,11 +85,12 @@ pub(crate) fn read(folder: &Path) -> Result<Vec<Set>, String> {
             }
             series
         });
+        let is_short = name == GCD_CPU || name == GCD_MEMORY;
         sets.push(Set {
             name,
             resource,
             series: series.collect(),
-            warm_up,
+            warm_up: if is_short { HOUR } else { 8 * DAY },
         });
     }
     Ok(sets)

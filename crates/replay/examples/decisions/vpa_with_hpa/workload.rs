@@ -278,10 +278,10 @@ impl Recommender {
             Sizing::Fixed => {}
             Sizing::Vpa => {
                 for pod in 0..pods.metrics.len() {
-                    self.vpa.observe_pod(pod, at, pods.usage);
+                    self.vpa.observe(pod, at, pods.usage);
                 }
             }
-            Sizing::PriceOfFailure => self.own.observe(at, pods.usage),
+            Sizing::PriceOfFailure => self.own.observe(0, at, pods.usage),
         }
     }
 

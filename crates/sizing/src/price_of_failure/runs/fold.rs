@@ -8,7 +8,6 @@ use super::run::Run;
 use crate::float::exp2;
 use crate::price_of_failure::caution::Caution;
 use crate::price_of_failure::choice;
-use crate::price_of_failure::cost::{cost, hours, price};
 use crate::price_of_failure::histogram::{Histogram, bound, bucket};
 use crate::price_of_failure::history::{first_invalid, is_amount};
 use crate::price_of_failure::needs::{Needs, Risk};
@@ -146,18 +145,19 @@ impl Needed {
         );
         let needs = Needs::of_runs(settings, &self.needs, highest)?;
         let scale = self.needs.mean(Settings::FIRST_BOUND);
-        let price = price(settings, scale);
+        let price = settings.price_at(scale);
         let hours = match settings.need {
             Need::Peak => {
                 let mean = self.hours / self.needs.total();
-                mean.max(MINIMUM_HOURS).min(hours(settings))
+                mean.max(MINIMUM_HOURS).min(settings.hours())
             }
-            Need::Sample => hours(settings),
+            Need::Sample => settings.hours(),
         };
         let cheapest = |needs: &Needs| {
             let costs = needs.candidates().filter(|(request, _)| *request > 0.0);
             let costs = costs.map(|(request, risk)| {
-                (cost(settings, price, hours, request, &risk), request, risk)
+                let cost = risk.cost(settings, price, hours, request);
+                (cost, request, risk)
             });
             // The lowest of equally cheap ones: candidates come highest first.
             costs.reduce(|best, next| if next.0 <= best.0 { next } else { best })

@@ -56,7 +56,8 @@ fn check(usage: &[(i64, i64)], split: usize) {
     // Weights have their own reference time, which may differ by whole half-lives.
     let weight = |cluster: &ClusterState| {
         let memory = &cluster.checkpoints(&web(), now).expect("known")["app"].memory_histogram;
-        let reference = memory.reference_timestamp.expect("there are peaks");
+        let reference = memory.reference_timestamp.as_ref();
+        let reference = reference.expect("there are peaks").0;
         memory.total_weight * (reference.duration_since(at(0)).as_secs_f64() / 86_400.0).exp2()
     };
     let [found, expected] = [&late, &whole].map(weight);

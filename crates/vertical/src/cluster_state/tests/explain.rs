@@ -1,15 +1,14 @@
 //! The steps of `explain` end in the targets of `recommend`, for all settings, policies and usage.
 
-use std::sync::Arc;
-
 use crate::{ClusterState, VpaSpec};
 use model::{Cap, Cpu, Explanation, Quantity, ResourceList, ResourceName};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use sizing::{Config, ContainerPolicy, MethodSettings, ScalingMode, VpaMethodSettings};
+use sizing::{Config, ContainerPolicy, ScalingMode, VpaMethodSettings};
 
 use super::fixture::{MIB, WEB, container, id, minutes, pod_of, sample, selecting, start};
+use super::sizing_method::spec;
 
 fn cluster(
     config: Config,
@@ -52,17 +51,14 @@ fn check(cluster: &ClusterState) {
         let explained = cluster
             .explain(&id("web"), &published.container_name)
             .unwrap();
-        let targets = explained
-            .iter()
-            .map(|it| (it.resource.clone(), it.capped.clone()));
-        assert_eq!(targets.collect::<ResourceList>(), published.target);
-        let uncapped = explained
-            .iter()
-            .map(|it| (it.resource.clone(), it.in_whole_units.clone()));
-        assert_eq!(
-            uncapped.collect::<ResourceList>(),
-            published.uncapped_target
-        );
+        let list = |amount: fn(&Explanation) -> &Quantity| -> ResourceList {
+            let amounts = explained.iter();
+            amounts
+                .map(|it| (it.resource.clone(), amount(it).clone()))
+                .collect()
+        };
+        assert_eq!(list(|it| &it.capped), published.target);
+        assert_eq!(list(|it| &it.in_whole_units), published.uncapped_target);
         for number in &explained {
             let is_capped = number.capped != number.in_whole_units;
             assert_eq!(number.capped_by.is_some(), is_capped, "{number:?}");
@@ -178,18 +174,7 @@ fn what_is_not_sized_has_no_explanation() {
 
 #[test]
 fn a_sizing_policy_of_the_objects_own_is_a_step() {
-    let keys = [("sizing-policy", "crane"), ("sizing-minimum-history", "0s")];
-    let annotations = keys.map(|(key, value)| (format!("plimsoll.dev/{key}"), value));
-    let annotations = annotations
-        .iter()
-        .map(|(key, value)| (key.as_str(), *value));
-    let sizing = MethodSettings::from_annotations(annotations)
-        .unwrap()
-        .map(Arc::new);
-    let spec = VpaSpec {
-        sizing,
-        ..selecting(WEB)
-    };
+    let spec = spec(&[("policy", "crane"), ("minimum-history", "0s")]);
     let cluster = cluster_of(Config::default(), spec, &[(250, 100); 60]);
     check(&cluster);
     let number = cpu_target(&cluster);

@@ -1,10 +1,13 @@
 //! Fixture: the state of a namespace `shop`.
 
 use crate::{ClusterState, PodSpec, VpaSpec};
+use api::checkpoint::VerticalPodAutoscalerCheckpointStatus;
 use jiff::{SignedDuration, Timestamp};
-use model::{ContainerRef, Cpu, Memory, ResourceList, Sample, Selector};
-use sizing::{Checkpoint, Config};
+use model::{Cpu, Memory, ResourceList, Sample, Selector};
+use sizing::Config;
 use view::{ObjectKey, Phase};
+
+pub(crate) use crate::fixture::container;
 
 pub(crate) const MIB: i64 = 1 << 20;
 /// The labels of the pods of the VPA `web`.
@@ -61,15 +64,6 @@ pub(crate) fn selecting(labels: &[(&str, &str)]) -> VpaSpec {
     }
 }
 
-pub(crate) fn container(pod: &str, container: &str) -> ContainerRef {
-    let [namespace, pod, container] = ["shop", pod, container].map(str::to_owned);
-    ContainerRef {
-        namespace,
-        pod,
-        container,
-    }
-}
-
 pub(crate) fn list(millicores: i64, mebibytes: i64) -> ResourceList {
     ResourceList::of(
         Cpu::from_millicores(millicores),
@@ -114,7 +108,10 @@ pub(crate) fn add_hour(cluster: &mut ClusterState, pod: &str, from: Timestamp) {
 }
 
 /// The checkpoint of the container `app` of the VPA `web`.
-pub(crate) fn checkpoint(cluster: &ClusterState, now: Timestamp) -> Checkpoint {
+pub(crate) fn checkpoint(
+    cluster: &ClusterState,
+    now: Timestamp,
+) -> VerticalPodAutoscalerCheckpointStatus {
     cluster
         .checkpoints(&id("web"), now)
         .unwrap()

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Accepted, ClusterState, PodSpec, VpaSpec};
+use crate::{ClusterState, PodSpec, VpaSpec};
 use jiff::SignedDuration;
 use model::{Labels, Requirement, Selector};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::fixture::{MIB, cluster, container, id, minutes, pod, sample, selecting, start, web};
+use super::super::MatchedVpa;
+use super::fixture::{
+    MIB, WEB, add_usual, cluster, container, id, minutes, pod, sample, selecting, start, web,
+};
 
 #[test]
 fn a_pod_that_changes_its_labels_changes_its_vpa_and_keeps_its_state() {
@@ -20,16 +23,30 @@ fn a_pod_that_changes_its_labels_changes_its_vpa_and_keeps_its_state() {
         [Some(0), Some(1)]
     );
     let again = sample(start() + minutes(59), 100, 100 * MIB);
-    let accepted = cluster
-        .add_sample(&container("web-1", "app"), &again, again.at)
-        .unwrap();
-    assert_eq!(
-        accepted,
-        Accepted {
-            cpu: false,
-            memory: true
-        }
-    );
+    let accepted = cluster.add_sample(&container("web-1", "app"), &again, again.at);
+    let accepted = accepted.map(|accepted| (accepted.cpu, accepted.memory));
+    assert_eq!(accepted, Ok((false, true)));
+}
+
+#[test]
+fn vpas_of_one_selector_share_links_and_merged_histories() {
+    let mut cluster = cluster();
+    for number in 0..20 {
+        cluster.apply_vpa(&id(&number.to_string()), selecting(WEB));
+    }
+    for number in 0..500 {
+        let name = number.to_string();
+        cluster.apply_pod(pod(&name, &[("app", "web"), ("run", &name)]), start());
+        add_usual(&mut cluster, &name, start());
+    }
+    let namespace = &cluster.namespaces["shop"];
+    let selections = namespace.histories.selections.iter();
+    assert_eq!(selections.map(|all| all.groups.len()).sum::<usize>(), 500);
+    for vpa in namespace.histories.vpas.values() {
+        let histories: Vec<_> = MatchedVpa { namespace, vpa }.known().collect();
+        assert_eq!(histories.len(), 1, "each is merged in a decision");
+        assert_eq!(histories[0].1.samples(), 500);
+    }
 }
 
 /// Few keys and values, so that selectors match sometimes.

@@ -81,63 +81,30 @@ fn steps(policy: &str, cluster: &ClusterState) -> [BTreeMap<String, f64>; 2] {
 #[test]
 fn the_steps_of_every_policy_lead_to_its_numbers() {
     // Steps of CPU, and those that memory has in addition after an OOM kill.
-    let table: [(&str, &[&str], &[&str]); 4] = [
+    for (policy, of_both, of_memory) in [
         (
             "crane",
-            &[
-                "percentile",
-                "usage",
-                "margin-fraction",
-                "with-margin",
-                "target-utilization",
-                "prediction",
-            ],
-            &["oom-killed-request", "oom-protection"],
+            "percentile usage margin-fraction with-margin target-utilization prediction",
+            "oom-killed-request oom-protection",
         ),
         (
             "autopilot-window",
-            &[
-                "statistic",
-                "half-life",
-                "usage",
-                "margin-fraction",
-                "with-margin",
-                "maximum-of-last-hour",
-            ],
-            &["oom-need-of-last-hour"],
+            "statistic half-life usage margin-fraction with-margin maximum-of-last-hour",
+            "oom-need-of-last-hour",
         ),
         (
             "autopilot-ml",
-            &[
-                "model-half-life",
-                "model-margin",
-                "model-cost",
-                "model-limit",
-                "next-best-model-cost",
-                "next-best-model-limit",
-            ],
-            &["oom-need-of-last-hour"],
+            "model-half-life model-margin model-cost model-limit next-best-model-cost next-best-model-limit",
+            "oom-need-of-last-hour",
         ),
         (
             "plimsoll",
-            &[
-                "highest-peak-of-seven-days",
-                "largest-expected-need",
-                "caution",
-                "price-of-one-failure",
-                "cheapest-request",
-                "chance-of-failure",
-                "expected-cost",
-                "present-request",
-                "present-expected-cost",
-                "reason",
-                "chosen-request",
-                "request-after-10-percent-rule",
-            ],
-            &["minimum-after-oom-kill"],
+            "highest-peak-of-seven-days largest-expected-need caution price-of-one-failure \
+             cheapest-request chance-of-failure expected-cost present-request \
+             present-expected-cost reason chosen-request request-after-10-percent-rule",
+            "minimum-after-oom-kill",
         ),
-    ];
-    for (policy, of_both, of_memory) in table {
+    ] {
         let mut cluster = with_policy(policy);
         add_steady(&mut cluster, 0..2 * DAY);
         let memory = Memory::from_bytes(1024 * MIB);
@@ -146,12 +113,11 @@ fn the_steps_of_every_policy_lead_to_its_numbers() {
             .unwrap();
         add_steady(&mut cluster, 2 * DAY..2 * DAY + 1);
         let [cpu, memory] = steps(policy, &cluster);
-        for name in of_both {
-            assert!(cpu.contains_key(*name), "{policy}: {name} in {cpu:?}");
-            assert!(memory.contains_key(*name), "{policy}: {name} in {memory:?}");
+        for name in of_both.split(' ') {
+            assert!(cpu.contains_key(name), "{policy}: {name} in {cpu:?}");
         }
-        for name in of_memory {
-            assert!(memory.contains_key(*name), "{policy}: {name} in {memory:?}");
+        for name in of_both.split(' ').chain(of_memory.split(' ')) {
+            assert!(memory.contains_key(name), "{policy}: {name} in {memory:?}");
         }
         if policy == "plimsoll" {
             let near = |a: &str, b: f64| assert!((cpu[a] - b).abs() < 1.0, "{a}: {cpu:?}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{ClusterState, VpaSpec};
 use jiff::Timestamp;
-use model::{ContainerRecommendation, Cpu, Memory, Recommendation, Sample};
+use model::{ContainerRecommendation, Memory, Recommendation, Sample};
 use sizing::{Buckets, Config, ContainerPolicy, MethodSettings};
 
 use super::fixture::{MIB, WEB, container, id, list, pod, sample, selecting};
@@ -28,7 +28,7 @@ fn policy(annotations: &[(&str, &str)]) -> Option<Arc<MethodSettings>> {
 }
 
 /// A VPA of the pods with the label `app=web`.
-fn spec(annotations: &[(&str, &str)]) -> VpaSpec {
+pub(crate) fn spec(annotations: &[(&str, &str)]) -> VpaSpec {
     VpaSpec {
         sizing: policy(annotations),
         ..selecting(WEB)
@@ -118,15 +118,10 @@ fn the_bounds_are_the_vpas_and_hold_the_target() {
         let own = recommended(&cluster, "web").unwrap();
         let vpa = recommended(&cluster, "plain").unwrap();
         let (lower, upper) = (&vpa.lower_bound, &vpa.upper_bound);
-        let cpu = [
-            lower.cpu().min(own.target.cpu()),
-            upper.cpu().max(own.target.cpu()),
-        ];
-        assert_eq!(
-            [own.lower_bound.cpu(), own.upper_bound.cpu()],
-            cpu,
-            "{policy}"
-        );
+        let least = lower.cpu().min(own.target.cpu());
+        let most = upper.cpu().max(own.target.cpu());
+        let found = [own.lower_bound.cpu(), own.upper_bound.cpu()];
+        assert_eq!(found, [least, most], "{policy}");
         let least = lower.memory().min(own.target.memory());
         let most = upper.memory().max(own.target.memory());
         let found = [own.lower_bound.memory(), own.upper_bound.memory()];
@@ -165,11 +160,8 @@ fn vpas_of_the_vpa_policy_do_not_notice() {
         assert!(!cluster.has_per_vpa_policy(&id("plain")));
 
         cluster.apply_vpa(&id("web"), spec(&[]));
-        assert_eq!(
-            recommended(&cluster, "web"),
-            expected,
-            "{policy} was taken away"
-        );
+        let without = recommended(&cluster, "web");
+        assert_eq!(without, expected, "{policy} was taken away");
         assert!(!cluster.has_per_vpa_policy(&id("web")));
     }
 }
@@ -315,19 +307,9 @@ fn a_policy_without_history_raises_published_values() {
         let (found, _) = target(&cluster, "web").unwrap();
         cluster.keep_published(&id("web"), &mut recommendation, &published);
         let kept = &recommendation.containers[0];
-        let expected = (
-            Some(Cpu::from_millicores(found)),
-            Some(Memory::from_bytes(2048 * MIB)),
-        );
-        assert_eq!(
-            (kept.target.cpu(), kept.target.memory()),
-            expected,
-            "{policy}"
-        );
-        assert!(
-            kept.upper_bound.memory() >= kept.target.memory(),
-            "{policy}"
-        );
+        assert_eq!(kept.target, list(found, 2048), "{policy}");
+        let upper_bound = kept.upper_bound.memory();
+        assert!(upper_bound >= kept.target.memory(), "{policy}");
     }
 }
 

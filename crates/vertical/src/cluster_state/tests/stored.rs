@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::VpaSpec;
+use api::checkpoint::VerticalPodAutoscalerCheckpointStatus;
 use sizing::CheckpointError;
+
+use crate::VpaSpec;
+use crate::checkpoint::content::time;
 
 use super::fixture::{
     WEB, add_hour, checkpoint, days, hours, id, minutes, selecting, start, target, web,
@@ -65,12 +68,12 @@ fn stored_history_from_the_future_is_refused_or_moved_back() {
             matches!(refused, Err(CheckpointError::Future { .. })),
             "{ahead}"
         );
-        let known = |stored: &sizing::Checkpoint| {
-            let [first, last] =
-                [stored.first_sample_start, stored.last_sample_start].map(Option::unwrap);
+        let known = |stored: &VerticalPodAutoscalerCheckpointStatus| {
+            let [first, last] = [&stored.first_sample_start, &stored.last_sample_start]
+                .map(|field| time(field.as_ref()).unwrap());
             (last.duration_since(first), stored.total_samples_count)
         };
-        assert_eq!(moved.last_sample_start, Some(now), "{ahead}");
+        assert_eq!(time(moved.last_sample_start.as_ref()), Some(now), "{ahead}");
         assert_eq!(known(&moved), known(&stored), "{ahead}");
         for (moved, stored) in [
             (&moved.cpu_histogram, &stored.cpu_histogram),
@@ -79,7 +82,9 @@ fn stored_history_from_the_future_is_refused_or_moved_back() {
             let [found, expected] = [moved, stored]
                 .map(|histogram| (&histogram.bucket_weights, histogram.total_weight));
             assert_eq!(found, expected);
-            let reference = moved.reference_timestamp.unwrap().duration_since(now);
+            let reference = time(moved.reference_timestamp.as_ref())
+                .unwrap()
+                .duration_since(now);
             assert!(reference <= days(2), "{ahead}: {reference}");
         }
     }
@@ -100,8 +105,8 @@ fn samples_from_the_future_in_stored_history_leave_the_first_sample_its_time() {
         .load_checkpoint(&id("web"), "app", &stored, now, true)
         .unwrap();
     let moved = checkpoint(&fresh, now);
-    assert_eq!(moved.first_sample_start, Some(start()));
-    assert_eq!(moved.last_sample_start, Some(now));
+    assert_eq!(time(moved.first_sample_start.as_ref()), Some(start()));
+    assert_eq!(time(moved.last_sample_start.as_ref()), Some(now));
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use api::checkpoint::VerticalPodAutoscalerCheckpointStatus;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 use view::ObjectKey;
 
@@ -101,10 +103,10 @@ fn a_checkpoint_that_cannot_be_used_is_reported_once_and_the_others_are_loaded()
     let mut before = Cluster::web(&["web-1"]);
     before.measure("web-1", "main", 1);
     before.store(2);
-    let odd = sizing::Checkpoint {
+    let odd = VerticalPodAutoscalerCheckpointStatus {
         version: "v4".to_owned(),
-        last_sample_start: Some(at(1)),
-        ..sizing::Checkpoint::default()
+        last_sample_start: Some(Time(at(1))),
+        ..Default::default()
     };
     before
         .view

@@ -8,8 +8,7 @@ use model::ContainerUsage;
 use view::ObjectKey;
 
 use super::fixture::{self, Cluster, MI, at, cpu_target, kill, pod, stored};
-use crate::checkpoint::content;
-use crate::checkpoint::plan::{CheckpointAction, checkpoint_action};
+use crate::checkpoint::plan::checkpoint_action;
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
@@ -86,19 +85,14 @@ impl Clocked {
     fn store(&mut self, second: i64) {
         let now = at(second);
         for key in self.cluster.state.checkpointed(now).unwrap_or_default() {
-            for (container, content) in self.cluster.state.checkpoints(&key, now) {
+            for (container, status) in self.cluster.state.checkpoints(&key, now) {
                 let object = ObjectKey::new("shop", format!("{}-{container}", key.name));
                 let checkpoints = &mut self.cluster.view.checkpoints;
                 let known = checkpoints.get(&object).map(AsRef::as_ref);
-                let wanted = content::to_object(content.clone());
-                match checkpoint_action(&key.name, &container, &wanted, None, known, true, now) {
-                    CheckpointAction::Create
-                    | CheckpointAction::Replace
-                    | CheckpointAction::Fill => {
-                        let stored = stored(&key.name, &container, content);
-                        checkpoints.apply(Arc::new(stored));
-                    }
-                    _ => {}
+                let action =
+                    checkpoint_action(&key.name, &container, &status, None, known, true, now);
+                if action.is_write() {
+                    checkpoints.apply(Arc::new(stored(&key.name, &container, status)));
                 }
             }
         }

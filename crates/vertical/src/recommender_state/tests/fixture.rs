@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::checkpoint::VerticalPodAutoscalerCheckpointStatus;
 use api::vpa::VerticalPodAutoscalerStatus;
 use jiff::Timestamp;
-use model::{ContainerRef, ContainerUsage, Cpu, Memory, ResourceName, Sample};
+use model::{ContainerUsage, Cpu, Memory, ResourceName, Sample};
 use serde_json::json;
 use sizing::Config;
 use view::{
@@ -13,9 +14,8 @@ use view::{
     WellKnown,
 };
 
-use crate::checkpoint::content;
 use crate::fixture::{self, deployment};
-pub(super) use crate::fixture::{at, pod};
+pub(super) use crate::fixture::{at, container, pod};
 use crate::recommender_state::{
     Decision, Ingested, LoadedCheckpoints, OomKillCounts, RecommenderConfig, RecommenderState,
 };
@@ -37,15 +37,6 @@ pub(super) fn vpa(name: &str, deployment: &str, uid: &str) -> Vpa {
     let metadata = json!({"uid": uid, "generation": 1});
     let spec = json!({"targetRef": {"name": deployment}});
     fixture::vpa(name, &json!({"metadata": metadata, "spec": spec}))
-}
-
-pub(super) fn container(pod: &str, container: &str) -> ContainerRef {
-    let [namespace, pod, container] = ["shop", pod, container].map(str::to_owned);
-    ContainerRef {
-        namespace,
-        pod,
-        container,
-    }
 }
 
 /// Usage of the container `main`.
@@ -246,8 +237,12 @@ impl Cluster {
     }
 }
 
-pub(super) fn stored(vpa: &str, container: &str, checkpoint: sizing::Checkpoint) -> Checkpoint {
-    fixture::checkpoint(vpa, container, Some(content::to_object(checkpoint)))
+pub(super) fn stored(
+    vpa: &str,
+    container: &str,
+    status: VerticalPodAutoscalerCheckpointStatus,
+) -> Checkpoint {
+    fixture::checkpoint(vpa, container, Some(status))
 }
 
 /// The object `web` with these annotations.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use model::{Cpu, Memory};
 use serde_json::{Value, json};
 use view::AutoscaledGroups;
 
@@ -57,13 +58,17 @@ impl Cluster {
         self
     }
 
-    /// Expects these groups, with millicores.
-    fn check(&self, shapes: &[&str], expected: &[(&str, i64)]) {
+    /// Expects these groups, with millicores. Shapes have millicores too.
+    fn check(&self, shapes: &[(&str, i64)], expected: &[(&str, i64)]) {
+        let node = |(group, millicores): &(&str, i64)| NodeInfo {
+            allocatable: Amounts {
+                cpu: Cpu::from_millicores(*millicores),
+                memory: Memory::from_bytes(64 << 30),
+            },
+            ..new_node(group)
+        };
         let settings = Settings {
-            shapes: shapes
-                .iter()
-                .map(|it| it.parse().expect("a shape"))
-                .collect(),
+            node_groups: shapes.iter().map(node).collect(),
             ..Settings::default()
         };
         let nodes = nodes_that_could_come(&self.0, &settings);
@@ -82,7 +87,7 @@ fn parse<T: serde::de::DeserializeOwned>(object: Value) -> T {
 
 const EKS: &str = "eks.amazonaws.com/nodegroup";
 const KARPENTER: &str = "karpenter.sh/nodepool";
-const BIG: &str = "big=cpu=16,memory=64Gi";
+const BIG: (&str, i64) = ("big", 16_000);
 
 #[test]
 fn a_shape_counts_unless_its_group_is_known_not_to_grow() {
@@ -102,8 +107,7 @@ fn a_shape_counts_unless_its_group_is_known_not_to_grow() {
     }
     // The longer of two names is meant.
     let full = Cluster::default().autoscaler(&[("eks-very-big-a1", 3, 3)]);
-    let very = "very-big=cpu=32,memory=64Gi";
-    full.check(&[BIG, very], big);
+    full.check(&[BIG, ("very-big", 32_000)], big);
     let limits = json!({"cpu": "20", "memory": "100Gi"});
     let pool = |used: Value| Cluster::default().pool("big", &limits, &used);
     pool(json!({})).check(&[BIG], big);

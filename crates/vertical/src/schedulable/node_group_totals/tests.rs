@@ -1,32 +1,20 @@
 //! Sums over the pods of node groups.
 
-use model::{Cpu, Labels, Memory};
+use model::{Cpu, Labels};
 use serde_json::json;
 use view::{Node, Phase, PodPlacement};
 
+use super::super::pods_by_object;
+use super::super::tests::{self, MIB, resources};
 use super::*;
 use crate::fixture;
-
-const MIB: i64 = 1 << 20;
-
-fn resources(millicores: i64, mebibytes: i64) -> Resources {
-    Resources {
-        cpu: Some(Cpu::from_millicores(millicores)),
-        memory: Some(Memory::from_bytes(mebibytes * MIB)),
-    }
-}
 
 fn node(name: &str, group: Option<&str>) -> Arc<Node> {
     let label = group.map(|group| ("karpenter.sh/nodepool", group));
     Arc::new(Node {
-        name: name.to_owned(),
         labels: label.into_iter().collect::<Labels>(),
-        taints: Vec::new(),
-        is_cordoned: false,
-        capacity: Resources::default(),
         allocatable: resources(4000, 8192),
-        extended: ResourceList::new(),
-        addresses: Vec::new(),
+        ..tests::node(name, "", 4000)
     })
 }
 
@@ -55,7 +43,7 @@ fn check(view: &View, expected: &[(&str, i64, i64, i64, i64)]) {
     let web = Arc::new(fixture::vpa("web", &json!({})));
     let selector = Selector::match_labels([("app", "web")]);
     let objects = [(&web, &selector)];
-    let by_object = PodsByObject::find(view, &objects);
+    let by_object = pods_by_object(view, &objects);
     let groups = PodsByGroup::find(view, &objects, &by_object);
     let recommendation: Recommendation = serde_json::from_value(json!({
         "containerRecommendations": [{"containerName": "main", "target": {"cpu": "300m"}}],
@@ -107,7 +95,7 @@ fn the_number_of_groups_is_bounded() {
         view.nodes
             .apply(node(&format!("n{index}"), Some(&format!("g{index:03}"))));
     }
-    let groups = PodsByGroup::find(&view, &[], &PodsByObject::find(&view, &[]));
+    let groups = PodsByGroup::find(&view, &[], &pods_by_object(&view, &[]));
     let totals = groups.totals(|_| None);
     assert_eq!(totals.len(), MAX_GROUPS + 1);
     assert_eq!(

@@ -3,26 +3,19 @@
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::apimachinery::pkg::version::Info;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use serving::certificates::ServedChain;
 
 use super::super::{CONFIGURATION, USE};
 use crate::check::facts::{CertificateFact, Facts, PrometheusFact, StoredChain};
 use crate::installation::{ObjectName, SecretEntry};
+use crate::json::tests::parse;
 
-pub(super) const NOW: &str = "2026-11-01T12:00:00Z";
-pub(super) const HOST: &str = "vpa-webhook.suite.svc";
-
-pub(super) fn object<T: DeserializeOwned>(value: Value) -> T {
-    serde_json::from_value(value).expect("an object")
-}
+const NOW: &str = "2026-11-01T12:00:00Z";
+const HOST: &str = "vpa-webhook.suite.svc";
 
 pub(super) fn name(namespace: &str, name: &str) -> ObjectName {
-    ObjectName {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-    }
+    ObjectName::new(namespace, name)
 }
 
 pub(super) fn time(text: &str) -> Timestamp {
@@ -41,7 +34,9 @@ pub(super) fn deployment(program: &str, tag: &str, ready: i32) -> Value {
     })
 }
 
-pub(super) fn api_service(name: &str, namespace: &str, service: &str, available: &str) -> Value {
+/// An `APIService` of the Service `namespace/name`.
+pub(super) fn api_service(name: &str, service: &str, available: &str) -> Value {
+    let (namespace, service) = service.split_once('/').expect("NAMESPACE/NAME");
     let (version, group) = name.split_once('.').expect("VERSION.GROUP");
     json!({
         "metadata": {"name": name},
@@ -59,16 +54,10 @@ pub(super) fn lease(holder: &str, renewed: &str) -> Value {
 /// A self-signed certificate until the end of this day.
 pub(super) fn certificate(end: &str) -> String {
     let mut params = rcgen::CertificateParams::new(vec![HOST.to_owned()]).expect("names");
-    let day = |text: &str| -> (i32, u8, u8) {
-        let parts: Vec<i32> = text
-            .split('-')
-            .map(|part| part.parse().expect("a number"))
-            .collect();
-        (parts[0], parts[1] as u8, parts[2] as u8)
-    };
-    let (year, month, date) = day(end);
+    let end: jiff::civil::Date = end.parse().expect("a day");
+    let [month, day] = [end.month(), end.day()].map(i8::cast_unsigned);
     params.not_before = rcgen::date_time_ymd(2026, 1, 1);
-    params.not_after = rcgen::date_time_ymd(year, month, date);
+    params.not_after = rcgen::date_time_ymd(end.year().into(), month, day);
     let key = rcgen::KeyPair::generate().expect("a key");
     params.self_signed(&key).expect("a certificate").pem()
 }
@@ -103,24 +92,14 @@ pub(super) fn registration(bundle: &str, policy: &str, namespace: &str) -> Value
 pub(super) fn healthy() -> Facts {
     let pem = certificate("2027-01-01");
     let programs = ["recommender", "updater", "webhook", "adapter"];
-    let apis = ["v1beta1.custom", "v1beta2.custom", "v1beta1.external"];
-    let mut services: Vec<Value> = apis
-        .map(|api| {
-            api_service(
-                &format!("{api}.metrics.k8s.io"),
-                "suite",
-                "plimsoll-adapter",
-                "True",
-            )
-        })
-        .to_vec();
-    let metrics = api_service(
-        "v1beta1.metrics.k8s.io",
-        "kube-system",
-        "metrics-server",
-        "True",
-    );
-    services.push(metrics);
+    let adapter = "suite/plimsoll-adapter";
+    let services = [
+        ("v1beta1.custom.metrics.k8s.io", adapter),
+        ("v1beta2.custom.metrics.k8s.io", adapter),
+        ("v1beta1.external.metrics.k8s.io", adapter),
+        ("v1beta1.metrics.k8s.io", "kube-system/metrics-server"),
+    ];
+    let services = services.map(|(name, service)| api_service(name, service, "True"));
     let fresh = lease("a_1", "2026-11-01T11:59:50.000000Z");
     let leases = [
         name("kube-system", "vpa-recommender-lease"),
@@ -137,18 +116,18 @@ pub(super) fn healthy() -> Facts {
         },
         server_time: Some(time(NOW)),
         local_time: time(NOW),
-        api_services: Ok(object(Value::Array(services))),
+        api_services: Ok(parse(json!(services))),
         nodes: Ok(3),
         measured_nodes: Ok(3),
-        deployments: Ok(object(json!(programs.map(|name| deployment(name, "1", 2))))),
+        deployments: Ok(parse(json!(programs.map(|name| deployment(name, "1", 2))))),
         others: Ok(Vec::new()),
         signs: Ok(Vec::new()),
         leases: leases
-            .map(|name| (name, Ok(Some(object(fresh.clone())))))
+            .map(|name| (name, Ok(Some(parse(fresh.clone())))))
             .to_vec(),
         definitions: Ok(api::crd::all()),
         unit_slips: Ok(Vec::new()),
-        webhooks: Ok(vec![object(registration(&pem, "Ignore", "suite"))]),
+        webhooks: Ok(vec![parse(registration(&pem, "Ignore", "suite"))]),
         services: vec![(name("suite", "vpa-webhook"), Ok(Some(2)))],
         certificates: vec![certificate_fact(&pem)],
         stop: (name("suite", "plimsoll-stop"), Ok(None)),

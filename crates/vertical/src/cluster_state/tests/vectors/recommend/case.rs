@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use api::checkpoint::VerticalPodAutoscalerCheckpointStatus;
 use jiff::Timestamp;
 use model::{ResourceList, ResourceName};
-use serde::Deserialize;
-use sizing::{Checkpoint, Config, MemoryRules, Percentiles, WithoutUsage};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use sizing::{Config, MemoryRules, Percentiles, WithoutUsage};
 use testing::vectors::Double;
 
 #[derive(Deserialize)]
@@ -60,7 +63,8 @@ pub(super) enum Op {
     },
     Checkpoint {
         container: String,
-        status: Checkpoint,
+        #[serde(deserialize_with = "with_numeric_keys")]
+        status: VerticalPodAutoscalerCheckpointStatus,
         expect: Outcome,
     },
     Samples {
@@ -110,7 +114,8 @@ pub(super) struct Expected {
     pub(super) recommendation: serde_json::Value,
     pub(super) amounts: BTreeMap<String, Bounds>,
     pub(super) aggregates: BTreeMap<String, Aggregate>,
-    pub(super) checkpoints: BTreeMap<String, Checkpoint>,
+    #[serde(deserialize_with = "with_numeric_keys")]
+    pub(super) checkpoints: BTreeMap<String, VerticalPodAutoscalerCheckpointStatus>,
     pub(super) pod_count: usize,
 }
 
@@ -177,4 +182,11 @@ impl From<Flags> for Config {
                 .collect::<ResourceList>(),
         }
     }
+}
+
+/// JSON encodes numeric keys as strings, which only its own parser converts back.
+fn with_numeric_keys<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    from: D,
+) -> Result<T, D::Error> {
+    serde_json::from_value(Value::deserialize(from)?).map_err(D::Error::custom)
 }

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use api::checkpoint::HistogramCheckpoint;
 use jiff::Timestamp;
-use sizing::{Checkpoint, ContainerHistory, Estimate, HistogramCheckpoint};
+use sizing::{ContainerHistory, Estimate};
+
+use crate::checkpoint::content::{time, to_object};
 
 use super::Run;
 use super::case::{Aggregate, Bounds, Expected};
@@ -22,7 +25,7 @@ impl Run {
         let saved = |histories: &BTreeMap<String, ContainerHistory>| {
             let saved = histories
                 .iter()
-                .map(|(name, history)| (name.clone(), history.save(now)));
+                .map(|(name, history)| (name.clone(), to_object(history, now)));
             saved.collect::<BTreeMap<_, _>>()
         };
         let checkpoints = self.cluster.checkpoints(&self.id, now);
@@ -31,17 +34,27 @@ impl Run {
         let shapes = self.cluster.shapes();
         self.open_windows
             .subtract(&mut histories, shapes, is_selected, now);
-        let checkpoints = saved(&histories);
-        assert_eq!(
-            checkpoints.keys().collect::<Vec<_>>(),
-            expected.checkpoints.keys().collect::<Vec<_>>()
-        );
-        for ((name, ours), theirs) in checkpoints.into_iter().zip(expected.checkpoints.values()) {
-            assert_eq!(ours.last_update_time, Some(now));
-            let ours = Checkpoint {
-                last_update_time: None,
-                ..ours
-            };
+        assert!(histories.keys().eq(expected.checkpoints.keys()));
+        for ((name, history), theirs) in histories.iter().zip(expected.checkpoints.values()) {
+            // Recorded times have fractions of a second, which objects have not.
+            let times: [Option<Timestamp>; 2] =
+                [history.first_sample(), history.last_sample()].map(Into::into);
+            let stored = [&theirs.first_sample_start, &theirs.last_sample_start];
+            assert_eq!(times, stored.map(|field| time(field.as_ref())), "{name}");
+            let references = [history.cpu.reference(), history.memory.reference()];
+            let histograms = [&theirs.cpu_histogram, &theirs.memory_histogram];
+            let stored = histograms.map(|it| time(it.reference_timestamp.as_ref()));
+            assert!(!self.exact || references == stored, "references of {name}");
+            let mut ours = to_object(history, now);
+            ours.last_update_time = None;
+            ours.first_sample_start
+                .clone_from(&theirs.first_sample_start);
+            ours.last_sample_start.clone_from(&theirs.last_sample_start);
+            if self.exact {
+                let [cpu, memory] = histograms.map(|it| it.reference_timestamp.clone());
+                ours.cpu_histogram.reference_timestamp = cpu;
+                ours.memory_histogram.reference_timestamp = memory;
+            }
             if self.exact {
                 assert_eq!(ours, *theirs, "checkpoint of {name}");
             } else {
@@ -58,14 +71,6 @@ impl Run {
                 assert_eq!(
                     ours.total_samples_count, theirs.total_samples_count,
                     "samples of {name}"
-                );
-                assert_eq!(
-                    ours.first_sample_start, theirs.first_sample_start,
-                    "first sample of {name}"
-                );
-                assert_eq!(
-                    ours.last_sample_start, theirs.last_sample_start,
-                    "last sample of {name}"
                 );
             }
         }
@@ -150,9 +155,10 @@ fn check_nearly(ours: &HistogramCheckpoint, theirs: &HistogramCheckpoint, half_l
             "bucket {bucket}: {ours:?} {theirs:?}"
         );
     }
-    let (Some(our_reference), Some(their_reference)) =
-        (ours.reference_timestamp, theirs.reference_timestamp)
-    else {
+    let (Some(our_reference), Some(their_reference)) = (
+        time(ours.reference_timestamp.as_ref()),
+        time(theirs.reference_timestamp.as_ref()),
+    ) else {
         assert_eq!(ours.reference_timestamp, theirs.reference_timestamp);
         return;
     };
