@@ -1,5 +1,5 @@
 # Every target is one or two lines; what they run lives in the crates.
-.PHONY: demo screenshots test test-node conformance test-versions test-times lint chaos chaos-node bench accuracy bench-decisions bench-feed bench-latency bench-recommender bench-scale bench-scan bench-scheduler bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-node bench-tenants fresh static images sbom test-images docs
+.PHONY: demo screenshots test test-node conformance test-versions test-times lint chaos chaos-node bench accuracy bench-decisions bench-feed bench-latency bench-recommender bench-scale bench-scan bench-scheduler bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-node bench-tenants fresh static images push kind-load cli test-cli sbom test-images docs
 
 demo: ## the demonstration on a real control plane: sizes, updated pods, an OOM kill, a rise, a busy node; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
@@ -42,6 +42,19 @@ static: ## plimsoll as a static program, started in an empty folder as its root:
 
 images: ## an OCI image and an SBOM per program in target/images, without a daemon (Python, Go; ARCHITECTURES="amd64 arm64", PROFILE=release is faster, VERSION=TAG)
 	deploy/images/build.sh
+
+push: ## the images of `make images` to REGISTRY=HOST/PATH under the tag VERSION (Go)
+	deploy/images/push.sh
+
+kind-load: ## the images of `make images` into a cluster of kind, CLUSTER=NAME, under the names that the chart has (jq, kind)
+	deploy/images/kind_load.sh
+
+cli: ## archives of the command-line tool for the platforms that this machine links, with checksums, a Homebrew formula and a krew manifest, in target/cli/release (Python, rustup; PROFILE=release is faster, CHECK=1 checks the others)
+	deploy/cli/build.sh
+	deploy/cli/archive.sh
+
+test-cli: ## the archives twice with the same checksums, and each program that can start here, started from its archive
+	tests/cli.sh
 
 sbom: ## an SBOM per program in target/images: CycloneDX, with the locked versions
 	deploy/images/sbom.sh

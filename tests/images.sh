@@ -2,7 +2,7 @@
 # Builds the images twice: the digests are the same, SBOMs too and they list the locked versions, and each
 # program starts in its unpacked image, an otherwise empty folder. A program of the other architecture
 # (ARCHITECTURES="amd64 arm64") starts under qemu-user, where it is installed. Prints digest, size and the
-# median of 21 start-ups. Needs what deploy/images/build.sh needs, and jq.
+# median of 21 start-ups. Then it pushes them to a registry on loopback. Needs what deploy/images/build.sh needs, and jq.
 set -euo pipefail
 cd "$(git -C "$(dirname "$0")" rev-parse --show-toplevel)"
 sboms() { sha256sum target/images/*.cdx.json; }
@@ -79,4 +79,14 @@ while read -r program digest size _; do
   done
   check_sbom "$program"
   echo "$program: $digest, $size bytes, SBOM of $(wc -l <"$work/listed") crates"
+done <<<"$second"
+
+# What is pushed is what was built.
+source deploy/images/tools.sh
+install_crane
+serve_registry "$work"
+trap 'kill $registry; rm -rf "$work"' EXIT
+REGISTRY=$address/plimsoll VERSION=pushed deploy/images/push.sh
+while read -r program digest _; do
+  [[ $(crane digest "$address/plimsoll/$program:pushed") == "$digest" ]]
 done <<<"$second"

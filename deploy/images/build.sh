@@ -29,39 +29,23 @@ target_of() {
   esac
 }
 
-tools=$PWD/target/tools/zig
-if ! cmp --silent deploy/images/requirements.txt "$tools/requirements.txt"; then
-  rm -rf "$tools"
-  python3 -m venv "$tools"
-  "$tools/bin/pip" install --quiet --no-deps --require-hashes --requirement deploy/images/requirements.txt
-  cp deploy/images/requirements.txt "$tools/"
-fi
-# Paths of this machine do not belong into the programs.
-flags="--remap-path-prefix=$PWD=/src --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
-export CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS=$flags
-export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS=$flags
+source deploy/images/tools.sh
+install_zig
 for architecture in "${architectures[@]}"; do
   target=$(target_of "$architecture")
   rustup target add "$target"
-  PATH=$tools/bin:$PATH cargo zigbuild --locked --profile "$profile" --target "$target" \
+  cargo zigbuild --locked --profile "$profile" --target "$target" \
     --config "profile.$profile.strip=\"symbols\"" "${programs[@]/#/--package=}"
 done
 
 rm -rf "$output"
 mkdir -p "$output"
 work=$(mktemp -d)
-crane=$work/crane
-(cd deploy/images && go build -mod=readonly -trimpath -o "$crane" github.com/google/go-containerregistry/cmd/crane)
+install_crane
 # crane changes the configuration of an image in a registry only: one on loopback, for the time of this
 # script.
-"$crane" registry serve --address 127.0.0.1:0 >"$work/registry.log" 2>&1 &
-registry=$!
+serve_registry "$work"
 trap 'kill $registry; rm -rf "$work"' EXIT
-address=
-for _ in {1..100}; do
-  address=$(grep -o '127\.0\.0\.1:[0-9]*\|port [0-9]*' "$work/registry.log" | head -1 | sed 's/port /127.0.0.1:/') && [[ $address ]] && break
-  sleep 0.1
-done
 
 # Name in the registry of the image of one architecture.
 image_of() { # program, architecture
@@ -71,9 +55,9 @@ image_of() { # program, architecture
   install -m 0755 "$built/$(target_of "$architecture")/$folder_of_profile/$program" "$folder/"
   tar --create --file "$folder.tar" --directory "$folder" --sort=name --mtime="@$time" \
     --owner=65532 --group=65532 --numeric-owner "$program"
-  "$crane" append --insecure --oci-empty-base \
+  crane append --insecure --oci-empty-base \
     --new_layer "$folder.tar" --new_tag "$image" >/dev/null
-  "$crane" mutate --insecure "$image" --tag "$image" --entrypoint "/$program" --user 65532:65532 \
+  crane mutate --insecure "$image" --tag "$image" --entrypoint "/$program" --user 65532:65532 \
     --set-platform "linux/$architecture" \
     --label "org.opencontainers.image.title=$program" \
     --label "org.opencontainers.image.version=$version" \
@@ -92,15 +76,9 @@ for program in "${programs[@]}"; do
     image=${images[0]}
   else
     image=$address/$program:$version
-    "$crane" index append --insecure --tag "$image" "${images[@]/#/--manifest=}" >/dev/null 2>&1
+    crane index append --insecure --tag "$image" "${images[@]/#/--manifest=}" >/dev/null 2>&1
   fi
-  "$crane" pull --insecure --format=oci "$image" "$output/$program"
-  echo "$program $("$crane" digest --insecure "$image") $size bytes"
-done
-# The command-line tool is also used outside of a cluster.
-for architecture in "${architectures[@]}"; do
-  if [[ -f $work/$architecture/plimsoll/plimsoll ]]; then
-    install -m 0755 "$work/$architecture/plimsoll/plimsoll" "$output/plimsoll-linux-$architecture"
-  fi
+  crane pull --insecure --format=oci "$image" "$output/$program"
+  echo "$program $(crane digest --insecure "$image") $size bytes"
 done
 PROGRAMS="${programs[*]}" deploy/images/sbom.sh >&2

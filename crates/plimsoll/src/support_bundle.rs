@@ -4,7 +4,6 @@ mod redaction;
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
@@ -114,7 +113,11 @@ impl Bundle {
         let shown = folder.display();
         let is_new = !folder.exists();
         ensure!(is_new, "{shown} exists: name a new folder with --output");
-        let created = fs::DirBuilder::new().mode(0o700).create(folder);
+        let mut builder = fs::DirBuilder::new();
+        // On Windows a new folder belongs to its user already.
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        let created = builder.create(folder);
         created.with_context(|| format!("cannot create {shown}"))?;
         Ok(Self {
             folder: folder.to_owned(),

@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use futures::FutureExt as _;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// Cancels the token on the first SIGTERM or SIGINT. Exits at once on the second.
+#[cfg(unix)]
 pub fn on_signal(shutdown: CancellationToken) -> anyhow::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
     tokio::spawn(async move {
@@ -33,6 +35,12 @@ pub fn on_signal(shutdown: CancellationToken) -> anyhow::Result<()> {
         std::process::exit(code);
     });
     Ok(())
+}
+
+/// Services run on Linux. The command-line tool, which shares this crate, runs on Windows too.
+#[cfg(not(unix))]
+pub fn on_signal(_: CancellationToken) -> anyhow::Result<()> {
+    anyhow::bail!("this program needs a Unix system")
 }
 
 /// The tasks that a program cannot run without. Clones share them.
