@@ -107,17 +107,25 @@ async fn collect(args: &BundleArgs) -> anyhow::Result<Bundle> {
     Ok(bundle)
 }
 
+#[cfg(unix)]
+fn create_private(folder: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    fs::DirBuilder::new().mode(0o700).create(folder)
+}
+
+/// On Windows a folder below the user's own is the user's alone.
+#[cfg(not(unix))]
+fn create_private(folder: &Path) -> std::io::Result<()> {
+    fs::create_dir(folder)
+}
+
 impl Bundle {
     /// Creates the folder, for this user only.
     fn create(folder: &Path) -> anyhow::Result<Self> {
         let shown = folder.display();
         let is_new = !folder.exists();
         ensure!(is_new, "{shown} exists: name a new folder with --output");
-        let mut builder = fs::DirBuilder::new();
-        // On Windows a new folder belongs to its user already.
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        let created = builder.create(folder);
+        let created = create_private(folder);
         created.with_context(|| format!("cannot create {shown}"))?;
         Ok(Self {
             folder: folder.to_owned(),

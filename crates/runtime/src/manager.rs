@@ -241,6 +241,8 @@ async fn until_deadline(
 /// A registry with the metrics of every program: its process and its version.
 fn registry(program: &Program) -> Result<Registry, prometheus::Error> {
     let registry = Registry::new();
+    // It reads /proc. The command-line tool, which shares this crate, runs elsewhere too.
+    #[cfg(target_os = "linux")]
     registry.register(Box::new(
         prometheus::process_collector::ProcessCollector::for_self(),
     ))?;

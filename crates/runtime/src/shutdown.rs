@@ -4,7 +4,7 @@ use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use futures::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 /// Cancels the token on the first SIGTERM or SIGINT. Exits at once on the second.
 #[cfg(unix)]
 pub fn on_signal(shutdown: CancellationToken) -> anyhow::Result<()> {
+    use anyhow::Context as _;
     use tokio::signal::unix::{SignalKind, signal};
 
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;

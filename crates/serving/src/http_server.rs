@@ -22,7 +22,6 @@ use axum::response::{IntoResponse as _, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -153,7 +152,15 @@ pub async fn serve(
 
 /// Raises the process's limit of open files to `count` connections plus 512. Returns
 /// the number of connections that the limit allows.
+#[cfg(unix)]
 pub fn raise_connection_limit(count: usize) -> io::Result<usize> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    /// Open files reserved for everything but connections.
+    const RESERVED_FILES: u64 = 512;
+    /// Minimum number of connections, whatever the limit of open files is.
+    const MIN_CONNECTIONS: usize = 64;
+
     let wanted = u64::try_from(count)
         .unwrap_or(u64::MAX)
         .saturating_add(RESERVED_FILES);
@@ -174,11 +181,11 @@ pub fn raise_connection_limit(count: usize) -> io::Result<usize> {
         .max(MIN_CONNECTIONS))
 }
 
-/// Open files reserved for everything but connections.
-const RESERVED_FILES: u64 = 512;
-
-/// Minimum number of connections, whatever the limit of open files is.
-const MIN_CONNECTIONS: usize = 64;
+/// Services run on Linux. The command-line tool, which shares this crate, runs on Windows too.
+#[cfg(not(unix))]
+pub fn raise_connection_limit(count: usize) -> io::Result<usize> {
+    Ok(count)
+}
 
 /// Accepts a connection and acquires its slot. Meanwhile one more than the limit may be open.
 async fn accept(
