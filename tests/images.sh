@@ -2,7 +2,8 @@
 # Builds the images twice: the digests are the same, SBOMs too and they list the locked versions, and each
 # program starts in its unpacked image, an otherwise empty folder. A program of the other architecture
 # (ARCHITECTURES="amd64 arm64") starts under qemu-user, where it is installed. Prints digest, size and the
-# median of 21 start-ups. Then it pushes them to a registry on loopback. Needs what deploy/images/build.sh needs, and jq.
+# median of 21 start-ups. Then it pushes the images to a registry on loopback. Needs what deploy/images/build.sh
+# needs, and jq.
 set -euo pipefail
 cd "$(git -C "$(dirname "$0")" rev-parse --show-toplevel)"
 sboms() { sha256sum target/images/*.cdx.json; }
