@@ -50,8 +50,8 @@ kind-load: ## the images of `make images` into a cluster of kind, CLUSTER=NAME, 
 	deploy/images/kind_load.sh
 
 cli: ## archives of the command-line tool for the platforms that this machine links, with checksums, a Homebrew formula and a krew manifest, in target/cli/release (Python, rustup; PROFILE=release is faster, CHECK=1 checks the others)
-	deploy/cli/build.sh
-	deploy/cli/archive.sh
+	deploy/images/cli/build.sh
+	deploy/images/cli/archive.sh
 
 test-cli: ## the archives twice with the same checksums, and each program that can start here, started from its archive
 	tests/cli.sh

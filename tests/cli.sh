@@ -2,14 +2,14 @@
 # Packs the command-line tool for the platforms that this machine links and checks the others. The second
 # packing has the same checksums, the formula and the krew manifest name those of the archives, and each
 # program that can start here (that of the other architecture under qemu-user) makes a report from its archive.
-# Needs what deploy/cli/build.sh needs.
+# Needs what deploy/images/cli/build.sh needs.
 set -euo pipefail
 cd "$(git -C "$(dirname "$0")" rev-parse --show-toplevel)"
-CHECK=1 deploy/cli/build.sh
-deploy/cli/archive.sh >/dev/null
+CHECK=1 deploy/images/cli/build.sh
+deploy/images/cli/archive.sh >/dev/null
 output=target/cli/release
 first=$(cat $output/checksums.txt)
-deploy/cli/archive.sh >/dev/null
+deploy/images/cli/archive.sh >/dev/null
 diff <(echo "$first") $output/checksums.txt || { echo "the second packing differs" >&2 && exit 1; }
 (cd $output && sha256sum --check --quiet checksums.txt)
 work=$(mktemp -d)

@@ -1,4 +1,4 @@
-# Sourced: pinned tools of the scripts here and in deploy/cli.
+# Sourced: pinned tools of the scripts here and in `cli`.
 
 # The cross compiler, zig and cargo's driver of it, below target and on PATH. Needs Python with venv.
 install_zig() {

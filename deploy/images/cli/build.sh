@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(git -C "$(dirname "$0")" rev-parse --show-toplevel)"
 profile=${PROFILE:-dist}
-wanted=${PLATFORMS:-$(cut -d' ' -f1 deploy/cli/platforms.txt)}
+wanted=${PLATFORMS:-$(cut -d' ' -f1 deploy/images/cli/platforms.txt)}
 if [[ $(uname) != Darwin ]]; then
   source deploy/images/tools.sh
   install_zig
@@ -34,4 +34,4 @@ while read -r platform target; do
   mkdir -p "target/cli/$platform"
   install -m 0755 "${CARGO_TARGET_DIR:-target}/$target/${profile/#dev/debug}/$program" "target/cli/$platform/"
   echo "$platform: target/cli/$platform/$program"
-done <deploy/cli/platforms.txt
+done <deploy/images/cli/platforms.txt

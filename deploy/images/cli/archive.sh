@@ -44,7 +44,7 @@ while read -r platform _; do
       sha256 \"$sum\"
     end
   end"
-done <deploy/cli/platforms.txt
+done <deploy/images/cli/platforms.txt
 cat >"$output/plimsoll.rb" <<END
 class Plimsoll < Formula
   desc "$about"
