@@ -10,10 +10,10 @@ use super::CPU_OF_240M;
 use super::fixture::Fixture;
 
 /// A crowd that no cluster should have in one namespace.
-const CROWD: usize = 1000;
+const CROWD: usize = 2000;
 
 #[tokio::test]
-async fn a_thousand_objects_all_get_a_status() -> Result<()> {
+async fn two_thousand_objects_all_get_a_status() -> Result<()> {
     let sandbox = another("crowd").await?;
     deploy(&sandbox, "tests/e2e/many_objects", RECOMMENDER.labels).await?;
     let fixture = Fixture::new(sandbox.client().await?, "shop").await?;
