@@ -12,6 +12,8 @@ const POLL: Duration = Duration::from_millis(100);
 /// Pause after a look, in multiples of its duration: the machine shall do what is waited for, not
 /// look at it.
 const REST: u32 = 2;
+/// The longest such pause: a request that times out after a minute is repeated soon.
+const MAX_REST: Duration = Duration::from_secs(5);
 
 /// Limit of a wait for anything that takes a moment on an idle machine. metrics-server takes up to
 /// half a minute until it knows a new pod. A machine with twenty times as much to do is not a failure.
@@ -36,7 +38,7 @@ pub async fn eventually_within<T>(
         }
         let begun = Instant::now();
         let found = look().await;
-        next = Some(Instant::now() + begun.elapsed() * REST);
+        next = Some(Instant::now() + (begun.elapsed() * REST).min(MAX_REST));
         found
     };
     testing::eventually(WithLogs(what), Pace { limit, every: POLL }, look).await

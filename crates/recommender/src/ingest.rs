@@ -250,7 +250,7 @@ impl Ingest {
                 let peak = state.oom_peak(&kill);
                 if state.add_oom_kill(&kill, &view, now, &mut count) {
                     self.record_quality(&state, &kill, peak);
-                    concerned.extend(state.vpas_of(&kill.pod));
+                    state.add_vpas_of(&kill.pod, &mut concerned);
                 }
                 next = self.kills.try_recv().ok();
             }

@@ -35,6 +35,7 @@ pub use method_history::MAX_CONTAINERS;
 pub use namespace::PodSpec;
 pub use vpa::VpaSpec;
 
+use crate::refresh::PodRequests;
 use matched_vpa::MatchedVpa;
 use namespace::{Namespace, Pod};
 
@@ -121,10 +122,9 @@ impl ClusterState {
         Some(selection.map_or(0, |selection| selection.pods))
     }
 
-    /// The objects of the pods that a VPA selects.
-    pub fn pods_of(&self, id: &ObjectKey) -> impl Iterator<Item = &Arc<view::Pod>> {
-        let pods = self.vpa(id).into_iter().flat_map(MatchedVpa::pods);
-        pods.filter_map(|pod| pod.object.as_ref())
+    /// The requests of the pods that a VPA selects.
+    pub(crate) fn pod_requests(&self, id: &ObjectKey) -> Option<&PodRequests> {
+        self.vpa(id)?.pod_requests()
     }
 
     /// The objects of all pods, in no particular order.
@@ -150,16 +150,23 @@ impl ClusterState {
         namespace.is_some_and(|namespace| namespace.histories.selects(labels))
     }
 
-    /// The VPAs that select a pod; empty if the pod does not exist.
-    pub fn vpas_of(&self, namespace: &str, pod: &str) -> Vec<ObjectKey> {
-        let Some((content, pod)) = self.find_pod(namespace, pod) else {
-            return Vec::new();
-        };
-        let group = content.group(pod).into_iter();
-        let names = group.flat_map(|group| content.histories.names_of(group));
-        names
-            .map(|name| ObjectKey::new(namespace, &**name))
-            .collect()
+    /// The VPAs that select a pod, by selector, in the order in which they were linked; none if the pod
+    /// does not exist. A workload may have thousands with one selector.
+    pub fn vpas_of(
+        &self,
+        namespace: &str,
+        pod: &str,
+    ) -> impl Iterator<Item = impl DoubleEndedIterator<Item = ObjectKey>> {
+        let found = self.find_pod(namespace, pod);
+        let group = found.and_then(|(content, pod)| Some((content, content.group(pod)?)));
+        let selections = group.into_iter().flat_map(|(content, group)| {
+            let ids = group.selections.iter();
+            ids.filter_map(|id| content.histories.selections.get(*id))
+        });
+        selections.map(move |selection| {
+            let names = selection.vpas.values();
+            names.map(move |name| ObjectKey::new(namespace, &**name))
+        })
     }
 
     /// Number of histories: one per container name and label set.

@@ -158,11 +158,8 @@ impl RecommenderState {
             self.forget_vpa(key);
         }
         let old = self.vpas.get(key);
-        let group = |vpa: &Vpa| NodeGroup::annotation(&vpa.object).map(str::to_owned);
-        let same_target = old
-            .is_some_and(|old| old.vpa.target() == vpa.target() && group(&old.vpa) == group(vpa));
-        let before = old.filter(|_| same_target);
-        let before = before.and_then(|old| old.target.clone());
+        let before = old.filter(|old| selects_by(&old.vpa) == selects_by(vpa));
+        let before = before.and_then(|old| old.target.as_ref());
         let target = target(resolve_vpa(view, vpa), before);
         let hpas = view.hpas_of(vpa.points_at()).take(MAX_HPAS).cloned();
         let hpas: Vec<_> = hpas.collect();
@@ -331,13 +328,19 @@ struct Target {
     unsupported: Option<String>,
 }
 
+/// The parts of an object that its pods depend on.
+fn selects_by(vpa: &Vpa) -> (Workload<'_>, Option<&str>) {
+    (vpa.points_at(), NodeGroup::annotation(&vpa.object))
+}
+
 /// Resolves a target; `None` while nothing is known. After a transient failure the pods stay as before.
-fn target(resolution: Resolution, before: Option<Target>) -> Option<Target> {
+fn target(resolution: Resolution, before: Option<&Target>) -> Option<Target> {
     let (selector, unsupported) = match resolution {
-        Resolution::Waiting(_) => return before,
+        Resolution::Waiting(_) => return before.cloned(),
         Resolution::Pods(selector) => (selector, None),
         Resolution::Unsupported { message, transient } => {
-            let kept = before.filter(|_| transient).map(|before| before.selector);
+            let kept = before.filter(|_| transient);
+            let kept = kept.map(|before| before.selector.clone());
             (kept.unwrap_or_else(Selector::nothing), Some(message))
         }
     };

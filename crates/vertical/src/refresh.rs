@@ -4,14 +4,15 @@
 //! every status in every round. A reader compares the bounds with the requests of pods only. While
 //! all requests stay on the same side of a bound, its amount changes no decision.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::ops::Bound::{Excluded, Included};
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::vpa::VerticalPodAutoscalerStatus;
-use model::{ContainerRecommendation, Quantity, ResourceList, ResourceName};
-use view::{ObjectKey, Pod, Resources};
+use model::{ContainerRecommendation, Quantity, ResourceName};
+use view::{ObjectKey, Pod};
 
 /// Difference of a decided status from the written one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,11 +26,11 @@ pub enum StatusChange {
     Decision,
 }
 
-/// The difference between two statuses of an object with these pods.
+/// The difference between two statuses of an object whose pods have these requests.
 pub(crate) fn status_change<'a>(
     written: Option<&VerticalPodAutoscalerStatus>,
     decided: &VerticalPodAutoscalerStatus,
-    pods: impl Iterator<Item = &'a Arc<Pod>>,
+    requests: impl FnOnce() -> Option<&'a PodRequests>,
 ) -> StatusChange {
     let Some(written) = written else {
         return StatusChange::Decision;
@@ -49,9 +50,7 @@ pub(crate) fn status_change<'a>(
     let is_decision = !same_targets
         || written.conditions != decided.conditions
         || written.observed_generation != decided.observed_generation
-        || pods
-            .flat_map(|pod| requests(pod))
-            .any(|(name, requests)| crosses(old, new, name, &requests));
+        || requests().is_some_and(|requests| requests.are_crossed(old, new));
     if is_decision {
         StatusChange::Decision
     } else {
@@ -59,38 +58,63 @@ pub(crate) fn status_change<'a>(
     }
 }
 
-/// Requests of the containers and native sidecars of a pod, by name.
-fn requests(pod: &Pod) -> impl Iterator<Item = (&str, Resources)> {
-    let containers = pod.containers.iter();
-    let containers = containers.map(|it| (it.name.as_str(), it.requests));
-    let sidecars = pod.sidecars.iter();
-    containers.chain(sidecars.map(|it| (it.name.as_str(), it.requests)))
+/// CPU and memory requests of the containers and native sidecars of pods, by container name. A
+/// comparison with bounds does not depend on the number of pods.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PodRequests(BTreeMap<String, [BTreeSet<Quantity>; 2]>);
+
+impl<'a> FromIterator<&'a Arc<Pod>> for PodRequests {
+    fn from_iter<I: IntoIterator<Item = &'a Arc<Pod>>>(pods: I) -> Self {
+        let mut all = Self::default();
+        for pod in pods {
+            let containers = pod.containers.iter().map(|it| (&it.name, it.requests));
+            let sidecars = pod.sidecars.iter().map(|it| (&it.name, it.requests));
+            for (name, requests) in containers.chain(sidecars) {
+                let [cpu, memory] = all.0.entry(name.clone()).or_default();
+                cpu.extend(requests.cpu.map(Quantity::from));
+                memory.extend(requests.memory.map(Quantity::from));
+            }
+        }
+        all
+    }
 }
 
-/// Whether a request of a container is on another side of one of the new bounds than of the old one.
-fn crosses(
-    old: &[ContainerRecommendation],
-    new: &[ContainerRecommendation],
-    container: &str,
-    requests: &Resources,
+impl PodRequests {
+    /// Whether a request is on another side of one of the new bounds than of the old one.
+    fn are_crossed(
+        &self,
+        old: &[ContainerRecommendation],
+        new: &[ContainerRecommendation],
+    ) -> bool {
+        old.iter().zip(new).any(|(old, new)| {
+            let requests = self.0.get(&old.container_name).into_iter().flatten();
+            let resources = [ResourceName::Cpu, ResourceName::Memory];
+            resources.iter().zip(requests).any(|(name, requests)| {
+                let lower = [&old.lower_bound, &new.lower_bound].map(|list| list.get(name));
+                let upper = [&old.upper_bound, &new.upper_bound].map(|list| list.get(name));
+                lie_between(requests, lower, true) || lie_between(requests, upper, false)
+            })
+        })
+    }
+}
+
+/// Whether any request is on one side of the old bound and on the other side of the new one. One that
+/// equals a bound is within it.
+fn lie_between(
+    requests: &BTreeSet<Quantity>,
+    bounds: [Option<&Quantity>; 2],
+    are_lower: bool,
 ) -> bool {
-    let mut pairs = old.iter().zip(new);
-    let Some((old, new)) = pairs.find(|(old, _)| old.container_name == container) else {
-        return false;
+    let [Some(old), Some(new)] = bounds else {
+        return bounds[0] != bounds[1] && !requests.is_empty();
     };
-    let requests = [
-        (ResourceName::Cpu, requests.cpu.map(Quantity::from)),
-        (ResourceName::Memory, requests.memory.map(Quantity::from)),
-    ];
-    requests.into_iter().any(|(name, request)| {
-        let Some(request) = request else {
-            return false;
-        };
-        let is_below = |bound: &ResourceList| bound.get(&name).map(|bound| request < *bound);
-        let is_above = |bound: &ResourceList| bound.get(&name).map(|bound| request > *bound);
-        is_below(&old.lower_bound) != is_below(&new.lower_bound)
-            || is_above(&old.upper_bound) != is_above(&new.upper_bound)
-    })
+    let (low, high) = (old.min(new), old.max(new));
+    let between = if are_lower {
+        (Included(low), Excluded(high))
+    } else {
+        (Excluded(low), Included(high))
+    };
+    requests.range::<Quantity, _>(between).next().is_some()
 }
 
 /// Times of the writes that no decision waits for: each object once per interval, all objects spread
@@ -162,8 +186,11 @@ fn phase(key: &ObjectKey) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
+    use model::{Cpu, ResourceList};
+    use proptest::array::uniform2;
+    use proptest::collection::vec;
+    use proptest::option;
+    use proptest::prelude::*;
     use serde_json::{Value, json};
 
     use super::*;
@@ -194,11 +221,11 @@ mod tests {
         ]);
         let pod = json!({"metadata": {"name": "web-1"}, "spec": {"containers": containers}});
         let pod = serde_json::from_value(pod).expect("a pod");
-        let pod = Arc::new(Pod::from_k8s(pod, false));
+        let requests = PodRequests::from_iter([&Arc::new(Pod::from_k8s(pod, false))]);
         let (old, new): (_, VerticalPodAutoscalerStatus) = (parse(old), parse(new));
-        let change = status_change(Some(&old), &new, [&pod].into_iter());
+        let change = status_change(Some(&old), &new, || Some(&requests));
         assert_eq!(change, expected, "{old:?} -> {new:?} at {request:?}");
-        let first = status_change(None, &new, [&pod].into_iter());
+        let first = status_change(None, &new, || Some(&requests));
         assert_eq!(first, StatusChange::Decision);
     }
 
@@ -220,6 +247,38 @@ mod tests {
             (["100m", "201m", "900m"], Some("300m"), Decision),
         ] {
             check(&status(old), &status(new), request, expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn requests_together_cross_what_each_alone_would_cross(
+            millicores in vec(0_i64..6, 0..5),
+            [old, new] in uniform2(uniform2(option::of(0_i64..6))),
+        ) {
+            let cpu = |millicores| Quantity::from(Cpu::from_millicores(millicores));
+            let list = |bound: Option<i64>| {
+                let mut list = ResourceList::new();
+                if let Some(bound) = bound {
+                    list.insert(ResourceName::Cpu, cpu(bound));
+                }
+                list
+            };
+            let recommendation = |[lower, upper]: [Option<i64>; 2]| ContainerRecommendation {
+                container_name: "app".to_owned(),
+                lower_bound: list(lower),
+                upper_bound: list(upper),
+                ..ContainerRecommendation::default()
+            };
+            let sides = |[lower, upper]: [Option<i64>; 2], request: i64| {
+                (lower.map(|lower| request < lower), upper.map(|upper| request > upper))
+            };
+            let mut all = millicores.iter();
+            let expected = all.any(|request| sides(old, *request) != sides(new, *request));
+            let requests = [millicores.into_iter().map(cpu).collect(), BTreeSet::new()];
+            let requests = PodRequests([("app".to_owned(), requests)].into());
+            let crossed = requests.are_crossed(&[recommendation(old)], &[recommendation(new)]);
+            prop_assert_eq!(crossed, expected);
         }
     }
 

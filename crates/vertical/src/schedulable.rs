@@ -86,17 +86,20 @@ impl SchedulableCaps {
             }
         }
         let objects: Vec<_> = objects.collect();
-        let mut pods = pods_by_object(view, &objects);
+        let pods = pods_by_selector(view, &objects);
         if self.settings.sources().nodes {
             self.by_group = PodsByGroup::find(view, &objects, &pods);
         }
+        let newest_pods = pods.iter().map(|(of, pods)| (*of, newest(pods)));
+        let newest_pods: HashMap<_, _> = newest_pods.collect();
         let quotas = Quotas::of(view);
+        let mut left_by_quotas: HashMap<_, Vec<Ceiling>> = HashMap::new();
         let mut before = std::mem::take(&mut self.workloads);
         let mut selections = HashMap::new();
-        for (vpa, _) in objects {
-            let pods = pods.remove(&vpa.key).unwrap_or_default();
-            let newest =
-                newest(&pods).or_else(|| before.remove(&vpa.key).map(|workload| workload.pod));
+        for (vpa, selector) in objects {
+            let selected = (&*vpa.key.namespace, selector);
+            let newest = newest_pods.get(&selected).cloned().flatten();
+            let newest = newest.or_else(|| before.remove(&vpa.key).map(|workload| workload.pod));
             let Some(pod) = newest else { continue };
             let cap_to = self.settings.sources_of(&vpa.object);
             let mut ceilings = Vec::new();
@@ -104,12 +107,12 @@ impl SchedulableCaps {
                 ceilings.extend(limit_ranges(view, &vpa.key.namespace));
             }
             if cap_to.quotas {
-                ceilings.extend(quotas.ceilings(
-                    &vpa.key.namespace,
-                    &pod,
-                    &pods,
-                    replicas(view, vpa),
-                ));
+                let replicas = replicas(view, vpa);
+                let known = left_by_quotas.entry((selected, Arc::as_ptr(&pod), replicas));
+                let left = known.or_insert_with(|| {
+                    quotas.ceilings(&vpa.key.namespace, &pod, &pods[&selected], replicas)
+                });
+                ceilings.extend(left.iter().cloned());
             }
             let nodes = if cap_to.nodes {
                 self.nodes(&pod, vpa, &mut selections)
@@ -191,27 +194,31 @@ impl SchedulableCaps {
     }
 }
 
-/// The pods of each object, including Pending ones.
-type PodsByObject<'a> = BTreeMap<&'a ObjectKey, Vec<&'a Arc<Pod>>>;
+/// The pods of each selector of objects by namespace, including Pending ones. Objects of one workload
+/// share a selector, so the effort does not grow with their number times that of their pods.
+type PodsBySelector<'a> = HashMap<(&'a str, &'a Selector), Vec<&'a Arc<Pod>>>;
 
-fn pods_by_object<'a>(
+fn pods_by_selector<'a>(
     view: &'a View,
     objects: &[(&'a Arc<Vpa>, &'a Selector)],
-) -> PodsByObject<'a> {
+) -> PodsBySelector<'a> {
     let mut indices: HashMap<&str, SelectorIndex> = HashMap::new();
+    let mut found = PodsBySelector::new();
     for (id, (vpa, selector)) in (0..).zip(objects) {
-        let index = indices.entry(&vpa.key.namespace).or_default();
-        index.insert(selector, id);
+        let namespace = &*vpa.key.namespace;
+        if found.insert((namespace, *selector), Vec::new()).is_none() {
+            indices.entry(namespace).or_default().insert(selector, id);
+        }
     }
-    let mut found = PodsByObject::new();
     for pod in view.pods.iter().chain(view.pending_pods.iter()) {
         let Some(index) = indices.get(pod.key.namespace.as_str()) else {
             continue;
         };
         let candidates = index.candidates(&pod.labels).into_iter();
         let candidates = candidates.filter_map(|id| objects.get(id as usize));
-        for (vpa, _) in candidates.filter(|(_, selector)| selector.matches(&pod.labels)) {
-            found.entry(&vpa.key).or_default().push(pod);
+        for (vpa, selector) in candidates.filter(|(_, selector)| selector.matches(&pod.labels)) {
+            let selected = (&*vpa.key.namespace, *selector);
+            found.entry(selected).or_default().push(pod);
         }
     }
     found

@@ -72,8 +72,8 @@ impl TargetError {
 }
 
 /// Resolves `target` to the pods that a VPA may size.
-pub fn resolve(view: &View, target: &WorkloadRef) -> Resolution {
-    selector(view, target.into())
+pub fn resolve(view: &View, target: Workload<'_>) -> Resolution {
+    selector(view, target)
         .map_err(|error| {
             unsupported(error, |error| {
                 format!("Cannot read targetRef. Reason: {error}")
@@ -88,7 +88,7 @@ pub fn resolve(view: &View, target: &WorkloadRef) -> Resolution {
 
 /// Resolves the target of a VPA object to the pods that it may size, within its group of nodes.
 pub fn resolve_vpa(view: &View, vpa: &Vpa) -> Resolution {
-    match resolve(view, &vpa.target()) {
+    match resolve(view, vpa.points_at()) {
         Resolution::Pods(selector) => Resolution::Pods(NodeGroup::restrict(selector, &vpa.object)),
         other => other,
     }
@@ -105,9 +105,9 @@ pub fn selects<'a>(
 }
 
 /// `start` and the workloads above it, as far as the view has them, ten at most.
-pub fn owners(view: &View, start: &WorkloadRef) -> BTreeSet<WorkloadRef> {
+pub fn owners(view: &View, start: Workload<'_>) -> BTreeSet<WorkloadRef> {
     let mut seen = BTreeSet::new();
-    let mut next: Option<Workload<'_>> = Some(start.into());
+    let mut next = Some(start);
     for _ in 0..=MAX_OWNERS {
         let Some(current) = next else { break };
         seen.insert(current.to_ref());
@@ -117,7 +117,7 @@ pub fn owners(view: &View, start: &WorkloadRef) -> BTreeSet<WorkloadRef> {
 }
 
 /// The scale subresources that the resolution of `target` depends on, as far as they are known yet.
-pub fn scales(view: &View, target: &WorkloadRef) -> Vec<ScaleKey> {
+pub fn scales(view: &View, target: Workload<'_>) -> Vec<ScaleKey> {
     owners(view, target)
         .iter()
         .map(Workload::from)
@@ -172,7 +172,7 @@ fn selector<'a>(view: &'a View, workload: Workload<'_>) -> Result<Cow<'a, Select
 }
 
 /// Checks that the target is its own topmost controller, including the text of its `apiVersion`.
-fn validate(view: &View, target: &WorkloadRef) -> Result<(), Resolution> {
+fn validate(view: &View, target: Workload<'_>) -> Result<(), Resolution> {
     let name = || format!("{}.{}/{}", target.api_version, target.kind, target.name);
     let permanent = |message: String| {
         Err(Resolution::Unsupported {
@@ -180,8 +180,8 @@ fn validate(view: &View, target: &WorkloadRef) -> Result<(), Resolution> {
             transient: false,
         })
     };
-    match topmost(view, target.into()) {
-        Ok(Some(top)) if top == target.into() => Ok(()),
+    match topmost(view, target) {
+        Ok(Some(top)) if top == target => Ok(()),
         Ok(Some(_)) => permanent(format!(
             "The target {} has a parent controller but it should point to a topmost well-known or scalable controller",
             name()

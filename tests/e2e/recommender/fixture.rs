@@ -10,7 +10,7 @@ use feed::Reader;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Event;
-use kube::api::{DeleteParams, DynamicObject, ListParams};
+use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client, ResourceExt as _};
 use runtime::follow_leader;
 use rustls_pki_types::ServerName;
@@ -121,15 +121,6 @@ impl Fixture {
         let has_target =
             |object: &&DynamicObject| first_container(&object.data)["target"]["cpu"] == cpu;
         Ok(list.iter().filter(has_target).count())
-    }
-
-    /// Deletes the objects that point at `target`.
-    pub(crate) async fn delete_autoscalers_of(&self, target: &str) -> Result<()> {
-        let params = labelled("target", target);
-        self.api::<Vpa>()
-            .delete_collection(&DeleteParams::default(), &params)
-            .await?;
-        Ok(())
     }
 
     /// The object once its first container has this target.

@@ -125,8 +125,8 @@ impl Rebuild {
         }
         self.now = now;
         if let Some(ordered) = &mut self.ordered {
-            let selected = self.cluster.vpas_of(&container.namespace, &container.pod);
-            if !selected.is_empty() {
+            let ContainerRef { namespace, pod, .. } = container;
+            if self.cluster.vpas_of(namespace, pod).next().is_some() {
                 ordered.push(resource, container, usage);
             }
             return;

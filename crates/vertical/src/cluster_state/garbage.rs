@@ -19,7 +19,7 @@ use sizing::{ContainerHistory, Instant};
 use view::ObjectKey;
 
 use super::ClusterState;
-use super::histories::Histories;
+use super::histories::{Histories, names};
 use super::matched_vpa::MatchedVpa;
 use super::method_history::MAX_CONTAINERS;
 use super::namespace::{Namespace, Pod};
@@ -134,6 +134,7 @@ impl Namespace {
     /// number of dropped histories.
     fn collect_garbage(&mut self, now: Timestamp, expires: bool) -> usize {
         let mut dropped = 0;
+        self.histories.refresh_rules();
         for id in self.histories.groups.ids().collect::<Vec<_>>() {
             dropped += self.collect_group(id, now, expires);
             self.histories.drop_if_idle(id);
@@ -156,8 +157,8 @@ impl Namespace {
     fn collect_group(&mut self, id: u32, now: Timestamp, expires: bool) -> usize {
         let histories = &self.histories;
         let has_target = histories.groups.get(id).is_some_and(|group| {
-            let vpas = histories.names_of(group);
-            let mut vpas = vpas.filter_map(|name| histories.vpas.get(name));
+            let names = names(&histories.selections, &group.selections);
+            let mut vpas = names.filter_map(|name| histories.vpas.get(name));
             vpas.any(|vpa| vpa.spec.target_exists)
         });
         let default_rules = histories.default_rules;

@@ -33,6 +33,8 @@ pub(super) struct Histories {
     pub(super) selector_index: SelectorIndex,
     /// Number of VPAs with their own sizing policy: zero in most namespaces.
     pub(super) per_vpa_policies: usize,
+    /// Whether VPAs with per-VPA rules have changed since the rules of all containers were computed.
+    pub(super) are_rules_outdated: bool,
 }
 
 impl Histories {
@@ -47,6 +49,7 @@ impl Histories {
             selections: Slab::default(),
             selector_index: SelectorIndex::default(),
             per_vpa_policies: 0,
+            are_rules_outdated: false,
         }
     }
 
@@ -55,11 +58,6 @@ impl Histories {
         let candidates = self.selector_index.candidates(labels).into_iter();
         let mut candidates = candidates.filter_map(|id| self.selections.get(id));
         candidates.any(|selection| selection.selector.matches(labels))
-    }
-
-    /// The names of the VPAs that select a group.
-    pub(super) fn names_of<'a>(&'a self, group: &'a Group) -> impl Iterator<Item = &'a Arc<str>> {
-        names(&self.selections, &group.selections)
     }
 
     /// The group with these labels; created and linked if missing.
@@ -89,6 +87,7 @@ impl Histories {
         for id in &group.selections {
             if let Some(selection) = self.selections.get_mut(*id) {
                 selection.pods = (selection.pods + group.pods.len()).saturating_sub(before);
+                selection.changed();
             }
         }
     }
@@ -128,6 +127,7 @@ impl Histories {
         container: &str,
         now: Timestamp,
     ) -> Option<&mut History> {
+        self.refresh_rules();
         self.touched(group)?;
         let group = self.groups.get_mut(group)?;
         let index = group.position(container).unwrap_or_else(|| {
@@ -160,9 +160,9 @@ impl Histories {
             self.selection_ids.insert(selector, id);
             id
         });
-        vpa.selection = Some(id);
+        (vpa.selection, vpa.linked) = (Some(id), vpa.changed);
         if let Some(selection) = self.selections.get_mut(id) {
-            selection.vpas.push(name.into());
+            selection.vpas.insert(vpa.linked, name.into());
         }
         if known.is_none() {
             for group in self.groups.ids().collect::<Vec<_>>() {
@@ -187,11 +187,12 @@ impl Histories {
     /// Unlinks a VPA, and drops a selection without VPAs.
     pub(super) fn unlink(&mut self, name: &str) {
         let vpa = self.vpas.get_mut(name);
-        let Some(id) = vpa.and_then(|vpa| vpa.selection.take()) else {
+        let link = vpa.and_then(|vpa| Some((vpa.selection.take()?, vpa.linked)));
+        let Some((id, linked)) = link else {
             return;
         };
         if let Some(selection) = self.selections.get_mut(id) {
-            selection.vpas.retain(|other| **other != *name);
+            selection.vpas.remove(&linked);
             if !selection.vpas.is_empty() {
                 return;
             }
@@ -208,8 +209,24 @@ impl Histories {
         }
     }
 
-    /// Recomputes the per-VPA rules of all containers.
+    /// The rules of a container in a group; the default of an unknown one.
+    pub(super) fn rules_of(&self, group: &Group, container: &str) -> MemoryRules {
+        let rules = match group.position(container) {
+            Some(_) if self.are_rules_outdated => {
+                let vpas = (&self.selections, &self.vpas);
+                own_rules(&self.default_rules, vpas, &group.selections, container)
+            }
+            Some(index) => group.histories[index].1.rules.clone(),
+            None => None,
+        };
+        rules.map_or(self.default_rules, |rules| *rules)
+    }
+
+    /// Recomputes outdated rules of all containers, once after any number of changes.
     pub(super) fn refresh_rules(&mut self) {
+        if !std::mem::take(&mut self.are_rules_outdated) {
+            return;
+        }
         let vpas = (&self.selections, &self.vpas);
         for group in self.groups.iter_mut() {
             for (container, history) in &mut group.histories {
@@ -225,7 +242,7 @@ pub(super) fn names<'a>(
     ids: &'a [u32],
 ) -> impl Iterator<Item = &'a Arc<str>> {
     let selections = ids.iter().filter_map(|id| selections.get(*id));
-    selections.flat_map(|selection| &selection.vpas)
+    selections.flat_map(|selection| selection.vpas.values())
 }
 
 /// The rules of the VPAs of these selections for a container, if they differ from the default. The last

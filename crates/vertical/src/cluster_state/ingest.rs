@@ -163,8 +163,7 @@ impl ClusterState {
         let pod = self.find_pod(&container.namespace, &container.pod);
         let rules = pod.and_then(|(namespace, pod)| {
             let group = namespace.group(pod)?;
-            let (_, history) = &group.histories[group.position(&container.container)?];
-            history.rules.as_deref().copied()
+            Some(namespace.histories.rules_of(group, &container.container))
         });
         rules.unwrap_or(self.config.memory)
     }

@@ -6,6 +6,7 @@ use sizing::{ContainerHistory, MemoryRules, policy_for};
 use super::namespace::{Namespace, Pod};
 use super::selection::{Group, Selection};
 use super::vpa::Vpa;
+use crate::refresh::PodRequests;
 
 /// A VPA in its namespace.
 #[derive(Clone, Copy)]
@@ -30,6 +31,12 @@ impl<'a> MatchedVpa<'a> {
     pub(super) fn pods(self) -> impl Iterator<Item = &'a Pod> {
         self.groups()
             .flat_map(move |group| self.namespace.pods_of(group))
+    }
+
+    /// The requests of these pods, collected once for all VPAs with this selector.
+    pub(super) fn pod_requests(self) -> Option<&'a PodRequests> {
+        let requests = &self.selection()?.requests;
+        Some(requests.get_or_init(|| self.pods().filter_map(|pod| pod.object.as_ref()).collect()))
     }
 
     /// The histories of its pods, also of deleted ones.

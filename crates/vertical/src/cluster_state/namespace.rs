@@ -186,9 +186,7 @@ impl Namespace {
         if before.selector != vpa.spec.selector {
             self.relink(name);
         }
-        if has_rules {
-            self.histories.refresh_rules();
-        }
+        self.histories.are_rules_outdated |= has_rules;
     }
 
     /// Links a VPA to the groups that it selects. History of deleted pods goes with the VPA.
@@ -213,8 +211,6 @@ impl Namespace {
             return;
         };
         self.histories.per_vpa_policies -= usize::from(removed.spec.sizing.is_some());
-        if removed.spec.has_rules() {
-            self.histories.refresh_rules();
-        }
+        self.histories.are_rules_outdated |= removed.spec.has_rules();
     }
 }

@@ -13,6 +13,7 @@ use model::{Labels, Selector};
 use sizing::{ContainerHistory, HistogramConfigs, Instant, MemoryRules};
 
 use super::slab::Slab;
+use crate::refresh::PodRequests;
 
 /// Histories by container name.
 pub(super) type ByContainer = BTreeMap<Box<str>, ContainerHistory>;
@@ -77,8 +78,8 @@ impl Group {
 #[derive(Clone, Debug)]
 pub(super) struct Selection {
     pub(super) selector: Arc<Selector>,
-    /// Names of its VPAs.
-    pub(super) vpas: Vec<Arc<str>>,
+    /// Names of its VPAs, in the order in which they were linked.
+    pub(super) vpas: BTreeMap<u64, Arc<str>>,
     /// Ids of the groups of pods that it matches.
     pub(super) groups: BTreeSet<u32>,
     /// Number of the pods of these groups.
@@ -87,23 +88,27 @@ pub(super) struct Selection {
     pub(super) retired: ByContainer,
     /// History of all groups and of deleted pods, merged when several VPAs need it.
     merged: OnceLock<ByContainer>,
+    /// Requests of the pods of these groups, collected when a VPA needs them.
+    pub(super) requests: OnceLock<PodRequests>,
 }
 
 impl Selection {
     pub(super) fn new(selector: Arc<Selector>) -> Self {
         Self {
             selector,
-            vpas: Vec::new(),
+            vpas: BTreeMap::new(),
             groups: BTreeSet::new(),
             pods: 0,
             retired: ByContainer::new(),
             merged: OnceLock::new(),
+            requests: OnceLock::new(),
         }
     }
 
-    /// Drops the merged histories, after a change of a group or of its histories.
+    /// Drops what was merged, after a change of a group, of its pods or of its histories.
     pub(super) fn changed(&mut self) {
         self.merged.take();
+        self.requests.take();
     }
 
     pub(super) fn groups_in<'a>(

@@ -53,6 +53,8 @@ pub(super) struct Vpa {
     pub(super) changed: u64,
     /// Id of its selection.
     pub(super) selection: Option<u32>,
+    /// Number of the change that linked it to its selection.
+    pub(super) linked: u64,
     /// Checkpoints by container name.
     pub(super) stored: ByContainer,
     /// History for its own sizing policy, if it has one.

@@ -126,11 +126,9 @@ impl RecommenderState {
         );
         let last = tracked.rounds.last_report.as_ref();
         apply_report(&mut status, is_updated && pods > 0, last, now);
-        let change = status_change(
-            tracked.vpa.object.status.as_ref(),
-            &status,
-            self.cluster.pods_of(key),
-        );
+        let change = status_change(tracked.vpa.object.status.as_ref(), &status, || {
+            self.cluster.pod_requests(key)
+        });
         Some(Decision {
             vpa: Arc::clone(&tracked.vpa),
             status,

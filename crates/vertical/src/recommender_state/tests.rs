@@ -5,6 +5,7 @@ mod backfill;
 mod checkpoints;
 mod churn;
 mod clock;
+mod crowd;
 mod fixture;
 mod node_groups;
 mod oom_kills;

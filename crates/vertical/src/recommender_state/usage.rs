@@ -10,7 +10,7 @@
 //! of its window and the end of that interval it may count twice, which is the lesser evil. A kill
 //! older than the whole retention never counts.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use api::vpa::UpdateMode;
@@ -110,11 +110,12 @@ impl RecommenderState {
         ingested
     }
 
-    /// The pods of every object, each with the object's selector. Finished pods use nothing.
+    /// The pods of every object, each with every selector that matches it. Finished pods use nothing.
     pub fn measurable_pods(&self) -> impl Iterator<Item = (&ObjectKey, &Selector)> {
         let live = self.cluster.pods().filter(|pod| !pod.is_finished());
         live.flat_map(move |pod| {
-            let vpas = self.vpas_of(&pod.key);
+            let vpas = self.cluster.vpas_of(&pod.key.namespace, &pod.key.name);
+            let vpas = vpas.filter_map(|mut of_selector| of_selector.next());
             vpas.filter_map(move |vpa| Some((&pod.key, self.vpas.get(&vpa)?.selector()?)))
         })
     }
@@ -175,7 +176,20 @@ impl RecommenderState {
 
     /// The objects of this recommender that select a pod.
     pub fn vpas_of(&self, pod: &ObjectKey) -> impl Iterator<Item = ObjectKey> {
-        self.cluster.vpas_of(&pod.namespace, &pod.name).into_iter()
+        self.cluster.vpas_of(&pod.namespace, &pod.name).flatten()
+    }
+
+    /// Adds the objects of this recommender that select a pod, those of each selector once for all pods.
+    /// `objects` is filled by this alone.
+    pub fn add_vpas_of(&self, pod: &ObjectKey, objects: &mut BTreeSet<ObjectKey>) {
+        for mut of_selector in self.cluster.vpas_of(&pod.namespace, &pod.name) {
+            if of_selector
+                .next()
+                .is_some_and(|first| objects.insert(first))
+            {
+                objects.extend(of_selector);
+            }
+        }
     }
 
     /// Adds the kills in the status of a pod that is loaded.
@@ -256,8 +270,8 @@ impl RecommenderState {
     /// The recommendation of the object that selects a container; of several objects the last
     /// linked one, as upstream. `None` if the container is not sized.
     pub fn recommended(&self, container: &ContainerRef) -> Option<Recommended<'_>> {
-        let pod = ObjectKey::new(&container.namespace, &container.pod);
-        let vpa = self.vpas_of(&pod).last()?;
+        let vpas = self.cluster.vpas_of(&container.namespace, &container.pod);
+        let vpa = vpas.last()?.next_back()?;
         let object = &self.vpas.get(&vpa)?.vpa.object;
         if object.spec.is_off(&container.container) {
             return None;

@@ -1,13 +1,13 @@
 //! Present requests, recommended requests and allocatable resources of the pods of each node group.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use model::{Recommendation, ResourceList, Selector};
 use sizing::Amounts;
 use view::{Pod, Requirements, Resources, View, Vpa, node_group};
 
-use super::PodsByObject;
+use super::PodsBySelector;
 use super::node_inputs::amounts;
 
 /// Maximum number of groups by name. Those after the first ones, by name, count as [`NO_GROUP`].
@@ -59,11 +59,11 @@ impl NodeGroupTotals {
 }
 
 impl PodsByGroup {
-    /// From the view, with the pods of each object.
+    /// From the view, with the pods of each selector.
     pub(super) fn find(
         view: &View,
         objects: &[(&Arc<Vpa>, &Selector)],
-        by_object: &PodsByObject<'_>,
+        by_selector: &PodsBySelector<'_>,
     ) -> Self {
         let named = view
             .nodes
@@ -83,8 +83,16 @@ impl PodsByGroup {
             group_of.insert(&node.name, group);
         }
         let mut vpas: HashMap<*const Pod, &Arc<Vpa>> = HashMap::new();
-        for (vpa, _) in objects {
-            for pod in by_object.get(&vpa.key).into_iter().flatten() {
+        let mut seen = HashSet::new();
+        for (vpa, selector) in objects {
+            let selected = (&*vpa.key.namespace, *selector);
+            let is_first = seen.insert(selected);
+            for pod in by_selector
+                .get(&selected)
+                .filter(|_| is_first)
+                .into_iter()
+                .flatten()
+            {
                 vpas.entry(Arc::as_ptr(pod)).or_insert(vpa);
             }
         }

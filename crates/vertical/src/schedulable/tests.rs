@@ -425,10 +425,23 @@ fn pods_are_found_whatever_their_selector_asks_for() {
         ("", 1),
     ] {
         let selector = selector.parse().expect(selector);
-        let found = pods_by_object(&view, &[(&web, &selector)]);
-        let count = found.get(&web.key).map_or(0, Vec::len);
-        assert_eq!(count, expected, "{selector}");
+        let found = pods_by_selector(&view, &[(&web, &selector)]);
+        assert_eq!(found[&("shop", &selector)].len(), expected, "{selector}");
     }
+}
+
+#[test]
+fn objects_of_one_workload_share_its_pods() {
+    const OBJECTS: usize = 2000;
+    let pods =
+        (0..100).map(|number| pod(&format!("web-{number}"), "web", 1, PodPlacement::default()));
+    let view = Cluster::default().pods(pods).0;
+    let object = |number| Arc::new(fixture::vpa(&format!("web-{number}"), &json!({})));
+    let objects: Vec<_> = (0..OBJECTS).map(object).collect();
+    let selectors = vec![Selector::match_labels([("app", "web")]); OBJECTS];
+    let objects: Vec<_> = objects.iter().zip(&selectors).collect();
+    let found = pods_by_selector(&view, &objects);
+    assert_eq!(found.values().map(Vec::len).sum::<usize>(), 100);
 }
 
 #[test]

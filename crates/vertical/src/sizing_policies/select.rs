@@ -277,12 +277,11 @@ fn top<'a>(
     let is_named = |workload: Workload<'_>| {
         custom_group(workload).is_some_and(|group| named.contains(&(workload.kind, group)))
     };
-    let start_ref = start.to_ref();
-    let chain = owners(view, &start_ref);
+    let chain = owners(view, start);
     if !chain.iter().any(|owner| is_named(owner.into())) {
         return None;
     }
-    questions.insert(start_ref);
+    questions.insert(start.to_ref());
     let top = topmost(view, start).ok().flatten()?;
     is_named(top).then_some(top)
 }

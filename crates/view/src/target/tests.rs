@@ -110,7 +110,7 @@ fn unsupported(message: &str, transient: bool) -> Resolution {
 }
 
 fn check(things: Vec<Thing>, target: &WorkloadRef, expected: &Resolution) {
-    assert_eq!(resolve(&view(things), target), *expected, "{target}");
+    assert_eq!(resolve(&view(things), target.into()), *expected, "{target}");
 }
 
 #[test]
@@ -237,7 +237,10 @@ fn a_kind_of_another_group_has_its_own_pods() {
         &pods("a=kruise"),
     );
     let built_in = workload("apps/v1", "StatefulSet", "web");
-    assert_ne!(resolve(&view(things()), &built_in), pods("a=kruise"));
+    assert_ne!(
+        resolve(&view(things()), (&built_in).into()),
+        pods("a=kruise")
+    );
 }
 
 #[test]
@@ -267,7 +270,7 @@ fn a_search_ends_after_ten_owners() {
     };
     assert_eq!(top_of("1"), Ok(Some("11".to_owned())));
     assert_eq!(top_of("0"), Err(TargetError::EndlessOwners));
-    let owners = owners(&view, &workload("apps/v1", "ReplicaSet", "0"));
+    let owners = owners(&view, (&workload("apps/v1", "ReplicaSet", "0")).into());
     assert_eq!(owners.len(), 11, "with the start");
 }
 
@@ -299,7 +302,7 @@ fn every_scale_on_the_way_is_asked_for() {
         (vec![of_rollout(), rollout()], &["App", "Rollout"]),
         (vec![], &[]),
     ] {
-        let scales = scales(&view(things), &target);
+        let scales = scales(&view(things), (&target).into());
         let kinds: Vec<_> = scales.into_iter().map(|key| key.kind).collect();
         assert_eq!(kinds, expected);
     }

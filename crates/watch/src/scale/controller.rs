@@ -1,12 +1,13 @@
 //! Keeps the scale subresources that target resolution needs current, and deletes the others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use kube::Client;
+use model::Workload;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use view::{PodSet, Scale, ScaleKey, View, target};
@@ -62,20 +63,16 @@ pub(crate) async fn run(client: Client, store: Arc<watch::Sender<View>>) {
 /// The scale subresources that VPA targets and requests depend on, as far as they are known yet,
 /// with the live pods of their owners.
 fn needed(view: &View) -> BTreeMap<ScaleKey, PodSet> {
-    let targets = view
-        .vpas
-        .iter()
-        .flat_map(|vpa| target::scales(view, &vpa.target()));
-    let scale_requests = view
-        .scale_requests
-        .iter()
+    let targets = view.vpas.iter().map(|vpa| vpa.points_at());
+    let requests = view.scale_requests.iter().map(Workload::from);
+    // Each workload once: a tenant may make thousands of objects for one of many owners.
+    let workloads: HashSet<Workload<'_>> = targets.chain(requests).collect();
+    let scales = workloads
+        .into_iter()
         .flat_map(|workload| target::scales(view, workload));
     let live = view.live_pods_by_scale();
     let pods = |key: &ScaleKey| live.get(key).copied().unwrap_or_default();
-    targets
-        .chain(scale_requests)
-        .map(|key| (key.clone(), pods(&key)))
-        .collect()
+    scales.map(|key| (key.clone(), pods(&key))).collect()
 }
 
 /// Stores a scale, unless it is a transient failure and the previous read succeeded.

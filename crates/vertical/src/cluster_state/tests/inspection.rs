@@ -1,10 +1,12 @@
 //! Parts of a cluster state that tests compare.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use sizing::{ContainerHistory, Estimate, HistogramConfigs};
 use view::ObjectKey;
 
+use super::super::MatchedVpa;
 use crate::ClusterState;
 
 /// Number of entries of each kind.
@@ -22,6 +24,12 @@ pub(crate) struct ClusterStateSize {
 }
 
 impl ClusterState {
+    /// The objects of the pods that a VPA selects.
+    pub(crate) fn pods_of(&self, id: &ObjectKey) -> impl Iterator<Item = &Arc<view::Pod>> {
+        let pods = self.vpa(id).into_iter().flat_map(MatchedVpa::pods);
+        pods.filter_map(|pod| pod.object.as_ref())
+    }
+
     /// Histogram parameters.
     pub(crate) fn shapes(&self) -> &HistogramConfigs {
         &self.shapes

@@ -1,6 +1,7 @@
 //! Links between pods and VPAs, as labels, selectors and objects change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::{ClusterState, PodSpec, VpaSpec};
 use jiff::SignedDuration;
@@ -47,6 +48,44 @@ fn vpas_of_one_selector_share_links_and_merged_histories() {
         assert_eq!(histories.len(), 1, "each is merged in a decision");
         assert_eq!(histories[0].1.samples(), 500);
     }
+    let of_each = (0..20).map(|number| cluster.pod_requests(&id(&number.to_string())));
+    let distinct: BTreeSet<_> = of_each.map(|it| it.map(std::ptr::from_ref)).collect();
+    assert_eq!(distinct.len(), 1, "requests are collected once");
+}
+
+#[test]
+fn requests_follow_the_pods() {
+    let requests = |cluster: &ClusterState| {
+        let requests = cluster.pod_requests(&id("web"));
+        format!("{:?}", requests.expect("the selector is known"))
+    };
+    let with_request = |name: &str, cpu: &str| {
+        let object = serde_json::json!({
+            "metadata": {"namespace": "shop", "name": name},
+            "spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": cpu}}}]},
+        });
+        let object = serde_json::from_value(object).expect("a pod");
+        let object = Some(Arc::new(view::Pod::from_k8s(object, false)));
+        PodSpec {
+            object,
+            ..pod(name, WEB)
+        }
+    };
+    let only = |cpu: &str| {
+        let mut cluster = cluster();
+        cluster.apply_vpa(&id("web"), selecting(WEB));
+        cluster.apply_pod(with_request("web-1", cpu), start());
+        requests(&cluster)
+    };
+    let mut cluster = cluster();
+    cluster.apply_vpa(&id("web"), selecting(WEB));
+    cluster.apply_pod(with_request("web-1", "1"), start());
+    assert_eq!(requests(&cluster), only("1"));
+    cluster.apply_pod(with_request("web-1", "2"), start());
+    assert_eq!(requests(&cluster), only("2"), "a pod was resized");
+    cluster.apply_pod(with_request("web-2", "3"), start());
+    cluster.delete_pod("shop", "web-1");
+    assert_eq!(requests(&cluster), only("3"), "a pod was replaced");
 }
 
 /// Few keys and values, so that selectors match sometimes.

@@ -76,6 +76,32 @@ fn rules_of_a_vpa_end_with_the_field_and_with_the_vpa() {
 }
 
 #[test]
+fn rules_of_many_vpas_are_computed_once_and_the_last_changed_one_counts() {
+    const VPAS: i32 = 2000;
+    let mut cluster = web();
+    let check = |cluster: &ClusterState, are_outdated: bool, seconds: i32| {
+        let histories = &cluster.namespaces["shop"].histories;
+        assert_eq!(histories.are_rules_outdated, are_outdated, "{seconds}");
+        let rules = cluster.memory_rules(&container("web-1", "app"));
+        assert_eq!(rules.interval_ns, i64::from(seconds) * 1_000_000_000);
+    };
+    for number in 1..=VPAS {
+        let policy = ContainerPolicy {
+            memory_aggregation_interval_seconds: Some(number),
+            ..ContainerPolicy::default()
+        };
+        cluster.apply_vpa(&id(&number.to_string()), under(&policy));
+    }
+    check(&cluster, true, VPAS);
+    cluster.apply_pod(pod("web-1", WEB), start());
+    check(&cluster, false, VPAS);
+    cluster.delete_vpa(&id(&VPAS.to_string()));
+    check(&cluster, true, VPAS - 1);
+    cluster.collect_garbage(start(), true);
+    check(&cluster, false, VPAS - 1);
+}
+
+#[test]
 fn the_window_of_memory_goes_back_to_the_default_when_the_field_is_removed() {
     let interval = |memory_aggregation_interval_seconds| {
         under(&ContainerPolicy {

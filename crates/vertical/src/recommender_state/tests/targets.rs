@@ -74,7 +74,7 @@ fn history_survives_a_target_that_is_away_for_a_while() {
 
 /// `before`: what the target came down to before; `expected`: the pods that are selected now, or
 /// none where nothing is known.
-fn check_target(resolution: Resolution, before: Option<Target>, expected: Option<&Selector>) {
+fn check_target(resolution: Resolution, before: Option<&Target>, expected: Option<&Selector>) {
     let shown = format!("{resolution:?} after {before:?}");
     match (target(resolution, before), expected) {
         (Some(Target { selector, .. }), Some(expected)) => {
@@ -88,19 +88,17 @@ fn check_target(resolution: Resolution, before: Option<Target>, expected: Option
 #[test]
 fn an_error_that_may_pass_leaves_the_selector_as_it_was() {
     let selector = Selector::match_labels([("app", "web")]);
-    let known = || {
-        Some(Target {
-            selector: selector.clone(),
-            unsupported: None,
-        })
+    let known = Target {
+        selector: selector.clone(),
+        unsupported: None,
     };
     let failed = |transient| Resolution::Unsupported {
         message: "it hurts".to_owned(),
         transient,
     };
-    check_target(failed(true), known(), Some(&selector));
+    check_target(failed(true), Some(&known), Some(&selector));
     check_target(failed(true), None, Some(&Selector::nothing()));
-    check_target(failed(false), known(), Some(&Selector::nothing()));
+    check_target(failed(false), Some(&known), Some(&Selector::nothing()));
     check_target(Resolution::Pods(selector.clone()), None, Some(&selector));
 }
 

@@ -4,7 +4,7 @@ use model::{Cpu, Labels};
 use serde_json::json;
 use view::{Node, Phase, PodPlacement};
 
-use super::super::pods_by_object;
+use super::super::pods_by_selector;
 use super::super::tests::{self, MIB, resources};
 use super::*;
 use crate::fixture;
@@ -43,8 +43,8 @@ fn check(view: &View, expected: &[(&str, i64, i64, i64, i64)]) {
     let web = Arc::new(fixture::vpa("web", &json!({})));
     let selector = Selector::match_labels([("app", "web")]);
     let objects = [(&web, &selector)];
-    let by_object = pods_by_object(view, &objects);
-    let groups = PodsByGroup::find(view, &objects, &by_object);
+    let by_selector = pods_by_selector(view, &objects);
+    let groups = PodsByGroup::find(view, &objects, &by_selector);
     let recommendation: Recommendation = serde_json::from_value(json!({
         "containerRecommendations": [{"containerName": "main", "target": {"cpu": "300m"}}],
     }))
@@ -95,7 +95,7 @@ fn the_number_of_groups_is_bounded() {
         view.nodes
             .apply(node(&format!("n{index}"), Some(&format!("g{index:03}"))));
     }
-    let groups = PodsByGroup::find(&view, &[], &pods_by_object(&view, &[]));
+    let groups = PodsByGroup::find(&view, &[], &pods_by_selector(&view, &[]));
     let totals = groups.totals(|_| None);
     assert_eq!(totals.len(), MAX_GROUPS + 1);
     assert_eq!(

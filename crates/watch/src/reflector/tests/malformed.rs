@@ -151,14 +151,14 @@ impl<T: Entry<Key = ObjectKey>> Pipeline<T> {
 /// Checks the decisions that follow from the view alone.
 fn decide(view: &View) {
     for vpa in view.vpas.iter() {
-        let target = vpa.target();
-        let scales = target::scales(view, &target);
+        let target = vpa.points_at();
+        let scales = target::scales(view, target);
         assert!(scales.len() <= 1);
         assert!(
-            !matches!(target::resolve(view, &target), target::Resolution::Pods(_)),
+            !matches!(target::resolve(view, target), target::Resolution::Pods(_)),
             "there is no workload"
         );
-        assert!(view.vpas_of((&target).into()).count() >= 1);
+        assert!(view.vpas_of(target).count() >= 1);
         assert!(vpa.reference().kind.as_deref() == Some(&VerticalPodAutoscaler::kind(&())));
     }
     for schedule in view.cron_schedules.iter() {

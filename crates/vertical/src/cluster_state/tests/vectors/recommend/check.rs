@@ -30,7 +30,7 @@ impl Run {
         };
         let checkpoints = self.cluster.checkpoints(&self.id, now);
         assert_eq!(checkpoints, Some(saved(&histories)));
-        let is_selected = |pod: &str| !self.cluster.vpas_of("default", pod).is_empty();
+        let is_selected = |pod: &str| self.cluster.vpas_of("default", pod).next().is_some();
         let shapes = self.cluster.shapes();
         self.open_windows
             .subtract(&mut histories, shapes, is_selected, now);
