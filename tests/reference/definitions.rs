@@ -15,11 +15,9 @@ pub(crate) struct Definition {
     pub(crate) objects: Vec<String>,
     /// The meaning, as Markdown without a period at its end.
     pub(crate) meaning: String,
-    /// The crate that defines it.
     pub(crate) crate_name: String,
 }
 
-/// Kind of a name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Event,

@@ -20,7 +20,6 @@ const NO_EFFECT: &str = "Accepted without effect";
 /// One flag in the help text of a command.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Flag {
-    /// Name with dashes.
     pub(crate) name: String,
     short: Option<String>,
     value: String,
@@ -28,7 +27,6 @@ pub(crate) struct Flag {
     variable: Option<String>,
     /// Help text in one line.
     pub(crate) help: String,
-    /// Heading above the flag.
     pub(crate) heading: String,
 }
 
@@ -124,7 +122,6 @@ impl Flag {
         }
     }
 
-    /// Takes the default and the variable out of the help text.
     fn finish(&mut self) {
         self.help = self.help.split_whitespace().collect::<Vec<_>>().join(" ");
         self.variable = take(&mut self.help, "[env: ").map(|text| text.replace('=', ""));

@@ -17,7 +17,6 @@ pub async fn path() -> Result<PathBuf> {
     tokio::task::spawn_blocking(move || sandbox::helm(&sandbox)).await?
 }
 
-/// The program.
 #[derive(Debug)]
 pub struct Helm {
     program: PathBuf,
@@ -90,7 +89,6 @@ impl Helm {
         Ok(printed)
     }
 
-    /// Uninstalls the release.
     pub async fn uninstall(&self) -> Result<()> {
         let uninstall = ["uninstall", RELEASE, "--namespace", SYSTEM, "--wait"];
         self.run_without_chart(&uninstall).await.map(drop)

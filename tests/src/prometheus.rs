@@ -69,7 +69,6 @@ impl Prometheus {
     }
 }
 
-/// A client of the Prometheus of a sandbox.
 pub(crate) fn client(sandbox: &Sandbox) -> Result<Client> {
     let url = sandbox.prometheus_url().context("there is a Prometheus")?;
     let mut config = Config::new(url.parse()?);

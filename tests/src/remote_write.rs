@@ -36,13 +36,11 @@ pub struct DailyCpu<'a> {
     pub high: f64,
 }
 
-/// Prometheus' remote-write receiver.
 pub struct Receiver {
     client: Client,
 }
 
 impl Receiver {
-    /// The one of the Prometheus of a sandbox.
     pub fn of(sandbox: &Sandbox) -> Result<Self> {
         let client = client(sandbox)?;
         Ok(Self { client })

@@ -124,7 +124,6 @@ struct Original {
     limits: ResourceList,
 }
 
-/// The annotation with the original resources of a boosted container: name and value.
 pub(crate) fn annotation(container: &str, original: &Requirements) -> (String, String) {
     let cpu_and_memory = |list: &Option<ResourceList>| -> ResourceList {
         let sized = [ResourceName::Cpu, ResourceName::Memory];

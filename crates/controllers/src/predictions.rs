@@ -34,7 +34,6 @@ pub struct PredictionInputs {
     pub workers: usize,
     /// Rules that allow queries more than the flags do, if there are any.
     pub rules: Option<watch::Receiver<Option<Arc<Rules>>>>,
-    /// Source of histories.
     pub source: Source,
     /// Feed of forecasts, if it is enabled.
     pub publisher: Option<Publisher<Forecast>>,

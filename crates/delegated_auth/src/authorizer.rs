@@ -42,7 +42,6 @@ pub enum Rejection {
     /// The caller is not authorized. The text is the API server's.
     #[error("{0}")]
     Forbidden(String),
-    /// Too many reviews are in flight.
     #[error("too many requests at once")]
     TooManyRequests,
 }

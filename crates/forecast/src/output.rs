@@ -3,7 +3,6 @@
 use jiff::{SignedDuration, Timestamp};
 use thiserror::Error;
 
-/// Forecast of one slot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Forecast {
     pub from: Timestamp,

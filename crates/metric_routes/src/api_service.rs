@@ -69,7 +69,6 @@ pub fn standing(present: Option<&APIService>, own: &OwnService) -> ApiServiceSta
     }
 }
 
-/// Whether the condition `Available` is true.
 pub fn is_available(present: &APIService) -> bool {
     let status = present.status.iter();
     let mut conditions = status.flat_map(|status| &status.conditions).flatten();

@@ -32,7 +32,6 @@ pub enum ParsePolicyError {
     },
 }
 
-/// Parameter `name=value` of a policy.
 struct Parameter<'a> {
     name: &'a str,
     value: &'a str,

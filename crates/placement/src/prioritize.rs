@@ -59,7 +59,6 @@ pub struct Prioritizer {
     pub targets: PressureTargets,
 }
 
-/// Pod to place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PodDemand {
     /// Predicted load. Upstream's scores have the requests here, and for target load packing the

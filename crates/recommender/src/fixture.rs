@@ -66,7 +66,6 @@ pub(crate) fn pod(name: &str, app: &str) -> Pod {
     Pod::from_k8s(serde_json::from_value(pod).expect("a pod"), false)
 }
 
-/// A Deployment that selects the pods of its name.
 pub(crate) fn deployment(name: &str, replicas: i32) -> Arc<Controller> {
     Arc::new(Controller {
         key: ObjectKey::new("shop", name),
@@ -104,7 +103,6 @@ pub(crate) fn decision(name: &str, more: &Value, status: Value) -> Decision {
     }
 }
 
-/// A decision with recommendations for containers.
 pub(crate) fn recommended(name: &str, containers: &[&str]) -> Decision {
     let containers = containers.iter().map(|container| {
         json!({"containerName": container, "target": {"cpu": "250m", "memory": "1Ki"}, "lowerBound": {"cpu": "25m"}, "upperBound": {"cpu": "1"}, "uncappedTarget": {"cpu": "30m"}})

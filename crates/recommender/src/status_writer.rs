@@ -177,7 +177,6 @@ impl StatusWrites {
         self.start();
     }
 
-    /// Drops the times of objects that are not kept.
     pub(crate) fn retain(&mut self, is_kept: impl Fn(&ObjectKey) -> bool) {
         self.queue.retain(is_kept);
     }

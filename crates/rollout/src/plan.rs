@@ -71,7 +71,6 @@ pub struct PodCounts {
     pub allowed: AllowedUpdates,
 }
 
-/// The updates that a VPA object allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AllowedUpdates {
     /// Its mode updates pods.
@@ -107,7 +106,6 @@ impl AddAssign for RecentPods {
 /// A way to make room for a pending resize.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreemptionPlan {
-    /// The VPA object of the pending pod.
     pub vpa: ObjectKey,
     pub pod: ObjectKey,
     pub pod_uid: String,

@@ -125,7 +125,6 @@ impl ClockState {
     }
 }
 
-/// A client that sets an [`ApiServerClock`].
 #[derive(Debug, Clone)]
 pub struct ClockService<S> {
     inner: S,

@@ -59,7 +59,6 @@ pub type HoldReasons = BTreeMap<&'static str, Vec<String>>;
 #[derive(Clone)]
 pub struct Holds {
     reasons: Arc<watch::Sender<Option<HoldReasons>>>,
-    /// Parts that can hold.
     parts: Arc<Mutex<BTreeSet<&'static str>>>,
     running: IntGaugeVec,
     writer: ObjectWriter,
@@ -245,7 +244,6 @@ mod tests {
 
     use super::*;
 
-    /// A hold of the part `updater`, and its reasons.
     fn hold() -> (watch::Sender<Option<HoldReasons>>, Hold) {
         let (sender, reasons) = watch::channel(None);
         let part = "updater";

@@ -39,7 +39,6 @@ pub struct EndpointPort {
 }
 
 impl Endpoints {
-    /// The routes, for the metrics port.
     pub fn router(self) -> Router {
         Router::new()
             .route("/metrics", get(metrics))

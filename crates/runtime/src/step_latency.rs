@@ -26,7 +26,6 @@ impl StepLatency {
             .observe(duration.as_secs_f64());
     }
 
-    /// Starts measuring the steps of one round.
     pub fn start(&self) -> Steps {
         let now = Instant::now();
         Steps {

@@ -47,7 +47,6 @@ impl Hello {
         }
     }
 
-    /// The first log line that contains `text`.
     fn line(&mut self, text: &str) -> serde_json::Value {
         let line = self
             .lines

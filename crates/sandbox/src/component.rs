@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Component {
-    /// The store.
     Etcd,
     /// The API server.
     KubeApiserver,

@@ -22,7 +22,6 @@ use tokio::time::sleep;
 
 use crate::ports::Ports;
 
-/// Field manager of applied objects.
 const MANAGER: &str = "plimsoll-sandbox";
 /// Pause between two access reviews.
 const POLL: Duration = Duration::from_millis(20);

@@ -46,7 +46,6 @@ impl Layout {
         Ok(layout)
     }
 
-    /// A layout below another folder.
     #[cfg(test)]
     pub(crate) fn below(name: &str, folder: &Path) -> Self {
         Self {
@@ -56,7 +55,6 @@ impl Layout {
         }
     }
 
-    /// Names of all sandboxes that have a state folder.
     pub(crate) fn names() -> Result<Vec<String>> {
         let states = base("XDG_STATE_HOME", ".local/state")?.join("plimsoll/sandbox");
         let Ok(entries) = fs::read_dir(&states) else {
@@ -113,7 +111,6 @@ impl Layout {
         self.logs().join(format!("{component}.log"))
     }
 
-    /// The supervisor's own log.
     pub(crate) fn supervisor_log(&self) -> PathBuf {
         self.logs().join("supervisor.log")
     }
@@ -178,7 +175,6 @@ impl Layout {
         folders.iter().try_for_each(|folder| own_folder(folder))
     }
 
-    /// Creates the folder of the lock.
     pub(crate) fn create_root(&self) -> Result<()> {
         own_folder(&self.states)
     }
@@ -201,7 +197,6 @@ impl Layout {
             .try_for_each(|path| remove(&path))
     }
 
-    /// Removes everything but the logs.
     pub(crate) fn remove_all_but_logs(&self) -> Result<()> {
         remove(&self.sockets())?;
         self.forget_attempt()

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 /// One process of this boot of this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// Process id.
     pub pid: u32,
     /// Clock ticks between boot and the start of the process.
     pub started: u64,

@@ -16,7 +16,6 @@ const PACKAGES_PER_LINK: usize = 25;
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     announced: Instant,
-    /// Start of compiling.
     started: Instant,
     last_line: Instant,
     work: Work,
@@ -103,7 +102,6 @@ impl Progress {
         }
     }
 
-    /// Shows what goes on.
     pub(crate) fn show(&mut self, what: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(what.to_owned()),

@@ -11,7 +11,6 @@ use tokio::sync::oneshot;
 
 use crate::kubernetes_version::{ControlPlaneFolders, KubernetesVersion};
 
-/// Options of a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
     /// 1 to 32 of a-z, 0-9 and inner dashes; there is one sandbox per name.
@@ -24,7 +23,6 @@ pub struct Options {
     pub real_node: bool,
     /// Whether to run a Prometheus.
     pub prometheus: bool,
-    /// Version of etcd and of the programs of Kubernetes.
     pub kubernetes_version: KubernetesVersion,
     /// The `sandbox` program, which also runs as supervisor.
     pub program: PathBuf,
@@ -58,7 +56,6 @@ impl Options {
     }
 }
 
-/// Configuration of a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SandboxConfig {
     pub(crate) options: Options,
@@ -84,7 +81,6 @@ pub(crate) struct NodeFolders {
 /// The line after the configuration that lets a supervisor outlive its owner.
 pub(crate) const DETACH: &str = "detach";
 
-/// An event of the start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum StartEvent {

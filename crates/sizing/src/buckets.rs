@@ -19,7 +19,6 @@ pub struct Buckets {
     first_size: f64,
     ratio_minus_one: f64,
     ln_ratio: f64,
-    /// The start of every bucket.
     starts: Box<[f64]>,
 }
 
@@ -95,7 +94,6 @@ impl Buckets {
         self.starts[bucket.min(self.count() - 1)]
     }
 
-    /// End of a bucket; the start of the last bucket, which has no end.
     pub fn end(&self, bucket: usize) -> f64 {
         self.start(bucket + 1)
     }

@@ -13,7 +13,6 @@ use view::{ObjectKey, View};
 /// The states of all objects, and their reports.
 pub(crate) struct ApplicationReports {
     states: Applications,
-    /// Reported state and UID of each object.
     reported: BTreeMap<ObjectKey, (Arc<Application>, String)>,
     /// `None` without a feed.
     reports: Option<watch::Sender<Reports>>,

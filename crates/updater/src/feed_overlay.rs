@@ -124,7 +124,6 @@ mod tests {
     }
 
     impl FeedOverlay {
-        /// Receives the state of the feed.
         fn update(&mut self, values: &[&Arc<feed::Recommendation>], is_fresh: bool) {
             let received = values.iter().map(|value| {
                 let received = feed::client::Received {

@@ -121,7 +121,6 @@ impl ClusterState {
         Some(selection.map_or(0, |selection| selection.pods))
     }
 
-    /// The objects of the pods that a VPA selects.
     pub fn pods_of(&self, id: &ObjectKey) -> impl Iterator<Item = &Arc<view::Pod>> {
         let pods = self.vpa(id).into_iter().flat_map(MatchedVpa::pods);
         pods.filter_map(|pod| pod.object.as_ref())

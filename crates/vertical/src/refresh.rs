@@ -59,7 +59,6 @@ pub(crate) fn status_change<'a>(
     }
 }
 
-/// Requests of the containers and native sidecars of a pod, by name.
 fn requests(pod: &Pod) -> impl Iterator<Item = (&str, Resources)> {
     let containers = pod.containers.iter();
     let containers = containers.map(|it| (it.name.as_str(), it.requests));
@@ -105,7 +104,6 @@ pub struct RefreshSchedule {
 
 #[derive(Debug)]
 struct Times {
-    /// Its next write.
     next: Duration,
     /// The next of its writes once per interval.
     regular: Duration,
@@ -147,7 +145,6 @@ impl RefreshSchedule {
         is_due
     }
 
-    /// Drops the objects that are not kept.
     pub fn retain(&mut self, is_kept: impl Fn(&ObjectKey) -> bool) {
         self.times.retain(|key, _| is_kept(key));
     }

@@ -65,7 +65,6 @@ pub enum HistoryState<'a> {
     },
 }
 
-/// Input of an object's status.
 #[derive(Debug, Clone)]
 pub struct StatusInput<'a> {
     pub object: &'a VerticalPodAutoscaler,
@@ -256,7 +255,6 @@ fn set_history(conditions: &mut Conditions, history: HistoryState, now: Timestam
 pub enum ConditionChange<'a> {
     /// The problem begins, or differs from the one before; with the message.
     Began(&'a str),
-    /// The problem has ended.
     Ended,
 }
 

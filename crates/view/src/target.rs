@@ -26,7 +26,6 @@ use crate::workload_controller::{Controller, Owner, WellKnown};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resolution {
-    /// The pods that match the selector.
     Pods(Selector),
     Unsupported {
         /// Message of the condition.
@@ -134,7 +133,6 @@ fn controller<'a>(view: &'a View, workload: Workload<'_>) -> Result<&'a Controll
         .ok_or_else(|| TargetError::Missing(workload.to_ref()))
 }
 
-/// Selector of a workload's pods.
 fn selector<'a>(view: &'a View, workload: Workload<'_>) -> Result<Cow<'a, Selector>, TargetError> {
     if WellKnown::of(workload.api_version, workload.kind).is_some() {
         let selector = controller(view, workload)?.selector.as_ref();

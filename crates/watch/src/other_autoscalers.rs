@@ -38,7 +38,6 @@ pub struct FoundAutoscalers {
 }
 
 impl FoundAutoscalers {
-    /// The signs by role, and the errors.
     pub fn by_role(self) -> (BTreeMap<&'static str, Vec<String>>, Vec<String>) {
         let mut by_role: BTreeMap<_, Vec<String>> = BTreeMap::new();
         for OtherAutoscaler { role, sign } in self.found {
@@ -177,7 +176,6 @@ mod tests {
 
     use super::*;
 
-    /// A pod of a `ReplicaSet` with this uid.
     fn pod(namespace: &str, name: &str, replica_set: &str) -> ObjectMeta {
         let owner = json!({
             "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": replica_set, "uid": replica_set,

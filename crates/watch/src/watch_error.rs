@@ -42,7 +42,6 @@ impl WatchError {
         }
     }
 
-    /// Converts the status with which the server ended the watch.
     pub(crate) fn ended(status: Status) -> Self {
         // An empty status is not one of an API server.
         if status.code == 0 {

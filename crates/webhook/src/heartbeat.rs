@@ -23,7 +23,6 @@ const BACKOFF: Backoff = Backoff {
 
 #[derive(Debug, Clone)]
 pub struct Heartbeat {
-    /// The Leases of its namespace.
     pub leases: Api<Lease>,
     /// The API server's time, set by the client of `leases`.
     pub clock: ApiServerClock,

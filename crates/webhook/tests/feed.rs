@@ -24,7 +24,6 @@ use webhook::serve::ReviewHandler;
 
 const NAMESPACE: &str = "shop";
 
-/// The recommendation of the feed.
 struct Fed {
     uid: &'static str,
     generation: i64,

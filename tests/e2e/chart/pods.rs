@@ -39,7 +39,6 @@ async fn no_pod_chooses_its_user_on_openshift() -> Result<()> {
     Ok(())
 }
 
-/// A Deployment of the chart with these values.
 async fn deployment(program: &str, values: &[&str]) -> Result<Value> {
     let objects = rendered(&[&ALL, values].concat()).await?;
     let name = format!("\"Deployment\" \"{SYSTEM}\" \"plimsoll-{program}\"");

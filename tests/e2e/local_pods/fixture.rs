@@ -67,7 +67,6 @@ impl Fixture {
         kubectl(&format!("-n {} {arguments}", self.namespace)).await
     }
 
-    /// `kubectl logs --follow`, under way.
     pub(super) async fn follow(&self, pod: &str) -> Result<Log> {
         let sandbox = shared().await?;
         let mut kubectl = Command::new(sandbox.kubectl())

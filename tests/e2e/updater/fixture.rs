@@ -22,7 +22,6 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 const DEPLOYMENT: &str = "plimsoll-updater";
-/// Of the updater.
 const REPLICAS: i32 = 2;
 const HEARTBEAT: &str = "vpa-admission-controller";
 /// Well within the timeout of the Lease.
@@ -199,7 +198,6 @@ impl Fixture {
         Ok(())
     }
 
-    /// A budget for a workload.
     pub(crate) async fn protect(&self, name: &str, min_available: usize) -> Result<()> {
         let selector = json!({"matchLabels": {"app": name}});
         let spec = json!({"minAvailable": min_available, "selector": selector});

@@ -94,7 +94,6 @@ async fn one_is_replaced(fixture: &Fixture, before: &[String]) -> Result<Vec<Str
     .await
 }
 
-/// Number of pods of `batch` on the node.
 async fn on_node(fixture: &Fixture) -> Result<usize> {
     eventually("all pods are on nodes", async || {
         let pods = fixture.pods_of("batch").await?;

@@ -99,7 +99,6 @@ impl Server {
         })
     }
 
-    /// Returns the CPU time of the server.
     pub(crate) fn cpu(&self) -> Result<Duration> {
         let text = std::fs::read_to_string(&self.schedule)?;
         let nanoseconds = text.split(' ').next().unwrap_or_default();

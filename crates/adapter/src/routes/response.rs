@@ -12,7 +12,6 @@ use crate::request::ExternalMetricRequest;
 use crate::value::{ExternalValue, MilliValue};
 
 pub(super) const MAX_BYTES: usize = 1 << 20;
-/// The largest number of values of a response.
 const MAX_VALUES: usize = 1000;
 /// The largest length of a provider's message, which becomes part of an event.
 const MAX_CHARACTERS: usize = 200;

@@ -31,7 +31,6 @@ pub(super) const TIMEOUT: Duration = Duration::from_millis(1800);
 /// The timeout of a query. Requests do not wait for it: the next one finds the result.
 pub(super) const QUERY_TIMEOUT: Duration = Duration::from_secs(15);
 const FRESH_FOR: SignedDuration = SignedDuration::from_secs(5);
-/// The pause after a failed query.
 const FAILED_FOR: SignedDuration = SignedDuration::from_secs(1);
 /// The time after which an unused query is removed, unless its last good result is valid for
 /// longer.

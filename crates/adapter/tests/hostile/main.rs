@@ -27,7 +27,6 @@ use pieces::{Hostile, hostile};
 
 /// The default number of requests.
 const REQUESTS: usize = 4000;
-/// The largest response.
 const LARGEST: usize = 1 << 20;
 
 /// An API server that allows everything, so that requests are handled as far as possible.

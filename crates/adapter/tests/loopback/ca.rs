@@ -23,7 +23,6 @@ pub(crate) struct Identity {
     pub(crate) pem: (String, String),
 }
 
-/// The contents of a certificate.
 pub(crate) struct CertificateSpec<'a> {
     pub(crate) common_name: &'a str,
     pub(crate) organizations: &'a [&'a str],
@@ -72,7 +71,6 @@ impl Ca {
         self.certificate.der()
     }
 
-    /// Issues a server certificate with this name.
     pub(crate) fn server(&self, common_name: &str) -> Identity {
         self.issue(&CertificateSpec {
             common_name,
@@ -81,7 +79,6 @@ impl Ca {
         })
     }
 
-    /// Issues a client certificate with this name.
     pub(crate) fn client(&self, common_name: &str) -> Identity {
         self.issue(&CertificateSpec {
             common_name,

@@ -41,9 +41,7 @@ pub(crate) struct Fixture {
     /// The API server's time as authentication knows it; initially the machine's.
     pub(crate) clock: ApiServerClock,
     pub(crate) registry: Registry,
-    /// The CA of front proxies.
     pub(crate) proxies: Ca,
-    /// The CA of clients.
     pub(crate) clients: Ca,
     /// The routes; initially none.
     pub(crate) routes: Routes,
@@ -96,7 +94,6 @@ pub(crate) fn configuration(proxies: &str, clients: &str, allowed_names: &str) -
     .into()
 }
 
-/// The usual names of front proxies.
 const NAMES: &str = r#"["front-proxy-client"]"#;
 
 /// Returns the usual entries.
@@ -219,7 +216,6 @@ impl Fixture {
             .await
     }
 
-    /// Opens a connection with these credentials.
     pub(crate) async fn connect(&self, identity: Option<&Identity>) -> Connection {
         Connection(self.open(identity, b"http/1.1").await)
     }
@@ -274,14 +270,12 @@ impl Fixture {
             .unwrap()
     }
 
-    /// Returns the metrics.
     pub(crate) fn metrics(&self) -> String {
         prometheus::TextEncoder::new()
             .encode_to_string(&self.registry.gather())
             .unwrap()
     }
 
-    /// Checks that the metrics contain a text.
     pub(crate) fn check_metrics(&self, text: &str) {
         let metrics = self.metrics();
         assert!(metrics.contains(text), "{metrics}");
@@ -331,7 +325,6 @@ pub(crate) async fn tls(folder: &TempDir, identity: &Identity, clients: Option<&
     ServingTls::load_with(files, profile).await.unwrap()
 }
 
-/// An open connection.
 pub(crate) struct Connection(TlsStream<TcpStream>);
 
 impl Connection {

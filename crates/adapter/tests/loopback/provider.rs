@@ -20,7 +20,6 @@ use tokio_util::sync::CancellationToken;
 use crate::ca::Ca;
 use crate::fixture::tls;
 
-/// The behaviour of the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behaviour {
     Returns(i64),

@@ -19,7 +19,6 @@ pub(crate) struct Recording {
     pub(crate) listed: Vec<Listed>,
     /// Prometheus' responses by query; rejected queries are absent.
     answers: BTreeMap<String, Value>,
-    /// The requests.
     pub(crate) questions: Vec<Question>,
 }
 
@@ -57,10 +56,8 @@ fn expected<'a, T>(what: &str, there: &'a T, here: Option<&'a T>, because: Optio
     here.unwrap_or(there)
 }
 
-/// A request.
 #[derive(Deserialize)]
 pub(crate) struct Question {
-    /// The path with its query.
     pub(crate) path: String,
     /// The response of prometheus-adapter.
     there: Said,
@@ -70,15 +67,12 @@ pub(crate) struct Question {
     because: Option<String>,
 }
 
-/// A response.
 #[derive(Deserialize)]
 pub(crate) struct Said {
-    /// The status code.
     pub(crate) code: u16,
     /// The items without their times; quantities are in thousandths.
     #[serde(default)]
     pub(crate) items: Vec<Value>,
-    /// The queries to Prometheus.
     query: Option<String>,
 }
 
@@ -140,12 +134,10 @@ impl Question {
     }
 }
 
-/// Loads the cluster of all recordings.
 pub(crate) fn the_cluster() -> Cluster {
     one("cluster")
 }
 
-/// Loads valid and invalid rule files.
 pub(crate) fn rule_files() -> Vec<RuleFile> {
     testing::vectors::load("prometheus-adapter/files")
 }
@@ -156,10 +148,8 @@ fn one<T: DeserializeOwned>(name: &str) -> T {
         .expect("a case")
 }
 
-/// A valid or an invalid rule file.
 #[derive(Deserialize)]
 pub(crate) struct RuleFile {
-    /// The contents.
     pub(crate) text: String,
     /// Whether prometheus-adapter accepts it.
     there: bool,

@@ -383,7 +383,6 @@ fn attempt(result: &Result<bool, Error>) -> Attempt {
     }
 }
 
-/// Waits for a change of the rules.
 async fn rules_changed(rules: &mut Option<RulesReceiver>) {
     match rules {
         Some(rules) => changed(rules).await,

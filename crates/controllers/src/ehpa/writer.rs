@@ -203,7 +203,6 @@ impl Writer {
         Ok(live.is_some_and(|live| live.metadata.uid.as_deref() == Some(adopter.uid)))
     }
 
-    /// Writes the status of an owned object.
     pub(crate) async fn patch_status<K>(
         &self,
         key: &ObjectKey,

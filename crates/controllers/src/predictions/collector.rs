@@ -41,7 +41,6 @@ const TICK: Duration = Duration::from_secs(1);
 pub(crate) type Results = BTreeMap<String, Arc<PredictionResult>>;
 
 pub enum Source {
-    /// Prometheus, with an observer of the requests.
     Prometheus(Box<HistorySettings>, Observer),
     /// Rounds of usage, and the maximum time between two.
     Rounds(watch::Receiver<Option<Round>>, Duration),

@@ -198,7 +198,6 @@ impl SimpleGuard {
         errors.min_by(|(_, a), (_, b)| a.total_cmp(b))
     }
 
-    /// The simple method that replaces the forecast, with its value.
     pub(super) fn replacement(&self, simple: &SimpleForecasts) -> Option<(SimpleMethod, f64)> {
         self.set_aside?;
         let (which, _) = self.best()?;

@@ -17,7 +17,6 @@ pub const MAX_ATTEMPTS: usize = 10;
 /// HPA, and the annotation of its adopter.
 pub type Orphan = (ObjectKey, String);
 
-/// Result of an attempt to restore an orphan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
     /// The HPA has its own spec again, or is gone.

@@ -154,7 +154,6 @@ impl EhpaSnapshot {
         self.object.object.spec.effective_strategy() == ScaleStrategy::Preview
     }
 
-    /// Current and desired replicas of each HPA.
     pub fn replicas(&self) -> impl Iterator<Item = Option<(Option<i32>, i32)>> {
         let statuses = self.native_statuses();
         statuses.map(|status| status.map(|(current, desired, ..)| (current, desired)))

@@ -144,7 +144,6 @@ pub struct Expression {
     pub confined_by: Option<String>,
 }
 
-/// Access of one prediction.
 #[derive(Clone, Debug)]
 pub(super) struct ObjectAccess {
     pub(super) scope: QueryScope,

@@ -151,7 +151,6 @@ async fn definitions(cluster: &Cluster) -> Read<Vec<CustomResourceDefinition>> {
     Ok(found)
 }
 
-/// Signs of other autoscalers, as the programs look for them.
 async fn signs(cluster: &Cluster, suite: &[Program<'_>]) -> Read<Vec<OtherAutoscaler>> {
     let own = suite.iter().filter_map(|program| program.lease());
     let own = own.map(|lease| (lease.namespace, lease.name));

@@ -43,7 +43,6 @@ struct NodeLoad {
     daemons: usize,
     /// All others.
     pods: usize,
-    /// Requests of all pods.
     requests: Requirements,
 }
 

@@ -60,7 +60,6 @@ struct Container {
 pub(super) struct Columns(HashMap<String, usize>);
 
 impl Columns {
-    /// Finds the columns by their names.
     pub(super) fn new(header: &StringRecord) -> anyhow::Result<Self> {
         let names = header.iter().map(|name| name.trim().to_lowercase());
         let columns = Self(names.zip(0..).collect());

@@ -101,7 +101,6 @@ impl PublishMetrics {
         self.rows.writes.with_label_values(&[outcome.name()]).inc();
     }
 
-    /// Records that an object got its first recommendation at `now`.
     pub(crate) fn first_recommendation(&self, vpa: &Vpa, now: Timestamp) {
         if let Some(created) = &vpa.object.metadata.creation_timestamp {
             self.rows

@@ -24,7 +24,6 @@ pub struct Program {
 }
 
 impl Program {
-    /// A method with the window of a prediction.
     pub fn new(method: Method, window_seconds: u32) -> Self {
         Self {
             method,

@@ -183,7 +183,6 @@ pub(crate) struct Verdict {
 }
 
 impl Evidence {
-    /// The time of the last act, if it was a resize.
     pub(crate) fn acted_at(&self) -> Option<Timestamp> {
         let observed = self.size_since.filter(|_| self.was_resized);
         self.last.map(|last| last.at).or(observed)

@@ -142,7 +142,6 @@ impl RebalancingHistory {
         departed
     }
 
-    /// Records a move that is about to be sent.
     pub(crate) fn record(&mut self, pod_uid: &str, relocation: &Relocation, now: ClockReading) {
         let at = now.monotonic;
         let moves = self

@@ -64,7 +64,6 @@ impl Fixture {
         decide(&snapshot, state, &self.settings, self.now)
     }
 
-    /// One pass of the updater.
     pub(super) fn pass(&mut self) -> Plan {
         let mut state = std::mem::take(&mut self.state);
         let plan = self.decide(&mut state);
@@ -85,7 +84,6 @@ impl Fixture {
         }
     }
 
-    /// Checks which pods a pass evicts.
     #[track_caller]
     pub(super) fn check_evicted(&mut self, expected: &[&str], when: &str) {
         assert_eq!(evicted(&self.pass()), expected, "{when}");
@@ -129,7 +127,6 @@ impl Fixture {
         self.vpa(name, update_policy);
     }
 
-    /// Changes `replicas` of the `ReplicaSet` of a Deployment.
     pub(super) fn scale(&mut self, name: &str, replicas: i32) {
         self.edit_replica_set(name, |set| set.replicas = Some(replicas));
     }
@@ -144,7 +141,6 @@ impl Fixture {
         self.edit_replica_set(name, |set| set.template = template);
     }
 
-    /// Changes the `ReplicaSet` of a Deployment.
     pub(super) fn edit_replica_set(&mut self, name: &str, edit: impl FnOnce(&mut Controller)) {
         let sets = self.view.controllers_mut(WellKnown::ReplicaSet);
         let set = sets.get(&ObjectKey::new("shop", name));
@@ -153,7 +149,6 @@ impl Fixture {
         sets.apply(Arc::new(set));
     }
 
-    /// A `CloneSet` with this number of pods.
     pub(super) fn clone_set(&mut self, name: &str, replicas: usize) {
         self.pods_of("CloneSet", name, 0..replicas);
         self.read_scale(name, replicas as i32);
@@ -276,7 +271,6 @@ impl Fixture {
         self.view.pods.apply(Arc::new(pod));
     }
 
-    /// The webhook reviewed a pod.
     pub(super) fn reviewed(pod: &mut Value) {
         pod["metadata"]["annotations"]["vpaObservedContainers"] = json!("app");
     }
@@ -288,7 +282,6 @@ impl Fixture {
         self.view.vpas.apply(Arc::new(vpa));
     }
 
-    /// Changes a VPA object in its JSON form.
     pub(super) fn edit_vpa(&mut self, name: &str, edit: impl FnOnce(&mut Value)) {
         self.change_vpa(name, |vpa| {
             let mut object = serde_json::to_value(&vpa.object).expect("a VPA object");
@@ -303,7 +296,6 @@ impl Fixture {
         });
     }
 
-    /// Recommends this CPU, as target and as bounds.
     pub(super) fn recommend(&mut self, name: &str, cpu: &str) {
         self.edit_recommendations(name, |list| {
             for bound in ["target", "lowerBound", "upperBound"] {
@@ -346,7 +338,6 @@ impl Fixture {
         });
     }
 
-    /// A `LimitRange` of one item.
     pub(super) fn limit_range(&mut self, item: &Value) {
         let object = json!({"metadata": {"namespace": self.namespace, "name": "limits"}, "spec": {"limits": [item]}});
         let range = serde_json::from_value(object).expect("a LimitRange");
@@ -367,7 +358,6 @@ impl Fixture {
         self.view.nodes.apply(Arc::new(node));
     }
 
-    /// A budget over the pods of the app `web`.
     pub(super) fn budget(&mut self, name: &str, allowed: i32) {
         self.budget_over(name, "app=web", [allowed, 4 - allowed], &[]);
     }
@@ -444,7 +434,6 @@ pub(super) fn recommendation_of(millicores: i64, mib: i64) -> Recommendation {
     }
 }
 
-/// Adds a value to a JSON list.
 pub(super) fn push(list: &mut Value, value: Value) {
     list.as_array_mut().expect("a list").push(value);
 }
@@ -453,7 +442,6 @@ pub(super) fn requests(cpu: &str, memory: &str) -> Value {
     json!({"cpu": cpu, "memory": memory})
 }
 
-/// Sets the requests of the container of a pod.
 pub(super) fn set_requests(pod: &mut Value, cpu: &str, memory: &str) {
     pod["spec"]["containers"][0]["resources"] = json!({"requests": requests(cpu, memory)});
 }

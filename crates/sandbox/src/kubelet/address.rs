@@ -59,7 +59,6 @@ impl Block {
     }
 }
 
-/// The address of one hosted pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PodAddress {
     octet: u8,

@@ -125,11 +125,9 @@ pub(super) struct Reports {
     pub(super) main: Vec<Report>,
 }
 
-/// Index of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
     Init(usize),
-    /// Another container.
     Main(usize),
 }
 

@@ -54,7 +54,6 @@ impl Target {
         Ok(vec![SocketAddr::from((address, self.port))])
     }
 
-    /// The requested address, if it is not a loopback address.
     pub(super) fn address(&self) -> Option<SocketAddr> {
         let address: Ipv4Addr = self.host.parse().ok()?;
         (!address.is_loopback()).then(|| SocketAddr::from((address, self.port)))
@@ -120,7 +119,6 @@ fn unknown(host: &str) -> String {
     format!("{host} is neither a service, nor a hosted pod, nor a loopback address")
 }
 
-/// The target port by number or by the name that the pod gives it.
 fn target(port: &ServicePort, pod: &Entry) -> Option<SocketAddr> {
     let number = match &port.target_port {
         Some(IntOrString::Int(number)) if *number != 0 => *number,

@@ -22,7 +22,6 @@ pub(super) fn current(folder: &Path) -> PathBuf {
     folder.join("current.log")
 }
 
-/// The log of the previous run.
 pub(super) fn previous(folder: &Path) -> PathBuf {
     folder.join("previous.log")
 }

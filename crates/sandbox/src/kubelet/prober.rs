@@ -84,7 +84,6 @@ impl Prober<'_> {
     }
 }
 
-/// One probe and its counter.
 struct ProbeWorker<'a> {
     prober: &'a Prober<'a>,
     kind: &'static str,

@@ -22,7 +22,6 @@ pub struct Image {
     pub user: u64,
 }
 
-/// Content of a path in an image.
 #[derive(Clone, Debug)]
 pub enum Content {
     /// A program of this machine, which is packed without symbols.

@@ -48,9 +48,7 @@ pub enum ScalingLimited {
     TooFewReplicas,
     /// The maximum applies.
     TooManyReplicas,
-    /// The rate limit of scaling up applies.
     ScaleUpLimit,
-    /// The rate limit of scaling down applies.
     ScaleDownLimit,
 }
 

@@ -28,7 +28,6 @@ pub(super) struct CertificateSet {
     pub(super) cross_signed: Option<Certificate>,
     /// The server certificate and its intermediates.
     pub(super) chain: Vec<Certificate>,
-    /// The private key of the server certificate.
     pub(super) key: Option<String>,
 }
 
@@ -118,7 +117,6 @@ impl CertificateSet {
     }
 }
 
-/// Whether the key is that of the first certificate.
 fn is_pair(chain: &[Certificate], key: &str) -> bool {
     let Ok(key) = PrivateKeyDer::from_pem_slice(key.as_bytes()) else {
         return false;

@@ -295,7 +295,6 @@ mod tests {
         next(&state.0, &state.1, &FeedCertificates::policy(), at(seconds)).expect("it issues")
     }
 
-    /// Checks that each program trusts the certificates of all others.
     fn check_trust(programs: &Programs, seconds: u64) {
         for (name, one) in programs {
             assert!(one.served().is_some(), "{name} has a key");

@@ -74,7 +74,6 @@ const PAUSE: Duration = Duration::from_hours(1);
 pub(super) struct StepInterval(Vec<(RotationStep, Instant)>);
 
 impl StepInterval {
-    /// Whether a step is allowed at `now`.
     pub(super) fn allows(
         &self,
         step: RotationStep,

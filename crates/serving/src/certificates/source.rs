@@ -22,7 +22,6 @@ pub enum Source {
     Files(Files),
 }
 
-/// Certificates in files.
 #[derive(Debug, Clone)]
 pub struct Files {
     /// The served certificate.

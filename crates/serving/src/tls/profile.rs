@@ -14,7 +14,6 @@ static TLS13_ONLY: [&SupportedProtocolVersion; 1] = [&version::TLS13];
 pub struct ServingProfile {
     /// The minimum protocol version.
     pub min_version: MinTlsVersion,
-    /// The cipher suites of TLS 1.2.
     pub cipher_suites: CipherSuites,
     /// Whether clients are asked for a certificate. It is optional and not verified; each request
     /// carries it as [`super::PeerCertificates`]. Ignored with `client_authorities`, which are

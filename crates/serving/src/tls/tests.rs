@@ -113,7 +113,6 @@ impl Secret {
         }
     }
 
-    /// The files with the CAs.
     fn files_with_authorities(&self) -> TlsFiles {
         TlsFiles {
             authorities: Some(self.path("ca.crt")),

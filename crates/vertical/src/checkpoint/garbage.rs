@@ -13,7 +13,6 @@ use view::{Checkpoint, ObjectKey, Table, Vpa};
 
 use super::content::time;
 
-/// Reason why a checkpoint is unused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnusedReason {
     /// No VPA object of any recommender has that name.

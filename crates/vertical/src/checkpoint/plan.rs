@@ -173,7 +173,6 @@ pub struct StoredCheckpoints {
     pub count: usize,
 }
 
-/// The checkpoints by VPA object.
 pub fn stored_checkpoints(
     checkpoints: &Table<Checkpoint>,
 ) -> BTreeMap<ObjectKey, StoredCheckpoints> {

@@ -132,7 +132,6 @@ impl MethodHistories {
         }
     }
 
-    /// Drops the history of a container.
     pub(super) fn forget(&mut self, container: &str) {
         self.by_container.remove(container);
     }

@@ -14,7 +14,6 @@ use sizing::{ContainerHistory, HistogramConfigs, Instant, MemoryRules};
 
 use super::slab::Slab;
 
-/// Histories by container name.
 pub(super) type ByContainer = BTreeMap<Box<str>, ContainerHistory>;
 
 /// Pods with the same labels.
@@ -77,7 +76,6 @@ impl Group {
 #[derive(Clone, Debug)]
 pub(super) struct Selection {
     pub(super) selector: Arc<Selector>,
-    /// Names of its VPAs.
     pub(super) vpas: Vec<Arc<str>>,
     /// Ids of the groups of pods that it matches.
     pub(super) groups: BTreeSet<u32>,

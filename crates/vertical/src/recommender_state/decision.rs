@@ -33,7 +33,6 @@ pub struct Decision {
     pub change: StatusChange,
 }
 
-/// Decisions about a batch of objects.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub decisions: Vec<Decision>,

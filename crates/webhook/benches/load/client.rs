@@ -66,7 +66,6 @@ impl LoadResult {
     }
 }
 
-/// The TLS configuration of a client of this server.
 pub(crate) fn tls_config(server: &Server) -> Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
     let certificate = server.certificate.as_bytes();

@@ -28,7 +28,6 @@ pub struct Writer {
 /// The configuration in the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Registered {
-    /// The CA bundle in it.
     pub(super) bundle: String,
     pub(super) changed: bool,
 }

@@ -27,7 +27,6 @@ use webhook::serve::ReviewHandler;
 
 use crate::api_server::ApiServer;
 
-/// The server name.
 pub(crate) const NAME: &str = "vpa-webhook.suite.svc";
 
 /// A replica, which ends when dropped.

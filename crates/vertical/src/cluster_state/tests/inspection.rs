@@ -15,14 +15,12 @@ pub(crate) struct ClusterStateSize {
     pub(crate) label_sets: usize,
     /// Histories: one per container name and label set.
     pub(crate) histories: usize,
-    /// Autoscalers.
     pub(crate) vpas: usize,
     /// Entries of the indices between selectors and labels.
     pub(crate) index_entries: usize,
 }
 
 impl ClusterState {
-    /// Histogram parameters.
     pub(crate) fn shapes(&self) -> &HistogramConfigs {
         &self.shapes
     }
@@ -46,7 +44,6 @@ impl ClusterState {
         Some(owned.collect())
     }
 
-    /// Whether the VPA has its own sizing policy.
     pub(crate) fn has_per_vpa_policy(&self, id: &ObjectKey) -> bool {
         self.vpa(id)
             .is_some_and(|matched| matched.vpa.own.is_some())

@@ -119,7 +119,6 @@ impl ApiServer {
         self.0.lock().events.clone()
     }
 
-    /// Forgets requests and events.
     pub(super) fn forget_requests(&self) {
         let mut state = self.0.lock();
         state.requests.clear();

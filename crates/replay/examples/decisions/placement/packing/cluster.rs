@@ -313,7 +313,6 @@ impl<'a> State<'a> {
         }
     }
 
-    /// The load of the nodes in a slot.
     fn serve(&mut self, slot: usize, score: &mut PackingScore) {
         let mut usage = vec![[0_u64; 2]; self.nodes.len()];
         for (index, pod) in self.pods.iter().enumerate() {

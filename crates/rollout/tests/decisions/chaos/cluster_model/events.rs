@@ -82,7 +82,6 @@ impl ClusterModel {
             .push(Event::Budget(Arc::new(app.budget(self.now.wall))));
     }
 
-    /// Adds the state of a pod to the events.
     pub(super) fn publish_pod(&mut self, name: &str) {
         let pod = &self.pods[name];
         let list = |cpu: i64, mib: i64| {
