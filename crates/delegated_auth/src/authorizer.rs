@@ -54,7 +54,6 @@ pub enum AuthorizedScope {
     Request,
 }
 
-/// The result of an access review.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decision {
     Allowed,

@@ -24,7 +24,6 @@ pub enum ApiServiceState {
     Elsewhere(String),
     /// `insecureSkipTLSVerify` is set. The API server accepts no bundle until it is removed.
     Insecure,
-    /// cert-manager injects the bundle.
     Injected(CaBundle),
     Ours(CaBundle),
 }

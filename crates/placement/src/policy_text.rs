@@ -104,7 +104,6 @@ fn parameters(written: &str) -> Result<Vec<Parameter<'_>>, ParsePolicyError> {
 }
 
 impl Policy {
-    /// Name of Trimaran's plugin.
     pub fn name(&self) -> &'static str {
         match self {
             Self::TargetLoadPacking(_) => "TargetLoadPacking",

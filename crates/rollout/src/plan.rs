@@ -18,7 +18,6 @@ use crate::skip::Skip;
 /// Recommendations by the unique identifiers of VPA objects.
 pub type Recommendations = BTreeMap<String, Arc<Recommendation>>;
 
-/// The input of a decision.
 #[derive(Debug, Clone, Copy)]
 pub struct Snapshot<'a> {
     pub view: &'a View,
@@ -30,7 +29,6 @@ pub struct Snapshot<'a> {
     pub node_load: Option<&'a MeasuredLoad>,
 }
 
-/// The output of a decision.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
     /// Evictions, resizes and rolling updates, the most urgent first.

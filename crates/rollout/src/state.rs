@@ -369,7 +369,6 @@ impl RolloutState {
     }
 }
 
-/// The running state of a pod that is not terminating.
 fn live(pod: &Pod) -> Option<&Running> {
     pod.running
         .as_deref()

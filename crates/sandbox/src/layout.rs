@@ -12,7 +12,6 @@ use crate::component::Component;
 /// Longest path that fits into a socket address.
 const SOCKET_PATH_BYTES: usize = 107;
 
-/// The folders of one sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     name: String,

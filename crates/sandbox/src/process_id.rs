@@ -7,7 +7,6 @@ use std::fs;
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
-/// One process of this boot of this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
     pub pid: u32,

@@ -14,7 +14,6 @@ pub struct Usage {
     pub memory_mib: Option<f64>,
 }
 
-/// A recorded usage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
     rows: Vec<Row>,

@@ -8,7 +8,6 @@ use rollout::Recommendations;
 use tokio::sync::watch;
 use view::{Change, ChangeTracker, View, Vpa};
 
-/// The overlay: the feed, and the recommendations in it that take precedence.
 #[derive(Debug)]
 pub(crate) struct FeedOverlay {
     /// The feed, if it is configured.

@@ -38,7 +38,6 @@ pub use vpa::VpaSpec;
 use matched_vpa::MatchedVpa;
 use namespace::{Namespace, Pod};
 
-/// All pods, histories and VPAs of one recommender.
 #[derive(Clone, Debug)]
 pub struct ClusterState {
     config: Config,

@@ -39,7 +39,6 @@ const HPA_RESTORED: &str = "HPARestored";
 /// Maximum number of attempts after conflicts with other writers.
 const TRIES: u32 = 4;
 
-/// Writer of the objects of EHPAs.
 #[derive(Clone)]
 pub(crate) struct Writer {
     objects: ObjectWriter,
@@ -89,7 +88,6 @@ impl Writer {
         })
     }
 
-    /// Sets the replicas of a workload.
     pub(crate) async fn scale(
         &self,
         object: &EffectiveHorizontalPodAutoscaler,
@@ -227,7 +225,6 @@ impl Writer {
         delete_owned(&api, &key.name, is_owner).await
     }
 
-    /// Writes the status of an EHPA.
     pub(crate) async fn update_status(
         &self,
         object: &EffectiveHorizontalPodAutoscaler,

@@ -27,7 +27,6 @@ pub enum Attempt {
     Retryable,
 }
 
-/// Orphans, and the attempt budget of each namespace.
 #[derive(Default)]
 pub struct Orphans {
     due: HashMap<Orphan, Instant>,

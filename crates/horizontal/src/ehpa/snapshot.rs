@@ -19,7 +19,6 @@ use super::orphans::Orphan;
 use super::scale_point::ask_the_same;
 use super::{TargetScale, hpa_choice, names};
 
-/// An EHPA and the objects that belong to it.
 #[derive(Clone)]
 pub struct EhpaSnapshot {
     pub object: Arc<Stripped<EffectiveHorizontalPodAutoscaler>>,

@@ -44,7 +44,6 @@ impl FromStr for QueryScope {
     }
 }
 
-/// Access of all predictions, from flags and rules.
 #[derive(Clone, Debug)]
 pub struct QueryAccess {
     /// Scope of namespaces without the label.

@@ -75,7 +75,6 @@ pub enum RefutedAct {
     Eviction,
 }
 
-/// The observations that refute an act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RefutationCause {
     /// A run that began after the act was OOM killed.

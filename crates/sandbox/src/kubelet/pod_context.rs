@@ -13,7 +13,6 @@ use super::address::PodAddress;
 use super::container_state::{Report, Reports, Slot};
 
 pub(super) struct PodContext {
-    /// State that all pods share.
     pub(super) hosting: Arc<Hosting>,
     /// The latest version of the pod.
     pub(super) pods: watch::Receiver<Option<Arc<Pod>>>,

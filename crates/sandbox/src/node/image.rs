@@ -7,7 +7,6 @@ use anyhow::{Context as _, Result};
 /// User and group of the process, as in the images that are published.
 const USER: u64 = 65532;
 
-/// An image of programs of this machine.
 #[derive(Clone, Debug)]
 pub struct Image {
     /// Full references, such as `docker.io/plimsoll/updater:dev`.

@@ -8,7 +8,6 @@ use jiff::Timestamp;
 
 use super::Window;
 
-/// Replicas without an open window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CronReplicas {
     pub min: i32,

@@ -18,7 +18,6 @@ pub struct Bounds {
     pub max: i32,
 }
 
-/// New count and its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Normalised {
     pub replicas: i32,

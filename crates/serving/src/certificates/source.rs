@@ -15,7 +15,6 @@ const FILE_PERIOD: Duration = Duration::from_secs(1);
 /// Retry interval of loading the certificates.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// The source of a server's certificates.
 pub enum Source {
     Managed(Box<ManagedConfig>),
     /// From files that another program maintains.

@@ -117,7 +117,6 @@ impl ConnectionLimiter {
         })
     }
 
-    /// Evicts one unauthenticated connection; false without a candidate.
     pub(super) fn evict(&self) -> bool {
         let mut table = self.0.table.lock();
         let Some(victim) = table.victim().map(Arc::clone) else {

@@ -9,7 +9,6 @@ use rustls::{SupportedCipherSuite, SupportedProtocolVersion, version};
 static TLS12_AND_TLS13: [&SupportedProtocolVersion; 2] = [&version::TLS13, &version::TLS12];
 static TLS13_ONLY: [&SupportedProtocolVersion; 1] = [&version::TLS13];
 
-/// The TLS options of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServingProfile {
     /// The minimum protocol version.

@@ -165,7 +165,6 @@ fn is_newer(
 /// for one workload.
 const MAX_OF_NAMESPACE: usize = 5000;
 
-/// The checkpoints of one VPA object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoredCheckpoints {
     /// Time of the least recent write.

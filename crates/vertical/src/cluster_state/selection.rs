@@ -16,7 +16,6 @@ use super::slab::Slab;
 
 pub(super) type ByContainer = BTreeMap<Box<str>, ContainerHistory>;
 
-/// Pods with the same labels.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Group {
     pub(super) labels: Arc<Labels>,

@@ -255,7 +255,6 @@ impl Replicas {
     }
 }
 
-/// The sizing policy and its newest recommendation.
 struct Recommender {
     sizing: Sizing,
     vpa: Vpa,
