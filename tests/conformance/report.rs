@@ -49,7 +49,6 @@ impl Spec {
     }
 }
 
-/// Results of suites.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     suites: Vec<Counts>,

@@ -39,7 +39,6 @@ pub const WEBHOOK: Program<'_> = Program::new("app.kubernetes.io/name=webhook", 
 pub const ADAPTER: Program<'_> = Program::new("app.kubernetes.io/name=adapter", 8945);
 pub const EXTENDER: Program<'_> = Program::new("app.kubernetes.io/name=extender", 8946);
 
-/// The objects of the suite.
 pub fn system(client: &Client) -> Namespace {
     Namespace::of(client.clone(), SYSTEM)
 }

@@ -17,7 +17,6 @@ use crate::get_json;
 /// Time between two scrapes.
 const SCRAPE_INTERVAL: &str = "2s";
 
-/// HTTP API of Prometheus.
 #[derive(Clone)]
 pub struct Prometheus {
     client: Client,

@@ -27,7 +27,6 @@ const MAX_CONTAINERS: usize = 1000;
 /// The kind of object under review, as upstream's metrics name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AdmissionResource {
-    /// Any other object.
     Unknown,
     Pod,
     Vpa,

@@ -21,7 +21,6 @@ pub struct EhpaInputs {
     pub view: watch::Receiver<View>,
     /// View with EHPAs and the objects that they own. Empty until their kinds are installed.
     pub horizontal: watch::Receiver<View>,
-    /// Name of this recommender.
     pub recommender: String,
     /// Maximum number of concurrent passes.
     pub workers: usize,

@@ -27,7 +27,6 @@ pub use settings::PredictionSettings;
 pub struct PredictionInputs {
     /// View with predictions. Empty until their kinds are installed.
     pub horizontal: watch::Receiver<View>,
-    /// Name of this recommender.
     pub recommender: String,
     pub settings: PredictionSettings,
     /// Maximum number of concurrent writes.
@@ -35,6 +34,5 @@ pub struct PredictionInputs {
     /// Rules that allow queries more than the flags do, if there are any.
     pub rules: Option<watch::Receiver<Option<Arc<Rules>>>>,
     pub source: Source,
-    /// Feed of forecasts, if it is enabled.
     pub publisher: Option<Publisher<Forecast>>,
 }

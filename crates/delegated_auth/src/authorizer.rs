@@ -19,7 +19,6 @@ use crate::user::{AuthMethod, User};
 
 const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
-/// Authorizes users.
 #[derive(Clone)]
 pub(crate) struct Authorizer {
     pub(crate) client: Client,

@@ -16,7 +16,6 @@ pub(crate) struct AuthenticationConfig {
     pub(crate) front_proxy: Option<RequestHeaderConfig>,
     /// A number that changes with the configuration.
     pub(crate) generation: u64,
-    /// The entries that it was parsed from.
     pub(crate) entries: Entries,
 }
 

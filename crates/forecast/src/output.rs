@@ -21,7 +21,6 @@ pub struct Forecast {
     pub weights: [f64; 7],
 }
 
-/// Reasons for a missing forecast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ForecastError {
     #[error(

@@ -49,7 +49,6 @@ pub struct MeasuredLoad {
     pub length: SignedDuration,
 }
 
-/// The newest load of each window.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LoadSnapshot {
     windows: [Option<WindowLoad>; 3],

@@ -54,7 +54,6 @@ pub(crate) struct Document {
     pub(crate) tables: Vec<Table>,
     /// Remarks below the tables, one sentence each.
     pub(crate) notes: Vec<String>,
-    /// The result as JSON.
     pub(crate) data: Value,
 }
 

@@ -56,7 +56,6 @@ impl StatusWriter {
         Self { objects, metrics }
     }
 
-    /// The writer for one term of leadership.
     pub(crate) fn during(&self, leading: &Leading) -> Self {
         Self::new(self.objects.during(leading), self.metrics.clone())
     }

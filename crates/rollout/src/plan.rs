@@ -119,7 +119,6 @@ pub enum PreemptionMethod {
     Itself,
 }
 
-/// The results of rebalancing in one pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RebalancingReport {
     pub hot_nodes: usize,

@@ -252,7 +252,6 @@ mod tests {
         }
     }
 
-    /// The number of log lines.
     struct Lines(Arc<AtomicU64>);
 
     impl<S: Subscriber> tracing_subscriber::Layer<S> for Lines {

@@ -19,7 +19,6 @@ pub enum Stage {
     Stable,
 }
 
-/// A gate that a program supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gate {
     /// The name on the command line.

@@ -15,7 +15,6 @@ use tokio_util::sync::CancellationToken;
 use crate::health::{Activity, Readiness};
 use crate::shutdown::Tasks;
 
-/// The state behind the endpoints.
 #[derive(Debug, Clone)]
 pub struct Endpoints {
     pub registry: Registry,

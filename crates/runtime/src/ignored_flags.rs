@@ -7,7 +7,6 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IgnoredFlag {
-    /// The name without dashes.
     pub name: &'static str,
     /// Upstream's default, which is also the behaviour here.
     pub default: &'static str,

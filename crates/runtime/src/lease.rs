@@ -14,7 +14,6 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::args::LeaderElectionArgs;
 
-/// The next action of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     Create,

@@ -14,7 +14,6 @@ use tracing_subscriber::fmt::format::FmtSpan;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     Text,
-    /// One JSON object per line.
     Json,
 }
 

@@ -141,7 +141,6 @@ fn a_second_signal_ends_a_stubborn_process() {
     assert_eq!(hello.code(), Some(143));
 }
 
-/// The error of a process that fails.
 fn failure(arguments: &[&str]) -> String {
     let mut hello = Hello::start(arguments);
     let line = hello.line("\"ended\"");

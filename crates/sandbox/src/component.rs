@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "kebab-case")]
 pub enum Component {
     Etcd,
-    /// The API server.
     KubeApiserver,
     /// Deployments, `ReplicaSet`s, Jobs, the HPA, garbage collection.
     KubeControllerManager,

@@ -30,7 +30,6 @@ pub(crate) enum DesiredState {
     Stopped,
 }
 
-/// One component and the record of its state.
 pub(crate) struct ComponentProcess {
     pub(crate) component: Component,
     pub(crate) command: CommandLine,

@@ -68,7 +68,6 @@ impl Layout {
         Ok(names)
     }
 
-    /// The sandbox's name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }

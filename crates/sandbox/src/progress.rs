@@ -60,7 +60,6 @@ impl Work {
 }
 
 impl Progress {
-    /// Announces the work.
     pub(crate) fn start(what: &str) -> Self {
         eprintln!("{what}");
         let bar = stderr().is_terminal().then(|| {

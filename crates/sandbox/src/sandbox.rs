@@ -150,7 +150,6 @@ impl Sandbox {
         Record::read(&self.layout).context("the sandbox is gone")
     }
 
-    /// Current state of a component.
     pub fn status(&self, component: Component) -> Result<Status> {
         self.record()?
             .components

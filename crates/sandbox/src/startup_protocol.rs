@@ -15,13 +15,11 @@ use crate::kubernetes_version::{ControlPlaneFolders, KubernetesVersion};
 pub struct Options {
     /// 1 to 32 of a-z, 0-9 and inner dashes; there is one sandbox per name.
     pub name: String,
-    /// Number of simulated nodes.
     pub nodes: u16,
     /// Whether to run a node with a real kubelet and real containers. Needs root, and what
     /// [`missing_for_real_node`](crate::missing_for_real_node) names. Pods go there unless they
     /// tolerate the taint `kwok.x-k8s.io/node=fake:NoSchedule` of simulated nodes.
     pub real_node: bool,
-    /// Whether to run a Prometheus.
     pub prometheus: bool,
     pub kubernetes_version: KubernetesVersion,
     /// The `sandbox` program, which also runs as supervisor.
@@ -85,7 +83,6 @@ pub(crate) const DETACH: &str = "detach";
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum StartEvent {
     Step(String),
-    /// Everything is up.
     Ready,
     /// The start failed; nothing runs any more.
     Failed(String),

@@ -51,7 +51,6 @@ pub enum Phase {
     /// Not started, or stopped on purpose.
     #[default]
     Stopped,
-    /// Its process runs.
     Running,
     /// Its process is suspended on purpose.
     Paused,

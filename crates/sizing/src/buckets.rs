@@ -13,7 +13,6 @@ use crate::float::{ln, power};
 /// Maximum number of buckets, far above any sensible one.
 const MAX_BUCKETS: usize = 10_000;
 
-/// The bucket boundaries of one resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Buckets {
     first_size: f64,

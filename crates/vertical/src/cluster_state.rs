@@ -83,7 +83,6 @@ impl ClusterState {
         self.update(namespace, |namespace| namespace.delete_pod(name));
     }
 
-    /// Adds or updates a VPA.
     pub fn apply_vpa(&mut self, id: &ObjectKey, mut spec: VpaSpec) {
         if !self.config.per_vpa_rules {
             spec.policies

@@ -73,7 +73,6 @@ pub struct StatusInput<'a> {
     pub refused_annotation: Option<&'a str>,
     /// Names of valid annotations without effect.
     pub unused_annotations: &'a [String],
-    /// Number of matching pods.
     pub pods: usize,
     /// Recommendation from usage, for every sized container.
     pub recommendation: Recommendation,

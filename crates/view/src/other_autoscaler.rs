@@ -42,7 +42,6 @@ impl AutoscalerRole {
     }
 }
 
-/// A sign of another autoscaler.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OtherAutoscaler {
     pub role: AutoscalerRole,

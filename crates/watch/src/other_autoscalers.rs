@@ -19,7 +19,6 @@ use view::{AUTOSCALER_NAMESPACES, ObjectKey, OtherAutoscaler, POD_SELECTORS};
 const MOST_OBJECTS: u32 = 500;
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Reader of the signs.
 #[derive(Clone)]
 pub struct OtherAutoscalers {
     client: Client,

@@ -27,9 +27,7 @@ pub struct Heartbeat {
     /// The API server's time, set by the client of `leases`.
     pub clock: ApiServerClock,
     pub name: String,
-    /// The name of the replica.
     pub holder: String,
-    /// Interval between renewals.
     pub interval: Duration,
 }
 

@@ -88,7 +88,6 @@ impl Fixture {
     }
 }
 
-/// The log of a pod as it is written.
 pub(super) struct Log {
     _kubectl: Child,
     lines: Lines<BufReader<ChildStdout>>,

@@ -209,7 +209,6 @@ impl Fixture {
         .map(drop)
     }
 
-    /// Another minimum for a budget.
     pub(crate) async fn change_budget(&self, name: &str, min_available: usize) -> Result<()> {
         let change = json!({"spec": {"minAvailable": min_available}});
         self.patch::<PodDisruptionBudget>(name, change).await?;

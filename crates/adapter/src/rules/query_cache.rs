@@ -41,7 +41,6 @@ const EVICT_AFTER: SignedDuration = SignedDuration::from_secs(20);
 /// The number of flows of a priority level that may evict entries per second. Each eviction scans
 /// all entries.
 const EVICTIONS_PER_SECOND: usize = 4;
-/// The largest number of queries.
 const MAX_QUERIES: usize = 20_000;
 /// The approximate limit of memory for queries and results. Callers choose the pods in a query,
 /// which can be thousands.

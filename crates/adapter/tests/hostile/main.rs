@@ -25,7 +25,6 @@ use tower::ServiceExt as _;
 
 use pieces::{Hostile, hostile};
 
-/// The default number of requests.
 const REQUESTS: usize = 4000;
 const LARGEST: usize = 1 << 20;
 

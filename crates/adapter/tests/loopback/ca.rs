@@ -15,7 +15,6 @@ pub(crate) struct Ca {
     between: Vec<CertificateDer<'static>>,
 }
 
-/// The credentials of a client.
 pub(crate) struct Identity {
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) key: PrivateKeyDer<'static>,

@@ -96,7 +96,6 @@ pub(crate) fn configuration(proxies: &str, clients: &str, allowed_names: &str) -
 
 const NAMES: &str = r#"["front-proxy-client"]"#;
 
-/// Returns the usual entries.
 pub(crate) fn usual(proxies: &Ca, clients: &Ca) -> Data {
     configuration(&proxies.pem(), &clients.pem(), NAMES)
 }
@@ -138,7 +137,6 @@ fn router(
 }
 
 impl Fixture {
-    /// Starts with the usual entries.
     pub(crate) async fn new(words: &[&str]) -> Self {
         Self::with(words, |proxies, clients| Some(usual(proxies, clients))).await
     }
@@ -198,7 +196,6 @@ impl Fixture {
         write(&self.folder, name, text)
     }
 
-    /// Replaces the routes file.
     pub(crate) async fn set_routes(&self, text: &str) -> Result<(), String> {
         self.write("routes.yaml", text);
         let reloaded = self.routes.reload().await;

@@ -25,7 +25,6 @@ pub(crate) enum Replies {
     With(&'static str),
     WithMany(usize),
     Refuses(Code, &'static str),
-    /// Never responds.
     Hangs,
 }
 

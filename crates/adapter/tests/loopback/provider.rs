@@ -25,13 +25,11 @@ pub(crate) enum Behaviour {
     Returns(i64),
     /// Returns this status code.
     Refuses(u16),
-    /// Never responds.
     Hangs,
     /// Closes connections at once.
     IsDead,
 }
 
-/// A received request.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) uri: String,

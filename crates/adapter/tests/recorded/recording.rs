@@ -8,10 +8,8 @@ use serde_json::{Value, json};
 
 use crate::api_server::Cluster;
 
-/// The recording of a rule file.
 #[derive(Default, Deserialize)]
 pub(crate) struct Recording {
-    /// The lines of the rule file.
     rules: Vec<String>,
     /// The names and label names of the series that a query finds.
     series: BTreeMap<String, Vec<(String, Vec<String>)>>,
@@ -30,7 +28,6 @@ pub(crate) struct Listed {
     there: Vec<(String, bool)>,
     /// The metrics of this adapter if they differ.
     here: Option<Vec<(String, bool)>>,
-    /// The reason of the difference.
     because: Option<String>,
 }
 
@@ -63,7 +60,6 @@ pub(crate) struct Question {
     there: Said,
     /// The response of this adapter if it differs.
     here: Option<Said>,
-    /// The reason of the difference.
     because: Option<String>,
 }
 
@@ -89,7 +85,6 @@ impl Recording {
         }
     }
 
-    /// Returns the rule file.
     pub(crate) fn rules(&self) -> String {
         self.rules.join("\n")
     }
@@ -155,7 +150,6 @@ pub(crate) struct RuleFile {
     there: bool,
     /// Whether this adapter accepts it, if that differs.
     here: Option<bool>,
-    /// The reason of the difference.
     because: Option<String>,
 }
 

@@ -30,7 +30,6 @@ impl From<Decision> for ParsedDecision {
     }
 }
 
-/// The input of decisions.
 #[derive(Default)]
 pub(crate) struct Fixture {
     pub(crate) view: View,

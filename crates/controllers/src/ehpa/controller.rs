@@ -71,7 +71,6 @@ struct Handled {
     retries: u32,
 }
 
-/// State of one term of leadership.
 struct EhpaTerm {
     controller: EhpaController,
     /// Results of the last passes.
@@ -80,7 +79,6 @@ struct EhpaTerm {
     scale_points: ScalePointVpas,
 }
 
-/// Result of a pass.
 struct Outcome {
     /// Whether there are no problems.
     is_healthy: bool,

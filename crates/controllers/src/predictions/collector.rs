@@ -102,7 +102,6 @@ pub(crate) async fn collect(
     collector.run(ask, Timestamp::now).await;
 }
 
-/// State of the running reader.
 struct RunningCollector {
     horizontal: watch::Receiver<View>,
     rules: Option<watch::Receiver<Option<Arc<Rules>>>>,

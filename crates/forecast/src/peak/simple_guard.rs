@@ -16,7 +16,6 @@ const NEGLIGIBLE: f64 = 0.005;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SimpleMethod {
     Last,
-    /// The same time yesterday.
     Yesterday,
     /// The same time last week.
     LastWeek,
@@ -76,7 +75,6 @@ pub(super) struct Pending {
     pub(super) simple: SimpleForecasts,
 }
 
-/// Errors of the forecasts of one slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct Errors {
     size: f32,

@@ -21,7 +21,6 @@ struct Waiting {
 }
 
 impl MetricEntry {
-    /// A metric that waits for memory.
     pub(super) fn new(number: u64, identifier: String, needed_bytes: usize) -> Self {
         let result = MetricResult {
             identifier,

@@ -175,7 +175,6 @@ async fn leases(
     .await
 }
 
-/// The Services of our registration.
 async fn services(
     cluster: &Cluster,
     webhooks: &Read<Vec<MutatingWebhookConfiguration>>,

@@ -36,7 +36,6 @@ impl IdleNodeArgs {
     }
 }
 
-/// Requests of the pods on a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct NodeLoad {
     /// Pods of a `DaemonSet`, and static pods.

@@ -49,7 +49,6 @@ pub(crate) struct PublishMetrics {
     pub(crate) steps: StepLatency,
     rows: Rows,
     pub(crate) node_groups: NodeGroups,
-    /// Recommendations as metrics, if they are asked for.
     recommendations: Option<Recommendations>,
     /// Changes of the recommendations from round to round.
     pub(crate) quality: Quality,

@@ -15,7 +15,6 @@ const INTERVALS: ReadIntervals = ReadIntervals {
 };
 const IDENTIFIER: &str = "demand";
 
-/// A method of the programs with its window.
 pub struct Program {
     method: Method,
     window_seconds: u32,

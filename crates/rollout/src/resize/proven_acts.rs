@@ -172,7 +172,6 @@ pub(crate) struct Evidence {
     pub(crate) may_evict: bool,
 }
 
-/// The judgement of the last act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) refuted: Option<(RefutedAct, RefutationCause)>,

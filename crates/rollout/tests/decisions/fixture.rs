@@ -30,9 +30,7 @@ pub(super) struct Fixture {
     /// Recommendations of the feed, by the unique identifiers of VPA objects.
     pub(super) feed: BTreeMap<String, Arc<Recommendation>>,
     pub(super) now: ClockReading,
-    /// The memory of the updater.
     pub(super) state: RolloutState,
-    /// The namespace of objects that are added.
     pub(super) namespace: String,
     pub(super) node_load: Option<MeasuredLoad>,
 }
@@ -393,7 +391,6 @@ pub(super) fn reasons(plan: &Plan) -> Vec<SkipReason> {
     all.into_iter().collect()
 }
 
-/// Names of the pods that are to be evicted.
 pub(super) fn evicted(plan: &Plan) -> Vec<&str> {
     let evictions = plan
         .actions

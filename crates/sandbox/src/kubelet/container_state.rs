@@ -12,7 +12,6 @@ use super::WaitingReason;
 pub(super) struct Report {
     /// As in `containerStatuses[].state`.
     pub(super) state: ContainerState,
-    /// The previous run.
     pub(super) last: Option<ContainerStateTerminated>,
     /// Starts after the first.
     pub(super) restart_count: i32,

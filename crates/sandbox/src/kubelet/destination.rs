@@ -9,7 +9,6 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::pod_table::{Entry, PodTable};
 
-/// Destination of a CONNECT request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     host: String,

@@ -32,7 +32,6 @@ impl Events {
         (Self(sender), write)
     }
 
-    /// Adds an event to the queue.
     pub(super) fn send(&self, pod: &Pod, type_: EventType, reason: &str, note: String) {
         let event = Event {
             type_,

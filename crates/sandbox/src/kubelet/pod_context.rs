@@ -36,7 +36,6 @@ impl PodContext {
         self.folder.join("logs").join(container)
     }
 
-    /// Kubeconfig of its `ServiceAccount`.
     pub(super) fn kubeconfig(&self) -> PathBuf {
         self.folder.join("kubeconfig")
     }

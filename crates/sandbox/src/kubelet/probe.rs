@@ -28,7 +28,6 @@ pub(super) enum Handler {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Probe {
     pub(super) handler: Handler,
-    /// Delay of the first attempt.
     pub(super) initial_delay: Duration,
     /// Time between attempts.
     pub(super) period: Duration,

@@ -137,7 +137,6 @@ impl ProbeWorker<'_> {
     }
 }
 
-/// Makes one attempt.
 pub(super) async fn probe_once(
     context: &PodContext,
     handler: &Handler,

@@ -11,7 +11,6 @@ pub(super) struct StopSignals {
 }
 
 impl StopSignals {
-    /// No deadline yet.
     pub(super) fn new() -> Self {
         Self {
             main: watch::Sender::new(None),

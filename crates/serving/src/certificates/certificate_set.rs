@@ -17,7 +17,6 @@ const CROSS_SIGNED: &str = "caSuccession.pem";
 const CHAIN: &str = "serverCert.pem";
 const KEY: &str = "serverKey.pem";
 
-/// CAs and the certificate of one server.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct CertificateSet {
     /// The CA bundle for clients, current CA first.
@@ -73,7 +72,6 @@ impl CertificateSet {
         ])
     }
 
-    /// The CA bundle for clients.
     pub(super) fn bundle(&self) -> String {
         join(&self.authorities)
     }

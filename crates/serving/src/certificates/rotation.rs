@@ -18,7 +18,6 @@ use super::certificate::Certificate;
 use super::certificate_set::CertificateSet;
 use super::issue::BACKDATE;
 
-/// Validity and rotation of certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RotationPolicy {
     /// Validity of a CA. Default 365 days.

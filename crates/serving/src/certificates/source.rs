@@ -23,7 +23,6 @@ pub enum Source {
 
 #[derive(Debug, Clone)]
 pub struct Files {
-    /// The served certificate.
     pub files: TlsFiles,
     /// The CA bundle for clients; `None` where another program maintains it.
     pub authorities: Option<PathBuf>,

@@ -11,7 +11,6 @@ static TLS13_ONLY: [&SupportedProtocolVersion; 1] = [&version::TLS13];
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServingProfile {
-    /// The minimum protocol version.
     pub min_version: MinTlsVersion,
     pub cipher_suites: CipherSuites,
     /// Whether clients are asked for a certificate. It is optional and not verified; each request

@@ -29,7 +29,6 @@ struct Authority {
     certificate: rcgen::Certificate,
 }
 
-/// A certificate and its key.
 struct Pair {
     certificate: rcgen::Certificate,
     key: KeyPair,

@@ -31,7 +31,6 @@ pub enum Resource {
     Memory,
 }
 
-/// Amount of history.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RebuildStats {
     /// Samples that entered a history.

@@ -17,7 +17,6 @@ use super::content::time;
 pub enum UnusedReason {
     /// No VPA object of any recommender has that name.
     NoVpa,
-    /// Its container was abandoned.
     NoContainer,
     /// Its VPA object has too many container names, and others were measured later.
     TooManyContainers,
@@ -33,7 +32,6 @@ impl UnusedReason {
         }
     }
 
-    /// Every reason.
     pub const ALL: [Self; 3] = [Self::NoVpa, Self::NoContainer, Self::TooManyContainers];
 }
 

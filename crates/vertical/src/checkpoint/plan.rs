@@ -64,7 +64,6 @@ const FAR_MORE: i64 = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckpointAction {
-    /// Create the missing object.
     Create,
     /// Do not create the object: its VPA object has the maximum number of checkpoints.
     TooMany,

@@ -19,7 +19,6 @@ impl<'a> MatchedVpa<'a> {
         self.namespace.histories.selections.get(self.vpa.selection?)
     }
 
-    /// The groups of pods that it selects.
     pub(super) fn groups(self) -> impl Iterator<Item = &'a Group> {
         let selection = self.selection().into_iter();
         selection.flat_map(move |selection| selection.groups_in(&self.namespace.histories.groups))

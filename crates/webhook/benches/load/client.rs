@@ -33,7 +33,6 @@ pub(crate) struct Client {
     requests: Vec<Vec<u8>>,
 }
 
-/// The result of some rounds.
 #[derive(Default)]
 pub(crate) struct LoadResult {
     /// Time of all rounds together.

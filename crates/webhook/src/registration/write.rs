@@ -21,7 +21,6 @@ const MANAGER: &str = "plimsoll-webhook";
 pub struct Writer {
     /// The object with which the configuration is deleted.
     pub owner: Option<Owner>,
-    /// The pod of this replica.
     pub pod: String,
 }
 

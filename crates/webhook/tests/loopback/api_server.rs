@@ -116,7 +116,6 @@ impl ApiServer {
         *self.refusal.lock().unwrap() = Refusal { part, refused: 0 };
     }
 
-    /// The number of refused writes.
     pub(crate) fn refused(&self) -> u32 {
         self.refusal.lock().unwrap().refused
     }

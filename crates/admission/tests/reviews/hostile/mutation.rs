@@ -16,9 +16,7 @@ pub(super) enum Mutation {
     /// Repeats an entry of a map under another name, or elements of a list.
     Repeat(Index, u8),
     Byte(Index, u8),
-    /// Removes bytes.
     Cut(Index, Index),
-    /// Repeats bytes.
     Double(Index, Index),
     Insert(Index, Vec<u8>),
 }

@@ -104,7 +104,6 @@ fn access() -> QueryAccess {
     }
 }
 
-/// Reads all histories at once.
 fn read_all(predictions: &mut PredictionSet, now: Timestamp) {
     let mut slots = QuerySlots::new(1);
     while let Some(request) = predictions.next_request(&mut slots, now) {

@@ -78,7 +78,6 @@ pub(super) fn kill(pod: &str, second: i64) -> OomKill {
 }
 
 impl RecommenderState {
-    /// Adds the samples of a round.
     pub(super) fn add_usage(&mut self, usage: &[ContainerUsage], now: Timestamp) -> Ingested {
         self.begin_usage(usage, now);
         self.take_usage(usage, now, |_, _, _| ())

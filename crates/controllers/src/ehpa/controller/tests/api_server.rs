@@ -58,7 +58,6 @@ impl ApiServer {
         Client::new(service, "default")
     }
 
-    /// Makes or replaces an object.
     pub(super) fn put(&self, collection: &str, object: &Value) {
         let name = object["metadata"]["name"].as_str().expect("a name");
         self.0

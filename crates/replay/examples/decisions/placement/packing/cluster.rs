@@ -20,7 +20,6 @@ use super::workload::{RequestChange, Workload};
 const WARM_UP: i64 = 8 * 86_400;
 const NAMESPACE: &str = "replay";
 
-/// Cluster and scheduler of a replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Packing {
     pub(crate) nodes: usize,

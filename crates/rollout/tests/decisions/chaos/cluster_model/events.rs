@@ -65,7 +65,6 @@ impl ClusterModel {
             .push(Event::Controller(kind, Arc::new(controller)));
     }
 
-    /// Updates the status of a budget.
     pub(super) fn sync_budget(&mut self, app: usize) {
         let healthy = self
             .pods
