@@ -16,7 +16,6 @@ pub enum BoostError {
     /// The factor is missing or less than 1.
     #[error("factor of startupBoost.cpu must be at least 1")]
     Factor,
-    /// The quantity is missing or negative.
     #[error("quantity of startupBoost.cpu is missing or negative")]
     Quantity,
 }

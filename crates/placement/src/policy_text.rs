@@ -22,7 +22,6 @@ pub enum ParsePolicyError {
     Malformed(String),
     #[error("the policy has no parameter {0:?}")]
     UnknownParameter(String),
-    /// The value is not a number in the range of the parameter.
     #[error("{name}={value} is not a number in the range {range}")]
     OutOfRange {
         name: String,

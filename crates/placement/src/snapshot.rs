@@ -65,13 +65,11 @@ pub struct FreshLoad<'a> {
 pub enum FallbackReason {
     #[error("no node metrics")]
     NoMetrics,
-    /// The newest metrics are too old.
     #[error("node metrics are {age_seconds} s old")]
     StaleMetrics {
         /// Age of the newest window.
         age_seconds: i64,
     },
-    /// Metrics are missing for too many nodes.
     #[error("node metrics cover {covered} of {nodes} nodes")]
     LowCoverage { covered: usize, nodes: usize },
 }

@@ -39,7 +39,6 @@ pub enum Resolution {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// A controller of a well-known kind does not exist.
     #[error("{kind} {namespace}/{name} does not exist", kind = .0.kind, namespace = .0.namespace, name = .0.name)]
     Missing(WorkloadRef),
     /// The scale subresource of a custom kind cannot be used.
@@ -56,10 +55,8 @@ pub enum TargetError {
     /// A Node owns static pods and is not a controller.
     #[error("node is not a valid owner")]
     Node,
-    /// The chain of owners is a cycle, or has more than ten.
     #[error("cycle detected in ownership chain, or more than {MAX_OWNERS} owners")]
     EndlessOwners,
-    /// A scale subresource has not been read yet.
     #[error("the scale subresource of {kind} {namespace}/{name} has not been read yet", kind = .0.kind, namespace = .0.namespace, name = .0.name)]
     Waiting(ScaleKey),
 }

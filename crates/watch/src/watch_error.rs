@@ -26,7 +26,6 @@ pub(crate) enum WatchError {
     /// The response is not one of an API server.
     #[error("invalid response")]
     Unreadable,
-    /// The list has no `resourceVersion` to watch from.
     #[error("the list has no resourceVersion")]
     NoVersion,
 }

@@ -28,7 +28,6 @@ pub(super) enum UpstreamError {
     /// The provider has the metric, but no value.
     #[error("{0}")]
     NoValue(String),
-    /// The provider denies access.
     #[error("it denies access to the adapter's service account ({code}): {message}")]
     Denied { code: u16, message: String },
     /// The provider responded with another status code.

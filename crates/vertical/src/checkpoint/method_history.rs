@@ -19,7 +19,6 @@ pub const MAX_BYTES: usize = 224 * 1024;
 pub enum StoredHistoryError {
     #[error("the annotation {SIZING_HISTORY} has {0} bytes, above the maximum of {MAX_BYTES}")]
     TooLong(usize),
-    /// The text is no history.
     #[error("the annotation {SIZING_HISTORY} is no history: {0}")]
     Json(String),
     #[error("the annotation {SIZING_HISTORY} has a history that ends in the future")]
