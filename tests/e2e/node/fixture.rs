@@ -330,12 +330,7 @@ impl Fixture {
             "upperBound": amount,
             "uncappedTarget": amount,
         });
-        let status = json!({
-            "recommendation": {"containerRecommendations": [container]},
-            "conditions": [],
-        });
-        self.patch_status::<Vpa>(name, &status).await?;
-        Ok(())
+        Ok(self.write_recommendation(name, container).await?)
     }
 }
 

@@ -192,10 +192,7 @@ impl Fixture {
             "containerName": "app", "target": {"cpu": LARGE}, "lowerBound": {"cpu": lower}, "upperBound": {"cpu": upper},
             "uncappedTarget": {"cpu": LARGE},
         });
-        let recommendation = json!({"containerRecommendations": [container]});
-        let status = json!({"recommendation": recommendation, "conditions": []});
-        self.patch_status::<Vpa>(name, &status).await?;
-        Ok(())
+        Ok(self.write_recommendation(name, container).await?)
     }
 
     pub(crate) async fn protect(&self, name: &str, min_available: usize) -> Result<()> {

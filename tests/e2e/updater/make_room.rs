@@ -131,10 +131,7 @@ async fn recommend(fixture: &Fixture, name: &str, mode: &str, cpu: [&str; 3]) ->
         "containerName": "app", "lowerBound": lower, "target": target, "upperBound": upper,
         "uncappedTarget": target,
     });
-    let recommendation = json!({"containerRecommendations": [container]});
-    let status = json!({"recommendation": recommendation, "conditions": []});
-    fixture.patch_status::<Vpa>(name, &status).await?;
-    Ok(())
+    Ok(fixture.write_recommendation(name, container).await?)
 }
 
 impl Fixture {
