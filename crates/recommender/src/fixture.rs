@@ -1,46 +1,14 @@
 //! Objects for tests, in the namespace `shop`.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
-use http::{Request, Response};
 use jiff::Timestamp;
-use kube::Client;
-use kube::client::Body;
 use model::{Labels, Selector};
 use prometheus::{Registry, TextEncoder};
 use serde_json::{Value, json};
 use vertical::recommender_state::Decision;
 use vertical::refresh::StatusChange;
 use view::{Controller, ObjectKey, Pod, Vpa};
-
-/// A client of an API server that answers each request with a status code and an object.
-pub(crate) fn api_server<F>(
-    answer: impl Fn(Request<Vec<u8>>) -> F + Clone + Send + 'static,
-) -> Client
-where
-    F: Future<Output = (u16, Value)> + Send,
-{
-    let service = tower::service_fn(move |request: Request<Body>| {
-        let answer = answer.clone();
-        async move {
-            let (parts, body) = request.into_parts();
-            let body = body.collect_bytes().await.expect("a body").to_vec();
-            let (code, object) = answer(Request::from_parts(parts, body)).await;
-            let response = Response::builder()
-                .status(code)
-                .body(Body::from(object.to_string().into_bytes()));
-            Ok::<_, Infallible>(response.expect("a response"))
-        }
-    });
-    Client::new(service, "default")
-}
-
-/// The answer of an API server that refuses a request.
-pub(crate) fn failure(code: u16) -> (u16, Value) {
-    let status = json!({"kind": "Status", "status": "Failure", "message": "no", "code": code});
-    (code, status)
-}
 
 /// The samples of all metrics as text, without comments.
 pub(crate) fn samples(registry: &Registry) -> Vec<String> {

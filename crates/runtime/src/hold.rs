@@ -292,15 +292,11 @@ mod tests {
     }
 
     fn holds() -> Holds {
-        let service = tower::service_fn(|_: http::Request<kube::client::Body>| async {
-            Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("away"))
-        });
-        let client = kube::Client::new(service, "suite");
         Holds {
             reasons: Arc::default(),
             parts: Arc::default(),
             running: HoldMetrics::new().expect("valid names").running,
-            writer: ObjectWriter::new(client, "suite"),
+            writer: ObjectWriter::new(testing::no_api_server(), "suite"),
             about: ObjectReference::default(),
         }
     }
