@@ -180,7 +180,6 @@ fn applet(name: &str) -> (PathBuf, Content) {
     (path.into(), Content::Link(BUSYBOX.into()))
 }
 
-/// Files of busybox with all names.
 fn shell() -> Result<Vec<(PathBuf, Content)>> {
     ensure!(
         Path::new(BUSYBOX).is_file(),

@@ -26,7 +26,6 @@ pub(crate) enum Population {
 }
 
 impl Population {
-    /// Number of objects of a kind.
     pub(crate) fn count(&self, plural: &str) -> usize {
         match self {
             Self::Large(objects, only) if is_known(plural) => match only {

@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 use crate::sources::sources_with_tool;
 use crate::title;
 
-/// One name of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Definition {
     pub(crate) name: String,

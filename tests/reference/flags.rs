@@ -30,7 +30,6 @@ pub(crate) struct Flag {
     pub(crate) heading: String,
 }
 
-/// A command and what its help text has.
 #[derive(Debug)]
 pub(crate) struct CommandHelp {
     /// The words of the command, such as `plimsoll migrate vpa`.

@@ -52,7 +52,6 @@ impl Helm {
             .await
     }
 
-    /// Runs a command, and returns its output.
     pub async fn run_without_chart(&self, arguments: &[&str]) -> Result<String> {
         let mut command = Command::new(&self.program);
         command

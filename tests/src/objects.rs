@@ -115,7 +115,6 @@ impl Namespace {
             .await
     }
 
-    /// The same with annotations.
     pub async fn make_annotated<K>(
         &self,
         name: &str,
@@ -220,7 +219,6 @@ impl Namespace {
             .await
     }
 
-    /// Waits until there is no such object.
     pub async fn gone<K: Resource<DynamicType = ()>>(&self, name: &str) -> Result<()> {
         let api = self.api::<K>();
         eventually(&format!("{} {name} is gone", K::kind(&())), async || {

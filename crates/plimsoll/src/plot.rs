@@ -170,7 +170,6 @@ pub(crate) struct PerSlot {
     pub(crate) highest: Vec<f64>,
     /// Sum of the usage of all pods.
     pub(crate) sums: Vec<f64>,
-    /// Number of pods.
     pub(crate) counts: Vec<u32>,
 }
 

@@ -53,7 +53,6 @@ impl Gate {
     }
 }
 
-/// The value of each known gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeatureGates(BTreeMap<&'static str, bool>);
 

@@ -66,7 +66,6 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Records the end of a step.
     pub fn done(&mut self, step: &str) {
         let now = Instant::now();
         self.latency.observe(step, now.duration_since(self.last));

@@ -59,7 +59,6 @@ pub(crate) async fn await_default_service_account(client: &Client) -> Result<()>
         .map(drop)
 }
 
-/// Waits until nodes are ready.
 pub(crate) async fn await_nodes(
     client: &Client,
     names: impl IntoIterator<Item = String>,

@@ -10,7 +10,6 @@ use rollout::{APPLIED, Application, Applications, PauseReason, Plan};
 use tokio::sync::watch;
 use view::{ObjectKey, View};
 
-/// The states of all objects, and their reports.
 pub(crate) struct ApplicationReports {
     states: Applications,
     reported: BTreeMap<ObjectKey, (Arc<Application>, String)>,

@@ -160,7 +160,6 @@ pub fn changed_keys<'a, T: Entry + 'a>(
         })
 }
 
-/// Objects of one kind.
 #[derive(Debug, Clone)]
 pub struct Table<T: Entry> {
     in_order: BTreeMap<T::Key, Arc<T>>,

@@ -115,7 +115,6 @@ fn review() -> Request<Body> {
         .unwrap()
 }
 
-/// The CPU request that a new pod gets.
 async fn cpu_request(status: &Value, fed: Option<&Fed>) -> Option<String> {
     let handler = ReviewHandler {
         view: watch::channel(view(status)).1,

@@ -172,7 +172,6 @@ impl Cluster {
         fired.clone()
     }
 
-    /// Waits until no alert fires.
     pub(crate) async fn quiet(&self) -> Result<()> {
         eventually("no alert fires", async || {
             let firing = firing(&self.prometheus).await?;

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use super::{objects, rendered};
 
-/// Values with all programs.
 const ALL: [&str; 3] = ["mode=all", "crds.install=false", "extender.enabled=true"];
 
 fn pod_spec(object: &Value) -> Option<&Value> {

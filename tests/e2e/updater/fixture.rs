@@ -99,7 +99,6 @@ impl Fixture {
         .await
     }
 
-    /// Waits until the leader serves these lines.
     pub(crate) async fn serves(&self, lines: &[&str]) -> Result<()> {
         eventually(&format!("the leader serves {lines:?}"), async || {
             let metrics = scrape(&self.leader().await?).await?;

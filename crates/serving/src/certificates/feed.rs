@@ -47,7 +47,6 @@ const CHAIN: &str = "tls.crt";
 const KEY: &str = "tls.key";
 
 pub struct FeedCertificates {
-    /// Secrets of the namespace of the programs.
     secrets: Api<Secret>,
     /// Names of the programs, which are the DNS names in their certificates.
     programs: Vec<String>,

@@ -57,7 +57,6 @@ pub struct PolicySummary {
     pub policy: Arc<Policy>,
     pub(super) invalid: Option<InvalidPolicy>,
     pub counts: PolicyCounts,
-    /// Number of pending writes.
     pub pending: usize,
     /// Kinds of the policy that cannot be read, each with the reason.
     pub(super) unavailable: Vec<String>,

@@ -7,7 +7,6 @@ use view::ObjectKey;
 
 use crate::ClusterState;
 
-/// Number of entries of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClusterStateSize {
     pub(crate) pods: usize,
@@ -49,7 +48,6 @@ impl ClusterState {
             .is_some_and(|matched| matched.vpa.own.is_some())
     }
 
-    /// Number of entries of each kind.
     pub(crate) fn size(&self) -> ClusterStateSize {
         let mut size = ClusterStateSize {
             histories: self.history_count(),

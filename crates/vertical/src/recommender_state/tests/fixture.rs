@@ -205,7 +205,6 @@ impl Cluster {
         }
     }
 
-    /// Number of known samples of the object `web`.
     pub(super) fn samples(&self, second: i64) -> i64 {
         let checkpoints = self.state.checkpoints(&web_key(), at(second));
         checkpoints
