@@ -33,7 +33,6 @@ pub(crate) struct Authorizer {
     pub(crate) metrics: Metrics,
 }
 
-/// The reason to reject a caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     #[error("Unauthorized")]

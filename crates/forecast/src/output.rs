@@ -47,7 +47,6 @@ pub enum ForecastError {
     },
 }
 
-/// Reasons for refusing a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ObserveError {
     #[error("the sample is older than the last sample of the forecast")]

@@ -21,7 +21,6 @@ use vertical::checkpoint::garbage::{UnusedCheckpoint, UnusedReason};
 use vertical::checkpoint::plan::CheckpointAction;
 use view::ObjectKey;
 
-/// Result of looking at the checkpoint of one container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CheckpointOutcome {
     /// The checkpoint was left, for the reason that this action names.

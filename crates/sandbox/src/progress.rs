@@ -12,7 +12,6 @@ const FIRST_ESTIMATE: Duration = Duration::from_secs(20);
 /// Linking one program takes about as long as compiling this many packages.
 const PACKAGES_PER_LINK: usize = 25;
 
-/// A build under way.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     announced: Instant,
@@ -112,7 +111,6 @@ impl Progress {
         }
     }
 
-    /// Reports the end of the work.
     pub(crate) fn done(self, what: &str) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

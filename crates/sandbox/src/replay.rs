@@ -82,7 +82,6 @@ impl fmt::Display for Target {
 /// A trace and the pods that play it.
 #[derive(Clone, Debug)]
 pub struct Replay {
-    /// The usage over time.
     pub trace: Trace,
     pub target: Target,
     pub namespace: String,

@@ -111,7 +111,6 @@ impl ParentPipe {
         Self(is_cut)
     }
 
-    /// Waits for the end of the owner.
     pub(crate) async fn closed(&mut self) {
         let _ = (&mut self.0).await;
     }

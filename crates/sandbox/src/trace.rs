@@ -27,7 +27,6 @@ struct Row {
 }
 
 impl Trace {
-    /// Reads the text of a CSV file.
     pub fn parse(text: &str) -> Result<Self> {
         let mut lines = text
             .lines()

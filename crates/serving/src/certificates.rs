@@ -68,7 +68,6 @@ pub struct ManagedConfig {
     /// DNS names and IP addresses of the server.
     pub names: Vec<String>,
     pub profile: RotationPolicy,
-    /// The TLS options of the server.
     pub serving: ServingProfile,
 }
 

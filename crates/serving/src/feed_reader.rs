@@ -39,7 +39,6 @@ pub struct FeedReader {
     shards: u16,
 }
 
-/// The connection settings of a feed client.
 pub struct FeedSource {
     /// `host:port` of the leader of each shard. Absent while there is no leader or no certificate.
     pub leaders: Vec<watch::Receiver<Option<String>>>,

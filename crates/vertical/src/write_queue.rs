@@ -110,7 +110,6 @@ impl WriteQueue {
         Some((waiting.decision, position.0))
     }
 
-    /// Records the end of an object's write.
     pub fn done(&mut self, key: &ObjectKey) {
         self.writing.remove(key);
     }

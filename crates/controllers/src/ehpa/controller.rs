@@ -163,7 +163,6 @@ impl EhpaController {
         }
     }
 
-    /// Makes a pass over one EHPA.
     async fn handle(&self, ehpa: &EhpaSnapshot, before: Option<&Handled>) -> Outcome {
         let object = &ehpa.object.object;
         let (target, read_at) = match before.and_then(|before| before.target_for(ehpa)) {

@@ -48,7 +48,6 @@ pub(crate) struct Writer {
 /// Reason of rejections by this program, in place of the API server.
 const OUR_REFUSAL: &str = "RefusedByRecommender";
 
-/// Result of a creation or update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ApplyOutcome {
     Created,

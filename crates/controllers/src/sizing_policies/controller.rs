@@ -74,7 +74,6 @@ struct PolicyTerm {
 }
 
 impl PolicyController {
-    /// Creates the controller and registers its metrics.
     pub fn new(inputs: PolicyInputs, manager: &Manager) -> Result<Self, prometheus::Error> {
         Ok(Self {
             inputs,

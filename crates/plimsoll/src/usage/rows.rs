@@ -42,7 +42,6 @@ pub(super) const COLUMNS: [&str; 11] = [
     "memory_limit",
 ];
 
-/// Collects the rows of several files.
 #[derive(Default)]
 pub(super) struct Rows {
     containers: BTreeMap<ContainerId, Container>,

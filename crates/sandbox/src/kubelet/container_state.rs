@@ -100,7 +100,6 @@ impl Report {
         self.pid = None;
     }
 
-    /// Whether it runs now.
     pub(super) fn is_running(&self) -> bool {
         self.state.running.is_some()
     }

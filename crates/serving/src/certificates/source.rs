@@ -28,7 +28,6 @@ pub struct Files {
     pub authorities: Option<PathBuf>,
     /// Whether the files are reloaded.
     pub follow: bool,
-    /// The TLS options of the server.
     pub serving: ServingProfile,
 }
 
