@@ -36,7 +36,6 @@ const CERTIFICATES: [(&str, &str); 3] = [
 /// Time after which a suite is ended.
 const LIMIT: &str = "90m";
 
-/// Nodes of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Nodes {
     Simulated,
@@ -275,7 +274,6 @@ impl<'a> Cluster<'a> {
     }
 }
 
-/// The images of the programs under test, with the names in upstream's manifests.
 fn images_under_test(source: &Source, programs: Programs) -> Result<Vec<Image>> {
     let image = |component| {
         let manifest = source.manifest(&format!("{component}-deployment.yaml"))?;

@@ -24,7 +24,6 @@ pub(crate) const ARGUMENTS: [&str; 3] = [
     "--external-metrics-cpu-metric=cpu",
     "--external-metrics-memory-metric=mem",
 ];
-/// The adapter, by its labels.
 const ADAPTER: &str = "app.kubernetes.io/name=adapter";
 const RULES: &str = "plimsoll-adapter-rules";
 /// Time between two samples; upstream's is 30 s.

@@ -18,7 +18,6 @@ pub(crate) struct Ginkgo<'a> {
     pub(crate) results: PathBuf,
 }
 
-/// Specs of a program.
 pub(crate) struct Specs<'a> {
     pub(crate) name: &'a str,
     pub(crate) program: &'a str,
@@ -83,7 +82,6 @@ pub(crate) fn report_of(results: &Path, name: &str) -> Result<Option<Value>> {
         .with_context(|| format!("parse {}", path.display()))
 }
 
-/// Folder of the results of runs of a kind.
 pub(crate) fn results_of(kind: &str) -> PathBuf {
     repository().join("target/conformance/results").join(kind)
 }

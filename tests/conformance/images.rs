@@ -100,7 +100,6 @@ pub(crate) fn of_specs(built: &Path) -> Result<Vec<Image>> {
     ])
 }
 
-/// The images that Kubernetes' own specs start.
 pub(crate) fn of_kubernetes_specs(built: &Path) -> Result<Vec<Image>> {
     // Its web server serves the certificate, which probes ask for and commands in the container move away.
     let certificate = Content::Text("no certificate\n".to_owned());
@@ -181,7 +180,6 @@ fn applet(name: &str) -> (PathBuf, Content) {
     (path.into(), Content::Link(BUSYBOX.into()))
 }
 
-/// Files of busybox with all names.
 fn shell() -> Result<Vec<(PathBuf, Content)>> {
     ensure!(
         Path::new(BUSYBOX).is_file(),
@@ -190,7 +188,6 @@ fn shell() -> Result<Vec<(PathBuf, Content)>> {
     Ok([busybox()].into_iter().chain(APPLETS.map(applet)).collect())
 }
 
-/// The name of the image in a manifest of a Deployment.
 pub(crate) fn image_name(manifest: &str) -> Result<&str> {
     let line = manifest
         .lines()

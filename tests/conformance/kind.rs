@@ -7,7 +7,6 @@ use e2e::prints;
 use tokio::fs;
 use tokio::process::Command;
 
-/// Writes the kubeconfig of the cluster into a folder.
 pub(crate) async fn kubeconfig(folder: &Path) -> Result<PathBuf> {
     let text = kind(&["get", "kubeconfig"]).await?;
     let path = folder.join("kubeconfig");
@@ -17,7 +16,6 @@ pub(crate) async fn kubeconfig(folder: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Loads the images of an archive into all nodes.
 pub(crate) async fn load(archive: &Path) -> Result<()> {
     let archive = archive.to_str().context("the path is text")?;
     kind(&["load", "image-archive", archive]).await.map(drop)

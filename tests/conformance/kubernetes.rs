@@ -212,7 +212,6 @@ struct Row {
 }
 
 impl Row {
-    /// Specs that passed without the suite, and not with it.
     fn lost(&self) -> impl Iterator<Item = &str> {
         let passed = self.without.iter().filter(|(_, passed)| **passed);
         passed

@@ -14,7 +14,6 @@ const EVERYWHERE: [&str; 2] = ["[sig-autoscaling] [VPA] ", "[v1] "];
 /// Letters of a failure that are shown.
 const SHOWN: usize = 160;
 
-/// A spec as ginkgo reports it.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Spec {
@@ -50,7 +49,6 @@ impl Spec {
     }
 }
 
-/// Results of suites.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     suites: Vec<Counts>,

@@ -24,7 +24,6 @@ pub(crate) fn programs(built: &Path) -> Result<TempDir> {
     Ok(folder)
 }
 
-/// The objects that a simulated cluster has before any spec.
 pub(crate) fn objects() -> Vec<Value> {
     let image = |name: &str| format!("object.spec.containers[0].image.contains('{name}')");
     let run = |program: &str| {
@@ -102,7 +101,6 @@ pub(crate) fn objects() -> Vec<Value> {
     objects
 }
 
-/// A policy for pods that are created, and its binding.
 fn policy(name: &str, condition: &str, mutation: &Value) -> [Value; 2] {
     let name = format!("simulated-{name}");
     let version = "admissionregistration.k8s.io/v1";

@@ -32,7 +32,6 @@ const PROGRAMS: [&str; 4] = [
 /// Programs and manifests of upstream.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// Folder of all programs.
     pub(crate) programs: PathBuf,
     /// Folder of upstream's manifests.
     pub(crate) manifests: PathBuf,

@@ -4,7 +4,6 @@ use anyhow::{Context as _, Result};
 
 use crate::cluster::Nodes;
 
-/// A suite of specs.
 #[derive(Debug)]
 pub(crate) struct Suite {
     pub(crate) name: &'static str,
@@ -143,7 +142,6 @@ const PASS_WITHOUT_PROGRAMS: [&str; 14] = [
     "does not evicts pods for downscaling with InPlace mode",
 ];
 
-/// Specs of a suite that are to run.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) suite: &'static Suite,
@@ -152,7 +150,6 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// The program with the specs.
     pub(crate) fn program(&self) -> &'static str {
         if self.suite.name == INTEGRATION {
             "integration.test"

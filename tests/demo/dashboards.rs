@@ -86,7 +86,6 @@ async fn request_metric(client: &Client, name: &str) -> Result<()> {
     }
 }
 
-/// The page, without its panels.
 const PAGE: &str = include_str!("panels.html");
 /// Place of the panels in the page.
 const PANELS: &str = "/* panels */ []";
@@ -128,7 +127,6 @@ pub(crate) async fn write(browser: &Browser, prometheus: &Prometheus, folder: &P
     Ok(())
 }
 
-/// The data of a panel that the page needs.
 async fn with_data(prometheus: &Prometheus, panel: &Panel) -> Result<Value> {
     let mut series = Vec::new();
     for query in &panel.queries {
@@ -150,7 +148,6 @@ async fn with_data(prometheus: &Prometheus, panel: &Panel) -> Result<Value> {
     }))
 }
 
-/// A legend with the values of labels in place of `{{label}}`.
 fn named(legend: &str, labels: &Value) -> String {
     let mut parts = legend.split("{{");
     let mut name = parts.next().unwrap_or_default().to_owned();

@@ -46,7 +46,6 @@ pub(crate) async fn rows(client: &Client) -> Result<Vec<Row>> {
         .collect())
 }
 
-/// The objects of the metrics API at a path.
 pub(crate) async fn metrics<K: DeserializeOwned>(client: &Client, path: &str) -> Result<Vec<K>> {
     #[derive(Deserialize)]
     struct List<K> {
@@ -156,7 +155,6 @@ pub(crate) fn target(autoscaler: &VerticalPodAutoscaler) -> Option<Amounts> {
     recommended(autoscaler).map(|[target, ..]| target)
 }
 
-/// Lower and upper bound.
 pub(crate) fn bounds(autoscaler: &VerticalPodAutoscaler) -> Option<(Amounts, Amounts)> {
     recommended(autoscaler).map(|[_, lower, upper]| (lower, upper))
 }
@@ -166,7 +164,6 @@ fn listed(resources: &impl Serialize) -> Option<Amounts> {
     amounts(&serde_json::from_value(serde_json::to_value(resources).ok()?).ok()?)
 }
 
-/// An amount of CPU as JSON has it.
 pub(crate) fn millicores(cpu: &Value) -> Option<f64> {
     let usage: Usage = serde_json::from_value(json!({ "cpu": cpu })).ok()?;
     Some(usage.cpu?.milli_value() as f64)

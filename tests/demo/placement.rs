@@ -85,7 +85,6 @@ pub(crate) async fn watch(client: &Client, load_aware: &Scheduler) -> Result<Pla
     Ok(placed)
 }
 
-/// CPU of a node in millicores.
 #[derive(Debug, Default)]
 struct NodeCpu {
     allocatable: f64,

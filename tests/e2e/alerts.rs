@@ -27,7 +27,6 @@ fn folder() -> PathBuf {
     repository().join("deploy/alerts")
 }
 
-/// The output of promtool in the folder of the rules.
 async fn run_promtool(arguments: &[&str]) -> Result<String> {
     let output = Command::new(promtool().await?)
         .args(arguments)

@@ -52,7 +52,6 @@ fn objects(text: &str) -> Result<BTreeMap<String, Value>> {
     Ok(objects)
 }
 
-/// The objects of the chart with these values.
 async fn rendered(values: &[&str]) -> Result<BTreeMap<String, Value>> {
     objects(&Helm::find().await?.template(values).await?)
 }

@@ -103,7 +103,6 @@ async fn shell(sandbox: &Sandbox, folder: &Path, command: &str) -> Result<()> {
     Ok(())
 }
 
-/// Installs KEDA's kinds, with any fields.
 async fn install_keda(own: &Namespace) -> Result<()> {
     let definitions: Api<CustomResourceDefinition> = Api::all(own.client.clone());
     for (kind, plural) in [

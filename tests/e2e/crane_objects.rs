@@ -31,7 +31,6 @@ fn cron(extra: Value) -> Value {
     )
 }
 
-/// A prediction with a target and these metrics.
 fn tsp(metrics: Value, extra: Value) -> Value {
     let target = json!({"kind": "Deployment", "name": "web"});
     with(

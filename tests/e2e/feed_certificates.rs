@@ -34,7 +34,6 @@ const READERS: f64 = 4.0;
 /// A new value reaches readers within this time; a lost connection would cost more.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Entries of the Secret of a program.
 async fn entries(client: &Client, program: &str) -> Result<BTreeMap<String, String>> {
     let secrets: Api<Secret> = system(client).typed();
     let secret = secrets.get(&format!("plimsoll-{program}-feed-tls")).await?;
@@ -43,7 +42,6 @@ async fn entries(client: &Client, program: &str) -> Result<BTreeMap<String, Stri
         .collect()
 }
 
-/// A subscription with the present certificate of the updater.
 pub(crate) async fn subscribe(client: &Client) -> Result<watch::Receiver<Subscription>> {
     let of = entries(client, "updater").await?;
     let config = feed_reader(&of["ca.crt"], &of["tls.crt"], &of["tls.key"])?;

@@ -27,7 +27,6 @@ const FAST: &str =
     r#"recommender.pod.extraArgs=["--recommender-interval=2s", "--config={refreshInterval: 0s}"]"#;
 const EAGER: &str = "updater.settlingTime=0s";
 
-/// Field managers that wrote a part of an object.
 fn managers(object: &Value) -> Vec<&str> {
     let entries = object["metadata"]["managedFields"].as_array();
     let entries = entries.into_iter().flatten();
@@ -72,7 +71,6 @@ async fn upstream_recommends(own: &Namespace) -> Result<String> {
     .await
 }
 
-/// Scales both programs of upstream.
 async fn scale_upstream(sandbox: &Sandbox, replicas: u32) -> Result<()> {
     let scale = format!(
         "-n kube-system scale deployment vpa-recommender vpa-updater --replicas={replicas}"

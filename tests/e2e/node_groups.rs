@@ -45,7 +45,6 @@ fn cpu_request(pod: &Pod) -> Option<String> {
     Some(requests.get("cpu")?.0.clone())
 }
 
-/// One namespace, and the nodes.
 struct Fixture {
     own: Namespace,
     cluster: Namespace,
@@ -123,7 +122,6 @@ impl Fixture {
         .await
     }
 
-    /// Waits until each group has its target.
     async fn await_targets(&self) -> Result<()> {
         eventually("each group has its target", async || {
             self.pods().await?;

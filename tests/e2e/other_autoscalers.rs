@@ -20,7 +20,6 @@ use e2e::helm::Helm;
 
 /// The registration of this webhook, and upstream's.
 const REGISTRATION: &str = "vpa-webhook-config";
-/// A pod that looks like an updater.
 const OTHER: &str = "looks-like-an-updater";
 const EXTERNAL: &str = "v1beta1.external.metrics.k8s.io";
 const CUSTOM: &str = "v1beta2.custom.metrics.k8s.io";

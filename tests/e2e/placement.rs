@@ -90,7 +90,6 @@ async fn a_burst_does_not_pile_up(cluster: &Cluster) -> Result<()> {
     cluster.clear("burst").await
 }
 
-/// 400 pods with and without the extender.
 async fn load_is_spread(cluster: &Cluster) -> Result<()> {
     let with = cluster.place(&cluster.load_aware.name).await?;
     let without = cluster.place("default-scheduler").await?;

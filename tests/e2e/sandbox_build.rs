@@ -49,7 +49,6 @@ async fn complaint(path: &Path) -> Result<String> {
     Ok(String::from_utf8(output.stderr)?)
 }
 
-/// Folders in the cache.
 fn built(cache: &Path) -> Vec<String> {
     let entries = fs::read_dir(cache.join("plimsoll/sandbox"))
         .into_iter()

@@ -27,7 +27,6 @@ const UPDATER: (&str, u16) = ("vpa-updater", 8943);
 /// Upstream's recommender.
 const OTHER: &str = "other";
 
-/// The metrics of the leader of a program.
 async fn metrics(system: &Namespace, (program, port): (&str, u16)) -> Result<String> {
     for pod in system.pods_of(program).await? {
         let path = format!(

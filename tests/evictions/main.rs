@@ -173,7 +173,6 @@ fn print_use(used: &BTreeMap<String, f64>, ours: &[(&str, u32)], seconds: f64) -
     Ok(())
 }
 
-/// Durations by the updater's own metrics.
 async fn report(updater: &Replica) -> Result<()> {
     let metrics = scrape(updater).await?;
     println!("  step of the updater's loop, seconds in all, times");

@@ -92,7 +92,7 @@ pub(crate) async fn make(client: &Client, workloads: usize) -> Result<Population
     })
 }
 
-async fn recommend(namespace: &Namespace, name: &str) -> Result<()> {
+async fn recommend(namespace: &Namespace, name: &str) -> kube::Result<()> {
     let policy = json!({"updateMode": "Recreate"});
     let spec = json!({"targetRef": target("ReplicaSet", name), "updatePolicy": policy});
     namespace.make::<Vpa>(name, spec).await?;
@@ -101,10 +101,7 @@ async fn recommend(namespace: &Namespace, name: &str) -> Result<()> {
         "containerName": "app", "target": size(CPU, "250Mi"), "uncappedTarget": size(CPU, "250Mi"),
         "lowerBound": size("20m", "200Mi"), "upperBound": size("1", "1Gi"),
     });
-    let recommendation = json!({"containerRecommendations": [container]});
-    let status = json!({"recommendation": recommendation, "conditions": []});
-    namespace.patch_status::<Vpa>(name, &status).await?;
-    Ok(())
+    namespace.write_recommendation(name, container).await
 }
 
 pub(crate) fn ready(pods: &BTreeMap<String, Standing>) -> usize {

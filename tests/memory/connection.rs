@@ -66,7 +66,6 @@ impl Client {
         }
     }
 
-    /// A connection without a handshake.
     pub(crate) fn connect(&self) -> io::Result<TcpStream> {
         // The standard library cannot bind the address of a client.
         let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
@@ -82,7 +81,6 @@ impl Client {
         Ok(stream)
     }
 
-    /// A connection after its handshake.
     pub(crate) fn open(&self) -> io::Result<Connection> {
         let mut stream = self.connect()?;
         let Some((config, name)) = &self.tls else {

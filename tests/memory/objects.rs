@@ -18,7 +18,6 @@ const NAMESPACES: usize = 2;
 /// Kinds of the cluster, which no tenant writes, are small and few.
 const OF_THE_CLUSTER: [&str; 3] = ["nodes", "namespaces", "clustersizingpolicies"];
 
-/// The objects of a cluster.
 pub(crate) enum Population {
     /// This number of large objects of each kind that tenants write, or of one kind.
     Large(usize, Option<&'static str>),
@@ -27,7 +26,6 @@ pub(crate) enum Population {
 }
 
 impl Population {
-    /// Number of objects of a kind.
     pub(crate) fn count(&self, plural: &str) -> usize {
         match self {
             Self::Large(objects, only) if is_known(plural) => match only {

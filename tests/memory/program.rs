@@ -6,7 +6,6 @@ use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-/// A program, and the flags that it has here.
 pub(crate) struct Program {
     pub(crate) name: &'static str,
     flags: &'static [&'static str],

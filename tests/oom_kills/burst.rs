@@ -15,7 +15,6 @@ const KILLS: usize = 200;
 const CONCURRENCY: usize = 50;
 const REQUESTED_MIB: u64 = 400;
 
-/// Kills that the replica has counted, with this result.
 async fn counted(replica: &Replica, result: &str) -> Result<u64> {
     let series = format!("vpa_recommender_oom_kills_total{{result=\"{result}\"}}");
     Ok(sum(&scrape(replica).await?, &series).unwrap_or(0.0) as u64)

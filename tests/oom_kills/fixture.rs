@@ -24,7 +24,6 @@ const CONCURRENCY: usize = 32;
 /// The fixture, locked by one test.
 pub(crate) struct Fixture {
     own: Namespace,
-    /// For the feed.
     pub(crate) tls: Turn<Arc<ClientConfig>>,
 }
 
@@ -135,7 +134,6 @@ impl Fixture {
         self.typed()
     }
 
-    /// The pod of a workload, once its container runs.
     pub(crate) async fn running(&self, workload: &str) -> Result<Pod> {
         eventually("the container runs", async || {
             let pods = self.pods_of(workload).await?;

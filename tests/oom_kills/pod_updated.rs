@@ -17,7 +17,6 @@ use tokio::time::timeout;
 use crate::fixture::{Fixture, memory_in_effect};
 use crate::latency::{check, measured};
 
-/// Workloads of each mode.
 const WORKLOADS: usize = 5;
 /// Measured kills of each mode.
 const KILLS: usize = 25;

@@ -71,7 +71,6 @@ impl Listening {
         })
     }
 
-    /// The target in the status now.
     pub(crate) fn status(&self, name: &str) -> Option<i64> {
         self.statuses.borrow().get(name).copied()
     }

@@ -72,7 +72,6 @@ fn commands_of(line: &str) -> Vec<Vec<String>> {
     parts.filter(|words| !words.is_empty()).collect()
 }
 
-/// The fault of a command line of `plimsoll`, if it has one.
 fn fault(words: &[String], all: &[CommandHelp]) -> Option<String> {
     let command = (1..=words.len())
         .rev()
@@ -287,7 +286,6 @@ fn each_value_of_the_chart_in_a_document_exists() {
     assert!(checked > 20, "{checked} values");
 }
 
-/// The fields of a value that the schema lacks.
 fn unknown_fields(schema: &Value, value: &Value, path: &str) -> Vec<String> {
     let fields = schema["properties"].as_object();
     match value {

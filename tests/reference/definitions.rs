@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 use crate::sources::sources_with_tool;
 use crate::title;
 
-/// One name of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Definition {
     pub(crate) name: String,
@@ -15,11 +14,9 @@ pub(crate) struct Definition {
     pub(crate) objects: Vec<String>,
     /// The meaning, as Markdown without a period at its end.
     pub(crate) meaning: String,
-    /// The crate that defines it.
     pub(crate) crate_name: String,
 }
 
-/// Kind of a name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Event,

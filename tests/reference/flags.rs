@@ -20,7 +20,6 @@ const NO_EFFECT: &str = "Accepted without effect";
 /// One flag in the help text of a command.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Flag {
-    /// Name with dashes.
     pub(crate) name: String,
     short: Option<String>,
     value: String,
@@ -28,11 +27,9 @@ pub(crate) struct Flag {
     variable: Option<String>,
     /// Help text in one line.
     pub(crate) help: String,
-    /// Heading above the flag.
     pub(crate) heading: String,
 }
 
-/// A command and what its help text has.
 #[derive(Debug)]
 pub(crate) struct CommandHelp {
     /// The words of the command, such as `plimsoll migrate vpa`.
@@ -124,7 +121,6 @@ impl Flag {
         }
     }
 
-    /// Takes the default and the variable out of the help text.
     fn finish(&mut self) {
         self.help = self.help.split_whitespace().collect::<Vec<_>>().join(" ");
         self.variable = take(&mut self.help, "[env: ").map(|text| text.replace('=', ""));

@@ -95,7 +95,6 @@ pub(crate) fn cell(text: &str) -> String {
     cell
 }
 
-/// The text of a page of the repository.
 pub(crate) fn page(path: &str) -> String {
     repository::read(Path::new(path))
 }

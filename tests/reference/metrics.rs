@@ -58,7 +58,6 @@ struct Metric {
     help: String,
 }
 
-/// The programs that serve a metric of a crate.
 fn programs(metric: &Metric, crate_name: &str) -> &'static str {
     match (crate_name, metric.name.as_str()) {
         (_, name) if name.starts_with("vpa_admission_controller") => "Webhook",
@@ -75,7 +74,6 @@ fn programs(metric: &Metric, crate_name: &str) -> &'static str {
     }
 }
 
-/// The rows of all calls of `metrics!`.
 fn rows(code: &str) -> Vec<Metric> {
     let tables = code.split("metrics! {").skip(1);
     tables
@@ -137,7 +135,6 @@ fn metric(row: &str) -> Option<Metric> {
     })
 }
 
-/// A metric for each value of the parameters in its name.
 fn expand(metric: Metric, crate_name: &str) -> Vec<Metric> {
     let mut metrics = vec![metric];
     for (_, parameter, values) in PARAMETERS.iter().filter(|(name, ..)| *name == crate_name) {

@@ -120,7 +120,6 @@ fn patch(kustomization: &Value, roles: &mut BTreeMap<Role, Vec<Value>>) -> Resul
     Ok(())
 }
 
-/// All manifests of the base and of the components.
 fn files() -> Result<Vec<PathBuf>> {
     let deploy = repository().join("deploy");
     let mut open = vec![deploy.join("base"), deploy.join("components")];

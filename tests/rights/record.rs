@@ -12,7 +12,6 @@ use e2e::{audit_logs, program};
 use crate::audit_event::AuditEvent;
 use crate::requests::Request;
 
-/// The command that makes the record.
 pub(crate) const COMMAND: &str = "cargo build --workspace --bins && cargo test -p e2e --test e2e";
 /// Programs whose requests are recorded.
 const PROGRAMS: [&str; 5] = ["adapter", "extender", "recommender", "updater", "webhook"];

@@ -22,10 +22,8 @@ pub(crate) struct Request {
     pub(crate) decision: Decision,
 }
 
-/// The decision of the authorizer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Decision {
-    /// The role that allowed the request.
     Allowed(Role),
     Forbidden,
 }
@@ -46,7 +44,6 @@ impl Request {
         by_verb && by_group && by_resource && by_name
     }
 
-    /// The role that allowed the request.
     pub(crate) fn role(&self) -> Option<&Role> {
         match &self.decision {
             Decision::Allowed(role) => Some(role),

@@ -57,7 +57,6 @@ impl fmt::Display for Age {
     }
 }
 
-/// Starts one and measures it.
 pub(crate) async fn measure(sandbox: &Sandbox, vpas: usize, age: Age) -> Result<Figures> {
     let client = sandbox.client().await?;
     kubectl_in(
@@ -195,7 +194,6 @@ pub(crate) struct Figures {
     pub(crate) resident: (f64, f64),
 }
 
-/// Prints a row per figure.
 pub(crate) fn print(columns: &[(String, Figures)]) {
     let row = |name: &str, decimals: usize, value: &dyn Fn(&Figures) -> Option<f64>| {
         let values = columns.iter().map(|(_, figures)| value(figures));

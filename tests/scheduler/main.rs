@@ -134,7 +134,6 @@ async fn make_load(own: &Namespace, nodes: usize) -> Result<()> {
     Ok(in_parallel(PARALLEL, made).await?)
 }
 
-/// The pods of a round.
 struct Pods<'a> {
     own: &'a Namespace,
     count: usize,

@@ -19,7 +19,6 @@ const TURN: Duration = Duration::from_millis(20);
 /// State of the network between a program and the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
-    /// Bytes pass.
     Up,
     /// Connections are closed, new ones at once.
     Closed,
@@ -49,7 +48,6 @@ impl ApiServerProxy {
         Ok(Self { port, link, task })
     }
 
-    /// Sets the state of all its connections.
     pub fn set(&self, link: Link) {
         self.link.send_replace(link);
     }

@@ -37,7 +37,6 @@ pub(crate) fn of_this_run() -> Result<Option<PathBuf>> {
         .map_err(|error| anyhow!("begin the record of audit logs: {error:#}"))
 }
 
-/// The folder of the audit logs.
 pub fn folder() -> Result<PathBuf> {
     Ok(program("sandbox")?.with_file_name("audit"))
 }

@@ -23,7 +23,6 @@ struct Seen {
 
 type Pods = BTreeMap<String, BTreeMap<String, bool>>;
 
-/// Watches pods.
 #[derive(Debug)]
 pub struct AvailabilityWatch {
     seen: watch::Receiver<Seen>,
@@ -31,7 +30,6 @@ pub struct AvailabilityWatch {
 }
 
 impl AvailabilityWatch {
-    /// From now on.
     pub async fn of(pods: Api<Pod>) -> Result<Self> {
         let (sender, mut seen) = watch::channel(Seen::default());
         let watch = follow(pods, move |event| {

@@ -11,7 +11,6 @@ use tempfile::TempDir;
 use crate::control_plane::{hosted_programs, is_established, options, program, start};
 use crate::{apply, kubectl_in};
 
-/// Names of the definitions.
 const DEFINITIONS: [&str; 4] = [
     "certificaterequests.cert-manager.io",
     "certificates.cert-manager.io",
@@ -19,7 +18,6 @@ const DEFINITIONS: [&str; 4] = [
     "issuers.cert-manager.io",
 ];
 
-/// A sandbox with cert-manager.
 pub struct WithCertManager {
     pub sandbox: Sandbox,
     _programs: TempDir,

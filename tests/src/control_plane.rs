@@ -39,7 +39,6 @@ pub async fn another(purpose: &str) -> Result<Sandbox> {
     start(options(Some(purpose))?).await
 }
 
-/// The same with a Prometheus in it.
 pub async fn another_with_prometheus(purpose: &str) -> Result<Sandbox> {
     another_with(purpose, |options| options.prometheus = true).await
 }

@@ -18,10 +18,8 @@ use crate::{Namespace, apply, container, eventually, kubectl_in, process_of};
 
 /// The namespace of the suite.
 pub const SYSTEM: &str = "plimsoll-system";
-/// The labels of all Deployments of the suite.
 pub const SUITE: &str = "app.kubernetes.io/part-of=plimsoll";
 
-/// Deployments of a program.
 #[derive(Debug, Clone, Copy)]
 pub struct Program<'a> {
     /// The labels of the Deployments and their pods.
@@ -39,10 +37,8 @@ pub const RECOMMENDER: Program<'_> = Program::new("app.kubernetes.io/name=recomm
 pub const UPDATER: Program<'_> = Program::new("app.kubernetes.io/name=updater", 8943);
 pub const WEBHOOK: Program<'_> = Program::new("app.kubernetes.io/name=webhook", 8944);
 pub const ADAPTER: Program<'_> = Program::new("app.kubernetes.io/name=adapter", 8945);
-/// The scheduler extender.
 pub const EXTENDER: Program<'_> = Program::new("app.kubernetes.io/name=extender", 8946);
 
-/// The objects of the suite.
 pub fn system(client: &Client) -> Namespace {
     Namespace::of(client.clone(), SYSTEM)
 }
@@ -140,7 +136,6 @@ pub async fn replicas(client: &Client, program: Program<'_>) -> Result<Vec<Repli
         .collect()
 }
 
-/// The replica of a program that writes.
 pub async fn leader(client: &Client, program: Program<'_>) -> Result<Replica> {
     eventually("a replica leads", async || {
         for replica in replicas(client, program).await? {
@@ -207,7 +202,6 @@ pub async fn scrape_at(address: impl ToSocketAddrs) -> Result<String> {
     Ok(body.to_owned())
 }
 
-/// Restarts of the pod's container.
 pub async fn restarts(client: &Client, replica: &Replica) -> Result<i32> {
     let pod = pod(client, replica).await?;
     Ok(container(&pod).map_or(0, |container| container.restart_count))

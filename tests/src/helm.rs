@@ -17,7 +17,6 @@ pub async fn path() -> Result<PathBuf> {
     tokio::task::spawn_blocking(move || sandbox::helm(&sandbox)).await?
 }
 
-/// The program.
 #[derive(Debug)]
 pub struct Helm {
     program: PathBuf,
@@ -53,7 +52,6 @@ impl Helm {
             .await
     }
 
-    /// Runs a command, and returns its output.
     pub async fn run_without_chart(&self, arguments: &[&str]) -> Result<String> {
         let mut command = Command::new(&self.program);
         command
@@ -90,7 +88,6 @@ impl Helm {
         Ok(printed)
     }
 
-    /// Uninstalls the release.
     pub async fn uninstall(&self) -> Result<()> {
         let uninstall = ["uninstall", RELEASE, "--namespace", SYSTEM, "--wait"];
         self.run_without_chart(&uninstall).await.map(drop)

@@ -14,7 +14,6 @@ pub async fn apply(sandbox: &Sandbox, path: &str) -> Result<String> {
     apply_with(sandbox, path, &[]).await
 }
 
-/// Applies objects, as YAML or JSON.
 pub async fn apply_objects(sandbox: &Sandbox, objects: &str) -> Result<()> {
     let file = tempfile::NamedTempFile::with_suffix(".yaml")?;
     std::fs::write(file.path(), objects)?;

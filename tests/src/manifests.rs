@@ -16,7 +16,6 @@ pub struct Right {
     pub verb: String,
     /// The API group; empty for the core group.
     pub group: String,
-    /// The resource with its subresource.
     pub resource: String,
     /// The name of the object, if the rule has names.
     pub name: Option<String>,
@@ -45,7 +44,6 @@ pub fn objects_in(path: &Path) -> Result<Vec<Value>> {
         .collect()
 }
 
-/// The rules of all roles among objects.
 pub fn rules_of(objects: &[Value]) -> Result<Vec<PolicyRule>> {
     let mut rules = Vec::new();
     for object in objects {

@@ -19,7 +19,6 @@ use serde_json::{Value, json};
 
 use crate::{eventually, namespace};
 
-/// Creates an object from JSON.
 pub async fn create<K>(api: &Api<K>, object: Value) -> kube::Result<K>
 where
     K: Clone + std::fmt::Debug + Serialize + DeserializeOwned,
@@ -91,7 +90,6 @@ impl Namespace {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// Its objects of a kind.
     pub fn api<K: Resource<DynamicType = ()>>(&self) -> Api<DynamicObject> {
         let (client, kind) = (self.client.clone(), ApiResource::erase::<K>(&()));
         if self.namespace.is_empty() {
@@ -117,7 +115,6 @@ impl Namespace {
             .await
     }
 
-    /// The same with annotations.
     pub async fn make_annotated<K>(
         &self,
         name: &str,
@@ -148,13 +145,11 @@ impl Namespace {
         json(self.api::<K>().get(name).await?)
     }
 
-    /// All objects of a kind.
     pub async fn list<K: Resource<DynamicType = ()>>(&self) -> kube::Result<Vec<Value>> {
         let list = self.api::<K>().list(&ListParams::default()).await?;
         list.items.into_iter().map(json).collect()
     }
 
-    /// Changes an object by a merge patch.
     pub async fn patch<K>(&self, name: &str, change: Value) -> kube::Result<Value>
     where
         K: Resource<DynamicType = ()>,
@@ -224,7 +219,6 @@ impl Namespace {
             .await
     }
 
-    /// Waits until there is no such object.
     pub async fn gone<K: Resource<DynamicType = ()>>(&self, name: &str) -> Result<()> {
         let api = self.api::<K>();
         eventually(&format!("{} {name} is gone", K::kind(&())), async || {
@@ -318,7 +312,6 @@ fn json(object: impl Serialize) -> kube::Result<Value> {
     serde_json::to_value(object).map_err(Error::SerdeError)
 }
 
-/// An object with its `apiVersion` and `kind`.
 pub fn object_of<K: Resource<DynamicType = ()>>(mut object: Value) -> Value {
     object["apiVersion"] = json!(K::api_version(&()));
     object["kind"] = json!(K::kind(&()));
@@ -370,7 +363,6 @@ pub fn usage(cpu: &str, memory: &str) -> Value {
     json!({"kwok.x-k8s.io/usage-cpu": cpu, "kwok.x-k8s.io/usage-memory": memory})
 }
 
-/// A reference to an object of `apps/v1`.
 pub fn target(kind: &str, name: &str) -> Value {
     json!({"apiVersion": "apps/v1", "kind": kind, "name": name})
 }

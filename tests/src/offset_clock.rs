@@ -9,7 +9,6 @@ use tokio::process::Command;
 /// The library that programs load.
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/offset_clock.c");
 
-/// The library, compiled.
 #[derive(Debug)]
 pub struct OffsetClockLibrary(PathBuf);
 

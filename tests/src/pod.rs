@@ -7,7 +7,6 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The status of the pod's first container.
 pub fn container(pod: &Pod) -> Option<&ContainerStatus> {
     pod.status.as_ref()?.container_statuses.as_ref()?.first()
 }

@@ -87,7 +87,6 @@ fn used(process: u32) -> Result<f64> {
     Ok(ticks / TICKS_PER_SECOND)
 }
 
-/// Resident memory of a process, now and at most, as text.
 pub fn resident_text(process: u32) -> Result<String> {
     let (now, peak) = resident(process)?;
     Ok(format!("{now:.0} MB, at most {peak:.0} MB"))

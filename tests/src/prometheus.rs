@@ -17,7 +17,6 @@ use crate::get_json;
 /// Time between two scrapes.
 const SCRAPE_INTERVAL: &str = "2s";
 
-/// HTTP API of Prometheus.
 #[derive(Clone)]
 pub struct Prometheus {
     client: Client,
@@ -69,7 +68,6 @@ impl Prometheus {
     }
 }
 
-/// A client of the Prometheus of a sandbox.
 pub(crate) fn client(sandbox: &Sandbox) -> Result<Client> {
     let url = sandbox.prometheus_url().context("there is a Prometheus")?;
     let mut config = Config::new(url.parse()?);

@@ -38,7 +38,6 @@ pub fn can_run_real_node() -> Result<bool> {
     Ok(false)
 }
 
-/// A sandbox with a real node and all images.
 pub async fn real_node(purpose: &str) -> Result<Sandbox> {
     let sandbox = start(with_real_node(options(Some(purpose))?)).await?;
     let images = [vec![load_image()?], images_of_suite()?].concat();

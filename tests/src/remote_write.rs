@@ -20,11 +20,8 @@ const MAX_LITERAL: usize = 1 << 16;
 /// The CPU of a pod's container whose load rises each day at the same time.
 #[derive(Debug)]
 pub struct DailyCpu<'a> {
-    /// The pod's namespace.
     pub namespace: &'a str,
-    /// The pod's name.
     pub pod: &'a str,
-    /// The container's name.
     pub container: &'a str,
     /// A moment of some day when the load rises, in seconds since 1970.
     pub rise: i64,
@@ -36,13 +33,11 @@ pub struct DailyCpu<'a> {
     pub high: f64,
 }
 
-/// Prometheus' remote-write receiver.
 pub struct Receiver {
     client: Client,
 }
 
 impl Receiver {
-    /// The one of the Prometheus of a sandbox.
     pub fn of(sandbox: &Sandbox) -> Result<Self> {
         let client = client(sandbox)?;
         Ok(Self { client })

@@ -39,7 +39,6 @@ pub fn files() -> Vec<PathBuf> {
         .collect()
 }
 
-/// The files in Rust.
 pub fn sources() -> Vec<PathBuf> {
     files()
         .into_iter()

@@ -58,7 +58,6 @@ impl Scheduler {
     }
 }
 
-/// A configuration with kube-scheduler's defaults.
 pub fn defaults() -> Value {
     json!({
         "apiVersion": "kubescheduler.config.k8s.io/v1",

@@ -8,7 +8,6 @@ use rcgen::{
 use rustls_pki_types::CertificateDer;
 use serde_json::{Value, json};
 
-/// An authority, with its key.
 #[derive(Debug)]
 pub struct Authority {
     certificate: Certificate,

@@ -13,7 +13,6 @@ use crate::kubectl_in;
 /// A sandbox that can run upstream's programs.
 pub struct WithUpstreamVpa {
     pub sandbox: Sandbox,
-    /// Upstream's manifests.
     manifests: PathBuf,
     _programs: TempDir,
 }

@@ -55,7 +55,6 @@ impl Measured {
     }
 }
 
-/// A tenant with one workload.
 pub(crate) struct Tenant {
     own: Namespace,
     store: Receiver,

@@ -10,7 +10,6 @@ use crate::repository::{files, read, sources};
 
 /// Lines of a source file; half of them should be under 150.
 const MAX_FILE: usize = 500;
-/// Lines of a function.
 const MAX_FUNCTION: usize = 100;
 /// Lines of a crate, in percent of those of all crates.
 const MAX_CRATE_PERCENT: f64 = 12.0;

@@ -29,7 +29,6 @@ const REPLACE_INTERVAL: Duration = Duration::from_mins(1);
 
 const NOT_MAINTAINING: &str = "not maintaining the CA bundle of an APIService";
 
-/// The adapter's `APIService` objects.
 pub struct ApiServices {
     api: Api<APIService>,
     own: OwnService,

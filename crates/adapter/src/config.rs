@@ -7,7 +7,6 @@ use runtime::config_file::from_text;
 use serde::Deserialize;
 use serving::FeedReader;
 
-/// Each setting with its default.
 pub const DEFAULTS: &str = include_str!("defaults.yaml");
 
 #[derive(Debug, Deserialize)]

@@ -34,7 +34,6 @@ runtime::metrics! {
 }
 
 impl Metrics {
-    /// Records a response of an API and its latency.
     pub fn answered(&self, api: &str, code: StatusCode, took: Duration) {
         let requests = self.requests.with_label_values(&[api, code.as_str()]);
         requests.inc();

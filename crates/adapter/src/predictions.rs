@@ -40,7 +40,6 @@ pub const POD_CPU: &str = "crane_pod_cpu_usage";
 /// no value and workloads keep their replicas.
 const LAST_GOOD_VALUE_FOR: Duration = Duration::from_mins(5);
 
-/// The predictions and cron schedules of the cluster.
 #[derive(Clone)]
 pub struct Predictions {
     /// The view, which includes the labels of pods.

@@ -22,7 +22,6 @@ pub struct Providers {
     pub routes: Option<Routes>,
 }
 
-/// The authorized caller of a request.
 pub struct Caller<'a> {
     pub user: &'a User,
     pub attributes: &'a Attributes,

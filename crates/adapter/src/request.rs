@@ -42,7 +42,6 @@ pub enum ObjectSelector {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExternalMetricRequest {
-    /// The namespace of the caller.
     pub namespace: String,
     pub metric: String,
     /// The selector of the metric's series (`labelSelector`).

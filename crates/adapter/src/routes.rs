@@ -52,7 +52,6 @@ pub struct Routes {
     metrics: Metrics,
 }
 
-/// A loaded routes file.
 #[derive(Default)]
 struct Table {
     file: File,

@@ -301,10 +301,7 @@ mod tests {
     /// Rules without a catalog.
     fn unlisted() -> Rules {
         let metrics = Metrics::register(&prometheus::Registry::new()).expect("metrics");
-        let nowhere = tower::service_fn(|_: http::Request<kube::client::Body>| async {
-            Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("no server"))
-        });
-        let client = kube::Client::new(nowhere, "default");
+        let client = testing::no_api_server();
         let shared = Shared {
             catalog: ArcSwapOption::empty(),
             names: ArcSwap::default(),

@@ -33,7 +33,6 @@ const MAX_CHECK_INTERVAL: Duration = Duration::from_mins(3);
 /// bundle. Otherwise each pass reads them.
 const UNMAINTAINED_RESYNC: Duration = Duration::from_secs(10);
 
-/// Runs the adapter until shutdown.
 pub fn run(args: Args, manager: Manager) -> impl Future<Output = anyhow::Result<()>> {
     run_on(
         Port::open("secure-port", args.secure.secure_port, LIMITS),

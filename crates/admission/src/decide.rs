@@ -27,7 +27,6 @@ const MAX_CONTAINERS: usize = 1000;
 /// The kind of object under review, as upstream's metrics name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AdmissionResource {
-    /// Any other object.
     Unknown,
     Pod,
     Vpa,
@@ -42,7 +41,6 @@ pub enum AdmissionStatus {
     Applied,
 }
 
-/// The decision on a review.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     pub resource: AdmissionResource,
@@ -59,11 +57,9 @@ pub struct Decision {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PatchFailure {
     pub vpa: ObjectKey,
-    /// The error in its startup boost.
     pub error: BoostError,
 }
 
-/// Decides on a review, given the body of the request.
 pub fn review(input: &Input<'_>, body: &[u8]) -> Decision {
     // Nearly all reviews are of pods, so the body is parsed as one first.
     let pod = parse::<Pod>(body).ok().flatten();
@@ -195,7 +191,6 @@ fn pod_patch(
     Some((patch, failure, awaits))
 }
 
-/// The patch that sizes a pod as its VPA recommends.
 fn sized<'a>(
     input: &Input<'a>,
     pod: &Pod<'_>,

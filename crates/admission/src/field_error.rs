@@ -32,7 +32,6 @@ impl FieldError {
         )
     }
 
-    /// A value that is not in `supported`.
     pub(crate) fn unsupported(field: String, value: &str, supported: &[&str]) -> Self {
         let supported: Vec<String> = supported.iter().map(|value| format!("{value:?}")).collect();
         let detail = format!("supported values: {}", supported.join(", "));

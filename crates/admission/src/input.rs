@@ -6,7 +6,6 @@ use view::{View, Vpa};
 /// Looks up the recommendation that replaces the one in the status of a VPA object, if any.
 pub type FeedLookup<'a> = dyn Fn(&Vpa) -> Option<&'a Recommendation> + 'a;
 
-/// The arguments of a decision, in addition to the review.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
     /// The cluster as last seen: VPA objects, the controllers of pods, and `LimitRange`s.

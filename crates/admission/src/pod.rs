@@ -105,7 +105,6 @@ fn sizes(
     pod_sizes(recommendation, &containers, limits)
 }
 
-/// The startup boost of a container.
 enum Boost {
     None,
     /// A boost, with the name and value of its annotation.

@@ -16,7 +16,6 @@ pub enum BoostError {
     /// The factor is missing or less than 1.
     #[error("factor of startupBoost.cpu must be at least 1")]
     Factor,
-    /// The quantity is missing or negative.
     #[error("quantity of startupBoost.cpu is missing or negative")]
     Quantity,
 }
@@ -124,7 +123,6 @@ struct Original {
     limits: ResourceList,
 }
 
-/// The annotation with the original resources of a boosted container: name and value.
 pub(crate) fn annotation(container: &str, original: &Requirements) -> (String, String) {
     let cpu_and_memory = |list: &Option<ResourceList>| -> ResourceList {
         let sized = [ResourceName::Cpu, ResourceName::Memory];

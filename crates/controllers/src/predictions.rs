@@ -27,15 +27,12 @@ pub use settings::PredictionSettings;
 pub struct PredictionInputs {
     /// View with predictions. Empty until their kinds are installed.
     pub horizontal: watch::Receiver<View>,
-    /// Name of this recommender.
     pub recommender: String,
     pub settings: PredictionSettings,
     /// Maximum number of concurrent writes.
     pub workers: usize,
     /// Rules that allow queries more than the flags do, if there are any.
     pub rules: Option<watch::Receiver<Option<Arc<Rules>>>>,
-    /// Source of histories.
     pub source: Source,
-    /// Feed of forecasts, if it is enabled.
     pub publisher: Option<Publisher<Forecast>>,
 }

@@ -2,12 +2,10 @@
 
 use k8s_openapi::api::authorization::v1::{NonResourceAttributes, ResourceAttributes};
 
-/// The attributes of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Attributes {
     /// A request for a resource; without a namespace at the cluster scope.
     Resource(Box<ResourceAttributes>),
-    /// A request for a path that is not a resource.
     Path(NonResourceAttributes),
 }
 

@@ -19,7 +19,6 @@ use crate::user::{AuthMethod, User};
 
 const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
-/// Authorizes users.
 #[derive(Clone)]
 pub(crate) struct Authorizer {
     pub(crate) client: Client,
@@ -34,7 +33,6 @@ pub(crate) struct Authorizer {
     pub(crate) metrics: Metrics,
 }
 
-/// The reason to reject a caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     #[error("Unauthorized")]
@@ -42,7 +40,6 @@ pub enum Rejection {
     /// The caller is not authorized. The text is the API server's.
     #[error("{0}")]
     Forbidden(String),
-    /// Too many reviews are in flight.
     #[error("too many requests at once")]
     TooManyRequests,
 }
@@ -55,7 +52,6 @@ pub enum AuthorizedScope {
     Request,
 }
 
-/// The result of an access review.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decision {
     Allowed,

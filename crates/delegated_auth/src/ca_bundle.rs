@@ -17,11 +17,9 @@ use serving::tls::PeerCertificates;
 
 use crate::certificate_subject::validity;
 
-/// A bundle of CA certificates.
 #[derive(Clone)]
 pub(crate) struct CaBundle {
     certificates: Vec<CaCertificate>,
-    /// The verifier with all certificates.
     verifier: Arc<dyn ClientCertVerifier>,
     skipped: Vec<String>,
 }

@@ -31,7 +31,6 @@ pub(crate) fn validity(
     Ok(time(validity.not_before.timestamp())..=time(validity.not_after.timestamp()))
 }
 
-/// Returns the earliest expiry of the certificates of a chain.
 pub(crate) fn first_expiry(chain: &PeerCertificates) -> Result<UnixTime, &'static str> {
     let ends = chain.0.iter().map(|one| Ok(*validity(one)?.end()));
     let ends = ends.collect::<Result<Vec<UnixTime>, &str>>()?;

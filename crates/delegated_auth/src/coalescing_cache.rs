@@ -30,7 +30,6 @@ pub fn key(request: &[u8]) -> Key {
     Sha256::digest(request).into()
 }
 
-/// The source of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     Cached,

@@ -10,14 +10,12 @@ use http::HeaderName;
 
 use crate::ca_bundle::CaBundle;
 
-/// The configuration of authentication.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AuthenticationConfig {
     /// `None` without a front proxy CA: no request headers are accepted.
     pub(crate) front_proxy: Option<RequestHeaderConfig>,
     /// A number that changes with the configuration.
     pub(crate) generation: u64,
-    /// The entries that it was parsed from.
     pub(crate) entries: Entries,
 }
 
@@ -56,7 +54,6 @@ impl AuthenticationConfig {
         })
     }
 
-    /// Returns warnings for operators.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let Some(proxy) = &self.front_proxy else {
             return vec![format!(
@@ -157,7 +154,6 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A CA certificate in PEM.
     pub(crate) fn ca() -> String {
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

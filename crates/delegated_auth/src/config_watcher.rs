@@ -17,7 +17,6 @@ use runtime::{Condition, LogOnce};
 use crate::config::{AuthenticationConfig, Entries, FRONT_PROXY_CA};
 use crate::metrics::Metrics;
 
-/// The `ConfigMap` and its namespace.
 pub(crate) const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
 

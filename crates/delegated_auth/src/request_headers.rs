@@ -14,7 +14,6 @@ use crate::user::{AuthMethod, User};
 const DEFAULT_PREFIX: &str = "x-remote-";
 
 impl RequestHeaderConfig {
-    /// Returns the user that the headers name, if any.
     pub(crate) fn user(&self, headers: &HeaderMap) -> Result<Option<User>, String> {
         let Some(name) = first(&self.username_headers, headers)? else {
             return Ok(None);

@@ -8,7 +8,6 @@ const UNAUTHENTICATED: &str = "system:unauthenticated";
 const MASTERS: &str = "system:masters";
 const ANONYMOUS: &str = "system:anonymous";
 
-/// The user of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct User {
     pub name: String,

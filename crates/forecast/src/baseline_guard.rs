@@ -42,7 +42,6 @@ impl BaselineGuard {
         }
     }
 
-    /// Records the errors of the forecasts of one slot.
     pub(crate) fn evaluate(&mut self, member_forecasts: &MemberForecasts, mix: f64, actual: f64) {
         let (decay_week, decay_long) = (self.decay_week, self.decay_long);
         let add = |errors: &mut (Ewma, Ewma), estimate: f64| {

@@ -42,7 +42,6 @@ impl<const N: usize, const S: usize> EnsembleWeights<N, S> {
         }
     }
 
-    /// Records the errors of the available forecasts.
     pub(crate) fn add(&mut self, errors: [f64; N], was_available: [bool; N]) {
         for ((sums, counts), decay) in self.sums.iter_mut().zip(&mut self.counts).zip(self.decay) {
             for which in 0..N {

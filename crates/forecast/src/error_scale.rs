@@ -43,7 +43,6 @@ impl ErrorSize {
         }
     }
 
-    /// Records an error at a time of day.
     pub(crate) fn add(&mut self, time: usize, error: f64) {
         let error = error.abs();
         for (decay, mean) in &mut self.means {

@@ -19,7 +19,6 @@ const FLOOR_SHARE: f64 = 1e-6;
 /// Limit of plausible values, in units. Values beyond it are clamped as measurement errors.
 const LARGEST: f64 = 1e12;
 
-/// Sampling step and horizons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForecastConfig {
     /// Distance between samples in seconds. Samples are averaged into slots of at least five

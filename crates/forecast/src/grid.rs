@@ -32,7 +32,6 @@ impl Grid {
         })
     }
 
-    /// Converts hours to slots.
     pub(crate) fn hours(&self, hours: f64) -> f64 {
         hours * f64::from(HOUR_SECONDS) / f64::from(self.slot_seconds)
     }

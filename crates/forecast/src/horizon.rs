@@ -71,7 +71,6 @@ impl Observation {
     }
 }
 
-/// Features and forecast of the regression for one slot.
 #[derive(Clone, Copy, Debug)]
 struct RegressionForecast {
     features: [f32; FEATURES],
@@ -184,7 +183,6 @@ impl Horizon {
         }
     }
 
-    /// Index of the pending forecast of a slot, if one is made for it.
     fn pending_index(&self, slot: usize) -> Option<usize> {
         slot.is_multiple_of(self.every)
             .then(|| slot / self.every % self.pending_forecasts.len())

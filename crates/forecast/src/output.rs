@@ -3,7 +3,6 @@
 use jiff::{SignedDuration, Timestamp};
 use thiserror::Error;
 
-/// Forecast of one slot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Forecast {
     pub from: Timestamp,
@@ -22,7 +21,6 @@ pub struct Forecast {
     pub weights: [f64; 7],
 }
 
-/// Reasons for a missing forecast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ForecastError {
     #[error(
@@ -49,7 +47,6 @@ pub enum ForecastError {
     },
 }
 
-/// Reasons for refusing a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ObserveError {
     #[error("the sample is older than the last sample of the forecast")]

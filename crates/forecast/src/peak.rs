@@ -41,7 +41,6 @@ pub struct PeakConfig {
     pub price_of_failure: PriceOfFailure,
 }
 
-/// Forecast of the largest sample of a window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeakForecast {
     /// Start of the window: the end of the newest complete slot.

@@ -95,7 +95,6 @@ impl Regression {
         self.count = self.decay * self.count + 1.0;
     }
 
-    /// Recomputes the coefficients.
     pub(crate) fn solve(&mut self) {
         let trace: f64 = (0..FEATURES).map(|index| self.squares[index][index]).sum();
         let ridge = self.ridge * trace / (self.features as f64 * self.count.max(1.0)) + 1e-12;

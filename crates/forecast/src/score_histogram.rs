@@ -17,7 +17,6 @@ const TOO_HEAVY: f32 = 1e18;
 /// Scores between two computations of the quantiles; a few scores change little.
 const REFRESH: u32 = 4;
 
-/// Decayed counts of scores by bin.
 #[derive(Clone, Debug)]
 pub(crate) struct ScoreHistogram<const Q: usize> {
     bins: Vec<f32>,

@@ -132,7 +132,6 @@ impl Seasons {
             .or_else(before)
     }
 
-    /// Stores the value of the next slot, and its asinh.
     pub(crate) fn store(&mut self, value: f64, asinh: f64) {
         let SlotPosition { slot, time, day } = self.next;
         self.values[time][day % DAYS] = value as f32;

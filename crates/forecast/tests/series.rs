@@ -23,7 +23,6 @@ fn with(step_seconds: u32, horizons_seconds: &[u32]) -> ForecastConfig {
     }
 }
 
-/// One sample a minute for a number of days.
 fn series(days: i64, value: impl Fn(i64) -> Option<f64>) -> Series {
     let samples = (0..days * 1440).filter_map(|minute| Some((at(minute), value(minute)?)));
     Series::new(samples.collect())

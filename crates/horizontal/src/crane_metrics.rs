@@ -37,7 +37,6 @@ pub enum CraneMetric {
     NextPredicted,
 }
 
-/// One series of a metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CraneSample {
     pub metric: CraneMetric,

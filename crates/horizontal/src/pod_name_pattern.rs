@@ -4,7 +4,6 @@
 //! Source of the patterns: gocrane/crane `pkg/utils/expression_prom_default.go`. All of them match
 //! whole names, so that `api` does not match `api-gateway`.
 
-/// Pattern of the pod names of one workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodNamePattern {
     workload: String,

@@ -24,7 +24,6 @@ pub enum ApiServiceState {
     Elsewhere(String),
     /// `insecureSkipTLSVerify` is set. The API server accepts no bundle until it is removed.
     Insecure,
-    /// cert-manager injects the bundle.
     Injected(CaBundle),
     Ours(CaBundle),
 }
@@ -69,7 +68,6 @@ pub fn standing(present: Option<&APIService>, own: &OwnService) -> ApiServiceSta
     }
 }
 
-/// Whether the condition `Available` is true.
 pub fn is_available(present: &APIService) -> bool {
     let status = present.status.iter();
     let mut conditions = status.flat_map(|status| &status.conditions).flatten();

@@ -17,7 +17,6 @@ pub use pem_source::{ObjectEntry, ObjectKind, ObjectRef, PemSource};
 use serving::own_service::OwnService;
 pub use upstream::{Kind, MAX_STALE, ServiceSpec, UpstreamSpec};
 
-/// Limits of the file.
 const MAX_UPSTREAMS: usize = 64;
 const MAX_ROUTES: usize = 1024;
 

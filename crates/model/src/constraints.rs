@@ -29,13 +29,11 @@ pub struct NodeTerm {
     pub fields: Vec<Requirement>,
 }
 
-/// Properties of a node relevant for constraints.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeTraits<'a> {
     pub name: &'a str,
     pub labels: &'a Labels,
     pub taints: &'a [Taint],
-    /// Allocatable extended resources.
     pub extended: &'a ResourceList,
 }
 

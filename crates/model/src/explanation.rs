@@ -40,7 +40,6 @@ impl MethodStep {
         }
     }
 
-    /// A decision in words.
     pub fn text(name: &str, text: &str) -> Self {
         Self {
             name: name.to_owned(),

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-/// Forecast of one `TimeSeriesPrediction`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Forecast {
     /// UID of the object. A recreated object has another one.

@@ -25,7 +25,6 @@ impl Labels {
         Some(&self.0[found.ok()?].1)
     }
 
-    /// Keys and values in order of the keys.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         self.0.iter().map(|(key, value)| (&**key, &**value))
     }

@@ -20,7 +20,6 @@ pub enum LimitMode {
     RequestPlusAmount(Quantity),
 }
 
-/// Limit modes of CPU and memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LimitModes {
     pub cpu: LimitMode,

@@ -14,7 +14,6 @@ pub struct NamespaceLimits {
     pub items: Vec<LimitRangeItem>,
 }
 
-/// Type of the objects that an item limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitType {
     Container,
@@ -59,7 +58,6 @@ impl NamespaceLimits {
 pub struct Limits {
     pub min: Option<ResourceList>,
     pub max: Option<ResourceList>,
-    /// Default limits of containers.
     pub default: Option<ResourceList>,
 }
 

@@ -71,7 +71,6 @@ impl From<Memory> for Quantity {
     }
 }
 
-/// Name of a resource, ordered by its text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ResourceName {
     Cpu,

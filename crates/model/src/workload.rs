@@ -44,7 +44,6 @@ pub struct Workload<'a> {
 }
 
 impl Workload<'_> {
-    /// Converts to an owned reference.
     pub fn to_ref(self) -> WorkloadRef {
         WorkloadRef {
             api_version: self.api_version.to_owned(),

@@ -54,7 +54,6 @@ impl Amounts {
         }
     }
 
-    /// The saturated sum.
     pub fn plus(self, other: Self) -> Self {
         self.each(other, i64::saturating_add)
     }
@@ -136,7 +135,6 @@ impl PodSpec {
     }
 }
 
-/// Adds CPU and memory of a list to another one.
 fn add(sum: &mut ResourceList, list: &ResourceList) {
     for name in [ResourceName::Cpu, ResourceName::Memory] {
         let Some(added) = list.get(&name) else {

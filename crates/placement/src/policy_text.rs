@@ -22,7 +22,6 @@ pub enum ParsePolicyError {
     Malformed(String),
     #[error("the policy has no parameter {0:?}")]
     UnknownParameter(String),
-    /// The value is not a number in the range of the parameter.
     #[error("{name}={value} is not a number in the range {range}")]
     OutOfRange {
         name: String,
@@ -32,7 +31,6 @@ pub enum ParsePolicyError {
     },
 }
 
-/// Parameter `name=value` of a policy.
 struct Parameter<'a> {
     name: &'a str,
     value: &'a str,
@@ -105,7 +103,6 @@ fn parameters(written: &str) -> Result<Vec<Parameter<'_>>, ParsePolicyError> {
 }
 
 impl Policy {
-    /// Name of Trimaran's plugin.
     pub fn name(&self) -> &'static str {
         match self {
             Self::TargetLoadPacking(_) => "TargetLoadPacking",

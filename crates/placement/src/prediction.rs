@@ -13,7 +13,6 @@ use crate::{Amounts, Container, PodSpec, TargetLoadPacking, rounded};
 pub enum LoadSource {
     /// Target of the VPA recommendation.
     Recommendation,
-    /// Forecast of the EHPA.
     Forecast,
     Limit,
     /// Request times the multiplier.
@@ -40,7 +39,6 @@ pub struct PredictionConfig {
     pub memory: Fallback,
 }
 
-/// Forecast load of one pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PodForecast {
     pub cpu_millicores: Option<i64>,

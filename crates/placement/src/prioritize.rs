@@ -9,7 +9,6 @@ use crate::{
     LowRiskOverCommitment, NodeCommitment, NodeLoad, NodeResource, TargetLoadPacking, Usage,
 };
 
-/// Policy that scores nodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Policy {
     /// By CPU.
@@ -51,7 +50,6 @@ where
     }
 }
 
-/// Scores nodes for a pod.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prioritizer {
     pub policy: Policy,
@@ -59,7 +57,6 @@ pub struct Prioritizer {
     pub targets: PressureTargets,
 }
 
-/// Pod to place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PodDemand {
     /// Predicted load. Upstream's scores have the requests here, and for target load packing the

@@ -11,7 +11,6 @@ use jiff::{SignedDuration, Timestamp};
 use crate::{Amounts, Commitment, Prioritizer};
 use state::State;
 
-/// Limits of a plan.
 #[derive(Clone, Copy, Debug)]
 pub struct RebalancingConfig {
     /// Utilization that a node keeps below after a move, in percent; default 65.

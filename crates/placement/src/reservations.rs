@@ -29,7 +29,6 @@ pub struct ReservationConfig {
     pub max_pods_per_namespace: usize,
 }
 
-/// Reservations of pods, by node.
 #[derive(Clone, Debug, Default)]
 pub struct Reservations {
     config: ReservationConfig,

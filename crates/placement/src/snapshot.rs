@@ -49,7 +49,6 @@ pub struct MeasuredLoad {
     pub length: SignedDuration,
 }
 
-/// The newest load of each window.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LoadSnapshot {
     windows: [Option<WindowLoad>; 3],
@@ -66,13 +65,11 @@ pub struct FreshLoad<'a> {
 pub enum FallbackReason {
     #[error("no node metrics")]
     NoMetrics,
-    /// The newest metrics are too old.
     #[error("node metrics are {age_seconds} s old")]
     StaleMetrics {
         /// Age of the newest window.
         age_seconds: i64,
     },
-    /// Metrics are missing for too many nodes.
     #[error("node metrics cover {covered} of {nodes} nodes")]
     LowCoverage { covered: usize, nodes: usize },
 }

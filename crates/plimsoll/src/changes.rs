@@ -148,7 +148,6 @@ pub(crate) fn apply(args: &ApplyArgs) -> anyhow::Result<Outcome> {
     Ok(outcome(&left_out))
 }
 
-/// Names what is left out.
 fn outcome(left_out: &[String]) -> Outcome {
     for line in left_out {
         eprintln!("left out: {line}");

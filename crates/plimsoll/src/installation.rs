@@ -39,7 +39,6 @@ pub(crate) struct Program<'a> {
     pub(crate) deployment: &'a Deployment,
 }
 
-/// The programs among the Deployments of a namespace.
 pub(crate) fn programs(deployments: &[Deployment]) -> Vec<Program<'_>> {
     let of = |name: &'static str| {
         let deployments = deployments.iter().filter(move |deployment| {
@@ -106,7 +105,6 @@ impl<'a> Program<'a> {
         })
     }
 
-    /// Ready and desired replicas.
     pub(crate) fn replicas(self) -> (i32, i32) {
         let desired = self.deployment.spec.replicas;
         let status = self.deployment.status.as_ref();

@@ -12,7 +12,6 @@ pub(crate) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// The texts of some fields.
 pub(crate) fn texts<'a, const N: usize>(value: &'a Value, fields: [&str; N]) -> [&'a str; N] {
     fields.map(|field| text(&value[field]))
 }

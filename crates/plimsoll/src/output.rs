@@ -54,7 +54,6 @@ pub(crate) struct Document {
     pub(crate) tables: Vec<Table>,
     /// Remarks below the tables, one sentence each.
     pub(crate) notes: Vec<String>,
-    /// The result as JSON.
     pub(crate) data: Value,
 }
 
@@ -136,7 +135,6 @@ impl Table {
 /// Number of digits after the point, and the unit.
 type Form = (usize, &'static str);
 
-/// Name, pointer and form of a column.
 fn column(text: &'static str) -> (&'static str, String, Option<Form>) {
     let (name, field) = text.split_once('=').unwrap_or((text, text.trim_start()));
     let (field, form) = match field.split_once(':') {

@@ -61,7 +61,6 @@ impl Plot {
         }
     }
 
-    /// The plot below a title.
     pub(crate) fn figure(&self, title: &str, description: &str) -> String {
         format!(
             "<h3>{}</h3>\n<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">{}</div>\n",
@@ -81,7 +80,6 @@ impl Plot {
         LEFT + (RIGHT - LEFT) * slot / (self.slots().max(2) - 1) as f64
     }
 
-    /// The plot with a description for screen readers.
     pub(crate) fn svg(&self, description: &str) -> String {
         let amounts = self.lines.iter().flat_map(|line| &line.amounts);
         let highest = amounts.copied().fold(0.0, f64::max);
@@ -172,7 +170,6 @@ pub(crate) struct PerSlot {
     pub(crate) highest: Vec<f64>,
     /// Sum of the usage of all pods.
     pub(crate) sums: Vec<f64>,
-    /// Number of pods.
     pub(crate) counts: Vec<u32>,
 }
 

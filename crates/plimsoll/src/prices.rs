@@ -18,7 +18,6 @@ pub(crate) struct PriceArgs {
     pub(crate) prices: Option<PathBuf>,
 }
 
-/// Prices per hour.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Prices {

@@ -125,7 +125,6 @@ fn details(usage: &ContainerUsage, scanned: &ScannedContainer, caution: &str) ->
     text + &yaml(scanned) + "</section>\n"
 }
 
-/// Usage and requests in words.
 fn sentence(word: &str, pods: &[Series], unit: &str, scanned: &scan::ScannedResource) -> String {
     let amounts = pods.iter().flat_map(|pod| &pod.usage);
     let mut amounts: Vec<f64> = amounts.copied().collect();

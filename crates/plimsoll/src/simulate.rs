@@ -81,7 +81,6 @@ struct SimulatedWay {
     minutes_short_per_day: f64,
     /// Missing CPU in these minutes, in core-minutes per day.
     missing_core_minutes_per_day: f64,
-    /// Changes of the number of replicas per day.
     changes_per_day: f64,
     /// Changes per day within ten minutes after one in the opposite direction.
     reversals_per_day: f64,
@@ -94,7 +93,6 @@ struct Simulated {
     namespace: String,
     workload: String,
     pod_cpu: String,
-    /// Scored days.
     days: f64,
     /// A result per way of scaling; the native HPA first.
     scalings: Vec<SimulatedWay>,

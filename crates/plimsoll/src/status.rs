@@ -56,7 +56,6 @@ struct VpaCounts {
     with_recommendation: usize,
     /// By update mode, as written; `Recreate` without one.
     by_mode: BTreeMap<String, usize>,
-    /// Made by a sizing policy.
     of_policies: usize,
 }
 

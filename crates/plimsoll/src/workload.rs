@@ -32,7 +32,6 @@ impl Workload<'_> {
         }
     }
 
-    /// The largest number of pods with present usage among the containers.
     pub(crate) fn present_pods(&self) -> usize {
         let pods = self.containers.iter().map(|usage| usage.present_pods());
         pods.max().unwrap_or(0)

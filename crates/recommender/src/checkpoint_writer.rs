@@ -21,7 +21,6 @@ use vertical::checkpoint::garbage::{UnusedCheckpoint, UnusedReason};
 use vertical::checkpoint::plan::CheckpointAction;
 use view::ObjectKey;
 
-/// Result of looking at the checkpoint of one container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CheckpointOutcome {
     /// The checkpoint was left, for the reason that this action names.
@@ -211,9 +210,9 @@ mod tests {
     use http::Method;
     use kube::Client;
     use serde_json::{Value, json};
+    use testing::{api_server, refusal};
 
     use super::*;
-    use crate::fixture::{api_server, failure};
 
     /// An API server with one checkpoint, which refuses to create another one of its name.
     fn client(checkpoint: &Arc<Mutex<Value>>) -> Client {
@@ -221,13 +220,13 @@ mod tests {
         api_server(move |request| {
             let mut object = checkpoint.lock();
             if request.method() == Method::POST {
-                return ready(failure(409));
+                return ready(refusal(409, "no"));
             }
             assert_eq!(request.method(), Method::PATCH);
             let patch: Patch = serde_json::from_slice(request.body()).expect("a patch");
             ready(match json_patch::patch(&mut object, &patch) {
                 Ok(()) => (200, object.clone()),
-                Err(_) => failure(422),
+                Err(_) => refusal(422, "no"),
             })
         })
     }

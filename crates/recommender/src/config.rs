@@ -10,7 +10,6 @@ use serde::Deserialize;
 use sizing::WithoutUsage;
 use vertical::schedulable;
 
-/// Each setting with its default.
 pub const DEFAULTS: &str = include_str!("defaults.yaml");
 
 #[derive(Debug, Deserialize)]

@@ -1,46 +1,14 @@
 //! Objects for tests, in the namespace `shop`.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
-use http::{Request, Response};
 use jiff::Timestamp;
-use kube::Client;
-use kube::client::Body;
 use model::{Labels, Selector};
 use prometheus::{Registry, TextEncoder};
 use serde_json::{Value, json};
 use vertical::recommender_state::Decision;
 use vertical::refresh::StatusChange;
 use view::{Controller, ObjectKey, Pod, Vpa};
-
-/// A client of an API server that answers each request with a status code and an object.
-pub(crate) fn api_server<F>(
-    answer: impl Fn(Request<Vec<u8>>) -> F + Clone + Send + 'static,
-) -> Client
-where
-    F: Future<Output = (u16, Value)> + Send,
-{
-    let service = tower::service_fn(move |request: Request<Body>| {
-        let answer = answer.clone();
-        async move {
-            let (parts, body) = request.into_parts();
-            let body = body.collect_bytes().await.expect("a body").to_vec();
-            let (code, object) = answer(Request::from_parts(parts, body)).await;
-            let response = Response::builder()
-                .status(code)
-                .body(Body::from(object.to_string().into_bytes()));
-            Ok::<_, Infallible>(response.expect("a response"))
-        }
-    });
-    Client::new(service, "default")
-}
-
-/// The answer of an API server that refuses a request.
-pub(crate) fn failure(code: u16) -> (u16, Value) {
-    let status = json!({"kind": "Status", "status": "Failure", "message": "no", "code": code});
-    (code, status)
-}
 
 /// The samples of all metrics as text, without comments.
 pub(crate) fn samples(registry: &Registry) -> Vec<String> {
@@ -66,7 +34,6 @@ pub(crate) fn pod(name: &str, app: &str) -> Pod {
     Pod::from_k8s(serde_json::from_value(pod).expect("a pod"), false)
 }
 
-/// A Deployment that selects the pods of its name.
 pub(crate) fn deployment(name: &str, replicas: i32) -> Arc<Controller> {
     Arc::new(Controller {
         key: ObjectKey::new("shop", name),
@@ -104,7 +71,6 @@ pub(crate) fn decision(name: &str, more: &Value, status: Value) -> Decision {
     }
 }
 
-/// A decision with recommendations for containers.
 pub(crate) fn recommended(name: &str, containers: &[&str]) -> Decision {
     let containers = containers.iter().map(|container| {
         json!({"containerName": container, "target": {"cpu": "250m", "memory": "1Ki"}, "lowerBound": {"cpu": "25m"}, "upperBound": {"cpu": "1"}, "uncappedTarget": {"cpu": "30m"}})

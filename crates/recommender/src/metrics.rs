@@ -118,7 +118,6 @@ impl WatchFreshness {
 
 const BOOLEANS: [&str; 2] = ["false", "true"];
 
-/// The recommendations for the containers of an object.
 fn containers(decision: &Decision) -> impl Iterator<Item = &ContainerRecommendation> {
     let recommendation = decision.status.recommendation.iter();
     recommendation.flat_map(|recommendation| &recommendation.containers)

@@ -57,7 +57,6 @@ pub(crate) struct RecommendLoop {
 
 struct Resync {
     began: Instant,
-    /// The last object of the last batch.
     last: Option<ObjectKey>,
     decisions: BTreeMap<ObjectKey, Arc<Decision>>,
 }
@@ -120,7 +119,6 @@ impl RecommendLoop {
         }
     }
 
-    /// Decides about urgent objects now.
     fn recommend_urgent(&mut self, objects: &BTreeSet<ObjectKey>) {
         let decisions =
             block_in_place(|| self.shared.lock().decide_objects(objects, Timestamp::now()));

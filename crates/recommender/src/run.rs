@@ -39,7 +39,6 @@ const FEED_PROGRAMS: [&str; 4] = [
 /// Number of missing rounds of usage after which predictions report that there are none.
 const MAX_MISSING_ROUNDS: u32 = 5;
 
-/// Runs the recommender until shutdown.
 pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     args.ignored_flags.warn();
     if args.min_checkpoints != DEFAULT_MIN_CHECKPOINTS {

@@ -56,7 +56,6 @@ impl StatusWriter {
         Self { objects, metrics }
     }
 
-    /// The writer for one term of leadership.
     pub(crate) fn during(&self, leading: &Leading) -> Self {
         Self::new(self.objects.during(leading), self.metrics.clone())
     }
@@ -177,7 +176,6 @@ impl StatusWrites {
         self.start();
     }
 
-    /// Drops the times of objects that are not kept.
     pub(crate) fn retain(&mut self, is_kept: impl Fn(&ObjectKey) -> bool) {
         self.queue.retain(is_kept);
     }

@@ -171,7 +171,6 @@ mod tests {
 
     use super::*;
 
-    /// Recommends a constant.
     struct Constant(f64);
 
     impl Policy for Constant {

@@ -130,7 +130,6 @@ pub struct Score {
 }
 
 impl Score {
-    /// The ratios of the sums over entities.
     pub fn of<'a>(entities: impl IntoIterator<Item = &'a EntityScore>) -> Self {
         let mut sum = EntityScore::default();
         for entity in entities {

@@ -32,7 +32,6 @@ pub struct Action {
     pub recommendation: Arc<Recommendation>,
     /// The loss to the pod's workload.
     pub disruption: Disruption,
-    /// The OOM kill that it answers, if any.
     pub oom_kill: Option<QuickOomKill>,
     /// The move to another node that it is for, if any.
     pub relocation: Option<Relocation>,

@@ -135,7 +135,6 @@ impl<'a> Budgets<'a> {
     }
 }
 
-/// Whether a disruption counts in the budgets of a pod.
 fn is_disruption(disruption: Disruption, pod: &Pod, running: &Running) -> bool {
     disruption != Disruption::Resize && pod.phase != Phase::Pending && is_ready(running)
 }

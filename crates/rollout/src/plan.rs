@@ -18,7 +18,6 @@ use crate::skip::Skip;
 /// Recommendations by the unique identifiers of VPA objects.
 pub type Recommendations = BTreeMap<String, Arc<Recommendation>>;
 
-/// The input of a decision.
 #[derive(Debug, Clone, Copy)]
 pub struct Snapshot<'a> {
     pub view: &'a View,
@@ -30,7 +29,6 @@ pub struct Snapshot<'a> {
     pub node_load: Option<&'a MeasuredLoad>,
 }
 
-/// The output of a decision.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
     /// Evictions, resizes and rolling updates, the most urgent first.
@@ -71,7 +69,6 @@ pub struct PodCounts {
     pub allowed: AllowedUpdates,
 }
 
-/// The updates that a VPA object allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AllowedUpdates {
     /// Its mode updates pods.
@@ -107,7 +104,6 @@ impl AddAssign for RecentPods {
 /// A way to make room for a pending resize.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreemptionPlan {
-    /// The VPA object of the pending pod.
     pub vpa: ObjectKey,
     pub pod: ObjectKey,
     pub pod_uid: String,
@@ -123,7 +119,6 @@ pub enum PreemptionMethod {
     Itself,
 }
 
-/// The results of rebalancing in one pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RebalancingReport {
     pub hot_nodes: usize,

@@ -39,7 +39,6 @@ impl PassContext<'_> {
     }
 }
 
-/// Collects the results of a pass.
 pub(super) struct PlanBuilder<'a> {
     pub(super) budgets: Budgets<'a>,
     pub(super) plan: Plan,

@@ -54,7 +54,6 @@ pub struct RebalancingSettings {
     /// Utilization and requested share below which a node is emptied, in percent; 0 empties none
     /// (`fragmentedPercent`).
     pub fragmented_percent: f64,
-    /// The most moves in a minute.
     pub moves_per_minute: usize,
 }
 

@@ -72,7 +72,6 @@ struct RejectedResize {
 /// A live pod that a pass saw. Times are of the monotonic clock.
 #[derive(Debug, Clone, Default)]
 struct ObservedPod {
-    /// The first pass that saw it.
     first_seen: Duration,
     backoff: Backoff,
     /// Start of the resize that it shows.
@@ -369,7 +368,6 @@ impl RolloutState {
     }
 }
 
-/// The running state of a pod that is not terminating.
 fn live(pod: &Pod) -> Option<&Running> {
     pod.running
         .as_deref()

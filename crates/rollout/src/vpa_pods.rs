@@ -25,7 +25,6 @@ pub(super) struct Member<'a> {
     pub(super) pending: Option<PendingAction>,
 }
 
-/// The groups that may be updated, and all pods.
 pub(super) struct MemberGroups<'a> {
     pub(super) groups: Vec<Group>,
     pub(super) members: Vec<Member<'a>>,

@@ -125,7 +125,6 @@ impl ClockState {
     }
 }
 
-/// A client that sets an [`ApiServerClock`].
 #[derive(Debug, Clone)]
 pub struct ClockService<S> {
     inner: S,
@@ -253,7 +252,6 @@ mod tests {
         }
     }
 
-    /// The number of log lines.
     struct Lines(Arc<AtomicU64>);
 
     impl<S: Subscriber> tracing_subscriber::Layer<S> for Lines {

@@ -220,7 +220,6 @@ where
     }
 }
 
-/// Kinds of responses by length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ResponseKind {
     /// Watches, followed logs and upgraded connections: few, long, and reopened when they end.
@@ -311,7 +310,6 @@ pub(crate) struct RequestTimeout(pub(crate) Duration);
 #[error("an answer of the API server is longer than {} MiB", MAX_RESPONSE_BYTES >> 20)]
 pub struct TooLong;
 
-/// Whether an error or one of its sources is [`TooLong`].
 pub fn is_too_long(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source())
         .any(<dyn std::error::Error>::is::<TooLong>)

@@ -64,14 +64,12 @@ pub fn interval<'de, D: Deserializer<'de>>(text: D) -> Result<GoDuration, D::Err
     parsed_by(positive_duration, text)
 }
 
-/// Deserializes a text by its `FromStr`.
 pub fn from_text<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
     text: D,
 ) -> Result<T, D::Error> {
     parsed_by(T::from_str, text)
 }
 
-/// Deserializes a text by `parse`.
 pub fn parsed_by<'de, D: Deserializer<'de>, T, E: Display>(
     parse: impl FnOnce(&str) -> Result<T, E>,
     text: D,

@@ -17,7 +17,6 @@ const LEADERSHIP_PAUSE: Duration = Duration::from_secs(1);
 
 /// The work of one reconcile loop. It is dropped at the end of the term.
 pub trait Reconcile {
-    /// The result of observing and planning.
     type Plan;
 
     /// Waits for a change of the inputs. Cancel safe. Not called again before the next pass, so

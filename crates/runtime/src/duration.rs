@@ -15,7 +15,6 @@ use model::parse_go_duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GoDuration(pub Duration);
 
-/// Parses a duration of at least `least`.
 pub fn at_least(least: Duration, text: &str) -> Result<GoDuration, String> {
     let duration: GoDuration = text
         .parse()

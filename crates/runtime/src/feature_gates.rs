@@ -19,7 +19,6 @@ pub enum Stage {
     Stable,
 }
 
-/// A gate that a program supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gate {
     /// The name on the command line.
@@ -54,7 +53,6 @@ impl Gate {
     }
 }
 
-/// The value of each known gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeatureGates(BTreeMap<&'static str, bool>);
 

@@ -112,7 +112,6 @@ impl Condition {
         self.set(ConditionStatus::ReadyBut(remark.into()));
     }
 
-    /// Sets the condition to not ready with a reason.
     pub fn missing(&self, reason: impl Into<String>) {
         self.set(ConditionStatus::Missing(reason.into()));
     }

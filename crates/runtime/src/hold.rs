@@ -59,7 +59,6 @@ pub type HoldReasons = BTreeMap<&'static str, Vec<String>>;
 #[derive(Clone)]
 pub struct Holds {
     reasons: Arc<watch::Sender<Option<HoldReasons>>>,
-    /// Parts that can hold.
     parts: Arc<Mutex<BTreeSet<&'static str>>>,
     running: IntGaugeVec,
     writer: ObjectWriter,
@@ -245,7 +244,6 @@ mod tests {
 
     use super::*;
 
-    /// A hold of the part `updater`, and its reasons.
     fn hold() -> (watch::Sender<Option<HoldReasons>>, Hold) {
         let (sender, reasons) = watch::channel(None);
         let part = "updater";
@@ -294,15 +292,11 @@ mod tests {
     }
 
     fn holds() -> Holds {
-        let service = tower::service_fn(|_: http::Request<kube::client::Body>| async {
-            Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("away"))
-        });
-        let client = kube::Client::new(service, "suite");
         Holds {
             reasons: Arc::default(),
             parts: Arc::default(),
             running: HoldMetrics::new().expect("valid names").running,
-            writer: ObjectWriter::new(client, "suite"),
+            writer: ObjectWriter::new(testing::no_api_server(), "suite"),
             about: ObjectReference::default(),
         }
     }

@@ -15,7 +15,6 @@ use tokio_util::sync::CancellationToken;
 use crate::health::{Activity, Readiness};
 use crate::shutdown::Tasks;
 
-/// The state behind the endpoints.
 #[derive(Debug, Clone)]
 pub struct Endpoints {
     pub registry: Registry,
@@ -39,7 +38,6 @@ pub struct EndpointPort {
 }
 
 impl Endpoints {
-    /// The routes, for the metrics port.
     pub fn router(self) -> Router {
         Router::new()
             .route("/metrics", get(metrics))

@@ -5,10 +5,8 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 
-/// A flag that is accepted and ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IgnoredFlag {
-    /// The name without dashes.
     pub name: &'static str,
     /// Upstream's default, which is also the behaviour here.
     pub default: &'static str,
@@ -81,12 +79,10 @@ impl IgnoredFlag {
 pub struct IgnoredFlags(Vec<(IgnoredFlag, String)>);
 
 impl IgnoredFlags {
-    /// Iterates over flags and values.
     pub fn iter(&self) -> impl Iterator<Item = (IgnoredFlag, &str)> {
         self.0.iter().map(|(flag, value)| (*flag, value.as_str()))
     }
 
-    /// Logs a warning for each flag.
     pub fn warn(&self) {
         for (flag, value) in self.iter() {
             tracing::warn!("--{}={value} has no effect: {}", flag.name, flag.reason);

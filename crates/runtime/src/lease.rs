@@ -14,7 +14,6 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::args::LeaderElectionArgs;
 
-/// The next action of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     Create,
@@ -116,7 +115,6 @@ pub fn identity(hostname: &str, random: u128, address: Option<&str>) -> String {
     address.map_or(identity.clone(), |address| format!("{identity}_{address}"))
 }
 
-/// The address in an [`identity`].
 pub fn address_of(holder: &str) -> Option<&str> {
     let mut parts = holder.splitn(3, '_');
     parts.nth(2)

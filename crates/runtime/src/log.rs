@@ -13,9 +13,7 @@ use tracing_subscriber::fmt::format::FmtSpan;
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// Text for people.
     Text,
-    /// One JSON object per line.
     Json,
 }
 
@@ -45,7 +43,6 @@ pub struct KlogArgs {
 }
 
 impl KlogArgs {
-    /// The minimum severity of log lines.
     pub fn threshold(&self) -> Severity {
         if self.legacy_stderr_threshold_behavior {
             Severity::Info

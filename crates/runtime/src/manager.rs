@@ -60,7 +60,6 @@ impl Manager {
         self.rest_metrics.clock.clone()
     }
 
-    /// The writer of objects in the name of the program.
     pub fn object_writer(&self) -> ObjectWriter {
         let manager = format!("plimsoll-{}", self.program.name);
         ObjectWriter::new(self.client.clone(), &manager)

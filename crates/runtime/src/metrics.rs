@@ -76,7 +76,6 @@ macro_rules! metrics {
                 Ok(metrics)
             }
 
-            /// Resets all metrics but histograms.
             $visible fn reset(&self) {
                 $(
                     $crate::metrics::Metric::clear(&self.$row);
@@ -84,7 +83,6 @@ macro_rules! metrics {
                 )*
             }
 
-            /// The collectors of all rows.
             $visible fn collectors(&self) -> Vec<Box<dyn ::prometheus::core::Collector>> {
                 vec![$(Box::new(self.$row.clone())),*]
             }
@@ -114,7 +112,6 @@ impl Family<'_> {
 
 /// A kind of metric that a row can have.
 pub trait Metric: Collector + Clone + Sized {
-    /// Creates the metric of a row.
     fn of(family: &Family) -> Result<Self, Error>;
     /// Creates the series of these label values.
     fn touch(&self, _: &[&str]) {}

@@ -15,12 +15,10 @@ pub struct NamespaceArgs {
     pub ignored_vpa_object_namespaces: String,
 }
 
-/// The selected namespaces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Namespaces {
     /// The only namespace; `None` means all.
     pub only: Option<String>,
-    /// The ignored namespaces.
     pub ignored: BTreeSet<String>,
 }
 

@@ -24,7 +24,6 @@ pub struct ObjectWriter {
 }
 
 impl ObjectWriter {
-    /// The writer with this field manager.
     pub fn new(client: Client, manager: &str) -> Self {
         let reporter = Reporter {
             controller: manager.to_owned(),
@@ -53,7 +52,6 @@ impl ObjectWriter {
         Api::namespaced_with(self.client.clone(), namespace, &resource)
     }
 
-    /// Parameters of a patch, with the field manager.
     pub fn patching(&self) -> PatchParams {
         PatchParams {
             field_manager: Some(self.manager.clone()),
@@ -119,7 +117,6 @@ pub async fn delete_owned(
     }
 }
 
-/// Reference to an object of a kind, for its events.
 pub fn reference<K: Resource<DynamicType = ()>>(
     namespace: &str,
     name: &str,
@@ -137,7 +134,6 @@ pub fn reference<K: Resource<DynamicType = ()>>(
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteOutcome {
-    /// The object is as it should be.
     Written,
     /// The object does not exist any more, or another object has its name.
     Gone,

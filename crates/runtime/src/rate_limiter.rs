@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 /// A token bucket, stored as the time at which it will be full again.
 #[derive(Debug, Clone, Copy)]
 pub struct Throttle {
-    /// Time per token.
     per_token: Duration,
     /// Time to fill an empty bucket.
     capacity: Duration,

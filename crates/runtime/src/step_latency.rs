@@ -26,7 +26,6 @@ impl StepLatency {
             .observe(duration.as_secs_f64());
     }
 
-    /// Starts measuring the steps of one round.
     pub fn start(&self) -> Steps {
         let now = Instant::now();
         Steps {
@@ -67,7 +66,6 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Records the end of a step.
     pub fn done(&mut self, step: &str) {
         let now = Instant::now();
         self.latency.observe(step, now.duration_since(self.last));

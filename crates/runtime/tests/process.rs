@@ -47,7 +47,6 @@ impl Hello {
         }
     }
 
-    /// The first log line that contains `text`.
     fn line(&mut self, text: &str) -> serde_json::Value {
         let line = self
             .lines
@@ -142,7 +141,6 @@ fn a_second_signal_ends_a_stubborn_process() {
     assert_eq!(hello.code(), Some(143));
 }
 
-/// The error of a process that fails.
 fn failure(arguments: &[&str]) -> String {
     let mut hello = Hello::start(arguments);
     let line = hello.line("\"ended\"");

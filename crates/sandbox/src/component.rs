@@ -11,9 +11,7 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Component {
-    /// The store.
     Etcd,
-    /// The API server.
     KubeApiserver,
     /// Deployments, `ReplicaSet`s, Jobs, the HPA, garbage collection.
     KubeControllerManager,

@@ -24,14 +24,12 @@ use crate::state_file::{Phase, Record, Status};
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
-/// Desired state of a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DesiredState {
     Running,
     Stopped,
 }
 
-/// One component and the record of its state.
 pub(crate) struct ComponentProcess {
     pub(crate) component: Component,
     pub(crate) command: CommandLine,

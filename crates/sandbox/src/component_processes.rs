@@ -31,7 +31,6 @@ impl ComponentProcesses {
         }
     }
 
-    /// Starts a component and keeps it running.
     pub(crate) fn start(&mut self, context: CommandContext<'_>, component: Component) {
         let (sender, desired) = watch::channel(DesiredState::Running);
         let process = ComponentProcess {
@@ -74,7 +73,6 @@ impl ComponentProcesses {
         }
     }
 
-    /// Handles a request about one component.
     pub(crate) async fn handle(&self, request: ControlRequest) -> Result<()> {
         match request {
             ControlRequest::Start(component) => {

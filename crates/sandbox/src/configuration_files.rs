@@ -185,7 +185,6 @@ fn prometheus(ports: &Ports, nodes: u16, authority: &Identity, further_files: &P
     })
 }
 
-/// The configuration of Prometheus' TLS.
 fn prometheus_web(serving: &Identity) -> Value {
     json!({"tls_server_config": {"cert_file": serving.certificate, "key_file": serving.key}})
 }

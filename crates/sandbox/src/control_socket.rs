@@ -12,17 +12,14 @@ use crate::component::Component;
 /// Longest request.
 const LINE_BYTES: u64 = 4096;
 
-/// A request to a supervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ControlRequest {
-    /// Start a component that was stopped.
     Start(Component),
     /// End a component; it is not restarted.
     Stop(Component),
     /// Suspend a component with SIGSTOP.
     Pause(Component),
-    /// Resume a suspended component.
     Resume(Component),
     /// End everything.
     Down,
@@ -40,7 +37,6 @@ pub(crate) async fn send(socket: &Path, request: ControlRequest) -> Result<()> {
     }
 }
 
-/// Reads the only request of a connection.
 pub(crate) async fn receive(stream: &mut UnixStream) -> Result<ControlRequest> {
     read_line(stream).await
 }

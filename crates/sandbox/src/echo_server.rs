@@ -21,7 +21,6 @@ use serving::tls::{ServingTls, TlsFiles};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// The hidden subcommand.
 pub(crate) const SUBCOMMAND: &str = "echo-server";
 
 /// Arguments of the server.
@@ -120,7 +119,6 @@ async fn read(file: Option<PathBuf>) -> Result<String> {
         .with_context(|| format!("read {}", file.display()))
 }
 
-/// The user that the API server sees.
 async fn who_am_i() -> Result<String> {
     let client = Client::try_default().await.context("make a client")?;
     let reviews = Api::<SelfSubjectReview>::all(client);

@@ -15,7 +15,6 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// The hidden subcommand.
 pub(crate) const SUBCOMMAND: &str = "exec";
 
 /// A command that runs `program` and is killed together with the calling process. `sandbox` is the

@@ -26,7 +26,6 @@ pub(crate) struct GoBuild<'a> {
 }
 
 impl<'a> GoBuild<'a> {
-    /// Writes the `go.mod`, and checks that Go is there.
     pub(crate) fn prepare(module: &'a Module, source: PathBuf, sandbox: &'a Path) -> Result<Self> {
         module.write(&source).context("write go.mod and go.sum")?;
         fs::create_dir_all(temporary(&source)).context("create a folder for temporary files")?;
@@ -38,7 +37,6 @@ impl<'a> GoBuild<'a> {
         })
     }
 
-    /// Builds programs into a folder.
     pub(crate) fn programs(&self, programs: &[&Program], bin: &Path) -> Result<()> {
         if programs.is_empty() {
             return Ok(());

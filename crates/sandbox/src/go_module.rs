@@ -24,7 +24,6 @@ pub(crate) struct Module {
     version: Option<&'static str>,
 }
 
-/// A program and the Go package that it is built from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Program {
     /// File name of the program.
@@ -296,7 +295,6 @@ impl Module {
         ]
     }
 
-    /// Names of the files that the sandbox reads.
     pub(crate) fn file_names(&self) -> impl Iterator<Item = &'static str> {
         let files = self.files.iter().flat_map(|(_, files)| files.iter());
         files.filter_map(|file| file.rsplit('/').next())
@@ -327,7 +325,6 @@ impl Module {
         releases
     }
 
-    /// Release of the Kubernetes that the module has.
     pub(crate) fn kubernetes(&self) -> Option<Release> {
         required_version(self.go_mod, KUBERNETES).and_then(Release::find)
     }
@@ -376,7 +373,6 @@ pub(crate) fn hex(digest: &[u8]) -> String {
         .fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-/// The version of a module that a `go.mod` requires.
 fn required_version<'a>(go_mod: &'a str, module: &str) -> Option<&'a str> {
     go_mod.lines().find_map(|line| {
         let mut words = line.trim_start_matches("require ").split_whitespace();

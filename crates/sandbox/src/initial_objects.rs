@@ -22,7 +22,6 @@ use tokio::time::sleep;
 
 use crate::ports::Ports;
 
-/// Field manager of applied objects.
 const MANAGER: &str = "plimsoll-sandbox";
 /// Pause between two access reviews.
 const POLL: Duration = Duration::from_millis(20);
@@ -60,7 +59,6 @@ pub(crate) async fn await_default_service_account(client: &Client) -> Result<()>
         .map(drop)
 }
 
-/// Waits until nodes are ready.
 pub(crate) async fn await_nodes(
     client: &Client,
     names: impl IntoIterator<Item = String>,

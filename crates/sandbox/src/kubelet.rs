@@ -75,7 +75,6 @@ use crate::startup_protocol::SandboxConfig;
 
 /// State that all hosted pods share.
 struct Hosting {
-    /// Client with every right.
     client: Client,
     config: SandboxConfig,
     /// Folder for the pods' volumes and logs.

@@ -14,16 +14,13 @@ use crate::programs::ensure_built;
 /// Environment variable of the flag `--kubernetes-version`.
 pub(crate) const VARIABLE: &str = "PLIMSOLL_SANDBOX_KUBERNETES_VERSION";
 
-/// A supported version of Kubernetes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KubernetesVersion {
     Oldest,
-    /// The newest supported one.
     #[default]
     Newest,
 }
 
-/// Folders of programs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ControlPlaneFolders {
     /// Folder of etcd and of the programs of Kubernetes.

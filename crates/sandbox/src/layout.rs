@@ -12,7 +12,6 @@ use crate::component::Component;
 /// Longest path that fits into a socket address.
 const SOCKET_PATH_BYTES: usize = 107;
 
-/// The folders of one sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     name: String,
@@ -46,7 +45,6 @@ impl Layout {
         Ok(layout)
     }
 
-    /// A layout below another folder.
     #[cfg(test)]
     pub(crate) fn below(name: &str, folder: &Path) -> Self {
         Self {
@@ -56,7 +54,6 @@ impl Layout {
         }
     }
 
-    /// Names of all sandboxes that have a state folder.
     pub(crate) fn names() -> Result<Vec<String>> {
         let states = base("XDG_STATE_HOME", ".local/state")?.join("plimsoll/sandbox");
         let Ok(entries) = fs::read_dir(&states) else {
@@ -71,7 +68,6 @@ impl Layout {
         Ok(names)
     }
 
-    /// The sandbox's name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -113,7 +109,6 @@ impl Layout {
         self.logs().join(format!("{component}.log"))
     }
 
-    /// The supervisor's own log.
     pub(crate) fn supervisor_log(&self) -> PathBuf {
         self.logs().join("supervisor.log")
     }
@@ -178,7 +173,6 @@ impl Layout {
         folders.iter().try_for_each(|folder| own_folder(folder))
     }
 
-    /// Creates the folder of the lock.
     pub(crate) fn create_root(&self) -> Result<()> {
         own_folder(&self.states)
     }
@@ -201,7 +195,6 @@ impl Layout {
             .try_for_each(|path| remove(&path))
     }
 
-    /// Removes everything but the logs.
     pub(crate) fn remove_all_but_logs(&self) -> Result<()> {
         remove(&self.sockets())?;
         self.forget_attempt()

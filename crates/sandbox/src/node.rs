@@ -28,7 +28,6 @@ pub(crate) const NAME: &str = "node-real";
 /// namespace, so the same addresses serve all.
 pub(crate) const ADDRESS: &str = "10.99.0.1";
 pub(crate) const POD_RANGE: &str = "10.99.1.0/24";
-/// Addresses of Services.
 pub(crate) const SERVICE_RANGE: &str = "10.96.0.0/16";
 /// Address of the cluster's name server, if one is installed.
 pub(crate) const NAME_SERVER: &str = "10.96.0.10";

@@ -7,10 +7,8 @@ use std::net::{Ipv4Addr, TcpListener};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-/// Ports of the components on 127.0.0.1.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ports {
-    /// etcd for its clients.
     pub etcd: u16,
     /// etcd for its peers; it has none, but requires the port.
     pub etcd_peer: u16,

@@ -7,10 +7,8 @@ use std::fs;
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
-/// One process of this boot of this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// Process id.
     pub pid: u32,
     /// Clock ticks between boot and the start of the process.
     pub started: u64,

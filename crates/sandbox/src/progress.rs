@@ -12,11 +12,9 @@ const FIRST_ESTIMATE: Duration = Duration::from_secs(20);
 /// Linking one program takes about as long as compiling this many packages.
 const PACKAGES_PER_LINK: usize = 25;
 
-/// A build under way.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     announced: Instant,
-    /// Start of compiling.
     started: Instant,
     last_line: Instant,
     work: Work,
@@ -61,7 +59,6 @@ impl Work {
 }
 
 impl Progress {
-    /// Announces the work.
     pub(crate) fn start(what: &str) -> Self {
         eprintln!("{what}");
         let bar = stderr().is_terminal().then(|| {
@@ -103,7 +100,6 @@ impl Progress {
         }
     }
 
-    /// Shows what goes on.
     pub(crate) fn show(&mut self, what: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(what.to_owned()),
@@ -115,7 +111,6 @@ impl Progress {
         }
     }
 
-    /// Reports the end of the work.
     pub(crate) fn done(self, what: &str) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

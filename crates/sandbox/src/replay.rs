@@ -82,11 +82,8 @@ impl fmt::Display for Target {
 /// A trace and the pods that play it.
 #[derive(Clone, Debug)]
 pub struct Replay {
-    /// The usage over time.
     pub trace: Trace,
-    /// The workload of the pods.
     pub target: Target,
-    /// The workload's namespace.
     pub namespace: String,
     /// Seconds of the trace per second of real time.
     pub speed: f64,

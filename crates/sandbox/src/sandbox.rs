@@ -34,7 +34,6 @@ pub(crate) enum NodeKind {
     Real,
 }
 
-/// A running sandbox.
 #[derive(Debug)]
 pub struct Sandbox {
     layout: Layout,
@@ -59,7 +58,6 @@ impl Sandbox {
         .context("join")?
     }
 
-    /// Attaches to the running sandbox of this name.
     pub fn attach(name: &str) -> Result<Self> {
         let layout = Layout::of(name)?;
         match Record::read(&layout) {
@@ -92,17 +90,14 @@ impl Sandbox {
         }
     }
 
-    /// The sandbox's name.
     pub fn name(&self) -> &str {
         self.layout.name()
     }
 
-    /// A client with all rights.
     pub async fn client(&self) -> Result<Client> {
         start_components::client(&self.layout).await
     }
 
-    /// A kubeconfig with all rights.
     pub fn kubeconfig(&self) -> PathBuf {
         self.layout.kubeconfig()
     }
@@ -155,7 +150,6 @@ impl Sandbox {
         Record::read(&self.layout).context("the sandbox is gone")
     }
 
-    /// Current state of a component.
     pub fn status(&self, component: Component) -> Result<Status> {
         self.record()?
             .components
@@ -179,7 +173,6 @@ impl Sandbox {
         self.request(ControlRequest::Pause(component)).await
     }
 
-    /// Resumes a suspended component.
     pub async fn resume(&self, component: Component) -> Result<()> {
         self.request(ControlRequest::Resume(component)).await
     }

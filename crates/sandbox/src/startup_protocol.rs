@@ -11,20 +11,16 @@ use tokio::sync::oneshot;
 
 use crate::kubernetes_version::{ControlPlaneFolders, KubernetesVersion};
 
-/// Options of a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
     /// 1 to 32 of a-z, 0-9 and inner dashes; there is one sandbox per name.
     pub name: String,
-    /// Number of simulated nodes.
     pub nodes: u16,
     /// Whether to run a node with a real kubelet and real containers. Needs root, and what
     /// [`missing_for_real_node`](crate::missing_for_real_node) names. Pods go there unless they
     /// tolerate the taint `kwok.x-k8s.io/node=fake:NoSchedule` of simulated nodes.
     pub real_node: bool,
-    /// Whether to run a Prometheus.
     pub prometheus: bool,
-    /// Version of etcd and of the programs of Kubernetes.
     pub kubernetes_version: KubernetesVersion,
     /// The `sandbox` program, which also runs as supervisor.
     pub program: PathBuf,
@@ -58,7 +54,6 @@ impl Options {
     }
 }
 
-/// Configuration of a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SandboxConfig {
     pub(crate) options: Options,
@@ -84,12 +79,10 @@ pub(crate) struct NodeFolders {
 /// The line after the configuration that lets a supervisor outlive its owner.
 pub(crate) const DETACH: &str = "detach";
 
-/// An event of the start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum StartEvent {
     Step(String),
-    /// Everything is up.
     Ready,
     /// The start failed; nothing runs any more.
     Failed(String),
@@ -118,7 +111,6 @@ impl ParentPipe {
         Self(is_cut)
     }
 
-    /// Waits for the end of the owner.
     pub(crate) async fn closed(&mut self) {
         let _ = (&mut self.0).await;
     }

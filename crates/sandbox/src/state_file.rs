@@ -21,44 +21,36 @@ pub struct Record {
     pub ports: Ports,
     /// Folder of etcd and of the programs of Kubernetes.
     pub programs: PathBuf,
-    /// The real node, if there is one.
     pub real_node: Option<RealNode>,
     /// Whether all components are up.
     pub ready: bool,
-    /// Each component's state.
     pub components: BTreeMap<Component, Status>,
 }
 
-/// Processes and programs of a real node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RealNode {
     /// First process of the node's namespaces.
     pub init: Process,
-    /// The `sandbox` program.
     pub sandbox: PathBuf,
     /// Folder of containerd's programs.
     pub container_runtime: PathBuf,
 }
 
-/// State of one component.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
     pub phase: Phase,
     pub process: Option<Process>,
     /// Restarts after it ended by itself.
     pub restarts: u32,
-    /// The last exit by itself.
     pub last_exit: Option<String>,
 }
 
-/// Phase of a component.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// Not started, or stopped on purpose.
     #[default]
     Stopped,
-    /// Its process runs.
     Running,
     /// Its process is suspended on purpose.
     Paused,

@@ -14,7 +14,6 @@ pub struct Usage {
     pub memory_mib: Option<f64>,
 }
 
-/// A recorded usage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
     rows: Vec<Row>,
@@ -28,7 +27,6 @@ struct Row {
 }
 
 impl Trace {
-    /// Reads the text of a CSV file.
     pub fn parse(text: &str) -> Result<Self> {
         let mut lines = text
             .lines()

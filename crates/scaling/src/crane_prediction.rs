@@ -19,7 +19,6 @@ pub struct Predicted<'a> {
     pub series: &'a [Vec<(i64, f64)>],
 }
 
-/// Reasons for a missing value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NoPrediction {
     #[error("no prediction of this metric with exactly one series")]

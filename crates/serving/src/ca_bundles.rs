@@ -17,7 +17,6 @@ pub const CERT_MANAGER_INJECT: &str = "cert-manager.io/inject-";
 /// The time after which objects that cannot be reconciled count as missing.
 const LONGEST_FAILURE: Duration = Duration::from_mins(1);
 
-/// The objects that hold the CA bundle of a server.
 pub trait CaBundleObjects {
     /// Reads the objects and writes `bundle` to those that this program maintains and that have
     /// another one. `None` writes nothing, because another program maintains the bundle.
@@ -72,7 +71,6 @@ impl CaBundleObjects for CopiedBundle {
     }
 }
 
-/// Controller of the CA bundles of one server.
 pub struct Controller<T> {
     certificates: Certificates,
     objects: T,
@@ -85,7 +83,6 @@ pub struct Controller<T> {
     in_effect: watch::Sender<bool>,
 }
 
-/// A successful reconciliation.
 struct Reconciliation {
     bundle: Option<String>,
     at: Instant,

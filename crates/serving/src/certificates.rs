@@ -67,9 +67,7 @@ pub struct ManagedConfig {
     pub authority: String,
     /// DNS names and IP addresses of the server.
     pub names: Vec<String>,
-    /// Validity and rotation of the certificates.
     pub profile: RotationPolicy,
-    /// The TLS options of the server.
     pub serving: ServingProfile,
 }
 
@@ -95,7 +93,6 @@ impl ManagedConfig {
     }
 }
 
-/// Self-managed certificates in use.
 pub struct ManagedTls {
     managed: ManagedConfig,
     /// The Secret as last read or written.
@@ -281,7 +278,6 @@ fn unusable(name: &str) -> anyhow::Error {
     anyhow!("secret {name} has no usable certificate")
 }
 
-/// Converts to seconds since 1970.
 fn seconds(time: SystemTime) -> i64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH);
     whole_seconds(since.unwrap_or_default())

@@ -23,7 +23,6 @@ const SERVER_NAME: &str = "plimsoll-recommender";
 /// Lease whose holder serves the feed, upstream's. With several shards the names end in -INDEX.
 const LEASE: &str = "vpa-recommender-lease";
 
-/// Most shards of a recommender.
 const MAX_SHARDS: u16 = 256;
 
 /// Settings of a feed client, the section `feed` of its `--config`.
@@ -37,11 +36,9 @@ pub struct FeedReader {
     cert_dir: Option<PathBuf>,
     /// Namespace of the recommender's Lease, whose holder serves the feed.
     lease_namespace: String,
-    /// Number of recommender shards.
     shards: u16,
 }
 
-/// The connection settings of a feed client.
 pub struct FeedSource {
     /// `host:port` of the leader of each shard. Absent while there is no leader or no certificate.
     pub leaders: Vec<watch::Receiver<Option<String>>>,

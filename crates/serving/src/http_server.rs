@@ -35,7 +35,6 @@ use connection_limiter::{ConnectionLimiter, Slot};
 
 pub use connection_limiter::Peer;
 
-/// The limits of one server.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     pub connections: usize,

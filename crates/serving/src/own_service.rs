@@ -22,7 +22,6 @@ impl OwnService {
         format!("{}.{}.svc", self.name, self.namespace)
     }
 
-    /// All DNS names of the Service.
     pub fn names(&self) -> Vec<String> {
         let Self { namespace, name } = self;
         let long = self.server_name();

@@ -39,7 +39,6 @@ impl Port {
         Self { listener, limits }
     }
 
-    /// The local address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }

@@ -59,7 +59,6 @@ impl BodyLimits {
         }
     }
 
-    /// Reads a body to its end.
     pub async fn read(&self, body: Body) -> Result<RequestBody, BodyRejection> {
         let entry = self.pending.insert();
         let mut read = pin!(self.read_to_end(body, &entry));
@@ -135,7 +134,6 @@ impl BodyRejection {
         }
     }
 
-    /// Status and text of the response.
     pub fn response(self) -> (StatusCode, &'static str) {
         match self {
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "request payload too large\n"),

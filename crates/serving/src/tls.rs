@@ -68,10 +68,8 @@ pub enum Reload {
 /// Returns the TLS configuration for the next handshake of a server.
 pub type CurrentServerTls = Arc<dyn Fn() -> Arc<ServerConfig> + Send + Sync>;
 
-/// The TLS configuration of a server.
 pub type ServingTls = FileTls<ServerConfig>;
 
-/// The TLS configuration of a client.
 pub type ClientTls = FileTls<ClientConfig>;
 
 /// A TLS configuration that follows its files. Clones share it.
@@ -114,7 +112,6 @@ impl<C> fmt::Debug for FileTls<C> {
 }
 
 impl ServingTls {
-    /// Loads the files, which must match.
     pub async fn load(files: TlsFiles) -> Result<Self> {
         Self::load_with(files, ServingProfile::default()).await
     }

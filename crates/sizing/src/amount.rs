@@ -19,7 +19,6 @@ pub(crate) fn scale(amount: i64, factor: f64) -> i64 {
     from_f64(amount as f64 * factor)
 }
 
-/// Amounts of both resources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amounts {
     pub cpu: Cpu,

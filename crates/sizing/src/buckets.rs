@@ -13,13 +13,11 @@ use crate::float::{ln, power};
 /// Maximum number of buckets, far above any sensible one.
 const MAX_BUCKETS: usize = 10_000;
 
-/// The bucket boundaries of one resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Buckets {
     first_size: f64,
     ratio_minus_one: f64,
     ln_ratio: f64,
-    /// The start of every bucket.
     starts: Box<[f64]>,
 }
 
@@ -95,7 +93,6 @@ impl Buckets {
         self.starts[bucket.min(self.count() - 1)]
     }
 
-    /// End of a bucket; the start of the last bucket, which has no end.
     pub fn end(&self, bucket: usize) -> f64 {
         self.start(bucket + 1)
     }

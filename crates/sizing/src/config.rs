@@ -137,7 +137,6 @@ impl Default for Config {
     }
 }
 
-/// Invalid settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
     #[error("{0} must be a finite number of at least 0")]

@@ -18,7 +18,6 @@ pub struct HistogramConfigs {
     pub memory: HistogramConfig,
 }
 
-/// Usage of all containers of one name in one group of pods.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ContainerHistory {
     /// CPU usage in cores, with decaying weights.

@@ -24,7 +24,6 @@ pub enum ScalingMode {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ContainerPolicy {
     pub container_name: String,
-    /// Whether the container is sized.
     pub mode: ScalingMode,
     /// Minimum recommendation; zero is no limit.
     pub min_allowed: ResourceList,

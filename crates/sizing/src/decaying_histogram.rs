@@ -96,7 +96,6 @@ impl DecayingHistogram {
         }
     }
 
-    /// Adds weight to a known bucket.
     pub(crate) fn add_to_bucket(
         &mut self,
         shape: &HistogramConfig,

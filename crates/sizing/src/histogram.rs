@@ -55,7 +55,6 @@ impl Histogram {
         self.total
     }
 
-    /// The visible buckets and their weights.
     pub fn weights(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
         (self.min..=self.max).map(|bucket| (usize::from(bucket), self.weight(bucket)))
     }
@@ -78,7 +77,6 @@ impl Histogram {
         buckets.end(usize::from(self.min) + before.count())
     }
 
-    /// Adds weight of at least zero to a bucket.
     pub(crate) fn add(&mut self, bucket: u16, weight: f64) {
         let held = self.weight_mut(bucket);
         *held += weight;
@@ -198,7 +196,6 @@ impl Histogram {
         &mut self.weights[usize::from(bucket - self.offset)]
     }
 
-    /// Allocates the buckets from `first` to `last`.
     fn reserve(&mut self, first: u16, last: u16) {
         if self.weights.is_empty() {
             self.offset = first;

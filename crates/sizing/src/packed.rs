@@ -5,7 +5,6 @@ use base64::engine::general_purpose::STANDARD;
 use serde::de::Error as _;
 use serde::{Deserialize as _, Deserializer, Serializer};
 
-/// Serializes bytes as one string.
 pub(crate) fn serialize_bytes<S: Serializer>(
     bytes: impl IntoIterator<Item = u8>,
     to: S,

@@ -95,7 +95,6 @@ pub fn cap_for_pod(
     cap_containers(recommendation.containers.clone(), containers, limits)
 }
 
-/// The size of each container of a pod, in the order of `containers`.
 pub fn pod_sizes(
     targets: &[Target<'_>],
     containers: &[PodContainer<'_>],

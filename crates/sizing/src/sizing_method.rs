@@ -49,7 +49,6 @@ const KEYS: [&str; 11] = [
     "model-change-weight",
 ];
 
-/// A sizing policy other than the VPA's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MethodSettings {
     pub method: SizingMethod,

@@ -51,7 +51,6 @@ impl VpaMethodSettings {
         }
     }
 
-    /// Removes and parses the settings of the method.
     pub(crate) fn take(settings: &mut Settings) -> Result<Self, MethodSettingsError> {
         let [cpu @ .., _, _, _, margin_fraction] = Self::KEYS;
         let [_, _, _, memory @ .., _] = Self::KEYS;

@@ -12,8 +12,25 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 pub use double::{Double, double};
+
+/// The elements of a JSON list; none of another value.
+pub fn items(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+/// A value that may be missing, which is the default then.
+///
+/// # Panics
+///
+/// When it has another shape.
+pub fn or_default<T: DeserializeOwned + Default>(value: &Value) -> T {
+    let read = Option::<T>::deserialize(value);
+    let read = read.unwrap_or_else(|error| panic!("{value}: {error}"));
+    read.unwrap_or_default()
+}
 
 #[derive(Deserialize)]
 struct File<C> {

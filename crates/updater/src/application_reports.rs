@@ -10,10 +10,8 @@ use rollout::{APPLIED, Application, Applications, PauseReason, Plan};
 use tokio::sync::watch;
 use view::{ObjectKey, View};
 
-/// The states of all objects, and their reports.
 pub(crate) struct ApplicationReports {
     states: Applications,
-    /// Reported state and UID of each object.
     reported: BTreeMap<ObjectKey, (Arc<Application>, String)>,
     /// `None` without a feed.
     reports: Option<watch::Sender<Reports>>,

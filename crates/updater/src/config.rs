@@ -17,7 +17,6 @@ const COOL_BELOW_HOT: f64 = 15.0;
 /// Most moves in a minute. The rate limits of evictions apply too.
 const MOVES_PER_MINUTE: usize = 5;
 
-/// Each setting with its default.
 pub(crate) const DEFAULTS: &str = include_str!("defaults.yaml");
 
 #[derive(Debug, Deserialize)]

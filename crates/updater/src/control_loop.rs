@@ -173,7 +173,6 @@ impl ControlLoop {
         }
     }
 
-    /// Starts the waiting actions that the limits allow now.
     fn start_actions(&mut self) {
         let now = Instant::now();
         if self.webhook_alive_until.is_some_and(|until| until <= now) {

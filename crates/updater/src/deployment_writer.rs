@@ -45,12 +45,12 @@ fn annotation_patch(deployment: &Deployment, now: Timestamp) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
+    use std::future::ready;
     use std::sync::{Arc, Mutex};
 
-    use http::{Method, Request, Response};
-    use kube::client::Body;
+    use http::Method;
     use rollout::RollingUpdateRefusal;
+    use testing::api_server;
     use view::ObjectKey;
 
     use super::*;
@@ -60,28 +60,20 @@ mod tests {
     async fn outcome(deployment: Value, code: u16) -> (kube::Result<ActionOutcome>, Option<Value>) {
         let patched = Arc::new(Mutex::new(None));
         let state = Arc::clone(&patched);
-        let service = tower::service_fn(move |request: Request<Body>| {
-            let (state, deployment) = (Arc::clone(&state), deployment.clone());
-            async move {
-                assert_eq!(
-                    request.uri().path(),
-                    "/apis/apps/v1/namespaces/shop/deployments/web"
-                );
-                let (mut status, mut answer) = (200, deployment);
-                if request.method() == Method::PATCH {
-                    let body = request.into_body().collect_bytes().await.expect("a body");
-                    *state.lock().expect("no panic") = serde_json::from_slice(&body).ok();
-                    status = code;
-                    if code != 200 {
-                        answer = json!({"kind": "Status", "status": "Failure", "code": code, "message": "changed", "reason": "Conflict"});
-                    }
-                }
-                let body = Body::from(answer.to_string().into_bytes());
-                let response = Response::builder().status(status).body(body);
-                Ok::<_, Infallible>(response.expect("a response"))
+        let client = api_server(move |request| {
+            let path = "/apis/apps/v1/namespaces/shop/deployments/web";
+            assert_eq!(request.uri().path(), path);
+            let is_patch = request.method() == Method::PATCH;
+            if is_patch {
+                *state.lock().expect("no panic") = serde_json::from_slice(request.body()).ok();
             }
+            ready(if is_patch && code != 200 {
+                let conflict = json!({"kind": "Status", "status": "Failure", "code": code, "message": "changed", "reason": "Conflict"});
+                (code, conflict)
+            } else {
+                (200, deployment.clone())
+            })
         });
-        let client = Client::new(service, "default");
         let update = RollingUpdate {
             deployment: ObjectKey::new("shop", "web"),
             uid: "u1".to_owned(),

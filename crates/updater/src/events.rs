@@ -32,7 +32,6 @@ pub(crate) struct EventRecord {
 }
 
 impl EventRecord {
-    /// The events about an eviction, for the pod and for its VPA object.
     pub(crate) fn evicted(pod: &ObjectKey, uid: &str, changes: &str, vpa: &Vpa) -> [Self; 2] {
         let note = "Pod was evicted by VPA Updater to apply resource recommendation.";
         let of_vpa = format!(
@@ -175,7 +174,6 @@ impl EventRecord {
         Self::warning(vpa.reference(), reason, "RollingUpdate", note)
     }
 
-    /// The event about memory that is restored after an OOM kill.
     pub(crate) fn reverted(pod: &ObjectKey, uid: &str) -> Self {
         let note = "Pod was OOM killed after VPA Updater reduced its memory; the previous memory is restored and kept.";
         let about = pod_reference(pod, uid);

@@ -8,7 +8,6 @@ use rollout::Recommendations;
 use tokio::sync::watch;
 use view::{Change, ChangeTracker, View, Vpa};
 
-/// The overlay: the feed, and the recommendations in it that take precedence.
 #[derive(Debug)]
 pub(crate) struct FeedOverlay {
     /// The feed, if it is configured.
@@ -124,7 +123,6 @@ mod tests {
     }
 
     impl FeedOverlay {
-        /// Receives the state of the feed.
         fn update(&mut self, values: &[&Arc<feed::Recommendation>], is_fresh: bool) {
             let received = values.iter().map(|value| {
                 let received = feed::client::Received {

@@ -22,7 +22,6 @@ pub(crate) fn vpa(fields: &Value) -> Vpa {
     }
 }
 
-/// The eviction of the pod `web-0`.
 pub(crate) fn eviction(reason: ActionReason) -> Action {
     Action {
         vpa: ObjectKey::new("shop", "web"),

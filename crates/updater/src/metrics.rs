@@ -28,7 +28,6 @@ use reasons::{
 
 pub(crate) use classes::SizeClasses;
 
-/// The reasons for which a pass pauses all actions.
 const PAUSES: [PauseReason; 4] = [
     PauseReason::Stopped,
     PauseReason::AnotherUpdater,
@@ -130,7 +129,6 @@ impl Metrics {
         }
     }
 
-    /// Sets the numbers of actions in flight and waiting.
     pub(crate) fn queue(&self, in_flight: usize, waiting: usize) {
         self.in_flight.set(count(in_flight));
         self.waiting.set(count(waiting));

@@ -27,7 +27,6 @@ pub struct Report {
     pub message: String,
 }
 
-/// The last report about an object.
 #[derive(Debug, Clone)]
 pub(crate) struct LastReport {
     pub(crate) report: Report,

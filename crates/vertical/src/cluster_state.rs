@@ -39,7 +39,6 @@ use crate::refresh::PodRequests;
 use matched_vpa::MatchedVpa;
 use namespace::{Namespace, Pod};
 
-/// All pods, histories and VPAs of one recommender.
 #[derive(Clone, Debug)]
 pub struct ClusterState {
     config: Config,
@@ -85,7 +84,6 @@ impl ClusterState {
         self.update(namespace, |namespace| namespace.delete_pod(name));
     }
 
-    /// Adds or updates a VPA.
     pub fn apply_vpa(&mut self, id: &ObjectKey, mut spec: VpaSpec) {
         if !self.config.per_vpa_rules {
             spec.policies

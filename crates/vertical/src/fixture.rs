@@ -13,7 +13,6 @@ pub(crate) fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).expect("in range")
 }
 
-/// A container of a pod.
 pub(crate) fn container(pod: &str, container: &str) -> ContainerRef {
     let [namespace, pod, container] = ["shop", pod, container].map(str::to_owned);
     ContainerRef {
@@ -56,7 +55,6 @@ pub(crate) fn checkpoint(
     }
 }
 
-/// A Deployment that selects the pods of its name.
 pub(crate) fn deployment(name: &str, replicas: i32) -> Arc<Controller> {
     Arc::new(Controller {
         key: ObjectKey::new("shop", name),

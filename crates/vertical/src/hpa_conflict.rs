@@ -37,7 +37,6 @@ const REASONS: [(&str, &str); 3] = [
 /// Maximum number of metrics of HPAs in a message.
 const MAX_METRICS: usize = 4;
 
-/// The change of the conflict from one status to the next.
 pub fn hpa_conflict_change<'a>(
     old: Option<&VerticalPodAutoscalerStatus>,
     new: &'a VerticalPodAutoscalerStatus,

@@ -36,7 +36,6 @@ pub use usage::{Ingested, JudgedUsage, OomKillCounts, Recommended};
 
 #[derive(Debug, Clone)]
 pub struct RecommenderConfig {
-    /// Name of the recommender in `spec.recommenders`.
     pub recommender_name: String,
     /// Whether pods that no object selects are ignored.
     pub memory_saver: bool,
@@ -98,7 +97,6 @@ struct Rounds {
     loaded_histories: BTreeSet<String>,
     /// Containers whose checkpoint is dated in the future, until usage confirms the clock.
     deferred: BTreeSet<String>,
-    /// The updater's last report.
     last_report: Option<LastReport>,
 }
 
@@ -125,7 +123,6 @@ impl RecommenderState {
         })
     }
 
-    /// Enables the caps.
     pub fn cap_to_schedulable(&mut self, settings: Settings) {
         self.schedulable = Some(SchedulableCaps::new(settings));
     }
@@ -390,7 +387,6 @@ fn spec(vpa: &Vpa, target: Option<&Target>, sizing: Option<MethodSettings>) -> V
     }
 }
 
-/// The names of the sized containers, and of the other init containers.
 pub(crate) fn container_names(pod: &Pod, native_sidecars: bool) -> (Vec<String>, Vec<String>) {
     let is_sized =
         |name: &String| native_sidecars && pod.sidecars.iter().any(|sidecar| sidecar.name == *name);

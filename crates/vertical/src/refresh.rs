@@ -129,7 +129,6 @@ pub struct RefreshSchedule {
 
 #[derive(Debug)]
 struct Times {
-    /// Its next write.
     next: Duration,
     /// The next of its writes once per interval.
     regular: Duration,
@@ -171,7 +170,6 @@ impl RefreshSchedule {
         is_due
     }
 
-    /// Drops the objects that are not kept.
     pub fn retain(&mut self, is_kept: impl Fn(&ObjectKey) -> bool) {
         self.times.retain(|key, _| is_kept(key));
     }

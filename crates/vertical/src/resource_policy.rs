@@ -8,7 +8,6 @@ use api::vpa::{ContainerResourcePolicy, ContainerScalingMode, VerticalPodAutosca
 use sizing::price_of_failure::HistoryUnit;
 use sizing::{ContainerPolicy, MethodSettingsError, ScalingMode, SizingAnnotations};
 
-/// The container policies of an object, in their order.
 pub fn container_policies(object: &VerticalPodAutoscaler) -> Vec<ContainerPolicy> {
     let policies = object
         .spec

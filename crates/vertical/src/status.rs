@@ -65,7 +65,6 @@ pub enum HistoryState<'a> {
     },
 }
 
-/// Input of an object's status.
 #[derive(Debug, Clone)]
 pub struct StatusInput<'a> {
     pub object: &'a VerticalPodAutoscaler,
@@ -74,7 +73,6 @@ pub struct StatusInput<'a> {
     pub refused_annotation: Option<&'a str>,
     /// Names of valid annotations without effect.
     pub unused_annotations: &'a [String],
-    /// Number of matching pods.
     pub pods: usize,
     /// Recommendation from usage, for every sized container.
     pub recommendation: Recommendation,
@@ -256,7 +254,6 @@ fn set_history(conditions: &mut Conditions, history: HistoryState, now: Timestam
 pub enum ConditionChange<'a> {
     /// The problem begins, or differs from the one before; with the message.
     Began(&'a str),
-    /// The problem has ended.
     Ended,
 }
 

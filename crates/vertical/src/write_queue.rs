@@ -26,7 +26,6 @@ pub struct WriteQueue {
     workers: usize,
     refresh: RefreshSchedule,
     waiting: BTreeMap<ObjectKey, Waiting>,
-    /// Pending objects by position.
     order: BTreeMap<Position, ObjectKey>,
     arrivals: u64,
     /// The latest turn that was taken.
@@ -86,12 +85,10 @@ impl WriteQueue {
         self.waiting.insert(key, Waiting { decision, position });
     }
 
-    /// Drops the refresh times of objects that are not kept.
     pub fn retain(&mut self, is_kept: impl Fn(&ObjectKey) -> bool) {
         self.refresh.retain(is_kept);
     }
 
-    /// Cancels the pending write of an object.
     fn withdraw(&mut self, key: &ObjectKey) {
         if let Some(old) = self.waiting.remove(key) {
             self.order.remove(&old.position);
@@ -113,7 +110,6 @@ impl WriteQueue {
         Some((waiting.decision, position.0))
     }
 
-    /// Records the end of an object's write.
     pub fn done(&mut self, key: &ObjectKey) {
         self.writing.remove(key);
     }

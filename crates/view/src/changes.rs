@@ -71,7 +71,6 @@ pub struct ClusterChangeTracker {
     nodes: ChangeTracker<Node>,
 }
 
-/// The changes between two passes.
 #[derive(Debug)]
 pub struct ClusterChanges {
     pub pods: Vec<Change<Pod>>,

@@ -42,7 +42,6 @@ impl Checkpoint {
         }
     }
 
-    /// Key of the VPA that it belongs to.
     pub fn vpa(&self) -> ObjectKey {
         ObjectKey::new(&self.key.namespace, &self.spec.vpa_object_name)
     }

@@ -91,7 +91,6 @@ impl Requirements {
         self.each(other, i64::saturating_add)
     }
 
-    /// The maximum of each resource.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         self.each(other, i64::max)

@@ -75,7 +75,6 @@ impl Resource {
     }
 }
 
-/// The state of one watch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Freshness {
     /// Whether the whole list was read at least once.

@@ -79,7 +79,6 @@ pub fn node_group(labels: &Labels) -> Option<&str> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct DaemonSetShare {
     pub key: ObjectKey,
-    /// Constraints that select the nodes.
     pub constraints: NodeConstraints,
     /// Requests and limits of one pod.
     pub requirements: Requirements,

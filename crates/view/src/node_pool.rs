@@ -29,7 +29,6 @@ pub struct NodePool {
     pub remaining: Resources,
 }
 
-/// One node that Karpenter adds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeClaim {
     pub name: String,

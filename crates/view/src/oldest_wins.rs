@@ -21,7 +21,6 @@ use crate::vpa::Stripped;
 pub struct Contender<'a> {
     pub(crate) workload: Workload<'a>,
     pub(crate) created_at: Option<Timestamp>,
-    /// Name of the EHPA.
     pub name: &'a str,
     pub(crate) uid: &'a str,
     pub(crate) is_terminating: bool,
@@ -45,7 +44,6 @@ impl<'a> Contender<'a> {
         (self.created_at, self.name)
     }
 
-    /// The workload without the version of its API group.
     fn any_version(&self) -> Workload<'a> {
         let group = self
             .workload
@@ -152,7 +150,6 @@ impl CronSchedule {
         }
     }
 
-    /// The contender for its workload.
     pub fn contender(&self) -> Contender<'_> {
         Contender {
             workload: (&self.target).into(),

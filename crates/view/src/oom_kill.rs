@@ -154,7 +154,6 @@ mod tests {
         }
     }
 
-    /// The end by an OOM kill.
     fn killed(second: i64) -> Termination {
         end("OOMKilled", second)
     }
@@ -236,7 +235,6 @@ mod tests {
         assert_eq!(summary(&oom_kills(Some(&old), &new)), expected);
     }
 
-    /// Second and memory of each kill.
     fn summary(kills: &[OomKill]) -> Vec<(i64, i64)> {
         let kills = kills.iter();
         kills

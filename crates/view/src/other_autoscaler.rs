@@ -42,7 +42,6 @@ impl AutoscalerRole {
     }
 }
 
-/// A sign of another autoscaler.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OtherAutoscaler {
     pub role: AutoscalerRole,
@@ -85,7 +84,6 @@ fn role_of_lease(name: &str) -> Option<AutoscalerRole> {
     }
 }
 
-/// The holder of a Lease that is not expired.
 fn holder(lease: &Lease, now: Timestamp) -> Option<&str> {
     let spec = lease.spec.as_ref()?;
     let holder = spec.holder_identity.as_deref();

@@ -57,7 +57,6 @@ pub enum Phase {
     Unknown,
 }
 
-/// An app container of a pod.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Container {
     pub name: String,

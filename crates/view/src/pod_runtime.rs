@@ -10,7 +10,6 @@ use model::{Quantity, ResourceList, ResourceName};
 
 use crate::limits::quantities;
 
-/// Prefixes of the annotations that are kept.
 pub const ANNOTATION_PREFIXES: [&str; 5] = [
     "vpa",
     "plimsoll.dev/",
@@ -31,7 +30,6 @@ const LARGE_VOLUME: i64 = 1 << 30;
 pub struct Running {
     pub created_at: Option<Timestamp>,
     pub generation: Option<i64>,
-    /// Generation that the kubelet has observed.
     pub observed_generation: Option<i64>,
     /// Name of the node that it is bound to; `None` before the binding.
     pub node: Option<String>,
@@ -40,7 +38,6 @@ pub struct Running {
     pub ready_since: Option<Timestamp>,
     /// Resize conditions, in the written order.
     pub resizes: Vec<ResizeCondition>,
-    /// Annotations with one of [`ANNOTATION_PREFIXES`].
     pub annotations: BTreeMap<String, String>,
     /// `Guaranteed`, `Burstable` or `BestEffort`.
     pub qos_class: String,
@@ -65,7 +62,6 @@ pub struct ResizeCondition {
     pub message: String,
     /// Time of the last change of its status.
     pub since: Option<Timestamp>,
-    /// Generation of the pod that it refers to.
     pub observed_generation: Option<i64>,
 }
 

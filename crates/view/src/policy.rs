@@ -18,14 +18,12 @@ pub struct Policy {
     pub created: Option<Timestamp>,
     pub generation: i64,
     pub is_terminating: bool,
-    /// Namespaces that it applies to.
     pub scope: PolicyScope,
     pub spec: SizingPolicySpec,
     /// Status as last written.
     pub status: Option<SizingPolicyStatus>,
 }
 
-/// The namespaces that a policy applies to.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PolicyScope {
     Namespace,

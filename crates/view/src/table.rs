@@ -160,7 +160,6 @@ pub fn changed_keys<'a, T: Entry + 'a>(
         })
 }
 
-/// Objects of one kind.
 #[derive(Debug, Clone)]
 pub struct Table<T: Entry> {
     in_order: BTreeMap<T::Key, Arc<T>>,
@@ -195,7 +194,6 @@ impl<T: Entry<Key = ObjectKey>> Table<T> {
 }
 
 impl<T: Entry> Table<T> {
-    /// Returns the object with this key.
     pub fn get<K: Hash + Equivalent<T::Key> + ?Sized>(&self, key: &K) -> Option<&Arc<T>> {
         self.by_hash.find(self.hasher.hash_one(key), |object| {
             key.equivalent(object.key())
@@ -376,7 +374,6 @@ mod tests {
     }
 
     proptest! {
-        /// A replay of the changes gives the content of the table.
         #[test]
         fn changes_replay_to_the_same_content(verbs in verbs()) {
             let mut table = Table::default();

@@ -26,7 +26,6 @@ use crate::workload_controller::{Controller, Owner, WellKnown};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resolution {
-    /// The pods that match the selector.
     Pods(Selector),
     Unsupported {
         /// Message of the condition.
@@ -40,7 +39,6 @@ pub enum Resolution {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// A controller of a well-known kind does not exist.
     #[error("{kind} {namespace}/{name} does not exist", kind = .0.kind, namespace = .0.namespace, name = .0.name)]
     Missing(WorkloadRef),
     /// The scale subresource of a custom kind cannot be used.
@@ -57,10 +55,8 @@ pub enum TargetError {
     /// A Node owns static pods and is not a controller.
     #[error("node is not a valid owner")]
     Node,
-    /// The chain of owners is a cycle, or has more than ten.
     #[error("cycle detected in ownership chain, or more than {MAX_OWNERS} owners")]
     EndlessOwners,
-    /// A scale subresource has not been read yet.
     #[error("the scale subresource of {kind} {namespace}/{name} has not been read yet", kind = .0.kind, namespace = .0.namespace, name = .0.name)]
     Waiting(ScaleKey),
 }
@@ -134,7 +130,6 @@ fn controller<'a>(view: &'a View, workload: Workload<'_>) -> Result<&'a Controll
         .ok_or_else(|| TargetError::Missing(workload.to_ref()))
 }
 
-/// Selector of a workload's pods.
 fn selector<'a>(view: &'a View, workload: Workload<'_>) -> Result<Cow<'a, Selector>, TargetError> {
     if WellKnown::of(workload.api_version, workload.kind).is_some() {
         let selector = controller(view, workload)?.selector.as_ref();

@@ -129,7 +129,6 @@ impl Namespace {
 }
 
 impl View {
-    /// Returns a controller of a well-known kind.
     pub fn controller<K: Hash + Equivalent<ObjectKey>>(
         &self,
         kind: WellKnown,

@@ -27,7 +27,6 @@ impl Vpa {
         }
     }
 
-    /// The workload that `targetRef` names.
     pub fn target(&self) -> WorkloadRef {
         self.points_at().to_ref()
     }

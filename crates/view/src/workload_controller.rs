@@ -229,7 +229,6 @@ impl Owner {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PodTemplate(Vec<TemplateContainer>);
 
-/// A container or init container of a template.
 #[derive(Debug, Clone, PartialEq)]
 struct TemplateContainer {
     name: String,

@@ -19,7 +19,6 @@ use view::{AUTOSCALER_NAMESPACES, ObjectKey, OtherAutoscaler, POD_SELECTORS};
 const MOST_OBJECTS: u32 = 500;
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Reader of the signs.
 #[derive(Clone)]
 pub struct OtherAutoscalers {
     client: Client,
@@ -38,7 +37,6 @@ pub struct FoundAutoscalers {
 }
 
 impl FoundAutoscalers {
-    /// The signs by role, and the errors.
     pub fn by_role(self) -> (BTreeMap<&'static str, Vec<String>>, Vec<String>) {
         let mut by_role: BTreeMap<_, Vec<String>> = BTreeMap::new();
         for OtherAutoscaler { role, sign } in self.found {
@@ -173,11 +171,13 @@ fn controller_uid(pod: &ObjectMeta) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use std::future::ready;
+
+    use serde_json::{Value, json};
+    use testing::{api_server, refusal};
 
     use super::*;
 
-    /// A pod of a `ReplicaSet` with this uid.
     fn pod(namespace: &str, name: &str, replica_set: &str) -> ObjectMeta {
         let owner = json!({
             "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": replica_set, "uid": replica_set,
@@ -222,33 +222,25 @@ mod tests {
     }
 
     /// The signs with these answers, by the paths of the requests.
-    async fn found(answer: impl Fn(&str) -> (u16, String) + Send + 'static) -> FoundAutoscalers {
-        let answer = std::sync::Mutex::new(answer);
-        let answer = std::sync::Arc::new(answer);
-        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
-            let (code, body) = (answer.lock().expect("whole"))(request.uri().path());
-            let response = http::Response::builder().status(code);
-            let body = kube::client::Body::from(body.into_bytes());
-            std::future::ready(response.body(body).map_err(std::io::Error::other))
-        });
+    async fn found(answer: fn(&str) -> (u16, Value)) -> FoundAutoscalers {
+        let client = api_server(move |request| ready(answer(request.uri().path())));
         let own = [("suite", "vpa-updater".to_owned())];
-        let client = Client::new(service, "suite");
         let others = OtherAutoscalers::new(client, own);
         let now = "2026-01-01T12:00:00Z".parse().expect("a time");
         others.read(|| now).await
     }
 
-    fn list(items: &[serde_json::Value]) -> (u16, String) {
+    fn list(items: &[Value]) -> (u16, Value) {
         let list = json!({"metadata": {"resourceVersion": "1"}, "items": items});
-        (200, list.to_string())
+        (200, list)
     }
 
-    fn updater(namespace: &str) -> serde_json::Value {
+    fn updater(namespace: &str) -> Value {
         let labels = json!({"app": "vpa-updater"});
         json!({"metadata": {"namespace": namespace, "name": "real", "labels": labels}})
     }
 
-    fn lease(namespace: &str) -> serde_json::Value {
+    fn lease(namespace: &str) -> Value {
         json!({
             "metadata": {"namespace": namespace, "name": "vpa-updater"},
             "spec": {"holderIdentity": "a_1", "renewTime": "2026-01-01T11:59:50.000000Z"},
@@ -282,12 +274,10 @@ mod tests {
 
     #[tokio::test]
     async fn what_cannot_be_read_hides_nothing_else() {
-        let failure =
-            |code, message| json!({"kind": "Status", "code": code, "message": message}).to_string();
-        let found = found(move |path| match path {
+        let found = found(|path| match path {
             "/api/v1/namespaces/vpa/pods" => list(&[updater("vpa")]),
-            "/api/v1/namespaces/suite/pods" => (500, failure(500, "no")),
-            _ => (403, failure(403, "no right")),
+            "/api/v1/namespaces/suite/pods" => refusal(500, "no"),
+            _ => refusal(403, "no right"),
         });
         let found = found.await;
         assert_eq!(signs(&found), ["the Pod vpa/real"]);

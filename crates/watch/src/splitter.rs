@@ -30,7 +30,6 @@ pub(crate) enum Framing {
     Events,
 }
 
-/// A part of a response.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece<'a> {
     Item(Item<'a>),
@@ -38,7 +37,6 @@ pub(crate) enum Piece<'a> {
     Document(&'a [u8]),
 }
 
-/// An object as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Item<'a> {
     /// Namespace; empty for cluster-scoped objects.

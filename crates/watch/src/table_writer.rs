@@ -28,7 +28,6 @@ pub(crate) enum Reading<T: Entry> {
 type Pick<T> = dyn Fn(&mut View) -> &mut Table<T> + Send + Sync;
 type Listener<T> = dyn Fn(&Change<T>) + Send + Sync;
 
-/// Writer of one watch.
 pub(crate) struct TableWriter<T: Entry> {
     pub(crate) resource: Resource,
     store: Arc<watch::Sender<View>>,
@@ -150,7 +149,6 @@ impl<T: Entry> TableWriter<T> {
         }
     }
 
-    /// Records a failed list or watch.
     pub(crate) fn failed(&self, failure: &WatchError) {
         let resource = self.resource.name();
         let stale_since = self.note(|freshness| freshness.failed(Timestamp::now()));

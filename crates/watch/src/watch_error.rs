@@ -26,7 +26,6 @@ pub(crate) enum WatchError {
     /// The response is not one of an API server.
     #[error("invalid response")]
     Unreadable,
-    /// The list has no `resourceVersion` to watch from.
     #[error("the list has no resourceVersion")]
     NoVersion,
 }
@@ -42,7 +41,6 @@ impl WatchError {
         }
     }
 
-    /// Converts the status with which the server ended the watch.
     pub(crate) fn ended(status: Status) -> Self {
         // An empty status is not one of an API server.
         if status.code == 0 {

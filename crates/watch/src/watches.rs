@@ -164,7 +164,6 @@ impl Watches {
         self.within_scope(source, writer, |controller: K| Controller::from(controller))
     }
 
-    /// Watches `VerticalPodAutoscaler` objects.
     pub fn vpas(self) -> Self {
         let writer = self.writer(Resource::Vpas, |view| &mut view.vpas);
         let source = self.source::<VerticalPodAutoscaler>(excluded_fields::VPAS);
@@ -244,7 +243,6 @@ impl Watches {
         }
     }
 
-    /// Writer of a resource into its table of the view.
     fn writer<T: Entry>(
         &self,
         resource: Resource,
@@ -253,7 +251,6 @@ impl Watches {
         TableWriter::new(resource, &self.store, table)
     }
 
-    /// Watches the objects of a source into a table.
     fn followed<T>(
         mut self,
         source: Source,
@@ -304,7 +301,6 @@ impl Watches {
         Source::new::<K>(self.client.clone(), None, excluded)
     }
 
-    /// Source of one object, in or out of scope.
     fn one_source<K: kube::Resource<DynamicType = ()>>(
         &self,
         key: &ObjectKey,

@@ -18,7 +18,6 @@ pub use self::serving::ServingArgs;
 pub use heartbeat::HeartbeatArgs;
 pub use registration::RegistrationArgs;
 
-/// The program.
 pub const PROGRAM: Program = Program {
     name: "webhook",
     version: env!("CARGO_PKG_VERSION"),

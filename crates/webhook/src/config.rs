@@ -14,7 +14,6 @@ use serving::FeedReader;
 /// Maximum number of match conditions in Kubernetes.
 const MAX_CONDITIONS: usize = 64;
 
-/// Each setting with its default.
 pub const DEFAULTS: &str = include_str!("defaults.yaml");
 
 #[derive(Debug, Deserialize)]

@@ -23,14 +23,11 @@ const BACKOFF: Backoff = Backoff {
 
 #[derive(Debug, Clone)]
 pub struct Heartbeat {
-    /// The Leases of its namespace.
     pub leases: Api<Lease>,
     /// The API server's time, set by the client of `leases`.
     pub clock: ApiServerClock,
     pub name: String,
-    /// The name of the replica.
     pub holder: String,
-    /// Interval between renewals.
     pub interval: Duration,
 }
 

@@ -109,7 +109,6 @@ pub struct Timer<'a> {
 }
 
 impl Timer<'_> {
-    /// Ends the step of reading the request.
     pub fn end_reading(&mut self) {
         let now = Instant::now();
         let took = now.duration_since(self.last);

@@ -31,9 +31,7 @@ pub(crate) use selection::ANNOTATION as SELECTION_ANNOTATION;
 pub use selection::Selection;
 pub use write::Writer;
 
-/// The name of the configuration.
 pub const CONFIGURATION: &str = "vpa-webhook-config";
-/// The name of the webhook in it.
 pub const WEBHOOK: &str = "vpa.k8s.io";
 const PORT: i32 = 443;
 
@@ -220,7 +218,6 @@ impl Registration {
     }
 }
 
-/// The CA bundle in the configuration.
 pub fn bundle_of(current: &MutatingWebhookConfiguration) -> Option<Vec<u8>> {
     let bundle = webhook_of(current)?.client_config.ca_bundle.as_ref()?;
     Some(bundle.0.clone())
@@ -231,7 +228,6 @@ fn webhook_of(current: &MutatingWebhookConfiguration) -> Option<&MutatingWebhook
     webhooks.find(|webhook| webhook.name == WEBHOOK)
 }
 
-/// Whether the current configuration is the desired one.
 pub fn is_current(
     current: &MutatingWebhookConfiguration,
     desired: &MutatingWebhookConfiguration,

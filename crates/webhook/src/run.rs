@@ -185,7 +185,6 @@ fn keep_registered(
     Ok(())
 }
 
-/// Subscribes to the feed, if there is one.
 fn subscribe(
     feed: FeedReader,
     manager: &Manager,

@@ -24,7 +24,6 @@ use webhook::serve::ReviewHandler;
 
 const NAMESPACE: &str = "shop";
 
-/// The recommendation of the feed.
 struct Fed {
     uid: &'static str,
     generation: i64,
@@ -116,7 +115,6 @@ fn review() -> Request<Body> {
         .unwrap()
 }
 
-/// The CPU request that a new pod gets.
 async fn cpu_request(status: &Value, fed: Option<&Fed>) -> Option<String> {
     let handler = ReviewHandler {
         view: watch::channel(view(status)).1,

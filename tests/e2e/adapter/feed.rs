@@ -77,7 +77,6 @@ fn spec(expression: &str) -> Value {
     predicted(IDENTIFIER, expression)
 }
 
-/// A prediction of an expression for the Deployment `web`.
 pub(super) fn predicted(identifier: &str, expression: &str) -> Value {
     json!({
         "predictionMetrics": [{

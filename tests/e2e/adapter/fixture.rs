@@ -63,7 +63,6 @@ impl Fixture {
     }
 }
 
-/// Makes a sandbox with the adapter in it.
 pub(crate) async fn make(purpose: &str) -> Result<Sandbox> {
     let sandbox = another_with_prometheus(purpose).await?;
     prometheus_variables(&sandbox, &["ADAPTER"]).await?;

@@ -147,7 +147,6 @@ async fn conditions(fixture: &Fixture) -> Result<String> {
     Ok(object["status"]["conditions"].to_string())
 }
 
-/// The name of the only pod.
 async fn pod(fixture: &Fixture) -> Result<String> {
     eventually("the pod runs", async || {
         let pods = fixture.pods_of(WORKLOAD).await?;

@@ -224,7 +224,6 @@ impl<'a> Takeover<'a> {
         Ok(())
     }
 
-    /// Creates an HPA with a metric of the other provider.
     async fn scale_by_the_other_provider(&self) -> Result<()> {
         let metric = json!({"type": "External", "external": {
             "metric": {"name": "parcel_depth"}, "target": {"type": "Value", "value": "10"},
@@ -274,7 +273,6 @@ impl<'a> Takeover<'a> {
         .await
     }
 
-    /// Output of `plimsoll migrate`, or its error.
     async fn command(&self, arguments: &str) -> Result<String> {
         let arguments = format!("migrate {arguments}");
         plimsoll_prints(&self.fixture.sandbox.kubeconfig(), &arguments).await
@@ -309,7 +307,6 @@ impl<'a> Takeover<'a> {
         total(&self.fixture.client, ADAPTER, FOREIGN_CHANGES).await
     }
 
-    /// The adapters report that another owner has changed the object.
     async fn noticed(&self, before: f64) -> Result<()> {
         let events = Namespace::of(self.fixture.client.clone(), "default");
         eventually(

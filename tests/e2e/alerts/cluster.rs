@@ -73,7 +73,6 @@ impl Cluster {
         kubectl_in(&self.sandbox, arguments).await
     }
 
-    /// Applies a file of the folder of this test.
     pub(crate) async fn apply(&self, file: &str) -> Result<()> {
         apply(&self.sandbox, &format!("tests/e2e/alerts/{file}"))
             .await
@@ -84,7 +83,6 @@ impl Cluster {
         system(&self.client)
     }
 
-    /// Workloads that are sized, scaled and placed.
     pub(crate) async fn create_workloads(&self) -> Result<()> {
         let recreate = json!({"updatePolicy": {"updateMode": "Recreate"}});
         sized(&self.own, "web", 6, &json!({}), &recreate).await?;
@@ -174,7 +172,6 @@ impl Cluster {
         fired.clone()
     }
 
-    /// Waits until no alert fires.
     pub(crate) async fn quiet(&self) -> Result<()> {
         eventually("no alert fires", async || {
             let firing = firing(&self.prometheus).await?;
@@ -184,7 +181,6 @@ impl Cluster {
         .await
     }
 
-    /// Asks the API server for an external metric in the namespace of the suite.
     pub(crate) async fn ask_metric(&self, name: &str) -> Result<()> {
         let path = format!("/apis/external.metrics.k8s.io/v1beta1/namespaces/{SYSTEM}/{name}");
         let request = http::Request::get(path).body(Vec::new())?;

@@ -20,7 +20,6 @@ pub(crate) fn mode(mode: &str) -> Value {
     json!({"updatePolicy": {"updateMode": mode}})
 }
 
-/// Deletes Deployments and their VPA objects.
 pub(crate) async fn delete_all(namespace: &Namespace, names: &[&str]) -> Result<()> {
     for name in names {
         namespace.delete::<Vpa>(name).await?;

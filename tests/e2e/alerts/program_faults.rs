@@ -20,7 +20,6 @@ const UNDIVIDED: &str = "vpa-recommender-lease";
 const EXTERNAL: &str = "v1beta1.external.metrics.k8s.io";
 const ROUTES: &str = "plimsoll-metric-routes";
 const RULES: &str = "plimsoll-adapter-rules";
-/// Secret of the other adapter.
 const CERTIFICATE: &str = "other-adapter-tls";
 /// Secret with the CA of another provider.
 const UPSTREAM: [&str; 2] = ["keda", "kedaorg-certs"];
@@ -214,7 +213,6 @@ pub(crate) async fn of_api_service(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// A program without replicas.
 pub(crate) async fn of_extender(cluster: &Cluster) -> Result<()> {
     let scale = format!("-n {SYSTEM} scale deployment plimsoll-extender --replicas");
     cluster.kubectl(&format!("{scale}=0")).await?;
@@ -270,7 +268,6 @@ pub(crate) async fn of_api_server(cluster: &Cluster) -> Result<()> {
     fired
 }
 
-/// Waits until all programs are scraped.
 pub(crate) async fn all_scraped(cluster: &Cluster) -> Result<()> {
     eventually("all programs are scraped", async || {
         let programs = cluster

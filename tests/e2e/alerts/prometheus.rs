@@ -17,14 +17,12 @@ const HOLD: &str = "2s";
 /// A minute of an expression, in seconds.
 const MINUTE: u32 = 6;
 
-/// Lets the Prometheus of a sandbox scrape the programs and evaluate the rules.
 pub(crate) async fn watch_programs(sandbox: &Sandbox) -> Result<Prometheus> {
     let file = sandbox.prometheus_files().join("rules-plimsoll.yaml");
     fs::write(file, faster_rules()?.to_string())?;
     Prometheus::scrape_programs(sandbox).await
 }
 
-/// Names of the alerts that fire.
 pub(crate) async fn firing(prometheus: &Prometheus) -> Result<BTreeSet<String>> {
     let data = prometheus.get("/api/v1/alerts").await?;
     let alerts = data["alerts"].as_array().context("alerts")?.iter();

@@ -15,7 +15,6 @@ pub(crate) struct Rule {
     pub(crate) annotations: Value,
 }
 
-/// Reads a YAML file.
 pub(crate) fn parse(path: &Path) -> Result<Value> {
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
     serde_yaml_ng::from_str(&text).with_context(|| path.display().to_string())

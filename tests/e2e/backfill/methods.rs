@@ -21,7 +21,6 @@ use super::number;
 const METHODS: [&str; 4] = ["crane", "autopilot-window", "autopilot-ml", "plimsoll"];
 const POLICY: &str = "plimsoll.dev/sizing-policy";
 const MINIMUM_HISTORY: &str = "plimsoll.dev/sizing-minimum-history";
-/// Minutes of history.
 const MINUTES: i64 = 3 * 1440;
 const MIB: i64 = 1 << 20;
 

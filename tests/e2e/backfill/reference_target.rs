@@ -11,7 +11,6 @@ use anyhow::{Context as _, Result};
 
 const DAY: f64 = 86_400.0;
 
-/// Usage of one minute.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Minute {
     pub(crate) second: i64,

@@ -19,7 +19,6 @@ const SIZE: &str = "25m";
 pub(super) struct Team(Namespace);
 
 impl Team {
-    /// Creates the workloads and their objects.
     pub(super) async fn new(client: Client) -> Result<Self> {
         let own = Namespace::new(client, "team").await?;
         let resources = requests("10m", "10Mi");
@@ -99,7 +98,6 @@ impl Team {
     }
 }
 
-/// The request of the container.
 fn cpu(pod: &Pod) -> Option<String> {
     let container = pod.spec.as_ref()?.containers.first()?;
     let requests = container.resources.as_ref()?.requests.as_ref()?;

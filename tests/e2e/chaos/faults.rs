@@ -20,7 +20,6 @@ const STALL: Duration = Duration::from_millis(300);
 /// Largest offset of a wrong clock in seconds: two hours.
 const LARGEST_OFFSET: i64 = 2 * 3600;
 
-/// A fault of a round.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fault {
     kind: Kind,
@@ -60,7 +59,6 @@ impl Replicas {
 }
 
 impl Fault {
-    /// One to three faults.
     pub(super) fn some(rng: &mut StdRng) -> Vec<Self> {
         let count = rng.random_range(1..=3);
         (0..count).map(|_| Self::any(rng)).collect()

@@ -203,7 +203,6 @@ fn probe(round: u64) -> String {
     format!("probe-{round}")
 }
 
-/// The port in the kubeconfig of the sandbox.
 fn api_server_port(sandbox: &Sandbox) -> Result<u16> {
     let text = fs::read_to_string(sandbox.kubeconfig())?;
     let kubeconfig: kube::config::Kubeconfig = serde_yaml_ng::from_str(&text)?;

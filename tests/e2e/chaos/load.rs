@@ -262,7 +262,6 @@ async fn callers(suite: &Suite) -> Result<Vec<Caller>> {
     Ok(callers)
 }
 
-/// A client of one replica of the adapter.
 async fn client(cluster: &Client, address: Ipv4Addr, identity: AuthInfo) -> Result<Client> {
     let services: Api<APIService> = Api::all(cluster.clone());
     let roots = eventually("the adapter's CA is known", async || {

@@ -142,7 +142,6 @@ async fn releases_of_two_namespaces_have_no_object_in_common() -> Result<()> {
     Ok(())
 }
 
-/// Checks that each binding of the release names a role of it.
 fn check_bindings(objects: &BTreeMap<String, Value>) -> Result<()> {
     let bindings = objects.values().filter(|it| !it["roleRef"].is_null());
     for binding in bindings {

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use super::{objects, rendered};
 
-/// Values with all programs.
 const ALL: [&str; 3] = ["mode=all", "crds.install=false", "extender.enabled=true"];
 
 fn pod_spec(object: &Value) -> Option<&Value> {
@@ -39,7 +38,6 @@ async fn no_pod_chooses_its_user_on_openshift() -> Result<()> {
     Ok(())
 }
 
-/// A Deployment of the chart with these values.
 async fn deployment(program: &str, values: &[&str]) -> Result<Value> {
     let objects = rendered(&[&ALL, values].concat()).await?;
     let name = format!("\"Deployment\" \"{SYSTEM}\" \"plimsoll-{program}\"");

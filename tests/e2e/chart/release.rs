@@ -36,7 +36,6 @@ fn of_another_provider() -> Value {
     })
 }
 
-/// Names of the Deployments of the release.
 async fn programs(client: &Client) -> Result<Vec<String>> {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), SYSTEM);
     let found = deployments.list(&ListParams::default()).await?;

@@ -123,7 +123,6 @@ impl Recommender {
         Ok(Self { child, address })
     }
 
-    /// Kills it as `kill -9` does.
     pub(crate) async fn kill(mut self) -> Result<()> {
         self.child.kill().await.context("kill the recommender")
     }

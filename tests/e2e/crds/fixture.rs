@@ -30,7 +30,6 @@ impl Fixture {
         self.make::<Vpa>(spec).await
     }
 
-    /// Lines of a table that kubectl prints, cut into words.
     pub(crate) async fn table(&self, arguments: &str) -> Result<Vec<Vec<String>>> {
         let text = kubectl(&format!("-n {} {arguments}", self.namespace)).await?;
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
@@ -42,7 +41,6 @@ pub(crate) fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// An example object of the tests of `api`.
 pub(crate) fn example(file: &str) -> Result<Value> {
     let objects = repository().join("crates/api/tests/objects");
     Ok(serde_json::from_slice(&std::fs::read(objects.join(file))?)?)
@@ -91,7 +89,6 @@ where
     Ok(())
 }
 
-/// Subject of a row, and parts of the message.
 pub(super) fn split(row: &Value) -> Result<(&Value, Vec<&str>)> {
     let (subject, parts) = row
         .as_array()

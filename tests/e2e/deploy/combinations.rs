@@ -14,7 +14,6 @@ pub(crate) struct Combination {
 }
 
 impl Combination {
-    /// A new folder with the kustomization.
     pub(crate) fn new(mode: &str, components: &[&str]) -> Result<Self> {
         let target = e2e::repository().join("target");
         fs::create_dir_all(&target)?;

@@ -20,7 +20,6 @@ pub(super) fn rules_in(file: &str) -> Result<Vec<PolicyRule>> {
     rules_of(&objects_in(&base().join(file))?)
 }
 
-/// Role and subjects of a binding.
 pub(super) fn binding(object: &Value) -> Option<String> {
     if !object["kind"].as_str()?.ends_with("RoleBinding") {
         return None;

@@ -144,7 +144,6 @@ pub(super) const OPTIONAL: [&str; 6] = [
     " /nodes",
 ];
 
-/// The name of each section of a table, and its lines.
 pub(super) fn sections(table: &'static str) -> Vec<(&'static str, Vec<&'static str>)> {
     let mut sections: Vec<(&str, Vec<&str>)> = Vec::new();
     for line in table.lines() {

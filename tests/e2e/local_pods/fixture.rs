@@ -67,7 +67,6 @@ impl Fixture {
         kubectl(&format!("-n {} {arguments}", self.namespace)).await
     }
 
-    /// `kubectl logs --follow`, under way.
     pub(super) async fn follow(&self, pod: &str) -> Result<Log> {
         let sandbox = shared().await?;
         let mut kubectl = Command::new(sandbox.kubectl())
@@ -89,7 +88,6 @@ impl Fixture {
     }
 }
 
-/// The log of a pod as it is written.
 pub(super) struct Log {
     _kubectl: Child,
     lines: Lines<BufReader<ChildStdout>>,

@@ -16,7 +16,6 @@ const MINUTES: &str = "PLIMSOLL_NODE_MINUTES";
 /// Deployments of two pods, each with a VPA object.
 const DEPLOYMENTS: usize = 25;
 
-/// Usage of one container.
 #[derive(Clone, Copy, Debug, Default)]
 struct Usage {
     /// Processor time since its start.

@@ -19,7 +19,6 @@ const REPLICAS: usize = 4;
 /// The default eviction tolerance: half.
 const TOLERATED: usize = 2;
 
-/// Pods of an app that are not being deleted.
 async fn live(cluster: &Fixture, app: &str) -> Result<Vec<Pod>> {
     let mut pods = cluster.pods_of(app).await?;
     pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());

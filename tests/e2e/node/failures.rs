@@ -124,7 +124,6 @@ impl Suite {
         Ok(())
     }
 
-    /// Kills the container of each pod.
     async fn kill(&self) -> Result<()> {
         for pod in self.pods().await? {
             let processes = processes_of(&pod)?;

@@ -115,7 +115,6 @@ impl Fixture {
         &self.turn
     }
 
-    /// Creates a Deployment, and waits until its pods are available.
     pub(crate) async fn deploy(&self, name: &str, replicas: usize, pod: &Value) -> Result<()> {
         self.create_deployment(name, replicas, pod).await?;
         self.all_available(name, replicas).await
@@ -221,7 +220,6 @@ impl Fixture {
 /// The state of the program `load`, as it reports it.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Load {
-    /// Start of the program.
     pub(crate) started_unix_ms: u64,
     /// Memory that it holds.
     pub(crate) held_mib: u64,
@@ -332,12 +330,7 @@ impl Fixture {
             "upperBound": amount,
             "uncappedTarget": amount,
         });
-        let status = json!({
-            "recommendation": {"containerRecommendations": [container]},
-            "conditions": [],
-        });
-        self.patch_status::<Vpa>(name, &status).await?;
-        Ok(())
+        Ok(self.write_recommendation(name, container).await?)
     }
 }
 

@@ -225,7 +225,6 @@ impl Placement {
     }
 }
 
-/// Cores of a quantity such as `3500m` or `20`.
 fn cores(quantity: &str) -> Result<f64> {
     Ok(match quantity.strip_suffix('m') {
         Some(milli) => milli.parse::<f64>()? / 1000.0,

@@ -133,13 +133,11 @@ async fn await_metric(replica: &Replica, name: &str, is_so: impl Fn(f64) -> bool
     .await
 }
 
-/// The replica's process and its number of restarts.
 async fn run(client: &Client, replica: &Replica) -> Result<(u32, i32)> {
     let process = process(client, replica).await?;
     Ok((process, restarts(client, replica).await?))
 }
 
-/// Kills the replica's process.
 pub(crate) async fn kill(client: &Client, replica: &Replica) -> Result<()> {
     signal(process(client, replica).await?, Signal::KILL)
 }

@@ -105,7 +105,6 @@ impl Fixture {
         Ok(())
     }
 
-    /// The name of the `ReplicaSet` that a Deployment made.
     pub(crate) async fn child_of(&self, deployment: &str) -> Result<String> {
         let (children, params) = (self.typed::<ReplicaSet>(), labelled("app", deployment));
         eventually("the Deployment has a ReplicaSet", async || {
@@ -152,7 +151,6 @@ fn labelled(label: &str, value: &str) -> ListParams {
     ListParams::default().labels(&format!("{label}={value}"))
 }
 
-/// The recommendation for the first container.
 pub(crate) fn first_container(object: &Value) -> &Value {
     &object["status"]["recommendation"]["containerRecommendations"][0]
 }
@@ -170,7 +168,6 @@ pub(crate) fn conditions(object: &Value) -> Vec<[&str; 4]> {
 /// The Lease of a leader without shards.
 pub(crate) const LEASE: &str = "vpa-recommender-lease";
 
-/// A reader that follows the leader's Lease.
 pub(crate) async fn reader(client: &Client) -> Result<Reader> {
     let (found, leader) = watch::channel(None);
     let leases: Api<Lease> = Api::namespaced(client.clone(), "plimsoll-system");
@@ -178,7 +175,6 @@ pub(crate) async fn reader(client: &Client) -> Result<Reader> {
     reader_of(client, vec![leader]).await
 }
 
-/// A reader of these leaders.
 pub(crate) async fn reader_of(
     client: &Client,
     leaders: Vec<watch::Receiver<Option<String>>>,

@@ -14,12 +14,10 @@ use serde_json::{Value, json};
 use super::first_container;
 use super::fixture::Fixture;
 
-/// Reason of the conflict with an HPA.
 fn conflict(object: &Value) -> Option<&str> {
     condition(&object["status"], "ConflictsWithHPA")?["reason"].as_str()
 }
 
-/// The sized resources of the first container.
 fn sized(object: &Value) -> Vec<&str> {
     let target = first_container(object)["target"].as_object();
     target
@@ -45,7 +43,6 @@ fn by_cpu() -> Value {
 }
 
 impl Fixture {
-    /// An HPA of the Deployment `web` by CPU, which leaves it at one replica.
     async fn scale_by_cpu(&self) -> Result<()> {
         let spec = json!({"scaleTargetRef": target("Deployment", "web"), "maxReplicas": 1, "metrics": by_cpu()});
         self.make::<Hpa>("native", spec).await?;

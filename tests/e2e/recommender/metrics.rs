@@ -10,7 +10,6 @@ use super::{CPU_OF_240M, shared_room};
 const TARGET: &str =
     "kube_verticalpodautoscaler_status_recommendation_containerrecommendations_target";
 
-/// The value of the series of a metric that has all these labels.
 fn value(text: &str, name: &str, labels: &[&str]) -> Option<f64> {
     let mut series = text
         .lines()

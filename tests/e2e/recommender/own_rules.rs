@@ -148,7 +148,6 @@ fn rows() -> [(&'static str, &'static str, Value, [&'static str; 2]); 3] {
     ]
 }
 
-/// Begins the histories.
 pub(crate) async fn begin(fixture: &Fixture) -> Result<()> {
     let (cpu, memory) = STEADY;
     fixture.deploy("steady", 1, cpu, memory).await?;

@@ -18,7 +18,6 @@ use super::fixture::{Fixture, LARGE, SMALL};
 const REPLICAS: usize = 12;
 /// Pods that are replaced before something happens.
 const SOME: usize = 3;
-/// Of the workload that waits.
 const WAITING: usize = 3;
 const FAILED: &str = "vpa_updater_failed_eviction_attempts_total";
 /// Name of the kill switch's `ConfigMap`.

@@ -22,7 +22,6 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 const DEPLOYMENT: &str = "plimsoll-updater";
-/// Of the updater.
 const REPLICAS: i32 = 2;
 const HEARTBEAT: &str = "vpa-admission-controller";
 /// Well within the timeout of the Lease.
@@ -100,7 +99,6 @@ impl Fixture {
         .await
     }
 
-    /// Waits until the leader serves these lines.
     pub(crate) async fn serves(&self, lines: &[&str]) -> Result<()> {
         eventually(&format!("the leader serves {lines:?}"), async || {
             let metrics = scrape(&self.leader().await?).await?;
@@ -193,13 +191,9 @@ impl Fixture {
             "containerName": "app", "target": {"cpu": LARGE}, "lowerBound": {"cpu": lower}, "upperBound": {"cpu": upper},
             "uncappedTarget": {"cpu": LARGE},
         });
-        let recommendation = json!({"containerRecommendations": [container]});
-        let status = json!({"recommendation": recommendation, "conditions": []});
-        self.patch_status::<Vpa>(name, &status).await?;
-        Ok(())
+        Ok(self.write_recommendation(name, container).await?)
     }
 
-    /// A budget for a workload.
     pub(crate) async fn protect(&self, name: &str, min_available: usize) -> Result<()> {
         let selector = json!({"matchLabels": {"app": name}});
         let spec = json!({"minAvailable": min_available, "selector": selector});
@@ -211,7 +205,6 @@ impl Fixture {
         .map(drop)
     }
 
-    /// Another minimum for a budget.
     pub(crate) async fn change_budget(&self, name: &str, min_available: usize) -> Result<()> {
         let change = json!({"spec": {"minAvailable": min_available}});
         self.patch::<PodDisruptionBudget>(name, change).await?;

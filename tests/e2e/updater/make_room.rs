@@ -94,7 +94,6 @@ async fn one_is_replaced(fixture: &Fixture, before: &[String]) -> Result<Vec<Str
     .await
 }
 
-/// Number of pods of `batch` on the node.
 async fn on_node(fixture: &Fixture) -> Result<usize> {
     eventually("all pods are on nodes", async || {
         let pods = fixture.pods_of("batch").await?;
@@ -132,10 +131,7 @@ async fn recommend(fixture: &Fixture, name: &str, mode: &str, cpu: [&str; 3]) ->
         "containerName": "app", "lowerBound": lower, "target": target, "upperBound": upper,
         "uncappedTarget": target,
     });
-    let recommendation = json!({"containerRecommendations": [container]});
-    let status = json!({"recommendation": recommendation, "conditions": []});
-    fixture.patch_status::<Vpa>(name, &status).await?;
-    Ok(())
+    Ok(fixture.write_recommendation(name, container).await?)
 }
 
 impl Fixture {

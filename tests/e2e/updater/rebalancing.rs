@@ -152,7 +152,6 @@ async fn make() -> Result<Sandbox> {
     Ok(sandbox)
 }
 
-/// Creates the updater's file.
 fn create_config(address: SocketAddr) -> String {
     let rebalancing = json!({"loadWatcherAddress": format!("http://{address}"), "hotFor": "10s"});
     let config = json!({"rebalancing": rebalancing});

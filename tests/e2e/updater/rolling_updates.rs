@@ -89,7 +89,6 @@ async fn deploy(fixture: &Fixture, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The default requests of containers.
 fn defaults(cpu: &str) -> Value {
     let limit = json!({"type": "Container", "defaultRequest": {"cpu": cpu}});
     json!({"metadata": {"name": "defaults"}, "spec": {"limits": [limit]}})

@@ -123,7 +123,6 @@ async fn created(fixture: &Fixture, name: &str, cpu: &str) -> Result<Vec<Pod>> {
     .await
 }
 
-/// The CPU in the specification of the pod's container.
 fn requested(pod: &Pod) -> Option<String> {
     let resources = pod.spec.as_ref()?.containers.first()?.resources.as_ref()?;
     Some(resources.requests.as_ref()?.get("cpu")?.0.clone())

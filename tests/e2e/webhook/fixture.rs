@@ -58,7 +58,6 @@ impl Fixture {
         self.make::<Vpa>(name, spec).await
     }
 
-    /// Scales the Deployment, and returns its pods.
     pub(crate) async fn scale(&self, replicas: usize) -> Result<Vec<Pod>> {
         let change = json!({"spec": {"replicas": replicas}});
         self.patch::<Deployment>("web", change).await?;
@@ -115,7 +114,6 @@ impl Fixture {
         .await
     }
 
-    /// A pod as it would be created, by a dry run.
     pub(crate) async fn try_pod(&self, pod: &Pod) -> kube::Result<Pod> {
         self.typed::<Pod>().create(&dry_run(), pod).await
     }

@@ -25,7 +25,6 @@ fn workload(number: usize) -> WorkloadRef {
     }
 }
 
-/// Returns the view of the cluster.
 pub(crate) fn view(now: Timestamp) -> View {
     let mut view = View::default();
     let start = now.as_second() - 60;

@@ -17,7 +17,6 @@ use client::LoadClient;
 use cluster::AUTOSCALERS;
 use server::Server;
 
-/// The goal.
 const P99_MS: f64 = 5.0;
 /// The interval of an autoscaler's requests.
 const PERIOD_SECONDS: f64 = 15.0;

@@ -12,10 +12,9 @@ use adapter::serve::{AdapterServer, LIMITS};
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use delegated_auth::{AuthArgs, DelegatedAuth};
-use http::{Method, Request, Response};
+use http::Method;
 use jiff::Timestamp;
 use kube::Client;
-use kube::client::Body;
 use prometheus::Registry;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -25,7 +24,7 @@ use runtime::{Activity, Readiness};
 use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::PrivateKeyDer;
-use serde_json::{Value, json};
+use serde_json::json;
 use serving::http_server::serve;
 use serving::tls::{ServingProfile, ServingTls, TlsFiles};
 use tempfile::TempDir;
@@ -99,7 +98,6 @@ impl Server {
         })
     }
 
-    /// Returns the CPU time of the server.
     pub(crate) fn cpu(&self) -> Result<Duration> {
         let text = std::fs::read_to_string(&self.schedule)?;
         let nanoseconds = text.split(' ').next().unwrap_or_default();
@@ -124,16 +122,11 @@ fn api_server(authority: &str) -> Client {
         "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
         "metadata": {}, "spec": {}, "status": {"allowed": true},
     });
-    let answer = move |request: Request<Body>| {
-        let body: &Value = if request.method() == Method::POST {
-            &allowed
-        } else {
-            &trusted
-        };
-        let response = Response::new(Body::from(body.to_string().into_bytes()));
-        async move { Ok::<_, std::convert::Infallible>(response) }
-    };
-    Client::new(tower::service_fn(answer), "default")
+    testing::api_server(move |request| {
+        let is_review = request.method() == Method::POST;
+        let object = if is_review { &allowed } else { &trusted };
+        std::future::ready((200, object.clone()))
+    })
 }
 
 fn run(tls: TlsFiles, authority: &str, started: &mpsc::Sender<Result<(SocketAddr, PathBuf)>>) {

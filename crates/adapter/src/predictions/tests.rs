@@ -14,10 +14,10 @@ use feed::client::{LeaderState, Received};
 use feed::{Forecast, ForecastSeries, MetricForecast, Subscription};
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
-use kube::client::Body;
 use model::{Labels, Selector, WorkloadRef};
 use runtime::ApiServerClock;
 use serde_json::{Value, json};
+use testing::refusal;
 use tokio::sync::watch;
 use view::{
     Controller, CronSchedule, Freshness, LabelledPod, MANAGED_BY, ObjectKey, Phase,
@@ -170,27 +170,18 @@ fn sized(path: &str) -> Option<(u16, Value)> {
 /// An API server in which the Deployment `web` and the Rollout `web` have eight replicas, and the
 /// Deployment `size-10-11` should have ten and has eleven, and so on.
 fn api_server() -> Client {
-    let answer = async |request: http::Request<Body>| {
-        let (code, body) = match request.uri().path() {
-            "/apis/argoproj.io/v1alpha1" => (
-                200,
-                json!({
-                    "kind": "APIResourceList", "groupVersion": "argoproj.io/v1alpha1",
-                    "resources": [{"name": "rollouts", "singularName": "", "namespaced": true, "kind": "Rollout", "verbs": []}],
-                }),
-            ),
-            "/apis/apps/v1/namespaces/shop/deployments/web/scale"
-            | "/apis/argoproj.io/v1alpha1/namespaces/shop/rollouts/web/scale" => scale("web", 8, 8),
-            path => sized(path).unwrap_or_else(|| {
-                (404, json!({"kind": "Status", "status": "Failure", "message": "it does not exist", "code": 404}))
-            }),
-        };
-        let response = http::Response::builder()
-            .status(code)
-            .body(Body::from(body.to_string().into_bytes()));
-        Ok::<_, std::convert::Infallible>(response.expect("a response"))
-    };
-    Client::new(tower::service_fn(answer), "default")
+    testing::api_server(async |request| match request.uri().path() {
+        "/apis/argoproj.io/v1alpha1" => {
+            let list = json!({
+                "kind": "APIResourceList", "groupVersion": "argoproj.io/v1alpha1",
+                "resources": [{"name": "rollouts", "singularName": "", "namespaced": true, "kind": "Rollout", "verbs": []}],
+            });
+            (200, list)
+        }
+        "/apis/apps/v1/namespaces/shop/deployments/web/scale"
+        | "/apis/argoproj.io/v1alpha1/namespaces/shop/rollouts/web/scale" => scale("web", 8, 8),
+        path => sized(path).unwrap_or_else(|| refusal(404, "it does not exist")),
+    })
 }
 
 /// The values without labels, or the message of the error.

@@ -144,7 +144,6 @@ impl Keda {
     }
 }
 
-/// Returns the `ScaledObject` that the selector names.
 pub(super) fn scaled_object(request: &ExternalMetricRequest) -> Result<&str, UpstreamError> {
     let named = request
         .selector

@@ -27,7 +27,6 @@ runtime::metrics! {
 }
 
 impl Metrics {
-    /// Records a forwarded request.
     pub(super) fn forwarded(&self, route: &str, upstream: &str, outcome: &str, took: Duration) {
         let labels = [route, upstream, outcome];
         self.requests.with_label_values(&labels).inc();
@@ -46,7 +45,6 @@ impl Metrics {
         drop(self.circuit_open.remove_label_values(&[upstream]));
     }
 
-    /// Removes the metrics of an upstream that is gone.
     pub(super) fn remove_upstream(&self, upstream: &str) {
         self.remove_circuit(upstream);
         self.set_certificates_read(upstream, None);

@@ -187,7 +187,6 @@ impl PemReader {
         }
     }
 
-    /// The CA bundle of an upstream, in PEM.
     pub(super) async fn authorities(&self, spec: &UpstreamSpec) -> Result<Vec<u8>, String> {
         let source = spec.authorities().ok_or("there is no CA bundle")?;
         let now = Instant::now();
@@ -244,7 +243,6 @@ fn value_in(data: &BTreeMap<String, Vec<u8>>, key: &str) -> Result<Vec<u8>, Stri
     Ok(value.clone())
 }
 
-/// The value of an entry, if it is a CA bundle.
 fn bundle_in(data: &BTreeMap<String, Vec<u8>>, entry: &ObjectEntry) -> Result<Vec<u8>, String> {
     let value = value_in(data, &entry.key)?;
     check_authorities(&value, Path::new(&entry.key)).map_err(|error| error.to_string())?;

@@ -12,7 +12,6 @@ use crate::request::ExternalMetricRequest;
 use crate::value::{ExternalValue, MilliValue};
 
 pub(super) const MAX_BYTES: usize = 1 << 20;
-/// The largest number of values of a response.
 const MAX_VALUES: usize = 1000;
 /// The largest length of a provider's message, which becomes part of an event.
 const MAX_CHARACTERS: usize = 200;
@@ -29,7 +28,6 @@ pub(super) enum UpstreamError {
     /// The provider has the metric, but no value.
     #[error("{0}")]
     NoValue(String),
-    /// The provider denies access.
     #[error("it denies access to the adapter's service account ({code}): {message}")]
     Denied { code: u16, message: String },
     /// The provider responded with another status code.

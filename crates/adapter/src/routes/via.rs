@@ -3,7 +3,6 @@
 
 use http::{HeaderMap, HeaderValue};
 
-/// The header with their names.
 pub(super) const HEADER: &str = "x-metrics-hop";
 
 /// The largest number of adapters.

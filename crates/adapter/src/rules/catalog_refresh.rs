@@ -27,7 +27,6 @@ const RETRY: Duration = Duration::from_secs(10);
 /// The shortest interval between listings for unknown metrics.
 const MIN_RELIST_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The loop that keeps the catalog current.
 pub(super) struct CatalogRefresher {
     rules: RuleSet,
     file: RuleFile,

@@ -165,7 +165,6 @@ impl Entry {
 }
 
 impl NameCache {
-    /// Returns the names of a list that has not expired.
     fn get(&self, key: &Key, now: Instant) -> Option<Arc<[String]>> {
         self.lists
             .get(key)
@@ -191,7 +190,6 @@ impl NameCache {
         }
     }
 
-    /// Removes expired lists.
     fn sweep(&mut self, now: Instant) {
         self.lists.retain(|_, list| !list.is_expired(now));
         self.bytes = self.lists.values().map(|list| list.bytes).sum();

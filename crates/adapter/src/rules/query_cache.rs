@@ -31,7 +31,6 @@ pub(super) const TIMEOUT: Duration = Duration::from_millis(1800);
 /// The timeout of a query. Requests do not wait for it: the next one finds the result.
 pub(super) const QUERY_TIMEOUT: Duration = Duration::from_secs(15);
 const FRESH_FOR: SignedDuration = SignedDuration::from_secs(5);
-/// The pause after a failed query.
 const FAILED_FOR: SignedDuration = SignedDuration::from_secs(1);
 /// The time after which an unused query is removed, unless its last good result is valid for
 /// longer.
@@ -42,7 +41,6 @@ const EVICT_AFTER: SignedDuration = SignedDuration::from_secs(20);
 /// The number of flows of a priority level that may evict entries per second. Each eviction scans
 /// all entries.
 const EVICTIONS_PER_SECOND: usize = 4;
-/// The largest number of queries.
 const MAX_QUERIES: usize = 20_000;
 /// The approximate limit of memory for queries and results. Callers choose the pods in a query,
 /// which can be thousands.

@@ -11,7 +11,6 @@ use super::metrics::Metrics;
 
 /// The interval at which it is read.
 const POLL: Duration = Duration::from_secs(5);
-/// The largest number of remembered warnings.
 const MAX_WARNINGS: usize = 1000;
 
 pub(super) struct RuleFile {

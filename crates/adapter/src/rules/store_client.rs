@@ -268,6 +268,7 @@ fn public(error: &PrometheusError) -> QueryFailure {
 #[cfg(test)]
 mod tests {
     use prometheus::Registry;
+    use serde_json::json;
 
     use super::*;
     use crate::flow_limiter::PriorityLevel;
@@ -309,15 +310,12 @@ mod tests {
         let registry = Registry::new();
         let metrics = Metrics::register(&registry).expect("new names");
         let store = Store::new(Connection::default(), metrics);
-        let server = tower::service_fn(move |_: http::Request<kube::client::Body>| async move {
+        let client = testing::api_server(move |_| async move {
             tokio::time::sleep(time).await;
-            let sample = r#"{"metric": {}, "value": [0, "7"]}"#;
-            let data = format!(r#"{{"resultType": "vector", "result": [{sample}]}}"#);
-            let body = format!(r#"{{"status": "success", "data": {data}}}"#);
-            let body = kube::client::Body::from(body.into_bytes());
-            Ok::<_, std::io::Error>(http::Response::new(body))
+            let result = json!([{"metric": {}, "value": [0, "7"]}]);
+            let data = json!({"resultType": "vector", "result": result});
+            (200, json!({"status": "success", "data": data}))
         });
-        let client = kube::Client::new(server, "default");
         let prometheus = Prometheus::with_client(client, QUERY_TIMEOUT, Arc::new(|_| {}));
         store.current.store(Some(Arc::new(prometheus)));
         Arc::new(store)

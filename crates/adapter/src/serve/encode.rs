@@ -33,7 +33,6 @@ pub(super) fn custom(version: ApiVersion, values: &[MetricValue]) -> Value {
     list(version, items)
 }
 
-/// Returns a list of values of an external metric.
 pub(super) fn external(values: &[ExternalValue]) -> Value {
     let items = values.iter().map(|value| {
         let mut item = json!({

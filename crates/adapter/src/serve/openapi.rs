@@ -107,7 +107,6 @@ fn paths_of(version: ApiVersion) -> &'static [(&'static str, &'static [&'static 
     }
 }
 
-/// Returns the path parameters, then the query parameters.
 fn parameters(path: &str, queries: &[&str]) -> Value {
     let schema = json!({"type": "string"});
     let named = path
@@ -195,7 +194,6 @@ fn reference(name: &str) -> Value {
 mod tests {
     use super::*;
 
-    /// All references of a document.
     fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
         match value {
             Value::Object(fields) => {

@@ -5,14 +5,12 @@
 
 mod pieces;
 
-use std::convert::Infallible;
-
 use adapter::metrics::{Metrics, PREFIX};
 use adapter::serve::AdapterServer;
 use adapter::{Args, PROGRAM};
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::http::{Method, Request, Response, StatusCode, header};
+use axum::http::{Method, Response, StatusCode, header};
 use delegated_auth::DelegatedAuth;
 use prometheus::Registry;
 use proptest::strategy::{Strategy as _, ValueTree as _};
@@ -25,14 +23,12 @@ use tower::ServiceExt as _;
 
 use pieces::{Hostile, hostile};
 
-/// The default number of requests.
 const REQUESTS: usize = 4000;
-/// The largest response.
 const LARGEST: usize = 1 << 20;
 
 /// An API server that allows everything, so that requests are handled as far as possible.
 fn permissive() -> kube::Client {
-    let answer = async |request: Request<kube::client::Body>| {
+    testing::api_server(async |request| {
         let status = json!({"allowed": true, "authenticated": true, "user": {"username": "jane"}});
         let is_token = request.uri().path().contains("tokenreview");
         let (kind, group) = if is_token {
@@ -42,14 +38,8 @@ fn permissive() -> kube::Client {
         };
         let version = format!("{group}.k8s.io/v1");
         let review = json!({"kind": kind, "apiVersion": version, "metadata": {}, "spec": {}, "status": status});
-        Ok::<_, Infallible>(
-            Response::builder()
-                .status(201)
-                .body(Body::from(review.to_string()))
-                .expect("an answer"),
-        )
-    };
-    kube::Client::new(tower::service_fn(answer), "suite")
+        (201, review)
+    })
 }
 
 fn router() -> Router {

@@ -57,7 +57,6 @@ const BEGINNINGS: &[&str] = &[
     "/openapi/v3/apis",
 ];
 
-/// Pieces of queries.
 const QUERIES: &[&str] = &[
     "labelSelector=",
     "metricLabelSelector=",

@@ -15,7 +15,6 @@ pub(crate) struct Ca {
     between: Vec<CertificateDer<'static>>,
 }
 
-/// The credentials of a client.
 pub(crate) struct Identity {
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) key: PrivateKeyDer<'static>,
@@ -23,7 +22,6 @@ pub(crate) struct Identity {
     pub(crate) pem: (String, String),
 }
 
-/// The contents of a certificate.
 pub(crate) struct CertificateSpec<'a> {
     pub(crate) common_name: &'a str,
     pub(crate) organizations: &'a [&'a str],
@@ -72,7 +70,6 @@ impl Ca {
         self.certificate.der()
     }
 
-    /// Issues a server certificate with this name.
     pub(crate) fn server(&self, common_name: &str) -> Identity {
         self.issue(&CertificateSpec {
             common_name,
@@ -81,7 +78,6 @@ impl Ca {
         })
     }
 
-    /// Issues a client certificate with this name.
     pub(crate) fn client(&self, common_name: &str) -> Identity {
         self.issue(&CertificateSpec {
             common_name,

@@ -41,9 +41,7 @@ pub(crate) struct Fixture {
     /// The API server's time as authentication knows it; initially the machine's.
     pub(crate) clock: ApiServerClock,
     pub(crate) registry: Registry,
-    /// The CA of front proxies.
     pub(crate) proxies: Ca,
-    /// The CA of clients.
     pub(crate) clients: Ca,
     /// The routes; initially none.
     pub(crate) routes: Routes,
@@ -96,10 +94,8 @@ pub(crate) fn configuration(proxies: &str, clients: &str, allowed_names: &str) -
     .into()
 }
 
-/// The usual names of front proxies.
 const NAMES: &str = r#"["front-proxy-client"]"#;
 
-/// Returns the usual entries.
 pub(crate) fn usual(proxies: &Ca, clients: &Ca) -> Data {
     configuration(&proxies.pem(), &clients.pem(), NAMES)
 }
@@ -141,7 +137,6 @@ fn router(
 }
 
 impl Fixture {
-    /// Starts with the usual entries.
     pub(crate) async fn new(words: &[&str]) -> Self {
         Self::with(words, |proxies, clients| Some(usual(proxies, clients))).await
     }
@@ -201,7 +196,6 @@ impl Fixture {
         write(&self.folder, name, text)
     }
 
-    /// Replaces the routes file.
     pub(crate) async fn set_routes(&self, text: &str) -> Result<(), String> {
         self.write("routes.yaml", text);
         let reloaded = self.routes.reload().await;
@@ -219,7 +213,6 @@ impl Fixture {
             .await
     }
 
-    /// Opens a connection with these credentials.
     pub(crate) async fn connect(&self, identity: Option<&Identity>) -> Connection {
         Connection(self.open(identity, b"http/1.1").await)
     }
@@ -274,14 +267,12 @@ impl Fixture {
             .unwrap()
     }
 
-    /// Returns the metrics.
     pub(crate) fn metrics(&self) -> String {
         prometheus::TextEncoder::new()
             .encode_to_string(&self.registry.gather())
             .unwrap()
     }
 
-    /// Checks that the metrics contain a text.
     pub(crate) fn check_metrics(&self, text: &str) {
         let metrics = self.metrics();
         assert!(metrics.contains(text), "{metrics}");
@@ -331,7 +322,6 @@ pub(crate) async fn tls(folder: &TempDir, identity: &Identity, clients: Option<&
     ServingTls::load_with(files, profile).await.unwrap()
 }
 
-/// An open connection.
 pub(crate) struct Connection(TlsStream<TcpStream>);
 
 impl Connection {

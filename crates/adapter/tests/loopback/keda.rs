@@ -20,7 +20,6 @@ fn unheard() -> String {
     path().replace("queue", "unheard")
 }
 
-/// Configures the adapter with a client certificate of one CA and a server CA.
 fn certificates(fixture: &Fixture, clients: &Ca, servers: &Ca) {
     let own = clients.client("plimsoll-adapter");
     for (name, text) in [

@@ -19,14 +19,12 @@ use crate::provider::Door;
 use proto::metrics_service_server::{MetricsService, MetricsServiceServer};
 use proto::{ExternalMetricValue, ExternalMetricValueList, Quantity, ScaledObjectRef, Time};
 
-/// The behaviour of the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Replies {
     /// Returns this quantity.
     With(&'static str),
     WithMany(usize),
     Refuses(Code, &'static str),
-    /// Never responds.
     Hangs,
 }
 

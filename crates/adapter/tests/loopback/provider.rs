@@ -20,19 +20,16 @@ use tokio_util::sync::CancellationToken;
 use crate::ca::Ca;
 use crate::fixture::tls;
 
-/// The behaviour of the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behaviour {
     Returns(i64),
     /// Returns this status code.
     Refuses(u16),
-    /// Never responds.
     Hangs,
     /// Closes connections at once.
     IsDead,
 }
 
-/// A received request.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) uri: String,

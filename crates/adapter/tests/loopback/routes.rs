@@ -27,7 +27,6 @@ async fn set_default(fixture: &Fixture, upstream: &str) {
     fixture.set_routes(&routes).await.unwrap();
 }
 
-/// Makes the provider the default upstream.
 async fn forward_all(fixture: &Fixture, provider: &Provider, more: &str) {
     let authority = fixture.write("provider.crt", &provider.authority.pem());
     let upstream = upstream("another", provider.address, &authority, more);

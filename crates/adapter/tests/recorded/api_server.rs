@@ -12,7 +12,6 @@ use model::Selector;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The recorded cluster.
 #[derive(Deserialize)]
 pub(crate) struct Cluster {
     /// The discovery document of the core group.
@@ -39,7 +38,6 @@ pub(crate) enum Rights {
     InNamespaces,
 }
 
-/// Returns a client of this server.
 pub(crate) fn client(cluster: Cluster, rights: Rights) -> kube::Client {
     let cluster = Arc::new(cluster);
     let answer = move |request: Request<kube::client::Body>| {

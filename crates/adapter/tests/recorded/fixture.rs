@@ -107,7 +107,6 @@ impl Fixture {
         })
     }
 
-    /// Returns the status code and the body of a response.
     pub(crate) async fn ask(&self, path: &str) -> (u16, Value) {
         let request = Request::get(path).body(Body::empty()).expect("a request");
         let Ok(response) = self.router.clone().oneshot(request).await;
@@ -143,7 +142,6 @@ impl Fixture {
         known.await.expect("metrics");
     }
 
-    /// Returns the queries that the store received.
     pub(crate) fn queries(&self) -> BTreeSet<String> {
         self.store.asked()
     }

@@ -8,10 +8,8 @@ use serde_json::{Value, json};
 
 use crate::api_server::Cluster;
 
-/// The recording of a rule file.
 #[derive(Default, Deserialize)]
 pub(crate) struct Recording {
-    /// The lines of the rule file.
     rules: Vec<String>,
     /// The names and label names of the series that a query finds.
     series: BTreeMap<String, Vec<(String, Vec<String>)>>,
@@ -19,7 +17,6 @@ pub(crate) struct Recording {
     pub(crate) listed: Vec<Listed>,
     /// Prometheus' responses by query; rejected queries are absent.
     answers: BTreeMap<String, Value>,
-    /// The requests.
     pub(crate) questions: Vec<Question>,
 }
 
@@ -31,7 +28,6 @@ pub(crate) struct Listed {
     there: Vec<(String, bool)>,
     /// The metrics of this adapter if they differ.
     here: Option<Vec<(String, bool)>>,
-    /// The reason of the difference.
     because: Option<String>,
 }
 
@@ -57,28 +53,22 @@ fn expected<'a, T>(what: &str, there: &'a T, here: Option<&'a T>, because: Optio
     here.unwrap_or(there)
 }
 
-/// A request.
 #[derive(Deserialize)]
 pub(crate) struct Question {
-    /// The path with its query.
     pub(crate) path: String,
     /// The response of prometheus-adapter.
     there: Said,
     /// The response of this adapter if it differs.
     here: Option<Said>,
-    /// The reason of the difference.
     because: Option<String>,
 }
 
-/// A response.
 #[derive(Deserialize)]
 pub(crate) struct Said {
-    /// The status code.
     pub(crate) code: u16,
     /// The items without their times; quantities are in thousandths.
     #[serde(default)]
     pub(crate) items: Vec<Value>,
-    /// The queries to Prometheus.
     query: Option<String>,
 }
 
@@ -95,7 +85,6 @@ impl Recording {
         }
     }
 
-    /// Returns the rule file.
     pub(crate) fn rules(&self) -> String {
         self.rules.join("\n")
     }
@@ -140,12 +129,10 @@ impl Question {
     }
 }
 
-/// Loads the cluster of all recordings.
 pub(crate) fn the_cluster() -> Cluster {
     one("cluster")
 }
 
-/// Loads valid and invalid rule files.
 pub(crate) fn rule_files() -> Vec<RuleFile> {
     testing::vectors::load("prometheus-adapter/files")
 }
@@ -156,16 +143,13 @@ fn one<T: DeserializeOwned>(name: &str) -> T {
         .expect("a case")
 }
 
-/// A valid or an invalid rule file.
 #[derive(Deserialize)]
 pub(crate) struct RuleFile {
-    /// The contents.
     pub(crate) text: String,
     /// Whether prometheus-adapter accepts it.
     there: bool,
     /// Whether this adapter accepts it, if that differs.
     here: Option<bool>,
-    /// The reason of the difference.
     because: Option<String>,
 }
 

@@ -96,7 +96,6 @@ impl<'t> Pod<'t> {
             .unwrap_or(container.resources())
     }
 
-    /// All containers with their roles and paths.
     fn containers(&self) -> impl Iterator<Item = (ContainerRole, ContainerPath, &Container<'t>)> {
         let main = self.spec.containers.iter().enumerate();
         let main = main.map(|(index, container)| {
@@ -138,7 +137,6 @@ impl<'t> Pod<'t> {
             .is_some_and(|status| status.container_statuses.is_some())
     }
 
-    /// The number of containers and init containers.
     pub(crate) fn container_count(&self) -> usize {
         self.spec
             .containers
@@ -166,7 +164,6 @@ impl<'t> Pod<'t> {
 }
 
 impl Container<'_> {
-    /// The resources in the spec.
     pub(crate) fn resources(&self) -> &Requirements {
         const NONE: &Requirements = &Requirements {
             requests: None,

@@ -19,7 +19,6 @@ pub(crate) struct Requirements {
 }
 
 impl Requirements {
-    /// Requests and limits as they are written.
     pub(crate) fn written(&self) -> Written<'_> {
         Written {
             requests: self.requests.as_ref(),

@@ -26,7 +26,6 @@ struct Metadata {
     deletion_timestamp: Option<IgnoredAny>,
 }
 
-/// The annotations that are validated.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Annotations {
@@ -35,7 +34,6 @@ struct Annotations {
 }
 
 impl Object {
-    /// The annotation about the group of nodes.
     pub(crate) fn node_group(&self) -> Option<&str> {
         let annotations = self.metadata.as_ref()?.annotations.as_ref()?;
         annotations.node_group.as_deref()

@@ -11,7 +11,6 @@ use view::{Controller, LimitRange, ObjectKey, Owner, View, Vpa, WellKnown};
 
 pub(crate) const NAMESPACE: &str = "shop";
 
-/// A decision with its body parsed.
 pub(crate) struct ParsedDecision {
     pub(crate) resource: AdmissionResource,
     pub(crate) status: AdmissionStatus,
@@ -31,7 +30,6 @@ impl From<Decision> for ParsedDecision {
     }
 }
 
-/// The input of decisions.
 #[derive(Default)]
 pub(crate) struct Fixture {
     pub(crate) view: View,
@@ -90,7 +88,6 @@ impl Fixture {
         self
     }
 
-    /// Adds a `LimitRange` with these items.
     pub(crate) fn limit_range(mut self, items: &Value) -> Self {
         let object = json!({"metadata": {"namespace": NAMESPACE, "name": "limits"}, "spec": {"limits": items}});
         let object = serde_json::from_value(object).expect("a limit range");
@@ -114,7 +111,6 @@ impl Fixture {
     }
 }
 
-/// A review of a pod that is being created.
 pub(crate) fn pod_review(pod: &Value) -> Value {
     json!({
         "apiVersion": "admission.k8s.io/v1",
@@ -147,7 +143,6 @@ pub(crate) fn pod(resources: &Value) -> Value {
     })
 }
 
-/// The patch in the response of an admitted review.
 pub(crate) fn patch_in(review: &Value) -> Option<Value> {
     let response = &review["response"];
     assert_eq!(response["allowed"], true, "{response}");

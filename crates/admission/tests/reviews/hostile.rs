@@ -61,7 +61,6 @@ fn fixtures() -> Vec<Fixture> {
     vec![usual.limit_range(&limits), all]
 }
 
-/// Checks the invariants of each decision.
 fn check(body: &[u8], decision: &ParsedDecision) -> Result<(), TestCaseError> {
     let length = decision.length;
     let max = 4096 + body.len().saturating_mul(MAX_GROWTH);

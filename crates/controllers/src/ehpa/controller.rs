@@ -71,7 +71,6 @@ struct Handled {
     retries: u32,
 }
 
-/// State of one term of leadership.
 struct EhpaTerm {
     controller: EhpaController,
     /// Results of the last passes.
@@ -80,7 +79,6 @@ struct EhpaTerm {
     scale_points: ScalePointVpas,
 }
 
-/// Result of a pass.
 struct Outcome {
     /// Whether there are no problems.
     is_healthy: bool,
@@ -165,7 +163,6 @@ impl EhpaController {
         }
     }
 
-    /// Makes a pass over one EHPA.
     async fn handle(&self, ehpa: &EhpaSnapshot, before: Option<&Handled>) -> Outcome {
         let object = &ehpa.object.object;
         let (target, read_at) = match before.and_then(|before| before.target_for(ehpa)) {
@@ -383,7 +380,6 @@ fn attempt(result: &Result<bool, Error>) -> Attempt {
     }
 }
 
-/// Waits for a change of the rules.
 async fn rules_changed(rules: &mut Option<RulesReceiver>) {
     match rules {
         Some(rules) => changed(rules).await,

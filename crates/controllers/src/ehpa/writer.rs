@@ -39,7 +39,6 @@ const HPA_RESTORED: &str = "HPARestored";
 /// Maximum number of attempts after conflicts with other writers.
 const TRIES: u32 = 4;
 
-/// Writer of the objects of EHPAs.
 #[derive(Clone)]
 pub(crate) struct Writer {
     objects: ObjectWriter,
@@ -49,7 +48,6 @@ pub(crate) struct Writer {
 /// Reason of rejections by this program, in place of the API server.
 const OUR_REFUSAL: &str = "RefusedByRecommender";
 
-/// Result of a creation or update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ApplyOutcome {
     Created,
@@ -89,7 +87,6 @@ impl Writer {
         })
     }
 
-    /// Sets the replicas of a workload.
     pub(crate) async fn scale(
         &self,
         object: &EffectiveHorizontalPodAutoscaler,
@@ -203,7 +200,6 @@ impl Writer {
         Ok(live.is_some_and(|live| live.metadata.uid.as_deref() == Some(adopter.uid)))
     }
 
-    /// Writes the status of an owned object.
     pub(crate) async fn patch_status<K>(
         &self,
         key: &ObjectKey,
@@ -228,7 +224,6 @@ impl Writer {
         delete_owned(&api, &key.name, is_owner).await
     }
 
-    /// Writes the status of an EHPA.
     pub(crate) async fn update_status(
         &self,
         object: &EffectiveHorizontalPodAutoscaler,

@@ -34,7 +34,6 @@ pub enum DataSource {
     LikeStorage,
     /// Prometheus, or a compatible store.
     Prometheus,
-    /// The source of usage.
     Usage,
 }
 

@@ -41,7 +41,6 @@ const TICK: Duration = Duration::from_secs(1);
 pub(crate) type Results = BTreeMap<String, Arc<PredictionResult>>;
 
 pub enum Source {
-    /// Prometheus, with an observer of the requests.
     Prometheus(Box<HistorySettings>, Observer),
     /// Rounds of usage, and the maximum time between two.
     Rounds(watch::Receiver<Option<Round>>, Duration),
@@ -103,7 +102,6 @@ pub(crate) async fn collect(
     collector.run(ask, Timestamp::now).await;
 }
 
-/// State of the running reader.
 struct RunningCollector {
     horizontal: watch::Receiver<View>,
     rules: Option<watch::Receiver<Option<Arc<Rules>>>>,

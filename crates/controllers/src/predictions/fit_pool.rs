@@ -139,7 +139,6 @@ mod tests {
             Self(MetricPipeline::new("u-1", metric, 3600, intervals, at(now)))
         }
 
-        /// Reads all of the history.
         fn read(&mut self, now: i64) {
             let range = self.0.range(at(now));
             self.0.append(range, answer(range), at(now));

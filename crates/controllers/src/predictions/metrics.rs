@@ -65,13 +65,11 @@ pub struct ForecastMetrics {
 }
 
 impl ForecastMetrics {
-    /// Creates and registers the metrics.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let (rows, present) = (Rows::register(registry)?, Arc::default());
         Ok(Self { rows, present })
     }
 
-    /// Updates the metrics of kept series.
     pub(crate) fn kept(&self, predictions: &mut PredictionSet, refused: usize) {
         self.set_accuracies(predictions.accuracies());
         let (mut series, mut bytes, mut read_error) = ([0; METHODS.len()], 0, 0);

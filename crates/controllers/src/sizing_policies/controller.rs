@@ -51,7 +51,6 @@ pub struct PolicyInputs {
     pub policies: watch::Receiver<View>,
     /// Requests for the scale subresources of workloads.
     pub questions: ScaleRequests,
-    /// Name of this recommender.
     pub recommender: String,
     /// For the status of cluster policies.
     pub shard: Shard,
@@ -67,7 +66,6 @@ pub struct PolicyController {
     metrics: PolicyMetrics,
 }
 
-/// State of one term of leadership.
 struct PolicyTerm {
     controller: PolicyController,
     attempts: KeyedBackoff<ObjectKey>,
@@ -76,7 +74,6 @@ struct PolicyTerm {
 }
 
 impl PolicyController {
-    /// Creates the controller and registers its metrics.
     pub fn new(inputs: PolicyInputs, manager: &Manager) -> Result<Self, prometheus::Error> {
         Ok(Self {
             inputs,

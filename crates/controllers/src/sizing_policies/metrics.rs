@@ -28,7 +28,6 @@ runtime::metrics! {
 }
 
 impl PolicyMetrics {
-    /// Sets the gauges to the summaries of all policies.
     pub(crate) fn counted(&self, summaries: &[PolicySummary]) {
         let set = |state: &str, workloads: &dyn Fn(&PolicyCounts) -> i64| {
             let sum = summaries
@@ -43,7 +42,6 @@ impl PolicyMetrics {
         set("overridden", &|counts| counts.overridden);
     }
 
-    /// Counts one write.
     pub(crate) fn written(&self, action: &Action, outcome: WriteOutcome) {
         self.writes
             .with_label_values(&[action.name(), outcome.name()])

@@ -49,7 +49,6 @@ impl Chance {
     }
 }
 
-/// Covered slots and all slots of each day.
 fn days(scored: &[Outcome], which: usize, per_day: usize) -> Vec<(f64, f64)> {
     let first = scored.first().map_or(0, |outcome| outcome.slot);
     scored

@@ -113,7 +113,6 @@ fn print_coverage(row: &Row) {
     }
 }
 
-/// Table of the errors of each series.
 fn print_series(results: &[Result]) {
     println!(
         "\n| series: WAPE (best simple) p95 coverage | {} |",

@@ -16,7 +16,6 @@ pub(super) fn spectrum(values: &[f64]) -> Vec<Bin> {
     transform(values.iter().map(|value| Bin::new(*value, 0.0)).collect())
 }
 
-/// The real parts of the inverse transform.
 pub(super) fn real_parts(bins: &[Bin]) -> Vec<f64> {
     let scale = bins.len() as f64;
     let inverse = transform(reversed(bins)).into_iter();

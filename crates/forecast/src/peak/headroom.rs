@@ -29,7 +29,6 @@ impl PriceOfFailure {
     /// Few violations.
     pub const HIGH: Self = Self(1.0);
 
-    /// Headroom above the expected value of a forecast.
     pub(super) fn headroom(self, forecast: &Forecast, usual: f64) -> f64 {
         let expected = forecast.expected;
         let rooms = [forecast.p90, forecast.p95, forecast.p99].map(|value| value - expected);

@@ -16,7 +16,6 @@ const NEGLIGIBLE: f64 = 0.005;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SimpleMethod {
     Last,
-    /// The same time yesterday.
     Yesterday,
     /// The same time last week.
     LastWeek,
@@ -76,7 +75,6 @@ pub(super) struct Pending {
     pub(super) simple: SimpleForecasts,
 }
 
-/// Errors of the forecasts of one slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct Errors {
     size: f32,
@@ -198,7 +196,6 @@ impl SimpleGuard {
         errors.min_by(|(_, a), (_, b)| a.total_cmp(b))
     }
 
-    /// The simple method that replaces the forecast, with its value.
     pub(super) fn replacement(&self, simple: &SimpleForecasts) -> Option<(SimpleMethod, f64)> {
         self.set_aside?;
         let (which, _) = self.best()?;

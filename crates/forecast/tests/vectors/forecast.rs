@@ -6,7 +6,7 @@ use forecast::crane::{Dsp, DspError, Estimator, preprocess};
 use serde::Deserialize;
 use testing::vectors::{Double, each_case};
 
-use crate::approx::is_close;
+use crate::approx::check_all_close;
 use crate::estimators::Written;
 use crate::source::Source;
 use crate::summary::Summary;
@@ -82,12 +82,8 @@ fn check(expected: &Expected, found: Result<forecast::crane::DspForecast, DspErr
     let first = Some(found.first_second);
     assert_eq!(first, expected.forecast_first_timestamp, "{which}");
     let errors = expected.estimator_errors.as_deref().unwrap_or_default();
-    assert_eq!(found.errors.len(), errors.len(), "{which}");
-    for (index, (found, expected)) in found.errors.iter().zip(errors).enumerate() {
-        let Double(expected) = expected;
-        let close = is_close(*found, *expected, 1e-6);
-        assert!(close, "{which}, error {index}: {found} for {expected}");
-    }
+    let errors: Vec<f64> = errors.iter().map(|double| double.0).collect();
+    check_all_close(&found.errors, &errors, 1e-6, &format!("{which}, error"));
     assert_eq!(Some(found.best), expected.best_estimator, "{which}");
     summary.check(&found.values().collect::<Vec<_>>(), 1e-6, which);
 }

@@ -3,10 +3,8 @@
 //! `testing::vectors` reads the recordings.
 
 mod approx;
-mod autocorrelation;
-mod error;
 mod estimators;
 mod forecast;
-mod preprocess;
+mod short_lists;
 mod source;
 mod summary;

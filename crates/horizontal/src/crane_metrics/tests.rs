@@ -96,7 +96,6 @@ fn prediction(
     }
 }
 
-/// Adds an EHPA with more in its specification.
 fn add_ehpa(view: &mut View, name: &str, annotations: &Value, spec: &Value) {
     let ehpa = effective(name, annotations, spec);
     view.ehpas.apply(Arc::new(ehpa));

@@ -27,7 +27,6 @@ const MAX_NAMES: usize = 3;
 pub(super) enum HpaChoice<'a> {
     /// An HPA that the EHPA created or adopted before.
     Own(&'a HorizontalPodAutoscaler),
-    /// An HPA that the EHPA adopts now.
     Adopted(&'a HorizontalPodAutoscaler),
     /// None, and one is created.
     Nothing,
@@ -110,7 +109,6 @@ pub(super) fn select<'a>(observed: &Observed<'a>) -> HpaSelection<'a> {
     }
 }
 
-/// The HPA for an EHPA without a present one. `rivals` are HPAs of the same workload.
 fn without<'a>(observed: &Observed<'a>, rivals: &[&'a HorizontalPodAutoscaler]) -> HpaChoice<'a> {
     if let Some(older_ehpa) = observed.older_ehpa {
         let message = format!(

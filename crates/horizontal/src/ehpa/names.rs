@@ -37,7 +37,6 @@ pub fn owned_name(object: &EffectiveHorizontalPodAutoscaler) -> String {
     format!("ehpa-{}", object.name_any())
 }
 
-/// Metadata of an object that an EHPA owns.
 pub(super) fn metadata(
     object: &EffectiveHorizontalPodAutoscaler,
     propagation: &Propagation,

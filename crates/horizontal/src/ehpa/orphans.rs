@@ -17,7 +17,6 @@ pub const MAX_ATTEMPTS: usize = 10;
 /// HPA, and the annotation of its adopter.
 pub type Orphan = (ObjectKey, String);
 
-/// Result of an attempt to restore an orphan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
     /// The HPA has its own spec again, or is gone.
@@ -28,7 +27,6 @@ pub enum Attempt {
     Retryable,
 }
 
-/// Orphans, and the attempt budget of each namespace.
 #[derive(Default)]
 pub struct Orphans {
     due: HashMap<Orphan, Instant>,

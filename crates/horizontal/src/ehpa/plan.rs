@@ -32,7 +32,6 @@ pub struct Plan {
 /// Desired state of an object that may be absent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Desired<T> {
-    /// Leaves the object as it is.
     #[default]
     Keep,
     Apply(Box<T>),

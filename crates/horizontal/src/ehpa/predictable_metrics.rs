@@ -10,7 +10,6 @@ use model::is_label_value;
 
 use super::names;
 
-/// Metric that can be predicted.
 pub(super) struct Predictable<'a> {
     /// Identifier within the EHPA, such as `resource.cpu`.
     pub(super) identifier: String,

@@ -76,7 +76,6 @@ pub fn scale_points(observed: &Observed) -> (Vec<ScalePoint>, Vec<Problem>) {
     (points, problems)
 }
 
-/// A metric with the amount of its scale point, if it has one, in place of a utilization.
 pub(super) fn fixed(mut metric: MetricSpec, points: &[ScalePoint]) -> MetricSpec {
     let amount = of_pods(&metric)
         .filter(|(_, _, target)| target.kind == TargetKind::Utilization)
@@ -91,7 +90,6 @@ pub(super) fn fixed(mut metric: MetricSpec, points: &[ScalePoint]) -> MetricSpec
     metric
 }
 
-/// A target of an amount per pod.
 pub(super) fn average_target(amount: Quantity) -> MetricTarget {
     MetricTarget {
         kind: TargetKind::AverageValue,
@@ -111,7 +109,6 @@ pub(super) fn find<'a>(
     points.iter().find(is_it)
 }
 
-/// Resource, container and target of a metric of the pods' resources.
 pub(super) fn of_pods(metric: &MetricSpec) -> Option<(&str, Option<&str>, &MetricTarget)> {
     if let Some(source) = &metric.resource {
         return Some((&source.name, None, &source.target));

@@ -19,7 +19,6 @@ use super::orphans::Orphan;
 use super::scale_point::ask_the_same;
 use super::{TargetScale, hpa_choice, names};
 
-/// An EHPA and the objects that belong to it.
 #[derive(Clone)]
 pub struct EhpaSnapshot {
     pub object: Arc<Stripped<EffectiveHorizontalPodAutoscaler>>,
@@ -154,7 +153,6 @@ impl EhpaSnapshot {
         self.object.object.spec.effective_strategy() == ScaleStrategy::Preview
     }
 
-    /// Current and desired replicas of each HPA.
     pub fn replicas(&self) -> impl Iterator<Item = Option<(Option<i32>, i32)>> {
         let statuses = self.native_statuses();
         statuses.map(|status| status.map(|(current, desired, ..)| (current, desired)))

@@ -164,7 +164,6 @@ fn conditions(
     conditions
 }
 
-/// Status, reason and message of the condition `Ready`. The first problem is the worst.
 fn readiness(problems: &[Problem]) -> (ConditionStatus, &'static str, String) {
     let Some(worst) = problems.first() else {
         let message = "Effective HPA is ready".to_owned();

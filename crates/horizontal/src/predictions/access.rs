@@ -44,7 +44,6 @@ impl FromStr for QueryScope {
     }
 }
 
-/// Access of all predictions, from flags and rules.
 #[derive(Clone, Debug)]
 pub struct QueryAccess {
     /// Scope of namespaces without the label.
@@ -144,7 +143,6 @@ pub struct Expression {
     pub confined_by: Option<String>,
 }
 
-/// Access of one prediction.
 #[derive(Clone, Debug)]
 pub(super) struct ObjectAccess {
     pub(super) scope: QueryScope,

@@ -26,7 +26,6 @@ pub(super) const CAUTION: &str = "plimsoll.dev/forecast-caution";
 /// Default: measured.
 pub(super) const WINDOW: &str = "plimsoll.dev/forecast-window";
 
-/// Annotations of a prediction and of the EHPA that owns it.
 #[derive(Clone, Copy)]
 pub(crate) struct Annotations<'a> {
     pub(crate) own: &'a BTreeMap<String, String>,
@@ -54,7 +53,6 @@ impl<'a> Annotations<'a> {
     }
 }
 
-/// EHPA that owns a prediction.
 pub(super) fn owner<'a>(
     view: &'a View,
     whole: &Stripped<TimeSeriesPrediction>,

@@ -7,7 +7,6 @@ const RESERVE: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryLimits {
     pub namespace_bytes: usize,
-    /// Limit of all namespaces together.
     pub total_bytes: usize,
 }
 

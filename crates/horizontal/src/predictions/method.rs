@@ -11,10 +11,8 @@ const PLIMSOLL_HISTORY: u32 = 14 * DAY;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Method {
-    /// The Plimsoll method: `forecast::Forecaster`.
     Plimsoll {
         step_seconds: u32,
-        /// Published quantile.
         quantile: Quantile,
     },
     /// The largest sample of the coming window: `forecast::PeakForecaster`.

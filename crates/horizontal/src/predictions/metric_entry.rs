@@ -9,7 +9,6 @@ pub(super) struct MetricEntry {
     pub(super) number: u64,
     /// Chunk that is being read; `None` while the metric waits for memory.
     in_progress: Option<ReadChunk>,
-    /// The pipeline of an admitted metric.
     state: Result<Box<MetricPipeline>, Box<Waiting>>,
 }
 
@@ -22,7 +21,6 @@ struct Waiting {
 }
 
 impl MetricEntry {
-    /// A metric that waits for memory.
     pub(super) fn new(number: u64, identifier: String, needed_bytes: usize) -> Self {
         let result = MetricResult {
             identifier,

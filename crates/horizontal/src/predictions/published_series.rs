@@ -29,7 +29,6 @@ pub(super) fn thin_series(series: &mut ForecastSeries, most: usize) {
     }
 }
 
-/// A series in the form of the status.
 pub(super) fn write(series: &ForecastSeries) -> PredictedSeries {
     let label = |(name, value): (&String, &String)| SeriesLabel {
         name: name.clone(),

@@ -32,7 +32,6 @@ const WORSE: &str = "WorseThanSimpleMethod";
 #[derive(Clone, Debug, PartialEq)]
 pub struct PredictionResult {
     pub spec: Arc<PredictionSpec>,
-    /// Results of its metrics, in the order of the spec.
     pub metrics: Vec<MetricResult>,
 }
 

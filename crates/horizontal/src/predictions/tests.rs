@@ -61,7 +61,6 @@ fn answer(range: ReadRange, since: i64) -> Samples {
     }
 }
 
-/// The samples of the only series of that response.
 fn only_series(range: ReadRange) -> Vec<(i64, f64)> {
     let mut answer = answer(range, START);
     answer.remove(&Labels::new()).expect("samples")
@@ -174,7 +173,6 @@ impl Fixture {
         update
     }
 
-    /// Checks the condition `HistoryRead`.
     #[track_caller]
     fn check_read(&self, current: ConditionStatus, since: i64) {
         let mut conditions = self.written.iter().flat_map(|status| &status.conditions);
@@ -184,7 +182,6 @@ impl Fixture {
         assert_eq!(found, (current, at(since)), "{}", condition.message);
     }
 
-    /// Checks the condition `Ready`.
     #[track_caller]
     fn check(&self, expected: (bool, &str)) {
         let status = self.written.as_ref().expect("a status");

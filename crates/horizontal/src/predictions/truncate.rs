@@ -7,7 +7,6 @@ pub fn truncate(text: &str, most: usize) -> String {
     text.chars().take(most).collect()
 }
 
-/// A text in quotes, truncated to 100 characters.
 pub(super) fn quoted(text: &str) -> String {
     let short = truncate(text, MAX_QUOTED);
     if short.len() < text.len() {

@@ -7,7 +7,6 @@ use serde::Deserialize;
 
 use super::{FileError, ensure, refuse};
 
-/// A file, or an entry of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PemSource {
     File(PathBuf),

@@ -40,7 +40,6 @@ pub struct UpstreamSpec {
     key_file: Option<PathBuf>,
     /// The Secret with the client certificate, which is followed; an alternative to both files.
     cert_from: Option<CertFrom>,
-    /// The timeout of a request.
     #[serde(default = "timeout", deserialize_with = "duration")]
     pub timeout: Duration,
     /// The time for which the last response replaces a missing one.

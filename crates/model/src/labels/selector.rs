@@ -69,7 +69,6 @@ pub enum ParseSelectorError {
 }
 
 impl Selector {
-    /// Selects every object.
     pub const fn everything() -> Self {
         Self(Some(Vec::new()))
     }

@@ -22,7 +22,6 @@ pub enum ParseQuantityError {
 /// The largest magnitude of a quantity with a binary suffix; larger ones are clamped.
 const MAX_BINARY: i128 = i64::MAX as i128;
 
-/// Uninterpreted parts of a text.
 struct Parts<'a> {
     negative: bool,
     /// Digits before the decimal point, without leading zeros.

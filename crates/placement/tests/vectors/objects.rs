@@ -1,76 +1,42 @@
 //! Kubernetes objects and metrics of the recordings.
 
-use model::ResourceList;
 use placement::{Amounts, Container, Metric, MetricOperator, MetricType, PodSpec};
 use serde::Deserialize;
+use serde_json::Value;
+use testing::vectors::{items, or_default};
 
+/// A Kubernetes Node, as JSON.
 #[derive(Deserialize)]
-pub(crate) struct Node {
-    status: NodeStatus,
-}
-
-#[derive(Deserialize)]
-struct NodeStatus {
-    #[serde(default)]
-    capacity: ResourceList,
-    #[serde(default)]
-    allocatable: ResourceList,
-}
+#[serde(transparent)]
+pub(crate) struct Node(Value);
 
 impl Node {
     pub(crate) fn capacity(&self) -> Amounts {
-        Amounts::of(&self.status.capacity)
+        Amounts::of(&or_default(&self.0["status"]["capacity"]))
     }
 
     pub(crate) fn allocatable(&self) -> Amounts {
-        Amounts::of(&self.status.allocatable)
+        Amounts::of(&or_default(&self.0["status"]["allocatable"]))
     }
 }
 
+/// A Kubernetes Pod, as JSON.
 #[derive(Deserialize)]
-pub(crate) struct Pod {
-    spec: Spec,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec {
-    containers: Option<Vec<WrittenContainer>>,
-    #[serde(default)]
-    init_containers: Vec<WrittenContainer>,
-    #[serde(default)]
-    overhead: ResourceList,
-}
-
-#[derive(Clone, Deserialize)]
-struct WrittenContainer {
-    name: String,
-    #[serde(default)]
-    resources: Resources,
-}
-
-#[derive(Clone, Default, Deserialize)]
-struct Resources {
-    #[serde(default)]
-    requests: ResourceList,
-    #[serde(default)]
-    limits: ResourceList,
-}
+#[serde(transparent)]
+pub(crate) struct Pod(Value);
 
 impl Pod {
     pub(crate) fn spec(&self) -> PodSpec {
-        let containers = |written: &[WrittenContainer]| {
-            let container = |container: WrittenContainer| Container {
-                name: container.name,
-                requests: container.resources.requests,
-                limits: container.resources.limits,
-            };
-            written.iter().cloned().map(container).collect()
+        let container = |container: &Value| Container {
+            name: container["name"].as_str().expect("a name").to_owned(),
+            requests: or_default(&container["resources"]["requests"]),
+            limits: or_default(&container["resources"]["limits"]),
         };
+        let spec = &self.0["spec"];
         PodSpec {
-            containers: containers(self.spec.containers.as_deref().unwrap_or_default()),
-            init_containers: containers(&self.spec.init_containers),
-            overhead: self.spec.overhead.clone(),
+            containers: items(&spec["containers"]).map(container).collect(),
+            init_containers: items(&spec["initContainers"]).map(container).collect(),
+            overhead: or_default(&spec["overhead"]),
             ..PodSpec::default()
         }
     }

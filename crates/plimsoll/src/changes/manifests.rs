@@ -85,7 +85,6 @@ pub(super) fn documents(patches: &[Value]) -> anyhow::Result<String> {
     Ok(texts.join("---\n"))
 }
 
-/// The patches as a component of Kustomize.
 pub(super) fn kustomize(patches: &[Value]) -> anyhow::Result<String> {
     let patches = patches.iter().map(|patch| {
         let mut target = patch["metadata"].clone();

@@ -16,7 +16,6 @@ use crate::installation::{ObjectName, Program, SecretEntry, programs};
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub(crate) system_namespace: String,
-    /// Address of the API server.
     pub(crate) server: String,
     pub(crate) version: Info,
     /// Time of the API server, by the `Date` header of its response.
@@ -55,7 +54,6 @@ impl Facts {
     }
 }
 
-/// A Deployment of another autoscaler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OtherDeployment {
     pub(crate) name: ObjectName,

@@ -32,7 +32,6 @@ pub(crate) struct Finding {
 /// Results of checks, in the order of output.
 #[derive(Default)]
 pub(crate) struct Findings {
-    /// Category of the checks that follow.
     pub(crate) category: &'static str,
     pub(crate) list: Vec<Finding>,
 }

@@ -23,7 +23,6 @@ pub(crate) const SERIES: [&str; 3] = [
     "container_memory_working_set_bytes",
     "kube_pod_labels",
 ];
-/// Images of other autoscalers, and the product.
 pub(crate) const OTHER_IMAGES: [(&str, Other); 7] = [
     ("vpa-recommender", Other::Vpa),
     ("vpa-updater", Other::Vpa),

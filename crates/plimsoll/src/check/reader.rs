@@ -151,7 +151,6 @@ async fn definitions(cluster: &Cluster) -> Read<Vec<CustomResourceDefinition>> {
     Ok(found)
 }
 
-/// Signs of other autoscalers, as the programs look for them.
 async fn signs(cluster: &Cluster, suite: &[Program<'_>]) -> Read<Vec<OtherAutoscaler>> {
     let own = suite.iter().filter_map(|program| program.lease());
     let own = own.map(|lease| (lease.namespace, lease.name));
@@ -176,7 +175,6 @@ async fn leases(
     .await
 }
 
-/// The Services of our registration.
 async fn services(
     cluster: &Cluster,
     webhooks: &Read<Vec<MutatingWebhookConfiguration>>,

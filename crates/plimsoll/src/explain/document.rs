@@ -8,7 +8,6 @@ use crate::output::{Document, Row, Table};
 /// Number of pods in the table; JSON and YAML have all.
 const MAX_PODS: usize = 20;
 
-/// The recommendation of a VPA.
 pub(super) fn of_vpa(data: Value) -> Document {
     let pods = &data["pods"];
     let mut overview = Table::of(
@@ -77,7 +76,6 @@ fn policy(policy: &Value) -> Vec<Row> {
     rows
 }
 
-/// The replicas of an EHPA's workload.
 pub(super) fn of_ehpa(data: Value) -> Document {
     let mut overview = Table::of(
         "EHPA",

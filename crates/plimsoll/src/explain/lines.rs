@@ -13,7 +13,6 @@ const MAX_TEXT: usize = 1_000;
 const MAX_EVENTS: usize = 20;
 const MAX_CONDITIONS: usize = 50;
 
-/// The value with plain texts.
 pub(super) fn plain(value: Value) -> Value {
     match value {
         Value::String(text) => plain_text(&text).into(),
@@ -81,7 +80,6 @@ pub(crate) struct Mark {
     pub(crate) is_warning: bool,
 }
 
-/// The events and changes of conditions of an explanation with a time.
 pub(super) fn marks(explanation: &Value) -> Vec<Mark> {
     let events = items(&explanation["events"]).filter_map(|event| {
         let [time, reason, object, message] = texts(event, ["time", "reason", "object", "message"]);

@@ -295,7 +295,6 @@ impl Reader<'_> {
         Ok(self.cluster.dynamic(&resource, Some(self.namespace)))
     }
 
-    /// The pods that match the selector of the target.
     async fn pods(&self, vpa: &Vpa) -> anyhow::Result<Vec<Pod>> {
         let target = &vpa.spec.target_ref;
         ensure!(is_name(&target.name), "targetRef.name is invalid");

@@ -136,7 +136,6 @@ fn judge_ehpa(object: &DynamicObject) -> (Verdict, String) {
     (Verdict::Kept, "works as before".to_owned())
 }
 
-/// Whether a webhook configuration leads to a Service of Crane.
 fn is_cranes(configuration: &DynamicObject, facts: &Facts) -> bool {
     items(&configuration.data["webhooks"]).any(|webhook| {
         let [namespace, name] = texts(&webhook["clientConfig"]["service"], ["namespace", "name"]);

@@ -84,7 +84,6 @@ impl TargetArgs {
     }
 }
 
-/// Points the `APIService` at the adapter.
 pub(crate) fn run_adopt(args: &AdoptArgs) -> anyhow::Result<Outcome> {
     block_on(async {
         let (client, present) = args.target.connect().await?;
@@ -93,7 +92,6 @@ pub(crate) fn run_adopt(args: &AdoptArgs) -> anyhow::Result<Outcome> {
     })
 }
 
-/// Points the `APIService` at its previous provider.
 pub(crate) fn run_release(args: &TargetArgs) -> anyhow::Result<Outcome> {
     block_on(async {
         let (client, present) = args.connect().await?;

@@ -87,13 +87,11 @@ impl Facts {
         })
     }
 
-    /// Whether a Deployment of the product is in the namespace.
     pub(crate) fn is_in(&self, namespace: &str) -> bool {
         let mut deployments = self.deployments.iter();
         deployments.any(|deployment| name_of(deployment).namespace == namespace)
     }
 
-    /// The Service of an `APIService`.
     pub(crate) fn owner(&self, api: &str) -> Option<ObjectName> {
         let mut objects = self.of(&API_SERVICE).iter();
         let object = objects.find(|object| object.name_any() == api)?;

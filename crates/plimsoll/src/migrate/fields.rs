@@ -56,7 +56,6 @@ impl Fields {
     }
 }
 
-/// The content of an object without its metadata and its status.
 fn content(object: &DynamicObject) -> Map<String, Value> {
     let mut content = object.data.as_object().cloned().unwrap_or_default();
     content.remove("status");

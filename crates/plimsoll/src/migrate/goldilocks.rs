@@ -19,13 +19,11 @@ pub(crate) const SOURCE: Source = Source {
     definitions: &[],
     reads_config_maps: false,
 };
-/// Prefix of Goldilocks' labels and annotations.
 const PREFIX: &str = "goldilocks.fairwinds.com";
 const ENABLED: &str = "enabled";
 const UPDATE_MODE: &str = "vpa-update-mode";
 const RESOURCE_POLICY: &str = "vpa-resource-policy";
 const MIN_REPLICAS: &str = "vpa-min-replicas";
-/// Settings with a counterpart.
 const SETTINGS: [&str; 4] = [ENABLED, UPDATE_MODE, RESOURCE_POLICY, MIN_REPLICAS];
 /// Values of labels that mean yes to Goldilocks, those of Go's `strconv.ParseBool`.
 const TRUE: [&str; 6] = ["1", "t", "T", "true", "TRUE", "True"];
@@ -58,7 +56,6 @@ pub(crate) fn migration(facts: &Facts) -> Migration {
 
 #[derive(Debug)]
 struct Namespace {
-    /// Number of VPA objects by Goldilocks.
     vpas: usize,
     mode: &'static str,
     resource_policy: Option<Value>,

@@ -48,7 +48,6 @@ pub(crate) fn plan(product: &str, migration: &Migration) -> Document {
     }
 }
 
-/// The steps as a commented script.
 pub(crate) fn script(product: &str, migration: &Migration) -> String {
     let mut text = String::new();
     comment(

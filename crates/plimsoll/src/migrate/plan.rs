@@ -16,7 +16,6 @@ use super::fields::lacking;
 use crate::installation::ObjectName;
 use crate::output::printable;
 
-/// Verdict about an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Verdict {

@@ -42,7 +42,6 @@ pub(crate) fn migration(facts: &Facts) -> Migration {
     migration
 }
 
-/// `ConfigMap`, entry and text of each rule file.
 fn rule_files(facts: &Facts) -> Vec<(&DynamicObject, &str, &str)> {
     let entries = facts.config_maps.iter().flat_map(|map| {
         let data = map.data["data"].as_object().into_iter().flatten();
@@ -77,7 +76,6 @@ fn rules(map: &DynamicObject, entry: &str, text: &str, migration: &mut Migration
     }
 }
 
-/// The `APIService` objects that point at prometheus-adapter.
 fn api_services(facts: &Facts, migration: &mut Migration) -> Vec<String> {
     let mut moved = Vec::new();
     for object in facts.of(&API_SERVICE) {

@@ -39,7 +39,6 @@ fn vpa_object(name: &str, target: &str, mode: &str, fields: &Value) -> DynamicOb
     parse(vpa)
 }
 
-/// An object of a release of Helm.
 fn release(name: &str) -> DynamicObject {
     let annotations = json!({HELM: name, HELM_NAMESPACE: "kube-system"});
     parse(json!({"metadata": {"name": "a", "annotations": annotations}}))
@@ -92,7 +91,6 @@ fn from_vpa() {
     );
 }
 
-/// The reasons of an object with this verdict.
 #[track_caller]
 fn find(migration: &Migration, verdict: Verdict, object: &str) -> String {
     let mut items = migration.items.iter();

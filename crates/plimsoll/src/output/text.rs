@@ -63,7 +63,6 @@ pub(crate) fn printable(cell: &str) -> String {
     cell.replace(char::is_control, "\u{fffd}")
 }
 
-/// The tables in Markdown, and the notes.
 pub(super) fn markdown(document: &Document) -> String {
     let cell = |cell: &String| printable(cell).replace('|', "\\|").replace('<', "&lt;");
     let mut text = String::new();

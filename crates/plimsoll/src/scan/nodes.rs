@@ -36,14 +36,12 @@ impl IdleNodeArgs {
     }
 }
 
-/// Requests of the pods on a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct NodeLoad {
     /// Pods of a `DaemonSet`, and static pods.
     daemons: usize,
     /// All others.
     pods: usize,
-    /// Requests of all pods.
     requests: Requirements,
 }
 

@@ -38,7 +38,6 @@ fn has_replicas(workload: &str) -> bool {
     !without.iter().any(|it| kind.eq_ignore_ascii_case(it))
 }
 
-/// Replicas of all workloads that have any.
 pub(super) fn replicas(usage: &[ContainerUsage]) -> Vec<ScannedReplicas> {
     let mut workloads = workloads(usage);
     workloads.retain(|workload| has_replicas(&workload.id().workload));

@@ -42,7 +42,6 @@ pub(super) const COLUMNS: [&str; 11] = [
     "memory_limit",
 ];
 
-/// Collects the rows of several files.
 #[derive(Default)]
 pub(super) struct Rows {
     containers: BTreeMap<ContainerId, Container>,
@@ -60,7 +59,6 @@ struct Container {
 pub(super) struct Columns(HashMap<String, usize>);
 
 impl Columns {
-    /// Finds the columns by their names.
     pub(super) fn new(header: &StringRecord) -> anyhow::Result<Self> {
         let names = header.iter().map(|name| name.trim().to_lowercase());
         let columns = Self(names.zip(0..).collect());

@@ -45,7 +45,6 @@ pub(crate) fn file(text: &str) -> (tempfile::TempDir, String) {
     (folder, path)
 }
 
-/// The kubeconfig of an API server.
 pub(crate) fn kubeconfig(server: &str) -> (tempfile::TempDir, String) {
     file(&format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: a\n\

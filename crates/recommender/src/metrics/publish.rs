@@ -49,7 +49,6 @@ pub(crate) struct PublishMetrics {
     pub(crate) steps: StepLatency,
     rows: Rows,
     pub(crate) node_groups: NodeGroups,
-    /// Recommendations as metrics, if they are asked for.
     recommendations: Option<Recommendations>,
     /// Changes of the recommendations from round to round.
     pub(crate) quality: Quality,
@@ -101,7 +100,6 @@ impl PublishMetrics {
         self.rows.writes.with_label_values(&[outcome.name()]).inc();
     }
 
-    /// Records that an object got its first recommendation at `now`.
     pub(crate) fn first_recommendation(&self, vpa: &Vpa, now: Timestamp) {
         if let Some(created) = &vpa.object.metadata.creation_timestamp {
             self.rows

@@ -1,15 +1,13 @@
 //! Passes against an API server that does not answer for a while.
 
-use std::convert::Infallible;
 use std::sync::Mutex;
 
-use http::{Request, Response};
 use kube::Client;
-use kube::client::Body;
 use prometheus::Registry;
 use runtime::ObjectWriter;
 use serde_json::json;
 use sizing::Config;
+use testing::api_server;
 use tokio::sync::Semaphore;
 use vertical::recommender_state::{RecommenderConfig, RecommenderState};
 use view::{View, WellKnown};
@@ -25,7 +23,7 @@ type Written = Arc<Mutex<Vec<String>>>;
 /// An API server that takes in each write and answers it when `answers` has a permit.
 fn client(written: &Written, answers: &Arc<Semaphore>) -> Client {
     let (written, answers) = (Arc::clone(written), Arc::clone(answers));
-    let service = tower::service_fn(move |request: Request<Body>| {
+    api_server(move |request| {
         let (written, answers) = (Arc::clone(&written), Arc::clone(&answers));
         async move {
             let path = request.uri().path().to_owned();
@@ -40,10 +38,9 @@ fn client(written: &Written, answers: &Arc<Semaphore>) -> Client {
             let object = json!({
                 "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": name},
             });
-            Ok::<_, Infallible>(Response::new(Body::from(object.to_string().into_bytes())))
+            (200, object)
         }
-    });
-    Client::new(service, "default")
+    })
 }
 
 /// Objects `a` and `b`, each with a pod.

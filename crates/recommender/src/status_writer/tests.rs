@@ -10,9 +10,10 @@ use parking_lot::Mutex;
 use prometheus::Registry;
 use runtime::{Leading, ObjectWriter};
 use serde_json::{Value, json};
+use testing::{api_server, refusal};
 
 use super::*;
-use crate::fixture::{self, api_server, failure};
+use crate::fixture;
 use crate::metrics::Metrics;
 
 /// The bodies that came, by the name of their object.
@@ -21,9 +22,9 @@ type Patches = Arc<Mutex<BTreeMap<String, Value>>>;
 /// Names tell what the API server answers.
 fn answer(name: &str) -> (u16, Value) {
     match name.split('-').next() {
-        Some("gone") => failure(404),
-        Some("refused") => failure(422),
-        Some("failing") => failure(500),
+        Some("gone") => refusal(404, "no"),
+        Some("refused") => refusal(422, "no"),
+        Some("failing") => refusal(500, "no"),
         _ => (
             200,
             json!({"apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": name}}),

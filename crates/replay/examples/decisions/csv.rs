@@ -10,10 +10,8 @@ const PODS: f64 = 50.0;
 /// Share of a pod's capacity that an HPA aims at.
 pub(crate) const USUAL_TARGET: f64 = 0.7;
 
-/// A demand and its name.
 pub(crate) type NamedDemand = (String, Demand);
 
-/// Reads a text.
 pub(crate) fn read(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }

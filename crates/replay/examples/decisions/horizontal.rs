@@ -124,7 +124,6 @@ impl Case<'_> {
         }
     }
 
-    /// Replays of a way with any target.
     fn replays(self, way: &Way) -> impl Fn(f64) -> Score {
         let ready = self.ready_minutes.ceil() as u32;
         let autoscaler = Autoscaler {

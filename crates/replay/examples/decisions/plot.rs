@@ -41,7 +41,6 @@ pub(crate) struct Axis {
 /// A line with a mark at each point.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
-    /// Name in the legend.
     pub(crate) name: String,
     /// Points in the order in which they are connected.
     pub(crate) points: Vec<(f64, f64)>,

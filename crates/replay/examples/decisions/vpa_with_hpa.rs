@@ -16,7 +16,6 @@ use crate::csv::{NamedDemand, read_demands};
 use crate::plot::{Axis, Line, Plot};
 use workload::{Day, FIRST_REQUEST, Sizing, VpaWithHpa};
 
-/// Days of a replay.
 const DAYS: usize = 14;
 /// Days of the table of the step.
 const SHOWN: [usize; 6] = [1, 2, 4, 7, 10, 14];

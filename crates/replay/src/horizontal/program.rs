@@ -15,7 +15,6 @@ const INTERVALS: ReadIntervals = ReadIntervals {
 };
 const IDENTIFIER: &str = "demand";
 
-/// A method of the programs with its window.
 pub struct Program {
     method: Method,
     window_seconds: u32,
@@ -24,7 +23,6 @@ pub struct Program {
 }
 
 impl Program {
-    /// A method with the window of a prediction.
     pub fn new(method: Method, window_seconds: u32) -> Self {
         Self {
             method,

@@ -28,7 +28,6 @@ pub struct Krr {
 }
 
 impl Krr {
-    /// The defaults for a resource.
     pub fn new(resource: Resource) -> Self {
         match resource {
             Resource::Cpu => Self::with(0.95, 0.0),

@@ -8,7 +8,6 @@ use sizing::{
 
 use crate::policy::{MIB, Policy, Resource};
 
-/// A sizing policy of production with its history.
 #[derive(Clone, Debug)]
 pub struct AnnotatedPolicy {
     resource: Resource,

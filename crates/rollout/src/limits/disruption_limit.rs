@@ -39,7 +39,6 @@ pub enum Disruption {
 /// Kind and name of a group's owner; `None` for pods without an owner.
 pub(crate) type OwnerName<'a> = Option<(&'a str, &'a str)>;
 
-/// The configured size of a group, and its peak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GroupSize {
     /// The number of pods that it should have.
@@ -139,7 +138,6 @@ impl Group {
         self.configured - (self.available_pods - self.surplus - self.reserved_available)
     }
 
-    /// Counts a disruption of a pod.
     pub(crate) fn reserve(&mut self, disruption: Disruption, availability: PodAvailability) {
         let PodAvailability::Running { available } = availability else {
             return;

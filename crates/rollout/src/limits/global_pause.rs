@@ -8,7 +8,6 @@ use view::{ObjectKey, View};
 
 use crate::clock::ClockReading;
 
-/// The objects that pause all actions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PausePolicy {
     /// The webhook's Lease, and the time after which it expires; `None` if it does not matter.

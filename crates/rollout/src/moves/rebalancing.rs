@@ -326,7 +326,6 @@ fn share_usage(nodes: &[MeasuredNode], pods: &mut [(&Pod, RebalancingPod)]) {
     }
 }
 
-/// Whether the constraints of a pod allow a node.
 fn runs_on(pod: &Pod, node: &Node) -> bool {
     pod.placement.as_ref().is_none_or(|placement| {
         placement.constraints.allow(NodeTraits {

@@ -98,7 +98,6 @@ fn reduces_memory(container: &ContainerSpec, size: &ContainerSize) -> bool {
     is_less_memory(&size.requests, requests) || is_less_memory(&size.limits, limits)
 }
 
-/// Whether both lists have memory, and `list` has less.
 fn is_less_memory(list: &ResourceList, than: &ResourceList) -> bool {
     let memory = memory_of(list).zip(memory_of(than));
     memory.is_some_and(|(memory, than)| memory < than)

@@ -26,7 +26,6 @@ pub(crate) fn effective(container: &ContainerSpec) -> [&ResourceList; 2] {
     reported.map_or_else(|| specified(container), <[ResourceList; 2]>::each_ref)
 }
 
-/// The requests and limits of a container's specification.
 pub(crate) fn specified(container: &ContainerSpec) -> [&ResourceList; 2] {
     [&container.requests, &container.limits].map(|list| list.as_ref().unwrap_or(&NOTHING))
 }

@@ -75,7 +75,6 @@ pub enum RefutedAct {
     Eviction,
 }
 
-/// The observations that refute an act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RefutationCause {
     /// A run that began after the act was OOM killed.
@@ -173,7 +172,6 @@ pub(crate) struct Evidence {
     pub(crate) may_evict: bool,
 }
 
-/// The judgement of the last act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) refuted: Option<(RefutedAct, RefutationCause)>,
@@ -183,7 +181,6 @@ pub(crate) struct Verdict {
 }
 
 impl Evidence {
-    /// The time of the last act, if it was a resize.
     pub(crate) fn acted_at(&self) -> Option<Timestamp> {
         let observed = self.size_since.filter(|_| self.was_resized);
         self.last.map(|last| last.at).or(observed)

@@ -58,7 +58,6 @@ mod tests {
         amounts.collect()
     }
 
-    /// Requests and limits of CPU and memory, before and after a resize.
     fn check(before: [[&str; 2]; 2], after: [[&str; 2]; 2], expected: bool) {
         let lists = |lists: [[&str; 2]; 2]| lists.map(|[cpu, memory]| list(cpu, memory));
         let [requests, limits] = lists(before).map(Some);

@@ -88,7 +88,6 @@ fn with_original_cpu(
     Some(size)
 }
 
-/// The JSON patch of the subresource `resize`.
 pub(crate) fn patch(running: &Running, sizes: &DesiredSizes) -> Patch {
     let mut operations = Vec::new();
     for ((list, index), (container, size)) in
@@ -140,7 +139,6 @@ fn add(path: &[&str], value: Value) -> PatchOperation {
     })
 }
 
-/// The containers that a resize concerns, with their desired sizes.
 pub(crate) fn resized_containers<'a>(
     running: &'a Running,
     sizes: &'a DesiredSizes,
@@ -149,7 +147,6 @@ pub(crate) fn resized_containers<'a>(
     containers.filter_map(|(container, size)| Some((container, size.as_ref()?)))
 }
 
-/// The changes of a resize in the specification, container by container.
 pub(crate) fn changes<'a>(
     running: &'a Running,
     sizes: &'a DesiredSizes,

@@ -57,7 +57,6 @@ impl Replacement {
     }
 }
 
-/// The Deployment that controls a pod through a `ReplicaSet`.
 pub(crate) fn deployment_of<'a>(pod: &Pod, view: &'a View) -> Option<&'a Owner> {
     let owner = pod.owner.as_ref();
     let set = owner.filter(|owner| owner.kind == "ReplicaSet")?;

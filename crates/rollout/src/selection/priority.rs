@@ -73,7 +73,6 @@ impl Priority {
         priority
     }
 
-    /// Whether the pod is to be updated.
     pub(crate) fn needs_update(
         &self,
         pod: &Pod,

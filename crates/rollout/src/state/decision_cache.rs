@@ -18,7 +18,6 @@ const CLOCK_JUMP: SignedDuration = SignedDuration::from_secs(1);
 pub(crate) struct DecisionCache {
     pub(crate) matched: Matched,
     pub(crate) by_vpa: BTreeMap<VpaOrder, VpaDecision>,
-    /// The first decision.
     pub(crate) began: ClockReading,
 }
 
@@ -46,7 +45,6 @@ impl DecisionCache {
         apart.abs() < CLOCK_JUMP
     }
 
-    /// Marks the VPA objects for which another decision is due.
     pub(crate) fn mark_due(&mut self, now: ClockReading) {
         for ((_, name, namespace), decision) in &self.by_vpa {
             let is_due = decision.due.is_some_and(|due| due <= now.monotonic);

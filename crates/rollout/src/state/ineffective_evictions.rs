@@ -77,7 +77,6 @@ impl EvictionSeries {
     }
 }
 
-/// The container and the resource of a change.
 fn request(change: &SizeChange) -> (String, ResourceName) {
     (change.container.clone(), change.resource.clone())
 }

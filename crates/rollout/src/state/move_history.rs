@@ -28,7 +28,6 @@ const RATE_PERIOD: Duration = Duration::from_mins(1);
 /// of the longest age of a load.
 const MAX_UNMEASURED: Duration = Duration::from_mins(20);
 
-/// Heat of nodes and earlier moves.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RebalancingHistory {
     heat: HashMap<String, NodeHeat>,
@@ -142,7 +141,6 @@ impl RebalancingHistory {
         departed
     }
 
-    /// Records a move that is about to be sent.
     pub(crate) fn record(&mut self, pod_uid: &str, relocation: &Relocation, now: ClockReading) {
         let at = now.monotonic;
         let moves = self

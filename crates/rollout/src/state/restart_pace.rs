@@ -47,7 +47,6 @@ struct RestartPace {
     doublings: i32,
 }
 
-/// Numbers of pods of one namespace, or of all.
 #[derive(Debug, Clone, Copy, Default)]
 struct Numbers {
     controlled: usize,

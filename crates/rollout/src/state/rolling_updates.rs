@@ -27,7 +27,6 @@ const LONGEST_RETRY: Duration = Duration::from_mins(10);
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RollingUpdates(pub(super) HashMap<ObjectKey, Record>);
 
-/// The rolling updates for one VPA object.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Record {
     /// The last one that the API server accepted.
@@ -56,7 +55,6 @@ impl Accepted {
 }
 
 impl RollingUpdates {
-    /// Records that a rolling update is about to be sent.
     pub(super) fn begin(&mut self, action: &Action) {
         self.0.entry(action.vpa.clone()).or_default().is_sent = true;
     }

@@ -10,9 +10,7 @@ const BOOST_SECONDS: u32 = 3600;
 /// A workload, its constraints, and two recommendations after each other.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
-    /// The specification of the pod in the template.
     pub(crate) template: Value,
-    /// Items of a `LimitRange`.
     pub(crate) ranges: Vec<Value>,
     pub(crate) policies: Vec<Value>,
     /// The feature gate of startup boosts, in both programs.

@@ -29,7 +29,6 @@ const LONG_AGO: &str = "2025-12-31T00:00:00Z";
 const NOW: &str = "2026-01-01T12:00:00Z";
 
 impl Case {
-    /// The same without startup boosts.
     fn without_boosts(&self) -> Self {
         let mut case = Self {
             boost: None,
@@ -185,7 +184,6 @@ fn set_ready(pod: &mut Value, since: Option<&str>) {
         json!([{"type": "Ready", "status": status, "lastTransitionTime": since}]);
 }
 
-/// Applies a patch in Base64, if any.
 fn apply_patch(pod: &mut Value, patch: &Value) {
     if !patch.is_null() {
         let bytes: ByteString = serde_json::from_value(patch.clone()).expect("Base64");
@@ -214,7 +212,6 @@ fn sizes(pod: &Value, recommendation: &[Value]) -> BTreeMap<String, Value> {
     all
 }
 
-/// The pod after a resize.
 fn resized(pod: &Value, action: &Action) -> Option<Value> {
     let ActionKind::Resize {
         patch, annotations, ..

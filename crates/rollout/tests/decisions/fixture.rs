@@ -30,9 +30,7 @@ pub(super) struct Fixture {
     /// Recommendations of the feed, by the unique identifiers of VPA objects.
     pub(super) feed: BTreeMap<String, Arc<Recommendation>>,
     pub(super) now: ClockReading,
-    /// The memory of the updater.
     pub(super) state: RolloutState,
-    /// The namespace of objects that are added.
     pub(super) namespace: String,
     pub(super) node_load: Option<MeasuredLoad>,
 }
@@ -64,7 +62,6 @@ impl Fixture {
         decide(&snapshot, state, &self.settings, self.now)
     }
 
-    /// One pass of the updater.
     pub(super) fn pass(&mut self) -> Plan {
         let mut state = std::mem::take(&mut self.state);
         let plan = self.decide(&mut state);
@@ -85,7 +82,6 @@ impl Fixture {
         }
     }
 
-    /// Checks which pods a pass evicts.
     #[track_caller]
     pub(super) fn check_evicted(&mut self, expected: &[&str], when: &str) {
         assert_eq!(evicted(&self.pass()), expected, "{when}");
@@ -129,7 +125,6 @@ impl Fixture {
         self.vpa(name, update_policy);
     }
 
-    /// Changes `replicas` of the `ReplicaSet` of a Deployment.
     pub(super) fn scale(&mut self, name: &str, replicas: i32) {
         self.edit_replica_set(name, |set| set.replicas = Some(replicas));
     }
@@ -144,7 +139,6 @@ impl Fixture {
         self.edit_replica_set(name, |set| set.template = template);
     }
 
-    /// Changes the `ReplicaSet` of a Deployment.
     pub(super) fn edit_replica_set(&mut self, name: &str, edit: impl FnOnce(&mut Controller)) {
         let sets = self.view.controllers_mut(WellKnown::ReplicaSet);
         let set = sets.get(&ObjectKey::new("shop", name));
@@ -153,7 +147,6 @@ impl Fixture {
         sets.apply(Arc::new(set));
     }
 
-    /// A `CloneSet` with this number of pods.
     pub(super) fn clone_set(&mut self, name: &str, replicas: usize) {
         self.pods_of("CloneSet", name, 0..replicas);
         self.read_scale(name, replicas as i32);
@@ -276,7 +269,6 @@ impl Fixture {
         self.view.pods.apply(Arc::new(pod));
     }
 
-    /// The webhook reviewed a pod.
     pub(super) fn reviewed(pod: &mut Value) {
         pod["metadata"]["annotations"]["vpaObservedContainers"] = json!("app");
     }
@@ -288,7 +280,6 @@ impl Fixture {
         self.view.vpas.apply(Arc::new(vpa));
     }
 
-    /// Changes a VPA object in its JSON form.
     pub(super) fn edit_vpa(&mut self, name: &str, edit: impl FnOnce(&mut Value)) {
         self.change_vpa(name, |vpa| {
             let mut object = serde_json::to_value(&vpa.object).expect("a VPA object");
@@ -303,7 +294,6 @@ impl Fixture {
         });
     }
 
-    /// Recommends this CPU, as target and as bounds.
     pub(super) fn recommend(&mut self, name: &str, cpu: &str) {
         self.edit_recommendations(name, |list| {
             for bound in ["target", "lowerBound", "upperBound"] {
@@ -346,7 +336,6 @@ impl Fixture {
         });
     }
 
-    /// A `LimitRange` of one item.
     pub(super) fn limit_range(&mut self, item: &Value) {
         let object = json!({"metadata": {"namespace": self.namespace, "name": "limits"}, "spec": {"limits": [item]}});
         let range = serde_json::from_value(object).expect("a LimitRange");
@@ -367,7 +356,6 @@ impl Fixture {
         self.view.nodes.apply(Arc::new(node));
     }
 
-    /// A budget over the pods of the app `web`.
     pub(super) fn budget(&mut self, name: &str, allowed: i32) {
         self.budget_over(name, "app=web", [allowed, 4 - allowed], &[]);
     }
@@ -403,7 +391,6 @@ pub(super) fn reasons(plan: &Plan) -> Vec<SkipReason> {
     all.into_iter().collect()
 }
 
-/// Names of the pods that are to be evicted.
 pub(super) fn evicted(plan: &Plan) -> Vec<&str> {
     let evictions = plan
         .actions
@@ -444,7 +431,6 @@ pub(super) fn recommendation_of(millicores: i64, mib: i64) -> Recommendation {
     }
 }
 
-/// Adds a value to a JSON list.
 pub(super) fn push(list: &mut Value, value: Value) {
     list.as_array_mut().expect("a list").push(value);
 }
@@ -453,7 +439,6 @@ pub(super) fn requests(cpu: &str, memory: &str) -> Value {
     json!({"cpu": cpu, "memory": memory})
 }
 
-/// Sets the requests of the container of a pod.
 pub(super) fn set_requests(pod: &mut Value, cpu: &str, memory: &str) {
     pod["spec"]["containers"][0]["resources"] = json!({"requests": requests(cpu, memory)});
 }

@@ -61,7 +61,6 @@ fn all_requested(plan: &Plan) -> Vec<Requested> {
         .collect()
 }
 
-/// The changes of annotations of a resize.
 fn annotations(action: &Action) -> &BTreeMap<String, Option<String>> {
     let ActionKind::Resize { annotations, .. } = &action.kind else {
         panic!("a resize: {action:?}")
@@ -90,7 +89,6 @@ fn check_first(fixture: &Fixture, expected: &[Requested], when: &str) {
     assert_eq!(all_requested(&fixture.first_pass()), expected, "{when}");
 }
 
-/// Checks that a pass resizes the pod to one core, and reports the outcome of that.
 #[track_caller]
 fn resize(fixture: &mut Fixture, outcome: &ActionOutcome) {
     let plan = fixture.pass();

@@ -23,7 +23,6 @@ use serde_json::json;
 
 use fixture::{ACCEPTED, Fixture, TOO_MANY_REQUESTS, evicted, reasons};
 
-/// A Deployment `web` with pods.
 fn fixture(replicas: i32) -> Fixture {
     let mut fixture = Fixture::new();
     fixture.deployment("web", replicas, &json!({}));

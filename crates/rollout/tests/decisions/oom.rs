@@ -20,7 +20,6 @@ pub(super) fn killed_at(pod: &mut Value, started: &str, finished: &str) {
     }]);
 }
 
-/// A second later than [`killed`].
 fn killed_again(pod: &mut Value) {
     killed_at(pod, "2026-01-01T11:59:30Z", "2026-01-01T12:00:00Z");
 }

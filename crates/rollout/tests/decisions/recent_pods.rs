@@ -8,7 +8,6 @@ use rollout::{Plan, SkipReason};
 
 use super::fixture::{ACCEPTED, Fixture, reasons};
 
-/// Checks the numbers of reviewed and unreviewed pods, and the time until they change.
 #[track_caller]
 fn check(fixture: &mut Fixture, expected: (usize, usize), changes_in: Option<u64>) {
     let plan = fixture.pass();

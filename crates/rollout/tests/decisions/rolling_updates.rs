@@ -24,7 +24,6 @@ fn fixture(replicas: i32, policy: &Value) -> Fixture {
     fixture
 }
 
-/// The Deployment of the only action, a rolling update.
 #[track_caller]
 fn rolled(plan: &Plan) -> &str {
     let ActionKind::RollingUpdate(update) = &only_action(plan).kind else {
@@ -34,7 +33,6 @@ fn rolled(plan: &Plan) -> &str {
     &update.deployment.name
 }
 
-/// A new pod in place of `old`.
 fn replace(fixture: &mut Fixture, old: &str, new: &str, cpu: &str) {
     fixture.delete(old);
     fixture.now.monotonic += Duration::from_millis(1);

@@ -15,7 +15,6 @@ use crate::lease;
 
 type Changes = BoxStream<'static, kube::Result<WatchEvent<Lease>>>;
 
-/// The Lease as last observed.
 pub(super) struct ObservedLease {
     api: Api<Lease>,
     name: String,

@@ -31,7 +31,6 @@ fn candidate(
     Candidate::new(api, "lease".to_owned(), me.to_owned(), timings, clock)
 }
 
-/// Leads once with a candidate on a working network.
 async fn lead_once<W>(candidate: Candidate, mut work: impl FnMut(Leading) -> W)
 where
     W: Future<Output = anyhow::Result<()>>,

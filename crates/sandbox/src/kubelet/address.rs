@@ -59,7 +59,6 @@ impl Block {
     }
 }
 
-/// The address of one hosted pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PodAddress {
     octet: u8,
@@ -67,12 +66,10 @@ pub(super) struct PodAddress {
 }
 
 impl PodAddress {
-    /// The address in the pod's status.
     pub(super) fn in_status(self) -> Ipv4Addr {
         self.with_first(10)
     }
 
-    /// The address on which the pod's processes listen.
     pub(super) fn on_loopback(self) -> Ipv4Addr {
         self.with_first(127)
     }

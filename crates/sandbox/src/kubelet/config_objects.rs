@@ -114,7 +114,6 @@ impl ObjectStore {
         let _dropped = self.services.wait_until_ready().await;
     }
 
-    /// The current objects of a namespace.
     pub(super) fn objects(&self, namespace: &str) -> Objects {
         Objects {
             config_maps: in_namespace(&self.config_maps, namespace),

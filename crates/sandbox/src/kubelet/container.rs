@@ -24,7 +24,6 @@ use super::{WaitingReason, environment, resize};
 /// Pause before a container that cannot start is checked again.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-/// One container and its report.
 pub(super) struct Runner {
     pub(super) context: Arc<PodContext>,
     pub(super) container: Container,

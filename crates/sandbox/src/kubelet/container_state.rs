@@ -12,7 +12,6 @@ use super::WaitingReason;
 pub(super) struct Report {
     /// As in `containerStatuses[].state`.
     pub(super) state: ContainerState,
-    /// The previous run.
     pub(super) last: Option<ContainerStateTerminated>,
     /// Starts after the first.
     pub(super) restart_count: i32,
@@ -101,7 +100,6 @@ impl Report {
         self.pid = None;
     }
 
-    /// Whether it runs now.
     pub(super) fn is_running(&self) -> bool {
         self.state.running.is_some()
     }
@@ -125,11 +123,9 @@ pub(super) struct Reports {
     pub(super) main: Vec<Report>,
 }
 
-/// Index of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
     Init(usize),
-    /// Another container.
     Main(usize),
 }
 

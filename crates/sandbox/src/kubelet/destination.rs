@@ -9,7 +9,6 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::pod_table::{Entry, PodTable};
 
-/// Destination of a CONNECT request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     host: String,
@@ -54,7 +53,6 @@ impl Target {
         Ok(vec![SocketAddr::from((address, self.port))])
     }
 
-    /// The requested address, if it is not a loopback address.
     pub(super) fn address(&self) -> Option<SocketAddr> {
         let address: Ipv4Addr = self.host.parse().ok()?;
         (!address.is_loopback()).then(|| SocketAddr::from((address, self.port)))
@@ -120,7 +118,6 @@ fn unknown(host: &str) -> String {
     format!("{host} is neither a service, nor a hosted pod, nor a loopback address")
 }
 
-/// The target port by number or by the name that the pod gives it.
 fn target(port: &ServicePort, pod: &Entry) -> Option<SocketAddr> {
     let number = match &port.target_port {
         Some(IntOrString::Int(number)) if *number != 0 => *number,

@@ -13,7 +13,6 @@ const WAITING: usize = 256;
 pub(super) struct Events(mpsc::Sender<(Event, ObjectReference)>);
 
 impl Events {
-    /// The queue, and the future that writes its events.
     pub(super) fn new(client: Client) -> (Self, impl Future<Output = ()>) {
         let (sender, mut receiver) = mpsc::channel::<(Event, ObjectReference)>(WAITING);
         let recorder = Recorder::new(
@@ -33,7 +32,6 @@ impl Events {
         (Self(sender), write)
     }
 
-    /// Adds an event to the queue.
     pub(super) fn send(&self, pod: &Pod, type_: EventType, reason: &str, note: String) {
         let event = Event {
             type_,

@@ -17,12 +17,10 @@ const FILE_BYTES: u64 = 10 * 1024 * 1024;
 /// Bytes of one entry; longer lines are split, marked as partial.
 const ENTRY_BYTES: usize = 16 * 1024;
 
-/// The log of the running container.
 pub(super) fn current(folder: &Path) -> PathBuf {
     folder.join("current.log")
 }
 
-/// The log of the previous run.
 pub(super) fn previous(folder: &Path) -> PathBuf {
     folder.join("previous.log")
 }

@@ -13,12 +13,10 @@ use super::address::PodAddress;
 use super::container_state::{Report, Reports, Slot};
 
 pub(super) struct PodContext {
-    /// State that all pods share.
     pub(super) hosting: Arc<Hosting>,
     /// The latest version of the pod.
     pub(super) pods: watch::Receiver<Option<Arc<Pod>>>,
     pub(super) address: PodAddress,
-    /// Folder of all files of this pod.
     pub(super) folder: PathBuf,
     pub(super) reports: watch::Sender<Reports>,
 }
@@ -38,12 +36,10 @@ impl PodContext {
         self.folder.join("logs").join(container)
     }
 
-    /// Kubeconfig of its `ServiceAccount`.
     pub(super) fn kubeconfig(&self) -> PathBuf {
         self.folder.join("kubeconfig")
     }
 
-    /// Records a normal event.
     pub(super) fn event(&self, reason: &str, note: String) {
         let events = &self.hosting.events;
         events.send(&self.pod(), EventType::Normal, reason, note);
@@ -54,7 +50,6 @@ impl PodContext {
         events.send(&self.pod(), EventType::Warning, reason, note);
     }
 
-    /// Changes the report of a container.
     pub(super) fn report(&self, slot: Slot, change: impl FnOnce(&mut Report)) {
         self.reports.send_if_modified(|reports| {
             let Some(report) = reports.get_mut(slot) else {
@@ -67,7 +62,6 @@ impl PodContext {
     }
 }
 
-/// All containers of a pod, init containers first.
 pub(super) fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
     pod.spec.iter().flat_map(|spec| {
         let init = spec.init_containers.iter().flatten();
@@ -75,7 +69,6 @@ pub(super) fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
     })
 }
 
-/// Grace period of a pod's containers.
 pub(super) fn grace(pod: &Pod) -> Duration {
     let spec = pod.spec.as_ref();
     let seconds = pod.metadata.deletion_grace_period_seconds;

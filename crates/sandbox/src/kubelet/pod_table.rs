@@ -9,7 +9,6 @@ use parking_lot::Mutex;
 
 use super::address::{PodAddress, Pool};
 
-/// One hosted pod.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
     pub(super) namespace: String,
@@ -55,7 +54,6 @@ impl PodTable {
         Some(address)
     }
 
-    /// Updates labels and readiness.
     pub(super) fn update(&self, pod: &Pod, ready: bool) {
         let mut inner = self.0.lock();
         if let Some(entry) = inner.pods.get_mut(&pod.uid().unwrap_or_default()) {
@@ -64,7 +62,6 @@ impl PodTable {
         }
     }
 
-    /// Removes a pod and frees its address.
     pub(super) fn remove(&self, uid: &str) {
         let mut inner = self.0.lock();
         if let Some(entry) = inner.pods.remove(uid) {
@@ -72,7 +69,6 @@ impl PodTable {
         }
     }
 
-    /// The ready pods that a Service selects.
     pub(super) fn ready(&self, namespace: &str, selector: &BTreeMap<String, String>) -> Vec<Entry> {
         let selected = |entry: &&Entry| {
             let mut labels = selector.iter();

@@ -28,7 +28,6 @@ pub(super) enum Handler {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Probe {
     pub(super) handler: Handler,
-    /// Delay of the first attempt.
     pub(super) initial_delay: Duration,
     /// Time between attempts.
     pub(super) period: Duration,
@@ -105,7 +104,6 @@ fn given(host: Option<&str>) -> Option<String> {
     host.filter(|host| !host.is_empty()).map(str::to_owned)
 }
 
-/// A port by number or by the name that the container gives it.
 pub(super) fn port(port: &IntOrString, container: &Container) -> Result<u16, WaitingReason> {
     let number = match port {
         IntOrString::Int(number) => Some(*number),
@@ -131,7 +129,6 @@ pub(super) fn port(port: &IntOrString, container: &Container) -> Result<u16, Wai
         })
 }
 
-/// Counter of consecutive equal results.
 #[derive(Clone, Debug)]
 pub(super) struct ResultCounter {
     success_threshold: i32,

@@ -84,7 +84,6 @@ impl Prober<'_> {
     }
 }
 
-/// One probe and its counter.
 struct ProbeWorker<'a> {
     prober: &'a Prober<'a>,
     kind: &'static str,
@@ -138,7 +137,6 @@ impl ProbeWorker<'_> {
     }
 }
 
-/// Makes one attempt.
 pub(super) async fn probe_once(
     context: &PodContext,
     handler: &Handler,

@@ -32,7 +32,6 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts it through the exec wrapper, with its output in `log`.
     pub(super) fn start(exec_wrapper: &Path, launch: &ProcessSpec, log: &Log) -> io::Result<Self> {
         let mut child = command(exec_wrapper, launch, &launch.arguments)?
             .stdout(Stdio::piped())

@@ -13,7 +13,6 @@ use super::mounts::{Mount, rewrite_argument, rewrite_path};
 /// Mount path of a pod's `ServiceAccount` in every container that may use it.
 pub(super) const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// A process to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ProcessSpec {
     pub(super) program: PathBuf,

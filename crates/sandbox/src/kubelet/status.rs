@@ -121,7 +121,6 @@ fn conditions(
         .collect()
 }
 
-/// Names of containers that are not ready.
 fn unready(spec: &PodSpec, reports: &Reports) -> Vec<String> {
     let sidecars = spec
         .init_containers

@@ -11,7 +11,6 @@ pub(super) struct StopSignals {
 }
 
 impl StopSignals {
-    /// No deadline yet.
     pub(super) fn new() -> Self {
         Self {
             main: watch::Sender::new(None),
@@ -36,7 +35,6 @@ impl StopSignals {
         self.sidecars.subscribe()
     }
 
-    /// Deadline of all other containers.
     pub(super) fn for_containers(&self) -> Deadline {
         self.main.subscribe()
     }
@@ -46,7 +44,6 @@ impl StopSignals {
         *self.main.borrow()
     }
 
-    /// Waits until the pod has to stop.
     pub(super) async fn wait(&self) {
         stop_requested(&mut self.main.subscribe()).await;
     }
@@ -65,7 +62,6 @@ fn advance(deadlines: &watch::Sender<Option<Instant>>, deadline: Instant) {
 /// Deadline of a container: `None` while it may run.
 pub(super) type Deadline = watch::Receiver<Option<Instant>>;
 
-/// Waits for the stop signal; returns its deadline.
 pub(super) async fn stop_requested(deadline: &mut Deadline) -> Instant {
     match deadline.wait_for(Option::is_some).await {
         Ok(deadline) => deadline.unwrap_or_else(Instant::now),

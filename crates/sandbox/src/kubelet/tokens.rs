@@ -19,7 +19,6 @@ pub(super) struct Granted {
     pub(super) renewal: Option<Timestamp>,
 }
 
-/// Requests all tokens of a pod.
 pub(super) async fn request(client: &Client, pod: &Pod) -> Result<Granted, kube::Error> {
     let mut all = Granted::default();
     for wanted in tokens_wanted(pod) {

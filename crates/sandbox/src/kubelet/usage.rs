@@ -10,7 +10,6 @@ use jiff::Timestamp;
 pub(super) struct Reading {
     /// CPU time since the start, in seconds.
     pub(super) cpu_seconds: f64,
-    /// Resident memory.
     pub(super) memory_bytes: u64,
 }
 

@@ -18,7 +18,6 @@ use super::{WaitingReason, atomic_writer, tokens};
 /// Pause after a failed attempt.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Requests the pod's tokens and writes all its volumes.
 pub(super) async fn write_all(context: &PodContext) -> Result<Granted, WaitingReason> {
     let granted = tokens::request(&context.hosting.client, &context.pod()).await;
     let granted = granted.map_err(|error| {
@@ -79,7 +78,6 @@ async fn due(renewal: Option<Timestamp>) {
     }
 }
 
-/// The volume with the pod's `ServiceAccount`, if a container mounts one.
 pub(super) fn service_account(pod: &Pod) -> Option<String> {
     let mut mounts = containers(pod).flat_map(|container| container.volume_mounts.iter().flatten());
     mounts

@@ -15,7 +15,6 @@ use super::{WaitingReason, fields};
 
 const DEFAULT_MODE: i32 = 0o644;
 
-/// One file of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct File {
     pub(super) content: Vec<u8>,
@@ -47,7 +46,6 @@ impl TokenWanted {
 
 pub(super) type Tokens = BTreeMap<TokenWanted, String>;
 
-/// All tokens that the volumes of a pod request.
 pub(super) fn tokens_wanted(pod: &Pod) -> BTreeSet<TokenWanted> {
     let volumes = pod.spec.iter().flat_map(|spec| &spec.volumes).flatten();
     let projected = volumes.filter_map(|volume| volume.projected.as_ref());

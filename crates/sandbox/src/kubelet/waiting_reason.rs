@@ -1,6 +1,5 @@
 //! Reasons why a container cannot start yet, in a kubelet's words.
 
-/// A reason and a message for `state.waiting`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}: {message}")]
 pub(super) struct WaitingReason {
@@ -18,7 +17,6 @@ impl WaitingReason {
         }
     }
 
-    /// A field that hosted pods do not support.
     pub(super) fn unsupported(field: impl std::fmt::Display) -> Self {
         Self::config(format!("{field} is not supported in a hosted pod"))
     }

@@ -27,7 +27,6 @@ pub(crate) struct Hierarchies {
 }
 
 impl Hierarchies {
-    /// Reads the mounts of this machine.
     pub(crate) fn mounted() -> Result<Self> {
         let mounts = fs::read_to_string("/proc/self/mounts").context("read the mounts")?;
         Ok(Self::parse(&mounts))
@@ -59,7 +58,6 @@ impl Hierarchies {
         }
     }
 
-    /// Checks that cgroups can be made.
     pub(super) fn check_writable(&self) -> Result<()> {
         ensure!(!self.used().is_empty(), "no cgroup hierarchy is mounted");
         for folder in self.used() {
@@ -69,7 +67,6 @@ impl Hierarchies {
         Ok(())
     }
 
-    /// Makes the cgroup of a sandbox.
     pub(crate) fn create(&self, sandbox: &str) -> Result<()> {
         if self.v1.is_empty() {
             self.v2.iter().try_for_each(|root| delegate(root))?;
@@ -133,7 +130,6 @@ fn remove_empty(path: &Path) -> bool {
     children.all(|child| remove_empty(&child.path())) && fs::remove_dir(path).is_ok()
 }
 
-/// The hidden subcommand.
 pub(crate) const SUBCOMMAND: &str = "remove-cgroups";
 
 /// Starts the process that removes the cgroups of a real node after its end, in whatever way it ended,

@@ -17,7 +17,6 @@ use crate::layout::Layout;
 /// test fill the node before they fill the machine.
 const ALLOCATABLE_MIB: u64 = 6 * 1024;
 
-/// Writes all files. `programs` is the folder of containerd's programs.
 pub(crate) fn write(layout: &Layout, programs: &Path) -> Result<()> {
     let node = layout.node();
     let networks = node.join("networks");
@@ -66,7 +65,6 @@ conf_dir = '{node}/networks'
     ))
 }
 
-/// One bridge for all pods.
 fn network(node: &Path) -> Value {
     let addresses = json!({
         "type": "host-local",

@@ -7,7 +7,6 @@ use anyhow::{Context as _, Result};
 /// User and group of the process, as in the images that are published.
 const USER: u64 = 65532;
 
-/// An image of programs of this machine.
 #[derive(Clone, Debug)]
 pub struct Image {
     /// Full references, such as `docker.io/plimsoll/updater:dev`.
@@ -22,7 +21,6 @@ pub struct Image {
     pub user: u64,
 }
 
-/// Content of a path in an image.
 #[derive(Clone, Debug)]
 pub enum Content {
     /// A program of this machine, which is packed without symbols.

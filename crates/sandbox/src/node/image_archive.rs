@@ -210,7 +210,6 @@ impl<W: Write> ArchiveWriter<W> {
         Ok(blob)
     }
 
-    /// Adds configuration and manifest of an image with these layers.
     fn add_manifest(&mut self, layers: &[Blob], image: &Image) -> Result<Blob> {
         let digests: Vec<_> = layers.iter().map(Blob::digest).collect();
         let configuration = json!({
@@ -263,7 +262,6 @@ impl<W: Write> ArchiveWriter<W> {
     }
 }
 
-/// An entry of a layer.
 #[derive(Clone, Copy)]
 enum Entry<'a> {
     File(&'a Path),

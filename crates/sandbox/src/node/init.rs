@@ -19,7 +19,6 @@ use rustix::thread::UnshareFlags;
 
 use super::{ADDRESS, SERVICE_RANGE, requirements};
 
-/// The hidden subcommand.
 pub(crate) const SUBCOMMAND: &str = "node-init";
 /// Line that the process writes when the namespaces are ready.
 pub(super) const READY: &str = "ready";

@@ -53,7 +53,6 @@ pub(super) fn next(calendar: &Calendar, after: Timestamp, zone: &TimeZone) -> Op
     None
 }
 
-/// The last occurrence not after `until`.
 pub(super) fn last(calendar: &Calendar, until: Timestamp, zone: &TimeZone) -> Option<Occurrence> {
     let mut date = zone.to_datetime(until).date();
     let end = date.year().checked_sub(YEARS)?;

@@ -8,7 +8,6 @@ use jiff::Timestamp;
 
 use super::Window;
 
-/// Replicas without an open window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CronReplicas {
     pub min: i32,
@@ -16,7 +15,6 @@ pub struct CronReplicas {
     pub kept: Option<i32>,
 }
 
-/// The number of replicas for the windows at `now`.
 pub fn cron_replicas(windows: &[Window], workload: CronReplicas, now: Timestamp) -> i32 {
     let open = windows.iter().filter(|window| window.is_open(now));
     let open = open.map(|window| window.target_replicas).max();

@@ -42,7 +42,6 @@ pub struct Window {
     pub target_replicas: i32,
 }
 
-/// A time in which a window is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Period {
     pub from: Zoned,

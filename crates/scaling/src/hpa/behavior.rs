@@ -33,7 +33,6 @@ pub enum SelectPolicy {
     Max,
     /// The policy with the smallest change.
     Min,
-    /// No scaling.
     Disabled,
 }
 

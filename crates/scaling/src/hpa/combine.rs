@@ -9,7 +9,6 @@ use super::Proposal;
 pub struct Combined {
     /// Number of replicas; `None` if nothing may change in this pass.
     pub replicas: Option<i32>,
-    /// Index of the metric with the proposal.
     pub metric: Option<usize>,
     /// Index of the first metric that failed.
     pub failed: Option<usize>,

@@ -18,7 +18,6 @@ pub struct Bounds {
     pub max: i32,
 }
 
-/// New count and its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Normalised {
     pub replicas: i32,
@@ -48,9 +47,7 @@ pub enum ScalingLimited {
     TooFewReplicas,
     /// The maximum applies.
     TooManyReplicas,
-    /// The rate limit of scaling up applies.
     ScaleUpLimit,
-    /// The rate limit of scaling down applies.
     ScaleDownLimit,
 }
 

@@ -47,7 +47,6 @@ pub(super) enum Target<'a> {
     Average { milli: i64, is_cpu: bool },
 }
 
-/// Sums over values.
 #[derive(Clone, Copy, Default)]
 struct Sums {
     /// Sum of all values, of known and unknown pods.

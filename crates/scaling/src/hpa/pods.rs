@@ -10,10 +10,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Requests;
 
-/// Pod as an input of the calculation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pod {
-    /// Name within the namespace.
     pub name: String,
     /// Whether it has a deletion timestamp.
     pub deleted: bool,

@@ -5,7 +5,8 @@ use model::Quantity;
 use scaling::cron::{CronReplicas, Window, WindowError, cron_replicas};
 use scaling::{NoPrediction, Predicted, window_maximum};
 use serde::Deserialize;
-use testing::vectors::each_case;
+use serde_json::Value;
+use testing::vectors::{each_case, items};
 
 use crate::crane_cron::is_open_for_crane;
 
@@ -24,7 +25,7 @@ enum Case {
         now_unix: i64,
         prediction_window_seconds: i32,
         requested_identifier: String,
-        status: Status,
+        status: Value,
         expect: Expected,
     },
 }
@@ -37,27 +38,6 @@ struct Cron {
     end: String,
     #[serde(default)]
     target_replicas: i32,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Status {
-    resource_identifier: String,
-    ready: bool,
-    #[serde(default)]
-    prediction: Vec<Series>,
-}
-
-#[derive(Deserialize)]
-struct Series {
-    #[serde(default)]
-    samples: Vec<Sample>,
-}
-
-#[derive(Deserialize)]
-struct Sample {
-    timestamp: i64,
-    value: String,
 }
 
 #[derive(Deserialize)]
@@ -83,22 +63,17 @@ fn agree(crons: &[Cron], windows: &[Window], now: Timestamp) -> bool {
     })
 }
 
-fn predicted(
-    status: &Status,
-    identifier: &str,
-    now: i64,
-    window: i32,
-) -> Result<f64, NoPrediction> {
+fn predicted(status: &Value, identifier: &str, now: i64, window: i32) -> Result<f64, NoPrediction> {
     // Values that do not parse are skipped.
-    let sample = |sample: &Sample| Some((sample.timestamp, sample.value.parse().ok()?));
-    let series: Vec<Vec<(i64, f64)>> = status
-        .prediction
-        .iter()
-        .map(|series| series.samples.iter().filter_map(sample).collect())
-        .collect();
+    let sample = |sample: &Value| {
+        let value = sample["value"].as_str()?.parse().ok()?;
+        Some((sample["timestamp"].as_i64()?, value))
+    };
+    let series = |series: &Value| items(&series["samples"]).filter_map(sample).collect();
+    let series: Vec<Vec<(i64, f64)>> = items(&status["prediction"]).map(series).collect();
     let predicted = Predicted {
-        identifier: &status.resource_identifier,
-        ready: status.ready,
+        identifier: status["resourceIdentifier"].as_str().expect("a name"),
+        ready: status["ready"].as_bool().expect("a boolean"),
         series: &series,
     };
     window_maximum(&[predicted], identifier, now, window)

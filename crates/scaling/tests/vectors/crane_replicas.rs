@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use model::ResourceList;
 use scaling::{ContainerRequests, ReplicasConfig};
 use serde::Deserialize;
-use testing::vectors::each_case;
+use serde_json::Value;
+use testing::vectors::{each_case, items, or_default};
 
 #[derive(Deserialize)]
 struct Case {
@@ -13,29 +14,8 @@ struct Case {
     cpu_history: Option<Vec<f64>>,
     cpu_forecast: Option<Vec<f64>>,
     memory_input: Option<Vec<f64>>,
-    pod_template: Template,
+    pod_template: Value,
     expect: Expected,
-}
-
-#[derive(Deserialize)]
-struct Template {
-    spec: Pod,
-}
-
-#[derive(Deserialize)]
-struct Pod {
-    containers: Vec<Container>,
-}
-
-#[derive(Deserialize)]
-struct Container {
-    resources: Resources,
-}
-
-#[derive(Deserialize)]
-struct Resources {
-    #[serde(default)]
-    requests: ResourceList,
 }
 
 #[derive(Debug, PartialEq, Deserialize)]
@@ -67,14 +47,14 @@ fn config(written: &BTreeMap<String, String>) -> ReplicasConfig {
 #[test]
 fn vectors_crane_replicas() {
     each_case("crane/replicas", |number, case: Case| {
-        let requests = |container: &Container| {
-            let requests = &container.resources.requests;
+        let requests = |container: &Value| {
+            let requests: ResourceList = or_default(&container["resources"]["requests"]);
             ContainerRequests {
                 cpu: requests.cpu(),
                 memory: requests.memory(),
             }
         };
-        let containers = case.pod_template.spec.containers.iter();
+        let containers = items(&case.pod_template["spec"]["containers"]);
         let containers: Vec<_> = containers.map(requests).collect();
         let found = config(&case.config).recommend(
             case.cpu_history.as_deref().unwrap_or_default(),

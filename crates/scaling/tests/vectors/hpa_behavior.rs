@@ -3,17 +3,17 @@
 use std::fmt::Debug;
 
 use jiff::{SignedDuration, Timestamp};
-use model::Quantity;
 use scaling::hpa::{
     Behavior, Bounds, History, Policy, PolicyKind, Rules, ScalingLimited, SelectPolicy, Tolerance,
 };
 use serde::Deserialize;
-use testing::vectors::each_case;
+use serde_json::Value;
+use testing::vectors::{each_case, items, or_default};
 
 #[derive(Deserialize)]
 struct Case {
-    behavior: Option<BehaviorObject>,
-    expect_behavior_defaulted: Option<BehaviorObject>,
+    behavior: Option<Value>,
+    expect_behavior_defaulted: Option<Value>,
     expect_tolerance_up: f64,
     expect_tolerance_down: f64,
     downscale_stabilization_window_ns: i64,
@@ -43,81 +43,40 @@ struct Condition {
     status: String,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct BehaviorObject {
-    #[serde(default)]
-    scale_up: RulesObject,
-    #[serde(default)]
-    scale_down: RulesObject,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RulesObject {
-    stabilization_window_seconds: Option<i32>,
-    select_policy: Option<String>,
-    #[serde(default)]
-    policies: Vec<PolicyObject>,
-    tolerance: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PolicyObject {
-    r#type: String,
-    value: i32,
-    period_seconds: i32,
-}
-
-impl BehaviorObject {
-    pub(crate) fn to_behavior(&self) -> Behavior {
-        Behavior {
-            up: self.scale_up.to_rules(),
-            down: self.scale_down.to_rules(),
-        }
+pub(crate) fn behavior(object: &Value) -> Behavior {
+    Behavior {
+        up: rules(&object["scaleUp"]),
+        down: rules(&object["scaleDown"]),
     }
 }
 
-impl RulesObject {
-    fn to_rules(&self) -> Rules {
-        Rules {
-            stabilization_seconds: self.stabilization_window_seconds,
-            select_policy: self.select_policy.as_deref().map(|name| match name {
-                "Max" => SelectPolicy::Max,
-                "Min" => SelectPolicy::Min,
-                "Disabled" => SelectPolicy::Disabled,
-                other => panic!("select policy {other}"),
-            }),
-            policies: self.policies.iter().map(PolicyObject::to_policy).collect(),
-            tolerance: self
-                .tolerance
-                .as_ref()
-                .map(|text| text.parse::<Quantity>().expect("a quantity")),
-        }
-    }
-}
-
-impl PolicyObject {
-    fn to_policy(&self) -> Policy {
-        let kind = match self.r#type.as_str() {
-            "Pods" => PolicyKind::Pods,
-            "Percent" => PolicyKind::Percent,
-            other => panic!("policy {other}"),
-        };
-        Policy {
-            kind,
-            value: self.value,
-            period_seconds: self.period_seconds,
-        }
+fn rules(object: &Value) -> Rules {
+    let policy = |policy: &Value| Policy {
+        kind: match policy["type"].as_str() {
+            Some("Pods") => PolicyKind::Pods,
+            Some("Percent") => PolicyKind::Percent,
+            other => panic!("policy {other:?}"),
+        },
+        value: or_default(&policy["value"]),
+        period_seconds: or_default(&policy["periodSeconds"]),
+    };
+    Rules {
+        stabilization_seconds: or_default(&object["stabilizationWindowSeconds"]),
+        select_policy: object["selectPolicy"].as_str().map(|name| match name {
+            "Max" => SelectPolicy::Max,
+            "Min" => SelectPolicy::Min,
+            "Disabled" => SelectPolicy::Disabled,
+            other => panic!("select policy {other}"),
+        }),
+        policies: items(&object["policies"]).map(policy).collect(),
+        tolerance: or_default(&object["tolerance"]),
     }
 }
 
 impl Case {
     fn check(&self, number: usize) {
-        let behavior = self.behavior.as_ref().map(BehaviorObject::to_behavior);
-        let defaulted = self.expect_behavior_defaulted.as_ref();
-        let defaulted = defaulted.map(BehaviorObject::to_behavior);
+        let behavior = self.behavior.as_ref().map(behavior);
+        let defaulted = self.expect_behavior_defaulted.as_ref().map(self::behavior);
         let found = behavior.clone().map(Behavior::with_defaults);
         assert_eq!(found, defaulted, "case {number}");
         let bounds = Bounds {
@@ -158,7 +117,7 @@ fn vectors_hpa_behavior() {
 #[test]
 fn vectors_hpa_tolerance() {
     each_case("hpa/behavior", |number, case: Case| {
-        let Some(behavior) = &case.behavior else {
+        let Some(object) = &case.behavior else {
             return;
         };
         // The flag's value is not recorded: it applies where the object has none.
@@ -166,7 +125,7 @@ fn vectors_hpa_tolerance() {
             up: case.expect_tolerance_up,
             down: case.expect_tolerance_down,
         };
-        let found = behavior.to_behavior().tolerance(flag);
+        let found = behavior(object).tolerance(flag);
         // The recording does not distinguish `0.3` and `300m`, and the controller parses them to
         // different last bits.
         let close = |found: f64, recorded: f64| (found - recorded).abs() <= f64::EPSILON * recorded;

@@ -10,15 +10,15 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 use testing::vectors::each_case;
 
-use crate::hpa_behavior::BehaviorObject;
-use crate::hpa_objects::{MetricValue, PodObject, pod_metrics, pods};
+use crate::hpa_behavior::behavior;
+use crate::hpa_objects::{MetricValue, pod_metrics, pods};
 
 #[derive(Deserialize)]
 struct Case {
-    behavior: Option<BehaviorObject>,
+    behavior: Option<Json>,
     now: Timestamp,
     metric_specs: Vec<Json>,
-    pods: Vec<PodObject>,
+    pods: Vec<Json>,
     metrics: Option<Vec<MetricValue>>,
     object_milli: i64,
     external_milli: Vec<i64>,
@@ -160,7 +160,7 @@ impl Case {
         let tolerance = self
             .behavior
             .as_ref()
-            .map_or(usual, |written| written.to_behavior().tolerance(usual));
+            .map_or(usual, |object| behavior(object).tolerance(usual));
         let workload = Workload {
             pods: &pods(&self.pods),
             spec_replicas: self.spec_replicas,

@@ -3,68 +3,12 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use model::ResourceList;
 use scaling::hpa::{
     Container, Phase, Pod, PodMetric, PodMetrics, ReadyCondition, ReadyStatus, Requests,
 };
 use serde::Deserialize;
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct PodObject {
-    metadata: Metadata,
-    spec: PodSpec,
-    status: PodStatus,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    name: String,
-    deletion_timestamp: Option<Timestamp>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PodSpec {
-    #[serde(default)]
-    init_containers: Vec<ContainerObject>,
-    containers: Vec<ContainerObject>,
-    #[serde(default)]
-    resources: Resources,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ContainerObject {
-    name: String,
-    restart_policy: Option<String>,
-    #[serde(default)]
-    resources: Resources,
-}
-
-#[derive(Default, Deserialize)]
-struct Resources {
-    #[serde(default)]
-    requests: ResourceList,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PodStatus {
-    phase: String,
-    #[serde(default)]
-    conditions: Vec<Condition>,
-    start_time: Option<Timestamp>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Condition {
-    r#type: String,
-    status: String,
-    last_transition_time: Timestamp,
-}
+use serde_json::Value;
+use testing::vectors::{items, or_default};
 
 #[derive(Deserialize)]
 pub(crate) struct MetricValue {
@@ -74,58 +18,57 @@ pub(crate) struct MetricValue {
     window_ns: i64,
 }
 
-impl PodObject {
-    pub(crate) fn to_pod(&self) -> Pod {
-        let is_sidecar = |init: &&ContainerObject| init.restart_policy.as_deref() == Some("Always");
-        let sidecars = self.spec.init_containers.iter().filter(is_sidecar);
-        let containers = self.spec.containers.iter().chain(sidecars);
-        let containers = containers.map(|container| Container {
-            name: container.name.clone(),
-            requests: container.resources.requests.clone(),
-        });
-        Pod {
-            name: self.metadata.name.clone(),
-            deleted: self.metadata.deletion_timestamp.is_some(),
-            phase: match self.status.phase.as_str() {
-                "Pending" => Phase::Pending,
-                "Running" => Phase::Running,
-                "Succeeded" => Phase::Succeeded,
-                "Failed" => Phase::Failed,
-                "Unknown" => Phase::Unknown,
-                other => panic!("phase {other}"),
-            },
-            ready: self
-                .status
-                .conditions
-                .iter()
-                .find(|condition| condition.r#type == "Ready")
-                .map(Condition::ready),
-            started: self.status.start_time,
-            requests: Requests {
-                pod: self.spec.resources.requests.clone(),
-                containers: containers.collect(),
-            },
-        }
+pub(crate) fn pods(objects: &[Value]) -> Vec<Pod> {
+    objects.iter().map(pod).collect()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().expect("a text").to_owned()
+}
+
+fn pod(object: &Value) -> Pod {
+    let [metadata, spec, status] = ["metadata", "spec", "status"].map(|part| &object[part]);
+    let requests = |of: &Value| or_default(&of["resources"]["requests"]);
+    let is_sidecar = |init: &&Value| init["restartPolicy"] == "Always";
+    let sidecars = items(&spec["initContainers"]).filter(is_sidecar);
+    let containers = items(&spec["containers"]).chain(sidecars);
+    let containers = containers.map(|container| Container {
+        name: text(&container["name"]),
+        requests: requests(container),
+    });
+    let mut conditions = items(&status["conditions"]);
+    Pod {
+        name: text(&metadata["name"]),
+        deleted: !metadata["deletionTimestamp"].is_null(),
+        phase: match text(&status["phase"]).as_str() {
+            "Pending" => Phase::Pending,
+            "Running" => Phase::Running,
+            "Succeeded" => Phase::Succeeded,
+            "Failed" => Phase::Failed,
+            "Unknown" => Phase::Unknown,
+            other => panic!("phase {other}"),
+        },
+        ready: conditions.find(|it| it["type"] == "Ready").map(ready),
+        started: or_default(&status["startTime"]),
+        requests: Requests {
+            pod: requests(spec),
+            containers: containers.collect(),
+        },
     }
 }
 
-impl Condition {
-    fn ready(&self) -> ReadyCondition {
-        let status = match self.status.as_str() {
-            "True" => ReadyStatus::True,
-            "False" => ReadyStatus::False,
-            "Unknown" => ReadyStatus::Unknown,
-            other => panic!("status {other}"),
-        };
-        ReadyCondition {
-            status,
-            since: self.last_transition_time,
-        }
+fn ready(condition: &Value) -> ReadyCondition {
+    let status = match text(&condition["status"]).as_str() {
+        "True" => ReadyStatus::True,
+        "False" => ReadyStatus::False,
+        "Unknown" => ReadyStatus::Unknown,
+        other => panic!("status {other}"),
+    };
+    let since: Option<Timestamp> = or_default(&condition["lastTransitionTime"]);
+    ReadyCondition {
+        status,
+        since: since.expect("a time"),
     }
-}
-
-pub(crate) fn pods(objects: &[PodObject]) -> Vec<Pod> {
-    objects.iter().map(PodObject::to_pod).collect()
 }
 
 pub(crate) fn pod_metrics(values: &[MetricValue]) -> PodMetrics {

@@ -7,9 +7,10 @@ use scaling::hpa::{
     Workload,
 };
 use serde::Deserialize;
+use serde_json::Value as Json;
 use testing::vectors::each_case;
 
-use crate::hpa_objects::{MetricValue, PodObject, pod_metrics, pods};
+use crate::hpa_objects::{MetricValue, pod_metrics, pods};
 
 #[derive(Deserialize)]
 struct Case {
@@ -21,7 +22,7 @@ struct Case {
     cpu_initialization_period_ns: i64,
     initial_readiness_delay_ns: i64,
     metrics_error: bool,
-    pods: Option<Vec<PodObject>>,
+    pods: Option<Vec<Json>>,
     metrics: Option<Vec<MetricValue>>,
     resource: Option<String>,
     container: Option<String>,

@@ -37,7 +37,6 @@ impl Certificate {
         found
     }
 
-    /// Parses one certificate in PEM.
     pub(super) fn read(pem: &str) -> Option<Self> {
         let der = CertificateDer::from_pem_slice(pem.as_bytes()).ok()?;
         let (_, parsed) = X509Certificate::from_der(&der).ok()?;

@@ -17,7 +17,6 @@ const CROSS_SIGNED: &str = "caSuccession.pem";
 const CHAIN: &str = "serverCert.pem";
 const KEY: &str = "serverKey.pem";
 
-/// CAs and the certificate of one server.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct CertificateSet {
     /// The CA bundle for clients, current CA first.
@@ -28,7 +27,6 @@ pub(super) struct CertificateSet {
     pub(super) cross_signed: Option<Certificate>,
     /// The server certificate and its intermediates.
     pub(super) chain: Vec<Certificate>,
-    /// The private key of the server certificate.
     pub(super) key: Option<String>,
 }
 
@@ -74,7 +72,6 @@ impl CertificateSet {
         ])
     }
 
-    /// The CA bundle for clients.
     pub(super) fn bundle(&self) -> String {
         join(&self.authorities)
     }
@@ -118,7 +115,6 @@ impl CertificateSet {
     }
 }
 
-/// Whether the key is that of the first certificate.
 fn is_pair(chain: &[Certificate], key: &str) -> bool {
     let Ok(key) = PrivateKeyDer::from_pem_slice(key.as_bytes()) else {
         return false;

@@ -47,7 +47,6 @@ const CHAIN: &str = "tls.crt";
 const KEY: &str = "tls.key";
 
 pub struct FeedCertificates {
-    /// Secrets of the namespace of the programs.
     secrets: Api<Secret>,
     /// Names of the programs, which are the DNS names in their certificates.
     programs: Vec<String>,
@@ -295,7 +294,6 @@ mod tests {
         next(&state.0, &state.1, &FeedCertificates::policy(), at(seconds)).expect("it issues")
     }
 
-    /// Checks that each program trusts the certificates of all others.
     fn check_trust(programs: &Programs, seconds: u64) {
         for (name, one) in programs {
             assert!(one.served().is_some(), "{name} has a key");

@@ -14,7 +14,6 @@ use super::seconds;
 /// Validity before the time of issue: the clocks of several API servers may differ.
 pub(super) const BACKDATE: Duration = Duration::from_hours(24);
 
-/// A certificate and its private key.
 pub(super) struct Pair {
     pub(super) certificate: Certificate,
     pub(super) key: String,

@@ -37,7 +37,6 @@ pub struct ObservedCaBundle {
     pub bundle: String,
 }
 
-/// Monitor of the served certificate.
 pub struct CertificateMonitor {
     condition: Condition,
     metrics: CertificateMetrics,

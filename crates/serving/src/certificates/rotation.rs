@@ -18,7 +18,6 @@ use super::certificate::Certificate;
 use super::certificate_set::CertificateSet;
 use super::issue::BACKDATE;
 
-/// Validity and rotation of certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RotationPolicy {
     /// Validity of a CA. Default 365 days.
@@ -74,7 +73,6 @@ const PAUSE: Duration = Duration::from_hours(1);
 pub(super) struct StepInterval(Vec<(RotationStep, Instant)>);
 
 impl StepInterval {
-    /// Whether a step is allowed at `now`.
     pub(super) fn allows(
         &self,
         step: RotationStep,

@@ -15,23 +15,19 @@ const FILE_PERIOD: Duration = Duration::from_secs(1);
 /// Retry interval of loading the certificates.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// The source of a server's certificates.
 pub enum Source {
     Managed(Box<ManagedConfig>),
     /// From files that another program maintains.
     Files(Files),
 }
 
-/// Certificates in files.
 #[derive(Debug, Clone)]
 pub struct Files {
-    /// The served certificate.
     pub files: TlsFiles,
     /// The CA bundle for clients; `None` where another program maintains it.
     pub authorities: Option<PathBuf>,
     /// Whether the files are reloaded.
     pub follow: bool,
-    /// The TLS options of the server.
     pub serving: ServingProfile,
 }
 

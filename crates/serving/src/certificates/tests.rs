@@ -44,7 +44,6 @@ impl Store {
             .with_state(self.clone())
     }
 
-    /// The number of writes.
     fn version(&self) -> u64 {
         let secret = self.secret.lock().unwrap();
         secret.as_ref().map_or(0, |(secret, _)| version(secret))

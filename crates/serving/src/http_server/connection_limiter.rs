@@ -27,7 +27,6 @@ const CROWD: usize = 16;
 /// The shortest time between two log lines about evictions.
 const LOG_INTERVAL: Duration = Duration::from_mins(1);
 
-/// The connection limiter of one server. Clones share it.
 #[derive(Clone)]
 pub(super) struct ConnectionLimiter(Arc<Shared>);
 
@@ -41,7 +40,6 @@ struct Shared {
     requests: AtomicU64,
 }
 
-/// The open connections.
 #[derive(Default)]
 struct Table {
     unauthenticated: HashMap<u64, Arc<Connection>>,
@@ -57,7 +55,6 @@ struct Connection {
     evicted: CancellationToken,
 }
 
-/// The slot of one connection, freed on drop.
 pub(super) struct Slot {
     peer: Peer,
     _permit: OwnedSemaphorePermit,
@@ -120,7 +117,6 @@ impl ConnectionLimiter {
         })
     }
 
-    /// Evicts one unauthenticated connection; false without a candidate.
     pub(super) fn evict(&self) -> bool {
         let mut table = self.0.table.lock();
         let Some(victim) = table.victim().map(Arc::clone) else {
@@ -152,7 +148,6 @@ impl Table {
         self.unauthenticated.remove(&connection.id).is_some()
     }
 
-    /// The connection to evict.
     fn victim(&self) -> Option<&Arc<Connection>> {
         let mut counts: HashMap<IpAddr, usize> = HashMap::new();
         for connection in self.unauthenticated.values() {

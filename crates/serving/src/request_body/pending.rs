@@ -40,7 +40,6 @@ pub(super) struct Entry<'a> {
 }
 
 impl PendingBodies {
-    /// At most `max` requests.
     pub(super) fn new(max: usize) -> Self {
         Self {
             max,

@@ -9,12 +9,9 @@ use rustls::{SupportedCipherSuite, SupportedProtocolVersion, version};
 static TLS12_AND_TLS13: [&SupportedProtocolVersion; 2] = [&version::TLS13, &version::TLS12];
 static TLS13_ONLY: [&SupportedProtocolVersion; 1] = [&version::TLS13];
 
-/// The TLS options of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServingProfile {
-    /// The minimum protocol version.
     pub min_version: MinTlsVersion,
-    /// The cipher suites of TLS 1.2.
     pub cipher_suites: CipherSuites,
     /// Whether clients are asked for a certificate. It is optional and not verified; each request
     /// carries it as [`super::PeerCertificates`]. Ignored with `client_authorities`, which are

@@ -29,7 +29,6 @@ struct Authority {
     certificate: rcgen::Certificate,
 }
 
-/// A certificate and its key.
 struct Pair {
     certificate: rcgen::Certificate,
     key: KeyPair,
@@ -113,7 +112,6 @@ impl Secret {
         }
     }
 
-    /// The files with the CAs.
     fn files_with_authorities(&self) -> TlsFiles {
         TlsFiles {
             authorities: Some(self.path("ca.crt")),

@@ -50,7 +50,6 @@ impl HourlyPeaks {
             && self.peaks.iter().all(is_known)
     }
 
-    /// The highest bucket of all hours.
     pub(super) fn highest(&self) -> Option<u8> {
         self.peaks.iter().max()?.checked_sub(1)
     }

@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use super::ensemble::EnsembleConfig;
 use crate::{Buckets, packed};
 
-/// Decayed share of usage in each bucket.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct FadedShares {
     /// Decay of older windows per new one: the paper's `d_m`.

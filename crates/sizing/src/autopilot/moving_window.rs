@@ -96,7 +96,6 @@ pub(super) struct MovingWindow {
 }
 
 impl MovingWindow {
-    /// Adds the samples of a closed window.
     pub(super) fn close(&mut self, rule: &Rule, window: i64, counts: &Counts) {
         let Some(highest) = counts.highest() else {
             return;

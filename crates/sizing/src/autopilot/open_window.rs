@@ -129,7 +129,6 @@ impl Counts {
         self.iter().map(|(_, count)| count).sum()
     }
 
-    /// The highest bucket with a sample.
     pub(super) fn highest(&self) -> Option<u8> {
         self.0.last().map(|(bucket, _)| *bucket)
     }

@@ -19,7 +19,6 @@ pub enum Statistic {
 }
 
 impl Statistic {
-    /// The statistic in words.
     pub(super) fn name(self) -> String {
         match self {
             Self::Average => "average".to_owned(),
@@ -84,7 +83,6 @@ mod tests {
         assert!(is_near, "{statistic:?} of {usage:?}: {found}");
     }
 
-    /// The example of the paper.
     const PAPER: [(f64, f64); 2] = [(1.0, 9.0), (10.0, 1.0)];
 
     #[test]

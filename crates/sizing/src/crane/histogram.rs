@@ -87,7 +87,6 @@ impl Layout {
         }
     }
 
-    /// End of a bucket; the start of the last one, which has no end.
     fn end(&self, bucket: u16) -> f64 {
         match &self.scale {
             Scale::Linear { size, last } => size * f64::from(bucket.saturating_add(1).min(*last)),
@@ -96,7 +95,6 @@ impl Layout {
     }
 }
 
-/// Weights by bucket.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WeightedHistogram {
     #[serde(with = "packed::amounts")]

@@ -26,7 +26,6 @@ const PROTECTION_NS: i64 = 7 * DAY_NS;
 
 const MIN_BUMP_UP_BYTES: i64 = 100 << 20;
 
-/// Settings of the recommender.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CraneConfig {
     /// In cores.

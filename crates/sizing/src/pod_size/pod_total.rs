@@ -69,7 +69,6 @@ fn cap_sum(
     }
 }
 
-/// Sums over a pod's containers.
 struct Sums {
     requests: Quantity,
     limits: Quantity,

@@ -6,7 +6,6 @@
 
 use model::{Quantity, ResourceList, ResourceName};
 
-/// New limits of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProportionalLimits {
     /// Limits of CPU and memory that can be computed.

@@ -23,7 +23,6 @@ pub struct Choice {
     pub reason: Reason,
     /// The request of least cost.
     pub cheapest: f64,
-    /// Its cost per hour.
     pub cheapest_cost: f64,
     /// Chance that the need exceeds it.
     pub chance: f64,

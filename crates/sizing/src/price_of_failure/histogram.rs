@@ -57,7 +57,6 @@ impl Histogram {
         }
     }
 
-    /// Multiplies all weights.
     pub(super) fn scale(&mut self, factor: f32) {
         for weight in &mut self.weights {
             *weight *= factor;
@@ -76,7 +75,6 @@ impl Histogram {
             .map(move |(index, weight)| (base + index, *weight))
     }
 
-    /// Adds the weights to those of all buckets.
     pub(super) fn add_to(&self, sums: &mut [f64; BUCKETS]) {
         let sums = sums.iter_mut().skip(usize::from(self.base));
         for (sum, weight) in sums.zip(&self.weights) {
@@ -84,7 +82,6 @@ impl Histogram {
         }
     }
 
-    /// The sum of all weights.
     pub(super) fn total(&self) -> f64 {
         self.iter().map(|(_, weight)| f64::from(weight)).sum()
     }

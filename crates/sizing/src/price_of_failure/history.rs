@@ -64,7 +64,6 @@ pub struct History {
     pub(super) is_due: bool,
 }
 
-/// The name of the first part that is not valid.
 pub(crate) fn first_invalid<const N: usize>(
     parts: [(bool, &'static str); N],
 ) -> Option<&'static str> {
@@ -203,7 +202,6 @@ impl History {
         self.open = Some(number);
     }
 
-    /// The history as if the open block ended now.
     pub(super) fn with_open_block(&self, settings: &Settings) -> Self {
         let mut history = self.clone();
         if history.count > 0 {
@@ -223,7 +221,6 @@ impl History {
             .map_or(0, |since| self.last.0.saturating_sub(since))
     }
 
-    /// The last sample.
     pub(super) fn usage(&self) -> f64 {
         self.last.1
     }

@@ -7,7 +7,6 @@ use super::settings::Settings;
 /// Needs above the highest recent one, as factors, and their shares of the novelty weight.
 const NOVELTIES: [(f64, f64); 4] = [(1.05, 0.4), (1.125, 0.3), (1.25, 0.2), (1.5, 0.1)];
 
-/// The risk of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Risk {
     /// Chance that the need is above it.

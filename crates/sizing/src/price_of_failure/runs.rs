@@ -49,7 +49,6 @@ const FURTHER_PODS: u64 = 0;
 /// Runs that end after an OOM kill before memory may fall below the bump.
 pub(super) const OOM_RUNS: u32 = 7;
 
-/// History of the runs of one container name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunsHistory {
     version: u8,

@@ -50,7 +50,6 @@ pub struct PriceOfFailureConfig {
     pub minimum_runs: u32,
 }
 
-/// Unit in which history counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HistoryUnit {
     /// Hours with samples.

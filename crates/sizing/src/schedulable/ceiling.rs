@@ -38,7 +38,6 @@ pub(super) fn show(resource: &ResourceName, amount: i64) -> Quantity {
     }
 }
 
-/// The ceilings of one item of a `LimitRange`.
 pub fn limit_range_ceilings(name: &str, per: LimitScope, max: &ResourceList) -> Vec<Ceiling> {
     let most = [
         (ResourceName::Cpu, max.cpu().map(Cpu::millicores)),

@@ -57,7 +57,6 @@ pub struct Fit {
     skipped: Vec<Cap>,
 }
 
-/// Maximum of one resource of one container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Maximum {
     /// Amount in millicores or bytes.
@@ -71,7 +70,6 @@ struct SizedContainer<'a> {
     shape: &'a ContainerRequests,
     amount: i64,
     floor: i64,
-    /// The ceiling that last cut it.
     cut_by: Option<Ceiling>,
 }
 
@@ -326,7 +324,6 @@ impl Fit {
         &self.skipped
     }
 
-    /// The cut targets: container, resource and maximum.
     pub fn cuts(&self) -> impl Iterator<Item = (&str, &ResourceName, &Maximum)> {
         let cut = self.most.iter().filter(|(_, most)| most.cuts_target);
         cut.map(|((container, resource), most)| (container.as_str(), resource, most))

@@ -32,7 +32,6 @@ pub struct DaemonSetInfo {
     pub requests: Amounts,
 }
 
-/// Free resources of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeHeadroom {
     /// Name of the node, or of the node group that could add it.
@@ -40,7 +39,6 @@ pub struct NodeHeadroom {
     pub left: Amounts,
 }
 
-/// Free resources of all nodes.
 #[derive(Clone, Debug, Default)]
 pub struct NodeHeadrooms {
     nodes: Vec<(NodeInfo, NodeHeadroom)>,

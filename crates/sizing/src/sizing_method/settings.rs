@@ -18,7 +18,6 @@ const MAX_MINIMUM_RUNS: u32 = 100;
 /// Annotations by their name after the prefix. The functions below remove those that they read.
 pub(crate) type Settings<'a> = BTreeMap<&'a str, &'a str>;
 
-/// The settings in the annotations of a VPA.
 pub(crate) fn without_prefix<'a>(
     annotations: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Settings<'a> {

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use model::{Allowed, ControlledValues, Limits, NamespaceLimits, Recommendation, ResourceList};
+use model::{Allowed, ControlledValues, LimitModes, Limits, NamespaceLimits, Recommendation};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sizing::{DEFAULT_CONTAINER, PodContainer, cap_for_pod};
-use testing::vectors::each_case;
+use testing::vectors::{each_case, items, or_default};
 
 use crate::limits::Resources;
 use crate::objects::VpaSpec;
@@ -14,8 +14,9 @@ use crate::objects::VpaSpec;
 #[derive(Deserialize)]
 struct Case {
     vpa: Vpa,
-    pod: Pod,
-    limit_ranges: Option<Vec<LimitRange>>,
+    pod: Value,
+    #[serde(default)]
+    limit_ranges: Value,
     expect: Expected,
 }
 
@@ -23,63 +24,7 @@ struct Case {
 struct Vpa {
     spec: VpaSpec,
     #[serde(default)]
-    status: VpaStatus,
-}
-
-#[derive(Deserialize, Default)]
-struct VpaStatus {
-    recommendation: Option<Recommendation>,
-}
-
-#[derive(Deserialize)]
-struct Pod {
-    spec: PodSpec,
-    #[serde(default)]
-    status: PodStatus,
-}
-
-#[derive(Deserialize)]
-struct PodSpec {
-    containers: Vec<Container>,
-}
-
-#[derive(Deserialize)]
-struct Container {
-    name: String,
-    #[serde(default)]
-    resources: Resources,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase")]
-struct PodStatus {
-    #[serde(default)]
-    container_statuses: Vec<ContainerStatus>,
-}
-
-#[derive(Deserialize)]
-struct ContainerStatus {
-    name: String,
-    resources: Option<Resources>,
-}
-
-#[derive(Deserialize)]
-struct LimitRange {
-    spec: LimitRangeSpec,
-}
-
-#[derive(Deserialize)]
-struct LimitRangeSpec {
-    limits: Vec<LimitRangeItem>,
-}
-
-#[derive(Deserialize)]
-struct LimitRangeItem {
-    #[serde(rename = "type")]
-    kind: String,
-    min: Option<ResourceList>,
-    max: Option<ResourceList>,
-    default: Option<ResourceList>,
+    status: Value,
 }
 
 #[derive(Deserialize)]
@@ -108,39 +53,33 @@ fn allowed<'a>(spec: &'a VpaSpec, container: &str) -> Allowed<'a> {
 }
 
 impl Case {
-    fn containers(&self) -> Vec<PodContainer<'_>> {
-        let reported = |name: &str| {
-            let mut statuses = self.pod.status.container_statuses.iter();
-            statuses
-                .find(|status| status.name == name)?
-                .resources
-                .as_ref()
+    /// The containers by name, with their present resources.
+    fn containers(&self) -> Vec<(&str, Resources)> {
+        let container = |container: &Value| {
+            let mut statuses = items(&self.pod["status"]["containerStatuses"]);
+            let status = statuses.find(|status| status["name"] == container["name"]);
+            let reported = status.map(|status| &status["resources"]);
+            let reported = reported.filter(|resources| !resources.is_null());
+            or_default(reported.unwrap_or(&container["resources"]))
         };
-        let containers = self.pod.spec.containers.iter().map(|container| {
-            let Resources { requests, limits } =
-                reported(&container.name).unwrap_or(&container.resources);
-            PodContainer {
-                name: &container.name,
-                requests,
-                limits,
-                allowed: allowed(&self.vpa.spec, &container.name),
-                limit_modes: model::LimitModes::PROPORTIONAL,
-            }
-        });
-        containers.collect()
+        let containers = items(&self.pod["spec"]["containers"]);
+        containers
+            .map(|it| (it["name"].as_str().expect("a name"), container(it)))
+            .collect()
     }
 
     fn limits(&self, kind: &str) -> Option<Limits> {
-        let ranges = self
-            .limit_ranges
-            .iter()
-            .flatten()
-            .flat_map(|range| &range.spec.limits);
-        Limits::merged(ranges.filter(|item| item.kind == kind).map(|item| Limits {
-            min: item.min.clone(),
-            max: item.max.clone(),
-            default: item.default.clone(),
-        }))
+        let ranges = items(&self.limit_ranges);
+        let limits = ranges.flat_map(|range| items(&range["spec"]["limits"]));
+        Limits::merged(
+            limits
+                .filter(|item| item["type"] == kind)
+                .map(|item| Limits {
+                    min: or_default(&item["min"]),
+                    max: or_default(&item["max"]),
+                    default: or_default(&item["default"]),
+                }),
+        )
     }
 }
 
@@ -152,11 +91,20 @@ fn vectors_capping_pod() {
             pods: case.limits("Pod"),
             ..NamespaceLimits::default()
         };
-        let recommendation = case.vpa.status.recommendation.clone();
+        let recommendation: Option<Recommendation> = or_default(&case.vpa.status["recommendation"]);
         let has_policy = case.vpa.spec.resource_policy.is_some();
         let recommendation = recommendation.or_else(|| has_policy.then(Recommendation::default));
-        let capped = recommendation
-            .map(|recommendation| cap_for_pod(&recommendation, &case.containers(), &limits));
+        let containers = case.containers();
+        let containers = containers.iter().map(|(name, resources)| PodContainer {
+            name,
+            requests: &resources.requests,
+            limits: &resources.limits,
+            allowed: allowed(&case.vpa.spec, name),
+            limit_modes: LimitModes::PROPORTIONAL,
+        });
+        let containers: Vec<_> = containers.collect();
+        let capped =
+            recommendation.map(|recommendation| cap_for_pod(&recommendation, &containers, &limits));
         if case.expect.panic {
             return;
         }

@@ -8,29 +8,19 @@ use std::collections::BTreeMap;
 
 use model::{Cpu, Memory, Quantity, ResourceList};
 use serde::Deserialize;
+use serde_json::Value;
 use sizing::{CraneConfig, PercentilePredictor, WeightedHistogram};
-use testing::vectors::each_case;
+use testing::vectors::{each_case, items};
 
 #[derive(Deserialize)]
 struct Case {
     config: BTreeMap<String, String>,
-    pod: Workload,
+    pod: Value,
     workload: String,
     namespace: String,
     history: BTreeMap<String, History>,
     oom_records: Option<Vec<OomRecord>>,
     expect: Expected,
-}
-
-/// Containers of a pod, and of a workload patch.
-#[derive(Deserialize)]
-struct Workload {
-    spec: Pod,
-}
-
-#[derive(Debug, PartialEq, Deserialize)]
-struct Pod {
-    containers: Vec<Container>,
 }
 
 #[derive(Debug, PartialEq, Deserialize)]
@@ -63,17 +53,8 @@ struct OomRecord {
 #[derive(Deserialize)]
 struct Expected {
     error: bool,
-    recommended_info: Option<Patch>,
-}
-
-#[derive(Deserialize)]
-struct Patch {
-    spec: PatchSpec,
-}
-
-#[derive(Deserialize)]
-struct PatchSpec {
-    template: Workload,
+    /// A patch of the workload.
+    recommended_info: Option<Value>,
 }
 
 impl Case {
@@ -92,15 +73,16 @@ impl Case {
     /// `None` if any container has no recommendation.
     fn recommend(&self, config: &CraneConfig) -> Option<Vec<Container>> {
         let none = History::default();
-        let containers = self.pod.spec.containers.iter().map(|container| {
-            let history = self.history.get(&container.name).unwrap_or(&none);
+        let containers = items(&self.pod["spec"]["containers"]).map(|container| {
+            let name = container["name"].as_str().expect("a name");
+            let history = self.history.get(name).unwrap_or(&none);
             let cpu = histogram(&config.cpu, history.cpu.as_deref());
             let memory = histogram(&config.memory, history.memory.as_deref());
             let (cpu, memory): (Cpu, Memory) =
-                config.recommend(&cpu, &memory, self.killed(&container.name))?;
+                config.recommend(&cpu, &memory, self.killed(name))?;
             let requests = ResourceList::of(cpu, memory);
             Some(Container {
-                name: container.name.clone(),
+                name: name.to_owned(),
                 resources: Resources { requests },
             })
         });
@@ -133,7 +115,10 @@ fn vectors_crane_resource() {
         let recommended = case.recommend(&config);
         assert_eq!(recommended.is_none(), case.expect.error, "case {number}");
         let expected = case.expect.recommended_info;
-        let expected = expected.map(|patch| patch.spec.template.spec.containers);
+        let expected = expected.map(|patch| {
+            let pod = &patch["spec"]["template"]["spec"];
+            Vec::<Container>::deserialize(&pod["containers"]).expect("containers")
+        });
         assert_eq!(recommended, expected, "case {number}: {:?}", case.config);
     });
 }

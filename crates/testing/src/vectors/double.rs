@@ -6,7 +6,6 @@ use serde::{Deserialize, Deserializer};
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Double(#[serde(deserialize_with = "double")] pub f64);
 
-/// Reads a double, for `deserialize_with`.
 pub fn double<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]

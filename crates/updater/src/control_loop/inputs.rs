@@ -14,7 +14,6 @@ use view::{ObjectKey, View, Vpa};
 use crate::feed_overlay::FeedOverlay;
 use crate::node_load::NodeLoad;
 
-/// The inputs of decisions.
 pub(crate) struct Inputs {
     pub(crate) view: watch::Receiver<View>,
     /// The stop switch.
@@ -45,7 +44,6 @@ impl Inputs {
         is_current(&self.view.borrow())
     }
 
-    /// The VPA object as it is now.
     pub(super) fn vpa(&self, key: &ObjectKey) -> Option<Arc<Vpa>> {
         self.view.borrow().vpas.get(key).cloned()
     }

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use rollout::{Action, ActionKind};
 use runtime::rate_limiter::Throttle;
 
-/// The rate limits of evictions, of resizes, and of requests to the API server.
 pub(super) struct Pacing {
     evictions: Option<Throttle>,
     resizes: Option<Throttle>,

@@ -203,7 +203,6 @@ impl Reporter {
         }
     }
 
-    /// Reports the OOM kill that an action answers.
     pub(super) fn oom_killed(&self, action: &Action, kill: &QuickOomKill, vpa: &Vpa) {
         let records = EventRecord::oom_killed(action, kill, vpa);
         self.outputs.events.push(records);

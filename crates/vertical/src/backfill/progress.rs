@@ -16,7 +16,6 @@ use model::Selector;
 /// Missing history of a namespace, or of the pods of a selector.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HistoryGap {
-    /// The namespace of the pods.
     pub namespace: String,
     /// The selector of the pods; `None` for the whole namespace.
     pub selector: Option<Selector>,
@@ -28,7 +27,6 @@ pub struct HistoryGap {
 }
 
 impl HistoryGap {
-    /// The end of the history to fetch at `now`.
     pub fn fetch_until(&self, now: Timestamp) -> Timestamp {
         if self.methods { now } else { self.end }
     }
@@ -59,7 +57,6 @@ impl BackfillProgress {
         }
     }
 
-    /// The start of the recording.
     pub(crate) fn started(&self) -> Timestamp {
         self.started
     }

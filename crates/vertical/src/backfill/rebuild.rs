@@ -23,7 +23,6 @@ use crate::{ClusterState, PodSpec, VpaSpec};
 /// Pod labels as in the store, by the pod's name.
 pub type PodLabels = HashMap<String, BTreeMap<String, String>>;
 
-/// Resource of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource {
     /// CPU, in cores.
@@ -32,7 +31,6 @@ pub enum Resource {
     Memory,
 }
 
-/// Amount of history.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RebuildStats {
     /// Samples that entered a history.
@@ -41,7 +39,6 @@ pub struct RebuildStats {
     pub unattributed: u64,
 }
 
-/// Rebuild of one namespace.
 #[derive(Debug)]
 pub struct Rebuild {
     cluster: ClusterState,
@@ -89,7 +86,6 @@ impl Rebuild {
         }
     }
 
-    /// Adds a VPA of the namespace.
     pub(crate) fn add_vpa(&mut self, key: &ObjectKey, spec: VpaSpec) {
         for requirement in spec.selector.requirements() {
             self.keys.insert(requirement.key());

@@ -60,7 +60,6 @@ impl CheckpointContent {
     }
 }
 
-/// The status that stores a history.
 pub fn to_object(
     history: &ContainerHistory,
     now: Timestamp,
@@ -76,7 +75,6 @@ pub fn to_object(
     }
 }
 
-/// The history that a status stores.
 pub fn from_object(
     status: &VerticalPodAutoscalerCheckpointStatus,
 ) -> Result<ContainerHistory, CheckpointError> {
@@ -121,7 +119,6 @@ fn read_histogram(histogram: &HistogramCheckpoint) -> sizing::HistogramCheckpoin
     }
 }
 
-/// The time of a field of a checkpoint.
 pub(crate) fn time(field: Option<&Time>) -> Option<Timestamp> {
     field.map(|time| time.0)
 }

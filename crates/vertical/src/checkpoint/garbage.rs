@@ -13,12 +13,10 @@ use view::{Checkpoint, ObjectKey, Table, Vpa};
 
 use super::content::time;
 
-/// Reason why a checkpoint is unused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnusedReason {
     /// No VPA object of any recommender has that name.
     NoVpa,
-    /// Its container was abandoned.
     NoContainer,
     /// Its VPA object has too many container names, and others were measured later.
     TooManyContainers,
@@ -34,7 +32,6 @@ impl UnusedReason {
         }
     }
 
-    /// Every reason.
     pub const ALL: [Self; 3] = [Self::NoVpa, Self::NoContainer, Self::TooManyContainers];
 }
 

@@ -15,12 +15,10 @@ use view::Checkpoint;
 /// Maximum length of the annotation in bytes. All annotations of an object have at most 256 KiB.
 pub const MAX_BYTES: usize = 224 * 1024;
 
-/// Reasons for not loading a stored history.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StoredHistoryError {
     #[error("the annotation {SIZING_HISTORY} has {0} bytes, above the maximum of {MAX_BYTES}")]
     TooLong(usize),
-    /// The text is no history.
     #[error("the annotation {SIZING_HISTORY} is no history: {0}")]
     Json(String),
     #[error("the annotation {SIZING_HISTORY} has a history that ends in the future")]

@@ -64,7 +64,6 @@ const FAR_MORE: i64 = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckpointAction {
-    /// Create the missing object.
     Create,
     /// Do not create the object: its VPA object has the maximum number of checkpoints.
     TooMany,
@@ -165,7 +164,6 @@ fn is_newer(
 /// for one workload.
 const MAX_OF_NAMESPACE: usize = 5000;
 
-/// The checkpoints of one VPA object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoredCheckpoints {
     /// Time of the least recent write.
@@ -173,7 +171,6 @@ pub struct StoredCheckpoints {
     pub count: usize,
 }
 
-/// The checkpoints by VPA object.
 pub fn stored_checkpoints(
     checkpoints: &Table<Checkpoint>,
 ) -> BTreeMap<ObjectKey, StoredCheckpoints> {

@@ -41,7 +41,6 @@ impl CheckpointSchedule {
         }
     }
 
-    /// Makes objects due.
     pub fn enqueue(&mut self, objects: impl IntoIterator<Item = ObjectKey>) {
         self.due.extend(objects);
     }

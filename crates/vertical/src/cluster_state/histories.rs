@@ -16,14 +16,12 @@ use super::selection::{Group, History, Selection};
 use super::slab::Slab;
 use super::vpa::Vpa;
 
-/// VPAs by name.
 type Vpas = HashMap<Arc<str>, Vpa>;
 
 #[derive(Clone, Debug)]
 pub(super) struct Histories {
     /// Rules of containers without per-VPA rules.
     pub(super) default_rules: MemoryRules,
-    /// Histogram parameters.
     pub(super) shapes: HistogramConfigs,
     group_ids: HashMap<Arc<Labels>, u32>,
     pub(super) groups: Slab<Group>,
@@ -77,7 +75,6 @@ impl Histories {
         id
     }
 
-    /// Changes the names of the pods of a group.
     pub(super) fn change_pods(&mut self, group: u32, change: impl FnOnce(&mut Vec<Arc<str>>)) {
         let Some(group) = self.groups.get_mut(group) else {
             return;
@@ -236,7 +233,6 @@ impl Histories {
     }
 }
 
-/// The names of the VPAs of these selections.
 pub(super) fn names<'a>(
     selections: &'a Slab<Selection>,
     ids: &'a [u32],

@@ -47,7 +47,6 @@ pub enum SampleError {
     #[error("sample of container {container} is from the future: {at}")]
     Future {
         container: ContainerRef,
-        /// The time of the sample.
         at: Timestamp,
     },
 }

@@ -8,7 +8,6 @@ use super::selection::{Group, Selection};
 use super::vpa::Vpa;
 use crate::refresh::PodRequests;
 
-/// A VPA in its namespace.
 #[derive(Clone, Copy)]
 pub(super) struct MatchedVpa<'a> {
     pub(super) namespace: &'a Namespace,
@@ -21,13 +20,11 @@ impl<'a> MatchedVpa<'a> {
         self.namespace.histories.selections.get(self.vpa.selection?)
     }
 
-    /// The groups of pods that it selects.
     pub(super) fn groups(self) -> impl Iterator<Item = &'a Group> {
         let selection = self.selection().into_iter();
         selection.flat_map(move |selection| selection.groups_in(&self.namespace.histories.groups))
     }
 
-    /// The pods that it selects.
     pub(super) fn pods(self) -> impl Iterator<Item = &'a Pod> {
         self.groups()
             .flat_map(move |group| self.namespace.pods_of(group))
@@ -66,7 +63,6 @@ impl<'a> MatchedVpa<'a> {
         without.map(|(_, resource)| resource).collect()
     }
 
-    /// The memory rules of a container by this VPA alone.
     pub(super) fn memory_rules(self, container: &str) -> MemoryRules {
         let mut rules = self.namespace.histories.default_rules;
         if let Some(policy) = policy_for(&self.vpa.spec.policies, container) {

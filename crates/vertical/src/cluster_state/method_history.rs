@@ -31,7 +31,6 @@ const RUNS_RETENTION_NS: i64 = 100 * 86_400_000_000_000;
 /// three hours of one pod. A source usually answers within minutes, and then has most of them too.
 const MAX_RECENT: usize = 200;
 
-/// Histories by container name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MethodHistories {
     by_container: BTreeMap<Box<str>, MethodHistory>,
@@ -132,7 +131,6 @@ impl MethodHistories {
         }
     }
 
-    /// Drops the history of a container.
     pub(super) fn forget(&mut self, container: &str) {
         self.by_container.remove(container);
     }

@@ -20,7 +20,6 @@ pub struct PodSpec {
     pub name: String,
     pub labels: Labels,
     pub phase: Phase,
-    /// The names of its containers.
     pub containers: Vec<String>,
     /// The names of its init containers, whose samples are ignored.
     pub init_containers: Vec<String>,
@@ -28,7 +27,6 @@ pub struct PodSpec {
     pub object: Option<Arc<view::Pod>>,
 }
 
-/// Stored pod.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pod {
     pub(super) group: u32,
@@ -81,10 +79,8 @@ impl Pod {
     }
 }
 
-/// State of one namespace.
 #[derive(Clone, Debug)]
 pub(super) struct Namespace {
-    /// Pods by name.
     pub(super) pods: HashMap<Arc<str>, Pod>,
     pub(super) histories: Histories,
     /// Number of changes of VPAs, which orders them.

@@ -15,10 +15,8 @@ use sizing::{ContainerHistory, HistogramConfigs, Instant, MemoryRules};
 use super::slab::Slab;
 use crate::refresh::PodRequests;
 
-/// Histories by container name.
 pub(super) type ByContainer = BTreeMap<Box<str>, ContainerHistory>;
 
-/// Pods with the same labels.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Group {
     pub(super) labels: Arc<Labels>,

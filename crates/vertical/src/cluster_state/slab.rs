@@ -3,7 +3,6 @@
 //! The crate `slab` does not tell the number of slots, used or free, which the test `churn` bounds,
 //! and its ids of 64 bits would double the lists of the label index.
 
-/// A list with free slots.
 #[derive(Clone, Debug)]
 pub(super) struct Slab<T> {
     pub(super) slots: Vec<Option<T>>,

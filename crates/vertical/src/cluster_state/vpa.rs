@@ -45,13 +45,11 @@ impl VpaSpec {
     }
 }
 
-/// Stored VPA.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Vpa {
     pub(super) spec: VpaSpec,
     /// Number of its last change within the namespace.
     pub(super) changed: u64,
-    /// Id of its selection.
     pub(super) selection: Option<u32>,
     /// Number of the change that linked it to its selection.
     pub(super) linked: u64,

@@ -69,7 +69,6 @@ impl ClockCheck {
         first
     }
 
-    /// Compares both clocks at the end of a round.
     pub(super) fn round_ended(&mut self, now: Timestamp, steady: Duration) {
         if let Some((before, steady_before)) = self.last_round {
             let passed = now.duration_since(before);

@@ -25,7 +25,6 @@ const MOST_UNANSWERED: u32 = 5;
 pub struct Decision {
     pub vpa: Arc<Vpa>,
     pub status: VerticalPodAutoscalerStatus,
-    /// Number of matching pods.
     pub pods: usize,
     /// Whether its target cannot be used.
     pub unsupported: bool,
@@ -33,7 +32,6 @@ pub struct Decision {
     pub change: StatusChange,
 }
 
-/// Decisions about a batch of objects.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub decisions: Vec<Decision>,

@@ -80,7 +80,6 @@ impl RecommenderState {
         rebuild
     }
 
-    /// Adds the rebuilt history of a gap.
     pub fn add_history(&mut self, gap: &HistoryGap, earlier: &ClusterState, now: Timestamp) {
         if gap.methods {
             self.cluster.prepend_method_histories(earlier);

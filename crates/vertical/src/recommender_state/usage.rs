@@ -37,7 +37,6 @@ pub struct JudgedUsage {
     pub is_answer: bool,
 }
 
-/// Numbers of samples by result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ingested {
     /// Samples that entered a history.

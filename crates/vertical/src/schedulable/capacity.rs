@@ -107,7 +107,6 @@ fn of_claim(claim: &NodeClaim) -> NodeInfo {
     }
 }
 
-/// A further node like one of the group.
 fn like(node: &Node, group: &str) -> NodeInfo {
     let labels = node.labels.iter().filter(|(key, _)| *key != HOSTNAME);
     NodeInfo {

@@ -27,7 +27,6 @@ const LIMIT_RANGE: &str = "LimitRange";
 
 /// Separator of the words in a reason.
 const AND: &str = "And";
-/// Maximum number of caps in a message.
 const MAX_CAPS_IN_MESSAGE: usize = 6;
 
 /// The change of the caps from one status to the next: their sources count.

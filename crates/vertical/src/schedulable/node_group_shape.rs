@@ -11,7 +11,6 @@ use view::NODE_GROUP_LABELS;
 /// Label of every node of Linux.
 const OS: (&str, &str) = ("kubernetes.io/os", "linux");
 
-/// A node of a group.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Shape {

@@ -26,10 +26,8 @@ pub(crate) struct NodeGroupTotals {
     allocatable: Amounts,
 }
 
-/// Unfinished pods by node group.
 #[derive(Debug, Default)]
 pub(super) struct PodsByGroup {
-    /// Allocatable resources by group.
     allocatable: BTreeMap<Arc<str>, Amounts>,
     pods: Vec<GroupedPod>,
 }
@@ -59,7 +57,6 @@ impl NodeGroupTotals {
 }
 
 impl PodsByGroup {
-    /// From the view, with the pods of each selector.
     pub(super) fn find(
         view: &View,
         objects: &[(&Arc<Vpa>, &Selector)],

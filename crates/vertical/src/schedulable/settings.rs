@@ -24,9 +24,7 @@ const MAX_SHAPES: usize = 100;
 pub struct CapSources {
     /// Free resources of nodes.
     pub nodes: bool,
-    /// Room in quotas.
     pub quotas: bool,
-    /// Maxima of limit ranges.
     pub limit_ranges: bool,
 }
 
@@ -127,7 +125,6 @@ pub(crate) fn refused_cap(object: &VerticalPodAutoscaler) -> Option<String> {
         .map(|error| format!("annotation {CAP_TO_SCHEDULABLE}: {error}"))
 }
 
-/// The caps that the object's annotation names.
 fn own_cap_to(object: &VerticalPodAutoscaler) -> Option<Result<CapSources, String>> {
     let text = object
         .metadata

@@ -33,7 +33,6 @@ const SYSTEM_NAMESPACE: &str = "kube-system";
 /// Label of the suite's own namespace and workloads.
 const PART_OF: (&str, &str) = ("app.kubernetes.io/part-of", "plimsoll");
 
-/// A valid policy.
 pub(super) struct ParsedPolicy<'a> {
     pub(super) policy: &'a Policy,
     kinds: BTreeSet<WellKnown>,
@@ -48,12 +47,10 @@ enum Namespaces {
     With(Selector),
 }
 
-/// Reason why a policy is invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct InvalidPolicy {
     /// CamelCase reason of the condition.
     pub(super) reason: &'static str,
-    /// Message of the condition.
     pub(super) message: String,
 }
 

@@ -30,7 +30,6 @@ pub struct Plan {
     /// Writes, removals first, so that two VPAs of one workload coexist as briefly as
     /// possible.
     pub writes: Vec<Write>,
-    /// Summaries, one for each policy of this recommender.
     pub summaries: Vec<PolicySummary>,
     /// Workloads whose topmost owner must be resolved.
     pub questions: BTreeSet<WorkloadRef>,
@@ -39,7 +38,6 @@ pub struct Plan {
 #[derive(Debug)]
 pub struct Write {
     pub action: Action,
-    /// The VPA object.
     pub key: ObjectKey,
     /// Index of the summary of its policy.
     pub summary: usize,
@@ -57,16 +55,13 @@ pub enum Action {
 #[derive(Debug)]
 pub struct PolicySummary {
     pub policy: Arc<Policy>,
-    /// Reason why the policy is invalid, if it is.
     pub(super) invalid: Option<InvalidPolicy>,
     pub counts: PolicyCounts,
-    /// Number of pending writes.
     pub pending: usize,
     /// Kinds of the policy that cannot be read, each with the reason.
     pub(super) unavailable: Vec<String>,
 }
 
-/// Plans the writes for all policies of one recommender.
 pub fn plan(input: &PlanInput) -> Result<Plan, serde_json::Error> {
     let live = || {
         input
@@ -141,7 +136,6 @@ struct PlanBuilder<'a> {
     by_uid: HashMap<&'a str, usize>,
     /// UIDs of invalid policies, whose objects stay as they are.
     frozen: HashSet<&'a str>,
-    /// Objects that are not removed.
     kept: HashSet<&'a ObjectKey>,
     plan: Plan,
 }

@@ -24,9 +24,7 @@ use super::parsed::ParsedPolicy;
 /// A workload and the policies that select it.
 pub(super) struct Selection<'a> {
     pub(super) workload: Workload<'a>,
-    /// The policy with precedence.
     pub(super) policy: &'a Policy,
-    /// The other policies.
     pub(super) overridden: Vec<&'a Policy>,
 }
 
@@ -43,7 +41,6 @@ pub(super) struct Selections<'a> {
     pub(super) unavailable: BTreeMap<(&'a str, &'a str), String>,
 }
 
-/// Selects workloads, each with the policies of its namespace.
 pub(super) fn select<'a>(
     parsed: &'a [ParsedPolicy<'a>],
     namespaces: &Table<Namespace>,

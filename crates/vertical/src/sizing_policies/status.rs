@@ -34,10 +34,8 @@ const NAMED: usize = 3;
 /// Maximum length of an error in a message.
 const MAX_PROBLEM: usize = 512;
 
-/// Update of a policy's status.
 #[derive(Debug, PartialEq)]
 pub enum StatusUpdate {
-    /// The whole status.
     Status(Box<SizingPolicyStatus>),
     /// The report of this shard, by index.
     Report(u16, ShardReport),
@@ -223,7 +221,6 @@ fn named(count: i64, listed: &[WorkloadConflict]) -> String {
     format!("{}{more}", named.join(", "))
 }
 
-/// Event about a change of the status.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StatusEvent {
     pub reason: String,

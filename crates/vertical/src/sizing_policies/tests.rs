@@ -178,7 +178,6 @@ fn for_all(name: &str) -> Policy {
     }
 }
 
-/// The policy `web` and the Deployment `a` that it selects.
 fn web() -> Fixture {
     let fixture = Fixture::new().workload("shop", "a", IN_WEB);
     fixture.has(policy("web"))

@@ -97,7 +97,6 @@ fn refused(message: &str) -> Resolution {
     unsupported(message, false)
 }
 
-/// A well-known controller with this owner.
 fn owned(kind: WellKnown, name: &'static str, by: (&str, &str, &str)) -> Thing {
     Known(kind, name, Some(owner(by)))
 }
@@ -274,12 +273,10 @@ fn a_search_ends_after_ten_owners() {
     assert_eq!(owners.len(), 11, "with the start");
 }
 
-/// A `ReplicaSet` of the Rollout `r`.
 fn of_rollout() -> Thing {
     owned(WellKnown::ReplicaSet, "rs", (CUSTOM, "Rollout", "r"))
 }
 
-/// The Rollout `r`, which an App owns.
 fn rollout() -> Thing {
     let app = owner((CUSTOM, "App", "app"));
     Requirements("Rollout", "r", found("a=b", Some(app)))

@@ -15,7 +15,6 @@ use crate::splitter::{Framing, Item, Piece};
 use crate::table_writer::Reading;
 use crate::watch_error::WatchError;
 
-/// A complete list.
 pub(super) struct Listed<T: Entry> {
     /// The `resourceVersion` to watch from.
     pub(super) version: String,
@@ -87,7 +86,6 @@ where
     }
 }
 
-/// A page of a list, without its objects.
 struct Page {
     metadata: ListMetadata,
     bytes: usize,

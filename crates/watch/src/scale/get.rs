@@ -14,9 +14,7 @@ use view::{Owner, Scale, ScaleKey};
 
 /// Lifetime of the cached list of API groups.
 const LIST_LIFETIME: Duration = Duration::from_mins(1);
-/// Lifetime of a cached API group.
 const GROUP_LIFETIME: Duration = Duration::from_mins(5);
-/// Lifetime of a cached failure.
 const FAILURE_LIFETIME: Duration = Duration::from_secs(15);
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Limit of selector and owner together, in bytes. Those of Kubernetes' own kinds are far shorter.

@@ -23,7 +23,6 @@ const RETRY: Duration = Duration::from_secs(15);
 /// Namespace and API group.
 type Lane = (String, String);
 
-/// The due, running and future reads.
 #[derive(Debug)]
 pub(super) struct ReadQueue {
     known: BTreeMap<ScaleKey, KeyState>,

@@ -47,7 +47,6 @@ impl Watches {
         self.within_scope(source.with_limits(limits), writer, Stripped::from_k8s)
     }
 
-    /// Watches predictions.
     pub fn predictions(self) -> Self {
         let writer = self.writer(Resource::Predictions, |view| &mut view.predicted_metrics);
         let source = self
@@ -56,7 +55,6 @@ impl Watches {
         self.within_scope(source, writer, Prediction::from_k8s)
     }
 
-    /// Watches predictions and the cron schedules of EHPAs.
     pub fn predictions_and_schedules(self) -> Self {
         let watches = self.predictions();
         let writer = watches.writer(Resource::Ehpas, |view| &mut view.cron_schedules);

@@ -177,31 +177,25 @@ impl MissingRights {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
+    use std::future::ready;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use http::{Request, Response};
+    use http::Request;
     use kube::Client;
-    use kube::client::Body;
-    use serde_json::{Value, json};
+    use serde_json::json;
+    use testing::{api_server, refusal};
     use view::Scope;
 
     use super::*;
 
     /// An API server whose answers this function makes.
-    fn client(answer: impl Fn(Request<Body>) -> u16 + Clone + Send + 'static) -> Client {
-        let service = tower::service_fn(move |request: Request<Body>| {
-            let code = answer(request);
-            let body: Value = match code {
-                200 => json!({"metadata": {}, "items": []}),
-                _ => json!({"kind": "Status", "status": "Failure", "code": code}),
-            };
-            let response = Response::builder()
-                .status(code)
-                .body(Body::from(body.to_string().into_bytes()));
-            async move { Ok::<_, Infallible>(response.expect("a response")) }
-        });
-        Client::new(service, "default")
+    fn client(answer: impl Fn(Request<Vec<u8>>) -> u16 + Clone + Send + 'static) -> Client {
+        api_server(move |request| {
+            ready(match answer(request) {
+                200 => (200, json!({"metadata": {}, "items": []})),
+                code => refusal(code, "no"),
+            })
+        })
     }
 
     /// Checks whether a watch begins at an API server that grants every list but that of one

@@ -33,7 +33,6 @@ pub(crate) struct Client {
     requests: Vec<Vec<u8>>,
 }
 
-/// The result of some rounds.
 #[derive(Default)]
 pub(crate) struct LoadResult {
     /// Time of all rounds together.
@@ -66,7 +65,6 @@ impl LoadResult {
     }
 }
 
-/// The TLS configuration of a client of this server.
 pub(crate) fn tls_config(server: &Server) -> Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
     let certificate = server.certificate.as_bytes();

@@ -9,7 +9,6 @@ use view::{Controller, ObjectKey, View, Vpa, WellKnown};
 const NAMESPACES: usize = 20;
 const WORKLOADS: usize = 500;
 
-/// Namespace and name of a workload.
 fn workload(number: usize) -> (String, String) {
     let number = number % (NAMESPACES * WORKLOADS);
     (
@@ -18,7 +17,6 @@ fn workload(number: usize) -> (String, String) {
     )
 }
 
-/// The view of the cluster.
 pub(crate) fn view() -> Result<View> {
     let mut view = View::default();
     for number in 0..NAMESPACES * WORKLOADS {
@@ -56,7 +54,6 @@ pub(crate) fn view() -> Result<View> {
     Ok(view)
 }
 
-/// The review of a typical pod of one of the workloads.
 pub(crate) fn review(number: usize) -> Value {
     let (namespace, name) = workload(number);
     let container = |container: &str| {

@@ -52,7 +52,6 @@ pub(crate) struct Thread {
 /// CPU times of a thread since its start.
 #[derive(Clone, Copy)]
 pub(crate) struct Used {
-    /// Time in which it ran.
     pub(crate) ran: Duration,
     /// Time in which it was ready while another thread had its core.
     pub(crate) waited: Duration,
@@ -121,7 +120,6 @@ const MEASUREMENTS: usize = 9;
 /// Minimum length of a stall. Shorter gaps are interrupts.
 const MIN_STALL: Duration = Duration::from_micros(200);
 
-/// The stalls of the worse core.
 #[derive(Default)]
 pub(crate) struct Stalls {
     /// Stalled share of the time, the median of the measurements.
@@ -162,7 +160,6 @@ fn watch_core(number: usize) -> Result<Stalls> {
     })
 }
 
-/// The total and the longest stall of one measurement.
 fn measure() -> (Duration, Duration) {
     let begin = Instant::now();
     let (mut last, mut stalled, mut longest) = (begin, Duration::ZERO, Duration::ZERO);

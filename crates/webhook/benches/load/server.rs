@@ -63,7 +63,6 @@ impl Server {
         self.process.id()
     }
 
-    /// The resident memory in bytes.
     pub(crate) fn resident_bytes(&self) -> Result<u64> {
         let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.process.id()))?;
         let pages = statm.split(' ').nth(1).context("statm")?;

@@ -24,7 +24,6 @@ pub struct HeartbeatArgs {
 }
 
 impl HeartbeatArgs {
-    /// The namespace of the Leases.
     fn namespace<'a>(&'a self, own_namespace: &'a str) -> &'a str {
         if self.status_lease_namespace.is_empty() {
             own_namespace

@@ -55,7 +55,6 @@ impl NamespaceScope {
     }
 }
 
-/// The current selector with the requirements of the label `key` replaced by `own`.
 pub(super) fn with_requirement(
     current: Option<&LabelSelector>,
     key: &str,

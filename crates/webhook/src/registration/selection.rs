@@ -36,7 +36,6 @@ impl Selection {
     }
 }
 
-/// The selector without the requirements of `removed`.
 pub(super) fn without(selector: &LabelSelector, removed: &LabelSelector) -> LabelSelector {
     let mut left = selector.clone();
     if let (Some(labels), Some(removed)) = (&mut left.match_labels, &removed.match_labels) {
@@ -49,7 +48,6 @@ pub(super) fn without(selector: &LabelSelector, removed: &LabelSelector) -> Labe
     normal(left)
 }
 
-/// The selector with the requirements of `added`.
 pub(super) fn with(mut selector: LabelSelector, added: &LabelSelector) -> LabelSelector {
     if let Some(labels) = &added.match_labels {
         let own = selector.match_labels.get_or_insert_default();
@@ -63,7 +61,6 @@ pub(super) fn with(mut selector: LabelSelector, added: &LabelSelector) -> LabelS
     normal(selector)
 }
 
-/// The selector without empty lists.
 pub(super) fn normal(selector: LabelSelector) -> LabelSelector {
     LabelSelector {
         match_expressions: selector.match_expressions.filter(|list| !list.is_empty()),

@@ -21,14 +21,12 @@ const MANAGER: &str = "plimsoll-webhook";
 pub struct Writer {
     /// The object with which the configuration is deleted.
     pub owner: Option<Owner>,
-    /// The pod of this replica.
     pub pod: String,
 }
 
 /// The configuration in the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Registered {
-    /// The CA bundle in it.
     pub(super) bundle: String,
     pub(super) changed: bool,
 }

@@ -19,7 +19,6 @@ const MAX_WAITING_OF_NAMESPACE: usize = 16;
 /// Maximum size of a review that waits, since it is held in memory: that of several usual pods.
 const MAX_BYTES: usize = 64 << 10;
 
-/// The reviews that wait, by namespace.
 #[derive(Debug, Default)]
 pub(super) struct ReviewWait(Mutex<BTreeMap<String, usize>>);
 

@@ -32,7 +32,6 @@ struct Refusal {
     refused: u32,
 }
 
-/// The kind of a write.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Write {
     Apply,
@@ -78,12 +77,10 @@ impl ApiServer {
         kube::Client::new(clock.layer().layer(service), "suite")
     }
 
-    /// Writes an object to a path, replacing any other.
     pub(crate) fn put(&self, path: &str, object: &Value) {
         self.write(path, Write::Replace, "", object).unwrap();
     }
 
-    /// The number of reads of paths that end in `name`.
     pub(crate) fn reads(&self, name: &str) -> u32 {
         let reads = self.reads.lock().unwrap();
         let found = reads.iter().filter(|(path, _)| path.ends_with(name));
@@ -95,7 +92,6 @@ impl ApiServer {
         self.versions(name).pop()
     }
 
-    /// The objects whose paths contain `part`.
     pub(crate) fn among(&self, part: &str) -> Vec<Value> {
         let kept = self.kept.lock().unwrap();
         let found = kept.iter().filter(|(path, _)| path.contains(part));
@@ -110,7 +106,6 @@ impl ApiServer {
         versions.into_iter().flatten().cloned().collect()
     }
 
-    /// Deletes the objects whose paths end in `name`.
     pub(crate) fn delete(&self, name: &str) {
         let mut kept = self.kept.lock().unwrap();
         kept.retain(|path, _| !path.ends_with(name));
@@ -121,7 +116,6 @@ impl ApiServer {
         *self.refusal.lock().unwrap() = Refusal { part, refused: 0 };
     }
 
-    /// The number of refused writes.
     pub(crate) fn refused(&self) -> u32 {
         self.refusal.lock().unwrap().refused
     }

@@ -24,13 +24,11 @@ pub(crate) struct Connection {
     stream: TlsStream<TcpStream>,
 }
 
-/// A connector that trusts these CAs.
 pub(crate) fn trusting(bundle: &str) -> Result<TlsConnector> {
     let config = verifying(bundle)?.with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// A connector with a client certificate and its key, in PEM.
 pub(crate) fn trusting_as(
     bundle: &str,
     (certificate, key): (String, String),

@@ -27,13 +27,11 @@ use webhook::serve::ReviewHandler;
 
 use crate::api_server::ApiServer;
 
-/// The server name.
 pub(crate) const NAME: &str = "vpa-webhook.suite.svc";
 
 /// A replica, which ends when dropped.
 pub(crate) struct Replica {
     pub(crate) address: SocketAddr,
-    /// The metrics of its certificates.
     pub(crate) registry: Registry,
     pub(crate) readiness: Readiness,
     /// Whether the API server sends it reviews.

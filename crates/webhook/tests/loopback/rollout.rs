@@ -15,7 +15,6 @@ use crate::api_server::ApiServer;
 use crate::fixture::{Replica, registration};
 use crate::rotation::managed;
 
-/// The terms of a replica.
 type Terms = watch::Sender<Option<Leading>>;
 
 async fn replica(api_server: &ApiServer, timeout_seconds: i32) -> Result<(Replica, Terms)> {

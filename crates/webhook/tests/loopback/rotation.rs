@@ -86,7 +86,6 @@ pub(crate) fn bundles(api_server: &ApiServer) -> Result<Vec<String>> {
     Ok(bundles)
 }
 
-/// The API servers.
 struct Clients {
     replicas: Vec<Replica>,
     api_server: ApiServer,

@@ -56,7 +56,6 @@ async fn owner(fixture: &PolicyFixture, kind: &ApiResource, name: &str) -> Resul
     Ok(serde_json::to_value(create(&api, object).await?)?)
 }
 
-/// A Deployment that an object owns.
 async fn own(fixture: &PolicyFixture, name: &str, owner: &Value) -> Result<()> {
     let mut deployment = workload(name, 0, &json!({}), &json!({}));
     let metadata = &owner["metadata"];

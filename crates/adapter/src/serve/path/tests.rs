@@ -5,7 +5,6 @@ use super::*;
 const C: &str = "/apis/custom.metrics.k8s.io/v1beta2";
 const E: &str = "/apis/external.metrics.k8s.io/v1beta1";
 
-/// A summary of the route.
 fn summary(path: &str) -> String {
     match Route::of(path) {
         Ok(Route::Custom {
@@ -42,7 +41,6 @@ fn check(path: &str, expected: &str) {
     assert_eq!(summary(path), expected, "{path}");
 }
 
-/// Checks paths below `base`.
 fn check_below(base: &str, cases: &[(&str, &str)]) {
     for (path, expected) in cases {
         check(&format!("{base}/{path}"), expected);

@@ -15,13 +15,9 @@ pub(super) enum Mutation {
     Copy(Index, Index),
     /// Repeats an entry of a map under another name, or elements of a list.
     Repeat(Index, u8),
-    /// Changes a byte.
     Byte(Index, u8),
-    /// Removes bytes.
     Cut(Index, Index),
-    /// Repeats bytes.
     Double(Index, Index),
-    /// Inserts bytes.
     Insert(Index, Vec<u8>),
 }
 

@@ -68,7 +68,6 @@ const PREDICTION: Owned = Owned {
     reconcile_failed: FAILED_RECONCILE_PREDICTION,
 };
 
-/// Results of the writes.
 #[derive(Default)]
 pub(super) struct Applied {
     /// Outcome for the HPA; `None` if the write failed or none was planned.

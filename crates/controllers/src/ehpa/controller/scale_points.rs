@@ -20,7 +20,6 @@ pub(super) struct ScalePointVpas {
 }
 
 impl ScalePointVpas {
-    /// Reads the VPAs; `None` while the view may be incomplete.
     pub(super) fn read(&mut self, view: &View) -> Option<&[Arc<Vpa>]> {
         if !view.is_synced() {
             return None;

@@ -73,7 +73,6 @@ impl Fixture {
         self.term = EhpaTerm::new(self.term.controller.clone());
     }
 
-    /// Metadata and spec of an HPA.
     fn native(&self, name: &str) -> (Value, Value) {
         let object = self.server.get(NATIVE, name);
         (object["metadata"].clone(), object["spec"].clone())

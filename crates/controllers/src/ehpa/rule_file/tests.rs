@@ -1,11 +1,10 @@
 //! Rules of a file and of a `ConfigMap` are read at once and followed. Errors are reported and
 //! change nothing.
 
-use http::{Request, Response};
-use kube::client::Body;
 use parking_lot::Mutex;
 use prometheus::{Registry, TextEncoder};
 use serde_json::json;
+use testing::{api_server, refusal};
 
 use super::*;
 
@@ -19,28 +18,17 @@ const FAULT: &str = "externalRules[0].seriesQuery";
 type Said = Result<&'static str, u16>;
 
 /// An API server with this text in a `ConfigMap`, or this code instead.
-fn api_server(said: Arc<Mutex<Said>>) -> Client {
-    let answer = move |request: Request<Body>| {
-        let said = *said.lock();
-        async move {
-            assert_eq!(
-                request.uri().path(),
-                "/api/v1/namespaces/monitoring/configmaps/adapter-config"
-            );
-            let metadata = json!({"name": "adapter-config"});
-            let body = match said {
-                Ok(text) => json!({"metadata": metadata, "data": {"config.yaml": text}}),
-                Err(code) => {
-                    json!({"kind": "Status", "status": "Failure", "message": "no", "code": code})
-                }
-            };
-            let response = Response::builder()
-                .status(said.err().unwrap_or(200))
-                .body(Body::from(body.to_string().into_bytes()));
-            Ok::<_, std::convert::Infallible>(response.expect("a response"))
-        }
-    };
-    Client::new(tower::service_fn(answer), "default")
+fn server(said: Arc<Mutex<Said>>) -> Client {
+    api_server(move |request| {
+        let path = "/api/v1/namespaces/monitoring/configmaps/adapter-config";
+        assert_eq!(request.uri().path(), path);
+        let object =
+            |text| json!({"metadata": {"name": "adapter-config"}, "data": {"config.yaml": text}});
+        std::future::ready(match *said.lock() {
+            Ok(text) => (200, object(text)),
+            Err(code) => refusal(code, "no"),
+        })
+    })
 }
 
 struct Fixture {
@@ -108,7 +96,7 @@ async fn rules_in_a_config_map_are_followed_and_invalid_ones_ignored() {
             name,
             key,
         },
-        api_server(Arc::clone(&said)),
+        server(Arc::clone(&said)),
     );
     for (text, expected) in [
         (Err(503), None),
@@ -133,7 +121,7 @@ async fn rules_in_a_file_are_there_from_the_start_and_followed() {
     std::fs::write(&file, RULES).expect("a file");
     let mut fixture = Fixture::new(
         RuleLocation::File(file.clone()),
-        api_server(Arc::new(Mutex::new(Err(404)))),
+        server(Arc::new(Mutex::new(Err(404)))),
     );
     fixture.check(Some((true, None))).await;
     std::fs::write(&file, WRONG).expect("a file");

@@ -48,7 +48,6 @@ fn failure(error: &PrometheusError) -> ReadFailure {
 struct Cached<T>(Arc<Mutex<Option<(T, Instant)>>>);
 
 impl<T: Clone> Cached<T> {
-    /// The value, or that of `compute` with its lifetime.
     async fn get(&self, compute: impl Future<Output = (T, Duration)>) -> T {
         let mut cached = self.0.lock().await;
         if let Some((value, end)) = &*cached
@@ -135,7 +134,6 @@ impl PrometheusSource {
         Ok(found)
     }
 
-    /// A connection, and its lifetime.
     async fn connect(&self) -> (Result<Prometheus, ReadFailure>, Duration) {
         let mut connection = self.settings.connection.clone();
         connection.query_timeout = connection.query_timeout.min(LONGEST_QUERY);

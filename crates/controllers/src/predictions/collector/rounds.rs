@@ -8,7 +8,6 @@ use jiff::Timestamp;
 use sources::ContainerUsage;
 use view::ObjectKey;
 
-/// Round of usage.
 #[derive(Clone, Debug)]
 pub struct Round {
     /// Time at which it was read.
@@ -21,7 +20,6 @@ pub struct Round {
 /// Share of a workload's pods that must have samples. Their sum counts for all.
 const LEAST_MEASURED: f64 = 0.9;
 
-/// Round of usage by namespace.
 #[derive(Default)]
 pub(super) struct ByNamespace<'a>(HashMap<&'a str, OfNamespace<'a>>);
 

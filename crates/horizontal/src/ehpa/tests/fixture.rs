@@ -70,7 +70,6 @@ impl Fixture {
         }
     }
 
-    /// The example of the documentation.
     pub(super) fn example() -> Self {
         Self::new(&json!({}))
     }
@@ -198,7 +197,6 @@ pub(super) fn average(value: &str) -> Value {
     json!({"type": "AverageValue", "averageValue": value})
 }
 
-/// A cron schedule of 80 replicas by day.
 pub(super) fn by_day() -> Value {
     json!({"name": "day", "start": "0 9 * * *", "end": "0 18 * * *", "targetReplicas": 80})
 }
@@ -249,7 +247,6 @@ pub(in crate::ehpa) fn existing_hpa(name: &str, extra: &Value) -> Value {
     object
 }
 
-/// The HPA that the EHPA with UID `u1` has created.
 pub(super) fn created_hpa() -> Value {
     existing_hpa("ehpa-php-apache", &json!({"ownerReferences": owner("u1")}))
 }
@@ -268,7 +265,6 @@ pub(super) fn planned_hpa(plan: &Plan) -> Value {
     json_of(plan.hpa.as_ref().expect("an HPA"))
 }
 
-/// The metrics of the planned HPA.
 pub(super) fn planned_metrics(plan: &Plan) -> Value {
     planned_hpa(plan)["spec"]["metrics"].clone()
 }
@@ -277,7 +273,6 @@ pub(super) fn metric_count(plan: &Plan) -> Option<usize> {
     planned_metrics(plan).as_array().map(Vec::len)
 }
 
-/// The name of the planned HPA.
 pub(super) fn hpa_name(plan: &Plan) -> Option<&str> {
     plan.hpa.as_ref()?.metadata.name.as_deref()
 }

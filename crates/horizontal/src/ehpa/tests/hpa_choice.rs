@@ -15,13 +15,11 @@ fn theirs() -> Value {
     existing_hpa("theirs", &json!({"ownerReferences": owner("u2")}))
 }
 
-/// An HPA adopted by the EHPA with this UID.
 fn adopted(name: &str, uid: &str) -> Value {
     let annotation = json!({"plimsoll.dev/adopted-by": format!("php-apache/{uid}")});
     existing_hpa(name, &json!({"annotations": annotation}))
 }
 
-/// Checks the name of the planned HPA and the reasons of problems.
 #[track_caller]
 fn check_hpa(plan: &Plan, name: Option<&str>, problems: &[&str]) {
     assert_eq!(

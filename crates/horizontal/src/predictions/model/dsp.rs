@@ -72,7 +72,6 @@ impl Dsp {
         matches!(self.next, Next::Wanted(_))
     }
 
-    /// Returns a due fit, once.
     pub(in crate::predictions) fn fit_task(&mut self) -> Option<FitTask> {
         let Next::Wanted(until) = self.next else {
             return None;

@@ -173,7 +173,6 @@ fn observe(forecaster: &mut Forecaster, samples: &[(i64, f64)], until: i64) -> O
     is_gap.then_some(samples.len())
 }
 
-/// The reason for a missing forecast as text.
 pub(super) fn reason(error: &ForecastError) -> String {
     match error {
         ForecastError::TooLittle {

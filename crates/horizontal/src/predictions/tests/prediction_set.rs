@@ -92,7 +92,6 @@ fn used_bytes(predictions: &mut PredictionSet) -> usize {
 const CREATED: &str = "2026-01-01T00:00:00Z";
 const LATER: &str = "2026-01-02T00:00:00Z";
 
-/// All points of a span.
 fn points(range: ReadRange) -> Samples {
     answer(range, i64::MIN)
 }
@@ -105,7 +104,6 @@ fn access() -> QueryAccess {
     }
 }
 
-/// Reads all histories at once.
 fn read_all(predictions: &mut PredictionSet, now: Timestamp) {
     let mut slots = QuerySlots::new(1);
     while let Some(request) = predictions.next_request(&mut slots, now) {
@@ -157,7 +155,6 @@ fn a_failure_is_a_change_when_it_begins_when_its_reason_changes_and_when_it_ends
     }
 }
 
-/// Checks the result of a `sync`.
 fn check_sync(predictions: &mut PredictionSet, view: &View, is_changed: bool, derived: usize) {
     let expected = SyncResult {
         is_changed,

@@ -110,7 +110,6 @@ fn node_metrics(facts: &Facts) -> Verdict {
     Ok(counted)
 }
 
-/// Namespace and name of a Service, with its product.
 fn name_of(service: &ObjectName) -> String {
     let mut products = PRODUCTS.iter();
     match products.find(|(part, _)| service.name.contains(part)) {

@@ -44,7 +44,6 @@ pub(super) fn judge(facts: &Facts, findings: &mut Findings) {
     }
 }
 
-/// The API server's time.
 pub(super) fn now(facts: &Facts) -> Timestamp {
     facts.server_time.unwrap_or(facts.local_time)
 }

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::EhpaFacts;
 use crate::json::{items, text};
 
-/// External metric of predictions.
 const PREDICTION: &str = "crane_autoscaling_prediction";
 /// External metric of cron schedules.
 const CRON: &str = "crane_autoscaling_cron";

@@ -76,7 +76,6 @@ fn is_of(hpa: &Hpa, ehpa: &Ehpa) -> bool {
     }
 }
 
-/// The prediction that the EHPA owns, if there is one.
 async fn prediction(reader: &Reader<'_>, ehpa: &Ehpa) -> anyhow::Result<Option<Prediction>> {
     let name = format!("ehpa-{}", ehpa.name_any());
     if ehpa.spec.prediction.is_none() || !is_name(&name) {

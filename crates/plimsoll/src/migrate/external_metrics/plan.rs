@@ -74,7 +74,6 @@ pub(super) fn plan_release(
     Ok(released)
 }
 
-/// Returns the Service and the port of an `APIService`.
 pub(super) fn service_of(spec: &APIServiceSpec) -> Option<(OwnService, i32)> {
     let service = spec.service.clone()?;
     let port = service.port.unwrap_or(443);

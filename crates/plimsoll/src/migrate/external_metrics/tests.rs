@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIServiceSpec;
-use kube::client::Body;
 use serde_json::{Value, json};
+use testing::refusal;
 
 use super::*;
 use crate::cluster::ClusterArgs;
@@ -43,47 +43,32 @@ fn adopted() -> Value {
 fn api_server(authority: Authority) -> (Client, Arc<Mutex<Value>>) {
     let object = Arc::new(Mutex::new(adopted()));
     let known = Arc::clone(&object);
-    let answer = move |request: http::Request<Body>| {
-        let known = Arc::clone(&known);
-        async move {
-            let (parts, body) = request.into_parts();
-            let (code, answer) = match (parts.method.as_str(), parts.uri.path()) {
-                ("GET", path) if path.ends_with(EXTERNAL) => {
-                    (200, known.lock().expect("whole").clone())
-                }
-                ("PUT", path) if path.ends_with(EXTERNAL) => {
-                    let mut put: Value =
-                        serde_json::from_slice(&body.collect_bytes().await?).expect("an object");
-                    let is_well = authority == Authority::SameAsBefore;
-                    let status = if is_well { "True" } else { "False" };
-                    put["status"] =
-                        json!({"conditions": [{"type": "Available", "status": status}]});
-                    *known.lock().expect("whole") = put.clone();
-                    (200, put)
-                }
-                ("GET", "/api/v1/namespaces/keda/services/metrics") => (
-                    200,
-                    json!({"metadata": {"name": "metrics", "namespace": "keda"}}),
-                ),
-                ("GET", "/apis/external.metrics.k8s.io/v1beta1")
-                    if authority == Authority::SameAsBefore =>
-                {
-                    (200, json!({"kind": "APIResourceList", "resources": []}))
-                }
-                (_, path) => {
-                    let message = format!("{path}: x509: certificate signed by unknown authority");
-                    (
-                        503,
-                        json!({"kind": "Status", "status": "Failure", "message": message, "code": 503}),
-                    )
-                }
-            };
-            let response = http::Response::builder().status(code);
-            let response = response.body(Body::from(answer.to_string().into_bytes()));
-            Ok::<_, kube::Error>(response.expect("a response"))
-        }
-    };
-    (Client::new(tower::service_fn(answer), "default"), object)
+    let client = testing::api_server(move |request| {
+        let path = request.uri().path();
+        let is_well = authority == Authority::SameAsBefore;
+        let mut known = known.lock().expect("whole");
+        std::future::ready(match request.method().as_str() {
+            "GET" if path.ends_with(EXTERNAL) => (200, known.clone()),
+            "PUT" if path.ends_with(EXTERNAL) => {
+                *known = serde_json::from_slice(request.body()).expect("an object");
+                let status = if is_well { "True" } else { "False" };
+                known["status"] = json!({"conditions": [{"type": "Available", "status": status}]});
+                (200, known.clone())
+            }
+            "GET" if path == "/api/v1/namespaces/keda/services/metrics" => {
+                let metadata = json!({"name": "metrics", "namespace": "keda"});
+                (200, json!({"metadata": metadata}))
+            }
+            "GET" if is_well && path == "/apis/external.metrics.k8s.io/v1beta1" => {
+                (200, json!({"kind": "APIResourceList", "resources": []}))
+            }
+            _ => {
+                let message = format!("{path}: x509: certificate signed by unknown authority");
+                refusal(503, &message)
+            }
+        })
+    });
+    (client, object)
 }
 
 /// Runs `release`; checks that the object is restored.

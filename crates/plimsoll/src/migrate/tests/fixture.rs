@@ -6,7 +6,6 @@ use serde_json::json;
 use crate::json::tests::parse;
 use crate::migrate::facts::{Facts, Kind};
 
-/// A Deployment `namespace/name` with one container.
 pub(in crate::migrate) fn deployment(name: &str, image: &str, arguments: &[&str]) -> DynamicObject {
     let (namespace, name) = name.split_once('/').expect("a namespace and a name");
     let container = json!({"name": "a", "image": format!("registry.example.com/{image}:v1"), "args": arguments});
@@ -16,7 +15,6 @@ pub(in crate::migrate) fn deployment(name: &str, image: &str, arguments: &[&str]
     }))
 }
 
-/// A Deployment of the suite.
 pub(in crate::migrate) fn own(program: &str) -> DynamicObject {
     let mut deployment = deployment("plimsoll-system/own", program, &[]);
     let labels = [
@@ -28,7 +26,6 @@ pub(in crate::migrate) fn own(program: &str) -> DynamicObject {
     deployment
 }
 
-/// An `APIService` that points at `namespace/name`.
 pub(in crate::migrate) fn api_service(name: &str, service: &str) -> DynamicObject {
     let (namespace, service) = service.split_once('/').expect("a namespace and a name");
     parse(json!({
@@ -51,7 +48,6 @@ impl Facts {
         }
     }
 
-    /// Adds objects of a kind.
     pub(in crate::migrate) fn with(
         mut self,
         kind: &Kind,

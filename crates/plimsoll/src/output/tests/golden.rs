@@ -4,7 +4,6 @@ use std::path::Path;
 
 use crate::output::{Document, Format, OutputArgs, render};
 
-/// Compares a text with a golden file.
 #[track_caller]
 pub(crate) fn check(name: &str, text: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
@@ -20,7 +19,6 @@ pub(crate) fn check(name: &str, text: &str) {
     );
 }
 
-/// Compares all forms of a document with golden files.
 #[track_caller]
 pub(crate) fn check_forms(name: &str, document: &Document) {
     for (output, ending) in [
@@ -35,7 +33,6 @@ pub(crate) fn check_forms(name: &str, document: &Document) {
     }
 }
 
-/// Compares a form of a document with a golden file.
 #[track_caller]
 pub(crate) fn check_form(name: &str, document: &Document, output: Format, ending: &str) {
     let args = OutputArgs {

@@ -90,7 +90,6 @@ const STORES: &[(&[i32], &str, &[&str])] = &[
 const PLAIN: (&str, &str) = ("app.kubernetes.io/name", "prometheus");
 const COMPONENT: &str = "app.kubernetes.io/component";
 
-/// A Service that the user names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedService {
     service: ObjectName,
@@ -134,13 +133,11 @@ impl FoundStore {
         )
     }
 
-    /// Namespace, name and port.
     pub(super) fn text(&self) -> String {
         format!("{}/{}:{}", self.namespace, self.name, self.port)
     }
 }
 
-/// The store of a Service that the user names.
 pub(super) async fn named(cluster: &Cluster, wanted: &NamedService) -> anyhow::Result<FoundStore> {
     let NamedService { service, port } = wanted;
     let subject = format!("the Service {service}");
@@ -163,7 +160,6 @@ fn store_at(service: &Service, number: Option<i32>) -> Option<FoundStore> {
     found_store(service, port, folder)
 }
 
-/// The only Service of a store in the cluster.
 pub(super) async fn discover(cluster: &Cluster) -> anyhow::Result<FoundStore> {
     let mut found = Vec::new();
     let visit = |service| found.extend(store_of(&service));
@@ -178,7 +174,6 @@ pub(super) async fn discover(cluster: &Cluster) -> anyhow::Result<FoundStore> {
     only(found)
 }
 
-/// The store of a Service, by its labels and ports.
 fn store_of(service: &Service) -> Option<FoundStore> {
     let spec = service.spec.as_ref()?;
     // An ExternalName cannot be reached through the API server.
@@ -342,7 +337,6 @@ mod tests {
         assert_eq!(store_of(&external), None);
     }
 
-    /// Stores of Prometheus in these namespaces.
     fn stores(namespaces: &[&str]) -> Vec<FoundStore> {
         let store = store_of(&service("app=prometheus-server", "http:80"));
         let store = store.expect("a store");

@@ -21,7 +21,6 @@ impl Hpas {
         self.0.entry(key).or_default().push(hpa);
     }
 
-    /// HPAs that scale a workload by the utilization of a container.
     pub(super) fn scaling(&self, namespace: &str, workload: &str, container: &str) -> ScaledBy {
         let hpas = self.0.get(&(namespace.to_owned(), workload.to_owned()));
         let hpa = |resource: ResourceName| {

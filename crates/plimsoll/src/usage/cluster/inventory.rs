@@ -118,13 +118,11 @@ impl Inventory {
         })
     }
 
-    /// Whether a pod is present and unfinished.
     pub(super) fn is_running(&self, namespace: &str, pod: &str) -> bool {
         let found = self.pods.get(&(namespace.to_owned(), pod.to_owned()));
         found.is_some_and(|(_, is_unfinished)| *is_unfinished)
     }
 
-    /// Number of unfinished pods of a workload.
     pub(crate) fn pods_of(&self, namespace: &str, workload: &str) -> usize {
         let is_of = |((place, _), (of, is_unfinished)): &(&Key, &(String, bool))| {
             place == namespace && of == workload && *is_unfinished
@@ -148,7 +146,6 @@ fn api<K: Kind<Scope = Namespaced>>(cluster: &Cluster, namespace: Option<&str>) 
     namespace.map_or_else(|| cluster.all(), |namespace| cluster.within(namespace))
 }
 
-/// Adds the owners of all objects of a kind.
 async fn add_owners<K: Kind<Scope = Namespaced>>(
     cluster: &Cluster,
     namespace: Option<&str>,

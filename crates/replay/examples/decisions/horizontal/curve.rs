@@ -15,7 +15,6 @@ const MOST_RUNS: usize = 4;
 pub(crate) struct Curve(Vec<Score>);
 
 impl Curve {
-    /// The scores in any order.
     pub(crate) fn new(mut scores: Vec<Score>) -> Self {
         scores.sort_by(|a, b| a.pods().total_cmp(&b.pods()));
         Self(scores)

@@ -133,7 +133,6 @@ impl OpenSlot {
     }
 }
 
-/// The largest demand of a range of minutes.
 fn peak(demand: &Demand, minutes: Range<usize>) -> Option<f64> {
     let minutes = minutes.start..minutes.end.min(demand.minutes.len());
     let known = demand.minutes.get(minutes)?.iter().copied().flatten();

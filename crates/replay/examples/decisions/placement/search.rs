@@ -16,7 +16,6 @@ pub(crate) const MOST_NODES: usize = 80;
 const HOT_PERCENT: f64 = 1.0;
 const PENDING_PERCENT: f64 = 0.1;
 
-/// Inputs of all replays.
 pub(crate) struct Inputs {
     pub(crate) workload: Workload,
     life_cycles: Vec<Vec<LifeEvent>>,
@@ -37,7 +36,6 @@ impl Inputs {
         }
     }
 
-    /// The score of all seeds.
     pub(crate) fn score(&self, requests: &[RequestChange], packing: Packing) -> PackingScore {
         self.score_of(SEEDS.len(), requests, packing)
     }

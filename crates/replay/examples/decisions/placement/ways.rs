@@ -7,7 +7,6 @@ use placement::{
 
 use super::packing::{Scheduler, Scoring};
 
-/// Schedulers of peers, with their defaults.
 pub(crate) fn peers() -> Vec<(String, Scheduler)> {
     let trimaran = Scheduler::trimaran;
     [

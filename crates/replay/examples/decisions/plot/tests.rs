@@ -14,7 +14,6 @@ fn plot(points: &[(f64, f64)]) -> Plot {
     }
 }
 
-/// The path of the line, without its sample in the legend.
 fn path(svg: &str) -> &str {
     let line = svg.split("class=\"line\"").nth(1).expect("a line");
     let path = line.split("d=\"").nth(1).expect("a path");

@@ -13,7 +13,6 @@ use crate::price_of_failure::PriceOfFailure;
 const HOUR: usize = 12;
 const DAY: usize = 24 * HOUR;
 
-/// Usage by slot.
 fn series(days: usize, usage: impl Fn(usize) -> f64) -> Series {
     let usage: Vec<f64> = (0..days * DAY).map(usage).collect();
     let mut series = Series {

@@ -52,7 +52,6 @@ impl Policy for Oracle {
     }
 }
 
-/// Replays all policies, peers first.
 pub(crate) fn replay(executor: &Executor, set: &Set) -> Vec<Result> {
     let mut results: Vec<Result> = peers(set.resource)
         .into_iter()

@@ -12,7 +12,6 @@ use crate::bootstrap::{
 /// A measure of risk at which slack is compared, by its name.
 pub(crate) type Risk = (&'static str, fn(&Score) -> f64);
 
-/// The measures of risk of a resource.
 pub(crate) fn risks(resource: Resource) -> &'static [Risk] {
     match resource {
         Resource::Cpu => &[

@@ -11,7 +11,6 @@ use super::workload::{Day, FIRST_REQUEST, Sizing, VpaWithHpa};
 const DAY: usize = 1440;
 const SCALE_POINT: PerPodTarget = PerPodTarget::AverageMilli(700);
 
-/// A demand with a constant level in every hour.
 fn demand(hours: &[f64]) -> Demand {
     let minutes = hours.iter().flat_map(|level| [Some(*level); 60]);
     Demand {

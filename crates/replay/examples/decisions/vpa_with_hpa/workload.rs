@@ -149,7 +149,6 @@ struct Size {
 struct Replicas {
     pods: Vec<Pod>,
     sizes: Vec<Size>,
-    /// Usage of the pods that are ready.
     metrics: PodMetrics,
     /// Usage of each ready pod in millicores.
     usage: f64,
@@ -255,7 +254,6 @@ impl Replicas {
     }
 }
 
-/// The sizing policy and its newest recommendation.
 struct Recommender {
     sizing: Sizing,
     vpa: Vpa,

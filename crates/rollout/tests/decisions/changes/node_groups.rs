@@ -30,7 +30,6 @@ fn daemon_set(fixture: &mut Fixture, desired: i32) {
     daemon_sets.apply(Arc::new(Controller::from(object)));
 }
 
-/// A VPA object of the `DaemonSet`.
 fn vpa(fixture: &mut Fixture, name: &str, group: Option<&str>) {
     fixture.vpa_of("apps/v1", "DaemonSet", name, &json!({}));
     fixture.edit_vpa(name, |object| {

@@ -55,7 +55,6 @@ const PAUSES: [u64; 9] = [
 /// One change: what, of which application, and two details.
 type Step = (u8, usize, u8, u8);
 
-/// A change with its arguments.
 struct Change<'a> {
     kind: u8,
     namespace: &'a str,

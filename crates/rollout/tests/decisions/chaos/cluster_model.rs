@@ -31,7 +31,6 @@ use faults::{Constraints, WebhookFate};
 use memory::{MemoryNeed, PodMemory};
 use rolling_updates::DeploymentModel;
 
-/// An event of a watch.
 #[derive(Clone)]
 pub(super) enum Event {
     Pod(Arc<Pod>),
@@ -188,7 +187,6 @@ pub(super) struct ClusterModel {
     pub(super) now: ClockReading,
     pub(super) fixture: Fixture,
     pub(super) tolerance: f64,
-    /// Utilization of the nodes.
     percents: [f64; NODES],
     /// CPU of the nodes in millicores.
     pub(super) sizes: [i64; NODES],
@@ -432,7 +430,6 @@ impl ClusterModel {
             .count() as i64
     }
 
-    /// Pods that serve and are to stay.
     fn staying(&self, app: usize) -> i64 {
         self.pods
             .values()

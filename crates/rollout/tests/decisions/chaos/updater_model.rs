@@ -17,7 +17,6 @@ use view::{Freshness, Namespace, Node, Phase, Pod, Resource, Resources, View, We
 
 use super::cluster_model::{ClusterModel, Event, Known};
 
-/// The fate of a request.
 #[derive(Clone, Copy, PartialEq)]
 enum Fate {
     Served,
@@ -319,7 +318,6 @@ impl UpdaterModel {
         (plan, known)
     }
 
-    /// Checks that victims are on the node of the pending pod and not more important.
     fn check_victims(&self, plan: &Plan) {
         for preemption in &plan.preemptions {
             let running = |pod| self.view.pods.get(pod)?.running.clone();

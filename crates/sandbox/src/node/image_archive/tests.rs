@@ -101,7 +101,6 @@ fn an_archive_has_the_images_and_one_layer_of_libraries() {
     assert_eq!(shared.len(), 1);
 }
 
-/// Checks configuration and layers of an image.
 fn check_image(all: &Entries, manifest: &Value, name: &str, libraries: &BTreeSet<PathBuf>) {
     let configuration = blob(all, &manifest["config"]);
     let configuration: Value = serde_json::from_slice(configuration).unwrap();

@@ -10,7 +10,6 @@ use runtime::api_server_clock::steady;
 const HOUR: Duration = Duration::from_hours(1);
 const TICK: Duration = Duration::from_secs(5);
 
-/// A replica and its local clock.
 struct Replica {
     tls: ManagedTls,
     clock: ApiServerClock,

@@ -51,7 +51,6 @@ impl Run {
         used
     }
 
-    /// Hours from the first to the last observation.
     pub(super) fn hours(&self) -> f64 {
         self.last.saturating_sub(self.first).max(0) as f64 / 3600.0
     }

@@ -16,7 +16,6 @@ const HALF_HOUR: SignedDuration = SignedDuration::from_mins(30);
 const RETENTION: i64 = 8 * 48;
 /// Rounds between garbage collections, one hour.
 const COLLECTED_EVERY: i64 = 2;
-/// Pods of one round.
 const PODS: i64 = 4;
 
 /// Rounds after which the pods move to a new namespace, so that whole namespaces come and go.

@@ -9,7 +9,6 @@ use view::ObjectKey;
 use super::super::MatchedVpa;
 use crate::ClusterState;
 
-/// Number of entries of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClusterStateSize {
     pub(crate) pods: usize,
@@ -17,7 +16,6 @@ pub(crate) struct ClusterStateSize {
     pub(crate) label_sets: usize,
     /// Histories: one per container name and label set.
     pub(crate) histories: usize,
-    /// Autoscalers.
     pub(crate) vpas: usize,
     /// Entries of the indices between selectors and labels.
     pub(crate) index_entries: usize,
@@ -30,7 +28,6 @@ impl ClusterState {
         pods.filter_map(|pod| pod.object.as_ref())
     }
 
-    /// Histogram parameters.
     pub(crate) fn shapes(&self) -> &HistogramConfigs {
         &self.shapes
     }
@@ -54,13 +51,11 @@ impl ClusterState {
         Some(owned.collect())
     }
 
-    /// Whether the VPA has its own sizing policy.
     pub(crate) fn has_per_vpa_policy(&self, id: &ObjectKey) -> bool {
         self.vpa(id)
             .is_some_and(|matched| matched.vpa.own.is_some())
     }
 
-    /// Number of entries of each kind.
     pub(crate) fn size(&self) -> ClusterStateSize {
         let mut size = ClusterStateSize {
             histories: self.history_count(),

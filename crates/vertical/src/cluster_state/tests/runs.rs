@@ -36,7 +36,6 @@ fn run(cluster: &mut ClusterState, name: &str, minute: i64, mebibytes: i64) {
     cluster.end_runs();
 }
 
-/// A step of the memory target.
 fn step(cluster: &ClusterState, name: &str) -> Option<f64> {
     let explained = cluster.explain(&id("web"), "app")?;
     let mut numbers = explained.into_iter();

@@ -214,7 +214,6 @@ fn with_a_memory_saver_an_object_that_comes_later_has_its_history_fetched_then()
     assert_eq!(targets["other"], targets["web"]);
 }
 
-/// Hardly any usage.
 fn small(pod: &str, second: i64) -> ContainerUsage {
     fixture::usage(pod, second, 1, MI)
 }

@@ -39,7 +39,6 @@ pub(super) fn vpa(name: &str, deployment: &str, uid: &str) -> Vpa {
     fixture::vpa(name, &json!({"metadata": metadata, "spec": spec}))
 }
 
-/// Usage of the container `main`.
 pub(super) fn usage(pod: &str, second: i64, millicores: i64, bytes: i64) -> ContainerUsage {
     let (cpu, memory) = (Cpu::from_millicores(millicores), Memory::from_bytes(bytes));
     let sample = Sample {
@@ -79,7 +78,6 @@ pub(super) fn kill(pod: &str, second: i64) -> OomKill {
 }
 
 impl RecommenderState {
-    /// Adds the samples of a round.
     pub(super) fn add_usage(&mut self, usage: &[ContainerUsage], now: Timestamp) -> Ingested {
         self.begin_usage(usage, now);
         self.take_usage(usage, now, |_, _, _| ())
@@ -207,7 +205,6 @@ impl Cluster {
         }
     }
 
-    /// Number of known samples of the object `web`.
     pub(super) fn samples(&self, second: i64) -> i64 {
         let checkpoints = self.state.checkpoints(&web_key(), at(second));
         checkpoints
@@ -245,7 +242,6 @@ pub(super) fn stored(
     fixture::checkpoint(vpa, container, Some(status))
 }
 
-/// The object `web` with these annotations.
 pub(super) fn annotated(annotations: &serde_json::Value) -> Vpa {
     let mut web = vpa("web", "web", "u1");
     web.object.metadata.annotations =
@@ -267,7 +263,6 @@ pub(super) fn check(cluster: &mut Cluster, second: i64, expected: &[(&str, Optio
     assert_eq!(targets, expected, "second {second}");
 }
 
-/// The CPU target of the first container.
 pub(super) fn cpu_target(status: &VerticalPodAutoscalerStatus) -> Option<String> {
     let recommended = &status.recommendation.as_ref()?.containers;
     Some(

@@ -42,7 +42,6 @@ fn cpu(status: &VerticalPodAutoscalerStatus) -> i64 {
     target.cpu().expect("it has CPU").millicores()
 }
 
-/// Checks the target of a status, and its difference from the one before.
 #[track_caller]
 fn check(
     before: Option<&VerticalPodAutoscalerStatus>,

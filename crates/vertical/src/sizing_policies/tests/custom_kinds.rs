@@ -14,7 +14,6 @@ fn kind(kind: &str, group: &str) -> WorkloadKind {
     }
 }
 
-/// The policy `web` for Rollouts.
 fn rollouts() -> Policy {
     let mut policy = policy("web");
     policy.spec.kinds = vec![kind("Rollout", "argoproj.io")];

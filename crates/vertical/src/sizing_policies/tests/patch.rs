@@ -4,7 +4,6 @@ use api::vpa::{HpaMode, VerticalPodAutoscaler};
 
 use super::*;
 
-/// The object that a policy makes for the Deployment `a`.
 fn made(policy: &Policy) -> VerticalPodAutoscaler {
     let workload = ObjectKey::new("shop", "a");
     desired::object(policy, select::workload(WellKnown::Deployment, &workload))

@@ -48,7 +48,7 @@ fn fat_page(uri: &http::Uri, count: usize) -> Response<Body> {
     Response::new(Body::from(body.into_bytes()))
 }
 
-fn is_watch(request: &Request<Body>) -> bool {
+fn is_watch<B>(request: &Request<B>) -> bool {
     request
         .uri()
         .query()
@@ -139,17 +139,17 @@ fn vpa_of_200_containers(name: usize) -> serde_json::Value {
 #[tokio::test(start_paused = true)]
 async fn vpa_objects_of_200_containers_are_in_the_view() {
     let items: Vec<_> = (0..20).map(vpa_of_200_containers).collect();
-    let list = json!({"metadata": {"resourceVersion": "5"}, "items": items}).to_string();
-    let service = tower::service_fn(move |request: Request<Body>| {
+    let list = json!({"metadata": {"resourceVersion": "5"}, "items": items});
+    let client = testing::api_server(move |request| {
         let list = list.clone();
         async move {
             if is_watch(&request) {
                 std::future::pending::<()>().await;
             }
-            Ok::<_, std::io::Error>(Response::new(Body::from(list.into_bytes())))
+            (200, list)
         }
     });
-    let watches = Watches::new(Client::new(service, "default"), Scope::default()).vpas();
+    let watches = Watches::new(client, Scope::default()).vpas();
     let mut view = watches.view();
     let view = view.wait_for(View::is_synced).await;
     assert_eq!(view.expect("the store lives").vpas.len(), 20);

@@ -2,11 +2,10 @@
 
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
-use http::{Request, Response};
 use k8s_openapi::api::core::v1;
-use kube::client::Body;
 use model::WorkloadRef;
 use serde_json::{Value, json};
+use testing::api_server;
 use tokio::time::sleep;
 use view::{ObjectKey, Pod, Vpa};
 
@@ -115,7 +114,7 @@ fn an_answer_counts_for_the_live_pods_that_it_was_read_with() {
 /// A server of one `CloneSet` with this number of replicas. Counts the reads of its scale.
 fn server(replicas: &Arc<AtomicI32>, reads: &Arc<AtomicUsize>) -> Client {
     let (replicas, reads) = (Arc::clone(replicas), Arc::clone(reads));
-    let service = tower::service_fn(move |request: Request<Body>| {
+    api_server(move |request| {
         let version = json!({"groupVersion": "apps.kruise.io/v1alpha1", "version": "v1alpha1"});
         let answer = match request.uri().path() {
             "/apis" => json!({
@@ -138,12 +137,8 @@ fn server(replicas: &Arc<AtomicI32>, reads: &Arc<AtomicUsize>) -> Client {
             }
             path => unreachable!("{path}"),
         };
-        let response = Response::builder()
-            .status(200)
-            .body(Body::from(answer.to_string().into_bytes()));
-        std::future::ready(response)
-    });
-    Client::new(service, "default")
+        std::future::ready((200, answer))
+    })
 }
 
 #[tokio::test(start_paused = true)]
@@ -178,28 +173,25 @@ async fn a_scale_is_read_again_soon_after_pods_come_or_go() {
 
 /// An API server that knows the group `example.com` with the kind `Web`, and the group
 /// `slow.example.com`, which never answers.
-fn api_server() -> Client {
+fn two_groups() -> Client {
     let group = |name: &str| {
         let version = json!({"groupVersion": format!("{name}/v1"), "version": "v1"});
         json!({"name": name, "versions": [version], "preferredVersion": version})
     };
-    Client::new(
-        tower::service_fn(move |request: Request<Body>| async move {
-            let answer = match request.uri().path() {
-                "/apis" => json!({"groups": [group("example.com"), group("slow.example.com")]}),
-                "/apis/example.com/v1" => {
-                    let resource = |name: &str| json!({"name": name, "singularName": "", "namespaced": true, "kind": "Web", "verbs": ["get"]});
-                    json!({"groupVersion": "example.com/v1", "resources": [resource("webs"), resource("webs/scale")]})
-                }
-                path if path.starts_with("/apis/example.com/v1/namespaces/") => {
-                    json!({"metadata": {}, "spec": {"replicas": 2}, "status": {"replicas": 2, "selector": "app=web"}})
-                }
-                _ => std::future::pending().await,
-            };
-            Ok::<_, std::io::Error>(Response::new(Body::from(answer.to_string().into_bytes())))
-        }),
-        "default",
-    )
+    api_server(move |request| async move {
+        let answer = match request.uri().path() {
+            "/apis" => json!({"groups": [group("example.com"), group("slow.example.com")]}),
+            "/apis/example.com/v1" => {
+                let resource = |name: &str| json!({"name": name, "singularName": "", "namespaced": true, "kind": "Web", "verbs": ["get"]});
+                json!({"groupVersion": "example.com/v1", "resources": [resource("webs"), resource("webs/scale")]})
+            }
+            path if path.starts_with("/apis/example.com/v1/namespaces/") => {
+                json!({"metadata": {}, "spec": {"replicas": 2}, "status": {"replicas": 2, "selector": "app=web"}})
+            }
+            _ => std::future::pending().await,
+        };
+        (200, answer)
+    })
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,7 +209,7 @@ async fn reads_that_hang_do_not_hold_up_those_of_others() {
     let store = Arc::new(watch::Sender::new(View::default()));
     ScaleRequests::new(Arc::clone(&store)).ask(hanging.iter().chain([&good]).cloned().collect());
     let started = Instant::now();
-    let keeping = tokio::spawn(run(api_server(), Arc::clone(&store)));
+    let keeping = tokio::spawn(run(two_groups(), Arc::clone(&store)));
     let key = ScaleKey::of(&good).expect("a key");
     let mut view = store.subscribe();
     let is_found = |view: &View| view.scale(&key) == Some(&found(2));

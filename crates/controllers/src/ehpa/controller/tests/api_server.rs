@@ -1,13 +1,11 @@
 //! An API server that keeps objects by their paths, and the requests that it got.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use api::ehpa::{self, EffectiveHorizontalPodAutoscaler};
-use http::{Method, Request, Response};
+use http::Method;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use kube::client::Body;
 use kube::core::ObjectMeta;
 use kube::{Client, Resource};
 use parking_lot::Mutex;
@@ -38,27 +36,19 @@ struct State {
 impl ApiServer {
     pub(super) fn client(&self) -> Client {
         let state = Arc::clone(&self.0);
-        let service = tower::service_fn(move |request: Request<Body>| {
+        testing::api_server(move |request| {
             let state = Arc::clone(&state);
             async move {
-                let (parts, body) = request.into_parts();
-                let body = body.collect_bytes().await.expect("a body");
-                let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-                let path = parts.uri.path();
+                let path = request.uri().path();
                 if path.contains("/hung") && path.ends_with("/scale") {
                     std::future::pending::<()>().await;
                 }
-                let (code, body) = state.lock().answer(&parts.method, parts.uri.path(), body);
-                let response = Response::builder()
-                    .status(code)
-                    .body(Body::from(body.to_string().into_bytes()));
-                Ok::<_, Infallible>(response.expect("a response"))
+                let body = serde_json::from_slice(request.body()).unwrap_or_default();
+                state.lock().answer(request.method(), path, body)
             }
-        });
-        Client::new(service, "default")
+        })
     }
 
-    /// Makes or replaces an object.
     pub(super) fn put(&self, collection: &str, object: &Value) {
         let name = object["metadata"]["name"].as_str().expect("a name");
         self.0
@@ -119,7 +109,6 @@ impl ApiServer {
         self.0.lock().events.clone()
     }
 
-    /// Forgets requests and events.
     pub(super) fn forget_requests(&self) {
         let mut state = self.0.lock();
         state.requests.clear();

@@ -34,7 +34,6 @@ pub(super) fn deployment(program: &str, tag: &str, ready: i32) -> Value {
     })
 }
 
-/// An `APIService` of the Service `namespace/name`.
 pub(super) fn api_service(name: &str, service: &str, available: &str) -> Value {
     let (namespace, service) = service.split_once('/').expect("NAMESPACE/NAME");
     let (version, group) = name.split_once('.').expect("VERSION.GROUP");

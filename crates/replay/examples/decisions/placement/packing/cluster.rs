@@ -20,7 +20,6 @@ use super::workload::{RequestChange, Workload};
 const WARM_UP: i64 = 8 * 86_400;
 const NAMESPACE: &str = "replay";
 
-/// Cluster and scheduler of a replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Packing {
     pub(crate) nodes: usize,
@@ -313,7 +312,6 @@ impl<'a> State<'a> {
         }
     }
 
-    /// The load of the nodes in a slot.
     fn serve(&mut self, slot: usize, score: &mut PackingScore) {
         let mut usage = vec![[0_u64; 2]; self.nodes.len()];
         for (index, pod) in self.pods.iter().enumerate() {

@@ -22,7 +22,6 @@ const MAXIMA: [(usize, usize); 2] = [(3, 12), (36, DAY)];
 #[derive(Clone, Debug, Default)]
 pub(super) struct Node {
     pub(super) name: String,
-    /// Sum of the requests of the pods.
     pub(super) requests: Amounts,
     pub(super) pods: usize,
     pub(super) heat: NodeHeat,

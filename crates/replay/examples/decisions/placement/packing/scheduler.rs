@@ -132,7 +132,6 @@ impl Scheduler {
     }
 }
 
-/// Requests without limits.
 pub(super) fn commitment(requests: Amounts) -> Commitment {
     Commitment {
         requests,

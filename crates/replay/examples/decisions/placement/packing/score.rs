@@ -22,7 +22,6 @@ pub(crate) struct PackingScore {
     pub(crate) pending_slots: u64,
     /// Pods moved since their node had no room for a larger request.
     pub(crate) resize_moves: u64,
-    /// Pods moved by rebalancing.
     pub(crate) rebalance_moves: u64,
     /// Sums of the CPU utilization in percent and of its square, over the slots of nodes.
     sum: f64,
@@ -69,12 +68,10 @@ impl PackingScore {
         self
     }
 
-    /// Hot slots in percent of the slots of nodes with pods.
     pub(crate) fn hot_percent(&self) -> f64 {
         100.0 * self.hot_slots as f64 / self.node_slots.max(1) as f64
     }
 
-    /// Hot minutes of all nodes per day.
     pub(crate) fn hot_minutes_per_day(&self) -> f64 {
         1440.0 * self.hot_slots as f64 / self.slots.max(1) as f64
     }
@@ -115,7 +112,6 @@ impl PackingScore {
         self.histogram.iter().position(is_reached).unwrap_or(0)
     }
 
-    /// Moves of both kinds per pod and day.
     pub(crate) fn moves_per_pod_day(&self) -> (f64, f64) {
         let days = (self.pod_slots as f64 * self.step as f64 / 86_400.0).max(f64::MIN_POSITIVE);
         (

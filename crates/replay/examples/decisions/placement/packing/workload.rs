@@ -16,7 +16,6 @@ pub(crate) struct Machine {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sizing {
-    /// The provisioned amounts.
     Provisioned,
     /// Upstream's VPA with its defaults and its updater's rules, each hour.
     Vpa,

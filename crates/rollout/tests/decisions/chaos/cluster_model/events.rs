@@ -65,7 +65,6 @@ impl ClusterModel {
             .push(Event::Controller(kind, Arc::new(controller)));
     }
 
-    /// Updates the status of a budget.
     pub(super) fn sync_budget(&mut self, app: usize) {
         let healthy = self
             .pods
@@ -82,7 +81,6 @@ impl ClusterModel {
             .push(Event::Budget(Arc::new(app.budget(self.now.wall))));
     }
 
-    /// Adds the state of a pod to the events.
     pub(super) fn publish_pod(&mut self, name: &str) {
         let pod = &self.pods[name];
         let list = |cpu: i64, mib: i64| {

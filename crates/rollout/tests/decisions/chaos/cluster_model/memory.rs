@@ -20,7 +20,6 @@ pub(super) struct MemoryNeed {
     /// whose budget allows no eviction is killed for ever.
     pub(super) has_limit: bool,
     pub(super) need: i64,
-    /// Memory that is recommended.
     pub(super) target: i64,
 }
 
@@ -66,7 +65,6 @@ impl PodMemory {
         self.reported.min(self.cgroup)
     }
 
-    /// Takes in a resize.
     pub(super) fn resize(&mut self, patch: &Patch, annotations: &AnnotationChanges) {
         if let Some(memory) = amount(patch, "/limits/memory") {
             self.specified = Memory::from(&memory).bytes() >> 20;

@@ -17,7 +17,6 @@ use super::{App, ClockReading, ClusterModel, Event};
 /// The most pods beyond the wanted ones.
 const SURGE: i64 = 1;
 
-/// The state of a Deployment.
 #[derive(Debug, Default)]
 pub(super) struct DeploymentModel {
     /// The number of the newest `ReplicaSet`.
@@ -51,7 +50,6 @@ impl DeploymentModel {
     }
 }
 
-/// The name of a `ReplicaSet`.
 pub(super) fn set_name(app: &str, revision: usize) -> String {
     match revision {
         0 => app.to_owned(),

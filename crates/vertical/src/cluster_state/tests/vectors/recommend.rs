@@ -14,7 +14,7 @@ use view::{ObjectKey, Phase};
 
 use super::open_windows::OpenWindows;
 use super::zero_windows::ZeroWindows;
-use case::{Case, Container, Counts, Op, Outcome};
+use case::{Case, Container, Counts, Op, Outcome, config};
 
 /// The VPA of a recorded object, which has neither kind nor target.
 fn vpa(mut vpa: Value, selector: Selector) -> VpaSpec {
@@ -218,7 +218,7 @@ fn check_all(kind: &str) {
         println!("{kind} case {index}");
         assert!(case.ops.iter().any(|op| matches!(op, Op::Recommend { .. })));
         let mut run = Run {
-            cluster: ClusterState::new(case.config.into()).unwrap(),
+            cluster: ClusterState::new(config(&case.config)).unwrap(),
             id: ObjectKey {
                 namespace: "default".to_owned(),
                 name: "vpa".to_owned(),

@@ -4,48 +4,21 @@ use std::collections::BTreeMap;
 
 use api::checkpoint::VerticalPodAutoscalerCheckpointStatus;
 use jiff::Timestamp;
-use model::{ResourceList, ResourceName};
+use model::{Quantity, ResourceName};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use sizing::{Config, MemoryRules, Percentiles, WithoutUsage};
-use testing::vectors::Double;
+use testing::vectors::{Double, or_default};
 
 #[derive(Deserialize)]
 pub(super) struct Case {
-    pub(super) config: Flags,
-    pub(super) vpa: serde_json::Value,
+    /// The flags of upstream's recommender.
+    pub(super) config: Value,
+    pub(super) vpa: Value,
     pub(super) selector: BTreeMap<String, String>,
     pub(super) exact: Option<bool>,
     pub(super) ops: Vec<Op>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct Flags {
-    pub(super) recommendation_margin_fraction: f64,
-    pub(super) pod_min_cpu_millicores: f64,
-    pub(super) pod_min_memory_mb: f64,
-    pub(super) target_cpu_percentile: f64,
-    pub(super) lower_bound_cpu_percentile: f64,
-    pub(super) upper_bound_cpu_percentile: f64,
-    pub(super) target_memory_percentile: f64,
-    pub(super) lower_bound_memory_percentile: f64,
-    pub(super) upper_bound_memory_percentile: f64,
-    pub(super) confidence_interval_cpu_ns: i64,
-    pub(super) confidence_interval_memory_ns: i64,
-    pub(super) humanize_memory: bool,
-    pub(super) round_cpu_millicores: i64,
-    pub(super) round_memory_bytes: i64,
-    pub(super) memory_aggregation_interval_ns: i64,
-    pub(super) memory_aggregation_interval_count: i64,
-    pub(super) memory_half_life_ns: i64,
-    pub(super) cpu_half_life_ns: i64,
-    pub(super) oom_bump_up_ratio: f64,
-    pub(super) oom_min_bump_up_bytes: f64,
-    pub(super) cpu_integer_post_processor: bool,
-    pub(super) gate_per_vpa_config: bool,
-    pub(super) max_allowed_cpu: Option<model::Quantity>,
-    pub(super) max_allowed_memory: Option<model::Quantity>,
 }
 
 #[derive(Deserialize)]
@@ -111,7 +84,7 @@ pub(super) struct Counts {
 
 #[derive(Deserialize)]
 pub(super) struct Expected {
-    pub(super) recommendation: serde_json::Value,
+    pub(super) recommendation: Value,
     pub(super) amounts: BTreeMap<String, Bounds>,
     pub(super) aggregates: BTreeMap<String, Aggregate>,
     #[serde(deserialize_with = "with_numeric_keys")]
@@ -140,47 +113,44 @@ pub(super) struct Aggregate {
     pub(super) samples: i64,
 }
 
-impl From<Flags> for Config {
-    fn from(flags: Flags) -> Self {
-        let max_cpu = flags.max_allowed_cpu.map(|cpu| (ResourceName::Cpu, cpu));
-        let max_memory = flags
-            .max_allowed_memory
-            .map(|memory| (ResourceName::Memory, memory));
-        Self {
-            margin_fraction: flags.recommendation_margin_fraction,
-            pod_min_cpu_millicores: flags.pod_min_cpu_millicores,
-            pod_min_memory_mib: flags.pod_min_memory_mb,
-            cpu_percentiles: Percentiles {
-                target: flags.target_cpu_percentile,
-                lower_bound: flags.lower_bound_cpu_percentile,
-                upper_bound: flags.upper_bound_cpu_percentile,
-            },
-            memory_percentiles: Percentiles {
-                target: flags.target_memory_percentile,
-                lower_bound: flags.lower_bound_memory_percentile,
-                upper_bound: flags.upper_bound_memory_percentile,
-            },
-            cpu_confidence_interval_ns: flags.confidence_interval_cpu_ns,
-            memory_confidence_interval_ns: flags.confidence_interval_memory_ns,
-            cpu_half_life_ns: flags.cpu_half_life_ns,
-            memory_half_life_ns: flags.memory_half_life_ns,
-            memory: MemoryRules {
-                interval_ns: flags.memory_aggregation_interval_ns,
-                interval_count: flags.memory_aggregation_interval_count,
-                oom_bump_up_ratio: flags.oom_bump_up_ratio,
-                oom_min_bump_up_bytes: flags.oom_min_bump_up_bytes,
-            },
-            per_vpa_rules: flags.gate_per_vpa_config,
-            humanize_memory: flags.humanize_memory,
-            round_cpu_millicores: flags.round_cpu_millicores,
-            round_memory_bytes: flags.round_memory_bytes,
-            integer_cpu: flags.cpu_integer_post_processor,
-            without_usage: WithoutUsage::Minimum,
-            max_allowed: max_cpu
-                .into_iter()
-                .chain(max_memory)
-                .collect::<ResourceList>(),
-        }
+/// The configuration by recorded flags.
+pub(super) fn config(flags: &Value) -> Config {
+    let float = |name: &str| flags[name].as_f64().expect("a number");
+    let whole = |name: &str| flags[name].as_i64().expect("a whole number");
+    let is = |name: &str| flags[name].as_bool().expect("a boolean");
+    let percentiles = |resource: &str| Percentiles {
+        target: float(&format!("target_{resource}_percentile")),
+        lower_bound: float(&format!("lower_bound_{resource}_percentile")),
+        upper_bound: float(&format!("upper_bound_{resource}_percentile")),
+    };
+    let max = |resource: ResourceName| {
+        let max: Option<Quantity> = or_default(&flags[format!("max_allowed_{resource}")]);
+        max.map(|max| (resource, max))
+    };
+    let max_allowed = [ResourceName::Cpu, ResourceName::Memory].map(max);
+    Config {
+        margin_fraction: float("recommendation_margin_fraction"),
+        pod_min_cpu_millicores: float("pod_min_cpu_millicores"),
+        pod_min_memory_mib: float("pod_min_memory_mb"),
+        cpu_percentiles: percentiles("cpu"),
+        memory_percentiles: percentiles("memory"),
+        cpu_confidence_interval_ns: whole("confidence_interval_cpu_ns"),
+        memory_confidence_interval_ns: whole("confidence_interval_memory_ns"),
+        cpu_half_life_ns: whole("cpu_half_life_ns"),
+        memory_half_life_ns: whole("memory_half_life_ns"),
+        memory: MemoryRules {
+            interval_ns: whole("memory_aggregation_interval_ns"),
+            interval_count: whole("memory_aggregation_interval_count"),
+            oom_bump_up_ratio: float("oom_bump_up_ratio"),
+            oom_min_bump_up_bytes: float("oom_min_bump_up_bytes"),
+        },
+        per_vpa_rules: is("gate_per_vpa_config"),
+        humanize_memory: is("humanize_memory"),
+        round_cpu_millicores: whole("round_cpu_millicores"),
+        round_memory_bytes: whole("round_memory_bytes"),
+        integer_cpu: is("cpu_integer_post_processor"),
+        without_usage: WithoutUsage::Minimum,
+        max_allowed: max_allowed.into_iter().flatten().collect(),
     }
 }
 
