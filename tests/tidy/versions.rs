@@ -63,7 +63,10 @@ fn a_release_has_one_version() {
             assert_eq!(tag, version, "{}: {line}", path.display());
         }
     }
-    assert_eq!(images, 5, "one image per program of the cluster");
+    assert_eq!(
+        images, 11,
+        "five Deployments, and six images in the metadata of the chart"
+    );
 }
 
 #[test]

@@ -13,6 +13,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
+{{/* Whether the chart sees the cluster: "true" or nothing. `helm template`, and so Argo CD, sees none, and
+another provider might be there. */}}
+{{- define "plimsoll.seesCluster" -}}
+{{- if lookup "v1" "Namespace" "" "kube-system" }}true{{ end -}}
+{{- end }}
+
 {{/* Whether there is a program: "true" or nothing. Takes the root and the program. */}}
 {{- define "plimsoll.has" -}}
 {{- $root := index . 0 -}}
