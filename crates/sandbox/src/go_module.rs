@@ -224,7 +224,7 @@ pub(crate) const MANIFEST_CHECKS: Module = Module {
     ..pinned!("manifest-checks")
 };
 
-/// The OpenAPI document of [`CONTROL_PLANE`]'s Kubernetes.
+/// The `OpenAPI` document of [`CONTROL_PLANE`]'s Kubernetes.
 pub(crate) const OPENAPI: Module = Module {
     name: "openapi",
     files: &[(KUBERNETES, &["api/openapi-spec/swagger.json"])],

@@ -44,7 +44,7 @@ pub fn manifest_checks(sandbox: &Path) -> Result<PathBuf> {
     Ok(ensure_built(&MANIFEST_CHECKS, sandbox)?.join("bin"))
 }
 
-/// The path of the OpenAPI document (2.0, in JSON) of the newest supported Kubernetes.
+/// The path of the `OpenAPI` document (2.0, in JSON) of the newest supported Kubernetes.
 pub fn openapi(sandbox: &Path) -> Result<PathBuf> {
     Ok(ensure_built(&OPENAPI, sandbox)?.join("files/swagger.json"))
 }

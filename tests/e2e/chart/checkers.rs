@@ -90,7 +90,7 @@ fn options() -> Vec<Vec<&'static str>> {
         .collect()
 }
 
-/// Refuses fields that a schema does not have, and follows the types that OpenAPI cannot name.
+/// Refuses fields that a schema does not have, and follows the types that `OpenAPI` cannot name.
 fn make_strict(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
