@@ -1,6 +1,8 @@
 //! The Helm chart in `deploy/chart`: the same objects as the overlays, an effect of every value, and the
 //! life of a release on the control plane.
 
+mod checkers;
+mod gitops;
 mod monitoring;
 mod one_namespace;
 mod package;
@@ -56,26 +58,31 @@ async fn rendered(values: &[&str]) -> Result<BTreeMap<String, Value>> {
     objects(&Helm::find().await?.template(values).await?)
 }
 
-/// The name of the configuration in the chart. In an overlay, a hash of it follows.
-const CONFIG: &str = "plimsoll-extender-config";
+/// The names of configurations in the chart. In an overlay, a hash of it follows.
+const CONFIG: [&str; 2] = ["plimsoll-extender-config", "plimsoll-scheduler-config"];
 /// Length of that hash, with a hyphen.
 const HASH_LENGTH: usize = 11;
 
 /// Objects of an overlay, with the names of the chart.
 fn without_hash(text: &str) -> String {
-    let mut parts = text.split(CONFIG);
-    let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |text, part| {
-        text + CONFIG + part.get(HASH_LENGTH..).unwrap_or_default()
+    CONFIG.iter().fold(text.to_owned(), |text, name| {
+        let mut parts = text.split(name);
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |text, part| {
+            text + name + part.get(HASH_LENGTH..).unwrap_or_default()
+        })
     })
 }
 
 /// Sorts flags and volumes, whose order has no meaning, and removes the chart's checksum of a
 /// configuration.
 fn sorted(mut object: Value) -> Value {
-    let annotations = &mut object["spec"]["template"]["metadata"]["annotations"];
-    if let Some(annotations) = annotations.as_object_mut() {
+    let metadata = &mut object["spec"]["template"]["metadata"];
+    if let Some(annotations) = metadata["annotations"].as_object_mut() {
         annotations.remove("checksum/config");
+        if annotations.is_empty() {
+            metadata["annotations"] = Value::Null;
+        }
     }
     let pod = &mut object["spec"]["template"]["spec"];
     if let Some(volumes) = pod["volumes"].as_array_mut() {
@@ -112,10 +119,28 @@ const SAME: &[(&[&str], &[&str])] = &[
     (&["updater.rebalancing=true"], &["rebalancing"]),
     (&["webhook.nodeGroups=true"], &["node-groups"]),
     (&["extender.enabled=true"], &["extender"]),
+    (
+        &[
+            "extender.enabled=true",
+            "extender.scheduler.enabled=true",
+            "extender.scheduler.image.tag=v1.37.0",
+        ],
+        &["extender", "scheduler"],
+    ),
     (&["certificates.mode=certManager"], &["cert-manager"]),
     (
-        &["certificates.mode=certManager", "extender.enabled=true"],
-        &["cert-manager", "extender", "extender-cert-manager"],
+        &[
+            "certificates.mode=certManager",
+            "extender.enabled=true",
+            "extender.scheduler.enabled=true",
+            "extender.scheduler.image.tag=v1.37.0",
+        ],
+        &[
+            "cert-manager",
+            "extender",
+            "scheduler",
+            "extender-cert-manager",
+        ],
     ),
     (
         &[
@@ -173,12 +198,14 @@ async fn the_chart_has_the_objects_of_the_overlays_and_components() -> Result<()
 
 #[tokio::test]
 async fn definitions_stay_when_the_release_goes() -> Result<()> {
-    let mut definitions = rendered(&[]).await?;
+    let mut definitions = rendered(&["crds.install=true"]).await?;
     definitions.retain(|_, object| object["kind"] == "CustomResourceDefinition");
     assert_eq!(definitions.len(), 7);
     for (name, definition) in definitions {
-        let policy = &definition["metadata"]["annotations"]["helm.sh/resource-policy"];
-        assert_eq!(policy, "keep", "{name}");
+        let annotations = &definition["metadata"]["annotations"];
+        assert_eq!(annotations["helm.sh/resource-policy"], "keep", "{name}");
+        let of_argo = &annotations["argocd.argoproj.io/sync-options"];
+        assert_eq!(of_argo, "Prune=false", "{name}");
     }
     Ok(())
 }
@@ -246,15 +273,30 @@ async fn the_adapter_may_read_the_objects_that_its_routes_name_and_no_others() -
 }
 
 #[tokio::test]
-async fn without_a_cluster_no_api_is_taken_from_another_provider() -> Result<()> {
-    for (values, expected) in [
-        (&["mode=all"][..], 0),
-        (&["mode=all", "adapter.apiServices.external=true"], 1),
-    ] {
-        let objects = rendered(values).await?;
-        let kinds = objects.values().map(|object| &object["kind"]);
-        let count = kinds.filter(|kind| **kind == "APIService").count();
-        assert_eq!(count, expected, "{values:?}");
+async fn without_a_cluster_nothing_is_taken_from_another_provider() -> Result<()> {
+    for mode in ["recommend", "vertical", "horizontal", "all"] {
+        let mode = format!("mode={mode}");
+        for (value, services, definitions) in [
+            ("crds.install=auto", 0, 2),
+            ("crds.install=true", 0, 7),
+            ("crds.install=false", 0, 0),
+            ("adapter.apiServices.external=true", 1, 2),
+        ] {
+            let objects = rendered(&[&mode, value]).await?;
+            let of_kind = |kind| objects.values().filter(move |it| it["kind"] == kind);
+            let has_adapter = !["mode=recommend", "mode=vertical"].contains(&mode.as_str());
+            let expected = if has_adapter { services } else { 0 };
+            let what = format!("{mode} {value}");
+            assert_eq!(of_kind("APIService").count(), expected, "{what}");
+            let found = of_kind("CustomResourceDefinition");
+            let groups: Vec<&Value> = found.map(|it| &it["spec"]["group"]).collect();
+            assert_eq!(groups.len(), definitions, "{what}");
+            let are_own = groups.iter().all(|group| **group == "plimsoll.dev");
+            ensure!(
+                are_own || value == "crds.install=true",
+                "{what}: {groups:?}"
+            );
+        }
     }
     Ok(())
 }
@@ -332,8 +374,12 @@ async fn wrong_values_are_refused_by_name() -> Result<()> {
         ("webhook.port=0", "port"),
         ("adapter.port=65536", "port"),
         ("global.runAsUser=0", "runAsUser"),
+        ("global.kubeApiQps=0", "kubeApiQps"),
+        ("global.kubeApiBurst=0", "kubeApiBurst"),
+        ("recommender.refreshInterval=soon", "refreshInterval"),
         ("metrics.prometheusRule.clusterLabel=a-b", "clusterLabel"),
         ("prometheus.headers.X Scope=a", "headers"),
+        ("extender.scheduler.name=Load", "name"),
         ("updater.makeRoom=maybe", "makeRoom"),
         ("updater.settlingTime=soon", "settlingTime"),
         ("updater.evictionRateBurst=0", "evictionRateBurst"),
@@ -358,6 +404,7 @@ async fn wrong_values_are_refused_by_name() -> Result<()> {
         "mode=all|updater.serviceAccount.create=false => needs updater.serviceAccount.name",
         "prometheus.address=http://p|prometheus.tokenKey=token => prometheus.tokenKey needs prometheus.secretName",
         "prometheus.address=http://p|prometheus.username=u => prometheus.username and prometheus.passwordKey",
+        "extender.enabled=true|extender.scheduler.enabled=true => scheduler.image.tag needs the version",
         "extender.enabled=true|watchNamespace=shop => watchNamespace and extender.enabled",
     ] {
         let (values, expected) = row.split_once(" => ").context("values and an error")?;

@@ -80,7 +80,7 @@ fn the_right_to_scale_everything_comes_with_the_policy_that_limits_its_use() -> 
     let mut open = vec![deploy.clone()];
     let mut granted = Vec::new();
     while let Some(path) = open.pop() {
-        // The chart has links to the same files.
+        // Links lead to the files in the chart.
         if path.ends_with("chart") || path.ends_with("images") {
             continue;
         }

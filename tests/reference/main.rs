@@ -4,6 +4,7 @@
 //! The programs must be built before: `cargo build --workspace --bins`.
 //! `UPDATE_GOLDEN=1 cargo test -p e2e --test reference` writes the lists anew.
 
+mod chart;
 mod command_lines;
 mod definitions;
 mod flags;

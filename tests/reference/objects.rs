@@ -120,7 +120,7 @@ fn the_page_of_objects_has_the_fields_of_the_definitions() {
     let mut text_of_page = INTRODUCTION.to_owned();
     let mut definitions = 0;
     for path in repository::files() {
-        if !path.starts_with("deploy/crds") || path.ends_with("kustomization.yaml") {
+        if !path.starts_with("deploy/chart/files/crds") || path.ends_with("kustomization.yaml") {
             continue;
         }
         definitions += 1;

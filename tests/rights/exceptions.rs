@@ -15,10 +15,24 @@ pub(crate) const UNUSED: &[(&str, &str)] = &[
         "the admission plugin OwnerReferencesPermissionEnforcement asks for it, without a request",
     ),
     (
+        "scheduler: Role plimsoll-scheduler: create coordination.k8s.io/leases",
+        KUBE_SCHEDULER,
+    ),
+    (
+        "scheduler: Role plimsoll-scheduler: get coordination.k8s.io/leases [plimsoll-scheduler]",
+        KUBE_SCHEDULER,
+    ),
+    (
+        "scheduler: Role plimsoll-scheduler: update coordination.k8s.io/leases [plimsoll-scheduler]",
+        KUBE_SCHEDULER,
+    ),
+    (
         "webhook: ClusterRole plimsoll-webhook: delete admissionregistration.k8s.io/mutatingwebhookconfigurations [vpa-webhook-config]",
         "the admission plugin OwnerReferencesPermissionEnforcement asks for it, without a request",
     ),
 ];
+
+const KUBE_SCHEDULER: &str = "the tests run kube-scheduler as a process with other rights";
 
 /// Programs with roles that the chart makes of those in `deploy/`, for a release that watches one
 /// namespace.

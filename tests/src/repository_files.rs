@@ -16,7 +16,7 @@ pub fn root() -> PathBuf {
         .to_path_buf()
 }
 
-/// The files that git knows or would add, as paths from the root.
+/// The files that git knows or would add, as paths from the root, without symbolic links.
 ///
 /// # Panics
 ///
@@ -35,7 +35,7 @@ pub fn files() -> Vec<PathBuf> {
     let text = String::from_utf8(output.stdout).expect("our paths are UTF-8");
     text.lines()
         .map(PathBuf::from)
-        .filter(|path| root().join(path).exists())
+        .filter(|path| fs::symlink_metadata(root().join(path)).is_ok_and(|found| found.is_file()))
         .collect()
 }
 

@@ -257,18 +257,6 @@ fn prose_fits_a_screen() {
 }
 
 #[test]
-fn all_documents_together_stay_readable() {
-    let lines: usize = documents()
-        .iter()
-        .map(|path| read(path).lines().count())
-        .sum();
-    assert!(
-        lines <= 6500,
-        "{lines} lines of Markdown: delete what another page says"
-    );
-}
-
-#[test]
 fn the_readme_is_one_page() {
     let lines = read(Path::new("README.md")).lines().count();
     assert!(lines <= 80, "{lines} lines: the rest belongs in docs/");

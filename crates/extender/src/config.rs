@@ -41,12 +41,13 @@ const MAX_REQUESTS: usize = 8;
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Config {
     /// Policy of /prioritize, with parameters of Trimaran's plugin such as
-    /// `TargetLoadPacking(targetUtilization=60)`.
+    /// `TargetLoadPacking(targetUtilization=60)`, or name and args of its item of `pluginConfig`.
     policy: Policy,
     /// Policies of /profiles/NAME/prioritize, at most 64. A name has 1 to 63 letters, digits, `-`,
     /// `_` or `.`.
     profiles: BTreeMap<String, Policy>,
-    /// Power models by node, for `Peaks`.
+    /// Power models by node, for `Peaks`, whose argument upstream writes with a capital letter.
+    #[serde(alias = "NodePowerModel")]
     node_power_model: BTreeMap<String, PowerModel>,
     /// Utilizations above which a node's score is lowered.
     targets: PressureTargets,
@@ -306,6 +307,28 @@ filter: {cpuPercent: 80}";
     }
 
     #[test]
+    fn a_policy_is_also_an_item_of_the_plugin_configuration() {
+        for (written, same) in [
+            (
+                "{name: TargetLoadPacking, args: {targetUtilization: 70, defaultRequests: {cpu: 2000m}, \
+                 defaultRequestsMultiplier: '2'}}",
+                "TargetLoadPacking(targetUtilization=70,defaultRequests.cpu=2,defaultRequestsMultiplier=2)",
+            ),
+            (
+                "{name: LowRiskOverCommitment, args: {riskLimitWeights: {cpu: 0.25, memory: 1}}}",
+                "LowRiskOverCommitment(riskLimitWeights.cpu=0.25,riskLimitWeights.memory=1)",
+            ),
+            ("{name: Peaks}", "Peaks"),
+        ] {
+            let policy = |text: &str| {
+                let config = parse(&format!("policy: {text}\nNodePowerModel: {{}}"));
+                config.expect(text).scheduler().prioritizer.policy
+            };
+            assert_eq!(policy(written), policy(same), "{written}");
+        }
+    }
+
+    #[test]
     fn invalid_fields_are_named() {
         for (text, expected) in [
             ("policies: {}", "policies: unknown field"),
@@ -313,6 +336,12 @@ filter: {cpuPercent: 80}";
                 "policy: Least",
                 "policy: \"Least\" is not TargetLoadPacking",
             ),
+            (
+                "policy: {name: Peaks, args: {watcherAddress: a}}",
+                "policy: the policy has no parameter \"watcherAddress\"",
+            ),
+            ("policy: {name: Peaks, kind: a}", "unknown field `kind`"),
+            ("policy: 7", "a policy, or the name and args of a plugin"),
             ("profiles: [web]", "profiles: invalid type: sequence"),
             (
                 "profiles: {a/b: Peaks}",

@@ -226,16 +226,18 @@ impl Scheduler {
             name: &owner.name,
         });
         let spec = node_table::pod_spec(pod);
-        self.predict(&spec, owner, |key| pod.labels.get(key), now)
+        let policy = &self.config.prioritizer.policy;
+        self.predict(&spec, owner, |key| pod.labels.get(key), policy, now)
             .load
     }
 
-    /// Load of a pod before it runs.
+    /// Load of a pod before it runs, as the policy expects it.
     fn predict<'a>(
         &self,
         spec: &PodSpec,
         owner: Option<Workload<'_>>,
         label: impl Fn(&str) -> Option<&'a str>,
+        policy: &Policy,
         now: Timestamp,
     ) -> PredictedLoad {
         let workload = owner.map(|owner| {
@@ -246,7 +248,7 @@ impl Scheduler {
             recommendation,
             forecast,
         } = workload.unwrap_or_default();
-        let config = PredictionConfig::default();
+        let config = PredictionConfig::of(policy);
         predict(spec, recommendation.as_ref(), forecast, &config)
     }
 }

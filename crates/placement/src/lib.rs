@@ -57,7 +57,7 @@ pub use prediction::{
 pub use prioritize::{NodeState, PodDemand, Policy, PressureTargets, Prioritizer};
 pub use quality::{Defect, Finding, QualityMonitor};
 pub use rebalancing::{
-    Mobility, Move, MoveReason, RebalancingConfig, RebalancingNode, RebalancingPod, plan,
+    Deviation, Mobility, Move, MoveReason, RebalancingConfig, RebalancingNode, RebalancingPod, plan,
 };
 pub use reservations::{PodKey, ReservationConfig, Reservations};
 pub use snapshot::{

@@ -1,9 +1,14 @@
 //! Policies as text: the name of Trimaran's plugin, with parameters in parentheses, such as
-//! `TargetLoadPacking(targetUtilization=60)`.
+//! `TargetLoadPacking(targetUtilization=60)`; or as an item of `pluginConfig` of kube-scheduler, with
+//! `name` and `args`. A parameter of a map has a name such as `defaultRequests.cpu` in text.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::str::FromStr;
 
-use serde::de::Error as _;
+use model::Quantity;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::{LoadVariationRiskBalancing, LowRiskOverCommitment, Policy, TargetLoadPacking};
@@ -37,15 +42,27 @@ struct Parameter<'a> {
 }
 
 impl Parameter<'_> {
+    /// An amount of a resource, such as `500m`, in thousandths.
+    fn milli_quantity(&self) -> Result<i64, ParsePolicyError> {
+        let amount = self.value.parse::<Quantity>().ok();
+        let amount = amount.map(|amount| amount.milli_value());
+        let amount = amount.filter(|milli| *milli >= 0);
+        amount.ok_or_else(|| self.out_of_range("of quantities"))
+    }
+
     fn number(&self, least: f64, most: f64, range: &'static str) -> Result<f64, ParsePolicyError> {
         let number = self.value.parse().ok();
         number
             .filter(|number| (least..=most).contains(number))
-            .ok_or_else(|| ParsePolicyError::OutOfRange {
-                name: self.name.to_owned(),
-                value: self.value.to_owned(),
-                range,
-            })
+            .ok_or_else(|| self.out_of_range(range))
+    }
+
+    fn out_of_range(&self, range: &'static str) -> ParsePolicyError {
+        ParsePolicyError::OutOfRange {
+            name: self.name.to_owned(),
+            value: self.value.to_owned(),
+            range,
+        }
     }
 }
 
@@ -57,17 +74,7 @@ impl FromStr for Policy {
             return Err(ParsePolicyError::TooLong(text.len()));
         }
         let (name, written) = text.split_at(text.find('(').unwrap_or(text.len()));
-        let mut policy = match name {
-            "TargetLoadPacking" => Self::TargetLoadPacking(TargetLoadPacking::default()),
-            "LoadVariationRiskBalancing" => {
-                Self::LoadVariationRiskBalancing(LoadVariationRiskBalancing::default())
-            }
-            "LowRiskOverCommitment" => {
-                Self::LowRiskOverCommitment(LowRiskOverCommitment::default())
-            }
-            "Peaks" => Self::Peaks,
-            other => return Err(ParsePolicyError::UnknownName(other.to_owned())),
-        };
+        let mut policy = Self::named(name)?;
         for parameter in parameters(written)? {
             policy.set(&parameter)?;
         }
@@ -76,9 +83,69 @@ impl FromStr for Policy {
 }
 
 impl<'de> Deserialize<'de> for Policy {
-    fn deserialize<D: Deserializer<'de>>(text: D) -> Result<Self, D::Error> {
-        String::deserialize(text)?.parse().map_err(D::Error::custom)
+    fn deserialize<D: Deserializer<'de>>(policy: D) -> Result<Self, D::Error> {
+        policy.deserialize_any(PolicyVisitor)
     }
+}
+
+struct PolicyVisitor;
+
+impl<'de> Visitor<'de> for PolicyVisitor {
+    type Value = Policy;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a policy, or the name and args of a plugin")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Policy, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Policy, A::Error> {
+        let plugin = PluginConfig::deserialize(MapAccessDeserializer::new(map))?;
+        let mut policy = Policy::named(&plugin.name).map_err(A::Error::custom)?;
+        set_all(&mut policy, "", &plugin.args).map_err(A::Error::custom)?;
+        Ok(policy)
+    }
+}
+
+/// An item of `pluginConfig` of a `KubeSchedulerConfiguration`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PluginConfig {
+    name: String,
+    #[serde(default)]
+    args: BTreeMap<String, Argument>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Argument {
+    Number(f64),
+    Text(String),
+    Map(BTreeMap<String, Argument>),
+}
+
+/// Sets arguments, and those of maps by names with a dot.
+fn set_all(
+    policy: &mut Policy,
+    prefix: &str,
+    arguments: &BTreeMap<String, Argument>,
+) -> Result<(), ParsePolicyError> {
+    for (name, argument) in arguments {
+        let name = &format!("{prefix}{name}");
+        let value = match argument {
+            Argument::Number(number) => number.to_string(),
+            Argument::Text(text) => text.clone(),
+            Argument::Map(fields) => {
+                set_all(policy, &format!("{name}."), fields)?;
+                continue;
+            }
+        };
+        let value = value.as_str();
+        policy.set(&Parameter { name, value })?;
+    }
+    Ok(())
 }
 
 fn parameters(written: &str) -> Result<Vec<Parameter<'_>>, ParsePolicyError> {
@@ -103,6 +170,21 @@ fn parameters(written: &str) -> Result<Vec<Parameter<'_>>, ParsePolicyError> {
 }
 
 impl Policy {
+    /// The policy of a plugin, with default arguments.
+    fn named(name: &str) -> Result<Self, ParsePolicyError> {
+        Ok(match name {
+            "TargetLoadPacking" => Self::TargetLoadPacking(TargetLoadPacking::default()),
+            "LoadVariationRiskBalancing" => {
+                Self::LoadVariationRiskBalancing(LoadVariationRiskBalancing::default())
+            }
+            "LowRiskOverCommitment" => {
+                Self::LowRiskOverCommitment(LowRiskOverCommitment::default())
+            }
+            "Peaks" => Self::Peaks,
+            other => return Err(ParsePolicyError::UnknownName(other.to_owned())),
+        })
+    }
+
     pub fn name(&self) -> &'static str {
         match self {
             Self::TargetLoadPacking(_) => "TargetLoadPacking",
@@ -118,6 +200,15 @@ impl Policy {
             (Self::TargetLoadPacking(plugin), "targetUtilization") => {
                 plugin.target_percent = parameter.number(1.0, 100.0, "1 to 100")? as i64;
             }
+            (Self::TargetLoadPacking(plugin), "defaultRequestsMultiplier") => {
+                plugin.requests_multiplier = parameter.number(0.0, 100.0, "0 to 100")?;
+            }
+            (Self::TargetLoadPacking(plugin), "defaultRequests.cpu") => {
+                plugin.default_requests.cpu_millicores = parameter.milli_quantity()?;
+            }
+            (Self::TargetLoadPacking(plugin), "defaultRequests.memory") => {
+                plugin.default_requests.memory_bytes = parameter.milli_quantity()? / 1000;
+            }
             (Self::LoadVariationRiskBalancing(plugin), "safeVarianceMargin") => {
                 plugin.safe_variance_margin = parameter.number(0.0, 100.0, "0 to 100")?;
             }
@@ -127,10 +218,10 @@ impl Policy {
             (Self::LowRiskOverCommitment(plugin), "smoothingWindowSize") => {
                 plugin.smoothing_window_size = parameter.number(1.0, 1000.0, "1 to 1000")? as i64;
             }
-            (Self::LowRiskOverCommitment(plugin), "cpuRiskLimitWeight") => {
+            (Self::LowRiskOverCommitment(plugin), "riskLimitWeights.cpu") => {
                 plugin.cpu_limit_weight = parameter.number(0.0, 1.0, "0 to 1")?;
             }
-            (Self::LowRiskOverCommitment(plugin), "memoryRiskLimitWeight") => {
+            (Self::LowRiskOverCommitment(plugin), "riskLimitWeights.memory") => {
                 plugin.memory_limit_weight = parameter.number(0.0, 1.0, "0 to 1")?;
             }
             (_, name) => return Err(ParsePolicyError::UnknownParameter(name.to_owned())),
@@ -160,11 +251,22 @@ mod tests {
             ("TargetLoadPacking", packing(None)),
             ("TargetLoadPacking(targetUtilization=60)", packing(Some(60))),
             (
+                "TargetLoadPacking(defaultRequests.cpu=250m,defaultRequestsMultiplier=2,defaultRequests.memory=1Ki)",
+                Policy::TargetLoadPacking(TargetLoadPacking {
+                    default_requests: crate::Amounts {
+                        cpu_millicores: 250,
+                        memory_bytes: 1024,
+                    },
+                    requests_multiplier: 2.0,
+                    ..TargetLoadPacking::default()
+                }),
+            ),
+            (
                 "LoadVariationRiskBalancing(safeVarianceMargin=2, safeVarianceSensitivity=0.5)",
                 Policy::LoadVariationRiskBalancing(balancing),
             ),
             (
-                "LowRiskOverCommitment(smoothingWindowSize=10,cpuRiskLimitWeight=0,memoryRiskLimitWeight=1)",
+                "LowRiskOverCommitment(smoothingWindowSize=10,riskLimitWeights.cpu=0,riskLimitWeights.memory=1)",
                 Policy::LowRiskOverCommitment(low_risk),
             ),
             ("Peaks", Policy::Peaks),
@@ -188,6 +290,10 @@ mod tests {
             (
                 "TargetLoadPacking(targetUtilization=NaN)",
                 "targetUtilization=NaN is not a number",
+            ),
+            (
+                "TargetLoadPacking(defaultRequests.cpu=much)",
+                "defaultRequests.cpu=much is not a number in the range of quantities",
             ),
             ("TargetLoadPacking()", "\"()\" is not (name=value"),
             ("TargetLoadPacking(a=1", "\"(a=1\" is not (name=value"),

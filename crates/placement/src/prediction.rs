@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use model::{Quantity, Recommendation, ResourceList, ResourceName};
 
-use crate::{Amounts, Container, PodSpec, TargetLoadPacking, rounded};
+use crate::{Amounts, Container, PodSpec, Policy, TargetLoadPacking, rounded};
 
 /// Source of a predicted load. A later one says less about the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,21 +21,24 @@ pub enum LoadSource {
     Default,
 }
 
-/// Load of a resource for containers without recommendation, forecast and limit.
+/// Load of a resource for containers without recommendation and forecast.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Fallback {
-    /// Factor on a request.
-    pub multiplier: f64,
-    /// Load without request: millicores or bytes.
-    pub default: i64,
+pub enum Fallback {
+    /// The request, or 0. Without any recommendation, that of the pod with its init containers.
+    Request,
+    /// The limit, else the request times the multiplier, else the default.
+    Limit {
+        /// Factor on a request.
+        multiplier: f64,
+        /// Load without request: millicores or bytes.
+        default: i64,
+    },
 }
 
-/// Fallbacks for CPU and memory.
+/// Fallbacks for CPU in millicores and for memory in bytes; those of [`TargetLoadPacking`] unless set.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PredictionConfig {
-    /// For CPU in millicores; that of [`TargetLoadPacking`] unless set.
     pub cpu: Fallback,
-    /// For memory in bytes; the request itself, else 200 MiB as in kube-scheduler.
     pub memory: Fallback,
 }
 
@@ -55,16 +58,33 @@ pub struct PredictedLoad {
 
 impl Default for PredictionConfig {
     fn default() -> Self {
-        let plugin = TargetLoadPacking::default();
+        Self::of_packing(&TargetLoadPacking::default())
+    }
+}
+
+impl PredictionConfig {
+    /// The load that Trimaran's plugin of this policy expects of a pod.
+    pub fn of(policy: &Policy) -> Self {
+        match policy {
+            Policy::TargetLoadPacking(plugin) => Self::of_packing(plugin),
+            // It scores requests and limits.
+            Policy::LowRiskOverCommitment(_) => Self::default(),
+            Policy::LoadVariationRiskBalancing(_) | Policy::Peaks => Self {
+                cpu: Fallback::Request,
+                memory: Fallback::Request,
+            },
+        }
+    }
+
+    fn of_packing(plugin: &TargetLoadPacking) -> Self {
+        let default = plugin.default_requests;
+        let limit = |multiplier, default| Fallback::Limit {
+            multiplier,
+            default,
+        };
         Self {
-            cpu: Fallback {
-                multiplier: plugin.requests_multiplier,
-                default: plugin.default_request_millicores,
-            },
-            memory: Fallback {
-                multiplier: 1.0,
-                default: 200 << 20,
-            },
+            cpu: limit(plugin.requests_multiplier, default.cpu_millicores),
+            memory: limit(1.0, default.memory_bytes),
         }
     }
 }
@@ -125,6 +145,11 @@ impl Prediction<'_> {
         if let (false, Some(forecast)) = (is_recommended, forecast) {
             return (forecast.max(0), LoadSource::Forecast);
         }
+        if self.fallback == Fallback::Request
+            && !pod.containers.iter().any(|it| target(it).is_some())
+        {
+            return (self.of_requests(pod.requests()), LoadSource::Request);
+        }
         let overhead = self.in_list(&pod.overhead).unwrap_or(0);
         if let (false, Some((load, source))) = (is_recommended, self.of_pod_level(pod)) {
             return (load.saturating_add(overhead), source);
@@ -148,25 +173,38 @@ impl Prediction<'_> {
         if !pod.containers.is_empty() && pod.containers.iter().all(is_limited) {
             return None;
         }
-        if let Some(limit) = self.in_list(&pod.pod_level.limits) {
-            return Some((limit, LoadSource::Limit));
-        }
-        let request = self.in_list(&pod.pod_level.requests)?;
-        Some(self.of_request(request))
-    }
-
-    fn of_request(&self, request: i64) -> (i64, LoadSource) {
-        let load = rounded(request as f64 * self.fallback.multiplier.max(0.0));
-        (load, LoadSource::Request)
+        self.of_lists(&pod.pod_level.limits, &pod.pod_level.requests)
     }
 
     fn of_container(&self, container: &Container) -> (i64, LoadSource) {
-        if let Some(limit) = self.in_list(&container.limits) {
-            return (limit, LoadSource::Limit);
+        let found = self.of_lists(&container.limits, &container.requests);
+        found.unwrap_or(match self.fallback {
+            Fallback::Request => (0, LoadSource::Request),
+            Fallback::Limit { default, .. } => (default.max(0), LoadSource::Default),
+        })
+    }
+
+    /// Load by a limit or a request, where there is one.
+    fn of_lists(
+        &self,
+        limits: &ResourceList,
+        requests: &ResourceList,
+    ) -> Option<(i64, LoadSource)> {
+        let request = self.in_list(requests);
+        match self.fallback {
+            Fallback::Request => request.map(|request| (request, LoadSource::Request)),
+            Fallback::Limit { multiplier, .. } => {
+                let limit = self.in_list(limits).map(|limit| (limit, LoadSource::Limit));
+                let multiplied = |request| rounded(request as f64 * multiplier.max(0.0));
+                limit.or_else(|| Some((multiplied(request?), LoadSource::Request)))
+            }
         }
-        match self.in_list(&container.requests) {
-            Some(request) => self.of_request(request),
-            None => (self.fallback.default.max(0), LoadSource::Default),
+    }
+
+    fn of_requests(&self, requests: Amounts) -> i64 {
+        match self.resource {
+            ResourceName::Cpu => requests.cpu_millicores,
+            _ => requests.memory_bytes,
         }
     }
 
@@ -302,6 +340,38 @@ mod tests {
     }
 
     #[test]
+    fn policies_without_a_target_use_the_requests_of_the_pod() {
+        let policy =
+            Policy::LoadVariationRiskBalancing(crate::LoadVariationRiskBalancing::default());
+        let targets = recommend(&[("app", "300m")]);
+        let bare = || container("bare", "", "2");
+        for (containers, targets, expected) in [
+            (vec![container("app", "1", "2")], None, 1010),
+            (vec![container("app", "1", "2"), bare()], None, 1010),
+            (vec![container("app", "100m", "")], None, 210),
+            (vec![bare()], None, 210),
+            (vec![container("app", "1", "2")], Some(&targets), 310),
+            (
+                vec![container("app", "1", "2"), container("proxy", "50m", "1")],
+                Some(&targets),
+                360,
+            ),
+        ] {
+            let pod = PodSpec {
+                containers,
+                init_containers: vec![container("init", "200m", "64")],
+                overhead: list("10m"),
+                ..PodSpec::default()
+            };
+            for policy in [policy, Policy::Peaks] {
+                let config = PredictionConfig::of(&policy);
+                let found = predict(&pod, targets, PodForecast::default(), &config);
+                assert_eq!(found.load.cpu_millicores, expected, "{pod:?}");
+            }
+        }
+    }
+
+    #[test]
     fn the_largest_value_ahead_is_divided_by_the_replicas() {
         let series = ForecastSeries {
             first_second: 100,
@@ -330,7 +400,7 @@ mod tests {
         let containers = pod.containers.iter().map(|container| {
             amount(&container.limits)
                 .or_else(|| amount(&container.requests).map(request))
-                .unwrap_or(plugin.default_request_millicores)
+                .unwrap_or(plugin.default_requests.cpu_millicores)
         });
         containers.sum::<i64>() + amount(&pod.overhead).unwrap_or(0)
     }

@@ -35,6 +35,14 @@ pub struct RebalancingNode {
     pub capacity: Amounts,
     pub allocatable: Amounts,
     pub usage: Amounts,
+    pub deviation: Deviation,
+}
+
+/// Standard deviation of the measured utilization of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Deviation {
+    pub cpu_percent: f64,
+    pub memory_percent: f64,
 }
 
 /// Permission to move a pod.

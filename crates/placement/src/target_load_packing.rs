@@ -1,13 +1,13 @@
 //! `TargetLoadPacking`: nodes fill up to a target utilization; above it, the least loaded wins.
 
-use crate::rounded;
+use crate::{Amounts, rounded};
 
 /// Arguments of the plugin.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TargetLoadPacking {
     pub target_percent: i64,
-    /// CPU of a container without request and limit, in millicores.
-    pub default_request_millicores: i64,
+    /// Load of a container without request and limit: of a resource that it has neither for.
+    pub default_requests: Amounts,
     /// Factor on the request of a container without limit.
     pub requests_multiplier: f64,
 }
@@ -16,7 +16,11 @@ impl Default for TargetLoadPacking {
     fn default() -> Self {
         Self {
             target_percent: 40,
-            default_request_millicores: 1000,
+            // Memory as in kube-scheduler.
+            default_requests: Amounts {
+                cpu_millicores: 1000,
+                memory_bytes: 200 << 20,
+            },
             requests_multiplier: 1.5,
         }
     }

@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use placement::{
-    Amounts, Commitment, LoadVariationRiskBalancing, Mobility, Move, MoveReason, Policy,
+    Amounts, Commitment, Deviation, LoadVariationRiskBalancing, Mobility, Move, MoveReason, Policy,
     PressureTargets, Prioritizer, RebalancingConfig, RebalancingNode, RebalancingPod,
     TargetLoadPacking, plan,
 };
@@ -66,6 +66,7 @@ fn nodes(count: usize, pods: &[RebalancingPod], was_hot: &[bool]) -> Vec<Rebalan
             capacity: amounts(SIZE, SIZE),
             allocatable: amounts(SIZE, SIZE),
             usage,
+            deviation: Deviation::default(),
         }
     };
     (0..count).map(node).collect()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use placement::HotNodeConfig;
+use placement::{HotNodeConfig, Policy};
 use serde::Deserialize;
 
 /// Settings of decisions. The defaults are upstream's, and our own for flags that upstream lacks.
@@ -54,6 +54,8 @@ pub struct RebalancingSettings {
     /// Utilization and requested share below which a node is emptied, in percent; 0 empties none
     /// (`fragmentedPercent`).
     pub fragmented_percent: f64,
+    /// The policy by which nodes are better for a pod (`policy`), that of the extender. Not `Peaks`.
+    pub policy: Policy,
     pub moves_per_minute: usize,
 }
 

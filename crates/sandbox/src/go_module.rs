@@ -1,5 +1,5 @@
-//! The pinned Go modules of the control planes, of a real node, of helm, of upstream's VPA and of
-//! cert-manager, and their build flags.
+//! The pinned Go modules of the control planes, of a real node, of helm, of checkers, of upstream's VPA and
+//! of cert-manager, and their build flags.
 
 use std::path::Path;
 
@@ -212,6 +212,23 @@ pub(crate) const PROMTOOL: Module = Module {
 pub(crate) const HELM: Module = Module {
     programs: &[program!("helm" = "helm.sh/helm/v4" / "cmd/helm")],
     ..pinned!("helm")
+};
+
+/// Checkers of rendered manifests: against the schemas of Kubernetes, and by rules of good practice.
+pub(crate) const MANIFEST_CHECKS: Module = Module {
+    programs: &[
+        program!("kubeconform" = "github.com/yannh/kubeconform" / "cmd/kubeconform"),
+        program!("kube-score" = "github.com/zegl/kube-score" / "cmd/kube-score"),
+    ],
+    ..pinned!("manifest-checks")
+};
+
+/// The `OpenAPI` document of [`CONTROL_PLANE`]'s Kubernetes.
+pub(crate) const OPENAPI: Module = Module {
+    name: "openapi",
+    files: &[(KUBERNETES, &["api/openapi-spec/swagger.json"])],
+    programs: &[],
+    ..CONTROL_PLANE
 };
 
 /// Recommender and updater of upstream's VPA, which end-to-end tests run beside the suite. Its admission

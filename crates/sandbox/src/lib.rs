@@ -86,7 +86,10 @@ pub use node::image::{Content, Image};
 pub use node::requirements::missing_for_real_node;
 pub use ports::Ports;
 pub use process_id::Process;
-pub use programs::{cert_manager, helm, image_archive, pause_program, promtool, upstream_vpa};
+pub use programs::{
+    cert_manager, helm, image_archive, manifest_checks, openapi, pause_program, promtool,
+    upstream_vpa,
+};
 pub use replay::{Replay, Target};
 pub use sandbox::Sandbox;
 pub use startup_protocol::Options;

@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::go_build::GoBuild;
-use crate::go_module::{CERT_MANAGER, HELM, Module, PROMTOOL, Program, UPSTREAM_VPA};
+use crate::go_module::{
+    CERT_MANAGER, HELM, MANIFEST_CHECKS, Module, OPENAPI, PROMTOOL, Program, UPSTREAM_VPA,
+};
 use crate::layout;
 use crate::node::image::Image;
 use crate::node::image_archive;
@@ -34,6 +36,17 @@ pub(crate) fn cache() -> Result<PathBuf> {
 /// which blocks for minutes. `sandbox` is the program of this crate.
 pub fn helm(sandbox: &Path) -> Result<PathBuf> {
     Ok(ensure_built(&HELM, sandbox)?.join("bin/helm"))
+}
+
+/// The folder with kubeconform and kube-score, whose versions are pinned. Builds them if they are not in
+/// the cache, which blocks for minutes. `sandbox` is the program of this crate.
+pub fn manifest_checks(sandbox: &Path) -> Result<PathBuf> {
+    Ok(ensure_built(&MANIFEST_CHECKS, sandbox)?.join("bin"))
+}
+
+/// The path of the `OpenAPI` document (2.0, in JSON) of the newest supported Kubernetes.
+pub fn openapi(sandbox: &Path) -> Result<PathBuf> {
+    Ok(ensure_built(&OPENAPI, sandbox)?.join("files/swagger.json"))
 }
 
 /// The path of promtool, of the version of the sandbox's Prometheus. Builds it if it is neither

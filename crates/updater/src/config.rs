@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use placement::HotNodeConfig;
+use placement::{HotNodeConfig, Policy, TargetLoadPacking};
 use rollout::{PreemptionMode, RebalancingSettings, Settings};
 use runtime::config_file::{from_text, interval};
 use runtime::{GoDuration, OtherAutoscalers};
@@ -59,6 +59,8 @@ struct Rebalancing {
     /// Nodes whose utilization and requests are below this percentage are emptied if all their pods
     /// fit elsewhere, while no node is hot. 0 empties no node.
     fragmented_percent: f64,
+    /// Policy of the extender, by which another node must be better. Not `Peaks`.
+    policy: Policy,
 }
 
 impl Default for Rebalancing {
@@ -68,6 +70,7 @@ impl Default for Rebalancing {
             hot_percent: 80.0,
             hot_for: GoDuration(Duration::from_mins(5)),
             fragmented_percent: 0.0,
+            policy: Policy::TargetLoadPacking(TargetLoadPacking::default()),
         }
     }
 }
@@ -106,6 +109,10 @@ impl Rebalancing {
             self.fragmented_percent < cool_percent,
             "fragmentedPercent: must be more than {COOL_BELOW_HOT} below hotPercent"
         );
+        ensure!(
+            self.policy != Policy::Peaks,
+            "policy: Peaks needs power models, which the updater does not have"
+        );
         let connection = Connection {
             address: self.load_watcher_address,
             ..Connection::default()
@@ -118,6 +125,7 @@ impl Rebalancing {
                 after: self.hot_for.0.try_into().context("hotFor")?,
             },
             fragmented_percent: self.fragmented_percent,
+            policy: self.policy,
             moves_per_minute: MOVES_PER_MINUTE,
         };
         Ok((connection, settings))
@@ -153,6 +161,7 @@ mod tests {
         let mut expected = RebalancingSettings {
             hot_nodes: HotNodeConfig::default(),
             fragmented_percent: 0.0,
+            policy: Policy::TargetLoadPacking(TargetLoadPacking::default()),
             moves_per_minute: 5,
         };
         change(&mut expected);
@@ -180,6 +189,9 @@ mod tests {
         check_rebalancing("hotFor: 30s", |it| {
             it.hot_nodes.after = Duration::from_secs(30).try_into().expect("short");
         });
+        check_rebalancing("policy: TargetLoadPacking(targetUtilization=60)", |it| {
+            it.policy = Policy::TargetLoadPacking(TargetLoadPacking::with_target(Some(60)));
+        });
         check_rebalancing("fragmentedPercent: 20", |it| {
             it.fragmented_percent = 20.0;
         });
@@ -204,9 +216,13 @@ mod tests {
             ("hotFor: 0s", "rebalancing.hotFor: must be at least 100ms"),
             ("fragmentedPercent: 65", "fragmentedPercent: must be more"),
             ("hot: 80", "hot: unknown field"),
+            (
+                "policy: Peaks",
+                "rebalancing: policy: Peaks needs power models",
+            ),
         ] {
             let nested = format!("rebalancing: {{{fields}}}");
-            let is_nested = fields.starts_with(['h', 'f']);
+            let is_nested = fields.starts_with(['h', 'f', 'p']);
             let text = if is_nested { &nested } else { fields };
             let error = settings(text).expect_err(text);
             assert!(error.contains(expected), "{text}: {error}");

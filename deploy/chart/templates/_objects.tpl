@@ -1,5 +1,5 @@
 {{/*
-The templates render the manifests of deploy/base and deploy/components, which are in files/: each
+The templates render the manifests of files/base and files/components, to which deploy/ has links: each
 object is read, moved into the namespace of the release, and changed by the values.
 */}}
 
@@ -11,6 +11,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- with .Values.global.labels }}
 {{ toYaml . }}
 {{- end }}
+{{- end }}
+
+{{/* Whether the chart sees the cluster: "true" or nothing. `helm template`, and so Argo CD, sees none, and
+another provider might be there. */}}
+{{- define "plimsoll.seesCluster" -}}
+{{- if lookup "v1" "Namespace" "" "kube-system" }}true{{ end -}}
 {{- end }}
 
 {{/* Whether there is a program: "true" or nothing. Takes the root and the program. */}}
@@ -28,7 +34,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $root := index . 0 -}}
 {{- $text := $root.Files.Get (printf "files/%s" (index . 1)) -}}
 {{- if not $text -}}
-{{- fail (printf "the chart has no file %s: its folder has links, which are missing here; take the packaged chart" (index . 1)) -}}
+{{- fail (printf "the chart has no file %s" (index . 1)) -}}
 {{- end -}}
 {{ $text | replace "plimsoll-system" $root.Release.Namespace }}
 {{- end }}

@@ -45,7 +45,13 @@ args, and optionally env, volumes, volumeMounts, withoutArgs, annotations of the
 {{- end }}
 
 {{/* Flags of all programs. */}}
-{{- define "plimsoll.logFlags" -}}
+{{- define "plimsoll.globalFlags" -}}
+{{- with .Values.global.kubeApiQps }}
+- --kube-api-qps={{ . }}
+{{- end }}
+{{- with .Values.global.kubeApiBurst }}
+- --kube-api-burst={{ int . }}
+{{- end }}
 {{- if ne .Values.global.logLevel nil }}
 - --v={{ .Values.global.logLevel }}
 {{- end }}
@@ -174,6 +180,22 @@ args, and optionally env, volumes, volumeMounts, withoutArgs, annotations of the
 {{ toYaml $context }}
 {{- end }}
 
+{{/* The nodes of a pod, its priority and its pull secrets. Takes the root and the values of the pod, which come before
+the global ones. */}}
+{{- define "plimsoll.nodes" -}}
+{{- $global := (index . 0).Values.global -}}
+{{- $pod := index . 1 -}}
+{{- $fields := pick $global "imagePullSecrets" -}}
+{{- range $field := list "nodeSelector" "affinity" "tolerations" "priorityClassName" -}}
+{{- $_ := set $fields $field (default (index $global $field) (index $pod $field)) -}}
+{{- end -}}
+{{- range $field, $value := $fields -}}
+{{- with $value }}
+{{ toYaml (dict $field .) }}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
 {{- define "plimsoll.deployment" -}}
 {{- $root := .root -}}
 {{- $values := index $root.Values .program -}}
@@ -208,17 +230,12 @@ args, and optionally env, volumes, volumeMounts, withoutArgs, annotations of the
 {{- if not $values.serviceAccount.automount -}}
 {{- $_ := set $podSpec "automountServiceAccountToken" true -}}
 {{- end -}}
-{{- range $field := list "nodeSelector" "affinity" "tolerations" "topologySpreadConstraints" "hostNetwork" -}}
+{{- $_ := merge $podSpec (include "plimsoll.nodes" (list $root $pod) | fromYaml) -}}
+{{- range $field := list "topologySpreadConstraints" "hostNetwork" -}}
 {{- with index $pod $field }}{{ $_ := set $podSpec $field . }}{{ end -}}
 {{- end -}}
 {{- if ne $pod.terminationGracePeriodSeconds nil -}}
 {{- $_ := set $podSpec "terminationGracePeriodSeconds" (int $pod.terminationGracePeriodSeconds) -}}
-{{- end -}}
-{{- with default $root.Values.global.priorityClassName $pod.priorityClassName -}}
-{{- $_ := set $podSpec "priorityClassName" . -}}
-{{- end -}}
-{{- with $root.Values.global.imagePullSecrets -}}
-{{- $_ := set $podSpec "imagePullSecrets" . -}}
 {{- end -}}
 {{- $_ := set $podSpec "securityContext" (mergeOverwrite (include "plimsoll.podSecurity" (list $root $podSpec.securityContext) | fromYaml) $pod.securityContext) -}}
 {{- with concat (default list .volumes) $pod.extraVolumes -}}
@@ -234,7 +251,7 @@ args, and optionally env, volumes, volumeMounts, withoutArgs, annotations of the
 {{- $container := first $podSpec.containers -}}
 {{- $_ := set $container "image" (include "plimsoll.image" (list $root .program $pod.image)) -}}
 {{- with $pod.image.pullPolicy }}{{ $_ := set $container "imagePullPolicy" . }}{{ end -}}
-{{- $log := default list (fromYamlArray (include "plimsoll.logFlags" $root)) -}}
+{{- $global := default list (fromYamlArray (include "plimsoll.globalFlags" $root)) -}}
 {{- $args := $container.args -}}
 {{- range default list .withoutArgs }}{{ $args = without $args . }}{{ end -}}
 {{- $args = concat $args .args -}}
@@ -246,7 +263,7 @@ args, and optionally env, volumes, volumeMounts, withoutArgs, annotations of the
 {{- $args = append $args (printf "--%s=%d" $flag (int .)) -}}
 {{- end -}}
 {{- end -}}
-{{- $_ := set $container "args" (concat $args $log $pod.extraArgs) -}}
+{{- $_ := set $container "args" (concat $args $global $pod.extraArgs) -}}
 {{- with concat (default list .env) $pod.extraEnv -}}
 {{- $_ := set $container "env" (concat (default list $container.env) .) -}}
 {{- end -}}

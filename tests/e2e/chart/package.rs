@@ -49,19 +49,22 @@ async fn the_packaged_chart_renders_as_the_folder_does() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn a_folder_without_its_links_is_refused_by_the_name_of_a_file() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let chart = repository().join("deploy/chart");
-    for file in ["Chart.yaml", "values.yaml", "templates"] {
-        std::os::unix::fs::symlink(chart.join(file), folder.path().join(file))?;
+/// Archives of a repository, such as those of Flux' source-controller, leave out links.
+#[test]
+fn the_folder_of_the_chart_has_no_symbolic_link() -> Result<()> {
+    let mut folders = vec![repository().join("deploy/chart")];
+    let mut files = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder)? {
+            let (entry, kind) = entry.and_then(|entry| Ok((entry.path(), entry.file_type()?)))?;
+            ensure!(!kind.is_symlink(), "{}", entry.display());
+            files += usize::from(kind.is_file());
+            if kind.is_dir() {
+                folders.push(entry);
+            }
+        }
     }
-    let path = folder.path().to_str().context("the path is text")?;
-    let helm = Helm::find().await?;
-    let rendered = helm.run_without_chart(&["template", RELEASE, path]).await;
-    let error = format!("{:#}", rendered.err().context("it is rendered")?);
-    ensure!(error.contains("the chart has no file base/"), "{error}");
-    ensure!(error.contains("take the packaged chart"), "{error}");
+    ensure!(files > 50, "{files} files");
     Ok(())
 }
 

@@ -68,3 +68,25 @@ async fn pods_on_the_network_of_the_node_replace_each_other() -> Result<()> {
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn nodes_of_a_program_come_before_the_global_ones() -> Result<()> {
+    let values = [
+        "global.nodeSelector.disk=hdd",
+        "webhook.pod.nodeSelector.disk=ssd",
+    ];
+    let objects = rendered(&[&ALL[..], &values].concat()).await?;
+    let disk = |object| Some((object, &pod_spec(object)?["nodeSelector"]["disk"]));
+    let disks: Vec<(&Value, &Value)> = objects.values().filter_map(disk).collect();
+    assert_eq!(disks.len(), 6, "five programs and the test");
+    for (object, disk) in disks {
+        let name = &object["metadata"]["name"];
+        let expected = if name == "plimsoll-webhook" {
+            "ssd"
+        } else {
+            "hdd"
+        };
+        assert_eq!(disk, expected, "{name}");
+    }
+    Ok(())
+}

@@ -38,7 +38,12 @@ const CASES: &[Case] = &[
     ("global.imagePullSecrets[0].name", "pull", &[]),
     ("global.labels.team", "platform", &[]),
     ("global.annotations.team", "platform", &[]),
+    ("global.nodeSelector.disk", "ssd", &[]),
+    ("global.affinity.nodeAffinity.a", "b", &[]),
+    ("global.tolerations[0].operator", "Exists", &[]),
     ("global.priorityClassName", "system-cluster-critical", &[]),
+    ("global.kubeApiQps", "20", &[]),
+    ("global.kubeApiBurst", "40", &[]),
     ("global.logLevel", "4", &[]),
     ("global.logFormat", "json", &[]),
     ("global.runAsUser", "null", &[]),
@@ -74,12 +79,15 @@ const CASES: &[Case] = &[
     ("certificates.secrets.feed.updater", "own", EXISTING),
     ("certificates.secrets.feed.webhook", "own", EXISTING),
     ("certificates.secrets.feed.adapter", "own", EXISTING),
+    ("recommender.interval", "30s", &[]),
+    ("recommender.refreshInterval", "0s", &[]),
     ("recommender.shards", "2", &[]),
     ("recommender.capToSchedulable[0]", "nodes", &[]),
     ("recommender.capacityFrom[0]", "karpenter", &[]),
     ("recommender.recommendationMetrics", "true", &[]),
     ("recommender.sizingPolicies", "true", &[]),
     ("recommender.specificReplicas", "true", &[]),
+    ("updater.interval", "30s", &[]),
     ("updater.evictionTolerance", "0.25", &[]),
     ("updater.minReplicas", "3", &[]),
     ("updater.evictionPace", "false", &[]),
@@ -111,6 +119,26 @@ const CASES: &[Case] = &[
     ("adapter.enabled", "false", &[]),
     ("extender.enabled", "false", &[]),
     ("extender.config.load.interval", "5s", &[]),
+    (
+        "extender.config.policy",
+        "LowRiskOverCommitment",
+        &["updater.rebalancing=true"],
+    ),
+    (
+        "extender.scheduler.enabled",
+        "true",
+        &["extender.scheduler.image.tag=v1.37.0"],
+    ),
+    ("extender.scheduler.name", "dense", SCHEDULER),
+    ("extender.scheduler.replicas", "1", SCHEDULER),
+    (
+        "extender.scheduler.image.repository",
+        "registry.example.com/scheduler",
+        SCHEDULER,
+    ),
+    ("extender.scheduler.image.tag", "v1.36.1", SCHEDULER),
+    ("extender.scheduler.image.digest", DIGEST, SCHEDULER),
+    ("extender.scheduler.image.pullPolicy", "Always", SCHEDULER),
     ("metrics.podMonitor.enabled", "true", &[]),
     ("metrics.podMonitor.labels.team", "a", MONITOR),
     ("metrics.podMonitor.interval", "30s", MONITOR),
@@ -129,6 +157,10 @@ const CASES: &[Case] = &[
     ("extraObjects", EXTRA, &[]),
 ];
 const RULES: &[&str] = &["prometheus.address=http://prometheus"];
+const SCHEDULER: &[&str] = &[
+    "extender.scheduler.enabled=true",
+    "extender.scheduler.image.tag=v1.37.0",
+];
 const MONITOR: &[&str] = &["metrics.podMonitor.enabled=true"];
 const ALERTS: &[&str] = &["metrics.prometheusRule.enabled=true"];
 const DASHBOARDS: &[&str] = &["metrics.grafanaDashboards.enabled=true"];

@@ -123,6 +123,13 @@ rules
 schedulable
   list,watch /limitranges,nodes,resourcequotas
   -> plimsoll-recommender-schedulable: plimsoll-system/plimsoll-recommender
+scheduler
+  create coordination.k8s.io/leases
+  get,update coordination.k8s.io/leases [plimsoll-scheduler]
+  -> extension-apiserver-authentication-reader: plimsoll-system/plimsoll-scheduler
+  -> plimsoll-scheduler: plimsoll-system/plimsoll-scheduler
+  -> system:kube-scheduler: plimsoll-system/plimsoll-scheduler
+  -> system:volume-scheduler: plimsoll-system/plimsoll-scheduler
 sizing-policies
   list,watch /limitranges,namespaces,nodes,resourcequotas
   create,delete,patch autoscaling.k8s.io/verticalpodautoscalers

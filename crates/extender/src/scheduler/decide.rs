@@ -80,8 +80,8 @@ impl Scheduler {
     ) -> Result<(Vec<i64>, Basis), NeutralReason> {
         self.ensure_synced()?;
         let now = (self.clock)();
-        let demand = self.demand(pod, spec, now);
         let prioritizer = self.prioritizer(pod, profile);
+        let demand = self.demand(pod, spec, &prioritizer.policy, now);
         let snapshot = self.snapshots.borrow().clone();
         let fresh = snapshot.fresh(Window::Fifteen, now, self.config.max_age);
         let max = self.config.max_score;
@@ -148,7 +148,9 @@ impl Scheduler {
         }
         self.ensure_synced()?;
         let now = (self.clock)();
-        let demand = self.demand(pod, spec, now);
+        // The annotation of a pod is about scores.
+        let policy = &self.config.prioritizer.policy;
+        let demand = self.demand(pod, spec, policy, now);
         let snapshot = self.snapshots.borrow().clone();
         let fresh = snapshot.fresh(Window::Fifteen, now, self.config.max_age);
         let table = self.nodes.read();
@@ -240,8 +242,8 @@ impl Scheduler {
         Prioritizer { policy, ..default }
     }
 
-    fn demand(&self, pod: &Pod, spec: &PodSpec, now: Timestamp) -> PodDemand {
-        let predicted = self.predict(spec, pod.owner(), |key| pod.label(key), now);
+    fn demand(&self, pod: &Pod, spec: &PodSpec, policy: &Policy, now: Timestamp) -> PodDemand {
+        let predicted = self.predict(spec, pod.owner(), |key| pod.label(key), policy, now);
         PodDemand {
             load: predicted.load,
             commitment: Commitment {

@@ -40,16 +40,25 @@ fn percent(amounts: Amounts, size: Amounts) -> f64 {
         .max(share(amounts.memory_bytes, size.memory_bytes))
 }
 
-fn node_load(usage: Amounts, size: Amounts) -> NodeLoad {
-    let of = |part: i64, whole: i64| {
+fn node_load(usage: Amounts, node: &RebalancingNode) -> NodeLoad {
+    let of = |part: i64, whole: i64, deviation_percent: f64| {
         (whole > 0).then(|| Usage {
             average_percent: 100.0 * part as f64 / whole as f64,
-            deviation_percent: 0.0,
+            deviation_percent,
         })
     };
+    let (size, deviation) = (node.capacity, node.deviation);
     NodeLoad {
-        cpu: of(usage.cpu_millicores, size.cpu_millicores),
-        memory: of(usage.memory_bytes, size.memory_bytes),
+        cpu: of(
+            usage.cpu_millicores,
+            size.cpu_millicores,
+            deviation.cpu_percent,
+        ),
+        memory: of(
+            usage.memory_bytes,
+            size.memory_bytes,
+            deviation.memory_percent,
+        ),
         ..NodeLoad::default()
     }
 }
@@ -190,7 +199,7 @@ impl<'a, F: Fn(usize, usize) -> bool> State<'a, F> {
         };
         let loads: Vec<NodeLoad> = candidates
             .iter()
-            .map(|node| node_load(without(*node).0, self.nodes[*node].capacity))
+            .map(|node| node_load(without(*node).0, &self.nodes[*node]))
             .collect();
         let states: Vec<NodeState> = candidates
             .iter()

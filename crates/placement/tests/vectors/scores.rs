@@ -1,8 +1,9 @@
 //! Scores of `TargetLoadPacking`, `LoadVariationRiskBalancing` and `LowRiskOverCommitment`.
 
 use placement::{
-    Commitment, Fallback, LoadVariationRiskBalancing, LowRiskOverCommitment, MetricType,
-    NodeCommitment, PodForecast, PodSpec, PredictionConfig, TargetLoadPacking, predict, usage,
+    Amounts, Commitment, LoadVariationRiskBalancing, LowRiskOverCommitment, MetricType,
+    NodeCommitment, PodForecast, PodSpec, Policy, PredictionConfig, TargetLoadPacking, predict,
+    usage,
 };
 use serde::Deserialize;
 use testing::vectors::each_case;
@@ -37,16 +38,13 @@ fn vectors_target_load_packing() {
     each_case("trimaran/target_load_packing", |number, case: Packing| {
         let plugin = TargetLoadPacking {
             target_percent: case.target_utilization,
-            default_request_millicores: case.default_requests_millicores,
+            default_requests: Amounts {
+                cpu_millicores: case.default_requests_millicores,
+                ..Amounts::default()
+            },
             requests_multiplier: case.default_requests_multiplier,
         };
-        let config = PredictionConfig {
-            cpu: Fallback {
-                multiplier: plugin.requests_multiplier,
-                default: plugin.default_request_millicores,
-            },
-            ..PredictionConfig::default()
-        };
+        let config = PredictionConfig::of(&Policy::TargetLoadPacking(plugin));
         let predicted = |pod: &Pod| {
             let found = predict(&pod.spec(), None, PodForecast::default(), &config);
             found.load.cpu_millicores

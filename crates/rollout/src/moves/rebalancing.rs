@@ -14,9 +14,9 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 use model::{NodeTraits, Recommendation};
 use placement::{
-    Amounts, Commitment, Fallback, LoadSource, MeasuredLoad, Mobility, Move, MoveReason,
-    PodForecast, PodSpec, Policy, PredictionConfig, PressureTargets, Prioritizer,
-    RebalancingConfig, RebalancingNode, RebalancingPod, TargetLoadPacking, WindowLoad,
+    Amounts, Commitment, Deviation, Fallback, LoadSource, MeasuredLoad, Mobility, Move, MoveReason,
+    PodForecast, PodSpec, PredictionConfig, PressureTargets, Prioritizer, RebalancingConfig,
+    RebalancingNode, RebalancingPod, WindowLoad,
 };
 use view::{Node, ObjectKey, Pod, Running, View};
 
@@ -76,7 +76,7 @@ pub(crate) fn plan_moves(
         ..RebalancingConfig::default()
     };
     let prioritizer = Prioritizer {
-        policy: Policy::TargetLoadPacking(TargetLoadPacking::default()),
+        policy: settings.policy,
         targets: PressureTargets {
             memory_percent: Some(settings.hot_nodes.cool_percent as i64),
             ..PressureTargets::default()
@@ -215,6 +215,10 @@ fn nodes<'a>(
                     cpu_millicores: of(allocatable.cpu_millicores, measured.cpu),
                     memory_bytes: of(allocatable.memory_bytes, measured.memory),
                 },
+                deviation: Deviation {
+                    cpu_percent: measured.cpu.map_or(0.0, |usage| usage.deviation_percent),
+                    memory_percent: measured.memory.map_or(0.0, |usage| usage.deviation_percent),
+                },
             },
         }
     };
@@ -294,7 +298,7 @@ fn weight(running: &Running, recommendation: Option<&Recommendation>) -> (Amount
             .collect(),
         ..PodSpec::default()
     };
-    let fallback = |default| Fallback {
+    let fallback = |default| Fallback::Limit {
         multiplier: 1.0,
         default,
     };

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use placement::{HotNodeConfig, MeasuredLoad, NodeLoad, Usage, WindowLoad};
+use placement::{
+    HotNodeConfig, MeasuredLoad, NodeLoad, Policy, TargetLoadPacking, Usage, WindowLoad,
+};
 use rollout::{ActionOutcome, ActionReason, PauseReason, Plan, REBALANCE, RebalancingSettings};
 use serde_json::{Value, json};
 use view::{Namespace, Node, ObjectKey};
@@ -90,6 +92,7 @@ fn fixture_with(value: Option<&str>, created: &str, update_policy: &Value) -> Fi
     fixture.settings.rebalancing = Some(RebalancingSettings {
         hot_nodes: HotNodeConfig::default(),
         fragmented_percent: 0.0,
+        policy: Policy::TargetLoadPacking(TargetLoadPacking::default()),
         moves_per_minute: 20,
     });
     fixture

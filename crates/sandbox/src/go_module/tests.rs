@@ -39,6 +39,7 @@ fn programs_are_the_tools_of_the_go_mod() {
         PROMETHEUS,
         PROMTOOL,
         HELM,
+        MANIFEST_CHECKS,
         UPSTREAM_VPA,
         CERT_MANAGER,
     ] {

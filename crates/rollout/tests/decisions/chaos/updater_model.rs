@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use model::{Cpu, Labels, Memory, Recommendation};
-use placement::{HotNodeConfig, MeasuredLoad};
+use placement::{HotNodeConfig, MeasuredLoad, Policy, TargetLoadPacking};
 use rand::Rng as _;
 use rand::rngs::StdRng;
 use rollout::{
@@ -78,6 +78,7 @@ impl UpdaterModel {
                     ..HotNodeConfig::default()
                 },
                 fragmented_percent: 10.0,
+                policy: Policy::TargetLoadPacking(TargetLoadPacking::default()),
                 moves_per_minute: 20,
             }),
             preemption: if cluster.has_small_nodes() {

@@ -5,7 +5,7 @@ mod tests;
 
 use jiff::Timestamp;
 use placement::{
-    Amounts, HotNodeConfig, Mobility, PodKey, Policy, PressureTargets, Prioritizer,
+    Amounts, Deviation, HotNodeConfig, Mobility, PodKey, Policy, PressureTargets, Prioritizer,
     RebalancingConfig, RebalancingNode, RebalancingPod, Reservations, TargetLoadPacking, plan,
 };
 use replay::timestamp;
@@ -254,6 +254,7 @@ impl<'a> State<'a> {
                         cpu_millicores: share(cpu, NODE.cpu_millicores),
                         memory_bytes: share(memory, NODE.memory_bytes),
                     },
+                    deviation: Deviation::default(),
                 }
             })
             .collect();
