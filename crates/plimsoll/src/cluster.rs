@@ -167,18 +167,10 @@ impl ClusterArgs {
         })
     }
 
-    /// Client whose requests go below a path of the API server, such as the proxy of a Service.
-    pub(crate) async fn connect_below(
-        &self,
-        path: &str,
-        read_timeout: Duration,
-    ) -> anyhow::Result<Client> {
-        let mut config = self.config().await?;
-        let base = config.cluster_url.to_string();
-        let below = format!("{}{path}", base.trim_end_matches('/'));
-        config.cluster_url = below.parse().context("the path of the API server")?;
-        // The request has its own time limit; this one is for a connection that hangs.
-        client(config, read_timeout.saturating_add(REQUEST_TIMEOUT))
+    /// Client for requests that the API server forwards, with their time limit.
+    pub(crate) async fn patient_client(&self, limit: Duration) -> anyhow::Result<Client> {
+        // This one is for a connection that hangs.
+        client(self.config().await?, limit.saturating_add(REQUEST_TIMEOUT))
     }
 
     pub(crate) fn is_named(&self) -> bool {

@@ -13,8 +13,8 @@ use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use sources::error_chain::with_causes;
 use sources::prometheus::{
-    Connection, Credentials, Excess, Exchange, PodLabelSettings, Prometheus, PrometheusError,
-    Secret, UsageSeries, UsageSettings, Window, headers,
+    ClusterCheck, Connection, Credentials, Excess, Exchange, PodLabelSettings, Prometheus,
+    PrometheusError, Secret, UsageSeries, UsageSettings, Window, headers,
 };
 use tokio::net::TcpListener;
 
@@ -37,6 +37,12 @@ struct Store {
     /// Refusal of more points.
     refusal: (StatusCode, &'static str),
     answered: Answered,
+    /// Values of the label `cluster`.
+    clusters: &'static [&'static str],
+    /// Labels of series of equal names.
+    equal_names: &'static [&'static str],
+    /// Path and selectors of all requests.
+    asked: Arc<Mutex<Vec<(String, String)>>>,
 }
 
 impl Store {
@@ -49,6 +55,9 @@ impl Store {
             jobs: 0,
             refusal: (StatusCode::UNPROCESSABLE_ENTITY, too_many),
             answered: Answered::default(),
+            clusters: &[],
+            equal_names: &[],
+            asked: Arc::default(),
         }
     }
 
@@ -97,7 +106,37 @@ async fn answer(
     if authorization != store.authorization {
         return (StatusCode::UNAUTHORIZED, format!("{authorization:?}")).into_response();
     }
-    match request.uri().path() {
+    let selectors = asked.get("query").or(asked.get("match[]"));
+    let selectors = selectors.cloned().unwrap_or_default();
+    let path = request.uri().path().to_owned();
+    let mut log = store.asked.lock().expect("no panic");
+    log.push((path.clone(), selectors.clone()));
+    drop(log);
+    let vector = |metrics: &[String]| {
+        let one = |metric: &String| format!(r#"{{"metric":{metric},"value":[0,"1"]}}"#);
+        let all: Vec<_> = metrics.iter().map(one).collect();
+        format!(
+            r#"{{"data":{{"resultType":"vector","result":[{}]}}}}"#,
+            all.join(",")
+        )
+    };
+    let is_cluster = |value: &&&str| {
+        !selectors.contains("cluster=") || selectors.contains(&format!("cluster={value:?}"))
+    };
+    let clusters = store.clusters.iter().filter(is_cluster);
+    match path.as_str() {
+        "/tenant/a/api/v1/label/cluster/values" => {
+            let found: Vec<_> = clusters.map(|value| format!("{value:?}")).collect();
+            format!(r#"{{"data":[{}]}}"#, found.join(",")).into_response()
+        }
+        "/tenant/a/api/v1/query" if selectors.starts_with("count by (cluster)") => {
+            let found = clusters.map(|value| format!(r#"{{"cluster":{value:?}}}"#));
+            vector(&found.collect::<Vec<_>>()).into_response()
+        }
+        "/tenant/a/api/v1/query" => {
+            let found = store.equal_names.iter().map(ToString::to_string);
+            vector(&found.collect::<Vec<_>>()).into_response()
+        }
         "/tenant/a/api/v1/label/__name__/values" => {
             let has = asked["match[]"].starts_with(store.has);
             let found = if has { r#""x""# } else { "" };
@@ -125,6 +164,8 @@ async fn answer(
             format!(r#"{{"status":"success","data":{{"resultType":"matrix","result":{result}}}}}"#)
                 .into_response()
         }
+        path if path.starts_with("/tenant/a/api/v1/label/") => r#"{"data":[]}"#.into_response(),
+        "/tenant/a/api/v1/series" => r#"{"data":[]}"#.into_response(),
         path => (StatusCode::NOT_FOUND, path.to_owned()).into_response(),
     }
 }
@@ -360,4 +401,126 @@ async fn a_store_that_is_away_is_an_error_that_says_so() {
         "{log}"
     );
     assert_eq!(*codes.lock().expect("no panic"), [None]);
+}
+
+const USAGE: &str = "container_cpu_usage_seconds_total{pod!";
+
+/// A client whose queries get these matchers.
+async fn connect_with(store: &Store, matchers: &str) -> (Prometheus, Codes) {
+    let connection = Connection {
+        matchers: matchers.parse().expect("matchers"),
+        ..connection(store.serve().await, Credentials::None)
+    };
+    connect_to(&connection).await
+}
+
+#[tokio::test]
+async fn every_request_has_the_matchers() {
+    let store = Store::new(USAGE);
+    let (client, _) = connect_with(&store, r#"cluster="eu",env!="dev""#).await;
+    let (usage, labels) = (UsageSettings::default(), PodLabelSettings::default());
+    let layout = client.detect(&usage, &labels, window()).await;
+    let series = layout.expect("a layout").cpu.expect("CPU");
+    let usage = client.read_usage(&series, "shop", window(), |_| ()).await;
+    usage.expect("usage");
+    let labels = PodLabelSettings::default().candidates().remove(1);
+    let labels = client.read_pod_labels(&labels, "shop", window()).await;
+    labels.expect("labels");
+    let tenant = r#"sum(rate(a{cluster="us"}[5m])) or b"#;
+    let expression = client.read_expression(tenant, window()).await;
+    expression.expect("an answer");
+    let now = Timestamp::UNIX_EPOCH;
+    let shapes = client.shapes(r#"{__name__=~"^http_.*"}"#, now).await;
+    shapes.expect("shapes");
+    let probe = client.query("vector(1)", Duration::from_secs(9)).await;
+    probe.expect("a value");
+    let asked = store.asked.lock().expect("no panic");
+    let paths = ["query_range", "query", "series", "label/__name__/values"];
+    for path in paths.map(|path| format!("/tenant/a/api/v1/{path}")) {
+        assert!(asked.iter().any(|(asked, _)| *asked == path), "{path}");
+    }
+    let matchers = r#"cluster="eu",env!="dev"}"#;
+    for (path, text) in asked.iter() {
+        let selectors = text.matches('{').count();
+        assert_eq!(text.matches(matchers).count(), selectors, "{path} {text}");
+    }
+    let both = r#"a{cluster="us",cluster="eu",env!="dev"}"#;
+    assert!(asked.iter().any(|(_, text)| text.contains(both)));
+}
+
+#[tokio::test]
+async fn a_query_that_cannot_get_the_matchers_is_not_sent() {
+    let store = Store::new(USAGE);
+    let (client, _) = connect_with(&store, r#"cluster="eu""#).await;
+    let read = client.read_expression("info(up)", window()).await;
+    let error = read.expect_err("info reads other series");
+    assert!(error.to_string().contains("the function info"), "{error}");
+    let hidden = "the query cannot get --prometheus-matchers";
+    assert_eq!(error.text_for_others(), hidden);
+    assert_eq!(*store.asked.lock().expect("no panic"), []);
+}
+
+/// `expected`: a part of the error of a store with these values of `cluster` and these series of
+/// equal names.
+async fn check_clusters(
+    clusters: &'static [&'static str],
+    equal_names: &'static [&'static str],
+    matchers: &str,
+    expected: Option<&str>,
+) {
+    let store = Store {
+        clusters,
+        equal_names,
+        ..Store::new(USAGE)
+    };
+    let (client, _) = connect_with(&store, matchers).await;
+    let (usage, labels) = (UsageSettings::default(), PodLabelSettings::default());
+    let detected = client.detect(&usage, &labels, window()).await.map(drop);
+    let check = ClusterCheck::default();
+    let checked = check.run(&client, Timestamp::UNIX_EPOCH);
+    for found in [detected, checked.await] {
+        match (&found, expected) {
+            (Ok(()), None) => {}
+            (Err(error), Some(part)) => assert!(error.to_string().contains(part), "{error}"),
+            _ => panic!("{clusters:?} {matchers}: {found:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_store_of_several_clusters_is_refused_without_matchers() {
+    let two = &["eu", "us"];
+    let named = Some(r#"several clusters: cluster is "eu", "us"; set --prometheus-matchers"#);
+    check_clusters(&[], &[], "", None).await;
+    check_clusters(&["eu"], &[], "", None).await;
+    check_clusters(two, &[], "", named).await;
+    check_clusters(two, &[], r#"env="prod""#, named).await;
+    check_clusters(two, &[], r#"cluster="eu""#, None).await;
+    check_clusters(two, &[], r#"cluster=~".+""#, None).await;
+    let regions = &[
+        r#"{"namespace":"db","pod":"db-0","container":"db","id":"/a","region":"1"}"#,
+        r#"{"namespace":"db","pod":"db-0","container":"db","id":"/b","region":"2"}"#,
+    ];
+    check_clusters(&["eu"], regions, "", Some(r#"region is "1", "2""#)).await;
+    check_clusters(&["eu"], regions, r#"region="1""#, None).await;
+    let replicas = &[
+        r#"{"namespace":"db","pod":"db-0","container":"db","id":"/a","replica":"1"}"#,
+        r#"{"namespace":"db","pod":"db-0","container":"db","id":"/a","replica":"2"}"#,
+    ];
+    check_clusters(&["eu"], replicas, "", None).await;
+}
+
+#[tokio::test]
+async fn clusters_are_looked_for_once_in_ten_minutes() {
+    let store = Store::new(USAGE);
+    let (client, codes) = store.connect().await;
+    let check = ClusterCheck::default();
+    let mut requests = Vec::new();
+    for _ in 0..3 {
+        let checked = check.run(&client, Timestamp::UNIX_EPOCH).await;
+        checked.expect("one cluster");
+        requests.push(codes.lock().expect("no panic").len());
+    }
+    // Two candidates for usage, four labels, and a comparison.
+    assert_eq!(requests, [7, 7, 7]);
 }

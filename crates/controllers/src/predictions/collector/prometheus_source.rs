@@ -69,7 +69,16 @@ pub(super) struct PrometheusSource {
     observer: Observer,
     metrics: ForecastMetrics,
     connection: Cached<Result<Prometheus, ReadFailure>>,
-    layout: Cached<Result<Layout, ReadFailure>>,
+    layout: Cached<Detected>,
+}
+
+/// Result of the detection.
+#[derive(Clone)]
+enum Detected {
+    Layout(Layout),
+    /// The store must not be read.
+    SeveralClusters(ReadFailure),
+    Failed(ReadFailure),
 }
 
 impl PrometheusSource {
@@ -96,9 +105,12 @@ impl PrometheusSource {
     async fn read(&self, request: &ReadRequest) -> Result<Samples, ReadFailure> {
         let ReadRequest { query, range, .. } = request;
         let connection = self.connection.get(self.connect()).await?;
-        let layout = match query {
-            Query::Expression(_) => NO_LAYOUT,
-            Query::Workload { .. } => self.layout.get(self.detect(&connection)).await?,
+        let detected = self.layout.get(self.detect(&connection)).await;
+        let layout = match (detected, query) {
+            (Detected::SeveralClusters(failure), _)
+            | (Detected::Failed(failure), Query::Workload { .. }) => return Err(failure),
+            (Detected::Layout(layout), Query::Workload { .. }) => layout,
+            (_, Query::Expression(_)) => NO_LAYOUT,
         };
         let text = query.text(&layout).map_err(ReadFailure::refused)?;
         let window = window(*range)
@@ -149,20 +161,20 @@ impl PrometheusSource {
     }
 
     /// The series of usage, and their lifetime.
-    async fn detect(&self, connection: &Prometheus) -> (Result<Layout, ReadFailure>, Duration) {
+    async fn detect(&self, connection: &Prometheus) -> (Detected, Duration) {
         let HistorySettings {
             usage, pod_labels, ..
         } = &*self.settings;
         let (last, step) = (Timestamp::now().as_second(), 60);
         let first = last - DAY;
         let Some(window) = window(ReadRange { first, last, step }) else {
-            return (Ok(NO_LAYOUT), NO_LAYOUT_LASTS);
+            return (Detected::Layout(NO_LAYOUT), NO_LAYOUT_LASTS);
         };
         let found = timeout(LONGEST_QUERY, connection.detect(usage, pod_labels, window)).await;
         match found.unwrap_or(Err(PrometheusError::Timeout(LONGEST_QUERY))) {
-            Ok(layout) => (Ok(layout), LAYOUT_LASTS),
+            Ok(layout) => (Detected::Layout(layout), LAYOUT_LASTS),
             // Other metrics may exist.
-            Err(PrometheusError::NoSeries { .. }) => (Ok(NO_LAYOUT), NO_LAYOUT_LASTS),
+            Err(PrometheusError::NoSeries { .. }) => (Detected::Layout(NO_LAYOUT), NO_LAYOUT_LASTS),
             // A smaller chunk would not help.
             Err(error) => {
                 let causes = with_causes(&error);
@@ -171,7 +183,12 @@ impl PrometheusSource {
                     "cannot detect the series of usage in Prometheus"
                 );
                 let failure = ReadFailure::refused(error.text_for_others());
-                (Err(failure), FAILURE_LASTS)
+                match error {
+                    PrometheusError::SeveralClusters(_) => {
+                        (Detected::SeveralClusters(failure), NO_LAYOUT_LASTS)
+                    }
+                    _ => (Detected::Failed(failure), FAILURE_LASTS),
+                }
             }
         }
     }
@@ -287,6 +304,8 @@ mod tests {
                 json!({"resultType": "matrix", "result": [
                     {"metric": {"pod": "web-1"}, "values": [[0, "1"], [60, "2"]]},
                 ]})
+            } else if path.ends_with("query") {
+                json!({"resultType": "vector", "result": []})
             } else {
                 json!(["x"])
             };
@@ -305,9 +324,34 @@ mod tests {
         let paths = paths.lock();
         assert_eq!(
             (paths.iter().filter(ranges).count(), paths.len()),
-            (2, 5),
+            (2, 10),
             "{paths:?}"
         );
+    }
+
+    #[tokio::test]
+    async fn a_store_of_several_clusters_has_no_history() {
+        let store = serve(|path| {
+            let clusters =
+                ["eu", "us"].map(|it| json!({"metric": {"cluster": it}, "value": [0, "1"]}));
+            let data = if path.ends_with("query") {
+                json!({"resultType": "vector", "result": clusters})
+            } else {
+                json!(["eu", "us"])
+            };
+            (StatusCode::OK, json!({"data": data}).to_string())
+        });
+        let store = store.await;
+        let expression = Query::Expression(Expression {
+            text: "up".to_owned(),
+            confined_by: None,
+        });
+        for query in [request().query, expression] {
+            let failure = store.clone().ask(ReadRequest { query, ..request() }).await;
+            let why = failure.expect_err("two clusters").why;
+            let expected = r#"Prometheus has several clusters: cluster is "eu", "us"; set "#;
+            assert!(why.starts_with(expected), "{why}");
+        }
     }
 
     #[tokio::test]
