@@ -72,14 +72,8 @@ pub(super) struct PrometheusSource {
     layout: Cached<Detected>,
 }
 
-/// Result of the detection.
-#[derive(Clone)]
-enum Detected {
-    Layout(Layout),
-    /// The store must not be read.
-    SeveralClusters(ReadFailure),
-    Failed(ReadFailure),
-}
+/// The series of usage, or why there are none, and whether the store must not be read at all.
+type Detected = Result<Layout, (ReadFailure, bool)>;
 
 impl PrometheusSource {
     pub(super) fn new(
@@ -107,9 +101,10 @@ impl PrometheusSource {
         let connection = self.connection.get(self.connect()).await?;
         let detected = self.layout.get(self.detect(&connection)).await;
         let layout = match (detected, query) {
-            (Detected::SeveralClusters(failure), _)
-            | (Detected::Failed(failure), Query::Workload { .. }) => return Err(failure),
-            (Detected::Layout(layout), Query::Workload { .. }) => layout,
+            (Err((failure, true)), _) | (Err((failure, _)), Query::Workload { .. }) => {
+                return Err(failure);
+            }
+            (Ok(layout), Query::Workload { .. }) => layout,
             (_, Query::Expression(_)) => NO_LAYOUT,
         };
         let text = query.text(&layout).map_err(ReadFailure::refused)?;
@@ -168,13 +163,13 @@ impl PrometheusSource {
         let (last, step) = (Timestamp::now().as_second(), 60);
         let first = last - DAY;
         let Some(window) = window(ReadRange { first, last, step }) else {
-            return (Detected::Layout(NO_LAYOUT), NO_LAYOUT_LASTS);
+            return (Ok(NO_LAYOUT), NO_LAYOUT_LASTS);
         };
         let found = timeout(LONGEST_QUERY, connection.detect(usage, pod_labels, window)).await;
         match found.unwrap_or(Err(PrometheusError::Timeout(LONGEST_QUERY))) {
-            Ok(layout) => (Detected::Layout(layout), LAYOUT_LASTS),
+            Ok(layout) => (Ok(layout), LAYOUT_LASTS),
             // Other metrics may exist.
-            Err(PrometheusError::NoSeries { .. }) => (Detected::Layout(NO_LAYOUT), NO_LAYOUT_LASTS),
+            Err(PrometheusError::NoSeries { .. }) => (Ok(NO_LAYOUT), NO_LAYOUT_LASTS),
             // A smaller chunk would not help.
             Err(error) => {
                 let causes = with_causes(&error);
@@ -183,12 +178,13 @@ impl PrometheusSource {
                     "cannot detect the series of usage in Prometheus"
                 );
                 let failure = ReadFailure::refused(error.text_for_others());
-                match error {
-                    PrometheusError::SeveralClusters(_) => {
-                        (Detected::SeveralClusters(failure), NO_LAYOUT_LASTS)
-                    }
-                    _ => (Detected::Failed(failure), FAILURE_LASTS),
-                }
+                let is_refused = matches!(error, PrometheusError::SeveralClusters(_));
+                let lasts = if is_refused {
+                    NO_LAYOUT_LASTS
+                } else {
+                    FAILURE_LASTS
+                };
+                (Err((failure, is_refused)), lasts)
             }
         }
     }
