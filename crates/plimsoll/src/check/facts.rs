@@ -108,6 +108,6 @@ pub(crate) struct PrometheusFact {
     pub(crate) address: String,
     /// Number of series of each metric, in the order of [`SERIES`](super::judge::SERIES).
     pub(crate) series: Read<Vec<u64>>,
-    /// Why it is refused, if it has several clusters.
+    /// Text of the refusal of a store with several clusters.
     pub(crate) refusal: Option<String>,
 }

@@ -92,8 +92,8 @@ impl ConnectionArgs {
             let message = format!("--prometheus-{name} needs --prometheus-address");
             return Err(Failure::Usage(message).into());
         }
-        if !has_address && !client.username.is_empty() {
-            let message = "--username needs --prometheus-address".to_owned();
+        if !client.username.is_empty() && (client.password_file.is_empty() || !has_address) {
+            let message = "--username needs --password-file and --prometheus-address".to_owned();
             return Err(Failure::Usage(message).into());
         }
         let address = self.prometheus_address.clone().unwrap_or_default();
