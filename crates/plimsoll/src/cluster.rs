@@ -167,18 +167,10 @@ impl ClusterArgs {
         })
     }
 
-    /// Client whose requests go below a path of the API server, such as the proxy of a Service.
-    pub(crate) async fn connect_below(
-        &self,
-        path: &str,
-        read_timeout: Duration,
-    ) -> anyhow::Result<Client> {
-        let mut config = self.config().await?;
-        let base = config.cluster_url.to_string();
-        let below = format!("{}{path}", base.trim_end_matches('/'));
-        config.cluster_url = below.parse().context("the path of the API server")?;
-        // The request has its own time limit; this one is for a connection that hangs.
-        client(config, read_timeout.saturating_add(REQUEST_TIMEOUT))
+    /// Client for requests that the API server forwards, with their time limit.
+    pub(crate) async fn patient_client(&self, limit: Duration) -> anyhow::Result<Client> {
+        // This one is for a connection that hangs.
+        client(self.config().await?, limit.saturating_add(REQUEST_TIMEOUT))
     }
 
     pub(crate) fn is_named(&self) -> bool {
@@ -249,7 +241,7 @@ mod tests {
     use std::io::Write as _;
 
     use k8s_openapi::api::core::v1::Pod;
-    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+    use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
     use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
@@ -332,15 +324,50 @@ mod tests {
         }
     }
 
-    /// Accepts a connection as a proxy, and answers the request inside as an API server without
-    /// pods. Returns the first lines of both requests.
-    async fn serve_as_proxy(listener: TcpListener) -> [String; 2] {
+    /// Accepts a connection as a CONNECT proxy. Returns the connection and its target.
+    async fn accept_connect(listener: TcpListener) -> (BufReader<TcpStream>, String) {
         let (stream, _) = listener.accept().await.expect("a connection");
         let mut stream = BufReader::new(stream);
-        let tunnel = request_line(&mut stream).await;
+        let line = request_line(&mut stream).await;
         let established = b"HTTP/1.1 200 Connection established\r\n\r\n";
         stream.write_all(established).await.expect("written");
-        let request = request_line(&mut stream).await;
+        let target = line.strip_prefix("CONNECT ").expect("a tunnel");
+        let target = target.strip_suffix(" HTTP/1.1\r\n").expect("HTTP/1.1");
+        (stream, target.to_owned())
+    }
+
+    /// The same as a SOCKS5 proxy (RFC 1928), which resolves the name.
+    async fn accept_socks(listener: TcpListener) -> (BufReader<TcpStream>, String) {
+        const NO_AUTHENTICATION: u8 = 0;
+        const NAME: u8 = 3;
+        let (stream, _) = listener.accept().await.expect("a connection");
+        let mut stream = BufReader::new(stream);
+        let [version, methods] = read(&mut stream).await;
+        let mut offered = vec![0; methods.into()];
+        stream.read_exact(&mut offered).await.expect("methods");
+        assert!(version == 5 && offered.contains(&NO_AUTHENTICATION));
+        let chosen = [5, NO_AUTHENTICATION];
+        stream.write_all(&chosen).await.expect("written");
+        let [version, command, _, kind, length] = read(&mut stream).await;
+        assert_eq!([version, command, kind], [5, 1, NAME]);
+        let mut name = vec![0; length.into()];
+        stream.read_exact(&mut name).await.expect("a name");
+        let port = u16::from_be_bytes(read(&mut stream).await);
+        let granted = [5, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+        stream.write_all(&granted).await.expect("written");
+        let name = String::from_utf8(name).expect("text");
+        (stream, format!("{name}:{port}"))
+    }
+
+    async fn read<const LENGTH: usize>(stream: &mut BufReader<TcpStream>) -> [u8; LENGTH] {
+        let mut bytes = [0; LENGTH];
+        stream.read_exact(&mut bytes).await.expect("bytes");
+        bytes
+    }
+
+    /// Answers a request as an API server without pods. Returns its first line.
+    async fn answer(stream: &mut BufReader<TcpStream>) -> String {
+        let request = request_line(stream).await;
         let body = r#"{"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": []}"#;
         let response = format!(
             "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
@@ -350,30 +377,43 @@ mod tests {
             .write_all(response.as_bytes())
             .await
             .expect("written");
-        [tunnel, request]
+        request
     }
 
-    #[test]
-    fn requests_go_through_the_proxy_of_the_kubeconfig() {
+    /// Lists pods through a proxy of the kubeconfig, whose address is `PROXY` in `url`.
+    fn check_proxy<F: Future<Output = (BufReader<TcpStream>, String)>>(
+        url: &str,
+        accept: impl FnOnce(TcpListener) -> F,
+    ) {
         let found = block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await?;
-            let proxy = listener.local_addr()?;
+            let url = url.replace("PROXY", &listener.local_addr()?.to_string());
             // The rest of the cluster's entry.
-            let proxy = format!("', proxy-url: 'http://{proxy}");
-            let file = kubeconfig(&format!("http://api.example.com:6443{proxy}"));
+            let file = kubeconfig(&format!("http://api.example.com:6443', proxy-url: '{url}"));
             let args = ClusterArgs {
                 kubeconfig: Some(file.path().to_owned()),
                 context: None,
             };
-            let cluster = args.connect().await?;
-            let pods: Api<Pod> = Api::all(cluster.client);
+            let pods: Api<Pod> = Api::all(args.connect().await?.client);
             let params = ListParams::default();
-            let (lines, listed) = tokio::join!(serve_as_proxy(listener), pods.list(&params));
-            assert!(listed.is_ok_and(|pods| pods.items.is_empty()));
-            Ok(lines)
+            let proxy = async {
+                let (mut stream, target) = accept(listener).await;
+                let line = answer(&mut stream).await;
+                (target, line, stream)
+            };
+            let ((target, line, _open), listed) = tokio::join!(proxy, pods.list(&params));
+            assert!(listed.is_ok_and(|pods| pods.items.is_empty()), "{url}");
+            Ok((target, line))
         });
-        let [tunnel, request] = found.expect("an answer");
-        assert_eq!(tunnel, "CONNECT api.example.com:6443 HTTP/1.1\r\n");
-        assert!(request.starts_with("GET /api/v1/pods"), "{request}");
+        let (target, line) = found.expect("an answer");
+        assert_eq!(target, "api.example.com:6443", "{url}");
+        assert!(line.starts_with("GET /api/v1/pods"), "{line}");
+    }
+
+    #[test]
+    fn requests_go_through_the_proxy_of_the_kubeconfig() {
+        check_proxy("http://PROXY", accept_connect);
+        check_proxy("socks5://PROXY", accept_socks);
+        check_proxy("socks5h://PROXY", accept_socks);
     }
 }

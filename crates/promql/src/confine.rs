@@ -1,6 +1,7 @@
-//! Restricts an expression to the series with one value of a label, such as those of one namespace.
+//! Restricts an expression to the series with one value of a label, such as those of one namespace,
+//! or to the series of some matchers, such as those of one cluster.
 //!
-//! The expression is parsed and rewritten with one more matcher in each selector. Only recognised
+//! The expression is parsed and rewritten with more matchers in each selector. Only recognised
 //! tokens are written, and anything outside this grammar is rejected, so that a store with language
 //! extensions reads no other series either.
 //!
@@ -21,6 +22,8 @@
 //! and Prometheus' `promql/parser/generated_parser.y`.
 
 mod tokens;
+
+use std::borrow::Cow;
 
 use super::query::{is_label_name, matcher};
 pub(crate) use tokens::{Token, tokens};
@@ -64,7 +67,7 @@ pub struct ConfineError {
 }
 
 impl ConfineError {
-    fn new(before: usize, why: impl Into<String>) -> Self {
+    pub(crate) fn new(before: usize, why: impl Into<String>) -> Self {
         Self {
             at: before + 1,
             why: why.into(),
@@ -74,14 +77,12 @@ impl ConfineError {
 
 /// Restricts the expression to series whose `label` has this value.
 pub fn confine(expression: &str, label: &str, value: &str) -> Result<String, ConfineError> {
-    let mut parser = Parser {
-        tokens: tokens(expression)?,
-        next: 0,
-        end: expression.len(),
-        confinement: matcher(label, "=", value),
-        depth: 0,
-        written: String::with_capacity(expression.len() + 64),
-    };
+    add(expression, &[matcher(label, "=", value)])
+}
+
+/// Adds matchers to every selector that does not have them.
+pub(crate) fn add(expression: &str, matchers: &[String]) -> Result<String, ConfineError> {
+    let mut parser = Parser::new(expression, matchers)?;
     parser.expression()?;
     match parser.tokens.get(parser.next) {
         None => Ok(parser.written),
@@ -89,12 +90,41 @@ pub fn confine(expression: &str, label: &str, value: &str) -> Result<String, Con
     }
 }
 
+/// Parses matchers that are separated by commas, as between braces.
+pub(crate) fn matchers(text: &str) -> Result<Vec<Matcher<'_>>, ConfineError> {
+    let mut parser = Parser::new(text, &[])?;
+    let mut matchers = Vec::new();
+    while parser.next < parser.tokens.len() {
+        matchers.push(parser.matcher()?);
+        if parser.next < parser.tokens.len() {
+            parser.sign(",")?;
+        }
+    }
+    Ok(matchers)
+}
+
+/// A label matcher of an expression.
+pub(crate) struct Matcher<'a> {
+    pub(crate) label: &'a str,
+    pub(crate) operator: &'static str,
+    /// Value in its quotes.
+    pub(crate) value: Cow<'a, str>,
+    /// Byte at which it begins.
+    pub(crate) at: usize,
+}
+
+impl Matcher<'_> {
+    pub(crate) fn text(&self) -> String {
+        format!("{}{}{}", self.label, self.operator, self.value)
+    }
+}
+
 struct Parser<'a> {
     tokens: Vec<(usize, Token<'a>)>,
     next: usize,
     end: usize,
-    /// Matcher added to each selector.
-    confinement: String,
+    /// Matchers added to each selector.
+    added: &'a [String],
     depth: usize,
     written: String,
 }
@@ -102,6 +132,17 @@ struct Parser<'a> {
 type Parsed<T = ()> = Result<T, ConfineError>;
 
 impl<'a> Parser<'a> {
+    fn new(text: &'a str, added: &'a [String]) -> Parsed<Self> {
+        Ok(Self {
+            tokens: tokens(text)?,
+            next: 0,
+            end: text.len(),
+            added,
+            depth: 0,
+            written: String::with_capacity(text.len() + 64),
+        })
+    }
+
     fn expression(&mut self) -> Parsed {
         self.operand()?;
         while let Some(operator) = self.operator() {
@@ -263,38 +304,41 @@ impl<'a> Parser<'a> {
     }
 
     fn selector(&mut self, name: &str) -> Parsed {
-        self.write(&[name, "{"]);
-        let mut is_confined = false;
+        let mut matchers = Vec::new();
         if self.take_sign(&["{"]).is_some() {
             while !self.is_sign("}") {
-                let label = self.label()?;
-                let operator = self
-                    .take_sign(MATCH_OPERATORS)
-                    .ok_or_else(|| self.expected("=, !=, =~ or !~"))?;
-                let Some((_, Token::Text(text))) = self.tokens.get(self.next).cloned() else {
-                    return Err(self.expected("a string"));
-                };
-                self.next += 1;
-                let matcher = format!("{label}{operator}{text}");
-                is_confined |= matcher == self.confinement;
-                self.write(&[&matcher]);
+                matchers.push(self.matcher()?.text());
                 if !self.is_sign("}") {
                     self.sign(",")?;
-                    if !self.is_sign("}") {
-                        self.write(&[","]);
-                    }
                 }
             }
             self.sign("}")?;
         }
-        if !is_confined {
-            let separator = if self.written.ends_with('{') { "" } else { "," };
-            let confinement = std::mem::take(&mut self.confinement);
-            self.write(&[separator, &confinement]);
-            self.confinement = confinement;
+        for added in self.added {
+            if !matchers.contains(added) {
+                matchers.push(added.clone());
+            }
         }
-        self.write(&["}"]);
+        self.write(&[name, "{", &matchers.join(","), "}"]);
         Ok(())
+    }
+
+    fn matcher(&mut self) -> Parsed<Matcher<'a>> {
+        let at = self.tokens.get(self.next).map_or(self.end, |(at, _)| *at);
+        let label = self.label()?;
+        let operator = self
+            .take_sign(MATCH_OPERATORS)
+            .ok_or_else(|| self.expected("=, !=, =~ or !~"))?;
+        let Some((_, Token::Text(value))) = self.tokens.get(self.next).cloned() else {
+            return Err(self.expected("a string"));
+        };
+        self.next += 1;
+        Ok(Matcher {
+            label,
+            operator,
+            value,
+            at,
+        })
     }
 
     /// Parses a suffix. Returns whether there was one.

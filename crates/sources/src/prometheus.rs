@@ -2,10 +2,12 @@
 //! including Thanos and Mimir.
 //!
 //! Every response is limited in time and size: ranges of usage are read in pieces, and a piece that
-//! exceeds a limit is halved. The series of usage and pod labels are detected unless configured. No
-//! retries here: the caller does.
+//! exceeds a limit is halved. The series of usage and pod labels are detected unless configured. A
+//! store with several clusters is refused, unless each query has matchers for one. No retries here:
+//! the caller does.
 
 mod args;
+mod clusters;
 mod connection;
 mod error;
 pub(crate) mod http;
@@ -17,14 +19,16 @@ use std::collections::{BTreeMap, HashMap};
 
 use model::{ContainerRef, Series};
 
-pub use args::PrometheusArgs;
+pub use args::{PrometheusArgs, PrometheusClientArgs};
+pub use clusters::ClusterCheck;
 pub use connection::{Connection, Credentials, Secret, headers};
 pub use error::{Detail, PrometheusError};
 pub use http::{Exchange, Observer, Prometheus};
 pub use instant_response::{InstantSample, SeriesShape};
 pub use promql::{
-    ConfineError, Excess, Layout, NameError, PodLabelSeries, PodLabelSettings, Step, UsageSeries,
-    UsageSettings, confine, is_label_name, is_metric_name, literal, matcher, sum, workload_usage,
+    ConfineError, Excess, Layout, Matchers, NameError, PodLabelSeries, PodLabelSettings, Step,
+    UsageSeries, UsageSettings, confine, is_label_name, is_metric_name, literal, matcher, sum,
+    workload_usage,
 };
 pub use range_response::Labelled;
 pub use time_range::Window;
@@ -67,7 +71,8 @@ pub struct ContainerSeries {
 pub type PodLabels = HashMap<String, BTreeMap<String, String>>;
 
 impl Prometheus {
-    /// Detects the series of usage and pod labels in a time range.
+    /// Detects the series of usage and pod labels in a time range. Usage of several clusters is an
+    /// error.
     pub async fn detect(
         &self,
         usage: &UsageSettings,
@@ -84,6 +89,9 @@ impl Prometheus {
             let tried: Vec<_> = candidates.iter().filter_map(selector).collect();
             let tried = tried.join(" ");
             return Err(PrometheusError::NoSeries { tried });
+        }
+        if let Some(series) = cpu.as_ref().or(memory.as_ref()) {
+            self.refuse_several_clusters(series, window).await?;
         }
         let selector = |one: &PodLabelSeries| query::pod_label_selector(one, None);
         let pod_labels = self.first(pod_labels.candidates(), selector, window);

@@ -140,6 +140,9 @@ args, and optionally env, volumes, volumeMounts, withoutArgs, annotations of the
 {{- range $name, $value := .Values.prometheus.headers }}
 - {{ printf "--prometheus-header=%s=%s" $name $value | quote }}
 {{- end }}
+{{- with .Values.prometheus.matchers }}
+- {{ printf "--prometheus-matchers=%s" . | quote }}
+{{- end }}
 {{- end }}
 
 {{- define "plimsoll.prometheusVolumes" -}}

@@ -64,6 +64,7 @@ const CASES: &[Case] = &[
     ("prometheus.username", "other", BASIC),
     ("prometheus.passwordKey", "other", BASIC),
     ("prometheus.headers.X-Scope-OrgID", "shop", PROMETHEUS),
+    ("prometheus.matchers", "cluster=\"a\"", PROMETHEUS),
     ("prometheus.certificateKey", "tls.crt", PROMETHEUS),
     ("prometheus.privateKeyKey", "tls.key", PROMETHEUS),
     ("featureGates", "InPlace=true", &[]),

@@ -64,8 +64,9 @@ impl RulesArgs {
         );
         let mut prometheus = self.prometheus;
         if self.prometheus_auth_incluster {
-            prometheus.prometheus_bearer_token_file = format!("{SERVICE_ACCOUNT}/token");
+            prometheus.client.prometheus_bearer_token_file = format!("{SERVICE_ACCOUNT}/token");
             prometheus
+                .client
                 .prometheus_ca_file
                 .get_or_insert_with(|| format!("{SERVICE_ACCOUNT}/ca.crt").into());
         }
@@ -162,6 +163,7 @@ mod tests {
             ("metrics-relist-interval=1ms", "--metrics-relist-interval"),
             ("prometheus-url=prometheus:9090", "--prometheus-address"),
             ("prometheus-verb=PUT", "--prometheus-verb"),
+            ("prometheus-matchers=prod", "--prometheus-matchers"),
             (
                 "prometheus-header=x",
                 "--prometheus-header: expected NAME=VALUE",

@@ -122,12 +122,11 @@ impl Lister {
         let resources = resources
             .context("the API server takes too long")?
             .context("list the cluster's resources")?;
-        let store = self.shared.store.connect().await?;
+        let now = self.clock.timestamp();
+        let store = self.shared.store.connect(now).await?;
         let all = rules.custom.iter().chain(&rules.external);
         let queries: BTreeSet<String> = all.map(|rule| rule.series_query.clone()).collect();
-        let since = self
-            .clock
-            .timestamp()
+        let since = now
             .saturating_sub(self.config.max_age)
             .unwrap_or(Timestamp::MIN);
         self.listed.retain(|query, _| queries.contains(query));

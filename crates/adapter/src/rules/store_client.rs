@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
+use jiff::Timestamp;
 use sources::error_chain::with_causes;
 use sources::prometheus::{
-    Connection, Exchange, InstantSample, Observer, Prometheus, PrometheusError,
+    ClusterCheck, Connection, Exchange, InstantSample, Observer, Prometheus, PrometheusError,
 };
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -40,6 +41,9 @@ const OUTAGE_FOR: Duration = Duration::from_secs(3);
 pub(super) struct Store {
     connection: Connection,
     current: ArcSwapOption<Prometheus>,
+    clusters: ClusterCheck,
+    /// Text of the refusal of a store with several clusters.
+    refusal: Mutex<Option<String>>,
     limiter: FlowLimiter,
     budget: QueryTimeLimiter,
     outage: Mutex<Outage>,
@@ -120,6 +124,8 @@ impl Store {
         Self {
             connection,
             current,
+            clusters: ClusterCheck::default(),
+            refusal: Mutex::default(),
             limiter: FlowLimiter::new(CONCURRENCY),
             budget: QueryTimeLimiter::default(),
             outage,
@@ -128,14 +134,18 @@ impl Store {
         }
     }
 
-    /// Connects with the current files.
-    pub(super) async fn connect(&self) -> Result<Arc<Prometheus>, PrometheusError> {
+    /// Connects with the current files. A store with several clusters is refused, and has no value
+    /// from then on.
+    pub(super) async fn connect(&self, now: Timestamp) -> Result<Arc<Prometheus>, PrometheusError> {
         let metrics = self.metrics.clone();
         let observer: Observer =
             Arc::new(move |Exchange { code, duration }| metrics.exchanged(code, duration));
         let store = Arc::new(Prometheus::connect(&self.connection, observer).await?);
-        self.current.store(Some(Arc::clone(&store)));
-        Ok(store)
+        let checked = self.clusters.run(&store, now).await;
+        *self.refusal.lock() = checked.as_ref().err().map(ToString::to_string);
+        self.current
+            .store(checked.is_ok().then(|| Arc::clone(&store)));
+        checked.map(|()| store)
     }
 
     /// Queries current values. Keeps only `label` of their labels if it is given.
@@ -152,7 +162,11 @@ impl Store {
             }
             let _permit = store.permit(&flow).await?;
             let Some(prometheus) = store.current.load_full() else {
-                return Err(unavailable("not connected to Prometheus yet"));
+                let refusal = store.refusal.lock().clone();
+                let why = refusal.as_deref();
+                return Err(unavailable(
+                    why.unwrap_or("not connected to Prometheus yet"),
+                ));
             };
             let result = {
                 let _charge = store.budget.start(&flow);
@@ -316,7 +330,8 @@ mod tests {
             let data = json!({"resultType": "vector", "result": result});
             (200, json!({"status": "success", "data": data}))
         });
-        let prometheus = Prometheus::with_client(client, QUERY_TIMEOUT, Arc::new(|_| {}));
+        let connection = Connection::default();
+        let prometheus = Prometheus::with_client(client, "", &connection, Arc::new(|_| {}));
         store.current.store(Some(Arc::new(prometheus)));
         Arc::new(store)
     }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use runtime::GoDuration;
-use runtime::config_file::parsed_by;
+use runtime::config_file::{from_text, parsed_by};
 use runtime::duration::positive_duration;
 use serde::{Deserialize, Deserializer};
-use sources::prometheus::{Connection, Credentials, Secret, headers};
+use sources::prometheus::{Connection, Credentials, Matchers, Secret, headers};
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -25,6 +25,10 @@ pub(super) struct PrometheusClient {
     tls_config: TlsConfig,
     /// Values of headers of every request, by name, such as the tenant.
     http_headers: BTreeMap<String, HeaderValues>,
+    /// Label matchers, separated by commas, that every selector of every query gets, such as
+    /// `cluster="prod-17"`. Needed if the store has several clusters.
+    #[serde(deserialize_with = "from_text")]
+    matchers: Matchers,
 }
 
 #[derive(Debug, Deserialize)]
@@ -68,6 +72,7 @@ impl Default for PrometheusClient {
             authorization: None,
             tls_config: TlsConfig::default(),
             http_headers: BTreeMap::new(),
+            matchers: Matchers::default(),
         }
     }
 }
@@ -106,6 +111,7 @@ impl PrometheusClient {
             client_certificate,
             insecure: tls.insecure_skip_verify,
             query_timeout: self.query_timeout.0,
+            matchers: self.matchers,
             always_post: false,
         };
         connection.check().context("prometheus.address")?;
@@ -145,6 +151,7 @@ mod tests {
                 r#"client_certificate: Some(("/c", "/k"))"#,
             ),
             ("tlsConfig: {insecureSkipVerify: true}", "insecure: true"),
+            ("matchers: 'cluster=\"a\"'", r#"texts: ["cluster=\"a\""]"#),
             (
                 "httpHeaders: {X-Scope-OrgID: {values: [shop, a=b]}}",
                 r#"headers: [("x-scope-orgid", Sensitive), ("x-scope-orgid", Sensitive)]"#,
@@ -174,6 +181,7 @@ mod tests {
                 "httpHeaders: {A: {files: [x]}}",
                 "httpHeaders.A.files: unknown field",
             ),
+            ("matchers: prod", "matchers: character 5: expected ="),
             (
                 "basicAuth: {username: u}",
                 "basicAuth: missing field `passwordFile`",

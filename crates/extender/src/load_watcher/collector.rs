@@ -41,7 +41,7 @@ enum Source {
         /// Samples of the last 15 minutes.
         history: SampleHistory,
     },
-    Prometheus(PrometheusSource),
+    Prometheus(Box<PrometheusSource>),
 }
 
 /// Bad values by node and resource, where `None` is the whole node.
@@ -128,7 +128,7 @@ impl Collector {
             },
             Some(prometheus) => {
                 let errors = metrics.query_errors.clone();
-                Source::Prometheus(PrometheusSource::new(prometheus, errors))
+                Source::Prometheus(Box::new(PrometheusSource::new(prometheus, errors)))
             }
         };
         let writes = &metrics.cache_writes;

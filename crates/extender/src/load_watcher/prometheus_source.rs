@@ -13,7 +13,9 @@ use placement::{NodeLoad, NodeResource, Usage, Window, WindowLoad};
 use prometheus::IntCounterVec;
 use serde::Deserialize;
 use sources::error_chain::with_causes;
-use sources::prometheus::{Connection, InstantSample, Prometheus, PrometheusError, is_metric_name};
+use sources::prometheus::{
+    ClusterCheck, Connection, InstantSample, Prometheus, PrometheusError, is_metric_name,
+};
 
 use super::document::duration;
 use super::nodes::Nodes;
@@ -41,6 +43,7 @@ pub struct LoadQueries {
 
 pub(super) struct PrometheusSource {
     config: PrometheusConfig,
+    clusters: ClusterCheck,
     errors: IntCounterVec,
 }
 
@@ -87,7 +90,11 @@ impl LoadQueries {
 
 impl PrometheusSource {
     pub(super) fn new(config: PrometheusConfig, errors: IntCounterVec) -> Self {
-        Self { config, errors }
+        Self {
+            config,
+            clusters: ClusterCheck::default(),
+            errors,
+        }
     }
 
     /// Reads all windows. They end with the newest sample of CPU, so that a store without new
@@ -99,6 +106,7 @@ impl PrometheusSource {
         now: Timestamp,
     ) -> anyhow::Result<Vec<(Window, WindowLoad)>> {
         let store = Prometheus::connect(&self.config.connection, Arc::new(|_| {})).await?;
+        self.clusters.run(&store, now).await?;
         let index = NodeIndex::new(nodes, &self.config.node_labels);
         let cpu = &self.config.queries.cpu;
         let newest = self.query(&store, &format!("timestamp({cpu})")).await;

@@ -106,4 +106,6 @@ pub(crate) struct PrometheusFact {
     pub(crate) address: String,
     /// Number of series of each metric, in the order of [`SERIES`](super::judge::SERIES).
     pub(crate) series: Read<Vec<u64>>,
+    /// Text of the refusal of a store with several clusters.
+    pub(crate) refusal: Option<String>,
 }

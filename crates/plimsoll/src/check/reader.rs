@@ -1,5 +1,8 @@
 //! Reads the facts, with the rights of the user. Writes nothing but reviews of these rights.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use futures::future::join_all;
 use http::Request;
 use jiff::Timestamp;
@@ -18,6 +21,8 @@ use kube::api::{ListParams, PostParams};
 use kube::client::Body;
 use serde_json::Value;
 use serving::certificates::ServedChain;
+use sources::error_chain::with_causes;
+use sources::prometheus::{ClusterCheck, Connection, Matchers, Prometheus, PrometheusError};
 use view::OtherAutoscaler;
 use watch::{FoundAutoscalers, OtherAutoscalers};
 
@@ -29,6 +34,9 @@ use super::judge::{CONFIGURATION, OTHER_IMAGES, SERIES};
 use super::units;
 use crate::cluster::{Cluster, Kind, each, each_metadata, list};
 use crate::installation::{self, ObjectName, Program, SELECTOR, image_name, programs};
+
+/// Time limit of a query to Prometheus.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Reads all facts. An error only if the API server does not respond.
 pub(crate) async fn read(
@@ -293,25 +301,53 @@ async fn prometheus(cluster: &Cluster, suite: &[Program<'_>]) -> Option<Promethe
         .flag("storage")
         .filter(|it| it == "prometheus")?;
     let address = recommender.flag("prometheus-address").unwrap_or_default();
-    let series = match proxy_path(&address) {
-        Some(path) => series(cluster, &path).await,
-        None => Err(Unread(format!(
-            "{address:?} is not a Service, so the API server cannot forward to it"
-        ))),
+    let matchers = recommender.flag("prometheus-matchers").unwrap_or_default();
+    let (series, refusal) = match (proxy_path(&address), matchers.parse()) {
+        (Some(path), Ok(matchers)) => series(cluster, &path, matchers).await,
+        (None, _) => {
+            let why = "is not a Service, so the API server cannot forward to it";
+            (Err(Unread(format!("{address:?} {why}"))), None)
+        }
+        (_, Err(error)) => (Err(Unread(format!("--prometheus-matchers: {error}"))), None),
     };
-    Some(PrometheusFact { address, series })
+    Some(PrometheusFact {
+        address,
+        series,
+        refusal,
+    })
 }
 
-async fn series(cluster: &Cluster, path: &str) -> Read<Vec<u64>> {
+/// Numbers of series, and the refusal of several clusters.
+async fn series(
+    cluster: &Cluster,
+    path: &str,
+    matchers: Matchers,
+) -> (Read<Vec<u64>>, Option<String>) {
+    let connection = Connection {
+        matchers,
+        query_timeout: PATIENCE,
+        ..Connection::default()
+    };
+    let client = cluster.client.clone();
+    let store = Prometheus::with_client(client, path, &connection, Arc::new(|_| ()));
     let mut counts = Vec::new();
     for metric in SERIES {
-        let path = format!("{path}/api/v1/query?query=count({metric})");
-        let answer = cluster.get::<Value>(&path).await;
-        let answer = answer.map_err(unread("Prometheus through the Service's proxy"))?;
-        let count = answer["data"]["result"][0]["value"][1].as_str();
-        counts.push(count.and_then(|count| count.parse().ok()).unwrap_or(0));
+        match store.query(&format!("count({metric})"), PATIENCE).await {
+            Ok(found) => counts.push(found.first().map_or(0, |count| count.value as u64)),
+            Err(error) => {
+                let subject = "Prometheus through the Service's proxy";
+                let why = match error {
+                    PrometheusError::Refused { code: 403, .. } => {
+                        format!("you have no right to read {subject}")
+                    }
+                    error => format!("cannot read {subject}: {}", with_causes(&error)),
+                };
+                return (Err(Unread(why)), None);
+            }
+        }
     }
-    Ok(counts)
+    let checked = ClusterCheck::default().run(&store, Timestamp::now()).await;
+    (Ok(counts), checked.err().map(|error| error.to_string()))
 }
 
 /// The path of the API server that leads to a Service, such as

@@ -8,17 +8,16 @@ mod hpas;
 mod inventory;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::Args;
 use jiff::Timestamp;
 use sources::error_chain::with_causes;
 use sources::prometheus::{
-    Connection, Credentials, Layout, PodLabelSettings, Prometheus, PrometheusError, Secret, Step,
+    Connection, Layout, PodLabelSettings, Prometheus, PrometheusClientArgs, PrometheusError, Step,
     UsageSeries, UsageSettings, Window,
 };
 
@@ -35,6 +34,7 @@ const MIN_STEP: i64 = 60;
 
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Prometheus")]
+#[command(mut_arg("prometheus_query_timeout", |arg| arg.default_value("2m0s")))]
 pub(crate) struct ConnectionArgs {
     /// Address of Prometheus, or of a store with its API. Reads the usage of the workloads in the
     /// cluster of the kubeconfig. Without it, files and --sample, Prometheus is found by the usual
@@ -49,29 +49,8 @@ pub(crate) struct ConnectionArgs {
         conflicts_with = "prometheus_address"
     )]
     pub(crate) prometheus_service: Option<NamedService>,
-    /// Do not verify the certificate of Prometheus.
-    #[arg(long, requires = "prometheus_address")]
-    pub(crate) prometheus_insecure: bool,
-    /// CA certificate (PEM) of Prometheus. Without it, the CAs of the system are trusted.
-    #[arg(long, value_name = "FILE", requires = "prometheus_address")]
-    pub(crate) prometheus_ca_file: Option<PathBuf>,
-    /// File with a bearer token for Prometheus.
-    #[arg(
-        long,
-        value_name = "FILE",
-        conflicts_with = "username",
-        requires = "prometheus_address"
-    )]
-    pub(crate) prometheus_bearer_token_file: Option<PathBuf>,
-    /// User name for Prometheus.
-    #[arg(long, value_name = "NAME", requires_all = ["password_file", "prometheus_address"])]
-    pub(crate) username: Option<String>,
-    /// File with the password of the user name.
-    #[arg(long, value_name = "FILE", requires = "username")]
-    pub(crate) password_file: Option<PathBuf>,
-    /// Time limit of one query in seconds.
-    #[arg(long, default_value_t = 120, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600))]
-    pub(crate) prometheus_query_timeout: u16,
+    #[command(flatten)]
+    pub(crate) client: PrometheusClientArgs,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -93,22 +72,33 @@ pub(crate) struct PrometheusArgs {
 }
 
 impl ConnectionArgs {
-    fn of(&self, address: &str) -> Connection {
-        let token = self.prometheus_bearer_token_file.clone();
-        let bearer = token.map(|file| Credentials::Bearer(Secret::File(file)));
-        let basic = self.username.clone().zip(self.password_file.clone());
-        let basic = basic.map(|(username, file)| Credentials::Basic {
-            username,
-            password: Secret::File(file),
-        });
-        Connection {
-            address: address.to_owned(),
-            credentials: bearer.or(basic).unwrap_or_default(),
-            ca_file: self.prometheus_ca_file.clone(),
-            insecure: self.prometheus_insecure,
-            query_timeout: Duration::from_secs(self.prometheus_query_timeout.into()),
-            ..Connection::default()
+    /// The connection; without an address, that through the API server.
+    fn connection(&self) -> anyhow::Result<Connection> {
+        let client = &self.client;
+        let of_address = [
+            ("insecure", client.prometheus_insecure),
+            ("ca-file", client.prometheus_ca_file.is_some()),
+            (
+                "client-cert-file",
+                client.prometheus_client_cert_file.is_some(),
+            ),
+            (
+                "bearer-token-file",
+                !client.prometheus_bearer_token_file.is_empty(),
+            ),
+        ];
+        let has_address = self.prometheus_address.is_some();
+        if let Some((name, _)) = of_address.iter().find(|(_, set)| *set && !has_address) {
+            let message = format!("--prometheus-{name} needs --prometheus-address");
+            return Err(Failure::Usage(message).into());
         }
+        if !client.username.is_empty() && (client.password_file.is_empty() || !has_address) {
+            let message = "--username needs --password-file and --prometheus-address".to_owned();
+            return Err(Failure::Usage(message).into());
+        }
+        let address = self.prometheus_address.clone().unwrap_or_default();
+        let connection = client.clone().connection(address, None, None);
+        connection.map_err(|error| Failure::Usage(format!("{error:#}")).into())
     }
 }
 
@@ -184,6 +174,7 @@ pub(super) fn read(
 ) -> anyhow::Result<Vec<ContainerUsage>> {
     let window = args.window(Timestamp::now());
     let window = window.map_err(|error| Failure::Usage(error.to_string()))?;
+    args.connection.connection()?;
     block_on(async {
         let cluster = args.connect_cluster().await?;
         let inventory = Inventory::read(&cluster, namespaces, args.selector.as_deref()).await?;
@@ -238,18 +229,20 @@ impl Store {
         let observer = Arc::new(move |_| {
             queries.fetch_add(1, Ordering::Relaxed);
         });
-        let (prometheus, service) = if let Some(address) = &args.prometheus_address {
-            let prometheus = Prometheus::connect(&args.of(address), observer).await;
+        let connection = args.connection()?;
+        let (prometheus, service) = if args.prometheus_address.is_some() {
+            let prometheus = Prometheus::connect(&connection, observer).await;
             (prometheus.map_err(|error| failure(&error, None))?, None)
         } else {
             let found = match &args.prometheus_service {
                 Some(service) => discovery::named(cluster, service).await?,
                 None => discovery::discover(cluster).await?,
             };
-            let timeout = Duration::from_secs(args.prometheus_query_timeout.into());
+            let client = cluster_args
+                .patient_client(connection.query_timeout)
+                .await?;
             let path = found.proxy_path();
-            let client = cluster_args.connect_below(&path, timeout).await?;
-            let prometheus = Prometheus::with_client(client, timeout, observer);
+            let prometheus = Prometheus::with_client(client, &path, &connection, observer);
             (prometheus, Some(found.text()))
         };
         let (usage, labels) = (UsageSettings::default(), PodLabelSettings::default());

@@ -36,7 +36,18 @@ fn a_source_is_needed() {
          the files and --sample",
     );
     // Access to Prometheus is of no use without its address.
-    assert_eq!(run(&["scan", "--prometheus-insecure"]).code, 2);
+    for flag in [
+        "--prometheus-insecure",
+        "--prometheus-ca-file=ca.crt",
+        "--prometheus-bearer-token-file=token",
+        "--username=me",
+        "--prometheus-matchers=prod",
+        "--prometheus-header=tenant",
+    ] {
+        let run = run(&["scan", flag]);
+        let name = flag.split('=').next().expect("a name");
+        assert!(run.code == 2 && run.stderr.contains(name), "{run:?}");
+    }
     assert_eq!(run(&["scan", "--sample", "usage.csv"]).code, 2);
     assert_eq!(run(&["scan", "--sample", "--caution", "0"]).code, 2);
 }

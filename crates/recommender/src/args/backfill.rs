@@ -88,8 +88,8 @@ impl HistoryArgs {
         let mut prometheus = self.prometheus;
         ensure!(
             self.prometheus_bearer_token.is_empty()
-                || prometheus.prometheus_bearer_token_file.is_empty()
-                || prometheus.username.is_empty(),
+                || prometheus.client.prometheus_bearer_token_file.is_empty()
+                || prometheus.client.username.is_empty(),
             "--prometheus-bearer-token, --prometheus-bearer-token-file and --username exclude each other"
         );
         ensure!(
@@ -99,11 +99,11 @@ impl HistoryArgs {
             self.history_length
         );
         // The flags take precedence over the environment.
-        if prometheus.username.is_empty() {
-            prometheus.username = environment("PROMETHEUS_USERNAME").unwrap_or_default();
+        if prometheus.client.username.is_empty() {
+            prometheus.client.username = environment("PROMETHEUS_USERNAME").unwrap_or_default();
         }
         let mut password = self.password;
-        if password.is_empty() && prometheus.password_file.is_empty() {
+        if password.is_empty() && prometheus.client.password_file.is_empty() {
             password = environment("PROMETHEUS_PASSWORD").unwrap_or_default();
         }
         let secret = |text: String| (!text.is_empty()).then_some(Secret::Text(text));
@@ -197,6 +197,10 @@ mod tests {
             ),
             ("--prometheus-query-timeout=30s", "query_timeout: 30s"),
             (
+                r#"--prometheus-matchers=cluster="a",env!="b""#,
+                r#"texts: ["cluster=\"a\"", "env!=\"b\""]"#,
+            ),
+            (
                 "--prometheus-header=X-Scope-OrgID=shop --prometheus-header=X-Team=a",
                 r#"headers: [("x-scope-orgid", Sensitive), ("x-team", Sensitive)]"#,
             ),
@@ -289,6 +293,10 @@ mod tests {
                 "--prometheus-client-key-file",
             ),
             ("--prometheus-query-timeout=0s", "at least 100ms"),
+            (
+                "--prometheus-matchers=cluster=prod",
+                "'--prometheus-matchers <MATCHERS>': character 9: expected a string, found prod",
+            ),
             (
                 "--prometheus-header=tenant",
                 "--prometheus-header: expected",

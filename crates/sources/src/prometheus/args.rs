@@ -8,9 +8,9 @@ use runtime::GoDuration;
 use runtime::duration::positive_duration;
 
 use super::connection::headers_of_texts;
-use super::{Connection, Credentials, Secret};
+use super::{Connection, Credentials, Matchers, Secret};
 
-/// Flags of the connection to Prometheus.
+/// Flags of the connection to Prometheus, with a default address.
 #[derive(Debug, Clone, clap::Args)]
 pub struct PrometheusArgs {
     /// Address of Prometheus or of another store with its API.
@@ -21,6 +21,13 @@ pub struct PrometheusArgs {
         value_name = "URL"
     )]
     pub prometheus_address: String,
+    #[command(flatten)]
+    pub client: PrometheusClientArgs,
+}
+
+/// Flags of the connection to Prometheus, wherever it is.
+#[derive(Debug, Clone, clap::Args)]
+pub struct PrometheusClientArgs {
     /// Skip the verification of Prometheus's certificate.
     #[arg(long)]
     pub prometheus_insecure: bool,
@@ -64,12 +71,32 @@ pub struct PrometheusArgs {
     /// Header of requests to Prometheus, as NAME=VALUE, such as the tenant. Repeatable.
     #[arg(long, value_name = "NAME=VALUE", hide_env_values = true)]
     pub prometheus_header: Vec<String>,
+    /// Label matchers, separated by commas, that every selector of every query gets, such as
+    /// cluster="prod-17". Needed if the store has several clusters.
+    #[arg(long, default_value = "", value_name = "MATCHERS")]
+    pub prometheus_matchers: Matchers,
 }
 
 impl PrometheusArgs {
     /// The connection. A token and a password, if any, take precedence over those in files.
     pub fn connection(
         self,
+        token: Option<Secret>,
+        password: Option<Secret>,
+    ) -> anyhow::Result<Connection> {
+        let connection = self
+            .client
+            .connection(self.prometheus_address, token, password)?;
+        connection.check().context("--prometheus-address")?;
+        Ok(connection)
+    }
+}
+
+impl PrometheusClientArgs {
+    /// The connection to an address, which is not checked.
+    pub fn connection(
+        self,
+        address: String,
         token: Option<Secret>,
         password: Option<Secret>,
     ) -> anyhow::Result<Connection> {
@@ -85,8 +112,8 @@ impl PrometheusArgs {
             },
         };
         let headers = headers_of_texts(&self.prometheus_header, &credentials);
-        let connection = Connection {
-            address: self.prometheus_address,
+        Ok(Connection {
+            address,
             credentials,
             ca_file: self.prometheus_ca_file,
             client_certificate: self
@@ -95,9 +122,8 @@ impl PrometheusArgs {
             insecure: self.prometheus_insecure,
             query_timeout: self.prometheus_query_timeout.0,
             headers: headers.context("--prometheus-header")?,
+            matchers: self.prometheus_matchers,
             always_post: false,
-        };
-        connection.check().context("--prometheus-address")?;
-        Ok(connection)
+        })
     }
 }

@@ -10,6 +10,7 @@ use http::{HeaderName, HeaderValue, Uri};
 use kube::client::ClientBuilder;
 use kube::config::AuthInfo;
 use kube::{Client, Config};
+use promql::Matchers;
 
 use super::error::PrometheusError;
 use crate::error_chain::with_causes;
@@ -30,6 +31,8 @@ pub struct Connection {
     pub query_timeout: Duration,
     /// Headers of every request, such as the name of a tenant.
     pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// Matchers of every selector, such as that of the cluster.
+    pub matchers: Matchers,
     /// Whether to use POST even for queries that fit into a URL.
     pub always_post: bool,
 }
@@ -92,7 +95,6 @@ impl Connection {
             || config.cluster_url.scheme_str() == Some("http");
         config.root_cert = needs_no_roots.then(Vec::new);
         config.auth_info = self.identity().await?;
-        config.headers.clone_from(&self.headers);
         let set_up = |error: kube::Error| PrometheusError::SetUp(with_causes(&error).into());
         Ok(ClientBuilder::try_from(config).map_err(set_up)?.build())
     }

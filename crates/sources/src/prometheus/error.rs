@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use promql::Excess;
+use promql::{Clusters, ConfineError, Excess};
 
 /// Part of an error for the log only: addresses, files, and responses of the store or a proxy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -60,6 +60,14 @@ pub enum PrometheusError {
     /// rest. Sums over it are too small.
     #[error("Prometheus' answer is partial")]
     Partial(#[source] Detail),
+    /// Queries would add up equal names of several clusters.
+    #[error(
+        "Prometheus has several clusters: {0}; set --prometheus-matchers to the one of this cluster"
+    )]
+    SeveralClusters(Clusters),
+    /// The query is outside the grammar in which every selector can get the matchers.
+    #[error("the query cannot get --prometheus-matchers: {0}")]
+    NoMatchers(#[from] ConfineError),
     #[error("Prometheus has no series of usage; tried {tried}")]
     NoSeries {
         /// The selectors without a match. They come from flags.
@@ -76,6 +84,7 @@ impl PrometheusError {
     pub fn text_for_others(&self) -> String {
         match self {
             Self::BadQuery { code, .. } => refused(*code),
+            Self::NoMatchers(_) => "the query cannot get --prometheus-matchers".to_owned(),
             error => error.to_string(),
         }
     }
@@ -105,6 +114,8 @@ impl PrometheusError {
             | Self::BadQuery { .. }
             | Self::Malformed(_)
             | Self::Partial(_)
+            | Self::SeveralClusters(_)
+            | Self::NoMatchers(_)
             | Self::NoSeries { .. } => None,
         }
     }

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::header::CONTENT_TYPE;
-use http::{Request, StatusCode};
+use http::{HeaderName, HeaderValue, Request, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use jiff::Timestamp;
 use kube::Client;
 use kube::client::Body;
+use promql::{ConfineError, Matchers};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
@@ -46,8 +47,13 @@ pub type Observer = Arc<dyn Fn(Exchange) + Send + Sync>;
 #[derive(Clone)]
 pub struct Prometheus {
     client: Client,
+    /// Path of the API below the client's address.
+    base: String,
     query_timeout: Duration,
     always_post: bool,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    /// Matchers of every selector that is sent.
+    pub(super) matchers: Matchers,
     observer: Observer,
 }
 
@@ -58,18 +64,24 @@ impl Prometheus {
         observer: Observer,
     ) -> Result<Self, PrometheusError> {
         let client = connection.client().await?;
-        Ok(Self {
-            always_post: connection.always_post,
-            ..Self::with_client(client, connection.query_timeout, observer)
-        })
+        Ok(Self::with_client(client, "", connection, observer))
     }
 
-    /// Sends requests below the base address of a client, such as that of an API server's proxy.
-    pub fn with_client(client: Client, query_timeout: Duration, observer: Observer) -> Self {
+    /// Sends requests with a client, below a path such as that of an API server's proxy, and with
+    /// all but the address and the credentials of the connection.
+    pub fn with_client(
+        client: Client,
+        path: &str,
+        connection: &Connection,
+        observer: Observer,
+    ) -> Self {
         Self {
             client,
-            query_timeout,
-            always_post: false,
+            base: path.to_owned(),
+            query_timeout: connection.query_timeout,
+            always_post: connection.always_post,
+            headers: connection.headers.clone(),
+            matchers: connection.matchers.clone(),
             observer,
         }
     }
@@ -101,15 +113,24 @@ impl Prometheus {
         selector: &str,
         window: Window,
     ) -> Result<bool, PrometheusError> {
+        let names = self.label_values("__name__", selector, window, Some("1"));
+        Ok(!names.await?.is_empty())
+    }
+
+    /// The values of a label of a selector's series in a time range, by the index.
+    pub(super) async fn label_values(
+        &self,
+        label: &str,
+        selector: &str,
+        window: Window,
+        limit: Option<&str>,
+    ) -> Result<Vec<String>, PrometheusError> {
         let (start, end) = (seconds(window.start), seconds(window.end));
-        let parameters = [
-            ("match[]", selector),
-            ("start", &start),
-            ("end", &end),
-            ("limit", "1"),
-        ];
-        let body = self.get("label/__name__/values", &parameters).await?;
-        Ok(!parse(body, range_response::label_values).await?.is_empty())
+        let mut parameters = vec![("match[]", selector), ("start", &start), ("end", &end)];
+        parameters.extend(limit.map(|limit| ("limit", limit)));
+        let path = format!("label/{label}/values");
+        let body = self.get(&path, &parameters).await?;
+        parse(body, range_response::label_values).await
     }
 
     /// The current values of a query, with timestamps of the store.
@@ -173,27 +194,41 @@ impl Prometheus {
         answer
     }
 
+    /// The parameters of a request, with the matchers in each that has selectors.
+    fn form(&self, parameters: &[(&str, &str)]) -> Result<String, ConfineError> {
+        let mut form = form_urlencoded::Serializer::new(String::new());
+        for (name, value) in parameters {
+            match *name {
+                "query" | "match[]" => form.append_pair(name, &self.matchers.add_to(value)?),
+                _ => form.append_pair(name, value),
+            };
+        }
+        Ok(form.finish())
+    }
+
     async fn exchange(
         &self,
         path: &str,
         parameters: &[(&str, &str)],
         max_bytes: usize,
     ) -> Result<Vec<u8>, PrometheusError> {
-        let parameters = form_urlencoded::Serializer::new(String::new())
-            .extend_pairs(parameters)
-            .finish();
+        let parameters = self.form(parameters)?;
         // Label values are only available through GET.
         let posts = !path.starts_with("label/")
             && (self.always_post || parameters.len() > MAX_ADDRESS_BYTES);
+        let path = format!("{}/api/v1/{path}", self.base);
         let request = if posts {
-            let request = Request::post(format!("/api/v1/{path}"));
-            request
+            Request::post(path)
                 .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
                 .body(Body::from(parameters.into_bytes()))
         } else {
-            Request::get(format!("/api/v1/{path}?{parameters}")).body(Body::empty())
+            Request::get(format!("{path}?{parameters}")).body(Body::empty())
         };
-        let request = request.map_err(|error| PrometheusError::SetUp(error.to_string().into()))?;
+        let set_up = |error: http::Error| PrometheusError::SetUp(error.to_string().into());
+        let mut request = request.map_err(set_up)?;
+        for (name, value) in &self.headers {
+            request.headers_mut().append(name, value.clone());
+        }
         let (status, body) = send(&self.client, request, max_bytes).await?;
         if status.is_success() {
             return Ok(body);

@@ -26,8 +26,8 @@ pub struct Labelled {
     pub series: Series,
 }
 
-/// Beginning of Prometheus' own remarks about an expression, in answers that are complete.
-const REMARK: &str = "PromQL ";
+/// Beginnings of Prometheus' own remarks, in answers that are complete, or as long as asked for.
+const REMARKS: [&str; 2] = ["PromQL ", "results truncated due to limit"];
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -170,7 +170,8 @@ pub(super) fn data<'a, D: Deserialize<'a>>(body: &'a [u8]) -> Result<D, Promethe
     let answer: Answer<D> = serde_json::from_slice(body)
         .map_err(|error| PrometheusError::Malformed(error.to_string().into()))?;
     let warnings = answer.warnings.unwrap_or_default();
-    let failure = warnings.iter().find(|text| !text.starts_with(REMARK));
+    let is_remark = |text: &str| REMARKS.iter().any(|remark| text.starts_with(remark));
+    let failure = warnings.iter().find(|text| !is_remark(text));
     if answer.is_partial || failure.is_some() {
         let text = failure.map_or("isPartial is true", |text| text.as_str());
         return Err(PrometheusError::Partial(shortened(text).into()));
@@ -224,6 +225,7 @@ mod tests {
             r#","isPartial":false,"warnings":[]"#,
             r#","warnings":["PromQL warning: encountered a mix of histograms and floats"]"#,
             r#","infos":["PromQL info: metric might not be a counter"]"#,
+            r#","warnings":["results truncated due to limit"]"#,
         ] {
             assert!(series::<1>(answer(extra).as_bytes()).is_ok(), "{extra}");
         }

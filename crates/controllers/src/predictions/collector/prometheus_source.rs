@@ -68,8 +68,11 @@ pub(super) struct PrometheusSource {
     observer: Observer,
     metrics: ForecastMetrics,
     connection: Cached<Result<Prometheus, ReadFailure>>,
-    layout: Cached<Result<Layout, ReadFailure>>,
+    layout: Cached<Detected>,
 }
+
+/// The series of usage, or why there are none, and whether the store must not be read at all.
+type Detected = Result<Layout, (ReadFailure, bool)>;
 
 impl PrometheusSource {
     pub(super) fn new(
@@ -95,9 +98,13 @@ impl PrometheusSource {
     async fn read(&self, request: &ReadRequest) -> Result<Samples, ReadFailure> {
         let ReadRequest { query, range, .. } = request;
         let connection = self.connection.get(self.connect()).await?;
-        let layout = match query {
-            Query::Expression(_) => NO_LAYOUT,
-            Query::Workload { .. } => self.layout.get(self.detect(&connection)).await?,
+        let detected = self.layout.get(self.detect(&connection)).await;
+        let layout = match (detected, query) {
+            (Err((failure, true)), _) | (Err((failure, _)), Query::Workload { .. }) => {
+                return Err(failure);
+            }
+            (Ok(layout), Query::Workload { .. }) => layout,
+            (_, Query::Expression(_)) => NO_LAYOUT,
         };
         let text = query.text(&layout).map_err(ReadFailure::refused)?;
         let window = window(*range)
@@ -147,7 +154,7 @@ impl PrometheusSource {
     }
 
     /// The series of usage, and their lifetime.
-    async fn detect(&self, connection: &Prometheus) -> (Result<Layout, ReadFailure>, Duration) {
+    async fn detect(&self, connection: &Prometheus) -> (Detected, Duration) {
         let HistorySettings {
             usage, pod_labels, ..
         } = &*self.settings;
@@ -169,7 +176,13 @@ impl PrometheusSource {
                     "cannot detect the series of usage in Prometheus"
                 );
                 let failure = ReadFailure::refused(error.text_for_others());
-                (Err(failure), FAILURE_LASTS)
+                let is_refused = matches!(error, PrometheusError::SeveralClusters(_));
+                let lasts = if is_refused {
+                    NO_LAYOUT_LASTS
+                } else {
+                    FAILURE_LASTS
+                };
+                (Err((failure, is_refused)), lasts)
             }
         }
     }
@@ -285,6 +298,8 @@ mod tests {
                 json!({"resultType": "matrix", "result": [
                     {"metric": {"pod": "web-1"}, "values": [[0, "1"], [60, "2"]]},
                 ]})
+            } else if path.ends_with("query") {
+                json!({"resultType": "vector", "result": []})
             } else {
                 json!(["x"])
             };
@@ -303,9 +318,34 @@ mod tests {
         let paths = paths.lock();
         assert_eq!(
             (paths.iter().filter(ranges).count(), paths.len()),
-            (2, 5),
+            (2, 10),
             "{paths:?}"
         );
+    }
+
+    #[tokio::test]
+    async fn a_store_of_several_clusters_has_no_history() {
+        let store = serve(|path| {
+            let clusters =
+                ["eu", "us"].map(|it| json!({"metric": {"cluster": it}, "value": [0, "1"]}));
+            let data = if path.ends_with("query") {
+                json!({"resultType": "vector", "result": clusters})
+            } else {
+                json!(["eu", "us"])
+            };
+            (StatusCode::OK, json!({"data": data}).to_string())
+        });
+        let store = store.await;
+        let expression = Query::Expression(Expression {
+            text: "up".to_owned(),
+            confined_by: None,
+        });
+        for query in [request().query, expression] {
+            let failure = store.clone().ask(ReadRequest { query, ..request() }).await;
+            let why = failure.expect_err("two clusters").why;
+            let expected = r#"Prometheus has several clusters: cluster is "eu", "us"; set "#;
+            assert!(why.starts_with(expected), "{why}");
+        }
     }
 
     #[tokio::test]

@@ -161,9 +161,20 @@ fn owner(facts: &Facts, service: Option<&APIService>) -> Verdict {
 }
 
 fn prometheus(facts: &Facts) -> Verdict {
-    let Some(PrometheusFact { address, series }) = &facts.prometheus else {
+    let Some(PrometheusFact {
+        address,
+        series,
+        refusal,
+    }) = &facts.prometheus
+    else {
         return skip("the recommender reads no Prometheus");
     };
+    if let Some(refusal) = refusal {
+        return error(
+            format!("{address}: {refusal}"),
+            "Set prometheus.matchers of the chart (docs/history.md)",
+        );
+    }
     let counted = super::SERIES.into_iter().zip(series.as_ref()?);
     let missing = counted.filter(|(_, count)| **count == 0);
     let missing: Vec<&str> = missing.map(|(metric, _)| metric).collect();

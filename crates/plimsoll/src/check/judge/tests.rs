@@ -108,6 +108,14 @@ fn faults_of_metrics_are_named() {
     };
     let missing = "Error prometheus-series: container_memory_working_set_bytes, kube_pod_labels";
     check(series, missing);
+    let refusal = |facts: &mut Facts| {
+        let clusters = "Prometheus has several clusters: cluster is \"eu\", \"us\"";
+        facts.prometheus.as_mut().expect("Prometheus").refusal = Some(clusters.to_owned());
+    };
+    check(
+        refusal,
+        "Error prometheus-series: cluster is \"eu\", \"us\"",
+    );
 }
 
 #[test]

@@ -136,6 +136,7 @@ pub(super) fn healthy() -> Facts {
         prometheus: Some(PrometheusFact {
             address: "http://prometheus.monitoring.svc:9090".to_owned(),
             series: Ok(vec![10, 10, 10]),
+            refusal: None,
         }),
     }
 }

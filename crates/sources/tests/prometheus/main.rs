@@ -1,5 +1,7 @@
 //! Requests to a store over HTTP: credentials, smaller pieces after refusals, and timeouts.
 
+mod clusters;
+
 use std::collections::HashMap;
 use std::fs;
 use std::net::Ipv4Addr;
@@ -37,11 +39,17 @@ struct Store {
     /// Refusal of more points.
     refusal: (StatusCode, &'static str),
     answered: Answered,
+    /// Values of the label `cluster`.
+    clusters: &'static [&'static str],
+    /// Labels of series of equal names.
+    equal_names: &'static [&'static str],
+    /// Path and selectors of all requests.
+    asked: Arc<Mutex<Vec<(String, String)>>>,
 }
 
 impl Store {
     fn new(has: &'static str) -> Self {
-        let too_many = include_str!("../fixtures/too_many_samples.json");
+        let too_many = include_str!("../../fixtures/too_many_samples.json");
         Self {
             authorization: None,
             has,
@@ -49,6 +57,9 @@ impl Store {
             jobs: 0,
             refusal: (StatusCode::UNPROCESSABLE_ENTITY, too_many),
             answered: Answered::default(),
+            clusters: &[],
+            equal_names: &[],
+            asked: Arc::default(),
         }
     }
 
@@ -97,7 +108,37 @@ async fn answer(
     if authorization != store.authorization {
         return (StatusCode::UNAUTHORIZED, format!("{authorization:?}")).into_response();
     }
-    match request.uri().path() {
+    let selectors = asked.get("query").or(asked.get("match[]"));
+    let selectors = selectors.cloned().unwrap_or_default();
+    let path = request.uri().path().to_owned();
+    let mut log = store.asked.lock().expect("no panic");
+    log.push((path.clone(), selectors.clone()));
+    drop(log);
+    let vector = |metrics: &[String]| {
+        let one = |metric: &String| format!(r#"{{"metric":{metric},"value":[0,"1"]}}"#);
+        let all: Vec<_> = metrics.iter().map(one).collect();
+        format!(
+            r#"{{"data":{{"resultType":"vector","result":[{}]}}}}"#,
+            all.join(",")
+        )
+    };
+    let is_cluster = |value: &&&str| {
+        !selectors.contains("cluster=") || selectors.contains(&format!("cluster={value:?}"))
+    };
+    let clusters = store.clusters.iter().filter(is_cluster);
+    match path.as_str() {
+        "/tenant/a/api/v1/label/cluster/values" => {
+            let found: Vec<_> = clusters.map(|value| format!("{value:?}")).collect();
+            format!(r#"{{"data":[{}]}}"#, found.join(",")).into_response()
+        }
+        "/tenant/a/api/v1/query" if selectors.starts_with("count by (cluster)") => {
+            let found = clusters.map(|value| format!(r#"{{"cluster":{value:?}}}"#));
+            vector(&found.collect::<Vec<_>>()).into_response()
+        }
+        "/tenant/a/api/v1/query" => {
+            let found = store.equal_names.iter().map(ToString::to_string);
+            vector(&found.collect::<Vec<_>>()).into_response()
+        }
         "/tenant/a/api/v1/label/__name__/values" => {
             let has = asked["match[]"].starts_with(store.has);
             let found = if has { r#""x""# } else { "" };
@@ -125,6 +166,8 @@ async fn answer(
             format!(r#"{{"status":"success","data":{{"resultType":"matrix","result":{result}}}}}"#)
                 .into_response()
         }
+        path if path.starts_with("/tenant/a/api/v1/label/") => r#"{"data":[]}"#.into_response(),
+        "/tenant/a/api/v1/series" => r#"{"data":[]}"#.into_response(),
         path => (StatusCode::NOT_FOUND, path.to_owned()).into_response(),
     }
 }
