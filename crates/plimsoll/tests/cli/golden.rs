@@ -89,6 +89,7 @@ fn the_help_of_every_command_is_known() {
     {
         check(&format!("help_{command}.txt"), &format!("{command} --help"));
     }
+    check("help_report_merge.txt", "report merge --help");
     for command in ["keda", "adopt", "release"] {
         let name = format!("help_migrate_{command}.txt");
         check(&name, &format!("migrate {command} --help"));
