@@ -51,6 +51,10 @@ pub(crate) enum Form {
     Json,
     /// Warnings and errors, one line each.
     Short,
+    /// `JUnit` XML, with a test case for each check.
+    Junit,
+    /// Warnings and errors as SARIF 2.1.0 for code scanning.
+    Sarif,
 }
 
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Outcome> {

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `args` | commands, completions of shells, the manual page |
 //! | `changes` | recommended requests as differences and as manifests |
+//! | `ci` | findings as `JUnit` and SARIF |
 //! | `cluster` | connection to the cluster, several clusters at once |
 //! | `json` | objects as JSON |
 //! | `installation` | programs of the suite in the cluster |
@@ -35,6 +36,7 @@ mod args;
 mod backtest;
 mod changes;
 mod check;
+mod ci;
 mod cluster;
 mod dashboard;
 mod explain;

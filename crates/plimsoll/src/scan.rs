@@ -1,6 +1,7 @@
 //! Present and recommended requests of each container, with severity and savings.
 
 mod document;
+mod findings;
 mod fleet;
 mod nodes;
 mod replicas;
@@ -15,9 +16,10 @@ use rayon::prelude::*;
 use replay::Resource;
 use serde::{Deserialize, Serialize};
 
+use crate::ci::{self, ScanFormat};
 use crate::cluster::{Answers, ClusterArgs, ContextArgs};
 use crate::failure::{Failure, Outcome};
-use crate::output::{self, Document, OutputArgs};
+use crate::output::{self, Document, OutputArgs, print_text};
 use crate::prices::{PriceArgs, Prices};
 use crate::recommend::{
     Recommendation, SizingArgs, are_runs, containers_per_pod, recommend, settings,
@@ -38,8 +40,18 @@ pub(crate) struct ScanArgs {
     pub(crate) sizing: SizingArgs,
     #[command(flatten)]
     pub(crate) prices: PriceArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    /// Form of the output.
+    #[arg(
+        short,
+        long,
+        value_enum,
+        default_value = "table",
+        value_name = "FORMAT"
+    )]
+    pub(crate) output: ScanFormat,
+    /// No colours. Colours are used on a terminal only, and not if `NO_COLOR` is set.
+    #[arg(long)]
+    pub(crate) no_color: bool,
     /// Only containers with a finding of at least this severity.
     #[arg(long, value_enum, value_name = "SEVERITY")]
     pub(crate) min_severity: Option<Severity>,
@@ -222,7 +234,17 @@ pub(crate) fn run(args: &ScanArgs) -> anyhow::Result<Outcome> {
     let cluster = &args.source.prometheus.cluster;
     let read = |cluster: &ClusterArgs| args.scan(cluster, &prices);
     let answers = args.contexts.read(cluster, read)?.some()?;
-    output::print(&args.document(&answers, &prices), &args.output)?;
+    match args.output {
+        ScanFormat::Ci(format) => {
+            let findings = findings::findings(&answers.found);
+            print_text(ci::render("plimsoll scan", &findings, format))?;
+        }
+        ScanFormat::Document(form) => {
+            let (output, no_color) = (form, args.no_color);
+            let document = args.document(&answers, &prices);
+            output::print(&document, &OutputArgs { output, no_color })?;
+        }
+    }
     let outcome = answers.outcome();
     let scans = || answers.found.iter().map(|(_, scan)| scan);
     for (cluster, scan) in &answers.found {

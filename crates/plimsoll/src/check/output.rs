@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::Form;
 use super::finding::{Finding, Status};
+use crate::ci::{self, CiFinding, CiFormat, Level};
 use crate::cluster::Answers;
 use crate::output::printable;
 
@@ -14,6 +15,8 @@ pub(super) fn render(answers: &Answers<Vec<Finding>>, form: Form) -> String {
         Form::Table => sections(answers, table),
         Form::Short => sections(answers, short),
         Form::Json => format!("{:#}\n", data(answers)),
+        Form::Junit => ci::render("plimsoll check", &ci_findings(answers), CiFormat::Junit),
+        Form::Sarif => ci::render("plimsoll check", &ci_findings(answers), CiFormat::Sarif),
     }
 }
 
@@ -56,6 +59,34 @@ fn data(answers: &Answers<Vec<Finding>>) -> Value {
     });
     answers.add_left_out(&mut data);
     data
+}
+
+fn ci_findings(answers: &Answers<Vec<Finding>>) -> Vec<CiFinding> {
+    let finding = |cluster: &str, finding: &Finding| {
+        let category = finding.category;
+        let (level, help) = match finding.status {
+            Status::Ok => (Level::Passed, ""),
+            Status::Skipped => (Level::Skipped, ""),
+            Status::Warning => (Level::Warning, finding.hint.as_str()),
+            Status::Error => (Level::Error, finding.hint.as_str()),
+        };
+        CiFinding {
+            case: finding.id.clone(),
+            rule: finding.id.clone(),
+            description: finding.title.clone(),
+            help: help.to_owned(),
+            subject: if cluster.is_empty() {
+                category.to_owned()
+            } else {
+                format!("{cluster}/{category}")
+            },
+            level,
+            message: finding.message.clone(),
+        }
+    };
+    let found = answers.found.iter();
+    let found = found.flat_map(|(cluster, list)| list.iter().map(move |it| finding(cluster, it)));
+    found.collect()
 }
 
 fn mark(status: Status) -> &'static str {
@@ -199,5 +230,14 @@ mod tests {
             json["leftOut"],
             json!([{"cluster": "c", "error": "no route"}])
         );
+        let junit = render(&answers, Form::Junit);
+        let case = "<testcase classname=\"b/metrics\" name=\"f\"><failure type=\"error\" \
+                    message=\"it is gone\">Start it</failure></testcase>";
+        assert!(junit.contains(case), "{junit}");
+        let sarif = render(&answers, Form::Sarif);
+        let sarif: Value = serde_json::from_str(&sarif).expect("JSON");
+        let results = sarif["runs"][0]["results"].as_array().expect("results");
+        let rules: Vec<&Value> = results.iter().map(|result| &result["ruleId"]).collect();
+        assert_eq!(rules, ["e", "f", "e", "f"]);
     }
 }

@@ -118,6 +118,13 @@ fn sections_and_columns_name_the_cluster() {
         "scan --prometheus-service monitoring/prometheus:9090",
     );
     assert!(!one.stdout.contains("CLUSTER"), "{one:?}");
+    let sarif = run_for(&path, &format!("{scan} -o sarif"));
+    let sarif: Value = serde_json::from_str(&sarif.stdout).expect("JSON");
+    let uri = "/runs/0/results/0/locations/0/physicalLocation/artifactLocation/uri";
+    assert_eq!(
+        sarif.pointer(uri).expect(uri),
+        "kubernetes/b/shop/statefulset/web/app"
+    );
     let check = run_for(&path, "check --contexts a,b -o short").stdout;
     assert!(check.starts_with("cluster a\n=========\n"), "{check}");
     assert!(

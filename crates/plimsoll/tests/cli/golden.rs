@@ -36,8 +36,10 @@ fn check_forms(name: &str, command: &str) {
 }
 
 #[test]
-fn scans_have_six_forms() {
+fn scans_have_forms_of_tables_and_of_findings() {
     check_forms("scan", "scan --sample");
+    check("scan_junit.xml", "scan --sample -o junit");
+    check("scan_sarif.json", "scan --sample -o sarif");
 }
 
 #[test]
