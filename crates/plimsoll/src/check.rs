@@ -14,7 +14,7 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use runtime::GoDuration;
 
-use crate::cluster::{Cluster, block_on};
+use crate::cluster::{Cluster, ClusterArgs, ContextArgs, block_on};
 use crate::failure::{Outcome, is_unreachable};
 use crate::installation::InstallationArgs;
 use crate::output::print_text;
@@ -30,6 +30,8 @@ const PAUSE: std::time::Duration = std::time::Duration::from_secs(2);
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) installation: InstallationArgs,
+    #[command(flatten)]
+    pub(crate) contexts: ContextArgs,
     /// Check only what matters before an installation.
     #[arg(long)]
     pub(crate) pre: bool,
@@ -49,25 +51,33 @@ pub(crate) enum Form {
     Json,
     /// Warnings and errors, one line each.
     Short,
+    /// `JUnit` XML, with a test case for each check.
+    Junit,
+    /// Warnings and errors as SARIF 2.1.0 for code scanning.
+    Sarif,
 }
 
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Outcome> {
-    let findings = block_on(check(args))?;
-    print_text(output::render(&findings, args.output))?;
-    Ok(if has_error(&findings) {
+    let cluster = &args.installation.cluster;
+    let read = |cluster: &ClusterArgs| block_on(check(args, cluster));
+    let answers = args.contexts.read(cluster, read)?.some()?;
+    print_text(output::render(&answers, args.output))?;
+    let outcome = answers.outcome();
+    let mut found = answers.found.iter();
+    Ok(if found.any(|(_, findings)| has_error(findings)) {
         Outcome::Failed
     } else {
-        Outcome::Done
+        outcome
     })
 }
 
-async fn check(args: &CheckArgs) -> anyhow::Result<Vec<Finding>> {
+async fn check(args: &CheckArgs, cluster: &ClusterArgs) -> anyhow::Result<Vec<Finding>> {
     let (extent, rights) = if args.pre {
         (Extent::Before, judge::INSTALL)
     } else {
         (Extent::Installed, judge::USE)
     };
-    let cluster = args.installation.cluster.connect().await?;
+    let cluster = cluster.connect().await?;
     let namespace = &args.installation.system_namespace;
     let begin = Instant::now();
     loop {
@@ -97,7 +107,7 @@ pub(crate) async fn all(cluster: &Cluster, namespace: &str) -> anyhow::Result<Ve
 /// The same as text.
 pub(crate) async fn findings(cluster: &Cluster, namespace: &str) -> anyhow::Result<String> {
     let findings = all(cluster, namespace).await?;
-    Ok(output::render(&findings, Form::Table))
+    Ok(output::table(&findings))
 }
 
 fn has_error(findings: &[Finding]) -> bool {

@@ -1,5 +1,6 @@
 //! Connection to the cluster, with the rights of the user.
 
+mod contexts;
 mod proxy;
 
 use std::env;
@@ -19,6 +20,8 @@ use kube::{Api, Client, Config, Resource};
 use serde::de::DeserializeOwned;
 
 use crate::failure::Failure;
+
+pub(crate) use contexts::{Answers, ContextArgs, worst};
 
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 /// Objects per page of a list.
@@ -182,34 +185,38 @@ impl ClusterArgs {
             context: self.context.clone(),
             ..KubeConfigOptions::default()
         };
-        let mut unusable = "cannot use the kubeconfig".to_owned();
-        let read = if let Some(path) = &self.kubeconfig {
-            unusable = format!("{unusable} {}", path.display());
-            Kubeconfig::read_from(path)
-        } else {
-            Kubeconfig::read()
-        };
-        let kubeconfig = match read {
+        let kubeconfig = match self.kubeconfig() {
             Ok(kubeconfig) => kubeconfig,
             // A file that cannot be used must not lead to the cluster of this pod.
-            Err(error) if self.is_named() || has_kubeconfig() => {
-                return Err(anyhow!(error).context(unusable));
-            }
+            Err(error) if self.is_named() || has_kubeconfig() => return Err(error),
             Err(error) => {
                 return Config::incluster().map_err(|_| {
-                    anyhow!(error).context(
-                        "no cluster: name a kubeconfig with --kubeconfig or KUBECONFIG, or read files",
-                    )
+                    let message = "no cluster: name a kubeconfig with --kubeconfig or KUBECONFIG, or read files";
+                    error.context(message)
                 });
             }
         };
         let config = Config::from_custom_kubeconfig(kubeconfig.clone(), &options).await;
-        let mut config = config.with_context(|| unusable.clone())?;
+        let mut config = config.with_context(|| self.unusable())?;
         let context = self.context.as_deref();
         // kube compares NO_PROXY with the address of the proxy instead of the API server's.
-        config.proxy_url =
-            proxy::proxy(&kubeconfig, context, &config.cluster_url).context(unusable)?;
+        let proxy = proxy::proxy(&kubeconfig, context, &config.cluster_url);
+        config.proxy_url = proxy.with_context(|| self.unusable())?;
         Ok(config)
+    }
+
+    fn kubeconfig(&self) -> anyhow::Result<Kubeconfig> {
+        let read = match &self.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        };
+        read.with_context(|| self.unusable())
+    }
+
+    fn unusable(&self) -> String {
+        let path = self.kubeconfig.as_ref();
+        let path = path.map_or_else(String::new, |path| format!(" {}", path.display()));
+        format!("cannot use the kubeconfig{path}")
     }
 }
 
@@ -247,7 +254,7 @@ mod tests {
     use super::*;
     use crate::failure::is_unreachable;
 
-    fn kubeconfig(server: &str) -> tempfile::NamedTempFile {
+    pub(super) fn kubeconfig(server: &str) -> tempfile::NamedTempFile {
         let mut file = tempfile::NamedTempFile::new().expect("temporary file");
         let text = format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: a\n\

@@ -6,7 +6,7 @@
 //! | 1 | error, such as a file that cannot be read, or a check that failed |
 //! | 2 | invalid flags |
 //! | 3 | findings of at least the severity of `--fail-on` |
-//! | 4 | some workloads are left out, with the reason on the standard error |
+//! | 4 | some workloads or clusters are left out, with the reason on the standard error |
 //! | 5 | the API server or Prometheus cannot be reached |
 
 use std::process::ExitCode;
@@ -52,11 +52,11 @@ pub(crate) enum Failure {
     Unreachable(anyhow::Error),
 }
 
-pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
+pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     match error.downcast_ref() {
-        Some(Failure::Usage(_)) => ExitCode::from(2),
-        Some(Failure::Unreachable(_)) => ExitCode::from(5),
-        None => ExitCode::FAILURE,
+        Some(Failure::Usage(_)) => 2,
+        Some(Failure::Unreachable(_)) => 5,
+        None => 1,
     }
 }
 

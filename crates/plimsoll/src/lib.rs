@@ -5,7 +5,8 @@
 //! |---|---|
 //! | `args` | commands, completions of shells, the manual page |
 //! | `changes` | recommended requests as differences and as manifests |
-//! | `cluster` | connection to the cluster |
+//! | `ci` | findings as `JUnit` and SARIF |
+//! | `cluster` | connection to the cluster, several clusters at once |
 //! | `json` | objects as JSON |
 //! | `installation` | programs of the suite in the cluster |
 //! | `check` | diagnosis of a cluster and an installation |
@@ -35,6 +36,7 @@ mod args;
 mod backtest;
 mod changes;
 mod check;
+mod ci;
 mod cluster;
 mod dashboard;
 mod explain;
@@ -71,7 +73,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "error: {error:#}");
-            exit_code(&error)
+            ExitCode::from(exit_code(&error))
         }
     }
 }

@@ -123,6 +123,27 @@ impl Table {
         }
     }
 
+    /// One table of those of several clusters, which have the same columns. The first column is the
+    /// cluster.
+    pub(crate) fn of_clusters<'a>(
+        title: &str,
+        tables: impl IntoIterator<Item = (&'a str, Self)>,
+    ) -> Self {
+        let mut all = Self {
+            title: title.to_owned(),
+            ..Self::default()
+        };
+        for (cluster, table) in tables {
+            all.columns = table.columns;
+            all.columns.insert(0, "Cluster");
+            all.rows.extend(table.rows.into_iter().map(|mut row| {
+                row.cells.insert(0, cluster.to_owned());
+                row
+            }));
+        }
+        all
+    }
+
     fn is_number(&self, column: usize) -> bool {
         self.columns[column].starts_with(' ')
     }
@@ -207,7 +228,9 @@ fn csv(document: &Document) -> anyhow::Result<String> {
         };
         let names = table.names().map(key);
         writer.write_record(names)?;
-        for row in &table.rows {
+        // The sections of several clusters have a table of this title each.
+        let same = document.tables.iter().filter(|it| it.title == table.title);
+        for row in same.flat_map(|table| &table.rows) {
             writer.write_record(&row.cells)?;
         }
     }

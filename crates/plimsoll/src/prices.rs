@@ -44,6 +44,14 @@ fn usd() -> String {
 }
 
 impl Prices {
+    /// The prices behind savings, in a sentence.
+    pub(crate) fn note(&self) -> String {
+        format!(
+            "Savings in {} per month at {} per core and hour and {} per GiB and hour, for the pods of the last hour.",
+            self.currency, self.cpu_core_hour, self.memory_gib_hour
+        )
+    }
+
     /// Reads the file of the flag, if there is one.
     pub(crate) fn read(args: &PriceArgs) -> anyhow::Result<Self> {
         let Some(path) = &args.prices else {

@@ -1,33 +1,54 @@
 //! One self-contained HTML page: sizes, savings, policies compared, and a plot of each container's
 //! usage with its requests. No scripts, and nothing is loaded from the network.
 
+mod merge;
+
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
-use clap::Args;
+use clap::{Args, Subcommand};
 use rayon::prelude::*;
 use replay::peers::AnnotatedPolicy;
 use replay::{Resource, Series};
 
 use crate::backtest::{self, WARM_UP_DAYS, executor, is_long_enough};
+use crate::cluster::{ClusterArgs, ContextArgs};
 use crate::failure::Outcome;
 use crate::output::{self, Document, escape};
 use crate::plot::{Line, PerSlot, Plot};
 use crate::prices::{PriceArgs, Prices};
 use crate::recommend::SizingArgs;
-use crate::scan::{self, ScannedContainer};
+use crate::scan::{self, Scan, ScannedContainer};
 use crate::usage::{self, ContainerUsage, SourceArgs, amount_of};
+use merge::MergeArgs;
 
 #[derive(Clone, Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct ReportArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
+    #[command(flatten)]
+    pub(crate) contexts: ContextArgs,
     #[command(flatten, next_help_heading = None)]
     pub(crate) sizing: SizingArgs,
     #[command(flatten)]
     pub(crate) prices: PriceArgs,
+    #[command(flatten)]
+    pub(crate) page: PageArgs,
+    #[command(subcommand)]
+    pub(crate) command: Option<ReportCommand>,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum ReportCommand {
+    /// Write one page of saved scans of several clusters.
+    Merge(MergeArgs),
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PageArgs {
     /// File of the page; `-` is the standard output.
     #[arg(
         long,
@@ -38,20 +59,45 @@ pub(crate) struct ReportArgs {
     pub(crate) file: PathBuf,
 }
 
+impl PageArgs {
+    fn write(&self, page: &str) -> anyhow::Result<()> {
+        if self.file.as_os_str() == "-" {
+            return Ok(std::io::stdout().write_all(page.as_bytes())?);
+        }
+        let path = self.file.display();
+        std::fs::write(&self.file, page).with_context(|| format!("cannot write {path}"))?;
+        eprintln!("wrote {path}; open it in a browser");
+        Ok(())
+    }
+}
+
 /// Maximum number of containers with plots, those of the largest savings or risks first.
 const MAX_PLOTTED: usize = 200;
 
 pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<Outcome> {
-    let prices = Prices::read(&args.prices)?;
-    let usage = usage::read(&args.source)?;
-    let page = page(&usage, &args.sizing.caution, &prices)?;
-    if args.file.as_os_str() == "-" {
-        std::io::stdout().write_all(page.as_bytes())?;
-    } else {
-        let path = args.file.display();
-        std::fs::write(&args.file, page).with_context(|| format!("cannot write {path}"))?;
-        eprintln!("wrote {path}; open it in a browser");
+    if let Some(ReportCommand::Merge(args)) = &args.command {
+        return merge::run(args);
     }
+    args.source.allow(&args.contexts)?;
+    let prices = Prices::read(&args.prices)?;
+    let caution = &args.sizing.caution;
+    if args.contexts.are_set() {
+        let cluster = &args.source.prometheus.cluster;
+        let read = |cluster: &ClusterArgs| {
+            let usage = usage::read(&args.source.within(cluster))?;
+            let (scanned, left_out) = scan::scan_all(&usage, caution, &prices);
+            Ok(Scan::new(scanned, &left_out, &prices))
+        };
+        let answers = args.contexts.read(cluster, read)?.some()?;
+        let outcome = answers.outcome();
+        let failed = answers.failed.iter();
+        let failed = failed.map(|(name, error)| format!("{name}: {error:#}"));
+        let page = merge::page(&answers.found, failed.collect(), prices.note())?;
+        args.page.write(&page)?;
+        return Ok(outcome);
+    }
+    let usage = usage::read(&args.source)?;
+    args.page.write(&page(&usage, caution, &prices)?)?;
     Ok(Outcome::Done)
 }
 
@@ -62,7 +108,8 @@ pub(crate) fn page(
 ) -> anyhow::Result<String> {
     let (scanned, left_out) = scan::scan_all(usage, caution, prices);
     ensure!(!scanned.is_empty(), "no container has an hour of usage");
-    let mut document = scan::document(&scanned, prices);
+    let scan = Scan::new(scanned, &left_out, prices);
+    let mut document = scan.document(prices);
     "Plimsoll report".clone_into(&mut document.title);
     document.tables.rotate_left(1);
     let long = usage.iter().filter(|it| is_long_enough(it));
@@ -80,7 +127,7 @@ pub(crate) fn page(
             "Left out, with less than an hour of usage: {names}."
         ));
     }
-    let mut plotted: Vec<&ScannedContainer> = scanned.iter().collect();
+    let mut plotted: Vec<&ScannedContainer> = scan.containers.iter().collect();
     plotted.sort_by(|a, b| {
         let [a_saves, b_saves] = [a, b].map(|it| it.savings_per_month.abs());
         let by_severity = b.severity.cmp(&a.severity);

@@ -1,6 +1,8 @@
 //! Present and recommended requests of each container, with severity and savings.
 
 mod document;
+mod findings;
+mod fleet;
 mod nodes;
 mod replicas;
 
@@ -12,10 +14,12 @@ use model::{Cpu, Memory, Quantity, unit_slip};
 use rayon::iter::Either;
 use rayon::prelude::*;
 use replay::Resource;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use crate::ci::{self, ScanFormat};
+use crate::cluster::{Answers, ClusterArgs, ContextArgs};
 use crate::failure::{Failure, Outcome};
-use crate::output::{self, OutputArgs};
+use crate::output::{self, Document, OutputArgs, print_text};
 use crate::prices::{PriceArgs, Prices};
 use crate::recommend::{
     Recommendation, SizingArgs, are_runs, containers_per_pod, recommend, settings,
@@ -23,18 +27,31 @@ use crate::recommend::{
 use crate::severity::{Change, Severity};
 use crate::usage::{self, ContainerId, ContainerUsage, MIB, SourceArgs, amount_of, resource_list};
 
-pub(crate) use document::document;
+pub(crate) use document::Scan;
+pub(crate) use fleet::{VERSION, fleet};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ScanArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
+    #[command(flatten)]
+    pub(crate) contexts: ContextArgs,
     #[command(flatten, next_help_heading = None)]
     pub(crate) sizing: SizingArgs,
     #[command(flatten)]
     pub(crate) prices: PriceArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    /// Form of the output.
+    #[arg(
+        short,
+        long,
+        value_enum,
+        default_value = "table",
+        value_name = "FORMAT"
+    )]
+    pub(crate) output: ScanFormat,
+    /// No colours. Colours are used on a terminal only, and not if `NO_COLOR` is set.
+    #[arg(long)]
+    pub(crate) no_color: bool,
     /// Only containers with a finding of at least this severity.
     #[arg(long, value_enum, value_name = "SEVERITY")]
     pub(crate) min_severity: Option<Severity>,
@@ -63,7 +80,7 @@ pub(crate) enum Order {
 }
 
 /// Result for a container of a recording of this length.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ScannedContainer {
     #[serde(flatten)]
@@ -81,7 +98,7 @@ pub(crate) struct ScannedContainer {
     pub(crate) savings_per_month: f64,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ScannedResource {
     pub(crate) request: Option<String>,
@@ -207,58 +224,98 @@ fn unit_slips(usage: &[ContainerUsage]) -> Vec<String> {
 }
 
 pub(crate) fn run(args: &ScanArgs) -> anyhow::Result<Outcome> {
-    let has_nodes = args.source.is_cluster();
-    if !has_nodes && args.idle_nodes.is_set() {
+    if !args.source.is_cluster() && args.idle_nodes.is_set() {
         let message = "--idle-node-cpu-requests and --idle-node-memory-requests need the nodes of a \
                        cluster: leave out the files and --sample";
         bail!(Failure::Usage(message.to_owned()));
     }
+    args.source.allow(&args.contexts)?;
     let prices = Prices::read(&args.prices)?;
-    let usage = usage::read(&args.source)?;
-    let (mut scanned, left_out) = scan_all(&usage, &args.sizing.caution, &prices);
-    let worst = scanned.iter().map(|container| container.severity).max();
-    if let Some(least) = args.min_severity {
-        scanned.retain(|container| container.severity >= least);
-    }
-    match args.sort_by {
-        Order::Name => {}
-        Order::Savings => {
-            scanned.sort_by(|a, b| b.savings_per_month.total_cmp(&a.savings_per_month));
+    let cluster = &args.source.prometheus.cluster;
+    let read = |cluster: &ClusterArgs| args.scan(cluster, &prices);
+    let answers = args.contexts.read(cluster, read)?.some()?;
+    match args.output {
+        ScanFormat::Ci(format) => {
+            let findings = findings::findings(&answers.found);
+            print_text(ci::render("plimsoll scan", &findings, format))?;
         }
-        Order::Severity => scanned.sort_by_key(|container| Reverse(container.severity)),
-    }
-    let mut document = document(&scanned, &prices);
-    let slips = unit_slips(&usage);
-    document.data["unitSlips"] = serde_json::json!(slips);
-    document.notes.extend(slips);
-    let mut is_partial = !left_out.is_empty();
-    if args.replicas {
-        let replicas = replicas::replicas(&usage);
-        document.tables.push(replicas::table(&replicas));
-        document.data["replicas"] = serde_json::json!(replicas);
-    }
-    if args.replicas && has_nodes {
-        match nodes::read(&args.source.prometheus.cluster, args.idle_nodes) {
-            Ok(nodes) => {
-                document.tables.push(nodes::table(&nodes));
-                document.data["nodes"] = serde_json::json!(nodes);
-            }
-            Err(error) => {
-                eprintln!("left out: idle nodes: {error:#}");
-                is_partial = true;
-            }
+        ScanFormat::Document(form) => {
+            let (output, no_color) = (form, args.no_color);
+            let document = args.document(&answers, &prices);
+            output::print(&document, &OutputArgs { output, no_color })?;
         }
     }
-    output::print(&document, &args.output)?;
-    for id in &left_out {
-        eprintln!("left out: {id}: less than an hour of usage");
+    let outcome = answers.outcome();
+    let scans = || answers.found.iter().map(|(_, scan)| scan);
+    for (cluster, scan) in &answers.found {
+        let cluster = answers.are_named.then(|| format!("{cluster}: "));
+        let cluster = cluster.unwrap_or_default();
+        for reason in &scan.left_out {
+            eprintln!("left out: {cluster}{reason}");
+        }
     }
+    let worst = scans().filter_map(|scan| scan.worst).max();
     let fails = |least| worst.is_some_and(|worst| worst >= least);
     Ok(if args.fail_on.is_some_and(fails) {
         Outcome::Findings
+    } else if scans().all(|scan| scan.left_out.is_empty()) {
+        outcome
     } else {
-        Outcome::of(!is_partial)
+        Outcome::Partial
     })
+}
+
+impl ScanArgs {
+    /// The scan of a cluster, or of the files.
+    fn scan(&self, cluster: &ClusterArgs, prices: &Prices) -> anyhow::Result<Scan> {
+        let source = self.source.within(cluster);
+        let usage = usage::read(&source)?;
+        let (mut scanned, left_out) = scan_all(&usage, &self.sizing.caution, prices);
+        let worst = scanned.iter().map(|container| container.severity).max();
+        if let Some(least) = self.min_severity {
+            scanned.retain(|container| container.severity >= least);
+        }
+        self.sort_by.sort(&mut scanned, |container| container);
+        let mut scan = Scan::new(scanned, &left_out, prices);
+        scan.worst = worst;
+        scan.unit_slips = unit_slips(&usage);
+        if self.replicas {
+            scan.replicas = Some(replicas::replicas(&usage));
+        }
+        if self.replicas && source.is_cluster() {
+            match nodes::read(cluster, self.idle_nodes) {
+                Ok(nodes) => scan.nodes = Some(nodes),
+                Err(error) => scan.left_out.push(format!("idle nodes: {error:#}")),
+            }
+        }
+        Ok(scan)
+    }
+
+    fn document(&self, answers: &Answers<Scan>, prices: &Prices) -> Document {
+        match answers.found.as_slice() {
+            [(_, scan)] if !answers.are_named => scan.document(prices),
+            scans => {
+                let mut document = fleet(scans, self.sort_by);
+                document.notes.insert(0, prices.note());
+                answers.add_left_out(&mut document.data);
+                document
+            }
+        }
+    }
+}
+
+impl Order {
+    /// Sorts what has a container each.
+    pub(super) fn sort<T>(self, list: &mut [T], container: impl Fn(&T) -> &ScannedContainer) {
+        match self {
+            Self::Name => {}
+            Self::Savings => list.sort_by(|a, b| {
+                let [a, b] = [a, b].map(|it| container(it).savings_per_month);
+                b.total_cmp(&a)
+            }),
+            Self::Severity => list.sort_by_key(|it| Reverse(container(it).severity)),
+        }
+    }
 }
 
 #[cfg(test)]

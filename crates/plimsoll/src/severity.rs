@@ -8,7 +8,7 @@
 //! | ok | the others |
 
 use clap::ValueEnum;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Relative difference below which a request needs no change.
 const TOLERANCE: f64 = 0.1;
@@ -16,7 +16,7 @@ const TOLERANCE: f64 = 0.1;
 const NOTABLE: [f64; 2] = [100.0, 128.0];
 
 /// Severities, lowest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Severity {
     /// No change is needed.

@@ -11,11 +11,11 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::{DynamicObject, ListParams};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::check::reader::{count, deployments, stop_fact};
 use crate::check::{Read, StopFact, noted, unread};
-use crate::cluster::{Cluster, block_on, each};
+use crate::cluster::{Answers, Cluster, ClusterArgs, ContextArgs, block_on, each};
 use crate::failure::Outcome;
 use crate::installation::{
     InstallationArgs, ObjectName, Program, programs, service_of, stop_switch,
@@ -34,6 +34,8 @@ const APIS: [&str; 4] = [
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(crate) installation: InstallationArgs,
+    #[command(flatten)]
+    pub(crate) contexts: ContextArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -73,11 +75,65 @@ struct StatusFacts {
 }
 
 pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<Outcome> {
-    let document = block_on(async {
-        let cluster = args.installation.cluster.connect().await?;
-        read(&cluster, &args.installation.system_namespace).await
-    })?;
-    output::print(&document, &args.output)
+    let namespace = &args.installation.system_namespace;
+    let read = |cluster: &ClusterArgs| {
+        block_on(async { read(&cluster.connect().await?, namespace).await })
+    };
+    let cluster = &args.installation.cluster;
+    let mut answers = args.contexts.read(cluster, read)?.some()?;
+    let document = match answers.found.as_slice() {
+        [_] if !answers.are_named => answers.found.remove(0).1,
+        _ => of_clusters(&answers),
+    };
+    output::print(&document, &args.output)?;
+    Ok(answers.outcome())
+}
+
+/// A section for each cluster, and their sum.
+fn of_clusters(answers: &Answers<Document>) -> Document {
+    let (mut tables, mut notes, mut clusters) = (Vec::new(), Vec::new(), Vec::new());
+    let [mut ready, mut replicas, mut vpas, mut stopped] = [0; 4];
+    for (cluster, document) in &answers.found {
+        for table in &document.tables {
+            tables.push(Table::of_clusters(
+                &table.title,
+                [(cluster.as_str(), table.clone())],
+            ));
+        }
+        notes.extend(
+            document
+                .notes
+                .iter()
+                .map(|note| format!("{cluster}: {note}")),
+        );
+        let mut data = document.data.clone();
+        let count = |value: &Value| value.as_u64().unwrap_or(0);
+        for program in items(&data["programs"]) {
+            ready += count(&program["ready"]);
+            replicas += count(&program["replicas"]);
+        }
+        vpas += count(&data["verticalPodAutoscalers"]["total"]);
+        stopped += u64::from(data["stopped"] == true);
+        data["cluster"] = json!(cluster);
+        clusters.push(data);
+    }
+    let found = answers.found.len();
+    let asked = found + answers.failed.len();
+    notes.push(format!(
+        "{found} of {asked} clusters: {ready} of {replicas} replicas are ready, {vpas} \
+         VerticalPodAutoscaler objects, updates are stopped in {stopped}."
+    ));
+    let mut data = json!({
+        "clusters": clusters,
+        "total": {"ready": ready, "replicas": replicas, "verticalPodAutoscalers": vpas, "stopped": stopped},
+    });
+    answers.add_left_out(&mut data);
+    Document {
+        title: "Status".to_owned(),
+        tables,
+        notes,
+        data,
+    }
 }
 
 pub(crate) async fn read(cluster: &Cluster, namespace: &str) -> anyhow::Result<Document> {
@@ -252,10 +308,10 @@ fn numbers(vpas: Option<&VpaCounts>, others: [Option<usize>; 3]) -> Table {
 mod tests {
     use super::*;
     use crate::json::tests::parse;
+    use crate::output::Format;
     use crate::output::tests::golden;
 
-    #[test]
-    fn every_form_shows_a_stopped_installation() {
+    fn stopped_installation() -> Document {
         let program = |name: &str, ready, leader: Option<&str>| ProgramRow {
             name: format!("plimsoll-{name}"),
             ready,
@@ -289,7 +345,30 @@ mod tests {
             ],
         };
         let unread = "Not shown: you have no right to read clustersizingpolicies.";
-        golden::check_forms("status", &document(facts, vec![unread.to_owned()]));
+        document(facts, vec![unread.to_owned()])
+    }
+
+    #[test]
+    fn every_form_shows_a_stopped_installation() {
+        golden::check_forms("status", &stopped_installation());
+    }
+
+    #[test]
+    fn several_clusters_have_a_section_each_and_a_sum() {
+        let found = ["prod-1", "prod-2"].map(|name| (name.to_owned(), stopped_installation()));
+        let answers = Answers {
+            are_named: true,
+            found: found.into(),
+            failed: vec![("prod-3".to_owned(), anyhow::anyhow!("no route"))],
+        };
+        let document = of_clusters(&answers);
+        for (format, ending) in [
+            (Format::Table, "txt"),
+            (Format::Json, "json"),
+            (Format::Csv, "csv"),
+        ] {
+            golden::check_form("status_clusters", &document, format, ending);
+        }
     }
 
     #[test]

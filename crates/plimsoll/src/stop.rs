@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::check::Unread;
 use crate::check::reader::deployments;
-use crate::cluster::{Cluster, block_on, list};
+use crate::cluster::{Answers, Cluster, ClusterArgs, ContextArgs, block_on, list, worst};
 use crate::failure::Outcome;
 use crate::installation::{InstallationArgs, ObjectName, Program, SELECTOR, programs, stop_switch};
 use crate::output::print_text;
@@ -32,6 +32,8 @@ pub(crate) struct StopArgs {
 pub(crate) struct SwitchArgs {
     #[command(flatten)]
     pub(crate) installation: InstallationArgs,
+    #[command(flatten)]
+    pub(crate) contexts: ContextArgs,
     /// Print what would be done, and send it to the API server as a dry run.
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -50,8 +52,7 @@ pub(crate) fn stop(args: &StopArgs) -> anyhow::Result<Outcome> {
         dry_run: args.switch.dry_run,
         ..PostParams::default()
     };
-    let line = block_on(async {
-        let (cluster, name) = switch(&args.switch).await?;
+    args.switch.run("stopped", async |cluster, name| {
         let mut object = json!({
             "metadata": {"name": name.name, "labels": {"app.kubernetes.io/part-of": "plimsoll"}},
             "data": {},
@@ -71,8 +72,7 @@ pub(crate) fn stop(args: &StopArgs) -> anyhow::Result<Outcome> {
             }
             Err(error) => Err(failure("create", &name, &cluster, error)),
         }
-    })?;
-    print_text(line + "\n")
+    })
 }
 
 pub(crate) fn go(args: &SwitchArgs) -> anyhow::Result<Outcome> {
@@ -80,8 +80,7 @@ pub(crate) fn go(args: &SwitchArgs) -> anyhow::Result<Outcome> {
         dry_run: args.dry_run,
         ..DeleteParams::default()
     };
-    let line = block_on(async {
-        let (cluster, name) = switch(args).await?;
+    args.run("not stopped", async |cluster, name| {
         let api = cluster.within::<ConfigMap>(&name.namespace);
         match api.delete(&name.name, &params).await {
             Ok(_) => Ok(format!(
@@ -93,27 +92,66 @@ pub(crate) fn go(args: &SwitchArgs) -> anyhow::Result<Outcome> {
             }
             Err(error) => Err(failure("delete", &name, &cluster, error)),
         }
-    })?;
-    print_text(line + "\n")
+    })
 }
 
-/// The switch that the updater of a cluster reads, and the cluster.
-async fn switch(args: &SwitchArgs) -> anyhow::Result<(Cluster, ObjectName)> {
-    let cluster = args.installation.cluster.connect().await?;
-    cluster.version().await?;
-    let namespace = &args.installation.system_namespace;
-    match deployments(&cluster, namespace).await {
-        Ok(deployments) => {
-            let mut programs = programs(&deployments).into_iter();
-            if !programs.any(|program| program.name == "updater") {
-                return Err(no_updater(&cluster, namespace).await);
+impl SwitchArgs {
+    /// Turns the switch of each cluster, and prints the line of each, with the number of those that
+    /// are in `state` then.
+    fn run(
+        &self,
+        state: &str,
+        turn: impl AsyncFn(Cluster, ObjectName) -> anyhow::Result<String> + Sync,
+    ) -> anyhow::Result<Outcome> {
+        let cluster = &self.installation.cluster;
+        let answers = self.contexts.read(cluster, |cluster| {
+            block_on(async {
+                let (cluster, name) = self.switch(cluster).await?;
+                turn(cluster, name).await
+            })
+        })?;
+        let Answers {
+            are_named,
+            found,
+            failed,
+        } = answers;
+        if !are_named {
+            let lines = found.into_iter().map(|(_, line)| line + "\n");
+            return print_text(lines.collect::<String>());
+        }
+        let lines = found.iter().map(|(name, line)| format!("{name}: {line}\n"));
+        let lines: String = lines.collect();
+        let clusters = found.len() + failed.len();
+        let dry_run = suffix(self.dry_run);
+        let done = found.len();
+        let outcome = print_text(format!(
+            "{lines}{done} of {clusters} clusters are {state}{dry_run}\n"
+        ))?;
+        worst(failed)?;
+        Ok(outcome)
+    }
+
+    /// The switch that the updater of a cluster reads, and the cluster.
+    async fn switch(&self, args: &ClusterArgs) -> anyhow::Result<(Cluster, ObjectName)> {
+        let cluster = args.connect().await?;
+        cluster.version().await?;
+        let namespace = &self.installation.system_namespace;
+        match deployments(&cluster, namespace).await {
+            Ok(deployments) => {
+                let mut programs = programs(&deployments).into_iter();
+                if !programs.any(|program| program.name == "updater") {
+                    return Err(no_updater(&cluster, namespace).await);
+                }
+            }
+            Err(Unread(reason)) => {
+                let server = &cluster.server;
+                eprintln!(
+                    "warning: {server}: {reason}, so it is not known whether an updater is there"
+                );
             }
         }
-        Err(Unread(reason)) => {
-            eprintln!("warning: {reason}, so it is not known whether an updater is there");
-        }
+        Ok((cluster, stop_switch(namespace)))
     }
-    Ok((cluster, stop_switch(namespace)))
 }
 
 /// Error of a namespace without an updater, with those that have one, as far as they may be read.

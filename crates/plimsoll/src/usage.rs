@@ -13,8 +13,10 @@ use anyhow::ensure;
 use clap::Args;
 use model::{Cpu, Memory, Quantity, ResourceList, ResourceName};
 use replay::{Resource, Series};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use crate::cluster::{ClusterArgs, ContextArgs};
+use crate::failure::Failure;
 use cluster::PrometheusArgs;
 pub(crate) use cluster::{ConnectionArgs, Inventory, read_workload};
 pub(crate) use replay::MIB;
@@ -48,7 +50,7 @@ pub(crate) struct SourceArgs {
     pub(crate) prometheus: PrometheusArgs,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct ContainerId {
     /// Namespace; empty if the source has none.
     pub(crate) namespace: String,
@@ -217,6 +219,28 @@ fn least_distance<'a>(samples: impl Iterator<Item = &'a Samples>) -> i64 {
 impl SourceArgs {
     pub(crate) fn is_cluster(&self) -> bool {
         self.files.is_empty() && !self.sample
+    }
+
+    /// The same source of another cluster.
+    pub(crate) fn within(&self, cluster: &ClusterArgs) -> Self {
+        let mut source = self.clone();
+        source.prometheus.cluster = cluster.clone();
+        source
+    }
+
+    /// Refuses sources that are the same for all clusters.
+    pub(crate) fn allow(&self, contexts: &ContextArgs) -> anyhow::Result<()> {
+        let message = if !contexts.are_set() {
+            return Ok(());
+        } else if !self.is_cluster() {
+            "--contexts and --all-contexts read clusters: leave out the files and --sample"
+        } else if self.prometheus.connection.prometheus_address.is_some() {
+            "--contexts and --all-contexts read the Prometheus of each cluster: leave out \
+             --prometheus-address, whose store would be the one of all"
+        } else {
+            return Ok(());
+        };
+        Err(Failure::Usage(message.to_owned()).into())
     }
 }
 

@@ -1,18 +1,44 @@
 //! Tables and JSON of a scan.
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::ScannedContainer;
+use super::nodes::{self, ScannedNodes};
+use super::replicas::{self, ScannedReplicas};
 use crate::output::{Document, Table};
 use crate::prices::Prices;
 use crate::severity::{Change, Severity};
+use crate::usage::ContainerId;
+
+/// The scan of a cluster, or of files, as `-o json` has it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Scan {
+    pub(crate) currency: String,
+    pub(crate) containers: Vec<ScannedContainer>,
+    pub(super) namespaces: BTreeMap<String, Totals>,
+    pub(super) total: Totals,
+    #[serde(skip_deserializing)]
+    pub(super) unit_slips: Vec<String>,
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub(super) replicas: Option<Vec<ScannedReplicas>>,
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub(super) nodes: Option<ScannedNodes>,
+    /// Highest severity of all containers, with those that a filter of the output hides.
+    #[serde(skip)]
+    pub(super) worst: Option<Severity>,
+    /// Containers and nodes that were not scanned, with the reason.
+    #[serde(skip)]
+    pub(crate) left_out: Vec<String>,
+}
 
 /// Sums over containers.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Totals {
+pub(super) struct Totals {
     containers: usize,
     critical: usize,
     warnings: usize,
@@ -25,60 +51,100 @@ struct Totals {
 }
 
 impl Totals {
-    fn add(&mut self, container: &ScannedContainer) {
-        self.containers += 1;
-        self.critical += usize::from(container.severity == Severity::Critical);
-        self.warnings += usize::from(container.severity == Severity::Warning);
+    fn of(container: &ScannedContainer) -> Self {
         let pods = container.pods as f64;
         let sums = |change: Change, unit: f64| change.amounts().map(|it| pods * it / unit);
-        let [present, recommended] = sums(container.cpu.amounts, 1000.0);
-        self.requested_cpu_cores += present;
-        self.recommended_cpu_cores += recommended;
-        let [present, recommended] = sums(container.memory.amounts, 1024.0);
-        self.requested_memory_gib += present;
-        self.recommended_memory_gib += recommended;
-        self.savings_per_month += container.savings_per_month;
+        let [requested_cpu_cores, recommended_cpu_cores] = sums(container.cpu.amounts, 1000.0);
+        let [requested_memory_gib, recommended_memory_gib] = sums(container.memory.amounts, 1024.0);
+        Self {
+            containers: 1,
+            critical: usize::from(container.severity == Severity::Critical),
+            warnings: usize::from(container.severity == Severity::Warning),
+            requested_cpu_cores,
+            recommended_cpu_cores,
+            requested_memory_gib,
+            recommended_memory_gib,
+            savings_per_month: container.savings_per_month,
+        }
     }
 }
 
-pub(crate) fn document(scanned: &[ScannedContainer], prices: &Prices) -> Document {
-    let mut namespaces: BTreeMap<&str, Totals> = BTreeMap::new();
-    let mut total = Totals::default();
-    for container in scanned {
-        let namespace = namespaces.entry(&container.id.namespace);
-        namespace.or_default().add(container);
-        total.add(container);
-    }
-    let data = serde_json::json!({
-        "currency": prices.currency,
-        "containers": scanned,
-        "namespaces": namespaces,
-        "total": total,
-    });
-    let mut sums: Vec<(&str, &Totals)> = namespaces.iter().map(|(name, it)| (*name, it)).collect();
-    sums.push(("total", &total));
-    Document {
-        title: "Plimsoll scan".to_owned(),
-        tables: vec![
-            containers(scanned),
-            Table::of(
-                "Namespaces",
-                "Namespace=0| Containers=1/containers| Critical=1/critical| Warnings=1/warnings\
-                 | CPU cores=1/requestedCpuCores:2| Recommended cores=1/recommendedCpuCores:2\
-                 | Memory GiB=1/requestedMemoryGib:2| Recommended GiB=1/recommendedMemoryGib:2\
-                 | Savings per month=1/savingsPerMonth:2",
-                sums,
-            ),
-        ],
-        notes: vec![format!(
-            "Savings in {} per month at {} per core and hour and {} per GiB and hour, for the pods of the last hour.",
-            prices.currency, prices.cpu_core_hour, prices.memory_gib_hour
-        )],
-        data,
+impl AddAssign for Totals {
+    fn add_assign(&mut self, other: Self) {
+        self.containers += other.containers;
+        self.critical += other.critical;
+        self.warnings += other.warnings;
+        self.requested_cpu_cores += other.requested_cpu_cores;
+        self.recommended_cpu_cores += other.recommended_cpu_cores;
+        self.requested_memory_gib += other.requested_memory_gib;
+        self.recommended_memory_gib += other.recommended_memory_gib;
+        self.savings_per_month += other.savings_per_month;
     }
 }
 
-fn containers(scanned: &[ScannedContainer]) -> Table {
+impl Scan {
+    pub(crate) fn new(
+        containers: Vec<ScannedContainer>,
+        left_out: &[ContainerId],
+        prices: &Prices,
+    ) -> Self {
+        let mut namespaces: BTreeMap<String, Totals> = BTreeMap::new();
+        let mut total = Totals::default();
+        for container in &containers {
+            let namespace = namespaces.entry(container.id.namespace.clone());
+            *namespace.or_default() += Totals::of(container);
+            total += Totals::of(container);
+        }
+        let left_out = left_out.iter();
+        Self {
+            currency: prices.currency.clone(),
+            containers,
+            namespaces,
+            total,
+            unit_slips: Vec::new(),
+            replicas: None,
+            nodes: None,
+            worst: None,
+            left_out: left_out
+                .map(|id| format!("{id}: less than an hour of usage"))
+                .collect(),
+        }
+    }
+
+    pub(crate) fn document(&self, prices: &Prices) -> Document {
+        let mut sums: Vec<(&str, &Totals)> = self.namespaces().collect();
+        sums.push(("total", &self.total));
+        let mut tables = vec![containers(&self.containers), totals("Namespaces", &sums)];
+        tables.extend(self.replicas.as_deref().map(replicas::table));
+        tables.extend(self.nodes.as_ref().map(nodes::table));
+        let mut notes = vec![prices.note()];
+        notes.extend_from_slice(&self.unit_slips);
+        Document {
+            title: "Plimsoll scan".to_owned(),
+            tables,
+            notes,
+            data: serde_json::json!(self),
+        }
+    }
+
+    pub(super) fn namespaces(&self) -> impl Iterator<Item = (&str, &Totals)> {
+        self.namespaces.iter().map(|(name, it)| (name.as_str(), it))
+    }
+}
+
+/// Sums by name.
+pub(super) fn totals(title: &str, sums: &[(&str, &Totals)]) -> Table {
+    Table::of(
+        title,
+        "Namespace=0| Containers=1/containers| Critical=1/critical| Warnings=1/warnings\
+         | CPU cores=1/requestedCpuCores:2| Recommended cores=1/recommendedCpuCores:2\
+         | Memory GiB=1/requestedMemoryGib:2| Recommended GiB=1/recommendedMemoryGib:2\
+         | Savings per month=1/savingsPerMonth:2",
+        sums,
+    )
+}
+
+pub(super) fn containers(scanned: &[ScannedContainer]) -> Table {
     let mut table = Table::of(
         "Containers",
         "Namespace=namespace|Workload=workload|Container=container| Pods=pods| CPU=cpu/request\

@@ -36,8 +36,10 @@ fn check_forms(name: &str, command: &str) {
 }
 
 #[test]
-fn scans_have_six_forms() {
+fn scans_have_forms_of_tables_and_of_findings() {
     check_forms("scan", "scan --sample");
+    check("scan_junit.xml", "scan --sample -o junit");
+    check("scan_sarif.json", "scan --sample -o sarif");
 }
 
 #[test]
@@ -89,6 +91,7 @@ fn the_help_of_every_command_is_known() {
     {
         check(&format!("help_{command}.txt"), &format!("{command} --help"));
     }
+    check("help_report_merge.txt", "report merge --help");
     for command in ["keda", "adopt", "release"] {
         let name = format!("help_migrate_{command}.txt");
         check(&name, &format!("migrate {command} --help"));

@@ -2,7 +2,10 @@
 //!
 //! `UPDATE_GOLDEN=1 cargo test -p plimsoll` writes the files anew.
 
+mod api_server;
+mod clusters;
 mod errors;
 mod golden;
+mod merge;
 mod program;
 mod proxy;

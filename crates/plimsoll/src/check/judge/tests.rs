@@ -414,7 +414,8 @@ fn findings_have_three_forms() {
         (Form::Json, "json"),
         (Form::Short, "short.txt"),
     ] {
-        let text = crate::check::output::render(&findings, form);
+        let answers = crate::cluster::Answers::one(findings.clone());
+        let text = crate::check::output::render(&answers, form);
         crate::output::tests::golden::check(&format!("check.{ending}"), &text);
     }
 }
