@@ -16,6 +16,7 @@ const START: &str = "docs/quick-start.md";
 const OPERATIONS: &str = "docs/operations.md";
 const END: &str = "docs/uninstall.md";
 const UPDATING: &str = "docs/updating.md";
+const RECIPES: &str = "docs/recipes.md";
 
 /// Page and heading of the blocks that run here: first with kustomize, then with Helm, each to the
 /// uninstallation.
@@ -24,11 +25,12 @@ const WITH_KUSTOMIZE: [(&str, &str); 3] = [
     (START, OBJECT),
     (END, "## Kustomize"),
 ];
-const WITH_HELM: [(&str, &str); 9] = [
+const WITH_HELM: [(&str, &str); 10] = [
     (OPERATIONS, "## Installation by Helm"),
     (END, "## Helm"),
     (START, "## 2. In a cluster, without touching pods"),
     (START, "## 3. Give pods their size"),
+    (RECIPES, "## Memory only"),
     (OPERATIONS, "## Upgrade"),
     (UPDATING, "## Stop switch"),
     (END, "## Before"),
