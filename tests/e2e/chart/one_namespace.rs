@@ -89,8 +89,14 @@ async fn check_rights(client: &Client, own: &str, other: &str) -> Result<()> {
 /// Checks that no request of a program was refused. Two kinds are optional, and looked up once.
 async fn check_logs(client: &Client) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), SYSTEM);
-    let all = pods.list(&ListParams::default()).await?.items;
-    ensure!(all.len() == 6, "two replicas of three programs");
+    // Helm waits for the new pods of an upgrade, and not for the end of the old ones.
+    let all = eventually("two replicas of three programs", async || {
+        let all = pods.list(&ListParams::default()).await?.items;
+        let names: Vec<_> = all.iter().map(Pod::name_any).collect();
+        ensure!(all.len() == 6, "{names:?}");
+        Ok(all)
+    })
+    .await?;
     for pod in all {
         let name = pod.name_any();
         let log = pods.logs(&name, &LogParams::default()).await?;
