@@ -41,8 +41,23 @@ const WITH_HELM: [(&str, &str); 10] = [
 const OBJECT: &str = "Ask for the size of one Deployment:";
 
 /// Lines that do not run here as they are written: page, begin of the line, and reason.
-const ELSEWHERE: [(&str, &str, &str); 8] = [
+const ELSEWHERE: [(&str, &str, &str); 11] = [
+    (
+        "docs/operations.md",
+        "helm template",
+        "`chart::gitops` renders and applies as this does",
+    ),
     ("README.md", "helm install", "the quick start has it too"),
+    (
+        "deploy/chart/README.md",
+        "helm install",
+        "the quick start has it too",
+    ),
+    (
+        "deploy/chart/README.md",
+        "helm test",
+        "operations has it too",
+    ),
     (
         "docs/certificates.md",
         "helm upgrade",

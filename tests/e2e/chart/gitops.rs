@@ -1,34 +1,26 @@
 //! A release as Argo CD makes it: rendered without a cluster, applied, and what is left out pruned.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use e2e::deployment::{SUITE, SYSTEM, all_ready};
 use e2e::helm::{Helm, RELEASE};
-use e2e::{Namespace, another, apply, apply_with, eventually};
+use e2e::{Namespace, another, apply, eventually, kubectl_in};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use sandbox::Sandbox;
-use serde_json::json;
+use serde_json::{Value, json};
+
+use super::{key, objects};
 
 const OF_KEDA: &str = "v1beta1.external.metrics.k8s.io";
 
-/// Kinds that kubectl prunes. Definitions are kept, as by `Prune=false`.
-const PRUNED: [&str; 10] = [
-    "apiregistration.k8s.io/v1/APIService",
-    "policy/v1/PodDisruptionBudget",
-    "rbac.authorization.k8s.io/v1/ClusterRole",
-    "rbac.authorization.k8s.io/v1/ClusterRoleBinding",
-    "rbac.authorization.k8s.io/v1/Role",
-    "rbac.authorization.k8s.io/v1/RoleBinding",
-    "apps/v1/Deployment",
-    "core/v1/ConfigMap",
-    "core/v1/Service",
-    "core/v1/ServiceAccount",
-];
+/// Kinds of which objects are pruned. Definitions are kept, as by `Prune=false`.
+const PRUNED: &str = "APIService,PodDisruptionBudget,ClusterRole,ClusterRoleBinding,Role,RoleBinding,\
+    Deployment,ConfigMap,Service,ServiceAccount";
 
-/// Renders the chart without a cluster, applies it, and prunes what the rendering before had.
+/// Renders the chart without a cluster, applies it, and deletes what an earlier rendering had.
 async fn sync(sandbox: &Sandbox, values: &[&str]) -> Result<()> {
     let template = ["template", RELEASE, "--namespace", SYSTEM, "--skip-tests"];
     let sets = values.iter().flat_map(|value| ["--set", *value]);
@@ -36,13 +28,23 @@ async fn sync(sandbox: &Sandbox, values: &[&str]) -> Result<()> {
     let rendered = Helm::find().await?.run(&arguments).await?;
     ensure!(!rendered.contains("helm.sh/hook"), "{rendered}");
     let file = tempfile::NamedTempFile::with_suffix(".yaml")?;
-    std::fs::write(file.path(), rendered)?;
-    let selector = format!("app.kubernetes.io/instance={RELEASE}");
-    let kinds = PRUNED.map(|kind| format!("--prune-allowlist={kind}"));
-    let mut options = vec!["--prune", "-l", &selector];
-    options.extend(kinds.iter().map(String::as_str));
-    let file = file.path().to_string_lossy().into_owned();
-    apply_with(sandbox, &file, &options).await.map(drop)
+    std::fs::write(file.path(), &rendered)?;
+    apply(sandbox, &file.path().to_string_lossy()).await?;
+
+    let rendered = objects(&rendered)?;
+    let of_release =
+        format!("get {PRUNED} -A -l app.kubernetes.io/instance={RELEASE} --output=json");
+    let found: Value = serde_json::from_str(&kubectl_in(sandbox, &of_release).await?)?;
+    let found = found["items"].as_array().context("a list")?;
+    for object in found.iter().filter(|it| !rendered.contains_key(&key(it))) {
+        let metadata = &object["metadata"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (kind, name) = (text(&object["kind"]), text(&metadata["name"]));
+        let namespace = text(&metadata["namespace"]);
+        let delete = format!("delete {kind} {name} --namespace={namespace}");
+        kubectl_in(sandbox, &delete).await?;
+    }
+    Ok(())
 }
 
 async fn programs(client: &Client) -> Result<Vec<String>> {
