@@ -56,7 +56,7 @@ const ELSEWHERE: [(&str, &str, &str); 11] = [
     (
         "deploy/chart/README.md",
         "helm test",
-        "operations has it too",
+        "`chart::release` runs it",
     ),
     (
         "docs/certificates.md",
