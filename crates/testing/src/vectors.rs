@@ -25,7 +25,7 @@ pub fn items(value: &Value) -> impl Iterator<Item = &Value> {
 ///
 /// # Panics
 ///
-/// When it has another shape.
+/// On a value of another shape.
 pub fn or_default<T: DeserializeOwned + Default>(value: &Value) -> T {
     let read = Option::<T>::deserialize(value);
     let read = read.unwrap_or_else(|error| panic!("{value}: {error}"));
