@@ -20,7 +20,7 @@ pub struct Matchers {
 
 impl Matchers {
     /// The query with the matchers. An error if the query is outside the grammar of
-    /// [`confine`](crate::confine); without matchers, all queries are unchanged.
+    /// [`confine`](crate::confine()); without matchers, all queries are unchanged.
     pub fn add_to<'a>(&self, query: &'a str) -> Result<Cow<'a, str>, ConfineError> {
         if self.texts.is_empty() {
             return Ok(Cow::Borrowed(query));
