@@ -15,8 +15,8 @@ pub(crate) struct Suite {
     /// Specs that run at the same time on a real node. With more of them on two cores, each holds CPU for
     /// some of its pods and waits for the rest.
     on_real_node: usize,
-    /// Whether it runs alone on a real node: two pods of a spec ask for 1.2 cores each, and half a core of
-    /// each must be seen.
+    /// Whether it runs alone on a real node: two to four pods of a spec use 0.6 cores each, and request what
+    /// they use.
     pub(crate) needs_all_cores: bool,
     /// Whether the recommender reads usage as external metrics.
     pub(crate) external_metrics: bool,
@@ -102,7 +102,7 @@ static SUITES: [Suite; 7] = [
         name: "full-vpa",
         programs: &["recommender", "updater", "admission-controller"],
         interval: "1m",
-        on_real_node: 2,
+        on_real_node: 1,
         needs_all_cores: true,
         external_metrics: false,
     },
