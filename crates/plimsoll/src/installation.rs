@@ -40,14 +40,24 @@ pub(crate) struct Program<'a> {
 }
 
 pub(crate) fn programs(deployments: &[Deployment]) -> Vec<Program<'_>> {
-    let of = |name: &'static str| {
-        let deployments = deployments.iter().filter(move |deployment| {
-            let label = |key: &str| deployment.labels().get(key).map(String::as_str);
-            label(NAME_LABEL) == Some(name) && label(PART_LABEL) == Some("plimsoll")
-        });
-        deployments.map(move |deployment| Program { name, deployment })
-    };
+    let of = |name| labelled(deployments, name);
     PROGRAMS.into_iter().flat_map(of).collect()
+}
+
+/// The second kube-scheduler, which has a version of its own.
+pub(crate) fn scheduler(deployments: &[Deployment]) -> Option<Program<'_>> {
+    labelled(deployments, "scheduler").next()
+}
+
+fn labelled<'a>(
+    deployments: &'a [Deployment],
+    name: &'static str,
+) -> impl Iterator<Item = Program<'a>> {
+    let deployments = deployments.iter().filter(move |deployment| {
+        let label = |key: &str| deployment.labels().get(key).map(String::as_str);
+        label(NAME_LABEL) == Some(name) && label(PART_LABEL) == Some("plimsoll")
+    });
+    deployments.map(move |deployment| Program { name, deployment })
 }
 
 /// The stop switch, which the updater looks for in its own namespace.
@@ -142,16 +152,14 @@ impl<'a> Program<'a> {
     pub(crate) fn certificates(self) -> Vec<SecretEntry> {
         let mut found = Vec::new();
         let is_managed = self.flag("manage-certificates").as_deref() == Some("true");
-        let managed = match self.name {
-            "webhook" => Some("vpa-tls-certs"),
-            "adapter" => Some("plimsoll-adapter-certificates"),
-            "extender" => Some("plimsoll-extender-certificates"),
-            _ => None,
-        };
-        if let Some(default) = managed.filter(|_| is_managed) {
-            let flag = self.flag("certificate-secret-name");
+        if is_managed {
+            let service = self.flag("service-name");
+            let service = service.unwrap_or_else(|| format!("plimsoll-{}", self.name));
             found.push(SecretEntry {
-                secret: flag.unwrap_or_else(|| default.to_owned()),
+                secret: match self.name {
+                    "webhook" => "vpa-tls-certs".to_owned(),
+                    _ => format!("{service}-certificates"),
+                },
                 entry: "serverCert.pem",
                 is_optional: false,
             });
@@ -250,6 +258,21 @@ mod tests {
         check_lease("recommender", &[elect], Some(shard));
         let whole = "kube-system/vpa-recommender-lease";
         check_lease("recommender", &[elect, "--shard=0/1"], Some(whole));
+    }
+
+    #[test]
+    fn a_managed_certificate_is_in_the_secret_of_the_service() {
+        let check = |program: &str, arguments: &[&str], expected: &str| {
+            let deployments = [deployment(program, arguments)];
+            let found = programs(&deployments)[0].certificates();
+            let secrets: Vec<&str> = found.iter().map(|it| it.secret.as_str()).collect();
+            assert_eq!(secrets, [expected]);
+        };
+        let managed = "--manage-certificates";
+        check("webhook", &[managed], "vpa-tls-certs");
+        check("adapter", &[managed], "plimsoll-adapter-certificates");
+        let other = [managed, "--service-name=other"];
+        check("extender", &other, "other-certificates");
     }
 
     #[test]

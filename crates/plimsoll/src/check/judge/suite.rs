@@ -5,7 +5,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 
 use crate::check::facts::{CertificateFact, Facts, StopFact, StoredChain};
 use crate::check::finding::{Findings, Read, Verdict, error, skip, warn};
-use crate::installation::{ObjectName, Program};
+use crate::installation::{ObjectName, Program, scheduler};
 
 /// Remaining validity of a certificate, in seconds, below which an operator should look. A
 /// self-managed one is replaced long before.
@@ -20,11 +20,17 @@ pub(super) fn judge(facts: &Facts, findings: &mut Findings) {
     let programs = facts.programs();
     let title = "the programs are installed";
     findings.add("programs-installed", title, installed(facts, &programs));
-    if facts.deployments.is_ok() {
-        for program in &programs {
+    if let Ok(deployments) = &facts.deployments {
+        let scheduler = scheduler(deployments);
+        for program in programs.iter().chain(&scheduler) {
             let name = program.deployment_name();
             let title = format!("replicas of {name} are ready");
             findings.add(format!("replicas-{name}"), title, replicas(*program));
+        }
+        if let Some(scheduler) = scheduler {
+            let title = "kube-scheduler is of the version of the API server";
+            let verdict = skew(scheduler.version(), &facts.version.git_version);
+            findings.add("scheduler-version", title, verdict);
         }
         let title = "the programs are of one version";
         findings.add("one-version", title, versions(&programs));
@@ -111,6 +117,23 @@ fn versions(programs: &[Program<'_>]) -> Verdict {
             )
         }
     }
+}
+
+/// Source: <https://kubernetes.io/releases/version-skew-policy/>.
+fn skew(scheduler: &str, server: &str) -> Verdict {
+    let minor = |version: &str| version.split('.').nth(1)?.parse::<u32>().ok();
+    let (Some(own), Some(minor)) = (minor(scheduler), minor(server)) else {
+        return skip(format!("{scheduler:?} or {server:?} is not a version"));
+    };
+    if own > minor || own + 1 < minor {
+        return warn(
+            format!(
+                "kube-scheduler is {scheduler}, the API server is {server}: it may be at most one minor older"
+            ),
+            "Set extender.scheduler.image.tag, or upgrade the release",
+        );
+    }
+    Ok(scheduler.to_owned())
 }
 
 fn held(name: &ObjectName, lease: &Read<Option<Lease>>, now: Timestamp) -> Verdict {

@@ -205,6 +205,29 @@ fn faults_of_the_programs_are_named() {
     );
 }
 
+#[test]
+fn a_second_scheduler_is_not_newer_than_the_api_server_and_at_most_one_minor_older() {
+    let scheduler = |tag: &'static str, ready: i32| {
+        move |facts: &mut Facts| {
+            let deployments = facts.deployments.as_mut().expect("Deployments");
+            deployments.push(parse(deployment("scheduler", tag, ready)));
+        }
+    };
+    for tag in ["v1.36.4", "v1.35.0"] {
+        check_in(Extent::Installed, scheduler(tag, 2), &[]);
+    }
+    for tag in ["v1.37.0", "v1.34.9"] {
+        let message = format!("Warning scheduler-version: kube-scheduler is {tag}");
+        check(scheduler(tag, 2), &message);
+    }
+    check(
+        scheduler("latest", 2),
+        "Skipped scheduler-version: is not a version",
+    );
+    let down = "Error replicas-plimsoll-scheduler: 0 of 2";
+    check(scheduler("v1.36.4", 0), down);
+}
+
 fn set_end(facts: &mut Facts, end: &str) {
     let pem = certificate(end);
     facts.certificates = vec![certificate_fact(&pem)];
