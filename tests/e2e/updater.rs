@@ -3,12 +3,10 @@
 //! another size because the template of their `ReplicaSet` was changed meanwhile.
 
 mod failures;
-mod fixture;
+pub(crate) mod fixture;
 mod in_place;
-mod make_room;
 mod modes;
 mod oom;
-mod rebalancing;
 mod rolling_updates;
 mod settling;
 mod startup_boost;

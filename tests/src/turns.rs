@@ -1,19 +1,21 @@
 //! A fixture that tests of a run share, each alone or together with others.
 
 use std::ops::Deref;
+use std::sync::{Arc, Weak};
 
 use anyhow::Result;
-use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// A value that the first test makes. A test that breaks it for others has it alone.
+/// A value that the first test makes, and that ends with the last one that has it or waits for it: a
+/// control plane without use takes a tenth of a core. A test that breaks the value for others has it alone.
 pub struct Turns<T> {
-    value: OnceCell<T>,
+    value: Mutex<Weak<T>>,
     lock: RwLock<()>,
 }
 
 /// The value during the turn of one test.
 pub struct Turn<T: 'static> {
-    value: &'static T,
+    value: Arc<T>,
     _lock: Lock,
 }
 
@@ -31,32 +33,35 @@ impl<T> Turns<T> {
     #[expect(clippy::new_without_default, reason = "it is for statics")]
     pub const fn new() -> Self {
         Self {
-            value: OnceCell::const_new(),
+            value: Mutex::const_new(Weak::new()),
             lock: RwLock::const_new(()),
         }
     }
 
     /// Waits for the end of all earlier turns; later turns wait for the end of this one.
     pub async fn alone(&'static self, make: impl AsyncFnOnce() -> Result<T>) -> Result<Turn<T>> {
+        let value = self.value(make).await?;
         let guard = self.lock.write().await;
-        self.turn(Lock::Alone { _guard: guard }, make).await
+        let lock = Lock::Alone { _guard: guard };
+        Ok(Turn { value, _lock: lock })
     }
 
     /// Waits for the end of earlier turns of tests that are alone.
     pub async fn together(&'static self, make: impl AsyncFnOnce() -> Result<T>) -> Result<Turn<T>> {
+        let value = self.value(make).await?;
         let guard = self.lock.read().await;
-        self.turn(Lock::Together { _guard: guard }, make).await
+        let lock = Lock::Together { _guard: guard };
+        Ok(Turn { value, _lock: lock })
     }
 
-    async fn turn(
-        &'static self,
-        lock: Lock,
-        make: impl AsyncFnOnce() -> Result<T>,
-    ) -> Result<Turn<T>> {
-        Ok(Turn {
-            value: self.value.get_or_try_init(|| make()).await?,
-            _lock: lock,
-        })
+    async fn value(&self, make: impl AsyncFnOnce() -> Result<T>) -> Result<Arc<T>> {
+        let mut kept = self.value.lock().await;
+        if let Some(value) = kept.upgrade() {
+            return Ok(value);
+        }
+        let value = Arc::new(make().await?);
+        *kept = Arc::downgrade(&value);
+        Ok(value)
     }
 }
 
@@ -64,6 +69,6 @@ impl<T> Deref for Turn<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.value
+        &self.value
     }
 }

@@ -10,7 +10,7 @@ use kube::Client;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::adapter::cron_schedules::{spec, utc, window};
+use crate::ehpa::cron_schedules::{spec, utc, window};
 use crate::feed_certificates::subscribe;
 
 /// The smallest recommendation; pods request less.

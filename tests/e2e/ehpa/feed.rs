@@ -14,7 +14,7 @@ use kube::Error;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::ehpa_fixture::EhpaFixture;
+use super::fixture::EhpaFixture;
 
 const NAME: &str = "web";
 const METRIC: &str = "crane_autoscaling_prediction";

@@ -10,8 +10,8 @@ use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::ehpa_fixture::EhpaFixture;
 use super::feed::is_written;
+use super::fixture::EhpaFixture;
 
 const DAY: i64 = 86_400;
 const MINUTE: i64 = 60;

@@ -6,8 +6,8 @@ use e2e::{condition, message_of, target};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler as Hpa;
 use serde_json::{Value, json};
 
-use super::ehpa_fixture::EhpaFixture;
 use super::feed::{LOAD, predicted};
+use super::fixture::EhpaFixture;
 
 const NAME: &str = "web";
 const LABEL: &str = "autoscaling.crane.io/effective-hpa-uid";

@@ -12,7 +12,7 @@ use k8s_openapi::jiff::tz::TimeZone;
 use k8s_openapi::jiff::{Timestamp, ToSpan as _, Unit, Zoned};
 use serde_json::{Value, json};
 
-use super::ehpa_fixture::EhpaFixture;
+use super::fixture::EhpaFixture;
 
 /// Metric of the windows.
 const CRON: &str = "crane_autoscaling_cron";

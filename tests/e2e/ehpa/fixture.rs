@@ -12,7 +12,7 @@ use kube::api::{Patch, PatchParams};
 use sandbox::Sandbox;
 use serde_json::{Value, json};
 
-use super::fixture::{self, Fixture};
+use crate::adapter::fixture::{self, Fixture};
 
 static SANDBOX: Turns<Sandbox> = Turns::new();
 
@@ -52,7 +52,7 @@ impl EhpaFixture {
 
     /// Applies one of the examples of Crane's documentation as users do.
     pub(crate) async fn apply_documented(&self, example: &str) -> Result<()> {
-        let file = format!("tests/e2e/adapter/documented/{example}.yaml");
+        let file = format!("tests/e2e/ehpa/documented/{example}.yaml");
         e2e::apply_with(&self.sandbox, &file, &["-n", &self.namespace]).await?;
         Ok(())
     }
@@ -95,11 +95,6 @@ async fn make() -> Result<Sandbox> {
     let maps = system(&client).typed::<ConfigMap>();
     maps.patch("prometheus", &PatchParams::apply("e2e"), &Patch::Apply(map))
         .await?;
-    deploy(
-        &sandbox,
-        "tests/e2e/adapter/recommender",
-        RECOMMENDER.labels,
-    )
-    .await?;
+    deploy(&sandbox, "tests/e2e/ehpa/recommender", RECOMMENDER.labels).await?;
     Ok(sandbox)
 }

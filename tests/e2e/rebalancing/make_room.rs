@@ -11,8 +11,8 @@ use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use super::fixture::Fixture;
-use super::rebalancing::{HOT as NODE, alone, cordon};
+use super::{HOT as NODE, alone, cordon};
+use crate::updater::fixture::Fixture;
 
 /// Pods of 8 CPUs each on a node of 32.
 const VICTIMS: usize = 3;

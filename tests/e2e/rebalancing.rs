@@ -1,6 +1,8 @@
 //! Rebalancing: pods leave a node that is hot by their real usage, as metrics-server measures it. A
 //! small server in this process turns the node metrics into the answers of a load-watcher.
 
+mod make_room;
+
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::OnceLock;
@@ -20,9 +22,9 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::fixture::Fixture;
+use crate::updater::fixture::Fixture;
 
-pub(super) const HOT: &str = "node-0";
+const HOT: &str = "node-0";
 const OTHERS: [&str; 2] = ["node-1", "node-2"];
 /// CPUs of a node of the sandbox.
 const CPUS: f64 = 32.0;
@@ -134,7 +136,7 @@ async fn check_moves(fixture: &Fixture, before: &BTreeSet<String>) -> Result<()>
 }
 
 /// The sandbox for one test at a time, with rebalancing and preemption.
-pub(super) async fn alone(prefix: &str) -> Result<Fixture> {
+async fn alone(prefix: &str) -> Result<Fixture> {
     let sandbox = SANDBOX.alone(make).await?;
     let own = Namespace::new(sandbox.client().await?, prefix).await?;
     Ok(Fixture { sandbox, own })
@@ -178,7 +180,7 @@ async fn leadership(client: &Client) -> Result<(String, Timestamp)> {
 }
 
 /// Cordons or uncordons all nodes but one.
-pub(super) async fn cordon(fixture: &Fixture, verb: &str) -> Result<()> {
+async fn cordon(fixture: &Fixture, verb: &str) -> Result<()> {
     let nodes = OTHERS.join(" ");
     let command = format!("{verb} {nodes}");
     kubectl_in(&fixture.sandbox, &command).await.map(drop)

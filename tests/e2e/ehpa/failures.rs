@@ -15,8 +15,8 @@ use kube::api::ListParams;
 use sandbox::Component;
 use serde_json::{Value, json};
 
-use super::ehpa_fixture::EhpaFixture;
-use super::fixture::available;
+use super::fixture::EhpaFixture;
+use crate::adapter::fixture::available;
 
 const NATIVE: &str = "ehpa-php-apache";
 const DAY: i64 = 24 * 60 * 60;
