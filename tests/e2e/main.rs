@@ -29,6 +29,7 @@ mod local_pods;
 mod node_groups;
 mod other_autoscalers;
 mod placement;
+mod prometheus_adapter;
 mod rebalancing;
 mod recommender;
 mod sandbox_build;

@@ -1,14 +1,12 @@
 //! Cert-manager's controllers and CA injector beside the suite, of a pinned version.
 
-use std::path::PathBuf;
-
 use anyhow::Result;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
-use sandbox::{Options, Sandbox};
+use sandbox::{CERT_MANAGER, Sandbox};
 use tempfile::TempDir;
 
-use crate::control_plane::{hosted_programs, is_established, options, program, start};
+use crate::control_plane::{another_hosting, built, is_established};
 use crate::{apply, kubectl_in};
 
 const DEFINITIONS: [&str; 4] = [
@@ -26,13 +24,9 @@ pub struct WithCertManager {
 impl WithCertManager {
     /// A sandbox of its own, in which cert-manager runs.
     pub async fn start(purpose: &str) -> Result<Self> {
-        let found = folder_of_cert_manager().await?;
-        let programs = hosted_programs(&[found.join("bin/cert-manager")])?;
-        let options = Options {
-            hosted_programs: programs.path().to_owned(),
-            ..options(Some(purpose))?
-        };
-        let sandbox = start(options).await?;
+        let found = built(&CERT_MANAGER).await?;
+        let program = found.join("bin/cert-manager");
+        let (sandbox, programs) = another_hosting(purpose, &[program], |_| {}).await?;
         cert_manager_definitions(&sandbox).await?;
         apply(&sandbox, "tests/e2e/cert_manager/deployment.yaml").await?;
         Ok(Self {
@@ -44,7 +38,7 @@ impl WithCertManager {
 
 /// Creates cert-manager's definitions.
 pub async fn cert_manager_definitions(sandbox: &Sandbox) -> Result<()> {
-    let files = folder_of_cert_manager().await?.join("files");
+    let files = built(&CERT_MANAGER).await?.join("files");
     let apply = format!("apply --server-side -f {}", files.display());
     kubectl_in(sandbox, &apply).await?;
     let definitions: Api<CustomResourceDefinition> = Api::all(sandbox.client().await?);
@@ -52,10 +46,4 @@ pub async fn cert_manager_definitions(sandbox: &Sandbox) -> Result<()> {
         is_established(&definitions, name).await?;
     }
     Ok(())
-}
-
-/// Builds cert-manager if it is not in the cache.
-pub(crate) async fn folder_of_cert_manager() -> Result<PathBuf> {
-    let sandbox = program("sandbox")?;
-    tokio::task::spawn_blocking(move || sandbox::cert_manager(&sandbox)).await?
 }

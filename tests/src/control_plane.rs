@@ -6,6 +6,7 @@
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs, process};
 
 use anyhow::{Context, Result, ensure};
@@ -13,13 +14,14 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::runtime::conditions::is_crd_established;
 use kube::runtime::wait::Condition as _;
 use kube::{Api, Client, ResourceExt};
-use sandbox::{KubernetesVersion, Options, Sandbox};
+use sandbox::{
+    CERT_MANAGER, HELM, KubernetesVersion, Module, Options, PROMETHEUS_ADAPTER, PROMTOOL, Sandbox,
+    UPSTREAM_VPA,
+};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-use crate::cert_manager::folder_of_cert_manager;
-use crate::upstream_vpa::folder_of_upstream;
-use crate::{SERVICES, audit_logs, eventually, helm};
+use crate::{SERVICES, audit_logs, eventually};
 
 /// Prefix of the sandboxes' names; the process id follows.
 const NAME: &str = "e2e-";
@@ -50,6 +52,21 @@ pub async fn another_with(purpose: &str, change: impl FnOnce(&mut Options)) -> R
     start(options).await
 }
 
+/// The same that can host these programs beside the suite's. The folder holds links to them.
+pub async fn another_hosting(
+    purpose: &str,
+    programs: &[PathBuf],
+    change: impl FnOnce(&mut Options),
+) -> Result<(Sandbox, TempDir)> {
+    let hosted = hosted_programs(programs)?;
+    let sandbox = another_with(purpose, |options| {
+        hosted.path().clone_into(&mut options.hosted_programs);
+        change(options);
+    })
+    .await?;
+    Ok((sandbox, hosted))
+}
+
 /// Number after `1.` of the Kubernetes version of this run.
 pub fn kubernetes_minor() -> Result<u32> {
     Ok(KubernetesVersion::from_environment()?.minor())
@@ -66,9 +83,14 @@ pub(crate) fn logs() -> Option<PathBuf> {
 }
 
 pub(crate) fn options(purpose: Option<&str>) -> Result<Options> {
+    // One of this purpose may be going down.
+    static NUMBER: AtomicUsize = AtomicUsize::new(1);
     let id = process::id();
     let name = match purpose {
-        Some(purpose) => format!("{NAME}{id}-{purpose}"),
+        Some(purpose) => {
+            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+            format!("{NAME}{id}-{purpose}-{number}")
+        }
         None => format!("{NAME}{id}"),
     };
     options_named(name)
@@ -83,9 +105,15 @@ pub fn options_named(name: String) -> Result<Options> {
     })
 }
 
-pub async fn promtool() -> Result<PathBuf> {
+/// The folder of a module of the sandbox: its programs in `bin`, its files in `files`. It is built unless it
+/// is in the cache.
+pub async fn built(module: &'static Module) -> Result<PathBuf> {
     let sandbox = program("sandbox")?;
-    tokio::task::spawn_blocking(move || sandbox::promtool(&sandbox)).await?
+    tokio::task::spawn_blocking(move || sandbox::ensure_built(module, &sandbox)).await?
+}
+
+pub async fn promtool() -> Result<PathBuf> {
+    Ok(built(&PROMTOOL).await?.join("bin/promtool"))
 }
 
 /// A folder with links to the programs of the suite and to others, which the sandbox can host.
@@ -101,13 +129,18 @@ pub fn hosted_programs(others: &[PathBuf]) -> Result<TempDir> {
     Ok(folder)
 }
 
-/// Starts a sandbox. Helm, promtool, upstream's VPA and cert-manager are built before the first one: the
-/// builds need all cores for minutes, in which tests would wait in vain.
+/// Starts a sandbox. Helm, promtool, upstream's VPA, cert-manager and prometheus-adapter are built before the
+/// first one: the builds need all cores for minutes, in which tests would wait in vain.
 pub(crate) async fn start(options: Options) -> Result<Sandbox> {
-    helm::path().await?;
-    promtool().await?;
-    folder_of_upstream().await?;
-    folder_of_cert_manager().await?;
+    for module in [
+        &HELM,
+        &PROMTOOL,
+        &UPSTREAM_VPA,
+        &CERT_MANAGER,
+        &PROMETHEUS_ADAPTER,
+    ] {
+        built(module).await?;
+    }
     let sandbox = Sandbox::up(options, |step| eprintln!("{step}")).await?;
     // Another run may be sweeping too.
     if let Err(error) = sweep(&sandbox).await {

@@ -6,15 +6,15 @@ use anyhow::{Context as _, Result};
 use kube::Client;
 use tokio::process::Command;
 
+use crate::control_plane::built;
 use crate::deployment::{SUITE, SYSTEM, all_ready};
-use crate::{prints, program, repository};
+use crate::{prints, repository};
 
 pub const RELEASE: &str = "plimsoll";
 
 /// The path of the program, which is built from its sources first if necessary.
 pub async fn path() -> Result<PathBuf> {
-    let sandbox = program("sandbox")?;
-    tokio::task::spawn_blocking(move || sandbox::helm(&sandbox)).await?
+    Ok(built(&sandbox::HELM).await?.join("bin/helm"))
 }
 
 #[derive(Debug)]

@@ -17,6 +17,7 @@ mod eventually;
 pub mod helm;
 mod kubectl;
 pub mod manifests;
+mod migration;
 mod namespace;
 mod objects;
 mod offset_clock;
@@ -25,6 +26,7 @@ mod pod;
 pub mod process;
 pub mod process_usage;
 mod prometheus;
+mod prometheus_adapter;
 mod real_node;
 pub mod remote_write;
 pub mod repository_files;
@@ -44,10 +46,11 @@ pub use cert_manager::{WithCertManager, cert_manager_definitions};
 pub use certificates::{FEED_SERVER, feed_reader, feed_tls};
 pub use command_line::{SERVICES, plimsoll, plimsoll_json, plimsoll_prints, prints};
 pub use control_plane::{
-    another, another_with, another_with_prometheus, hosted_programs, is_established,
-    kubernetes_minor, options_named, program, promtool, repository, shared,
+    another, another_hosting, another_with, another_with_prometheus, built, hosted_programs,
+    is_established, kubernetes_minor, options_named, program, promtool, repository, shared,
 };
 pub use kubectl::{Kubectl, apply, apply_objects, apply_with, kubectl, kubectl_in};
+pub use migration::{MigrationPlan, api_service_is_of};
 pub use namespace::{admits_pods, namespace};
 pub use objects::{
     Namespace, bare_pod, closed_window, condition, create, dry_run, get_json, is_true, message_of,
@@ -59,6 +62,7 @@ pub use pod::{
     container, is_available, is_ready, node_of, process_of, requested, requests_in_effect, signal,
 };
 pub use prometheus::Prometheus;
+pub use prometheus_adapter::WithPrometheusAdapter;
 pub use real_node::{
     LOAD_IMAGE, can_run_real_node, images_of_suite, install_suite, load_image, real_node,
     real_node_options,

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use sandbox::{Options, Sandbox};
+use sandbox::{Options, Sandbox, UPSTREAM_VPA};
 use tempfile::TempDir;
 
-use crate::control_plane::{hosted_programs, options, program, start};
+use crate::control_plane::{another_hosting, built};
 use crate::kubectl_in;
 
 /// A sandbox that can run upstream's programs.
@@ -20,16 +20,12 @@ pub struct WithUpstreamVpa {
 impl WithUpstreamVpa {
     /// A sandbox of its own with Prometheus, in which nothing of upstream runs yet.
     pub async fn start(purpose: &str) -> Result<Self> {
-        let found = folder_of_upstream().await?;
+        let found = built(&UPSTREAM_VPA).await?;
         let own = ["vpa-recommender", "vpa-updater"].map(|name| found.join("bin").join(name));
-        let programs = hosted_programs(&own)?;
-        let options = Options {
-            hosted_programs: programs.path().to_owned(),
-            prometheus: true,
-            ..options(Some(purpose))?
-        };
+        let with_prometheus = |options: &mut Options| options.prometheus = true;
+        let (sandbox, programs) = another_hosting(purpose, &own, with_prometheus).await?;
         Ok(Self {
-            sandbox: start(options).await?,
+            sandbox,
             manifests: found.join("files"),
             _programs: programs,
         })
@@ -47,10 +43,4 @@ impl WithUpstreamVpa {
         let apply = format!("apply -k {}", folder.display());
         kubectl_in(&self.sandbox, &apply).await.map(drop)
     }
-}
-
-/// Builds upstream's programs if they are not in the cache.
-pub(crate) async fn folder_of_upstream() -> Result<PathBuf> {
-    let sandbox = program("sandbox")?;
-    tokio::task::spawn_blocking(move || sandbox::upstream_vpa(&sandbox)).await?
 }

@@ -1,5 +1,5 @@
-//! The pinned Go modules of the control planes, of a real node, of helm, of checkers, of upstream's VPA and
-//! of cert-manager, and their build flags.
+//! The pinned Go modules of the control planes, of a real node, of helm, of checkers, and of programs that run
+//! beside the suite in tests, and their build flags.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::prebuilt::Release;
 
 /// A Go module whose `tool` lines name the programs to build.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Module {
+pub struct Module {
     /// Name of the cache folder, before the hash.
     pub(crate) name: &'static str,
     go_mod: &'static str,
@@ -200,7 +200,7 @@ pub(crate) const PROMETHEUS: Module = Module {
 };
 
 /// The checker of rules and queries of [`PROMETHEUS`].
-pub(crate) const PROMTOOL: Module = Module {
+pub const PROMTOOL: Module = Module {
     name: "promtool",
     programs: &[program!(
         "promtool" = "github.com/prometheus/prometheus" / "cmd/promtool"
@@ -209,13 +209,13 @@ pub(crate) const PROMTOOL: Module = Module {
 };
 
 /// Helm; its dependencies conflict with those of the control plane.
-pub(crate) const HELM: Module = Module {
+pub const HELM: Module = Module {
     programs: &[program!("helm" = "helm.sh/helm/v4" / "cmd/helm")],
     ..pinned!("helm")
 };
 
 /// Checkers of rendered manifests: against the schemas of Kubernetes, and by rules of good practice.
-pub(crate) const MANIFEST_CHECKS: Module = Module {
+pub const MANIFEST_CHECKS: Module = Module {
     programs: &[
         program!("kubeconform" = "github.com/yannh/kubeconform" / "cmd/kubeconform"),
         program!("kube-score" = "github.com/zegl/kube-score" / "cmd/kube-score"),
@@ -224,7 +224,7 @@ pub(crate) const MANIFEST_CHECKS: Module = Module {
 };
 
 /// The `OpenAPI` document of [`CONTROL_PLANE`]'s Kubernetes.
-pub(crate) const OPENAPI: Module = Module {
+pub const OPENAPI: Module = Module {
     name: "openapi",
     files: &[(KUBERNETES, &["api/openapi-spec/swagger.json"])],
     programs: &[],
@@ -234,7 +234,7 @@ pub(crate) const OPENAPI: Module = Module {
 /// Recommender and updater of upstream's VPA, which end-to-end tests run beside the suite. Its admission
 /// controller is left out: it serves on all addresses of the machine. The dependencies conflict with
 /// those of the control plane.
-pub(crate) const UPSTREAM_VPA: Module = Module {
+pub const UPSTREAM_VPA: Module = Module {
     files: &[(
         VPA_MODULE,
         &[
@@ -257,7 +257,7 @@ pub(crate) const UPSTREAM_VPA: Module = Module {
 /// Cert-manager's controllers and its CA injector. Its own programs are Go modules that the module proxy
 /// does not serve, so a program of this module starts the controllers of cert-manager's library. Its
 /// webhook is left out: it serves on all addresses of the machine.
-pub(crate) const CERT_MANAGER: Module = Module {
+pub const CERT_MANAGER: Module = Module {
     sources: &[("main.go", include_str!("../cert-manager/main.go"))],
     files: &[(
         CERT_MANAGER_MODULE,
@@ -274,6 +274,14 @@ pub(crate) const CERT_MANAGER: Module = Module {
         CERT_MANAGER_MODULE,
     )],
     ..pinned!("cert-manager")
+};
+
+/// prometheus-adapter, which end-to-end tests run beside the suite.
+pub const PROMETHEUS_ADAPTER: Module = Module {
+    programs: &[program!(
+        "prometheus-adapter" = "sigs.k8s.io/prometheus-adapter" / "cmd/adapter"
+    )],
+    ..pinned!("prometheus-adapter")
 };
 
 impl Module {

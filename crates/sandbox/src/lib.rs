@@ -81,15 +81,16 @@ mod trace;
 
 pub use args::Args;
 pub use component::Component;
+pub use go_module::{
+    CERT_MANAGER, HELM, MANIFEST_CHECKS, Module, OPENAPI, PROMETHEUS_ADAPTER, PROMTOOL,
+    UPSTREAM_VPA,
+};
 pub use kubernetes_version::KubernetesVersion;
 pub use node::image::{Content, Image};
 pub use node::requirements::missing_for_real_node;
 pub use ports::Ports;
 pub use process_id::Process;
-pub use programs::{
-    cert_manager, helm, image_archive, manifest_checks, openapi, pause_program, promtool,
-    upstream_vpa,
-};
+pub use programs::{ensure_built, image_archive, pause_program};
 pub use replay::{Replay, Target};
 pub use sandbox::Sandbox;
 pub use startup_protocol::Options;

@@ -11,17 +11,16 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::go_build::GoBuild;
-use crate::go_module::{
-    CERT_MANAGER, HELM, MANIFEST_CHECKS, Module, OPENAPI, PROMTOOL, Program, UPSTREAM_VPA,
-};
+use crate::go_module::{Module, Program};
 use crate::layout;
 use crate::node::image::Image;
 use crate::node::image_archive;
 use crate::prebuilt::{self, Prebuilt};
 
 /// The folder with a module's programs in `bin` and files of its dependencies in `files`. Builds
-/// programs that are neither prebuilt nor in the cache, which blocks for minutes.
-pub(crate) fn ensure_built(module: &Module, sandbox: &Path) -> Result<PathBuf> {
+/// programs that are neither prebuilt nor in the cache, which blocks for minutes. `sandbox` is the program
+/// of this crate.
+pub fn ensure_built(module: &Module, sandbox: &Path) -> Result<PathBuf> {
     let cache = cache()?;
     let prebuilt = Prebuilt::find(module, &prebuilt::folders()?)?;
     ensure_in(&cache, module, &prebuilt, sandbox)
@@ -30,43 +29,6 @@ pub(crate) fn ensure_built(module: &Module, sandbox: &Path) -> Result<PathBuf> {
 /// The folder of programs and images that are made once per machine.
 pub(crate) fn cache() -> Result<PathBuf> {
     Ok(layout::base("XDG_CACHE_HOME", ".cache")?.join("plimsoll/sandbox"))
-}
-
-/// The path of helm, whose version is pinned. Builds it if it is neither prebuilt nor in the cache,
-/// which blocks for minutes. `sandbox` is the program of this crate.
-pub fn helm(sandbox: &Path) -> Result<PathBuf> {
-    Ok(ensure_built(&HELM, sandbox)?.join("bin/helm"))
-}
-
-/// The folder with kubeconform and kube-score, whose versions are pinned. Builds them if they are not in
-/// the cache, which blocks for minutes. `sandbox` is the program of this crate.
-pub fn manifest_checks(sandbox: &Path) -> Result<PathBuf> {
-    Ok(ensure_built(&MANIFEST_CHECKS, sandbox)?.join("bin"))
-}
-
-/// The path of the `OpenAPI` document (2.0, in JSON) of the newest supported Kubernetes.
-pub fn openapi(sandbox: &Path) -> Result<PathBuf> {
-    Ok(ensure_built(&OPENAPI, sandbox)?.join("files/swagger.json"))
-}
-
-/// The path of promtool, of the version of the sandbox's Prometheus. Builds it if it is neither
-/// prebuilt nor in the cache, which blocks for minutes. `sandbox` is the program of this crate.
-pub fn promtool(sandbox: &Path) -> Result<PathBuf> {
-    Ok(ensure_built(&PROMTOOL, sandbox)?.join("bin/promtool"))
-}
-
-/// The folder with upstream's VPA, whose version is pinned: its programs in `bin`, its manifests in
-/// `files`. Builds them if they are not in the cache, which blocks for minutes. `sandbox` is the program
-/// of this crate.
-pub fn upstream_vpa(sandbox: &Path) -> Result<PathBuf> {
-    ensure_built(&UPSTREAM_VPA, sandbox)
-}
-
-/// The folder with cert-manager, whose version is pinned: its program in `bin`, its definitions in
-/// `files`. Builds it if it is not in the cache, which blocks for minutes. `sandbox` is the program of
-/// this crate.
-pub fn cert_manager(sandbox: &Path) -> Result<PathBuf> {
-    ensure_built(&CERT_MANAGER, sandbox)
 }
 
 /// The path of a program that does nothing until it is ended, for images. It needs a C compiler.

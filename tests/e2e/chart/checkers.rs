@@ -7,8 +7,9 @@ use std::path::Path;
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result, ensure};
+use e2e::built;
 use e2e::helm::Helm;
-use e2e::program;
+use sandbox::{MANIFEST_CHECKS, OPENAPI};
 use serde_json::{Map, Value, json};
 use tokio::process::Command;
 
@@ -205,14 +206,8 @@ async fn render(folder: &Path) -> Result<(HashMap<String, std::path::PathBuf>, B
 
 #[tokio::test]
 async fn kubeconform_and_kube_score_find_nothing_in_any_mode_and_option() -> Result<()> {
-    let of_sandbox = program("sandbox")?;
-    let (checkers, openapi) = tokio::task::spawn_blocking(move || {
-        anyhow::Ok((
-            sandbox::manifest_checks(&of_sandbox)?,
-            sandbox::openapi(&of_sandbox)?,
-        ))
-    })
-    .await??;
+    let checkers = built(&MANIFEST_CHECKS).await?.join("bin");
+    let openapi = built(&OPENAPI).await?.join("files/swagger.json");
     let folder = tempfile::tempdir()?;
     let (files, kinds) = render(folder.path()).await?;
     ensure!(files.len() > 15, "{files:?}");
