@@ -3,13 +3,14 @@
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use tokio::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// A value that the first test makes, and that ends with the last one that has it or waits for it: a
 /// control plane without use takes a tenth of a core. A test that breaks the value for others has it alone.
 pub struct Turns<T> {
-    value: Mutex<Weak<T>>,
+    /// Or why it could not be made, which later tests need not wait for.
+    value: Mutex<Result<Weak<T>, String>>,
     lock: RwLock<()>,
 }
 
@@ -33,7 +34,7 @@ impl<T> Turns<T> {
     #[expect(clippy::new_without_default, reason = "it is for statics")]
     pub const fn new() -> Self {
         Self {
-            value: Mutex::const_new(Weak::new()),
+            value: Mutex::const_new(Ok(Weak::new())),
             lock: RwLock::const_new(()),
         }
     }
@@ -56,12 +57,20 @@ impl<T> Turns<T> {
 
     async fn value(&self, make: impl AsyncFnOnce() -> Result<T>) -> Result<Arc<T>> {
         let mut kept = self.value.lock().await;
-        if let Some(value) = kept.upgrade() {
-            return Ok(value);
+        match &*kept {
+            Ok(value) => {
+                if let Some(value) = value.upgrade() {
+                    return Ok(value);
+                }
+            }
+            Err(error) => return Err(anyhow!("an earlier test could not make it: {error}")),
         }
-        let value = Arc::new(make().await?);
-        *kept = Arc::downgrade(&value);
-        Ok(value)
+        let value = make().await.map(Arc::new);
+        *kept = match &value {
+            Ok(value) => Ok(Arc::downgrade(value)),
+            Err(error) => Err(format!("{error:#}")),
+        };
+        value
     }
 }
 

@@ -23,7 +23,7 @@ impl Layout {
     /// The folders of the sandbox with this name, which must be a short DNS label.
     pub(crate) fn of(name: &str) -> Result<Self> {
         check_name(name)?;
-        let states = base("XDG_STATE_HOME", ".local/state")?.join("plimsoll/sandbox");
+        let states = states()?;
         let runtime = match absolute("XDG_RUNTIME_DIR") {
             Some(runtime) => runtime.join("plimsoll"),
             None => PathBuf::from(format!(
@@ -55,7 +55,7 @@ impl Layout {
     }
 
     pub(crate) fn names() -> Result<Vec<String>> {
-        let states = base("XDG_STATE_HOME", ".local/state")?.join("plimsoll/sandbox");
+        let states = states()?;
         let Ok(entries) = fs::read_dir(&states) else {
             return Ok(Vec::new());
         };
@@ -199,6 +199,11 @@ impl Layout {
         remove(&self.sockets())?;
         self.forget_attempt()
     }
+}
+
+/// The folder of the states of all sandboxes of this user. It need not exist.
+pub(crate) fn states() -> Result<PathBuf> {
+    Ok(base("XDG_STATE_HOME", ".local/state")?.join("plimsoll/sandbox"))
 }
 
 /// A base folder of the XDG specification.

@@ -5,7 +5,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+use anyhow::{Context as _, Result, ensure};
+
 use super::cgroups::Hierarchies;
+use crate::layout::states;
 
 /// Programs of the machine that a real node runs, and the Debian package of each.
 const PROGRAMS: [(&str, &str); 3] = [
@@ -15,6 +18,9 @@ const PROGRAMS: [(&str, &str); 3] = [
 ];
 /// Bits of `CapEff`: administration of the network and of the system.
 const CAPABILITIES: [(u32, &str); 2] = [(12, "CAP_NET_ADMIN"), (21, "CAP_SYS_ADMIN")];
+
+/// Free space on the disk of its folder: images of the suite, as archives, unpacked, and running.
+const DISK_MIB: u64 = 4096;
 
 /// Unmet requirements of a real node on this machine, one sentence each.
 pub fn missing_for_real_node() -> Vec<String> {
@@ -33,11 +39,27 @@ pub fn missing_for_real_node() -> Vec<String> {
             ));
         }
     }
-    if let Err(error) = Hierarchies::mounted().and_then(|hierarchies| hierarchies.check_writable())
-    {
-        missing.push(format!("{error:#}"));
-    }
+    let writable = Hierarchies::mounted().and_then(|hierarchies| hierarchies.check_writable());
+    let errors = [writable, disk_has_room()]
+        .into_iter()
+        .filter_map(Result::err);
+    missing.extend(errors.map(|error| format!("{error:#}")));
     missing
+}
+
+fn disk_has_room() -> Result<()> {
+    let states = states()?;
+    let folder = states.ancestors().find(|folder| folder.exists());
+    let folder = folder.context("no folder of the home folder exists")?;
+    let disk = rustix::fs::statvfs(folder)
+        .with_context(|| format!("ask for the disk of {}", folder.display()))?;
+    let free_mib = disk.f_bavail * disk.f_frsize / (1024 * 1024);
+    ensure!(
+        free_mib >= DISK_MIB,
+        "the disk of {} has {free_mib} MiB free, a node needs {DISK_MIB}: free some",
+        folder.display(),
+    );
+    Ok(())
 }
 
 pub(super) fn find(program: &str) -> Option<PathBuf> {
