@@ -3,23 +3,29 @@
 
 mod fixture;
 
+use std::fs;
+
 use anyhow::{Context as _, Result, ensure};
-use e2e::deployment::{EXTENDER, replicas, scrape};
-use e2e::{eventually, kubectl_in, until};
+use e2e::deployment::{EXTENDER, SYSTEM, replicas, scrape};
+use e2e::{Namespace, Prometheus, eventually, kubectl_in, until};
+use k8s_openapi::api::core::v1::ConfigMap;
 use sandbox::Component;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use fixture::{Cluster, HOT_PERCENT, LOADED, NODES, Placement};
+use fixture::{Cluster, HONEST, HOT_PERCENT, LOADED, NODES, Placement};
 
 #[tokio::test]
 async fn pods_go_where_the_measured_load_is_low() -> Result<()> {
     let cluster = Cluster::new().await?;
     load_is_served(&cluster).await?;
+    policies_choose_their_nodes(&cluster).await?;
+    nodes_above_the_threshold_are_left_out(&cluster).await?;
     a_burst_does_not_pile_up(&cluster).await?;
     load_is_spread(&cluster).await?;
     scheduling_goes_on_without_metrics(&cluster).await?;
-    scheduling_goes_on_without_the_extender(&cluster).await
+    scheduling_goes_on_without_the_extender(&cluster).await?;
+    prometheus_can_be_the_source(&cluster).await
 }
 
 /// Requests of load-watcher's clients, once the load of all nodes is known.
@@ -64,6 +70,94 @@ fn cpu_percent(node: &Value) -> Result<f64> {
     let is_average = |metric: &&Value| metric["type"] == "CPU" && metric["operator"] != "STD";
     let metric = metrics.iter().find(is_average).context("no CPU")?;
     metric["value"].as_f64().context("no value")
+}
+
+/// The policies of profiles, which a scheduler asks for by its path, and of an annotation.
+async fn policies_choose_their_nodes(cluster: &Cluster) -> Result<()> {
+    let peaks = cluster.scheduler("peaks", "/profiles/peaks").await?;
+    let low_risk = cluster.scheduler("low-risk", "/profiles/low-risk").await?;
+    let packed = Some("TargetLoadPacking(targetUtilization=40)");
+    for (scheduler, policy, among, expected) in [
+        (&cluster.load_aware, None, [90, 99], 99),
+        (&cluster.load_aware, packed, [90, 99], 90),
+        (&peaks, None, [90, 91], 91),
+        (&low_risk, None, [97, HONEST], HONEST),
+    ] {
+        // The first pods find the reservations of those that make the load.
+        let what = format!("{} {policy:?} chooses node-{expected}", scheduler.name);
+        eventually(&what, async || {
+            for try_ in 0..8 {
+                let node = cluster.chosen(scheduler, "1", policy, among).await?;
+                ensure!(node == format!("node-{expected}"), "{node} in try {try_}");
+            }
+            Ok(())
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// The policy prefers a node that has 62.5 % of its CPU in use, but not for a pod with which it had more than 85 %.
+async fn nodes_above_the_threshold_are_left_out(cluster: &Cluster) -> Result<()> {
+    let policy = Some("TargetLoadPacking(targetUtilization=90)");
+    for (cpu, expected) in [("1", "node-0"), ("8", "node-90")] {
+        eventually(&format!("{cpu} CPU go to {expected}"), async || {
+            let node = cluster
+                .chosen(&cluster.load_aware, cpu, policy, [0, 90])
+                .await?;
+            ensure!(node == expected, "{node}");
+            Ok(())
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// Prometheus says that the nodes with much load have little, and the others much.
+async fn prometheus_can_be_the_source(cluster: &Cluster) -> Result<()> {
+    let rules = (0..NODES).map(|number| {
+        let ratio = if number < LOADED { 0.05 } else { 0.7 };
+        json!({
+            "record": "instance:node_cpu:ratio", "expr": format!("vector({ratio})"),
+            "labels": {"instance": format!("node-{number}")},
+        })
+    });
+    let rules: Vec<Value> = rules.collect();
+    let group = json!({"name": "nodes", "interval": "1s", "rules": rules});
+    let file = cluster.sandbox.prometheus_files().join("rules-nodes.yaml");
+    fs::write(file, json!({"groups": [group]}).to_string())?;
+    Prometheus::scrape_programs(&cluster.sandbox).await?;
+
+    let system = Namespace::of(cluster.client.clone(), SYSTEM);
+    // kustomize adds a hash to the name.
+    let maps = system.list::<ConfigMap>().await?;
+    let mut names = maps
+        .iter()
+        .filter_map(|map| map["metadata"]["name"].as_str());
+    let name = names.find(|name| name.starts_with("plimsoll-extender-config"));
+    let name = name.context("the extender has a file")?;
+    let config = system.get::<ConfigMap>(name).await?;
+    let config = config["data"]["config.yaml"].as_str().context("a file")?;
+    let mut config: Value = serde_yaml_ng::from_str(config)?;
+    config["load"]["metricProvider"] = json!({"type": "Prometheus"});
+    config["prometheus"] = json!({
+        "address": cluster.sandbox.prometheus_url(),
+        "tlsConfig": {"caFile": cluster.sandbox.authority()},
+    });
+    let data = json!({"data": {"config.yaml": config.to_string()}});
+    system.patch::<ConfigMap>(name, data).await?;
+    let extender = "-n plimsoll-system deployment/plimsoll-extender";
+    kubectl_in(&cluster.sandbox, &format!("scale {extender} --replicas=2")).await?;
+    let status = format!("rollout status {extender} --timeout=10m");
+    kubectl_in(&cluster.sandbox, &status).await?;
+
+    let scheduler = cluster.scheduler("by-prometheus", "").await?;
+    eventually("the load of Prometheus counts", async || {
+        let node = cluster.chosen(&scheduler, "1", None, [0, 90]).await?;
+        ensure!(node == "node-0", "{node}");
+        Ok(())
+    })
+    .await
 }
 
 /// One node is idle, and no metrics arrive during the burst: without reservations, all pods would go

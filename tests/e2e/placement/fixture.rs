@@ -2,6 +2,7 @@
 //! calls it.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
@@ -25,6 +26,12 @@ pub(crate) const NODES: u16 = 100;
 const NODE_CORES: f64 = 32.0;
 /// The first nodes run a pod with much load, the others one with little, and the last one is idle.
 pub(crate) const LOADED: u16 = 40;
+/// The one node whose pod requests more CPU than it uses.
+pub(crate) const HONEST: u16 = 98;
+/// Pods of [`Cluster::chosen`] so far. A late deletion by the simulated kubelet would hit another pod of the same
+/// name.
+static CHOICES: AtomicUsize = AtomicUsize::new(0);
+const POLICY_ANNOTATION: &str = "plimsoll.dev/placement-policy";
 const CPU_ANNOTATION: &str = "kwok.x-k8s.io/usage-cpu";
 const LOAD_WATCHER_PORT: u16 = 2020;
 /// Requests under way at the same time.
@@ -44,22 +51,57 @@ e2e::deref_to_namespace!(Cluster, own);
 
 impl Cluster {
     pub(crate) async fn new() -> Result<Self> {
-        let sandbox = another_with("placement", |options| options.nodes = NODES).await?;
+        let sandbox = another_with("placement", |options| {
+            options.nodes = NODES;
+            options.prometheus = true;
+        })
+        .await?;
         let client = sandbox.client().await?;
         let own = Namespace::new(client.clone(), "placement").await?;
         make_load(&own).await?;
         apply(&sandbox, "deploy/base/namespace.yaml").await?;
         deploy(&sandbox, "tests/e2e/placement", EXTENDER.labels).await?;
-        let mut configuration = with_extender(&sandbox, &replica(&own).await?).await?;
-        configuration["extenders"][0]["filterVerb"] = "filter".into();
-        // A busy machine answers late, and a late answer would be without load.
-        configuration["extenders"][0]["httpTimeout"] = "10s".into();
-        let load_aware = Scheduler::start(&sandbox, "load-aware", configuration)?;
+        let load_aware = scheduler(&sandbox, &own, "load-aware", "").await?;
         Ok(Self {
             sandbox,
             load_aware,
             own,
         })
+    }
+
+    /// Starts another kube-scheduler, which asks the extender below this path.
+    pub(crate) async fn scheduler(&self, name: &str, path: &str) -> Result<Scheduler> {
+        scheduler(&self.sandbox, &self.own, name, path).await
+    }
+
+    /// The node that a scheduler chooses among these for a pod with this request of CPU and this annotation of
+    /// its policy. The pod is deleted.
+    pub(crate) async fn chosen(
+        &self,
+        scheduler: &Scheduler,
+        cpu: &str,
+        policy: Option<&str>,
+        among: impl IntoIterator<Item = u16>,
+    ) -> Result<String> {
+        let names: Vec<String> = among
+            .into_iter()
+            .map(|number| format!("node-{number}"))
+            .collect();
+        let is_one = json!({"key": "kubernetes.io/hostname", "operator": "In", "values": names});
+        let terms = json!({"nodeSelectorTerms": [{"matchExpressions": [is_one]}]});
+        let number = CHOICES.fetch_add(1, Ordering::Relaxed);
+        let mut pod = bare_pod("choice", number, cpu);
+        if let Some(policy) = policy {
+            pod["metadata"]["annotations"] = json!({POLICY_ANNOTATION: policy});
+        }
+        pod["spec"]["schedulerName"] = scheduler.name.clone().into();
+        pod["spec"]["affinity"] =
+            json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}});
+        self.create::<Pod>(pod).await?;
+        let placed = self.placed("app=choice", 1).await?;
+        let node = placed.first().map(|pod| node_of(pod).to_owned());
+        self.clear("choice").await?;
+        node.context("it is on a node")
     }
 
     /// The replica that kube-scheduler calls.
@@ -163,13 +205,29 @@ impl Cluster {
     }
 }
 
+async fn scheduler(
+    sandbox: &Sandbox,
+    own: &Namespace,
+    name: &str,
+    path: &str,
+) -> Result<Scheduler> {
+    let mut configuration = with_extender(sandbox, &replica(own).await?).await?;
+    let extender = &mut configuration["extenders"][0];
+    let url = extender["urlPrefix"].as_str().context("there is a URL")?;
+    extender["urlPrefix"] = format!("{url}{path}").into();
+    extender["filterVerb"] = "filter".into();
+    // A busy machine answers late, and a late answer would be without load.
+    extender["httpTimeout"] = "10s".into();
+    Scheduler::start(sandbox, name, configuration)
+}
+
 async fn replica(own: &Namespace) -> Result<Replica> {
     let mut all = replicas(&own.client, EXTENDER).await?;
     all.sort_by(|one, other| one.pod.cmp(&other.pod));
     all.into_iter().next().context("no replica")
 }
 
-/// Creates pods that are bound already and use much more than they request.
+/// Creates pods that are bound already and use much more than they request, but on [`HONEST`].
 async fn make_load(own: &Namespace) -> Result<()> {
     let made = (0..NODES).map(|number| {
         let cpu = match number {
@@ -177,8 +235,9 @@ async fn make_load(own: &Namespace) -> Result<()> {
             99 => "100m",
             _ => "5",
         };
-        let mut pod = bare_pod("load", number.into(), "100m");
-        pod["metadata"]["annotations"] = usage(cpu, "64Mi");
+        let requests = if number == HONEST { "16" } else { "100m" };
+        let mut pod = bare_pod("load", number.into(), requests);
+        pod["metadata"]["annotations"] = usage(cpu, "32Mi");
         pod["spec"]["nodeName"] = format!("node-{number}").into();
         own.create::<Pod>(pod)
     });
