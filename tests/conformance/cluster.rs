@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::process::client_of;
-use e2e::{Authority, Kubectl, Namespace, eventually, kubectl_in};
+use e2e::{Kubectl, Namespace, eventually, kubectl_in, upstream_certificates};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::api::{Patch, PatchParams};
@@ -25,8 +25,6 @@ use crate::suites::{Run, Suite};
 
 /// The namespace of upstream's programs.
 const SYSTEM: &str = "kube-system";
-/// The name in the certificate of the admission controller.
-const WEBHOOK: &str = "vpa-webhook.kube-system.svc";
 /// Flags of the admission controller, and the files in its Secret.
 const CERTIFICATES: [(&str, &str); 3] = [
     ("client-ca-file", "caCert"),
@@ -138,9 +136,12 @@ impl<'a> Cluster<'a> {
             sandbox,
             nodes,
             source,
-            certificates: certificates("vpa-tls-certs", CERTIFICATES.map(|(_, file)| file))?,
+            certificates: upstream_certificates(
+                "vpa-tls-certs",
+                CERTIFICATES.map(|(_, file)| file),
+            )?,
         };
-        let others = certificates("vpa-e2e-certs", ["e2eCaCert", "e2eCert", "e2eKey"])?;
+        let others = upstream_certificates("vpa-e2e-certs", ["e2eCaCert", "e2eCert", "e2eKey"])?;
         cluster.apply_secret(&others).await?;
         Ok(cluster)
     }
@@ -290,22 +291,4 @@ async fn simulate(sandbox: &Sandbox) -> Result<()> {
     fs::write(&file, list.to_string())?;
     let apply = format!("apply --server-side -f {}", file.display());
     kubectl_in(sandbox, &apply).await.map(drop)
-}
-
-/// A Secret with a CA and a certificate of the admission controller. `files` are the names of CA,
-/// certificate and key.
-fn certificates(name: &str, [ca, certificate, key]: [&str; 3]) -> Result<Value> {
-    let authority = Authority::new(name)?;
-    let issued = authority.issue(WEBHOOK)?;
-    let file = |name: &str| format!("{name}.pem");
-    Ok(json!({
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": name},
-        "stringData": {
-            file(ca): authority.pem(),
-            file(certificate): issued.certificate.pem(),
-            file(key): issued.key.serialize_pem(),
-        },
-    }))
 }

@@ -13,7 +13,6 @@ mod cli_check;
 mod cli_dashboard;
 mod cli_explain;
 mod cli_manifests;
-mod cli_migrate;
 mod cli_scan;
 mod crane_objects;
 mod crds;

@@ -3,7 +3,9 @@
 use anyhow::Result;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
-use sandbox::{CERT_MANAGER, Sandbox};
+use sandbox::Sandbox;
+
+use crate::neighbours::CERT_MANAGER;
 use tempfile::TempDir;
 
 use crate::control_plane::{another_hosting, built, is_established};

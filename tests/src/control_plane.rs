@@ -14,13 +14,11 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::runtime::conditions::is_crd_established;
 use kube::runtime::wait::Condition as _;
 use kube::{Api, Client, ResourceExt};
-use sandbox::{
-    CERT_MANAGER, HELM, KubernetesVersion, Module, Options, PROMETHEUS_ADAPTER, PROMTOOL, Sandbox,
-    UPSTREAM_VPA,
-};
+use sandbox::{KubernetesVersion, Module, Options, Sandbox};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
+use crate::neighbours::{CERT_MANAGER, HELM, PROMETHEUS_ADAPTER, PROMTOOL, UPSTREAM_VPA};
 use crate::{SERVICES, audit_logs, eventually};
 
 /// Prefix of the sandboxes' names; the process id follows.

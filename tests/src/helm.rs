@@ -8,13 +8,14 @@ use tokio::process::Command;
 
 use crate::control_plane::built;
 use crate::deployment::{SUITE, SYSTEM, all_ready};
+use crate::neighbours::HELM;
 use crate::{prints, repository};
 
 pub const RELEASE: &str = "plimsoll";
 
 /// The path of the program, which is built from its sources first if necessary.
 pub async fn path() -> Result<PathBuf> {
-    Ok(built(&sandbox::HELM).await?.join("bin/helm"))
+    Ok(built(&HELM).await?.join("bin/helm"))
 }
 
 #[derive(Debug)]

@@ -15,10 +15,12 @@ pub mod dashboards;
 pub mod deployment;
 mod eventually;
 pub mod helm;
+mod keda;
 mod kubectl;
 pub mod manifests;
 mod migration;
 mod namespace;
+mod neighbours;
 mod objects;
 mod offset_clock;
 mod oom_kill;
@@ -49,9 +51,11 @@ pub use control_plane::{
     another, another_hosting, another_with, another_with_prometheus, built, hosted_programs,
     is_established, kubernetes_minor, options_named, program, promtool, repository, shared,
 };
+pub use keda::install_keda;
 pub use kubectl::{Kubectl, apply, apply_objects, apply_with, kubectl, kubectl_in};
 pub use migration::{MigrationPlan, api_service_is_of};
 pub use namespace::{admits_pods, namespace};
+pub use neighbours::{MANIFEST_CHECKS, OPENAPI};
 pub use objects::{
     Namespace, bare_pod, closed_window, condition, create, dry_run, get_json, is_true, message_of,
     object_of, patch, requests, target, usage, with, workload,
@@ -72,4 +76,4 @@ pub use resilient_watch::{Follow, follow};
 pub use rustix::process::Signal;
 pub use test_ca::{Authority, Issued};
 pub use turns::{Turn, Turns};
-pub use upstream_vpa::WithUpstreamVpa;
+pub use upstream_vpa::{WithUpstreamVpa, install_upstream_vpa, upstream_certificates};

@@ -3,10 +3,11 @@
 use std::fs;
 
 use anyhow::{Context as _, Result};
-use sandbox::{PROMETHEUS_ADAPTER, Sandbox};
+use sandbox::Sandbox;
 use tempfile::TempDir;
 
 use crate::control_plane::{another_hosting, built};
+use crate::neighbours::PROMETHEUS_ADAPTER;
 use crate::{apply_objects, repository};
 
 /// Its objects, in which `PROMETHEUS_URL` and `PROMETHEUS_CA` stand for those of the sandbox.

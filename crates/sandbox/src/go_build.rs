@@ -29,7 +29,7 @@ impl<'a> GoBuild<'a> {
     pub(crate) fn prepare(module: &'a Module, source: PathBuf, sandbox: &'a Path) -> Result<Self> {
         module.write(&source).context("write go.mod and go.sum")?;
         fs::create_dir_all(temporary(&source)).context("create a folder for temporary files")?;
-        toolchain::check(&source, module.go_mod())?;
+        toolchain::check(&source, module.go_mod)?;
         Ok(Self {
             module,
             source,
@@ -152,9 +152,8 @@ impl<'a> GoBuild<'a> {
                 let name = from
                     .file_name()
                     .with_context(|| format!("{file} is no file"))?;
-                let text = fs::read(&from).with_context(|| format!("read {}", from.display()))?;
-                fs::write(target.join(name), text)
-                    .with_context(|| format!("write {}", name.display()))?;
+                copy(&from, &target.join(name))
+                    .with_context(|| format!("copy {}", from.display()))?;
             }
         }
         Ok(())
@@ -175,6 +174,19 @@ impl<'a> GoBuild<'a> {
             .env_remove("GOARCH");
         command
     }
+}
+
+/// Copies a file, or a folder with all in it. The module cache is read-only, the copy is not.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    if !from.is_dir() {
+        return fs::write(to, fs::read(from)?);
+    }
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        copy(&entry.path(), &to.join(entry.file_name()))?;
+    }
+    Ok(())
 }
 
 /// Shows a line per package that is compiled. Returns the last lines.

@@ -1,5 +1,4 @@
-//! The pinned Go modules of the control planes, of a real node, of helm, of checkers, and of programs that run
-//! beside the suite in tests, and their build flags.
+//! The pinned Go modules of the control planes and of a real node, and their build flags.
 
 use std::path::Path;
 
@@ -11,31 +10,32 @@ use crate::prebuilt::Release;
 #[derive(Clone, Copy, Debug)]
 pub struct Module {
     /// Name of the cache folder, before the hash.
-    pub(crate) name: &'static str,
-    go_mod: &'static str,
-    go_sum: &'static str,
+    pub name: &'static str,
+    pub go_mod: &'static str,
+    pub go_sum: &'static str,
     /// Go files of the module itself: names and contents.
-    sources: &'static [(&'static str, &'static str)],
-    /// Files of dependencies that the sandbox reads: module, then paths in it.
-    pub(crate) files: &'static [(&'static str, &'static [&'static str])],
-    tags: &'static str,
-    pub(crate) programs: &'static [Program],
+    pub sources: &'static [(&'static str, &'static str)],
+    /// Files of dependencies that the sandbox reads, and folders: module, then paths in it.
+    pub files: &'static [(&'static str, &'static [&'static str])],
+    pub tags: &'static str,
+    pub programs: &'static [Program],
     /// Go module whose version the linker flags give to all programs.
-    version: Option<&'static str>,
+    pub version: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Program {
+pub struct Program {
     /// File name of the program.
     pub(crate) name: &'static str,
     /// Path of its main package.
-    pub(crate) package: &'static str,
+    pub package: &'static str,
     /// Go module whose version is the program's.
     module: &'static str,
 }
 
 impl Program {
-    const fn new(name: &'static str, package: &'static str, module: &'static str) -> Self {
+    /// `package` is the path of the main package, `module` that of its Go module.
+    pub const fn new(name: &'static str, package: &'static str, module: &'static str) -> Self {
         Self {
             name,
             package,
@@ -67,8 +67,6 @@ impl Program {
 }
 
 const KUBERNETES: &str = "k8s.io/kubernetes";
-const VPA_MODULE: &str = "k8s.io/autoscaler/vertical-pod-autoscaler";
-const CERT_MANAGER_MODULE: &str = "github.com/cert-manager/cert-manager";
 const PROMETHEUS_MODULE: &str = "github.com/prometheus/prometheus";
 
 /// A program by its name, its Go module, and the path of its main package there.
@@ -78,7 +76,8 @@ macro_rules! program {
     };
 }
 
-/// A module with the `go.mod` and `go.sum` of a folder, and without programs.
+/// A module with the `go.mod` and `go.sum` of a folder, and without programs. Those of a folder compile once
+/// what they have in common.
 macro_rules! pinned {
     ($name:literal) => {
         Module {
@@ -114,7 +113,7 @@ const METRICS_SERVER: Program =
     program!("metrics-server" = "sigs.k8s.io/metrics-server" / "cmd/metrics-server");
 
 /// The newest supported Kubernetes, etcd, KWOK and metrics-server.
-pub(crate) const CONTROL_PLANE: Module = Module {
+pub const CONTROL_PLANE: Module = Module {
     files: &[(
         "sigs.k8s.io/kwok",
         &[
@@ -167,7 +166,8 @@ pub(crate) const CONTAINER_RUNTIME: Module = Module {
         ),
         program!("portmap" = "github.com/containernetworking/plugins" / "plugins/meta/portmap"),
     ],
-    ..pinned!("container-runtime")
+    name: "container-runtime",
+    ..pinned!("control-plane")
 };
 
 /// KWOK and metrics-server of [`CONTROL_PLANE`], next to another Kubernetes.
@@ -190,98 +190,14 @@ pub(crate) const OLDEST_KUBERNETES: Module = Module {
     ..pinned!("control-plane-oldest")
 };
 
-/// Prometheus; its dependencies conflict with those of the control plane.
-pub(crate) const PROMETHEUS: Module = Module {
+/// Prometheus, with Kubernetes' service discovery alone.
+pub const PROMETHEUS: Module = Module {
     tags: "remove_all_sd,enable_kubernetes_sd",
     programs: &[program!(
         "prometheus" = "github.com/prometheus/prometheus" / "cmd/prometheus"
     )],
-    ..pinned!("prometheus")
-};
-
-/// The checker of rules and queries of [`PROMETHEUS`].
-pub const PROMTOOL: Module = Module {
-    name: "promtool",
-    programs: &[program!(
-        "promtool" = "github.com/prometheus/prometheus" / "cmd/promtool"
-    )],
-    ..PROMETHEUS
-};
-
-/// Helm; its dependencies conflict with those of the control plane.
-pub const HELM: Module = Module {
-    programs: &[program!("helm" = "helm.sh/helm/v4" / "cmd/helm")],
-    ..pinned!("helm")
-};
-
-/// Checkers of rendered manifests: against the schemas of Kubernetes, and by rules of good practice.
-pub const MANIFEST_CHECKS: Module = Module {
-    programs: &[
-        program!("kubeconform" = "github.com/yannh/kubeconform" / "cmd/kubeconform"),
-        program!("kube-score" = "github.com/zegl/kube-score" / "cmd/kube-score"),
-    ],
-    ..pinned!("manifest-checks")
-};
-
-/// The `OpenAPI` document of [`CONTROL_PLANE`]'s Kubernetes.
-pub const OPENAPI: Module = Module {
-    name: "openapi",
-    files: &[(KUBERNETES, &["api/openapi-spec/swagger.json"])],
-    programs: &[],
-    ..CONTROL_PLANE
-};
-
-/// Recommender and updater of upstream's VPA, which end-to-end tests run beside the suite. Its admission
-/// controller is left out: it serves on all addresses of the machine. The dependencies conflict with
-/// those of the control plane.
-pub const UPSTREAM_VPA: Module = Module {
-    files: &[(
-        VPA_MODULE,
-        &[
-            "deploy/vpa-rbac.yaml",
-            "deploy/admission-controller-deployment.yaml",
-            "deploy/admission-controller-service.yaml",
-            "deploy/recommender-deployment.yaml",
-            "deploy/updater-deployment.yaml",
-        ],
-    )],
-    programs: &[
-        program!(
-            "vpa-recommender" = "k8s.io/autoscaler/vertical-pod-autoscaler" / "pkg/recommender"
-        ),
-        program!("vpa-updater" = "k8s.io/autoscaler/vertical-pod-autoscaler" / "pkg/updater"),
-    ],
-    ..pinned!("upstream-vpa")
-};
-
-/// Cert-manager's controllers and its CA injector. Its own programs are Go modules that the module proxy
-/// does not serve, so a program of this module starts the controllers of cert-manager's library. Its
-/// webhook is left out: it serves on all addresses of the machine.
-pub const CERT_MANAGER: Module = Module {
-    sources: &[("main.go", include_str!("../cert-manager/main.go"))],
-    files: &[(
-        CERT_MANAGER_MODULE,
-        &[
-            "deploy/crds/cert-manager.io_certificaterequests.yaml",
-            "deploy/crds/cert-manager.io_certificates.yaml",
-            "deploy/crds/cert-manager.io_clusterissuers.yaml",
-            "deploy/crds/cert-manager.io_issuers.yaml",
-        ],
-    )],
-    programs: &[Program::new(
-        "cert-manager",
-        "plimsoll/sandbox/cert-manager",
-        CERT_MANAGER_MODULE,
-    )],
-    ..pinned!("cert-manager")
-};
-
-/// prometheus-adapter, which end-to-end tests run beside the suite.
-pub const PROMETHEUS_ADAPTER: Module = Module {
-    programs: &[program!(
-        "prometheus-adapter" = "sigs.k8s.io/prometheus-adapter" / "cmd/adapter"
-    )],
-    ..pinned!("prometheus-adapter")
+    name: "prometheus",
+    ..pinned!("control-plane")
 };
 
 impl Module {
@@ -327,7 +243,7 @@ impl Module {
 
     /// Whether a folder has all files that the sandbox reads.
     pub(crate) fn has_files(&self, folder: &Path) -> bool {
-        self.file_names().all(|name| folder.join(name).is_file())
+        self.file_names().all(|name| folder.join(name).exists())
     }
 
     /// Releases of a program that may be used: the pinned one, and the one that builds of this
@@ -354,15 +270,13 @@ impl Module {
         required_version(self.go_mod, KUBERNETES).and_then(Release::find)
     }
 
-    pub(crate) fn go_mod(&self) -> &'static str {
-        self.go_mod
-    }
-
     /// Writes `go.mod`, `go.sum` and the module's own files into a folder.
     pub(crate) fn write(&self, folder: &Path) -> std::io::Result<()> {
         std::fs::create_dir_all(folder)?;
         for (name, text) in self.sources {
-            std::fs::write(folder.join(name), text)?;
+            let path = folder.join(name);
+            path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+            std::fs::write(path, text)?;
         }
         std::fs::write(folder.join("go.mod"), self.go_mod)?;
         std::fs::write(folder.join("go.sum"), self.go_sum)

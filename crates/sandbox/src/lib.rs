@@ -81,10 +81,7 @@ mod trace;
 
 pub use args::Args;
 pub use component::Component;
-pub use go_module::{
-    CERT_MANAGER, HELM, MANIFEST_CHECKS, Module, OPENAPI, PROMETHEUS_ADAPTER, PROMTOOL,
-    UPSTREAM_VPA,
-};
+pub use go_module::{CONTROL_PLANE, Module, PROMETHEUS, Program};
 pub use kubernetes_version::KubernetesVersion;
 pub use node::image::{Content, Image};
 pub use node::requirements::missing_for_real_node;

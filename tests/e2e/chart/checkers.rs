@@ -7,9 +7,8 @@ use std::path::Path;
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::built;
 use e2e::helm::Helm;
-use sandbox::{MANIFEST_CHECKS, OPENAPI};
+use e2e::{MANIFEST_CHECKS, OPENAPI, built};
 use serde_json::{Map, Value, json};
 use tokio::process::Command;
 

@@ -95,6 +95,18 @@ impl Fixture {
         Self::with(prefix, turn).await.map(Some)
     }
 
+    /// The same on a cluster of the test's own, without the suite.
+    pub(crate) async fn on(
+        cluster: &'static Turns<Sandbox>,
+        make: impl AsyncFnOnce() -> Result<Sandbox>,
+    ) -> Result<Option<Self>> {
+        if !can_run_real_node()? {
+            return Ok(None);
+        }
+        let turn = cluster.alone(make).await?;
+        Self::with("shop", turn).await.map(Some)
+    }
+
     async fn with(prefix: &str, turn: Turn<Sandbox>) -> Result<Self> {
         let own = Namespace::new(turn.client().await?, prefix).await?;
         Ok(Self { own, turn })

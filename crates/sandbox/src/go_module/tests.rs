@@ -34,14 +34,11 @@ fn the_oldest_kubernetes_says_so_and_its_staging_modules_are_of_its_release() {
 fn programs_are_the_tools_of_the_go_mod() {
     for module in [
         CONTROL_PLANE,
+        NODE,
+        CONTAINER_RUNTIME,
         NODES_AND_METRICS,
         OLDEST_KUBERNETES,
         PROMETHEUS,
-        PROMTOOL,
-        HELM,
-        MANIFEST_CHECKS,
-        UPSTREAM_VPA,
-        CERT_MANAGER,
     ] {
         for program in module.programs {
             let line = |line: &str| line.trim_start_matches("tool").trim() == program.package;
