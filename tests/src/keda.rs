@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use sandbox::{Image, Sandbox};
+use serde_json::json;
 
 use crate::control_plane::built;
 use crate::neighbours::KEDA;
@@ -31,6 +32,19 @@ pub async fn install_keda(sandbox: &Sandbox) -> Result<()> {
     // There is no registry.
     let objects = objects.replace("imagePullPolicy: Always", "imagePullPolicy: IfNotPresent");
     apply_objects(sandbox, &objects).await?;
+    // Nor is there a cluster DNS.
+    let address = "get service keda-operator -n keda -o jsonpath={.spec.clusterIP}";
+    let address = kubectl_in(sandbox, address).await?;
+    let change = [
+        format!("--metrics-service-address={address}:9666"),
+        "--metrics-service-grpc-authority=keda-operator.keda.svc.cluster.local".to_owned(),
+    ]
+    .map(|argument| {
+        json!({"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": argument})
+    });
+    let server = "-n keda deployment/keda-metrics-apiserver";
+    let patch = format!("patch {server} --type=json -p={}", json!(change));
+    kubectl_in(sandbox, &patch).await?;
     for name in DEPLOYMENTS {
         let status = format!("rollout status deployment/{name} -n keda --timeout=10m");
         kubectl_in(sandbox, &status).await?;
