@@ -22,7 +22,9 @@ pub async fn path() -> Result<PathBuf> {
 pub struct Helm {
     program: PathBuf,
     kubeconfig: Option<PathBuf>,
-    /// Helm's own files.
+    /// A folder or an archive.
+    chart: PathBuf,
+    /// Helm's own files, and the archive.
     home: tempfile::TempDir,
 }
 
@@ -32,8 +34,18 @@ impl Helm {
         Ok(Self {
             program: path().await?,
             kubeconfig: None,
+            chart: repository().join("deploy/chart"),
             home: tempfile::tempdir()?,
         })
+    }
+
+    /// The same with the archive of the chart that `helm package` makes.
+    pub async fn packaged(self) -> Result<Self> {
+        let folder = self.home.path().to_str().context("the path is text")?;
+        self.run(&["package", "--destination", folder]).await?;
+        let archive = format!("{RELEASE}-{}.tgz", env!("CARGO_PKG_VERSION"));
+        let chart = self.home.path().join(archive);
+        Ok(Self { chart, ..self })
     }
 
     /// The same with a cluster.
@@ -47,8 +59,7 @@ impl Helm {
 
     /// Runs a command with the chart as the last argument, and returns its output.
     pub async fn run(&self, arguments: &[&str]) -> Result<String> {
-        let chart = repository().join("deploy/chart");
-        let chart = chart.to_str().context("the repository's path is text")?;
+        let chart = self.chart.to_str().context("the chart's path is text")?;
         self.run_without_chart(&[arguments, &[chart]].concat())
             .await
     }

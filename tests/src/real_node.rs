@@ -68,11 +68,12 @@ pub fn images_of_suite() -> Result<Vec<Image>> {
     PROGRAMS.into_iter().map(image).collect()
 }
 
-/// Installs the chart with these values, and waits until all programs are ready and their APIs answer.
+/// Installs the packaged chart with these values, and waits until all programs are ready and their APIs answer.
 pub async fn install_suite(sandbox: &Sandbox, values: &[&str]) -> Result<()> {
     let client = sandbox.client().await?;
     apply(sandbox, "deploy/base/namespace.yaml").await?;
-    let helm = Helm::find().await?.with(&sandbox.kubeconfig());
+    let helm = Helm::find().await?.packaged().await?;
+    let helm = helm.with(&sandbox.kubeconfig());
     helm.upgrade(&client, values).await?;
     eventually("the APIs of the suite answer", async || {
         get_json(&client, "/apis/external.metrics.k8s.io/v1beta1").await
