@@ -41,7 +41,12 @@ const WITH_HELM: [(&str, &str); 10] = [
 const OBJECT: &str = "Ask for the size of one Deployment:";
 
 /// Lines that do not run here as they are written: page, begin of the line, and reason.
-const ELSEWHERE: [(&str, &str, &str); 11] = [
+const ELSEWHERE: [(&str, &str, &str); 12] = [
+    (
+        "docs/operations.md",
+        "kubectl create namespace",
+        "`chart::gitops` makes it before it renders and applies",
+    ),
     (
         "docs/operations.md",
         "helm template",
