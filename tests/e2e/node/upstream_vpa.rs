@@ -102,7 +102,7 @@ impl Web {
 }
 
 impl Web {
-    /// The plan's words that a user replaces.
+    /// The plan for a product, with images of this machine in place of the user's registry.
     async fn plan(&self, product: &str) -> Result<MigrationPlan> {
         let words = vec![("REGISTRY/plimsoll", "ghcr.io/plimsoll".to_owned())];
         MigrationPlan::of(self.0.sandbox(), product, words).await
