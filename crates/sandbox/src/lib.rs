@@ -43,6 +43,7 @@
 
 mod args;
 mod certificates;
+mod client;
 mod commands;
 mod component;
 mod component_commands;

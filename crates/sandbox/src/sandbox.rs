@@ -10,13 +10,13 @@ use kube::Client;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use crate::client::{client, ready_client};
 use crate::component::Component;
 use crate::control_socket::{self, ControlRequest};
 use crate::layout::Layout;
 use crate::node::image::Image;
 use crate::node::images;
 use crate::programs;
-use crate::start_components;
 use crate::start_supervisor::{OwnedSupervisor, bring_up};
 use crate::startup_protocol::Options;
 use crate::state_file::{Record, Status};
@@ -95,7 +95,7 @@ impl Sandbox {
     }
 
     pub async fn client(&self) -> Result<Client> {
-        start_components::client(&self.layout).await
+        client(&self.layout).await
     }
 
     pub fn kubeconfig(&self) -> PathBuf {
@@ -195,7 +195,7 @@ impl Sandbox {
         if !matches!(component, Component::KubeApiserver | Component::Etcd) {
             return Ok(());
         }
-        let ready = timeout(READY_TIMEOUT, start_components::ready_client(&self.layout)).await;
+        let ready = timeout(READY_TIMEOUT, ready_client(&self.layout)).await;
         ready
             .with_context(|| {
                 format!(

@@ -1,28 +1,19 @@
 //! Starts a control plane: independent components at the same time, and every wait is for a
 //! condition.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::Api;
 use kube::runtime::wait::await_condition;
-use kube::{Api, Client, Config};
-use tokio::time::{sleep, timeout};
 
+use crate::client::ready_client;
 use crate::component::Component;
 use crate::component_commands::CommandContext;
 use crate::component_processes::ComponentProcesses;
 use crate::initial_objects;
-use crate::layout::Layout;
 use crate::node;
 use crate::node::images;
 use crate::startup_protocol::SandboxConfig;
-
-/// Pause between two requests to the API server.
-const POLL: Duration = Duration::from_millis(50);
-/// Limit for one answer of the API server while it starts.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Starts the components in the order of their dependencies. Passes each step to `step`.
 pub(crate) async fn start(
@@ -149,28 +140,4 @@ async fn import_pause_image(config: &SandboxConfig, context: CommandContext<'_>)
     };
     let programs = folders.container_runtime.join("bin");
     images::import(context.sandbox, &programs, init, &folders.pause_image).await
-}
-
-/// A client with the administrator's rights.
-pub(crate) async fn client(layout: &Layout) -> Result<Client> {
-    let kubeconfig = Kubeconfig::read_from(layout.kubeconfig()).context("read the kubeconfig")?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-        .await
-        .context("use the kubeconfig")?;
-    Client::try_from(config).context("make a client")
-}
-
-/// A client with the administrator's rights, once the API server is ready.
-pub(crate) async fn ready_client(layout: &Layout) -> Result<Client> {
-    let client = client(layout).await?;
-    loop {
-        let request = http::Request::get("/readyz")
-            .body(Vec::new())
-            .context("build a request")?;
-        // A server that is about to end, or begins, may take a request and never answer it.
-        if let Ok(Ok(_)) = timeout(ANSWER_TIMEOUT, client.request_text(request)).await {
-            return Ok(client);
-        }
-        sleep(POLL).await;
-    }
 }

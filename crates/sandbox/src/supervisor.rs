@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
+use crate::client::ready_client;
 use crate::component_commands::CommandContext;
 use crate::component_processes::ComponentProcesses;
 use crate::configuration_files::prepare;
@@ -26,7 +27,7 @@ use crate::layout::Layout;
 use crate::node::namespaces::Namespaces;
 use crate::ports::Ports;
 use crate::process_id::Process;
-use crate::start_components::{ready_client, start};
+use crate::start_components::start;
 use crate::startup_protocol::{ParentPipe, SandboxConfig, StartEvent};
 use crate::state_file::{RealNode, Record};
 
