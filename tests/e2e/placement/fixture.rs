@@ -74,9 +74,29 @@ impl Cluster {
         scheduler(&self.sandbox, &self.own, name, path).await
     }
 
+    /// Ensures that a scheduler chooses this node among these, eight times in a row, for a pod with this request of
+    /// CPU and this policy.
+    pub(crate) async fn always_chosen(
+        &self,
+        scheduler: &Scheduler,
+        (cpu, policy): (&str, Option<&str>),
+        among: impl IntoIterator<Item = u16> + Clone,
+        expected: u16,
+    ) -> Result<()> {
+        for try_ in 0..8 {
+            let node = self.chosen(scheduler, cpu, policy, among.clone()).await?;
+            ensure!(
+                node == format!("node-{expected}"),
+                "{} with {policy:?} chose {node} for {cpu} CPU in try {try_}, not node-{expected}",
+                scheduler.name
+            );
+        }
+        Ok(())
+    }
+
     /// The node that a scheduler chooses among these for a pod with this request of CPU and this annotation of
     /// its policy. The pod is deleted.
-    pub(crate) async fn chosen(
+    async fn chosen(
         &self,
         scheduler: &Scheduler,
         cpu: &str,
