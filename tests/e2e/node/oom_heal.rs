@@ -97,6 +97,13 @@ async fn a_program_that_needs_its_memory_at_once_is_healed() -> Result<()> {
     ensure_sound(target(&cluster, "fast").await?)
 }
 
+/// Restarts of the container so far, if it waits for the next one.
+fn restarts_of_waiting(pod: &Pod) -> Option<i32> {
+    let status = e2e::container(pod)?;
+    let reason = status.state.as_ref()?.waiting.as_ref()?.reason.as_deref();
+    (reason == Some("CrashLoopBackOff")).then_some(status.restart_count)
+}
+
 /// A resize that reached the pod while its container was stopped: spec and status have the new limit, the
 /// cgroup of the pod has the old one.
 #[tokio::test]
@@ -104,29 +111,27 @@ async fn a_resize_without_effect_is_followed_by_another_act() -> Result<()> {
     let cluster = or_skip!(Fixture::new("oom-effect"));
     let pod = json!({"containers": [hungry(2)], "terminationGracePeriodSeconds": 1});
     cluster.create_deployment("refuted", 2, &pod).await?;
-    // The kubelet restarts a container at once at first, later after 10 s and more.
-    let name = eventually("a killed container waits for its restart", async || {
-        let pods = cluster.pods_of("refuted").await?;
-        let waiting = pods.iter().find(|pod| {
-            let state = e2e::container(pod).and_then(|it| it.state.as_ref());
-            let reason = state.and_then(|state| state.waiting.as_ref()?.reason.as_deref());
-            reason == Some("CrashLoopBackOff")
-        });
-        Ok(waiting.context("none waits")?.name_any())
-    })
-    .await?;
     let enough = format!("{}Mi", NEEDED_MIB + 100);
     let resources = json!({"requests": {"memory": enough}, "limits": {"memory": enough}});
     let resize = json!({"spec": {"containers": [{"name": "app", "resources": resources}]}});
-    cluster
-        .typed::<Pod>()
-        .patch_subresource(
-            "resize",
-            &name,
-            &PatchParams::default(),
-            &Patch::Strategic(resize),
-        )
-        .await?;
+    // The kubelet restarts a container at once at first, later after 10 s, 20 s and more. A resize that
+    // reaches a container that runs again has its effect, so the other pod is next then.
+    eventually("a resize reaches a stopped container", async || {
+        let pods = cluster.pods_of("refuted").await?;
+        let (pod, restarts) = pods
+            .iter()
+            .find_map(|pod| Some((pod, restarts_of_waiting(pod).filter(|it| *it > 1)?)))
+            .context("none waits for its third restart")?;
+        let pods = cluster.typed::<Pod>();
+        let (name, params) = (pod.name_any(), PatchParams::default());
+        let resize = Patch::Strategic(&resize);
+        pods.patch_subresource("resize", &name, &params, &resize)
+            .await?;
+        let now = restarts_of_waiting(&pods.get(&name).await?);
+        ensure!(now == Some(restarts), "{name} was restarted meanwhile");
+        Ok(())
+    })
+    .await?;
     // After a resize of CPU the memory counts as in effect, and no act is refuted.
     let policy = json!({
         "containerName": "*",
