@@ -14,6 +14,8 @@ use model::{Memory, Quantity};
 
 use crate::pod::{Container, ContainerState, Pod, Termination};
 
+/// The longest time from the start of a resize to the new limit of the cgroup, as far as kills are concerned.
+const RESIZE_SECONDS: i64 = 3;
 /// Condition of a pod while the kubelet is at a resize.
 const IN_PROGRESS: &str = "PodResizeInProgress";
 /// Policy of a resize.
@@ -120,16 +122,29 @@ impl MemoryCgroup {
         }
     }
 
-    /// The request of a container before the last resize, if an end of the container at `end` came
-    /// first: the kubelet notices an end up to a second later, and meanwhile resizes what has ended.
-    pub(crate) fn request_before_resize(&self, container: &str, end: Timestamp) -> Option<Memory> {
-        let resize = self.last_resize.as_ref().filter(|it| end <= it.began)?;
+    /// The request of a container before the last resize, if an end of the container came first: the
+    /// kubelet notices an end up to a second later, and meanwhile resizes what has ended.
+    pub(crate) fn request_before_resize(
+        &self,
+        container: &str,
+        end: &Termination,
+    ) -> Option<Memory> {
+        let resize = self.last_resize.as_ref().filter(|it| it.follows(end))?;
         let mut requests = resize.requests.iter();
         Some(requests.find(|(name, _)| name == container)?.1)
     }
 }
 
 impl LastResize {
+    /// Whether a run ended before the resize, or while the kubelet was at it.
+    fn follows(&self, run: &Termination) -> bool {
+        let seconds = |from: Timestamp, to: Timestamp| to.as_second() - from.as_second();
+        let is_older = run.started_at.is_some_and(|start| start < self.began);
+        let most = if is_older { RESIZE_SECONDS } else { 0 };
+        run.finished_at
+            .is_some_and(|end| seconds(self.began, end) <= most)
+    }
+
     /// The last resize in the state after `old`.
     fn after(old: &Pod, new: &Pod) -> Option<Arc<Self>> {
         let known = &old.memory_cgroup;
@@ -307,8 +322,8 @@ mod tests {
             let memory: Vec<_> = kills.iter().map(|kill| kill.memory.bytes() / MIB).collect();
             assert_eq!(memory, [expected], "{resize_began}");
         };
-        check("24", 128);
-        check("25", 64);
+        check("21", 128);
+        check("22", 64);
         check("26", 64);
     }
 

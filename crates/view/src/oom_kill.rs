@@ -7,7 +7,7 @@
 //! A kill counts with the smaller memory of the two states between which it happened. One state can
 //! show both a kill and a later resize: while a container is stopped, the kubelet reports what its next
 //! run will get. And a resize that did not reach the pod's cgroup says nothing about the new size, nor one
-//! that began after the kill.
+//! that began after the kill or just before it.
 
 use std::sync::Arc;
 
@@ -103,7 +103,7 @@ fn ends<'a>(
     let memory = before.unwrap_or(after).requested.min(after.requested);
     kills.filter_map(move |end| {
         let at = end.finished_at?;
-        let before = after.memory_cgroup.request_before_resize(after.name, at);
+        let before = after.memory_cgroup.request_before_resize(after.name, end);
         Some((at, before.into_iter().chain(memory).min()))
     })
 }

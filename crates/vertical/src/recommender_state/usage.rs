@@ -241,7 +241,8 @@ impl RecommenderState {
             .record_oom(&container, kill.at, kill.memory, now)
         {
             Ok(true) => {
-                tracing::info!(pod = %kill.pod, container = kill.container, at = %kill.at, "OOM kill");
+                let (pod, bytes) = (&kill.pod, kill.memory.bytes());
+                tracing::info!(%pod, container = kill.container, at = %kill.at, request_bytes = bytes, "OOM kill");
                 count.accepted += 1;
             }
             Ok(false) => count.refused += 1,
