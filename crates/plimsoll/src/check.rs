@@ -5,17 +5,17 @@
 mod facts;
 mod finding;
 mod judge;
+mod objects;
 mod output;
 pub(crate) mod reader;
-mod units;
 
-use std::time::Instant;
-
+use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use runtime::GoDuration;
+use tokio::time::{sleep, timeout};
 
 use crate::cluster::{Cluster, ClusterArgs, ContextArgs, block_on};
-use crate::failure::{Outcome, is_unreachable};
+use crate::failure::{Failure, Outcome, is_unreachable};
 use crate::installation::InstallationArgs;
 use crate::output::print_text;
 
@@ -38,7 +38,7 @@ pub(crate) struct CheckArgs {
     /// Form of the output.
     #[arg(short, long, value_enum, default_value_t = Form::Table, value_name = "FORMAT")]
     pub(crate) output: Form,
-    /// Repeat the checks for at most this time, until none is an error.
+    /// Repeat the checks for at most this time, until none is an error, also of a request.
     #[arg(long, default_value = "0s", value_name = "DURATION")]
     pub(crate) wait: GoDuration,
 }
@@ -79,23 +79,30 @@ async fn check(args: &CheckArgs, cluster: &ClusterArgs) -> anyhow::Result<Vec<Fi
     };
     let cluster = cluster.connect().await?;
     let namespace = &args.installation.system_namespace;
-    let begin = Instant::now();
-    loop {
-        let facts = reader::read(&cluster, namespace, rights).await;
-        let is_over = begin.elapsed() >= args.wait.0;
-        match facts {
-            Ok(facts) => {
-                let findings = judge::judge(&facts, extent);
-                if is_over || !has_error(&findings) {
-                    return Ok(findings);
-                }
+    let check = async || {
+        let facts = reader::read(&cluster, namespace, rights).await?;
+        Ok(judge::judge(&facts, extent))
+    };
+    if args.wait.0.is_zero() {
+        return check().await;
+    }
+    let mut last = None;
+    let repeated = async {
+        loop {
+            match check().await {
+                Ok(findings) if !has_error(&findings) => return Ok(findings),
+                Err(error) if !is_unreachable(&error) => return Err(error),
+                answer => last = Some(answer),
             }
-            Err(error) if is_over || !is_unreachable(&error) => {
-                return Err(error);
-            }
-            Err(_) => {}
+            sleep(PAUSE).await;
         }
-        tokio::time::sleep(PAUSE).await;
+    };
+    match timeout(args.wait.0, repeated).await {
+        Ok(answer) => answer,
+        Err(_) => last.unwrap_or_else(|| {
+            let message = anyhow!("the API server did not answer in {}", args.wait);
+            Err(Failure::Unreachable(message).into())
+        }),
     }
 }
 

@@ -9,7 +9,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use k8s_openapi::NamespaceResourceScope as Namespaced;
 use k8s_openapi::apimachinery::pkg::version::Info;
@@ -196,6 +196,11 @@ impl ClusterArgs {
                 });
             }
         };
+        if let Some(name) = &self.context
+            && !kubeconfig.contexts.iter().any(|it| it.name == *name)
+        {
+            bail!("{}: it has no context {name}", self.unusable());
+        }
         let config = Config::from_custom_kubeconfig(kubeconfig.clone(), &options).await;
         let mut config = config.with_context(|| self.unusable())?;
         let context = self.context.as_deref();
@@ -287,7 +292,10 @@ mod tests {
             ..args
         };
         let error = connect(&missing).err().expect("no such context");
-        assert!(format!("{error:#}").contains("other"), "{error:#}");
+        assert!(
+            error.to_string().ends_with(": it has no context other"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -143,7 +143,7 @@ impl SwitchArgs {
                     return Err(no_updater(&cluster, namespace).await);
                 }
             }
-            Err(Unread(reason)) => {
+            Err(Unread { reason, .. }) => {
                 let server = &cluster.server;
                 eprintln!(
                     "warning: {server}: {reason}, so it is not known whether an updater is there"

@@ -11,6 +11,7 @@ use serving::certificates::ServedChain;
 use view::OtherAutoscaler;
 
 use super::finding::Read;
+use super::objects::ObjectFacts;
 use crate::installation::{ObjectName, Program, SecretEntry, programs};
 
 #[derive(Clone, Debug)]
@@ -34,8 +35,7 @@ pub(crate) struct Facts {
     pub(crate) leases: Vec<(ObjectName, Read<Option<Lease>>)>,
     /// All `CustomResourceDefinition`s of our names.
     pub(crate) definitions: Read<Vec<CustomResourceDefinition>>,
-    /// Bounds of VPA objects and sizing policies whose unit is probably a slip.
-    pub(crate) unit_slips: Read<Vec<String>>,
+    pub(crate) objects: Read<ObjectFacts>,
     pub(crate) webhooks: Read<Vec<MutatingWebhookConfiguration>>,
     /// Ready endpoints of the Services that registrations of the suite name; `None` for a missing
     /// Service.

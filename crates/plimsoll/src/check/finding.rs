@@ -43,21 +43,43 @@ pub(crate) type Verdict = Result<String, Fault>;
 #[derive(Debug)]
 pub(crate) struct Fault(Status, String, String);
 
-/// An object or a list that could not be read.
+/// An object or a list that was not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Unread(pub(crate) String);
+pub(crate) struct Unread {
+    pub(crate) reason: String,
+    /// Whether a request failed that may succeed the next time.
+    has_failed: bool,
+}
+
+impl Unread {
+    pub(crate) fn new(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            has_failed: false,
+        }
+    }
+}
 
 /// The reason why something was not read.
 pub(crate) fn unread(subject: &str) -> impl Fn(kube::Error) -> Unread {
     move |error| match error {
         kube::Error::Api(status) if status.code == 403 => {
-            Unread(format!("you have no right to read {subject}"))
+            Unread::new(format!("you have no right to read {subject}"))
         }
-        kube::Error::Api(status) => Unread(format!(
-            "cannot read {subject}: {}",
-            status.message.trim_end_matches('.')
-        )),
-        error => Unread(format!("cannot read {subject}: {error}")),
+        kube::Error::Api(status) if status.code == 404 => {
+            Unread::new(format!("the cluster has no {subject}"))
+        }
+        kube::Error::Api(status) => Unread {
+            reason: format!(
+                "cannot read {subject}: {}",
+                status.message.trim_end_matches('.')
+            ),
+            has_failed: status.code >= 500,
+        },
+        error => Unread {
+            reason: format!("cannot read {subject}: {error}"),
+            has_failed: true,
+        },
     }
 }
 
@@ -68,8 +90,8 @@ pub(crate) type Read<T> = Result<T, Unread>;
 pub(crate) fn noted<T>(reasons: &mut Vec<String>, read: Read<T>) -> Option<T> {
     match read {
         Ok(value) => return Some(value),
-        Err(Unread(reason)) if reasons.contains(&reason) => {}
-        Err(Unread(reason)) => reasons.push(reason),
+        Err(Unread { reason, .. }) if reasons.contains(&reason) => {}
+        Err(Unread { reason, .. }) => reasons.push(reason),
     }
     None
 }
@@ -107,9 +129,14 @@ pub(crate) fn error(message: impl Into<String>, hint: impl Into<String>) -> Verd
     Err(Fault(Status::Error, message.into(), hint.into()))
 }
 
-/// A check without its input is not made.
+/// A check without its input is not made. That is an error if a request failed.
 impl From<&Unread> for Fault {
-    fn from(Unread(reason): &Unread) -> Self {
-        Self(Status::Skipped, reason.clone(), String::new())
+    fn from(unread: &Unread) -> Self {
+        let (status, hint) = if unread.has_failed {
+            (Status::Error, "Repeat the check, with --wait")
+        } else {
+            (Status::Skipped, "")
+        };
+        Self(status, unread.reason.clone(), hint.to_owned())
     }
 }

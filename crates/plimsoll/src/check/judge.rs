@@ -54,7 +54,7 @@ pub(crate) fn judge(facts: &Facts, extent: Extent) -> Vec<Finding> {
     metrics::judge(facts, extent, &mut findings);
     others::judge(facts, extent, &mut findings);
     definitions::judge(facts, extent, &mut findings);
-    super::units::judge(facts, &mut findings);
+    super::objects::judge(facts, &mut findings);
     if extent == Extent::Installed {
         suite::judge(facts, &mut findings);
         webhook::judge(facts, &mut findings);

@@ -31,7 +31,7 @@ use super::facts::{
 };
 use super::finding::{Read, Unread, unread};
 use super::judge::{CONFIGURATION, OTHER_IMAGES, SERIES};
-use super::units;
+use super::objects;
 use crate::cluster::{Cluster, Kind, each, each_metadata, list};
 use crate::installation::{self, ObjectName, Program, SELECTOR, image_name, programs};
 
@@ -57,7 +57,7 @@ pub(crate) async fn read(
         others(cluster),
         definitions(cluster),
     );
-    let (leases, signs, services, certificates, stop_fact, rights, prometheus, unit_slips) = tokio::join!(
+    let (leases, signs, services, certificates, stop_fact, rights, prometheus, objects) = tokio::join!(
         leases(cluster, &suite),
         signs(cluster, &suite),
         services(cluster, &webhooks),
@@ -65,7 +65,7 @@ pub(crate) async fn read(
         stop_fact(cluster, &stop),
         self_reviews(cluster, system_namespace, rights),
         prometheus(cluster, &suite),
-        units::read(cluster, &definitions),
+        objects::read(cluster, &definitions),
     );
     drop(suite);
     Ok(Facts {
@@ -82,7 +82,7 @@ pub(crate) async fn read(
         signs,
         leases,
         definitions,
-        unit_slips,
+        objects,
         webhooks,
         services,
         certificates,
@@ -166,7 +166,7 @@ async fn signs(cluster: &Cluster, suite: &[Program<'_>]) -> Read<Vec<OtherAutosc
     let FoundAutoscalers { found, errors } = others.read(Timestamp::now).await;
     if found.is_empty() && !errors.is_empty() {
         let reason = "cannot read signs of other autoscalers";
-        return Err(Unread(format!("{reason}: {}", errors.join("; "))));
+        return Err(Unread::new(format!("{reason}: {}", errors.join("; "))));
     }
     Ok(found)
 }
@@ -306,9 +306,12 @@ async fn prometheus(cluster: &Cluster, suite: &[Program<'_>]) -> Option<Promethe
         (Some(path), Ok(matchers)) => series(cluster, &path, matchers).await,
         (None, _) => {
             let why = "is not a Service, so the API server cannot forward to it";
-            (Err(Unread(format!("{address:?} {why}"))), None)
+            (Err(Unread::new(format!("{address:?} {why}"))), None)
         }
-        (_, Err(error)) => (Err(Unread(format!("--prometheus-matchers: {error}"))), None),
+        (_, Err(error)) => (
+            Err(Unread::new(format!("--prometheus-matchers: {error}"))),
+            None,
+        ),
     };
     Some(PrometheusFact {
         address,
@@ -342,7 +345,7 @@ async fn series(
                     }
                     error => format!("cannot read {subject}: {}", with_causes(&error)),
                 };
-                return (Err(Unread(why)), None);
+                return (Err(Unread::new(why)), None);
             }
         }
     }

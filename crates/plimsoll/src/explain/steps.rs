@@ -136,7 +136,7 @@ pub(super) async fn settings(
     }
     let reason = match &found {
         Ok(_) => format!("the namespace {system_namespace} has no recommender"),
-        Err(Unread(reason)) => reason.clone(),
+        Err(Unread { reason, .. }) => reason.clone(),
     };
     let note = format!("The steps are those of a recommender with default flags: {reason}.");
     (Config::default(), Some(note))

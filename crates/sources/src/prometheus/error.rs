@@ -68,7 +68,7 @@ pub enum PrometheusError {
     /// The query is outside the grammar in which every selector can get the matchers.
     #[error("the query cannot get --prometheus-matchers: {0}")]
     NoMatchers(#[from] ConfineError),
-    #[error("Prometheus has no series of usage; tried {tried}")]
+    #[error("Prometheus has no series of usage, or only for some minutes; tried {tried}")]
     NoSeries {
         /// The selectors without a match. They come from flags.
         tried: String,

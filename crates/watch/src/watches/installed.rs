@@ -140,7 +140,11 @@ async fn readable(source: &Source, mut on_refused: impl FnMut(Obstacle)) {
             if obstacle == Obstacle::NotInstalled {
                 tracing::info!(path, "the kind is not installed; doing without its objects");
             } else {
-                tracing::warn!(path, "no right to list these objects; doing without them");
+                // The API server also refuses a kind that is not installed.
+                tracing::warn!(
+                    path,
+                    "no right to list these objects, as in a mode without them; doing without them"
+                );
             }
         }
         sleep(if is_first { CONFIRM } else { RETRY }).await;

@@ -48,8 +48,32 @@ fn expected_owner(facts: &Facts, extent: Extent, api: &str) -> Verdict {
     }
     match (service, other_version(facts, services, group)) {
         (None, Some(other)) => Ok(other),
-        _ => owner(facts, service),
+        (None, None) => not_installed(facts, services),
+        (Some(service), _) => owner(facts, service),
     }
+}
+
+/// An API without an owner, which the values of the chart may leave out.
+fn not_installed(facts: &Facts, services: &[APIService]) -> Verdict {
+    if !has_adapter(facts) {
+        return Ok("no owner, and no adapter is installed".to_owned());
+    }
+    let is_adapters = |service: &APIService| {
+        let group = service.spec.as_ref().and_then(|it| it.group.as_deref());
+        group.is_some_and(|group| group.ends_with(".metrics.k8s.io"))
+            && service_of(service).is_some_and(|it| it.namespace == facts.system_namespace)
+    };
+    if services.iter().any(is_adapters) {
+        return Ok("not installed; the adapter serves another API".to_owned());
+    }
+    error(
+        "the adapter serves no API, so HPAs get no metrics and no forecasts",
+        "Set adapter.apiServices of the chart to true, or add the components external-metrics-api and custom-metrics-api to the overlay",
+    )
+}
+
+fn has_adapter(facts: &Facts) -> bool {
+    facts.programs().iter().any(|it| it.name == "adapter")
 }
 
 fn find<'a>(services: &'a [APIService], name: &str) -> Option<&'a APIService> {
@@ -132,17 +156,7 @@ fn owner_before(service: Option<&APIService>) -> Verdict {
     }
 }
 
-fn owner(facts: &Facts, service: Option<&APIService>) -> Verdict {
-    let has_adapter = facts.programs().iter().any(|it| it.name == "adapter");
-    let Some(service) = service else {
-        if has_adapter {
-            return error(
-                "the APIService is missing, so HPAs get no forecasts",
-                "Add the component external-metrics-api or custom-metrics-api to the overlay",
-            );
-        }
-        return Ok("no owner, and no adapter is installed".to_owned());
-    };
+fn owner(facts: &Facts, service: &APIService) -> Verdict {
     let owner = service_of(service).unwrap_or_else(|| ObjectName::new("", ""));
     let (namespace, owner) = (&owner.namespace, name_of(&owner));
     if let Some(reason) = unavailable(service) {
@@ -151,7 +165,7 @@ fn owner(facts: &Facts, service: Option<&APIService>) -> Verdict {
             "Look at the pods of that Service; HPAs with such metrics do not scale down meanwhile",
         );
     }
-    if has_adapter && *namespace != facts.system_namespace {
+    if has_adapter(facts) && *namespace != facts.system_namespace {
         return warn(
             format!("the Service {owner} serves it, not the adapter"),
             "Run `plimsoll migrate keda`, `prometheus-adapter` or `crane` with --plan, or use the mode vertical (docs/operations.md)",

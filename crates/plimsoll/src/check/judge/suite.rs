@@ -88,7 +88,7 @@ fn replicas(program: Program<'_>) -> Verdict {
     let (ready, desired) = program.replicas();
     let counted = format!("{ready} of {desired} replicas are ready");
     let describe = format!(
-        "Run kubectl describe pods -n {} -l app.kubernetes.io/name={}",
+        "Run kubectl describe pods, and kubectl logs --prefix, with -n {} -l app.kubernetes.io/name={}",
         program.namespace(),
         program.name
     );

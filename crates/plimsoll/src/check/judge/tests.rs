@@ -9,7 +9,7 @@ use view::{AutoscalerRole, OtherAutoscaler};
 use super::*;
 use crate::check::Form;
 use crate::check::facts::{OtherDeployment, StopFact, StoredChain};
-use crate::check::finding::{Status, Unread};
+use crate::check::finding::{Status, Unread, unread};
 use crate::json::tests::parse;
 use fixture::{
     api_service, certificate, certificate_fact, deployment, healthy, lease, name, registration,
@@ -325,7 +325,7 @@ fn faults_of_the_webhook_are_named() {
 
 #[test]
 fn what_cannot_be_read_is_skipped_with_the_reason() {
-    let unread = || Unread("you have no right to read Deployments".to_owned());
+    let unread = || Unread::new("you have no right to read Deployments");
     let plant = |facts: &mut Facts| facts.deployments = Err(unread());
     check(plant, "Skipped programs-installed: no right");
     let plant = |facts: &mut Facts| facts.certificates[0].chain = Err(unread());
@@ -352,6 +352,57 @@ fn a_version_that_another_provider_leaves_out_is_no_fault() {
         plant,
         "Warning custom-metrics-v1beta1: the Service monitoring/other",
     );
+}
+
+#[test]
+fn an_api_that_the_values_leave_out_is_no_fault_while_the_adapter_serves_another() {
+    let without = |facts: &mut Facts, ending: &str| {
+        let services = facts.api_services.as_mut().expect("APIServices");
+        services.retain(|one| !kube::ResourceExt::name_any(one).ends_with(ending));
+    };
+    let plant = |facts: &mut Facts| without(facts, ".custom.metrics.k8s.io");
+    check_in(Extent::Installed, plant, &[]);
+    let plant = |facts: &mut Facts| {
+        without(facts, ".custom.metrics.k8s.io");
+        without(facts, ".external.metrics.k8s.io");
+    };
+    let apis = [
+        "custom-metrics-v1beta1",
+        "custom-metrics-v1beta2",
+        "external-metrics-v1beta1",
+    ];
+    let expected = apis.map(|api| format!("Error {api}: serves no API"));
+    check_in(
+        Extent::Installed,
+        plant,
+        &expected.each_ref().map(String::as_str),
+    );
+}
+
+#[test]
+fn a_request_that_fails_is_an_error_and_a_kind_that_is_missing_is_not() {
+    let answer = |code| {
+        kube::core::Status::failure("down", "")
+            .with_code(code)
+            .boxed()
+    };
+    for (code, expected) in [
+        (
+            404,
+            "Skipped programs-installed: the cluster has no Deployments",
+        ),
+        (429, "Skipped programs-installed: down"),
+        (
+            503,
+            "Error programs-installed: cannot read Deployments: down",
+        ),
+    ] {
+        let unread = unread("Deployments")(kube::Error::Api(answer(code)));
+        check(
+            |facts: &mut Facts| facts.deployments = Err(unread),
+            expected,
+        );
+    }
 }
 
 #[test]
@@ -414,15 +465,20 @@ fn other_autoscalers_are_named_unless_they_are_scaled_to_zero() {
 }
 
 #[test]
-fn slips_of_units_are_a_warning_with_the_first_of_them() {
-    let slips = (0..7).map(|number| format!("VerticalPodAutoscaler shop/{number}: slip"));
-    let slips: Vec<String> = slips.collect();
+fn faults_of_objects_are_a_warning_with_the_first_of_them() {
+    let sentences = (0..7).map(|number| format!("VerticalPodAutoscaler shop/{number}: slip"));
+    let sentences: Vec<String> = sentences.collect();
     for part in [
         "shop/0: slip, VerticalPodAutoscaler",
         "shop/4: slip and 2 more",
     ] {
-        let plant = |facts: &mut Facts| facts.unit_slips = Ok(slips.clone());
+        let plant =
+            |facts: &mut Facts| facts.objects.as_mut().unwrap().unit_slips = sentences.clone();
         check(plant, &format!("Warning units: {part}"));
+        let plant = |facts: &mut Facts| {
+            facts.objects.as_mut().unwrap().missing_history = sentences.clone();
+        };
+        check(plant, &format!("Warning history: {part}"));
     }
 }
 

@@ -169,7 +169,7 @@ pub(super) async fn discover(cluster: &Cluster) -> anyhow::Result<FoundStore> {
         if is_unreachable(&error) {
             return error;
         }
-        anyhow!("{error:#}: set --prometheus-address")
+        anyhow!("{error:#}: set --prometheus-address, for one cluster")
     })?;
     only(found)
 }
@@ -234,7 +234,7 @@ fn only(found: Vec<FoundStore>) -> anyhow::Result<FoundStore> {
         ([found], _) => return Ok(found.clone()),
         ([], []) => anyhow!(
             "no Service of Prometheus, Thanos, Mimir or VictoriaMetrics with the usual labels: set \
-             --prometheus-service or --prometheus-address"
+             --prometheus-service, or --prometheus-address for one cluster"
         ),
         ([], others) => anyhow!(
             "no Service in the usual namespaces of monitoring is Prometheus; elsewhere may be: {}: \
@@ -365,7 +365,7 @@ mod tests {
             (
                 &[],
                 "no Service of Prometheus, Thanos, Mimir or VictoriaMetrics with the usual labels: \
-                 set --prometheus-service or --prometheus-address",
+                 set --prometheus-service, or --prometheus-address for one cluster",
             ),
         ] {
             let error = only(stores(namespaces)).expect_err("no single store");

@@ -8,6 +8,7 @@ use serving::certificates::ServedChain;
 
 use super::super::{CONFIGURATION, USE};
 use crate::check::facts::{CertificateFact, Facts, PrometheusFact, StoredChain};
+use crate::check::objects::ObjectFacts;
 use crate::installation::{ObjectName, SecretEntry};
 use crate::json::tests::parse;
 
@@ -125,7 +126,7 @@ pub(super) fn healthy() -> Facts {
             .map(|name| (name, Ok(Some(parse(fresh.clone())))))
             .to_vec(),
         definitions: Ok(api::crd::all()),
-        unit_slips: Ok(Vec::new()),
+        objects: Ok(ObjectFacts::default()),
         webhooks: Ok(vec![parse(registration(&pem, "Ignore", "suite"))]),
         services: vec![(name("suite", "vpa-webhook"), Ok(Some(2)))],
         certificates: vec![certificate_fact(&pem)],

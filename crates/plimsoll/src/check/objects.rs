@@ -1,5 +1,6 @@
-//! Bounds of VPA objects and sizing policies whose unit is probably a slip.
+//! VPA objects and sizing policies: bounds whose unit is probably a slip, and history that is missing.
 
+use api::vpa::FETCHING_HISTORY;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt as _;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
@@ -19,13 +20,22 @@ const KINDS: [&str; 3] = [
     "ClusterSizingPolicy",
 ];
 
+/// Sentences about objects.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ObjectFacts {
+    /// Bounds whose unit is probably a slip.
+    pub(crate) unit_slips: Vec<String>,
+    /// Conditions that say that the history is missing.
+    pub(crate) missing_history: Vec<String>,
+}
+
 /// Reads the objects of the installed definitions.
 pub(super) async fn read(
     cluster: &Cluster,
     definitions: &Read<Vec<CustomResourceDefinition>>,
-) -> Read<Vec<String>> {
+) -> Read<ObjectFacts> {
     let definitions = definitions.as_ref().map_err(Clone::clone)?;
-    let mut slips = Vec::new();
+    let mut facts = ObjectFacts::default();
     for definition in definitions {
         let (names, group) = (&definition.spec.names, &definition.spec.group);
         let stored = definition.spec.versions.iter().find(|it| it.storage);
@@ -41,29 +51,45 @@ pub(super) async fn read(
                 Some(namespace) => format!("{} {namespace}/{name}", names.kind),
                 None => format!("{} {name}", names.kind),
             };
-            slips.extend(slips_of.map(|slip| format!("{name}: {slip}")));
+            let sentence = |about| format!("{name}: {about}");
+            facts.unit_slips.extend(slips_of.map(sentence));
+            let missing = missing_history(&object).into_iter();
+            facts.missing_history.extend(missing.map(sentence));
         };
         let api = cluster.dynamic(&resource, None);
         let read = each(&api, &ListParams::default(), visit).await;
         read.map_err(unread(&names.plural))?;
     }
-    Ok(slips)
+    Ok(facts)
 }
 
-/// Most bounds in a message.
+/// Most sentences in a message.
 const MAX_SHOWN: usize = 5;
 
 pub(super) fn judge(facts: &Facts, findings: &mut Findings) {
     findings.category = "objects";
+    let judged = |sentences: fn(&ObjectFacts) -> &[String], hint: &str| -> Verdict {
+        match sentences(facts.objects.as_ref()?) {
+            [] => Ok(String::new()),
+            some => warn(first_names(some, MAX_SHOWN), hint),
+        }
+    };
     let title = "minAllowed and maxAllowed have usual amounts";
-    findings.add("units", title, usual_amounts(facts));
+    findings.add(
+        "units",
+        title,
+        judged(|it| &it.unit_slips, "Correct the units"),
+    );
+    let title = "VPA objects have their history";
+    let hint = "Wait, or mend what the condition FetchingHistory names (docs/history.md)";
+    findings.add("history", title, judged(|it| &it.missing_history, hint));
 }
 
-fn usual_amounts(facts: &Facts) -> Verdict {
-    match facts.unit_slips.as_ref()?.as_slice() {
-        [] => Ok(String::new()),
-        slips => warn(first_names(slips, MAX_SHOWN), "Correct the units"),
-    }
+/// The condition of a VPA object whose history could not be fetched yet.
+fn missing_history(object: &DynamicObject) -> Option<String> {
+    let mut conditions = items(&object.data["status"]["conditions"]);
+    let missing = conditions.find(|it| it["type"] == FETCHING_HISTORY && it["status"] == "True")?;
+    Some(missing["message"].as_str().unwrap_or_default().to_owned())
 }
 
 /// Sentences about the bounds of an object, each with its field.
