@@ -15,7 +15,7 @@ export PROPTEST_RNG_SEED ?= 1
 # Programs and tests are built in one go, so that they share the dependencies as the tests need them.
 # More threads than cores: the end-to-end tests wait for their control planes. With many more, slow cores starve these.
 test: lint ## formatting, lints, conventions, unit, property, golden and end-to-end tests
-	cargo build --locked --workspace --bins --tests --examples
+	cargo build --locked --workspace --bins --tests --example hello
 	RUST_TEST_THREADS=5 tests/test.sh
 
 test-node: ## the suite as containers on a real kubelet, part of `make test` (root, runc, iptables, iproute2)
