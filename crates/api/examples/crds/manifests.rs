@@ -9,8 +9,8 @@ use serde_json::Value;
 /// First line of every generated manifest.
 const HEADER: &str = "# Generated from crates/api by `make manifests`.\n";
 
-/// Words that are booleans in YAML 1.1 and strings in YAML 1.2.
-const BOOLEANS: [&str; 6] = ["y", "n", "yes", "no", "on", "off"];
+/// Words that are booleans in YAML 1.1, or the key of a default, and strings in YAML 1.2.
+const WORDS: [&str; 7] = ["y", "n", "yes", "no", "on", "off", "="];
 
 /// File of `deploy/crds`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,19 +48,20 @@ fn to_yaml(definition: &CustomResourceDefinition) -> Result<String, serde_yaml_n
     whole_numbers(&mut value);
     let text = serde_yaml_ng::to_string(&value)?;
     Ok(text.lines().fold(HEADER.to_owned(), |manifest, line| {
-        manifest + &quote_boolean(line) + "\n"
+        manifest + &quote_word(line) + "\n"
     }))
 }
 
-/// YAML 1.1 parsers such as kubectl's read a bare `Off` as a boolean.
-fn quote_boolean(line: &str) -> Cow<'_, str> {
+/// YAML 1.1 parsers such as kubectl's read a bare `Off` as a boolean, and `PyYAML` cannot read `=`.
+fn quote_word(line: &str) -> Cow<'_, str> {
     let value = ["- ", "default: "]
         .into_iter()
         .find_map(|before| line.trim_start().strip_prefix(before));
     match value {
-        Some(word) if BOOLEANS.contains(&word.to_ascii_lowercase().as_str()) => Cow::Owned(
-            format!("{}\"{word}\"", line.strip_suffix(word).unwrap_or_default()),
-        ),
+        Some(word) if WORDS.contains(&word.to_ascii_lowercase().as_str()) => Cow::Owned(format!(
+            "{}\"{word}\"",
+            line.strip_suffix(word).unwrap_or_default()
+        )),
         _ => Cow::Borrowed(line),
     }
 }
@@ -88,7 +89,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use super::{manifests, quote_boolean};
+    use super::{manifests, quote_word};
 
     #[test]
     fn words_that_were_booleans_are_quoted() {
@@ -103,7 +104,7 @@ mod tests {
                 "    description: words - off",
             ),
         ] {
-            assert_eq!(quote_boolean(line), expected);
+            assert_eq!(quote_word(line), expected);
         }
     }
 
