@@ -48,26 +48,32 @@ fn expected_owner(facts: &Facts, extent: Extent, api: &str) -> Verdict {
     }
     match (service, other_version(facts, services, group)) {
         (None, Some(other)) => Ok(other),
-        (None, None) => not_installed(facts, services),
+        (None, None) => not_installed(facts, services, group),
         (Some(service), _) => owner(facts, service),
     }
 }
 
 /// An API without an owner, which the values of the chart may leave out.
-fn not_installed(facts: &Facts, services: &[APIService]) -> Verdict {
+fn not_installed(facts: &Facts, services: &[APIService], group: &str) -> Verdict {
     if !has_adapter(facts) {
         return Ok("no owner, and no adapter is installed".to_owned());
     }
-    let is_adapters = |service: &APIService| {
-        let group = service.spec.as_ref().and_then(|it| it.group.as_deref());
-        group.is_some_and(|group| group.ends_with(".metrics.k8s.io"))
-            && service_of(service).is_some_and(|it| it.namespace == facts.system_namespace)
+    let is_own = |service: &&APIService| {
+        service_of(service).is_some_and(|it| it.namespace == facts.system_namespace)
     };
-    if services.iter().any(is_adapters) {
+    let own = services
+        .iter()
+        .filter(is_own)
+        .filter_map(|it| it.spec.as_ref());
+    let groups = own.filter_map(|spec| spec.group.as_deref());
+    let mut groups = groups
+        .filter(|it| it.ends_with(".metrics.k8s.io"))
+        .peekable();
+    if groups.peek().is_some() && groups.all(|it| it != group) {
         return Ok("not installed; the adapter serves another API".to_owned());
     }
     error(
-        "the adapter serves no API, so HPAs get no metrics and no forecasts",
+        "the APIService is missing, so HPAs get none of its metrics",
         "Set adapter.apiServices of the chart to true, or add the components external-metrics-api and custom-metrics-api to the overlay",
     )
 }

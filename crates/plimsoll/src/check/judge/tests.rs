@@ -371,7 +371,7 @@ fn an_api_that_the_values_leave_out_is_no_fault_while_the_adapter_serves_another
         "custom-metrics-v1beta2",
         "external-metrics-v1beta1",
     ];
-    let expected = apis.map(|api| format!("Error {api}: serves no API"));
+    let expected = apis.map(|api| format!("Error {api}: is missing"));
     check_in(
         Extent::Installed,
         plant,
