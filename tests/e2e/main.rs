@@ -13,6 +13,7 @@ mod cli_check;
 mod cli_dashboard;
 mod cli_explain;
 mod cli_manifests;
+mod cli_revert;
 mod cli_scan;
 mod crane_objects;
 mod crds;

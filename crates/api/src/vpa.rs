@@ -18,7 +18,7 @@ use crate::parse::ParseError;
 use crate::schema;
 
 pub(crate) use annotations::shortened;
-pub use annotations::{HPA_ANNOTATION, HpaMode, NODE_GROUP, NodeGroup};
+pub use annotations::{HPA_ANNOTATION, HpaMode, MODE_BEFORE_REVERT, NODE_GROUP, NodeGroup};
 pub use condition::{
     APPLIED, CONFIG_DEPRECATED, CONFIG_UNSUPPORTED, CONFLICTS_WITH_HPA, ConditionStatus,
     Conditions, FETCHING_HISTORY, HPA_RESOURCE_LEFT_OUT, NO_PODS_MATCHED, RECOMMENDATION_PROVIDED,

@@ -15,6 +15,7 @@ use crate::failure::Outcome;
 use crate::migrate::MigrateCommand;
 use crate::output::print_text;
 use crate::report::ReportArgs;
+use crate::revert::{RevertArgs, ScopeArgs};
 use crate::scan::ScanArgs;
 use crate::simulate::SimulateArgs;
 use crate::status::StatusArgs;
@@ -51,6 +52,10 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Show programs, leaders, the stop switch and the number of objects.
     Status(StatusArgs),
+    /// Give pods the resources of their workload's template again, with the mode Off.
+    Revert(RevertArgs),
+    /// Give the objects their mode again after `revert`.
+    Resume(ScopeArgs),
     /// Stop all evictions and resizes.
     Stop(StopArgs),
     /// Continue evictions and resizes.

@@ -38,7 +38,7 @@ pub(crate) struct CheckArgs {
     /// Form of the output.
     #[arg(short, long, value_enum, default_value_t = Form::Table, value_name = "FORMAT")]
     pub(crate) output: Form,
-    /// Repeat the checks for at most this time, until none is an error, also of a request.
+    /// Repeat the checks for at most this time, until all are answered and none is an error.
     #[arg(long, default_value = "0s", value_name = "DURATION")]
     pub(crate) wait: GoDuration,
 }

@@ -2,6 +2,7 @@
 
 mod contexts;
 mod proxy;
+mod target;
 
 use std::env;
 use std::fmt::Debug;
@@ -22,6 +23,7 @@ use serde::de::DeserializeOwned;
 use crate::failure::Failure;
 
 pub(crate) use contexts::{Answers, ContextArgs, worst};
+pub(crate) use target::Target;
 
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 /// Objects per page of a list.

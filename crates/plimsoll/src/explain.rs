@@ -10,7 +10,6 @@ mod policy;
 mod reader;
 mod refuted;
 mod steps;
-mod subject;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +27,7 @@ use crate::failure::Outcome;
 use crate::installation::InstallationArgs;
 use crate::json::text;
 use crate::output::{self, Document, OutputArgs};
+use crate::subject::Subject;
 
 pub(crate) use ehpa::{Forecast, metric_field};
 pub(crate) use judge::Recommended;
@@ -35,7 +35,6 @@ pub(crate) use lines::Mark;
 use lines::{marks, plain};
 use policy::PolicyFacts;
 use reader::Found;
-use subject::Subject;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ExplainArgs {

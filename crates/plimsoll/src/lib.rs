@@ -49,11 +49,13 @@ mod plot;
 mod prices;
 mod recommend;
 mod report;
+mod revert;
 mod scan;
 mod severity;
 mod simulate;
 mod status;
 mod stop;
+mod subject;
 mod support_bundle;
 mod usage;
 mod workload;
@@ -88,6 +90,8 @@ fn execute(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Report(args) => report::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Revert(args) => revert::revert(&args),
+        Command::Resume(args) => revert::resume(&args),
         Command::Stop(args) => stop::stop(&args),
         Command::Go(args) => stop::go(&args),
         Command::Rules(command) => adapter_files::rules(&command),

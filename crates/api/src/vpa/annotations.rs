@@ -14,6 +14,11 @@ use crate::WellKnown;
 /// Annotation that users set on a VPA: LABEL=VALUE of the nodes whose pods of a DaemonSet it sizes;
 /// see docs/sizing.md#node-groups-of-a-daemonset.
 pub const NODE_GROUP: &str = "plimsoll.dev/node-group";
+
+/// Annotation that `plimsoll revert` writes on a VPA or sizing policy: the mode that `plimsoll resume` gives
+/// it again, empty for the default; see docs/safety.md#back-to-the-templates.
+pub const MODE_BEFORE_REVERT: &str = "plimsoll.dev/mode-before-revert";
+
 const POD_LABEL_PREFIX: &str = "node-group.plimsoll.dev";
 /// Maximum length of an invalid value in an error, in characters.
 const MAX_VALUE: usize = 40;

@@ -10,10 +10,10 @@ use api::vpa::VerticalPodAutoscaler as Vpa;
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope as Namespaced;
 use k8s_openapi::api::core::v1::{Event, Pod};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::ListParams;
-use kube::core::{DynamicObject, GroupVersionKind, Selector};
-use kube::{Api, ResourceExt as _, discovery};
+use kube::core::DynamicObject;
+use kube::{Api, ResourceExt as _};
 use serde_json::Value;
 use sizing::Config;
 
@@ -21,10 +21,10 @@ use super::Facts;
 use super::ehpa::{self, EhpaFacts};
 use super::policy::{self, PolicyFacts};
 use super::steps;
-use super::subject::{Subject, is_name};
 use crate::cluster::{Cluster, Kind, Object, list};
 use crate::failure::Failure;
 use crate::json::{text, texts};
+use crate::subject::{Subject, is_name};
 
 const MAX_CHECKPOINTS: usize = 50;
 const MAX_OWNERS: usize = 5;
@@ -272,7 +272,10 @@ impl Reader<'_> {
             if owners.len() == MAX_OWNERS {
                 break;
             }
-            if let Ok(api) = self.object_api(&owner.api_version, &owner.kind).await
+            let api = self
+                .cluster
+                .api_of(self.namespace, &owner.api_version, &owner.kind);
+            if let Ok(api) = api.await
                 && let Ok(above) = api.get(&owner.name).await
             {
                 next = controller(above.owner_references()).cloned();
@@ -281,43 +284,9 @@ impl Reader<'_> {
         owners
     }
 
-    async fn object_api(
-        &self,
-        api_version: &str,
-        kind: &str,
-    ) -> anyhow::Result<Api<DynamicObject>> {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let is_valid = (group.is_empty() || is_name(group)) && is_name(version);
-        ensure!(is_valid, "invalid apiVersion {api_version:?}");
-        let kind_of = GroupVersionKind::gvk(group, version, kind);
-        let resource = discovery::pinned_kind(&self.cluster.client, &kind_of).await;
-        let (resource, _) = resource.map_err(self.cluster.failed(kind))?;
-        Ok(self.cluster.dynamic(&resource, Some(self.namespace)))
-    }
-
     async fn pods(&self, vpa: &Vpa) -> anyhow::Result<Vec<Pod>> {
-        let target = &vpa.spec.target_ref;
-        ensure!(is_name(&target.name), "targetRef.name is invalid");
-        let api = self.object_api(&target.api_version, &target.kind).await?;
-        let object = api.get(&target.name).await;
-        let object = object.map_err(self.cluster.failed(&target.kind))?;
-        let written = &object.data["spec"]["selector"];
-        let selector = match serde_json::from_value::<LabelSelector>(written.clone()) {
-            Ok(selector) if selector != LabelSelector::default() => {
-                let selector = Selector::try_from(selector);
-                selector
-                    .map_err(|error| anyhow!(error).context("spec.selector"))?
-                    .to_string()
-            }
-            _ => {
-                let scale = api.get_scale(&target.name).await;
-                let scale = scale.map_err(self.cluster.failed("the selector of the target"))?;
-                let selector = scale.status.and_then(|status| status.selector);
-                selector.unwrap_or_default()
-            }
-        };
-        ensure!(!selector.is_empty(), "the target has no selector");
-        let params = ListParams::default().labels(&selector);
+        let target = self.cluster.target(self.namespace, &vpa.spec.target_ref);
+        let params = ListParams::default().labels(&target.await?.selector);
         self.list("pods", &params).await
     }
 

@@ -9,10 +9,10 @@ use super::document::of_vpa;
 use super::judge::explain;
 use super::lines::plain;
 use super::policy::{self, PolicyFacts};
-use super::subject::Subject;
 use crate::json::tests::{check_plain, parse};
 use crate::json::{items, text, texts};
 use crate::output::tests::golden::check_forms;
+use crate::subject::Subject;
 
 fn pod(name: &str, cpu: &str) -> Value {
     let container = json!({"name": "app", "resources": {"requests": {"cpu": cpu}}});

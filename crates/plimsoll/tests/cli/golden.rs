@@ -85,9 +85,10 @@ fn containers_are_filtered_and_ordered() {
 #[test]
 fn the_help_of_every_command_is_known() {
     check("help.txt", "--help");
-    for command in "scan diff apply backtest simulate report explain check status stop go \
+    for command in
+        "scan diff apply backtest simulate report explain check status revert resume stop go \
                     support-bundle dashboard migrate"
-        .split(' ')
+            .split(' ')
     {
         check(&format!("help_{command}.txt"), &format!("{command} --help"));
     }

@@ -12,7 +12,7 @@ use kube::ResourceExt as _;
 use kube::api::ListParams;
 
 use crate::explain::reader::{Found, Reader, WithOthers, oldest};
-use crate::explain::subject::{Subject, is_name};
+use crate::subject::{Subject, is_name};
 
 /// Objects that explain the replicas of an EHPA's workload.
 #[derive(Clone, Debug)]

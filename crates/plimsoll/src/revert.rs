@@ -1,0 +1,142 @@
+//! `plimsoll revert`: pods get the resources of their workload's template back, with the rights of the
+//! user alone, so that no program of the suite needs to run. `plimsoll resume` goes on.
+//!
+//! 1. The sizing policies, and the VPA objects, get the mode `Off`. An annotation keeps the mode.
+//! 2. The API server says, by a dry run, what a new pod of the template would have.
+//! 3. Each pod that has other requests or limits is resized in place; where a resize is refused or has
+//!    no effect in time, it is evicted. One pod of a workload at a time, and the next one once as many
+//!    are ready as at the beginning.
+
+mod mode;
+mod pods;
+
+use anyhow::ensure;
+use api::vpa::{CrossVersionObjectReference, VerticalPodAutoscaler as Vpa};
+use clap::Args;
+use futures::{StreamExt as _, stream};
+use kube::ResourceExt as _;
+use kube::api::{DynamicObject, ListParams};
+use runtime::GoDuration;
+use serde::Deserialize as _;
+use serde_json::json;
+
+use crate::cluster::{Cluster, ClusterArgs, block_on, list};
+use crate::failure::Outcome;
+use crate::json::texts;
+use crate::output::{self, Document, OutputArgs, Table, print_text};
+use crate::subject::Subject;
+use mode::{Change, change_modes};
+use pods::{Reverted, revert_pods};
+
+/// Workloads whose pods are changed at the same time.
+const WORKLOADS: usize = 4;
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RevertArgs {
+    #[command(flatten)]
+    pub(crate) scope: ScopeArgs,
+    /// Longest wait for a pod: for its disruption budget, and for its replacement.
+    #[arg(long, default_value = "5m", value_name = "DURATION")]
+    pub(crate) timeout: GoDuration,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ScopeArgs {
+    /// Workload or VPA object as KIND/NAME; without it, all of the namespace.
+    #[arg(value_name = "KIND/NAME")]
+    pub(crate) subject: Option<Subject>,
+    /// Namespace; the default is the one of the context.
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    /// All namespaces.
+    #[arg(long, conflicts_with_all = ["subject", "namespace"])]
+    pub(crate) all: bool,
+    /// Change nothing, and print what would be changed.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+}
+
+pub(crate) fn revert(args: &RevertArgs) -> anyhow::Result<Outcome> {
+    block_on(async {
+        let cluster = args.scope.cluster.connect().await?;
+        let objects = args.scope.objects(&cluster).await?;
+        let is_dry_run = args.scope.dry_run;
+        let notes = change_modes(&cluster, &objects, Change::Off, is_dry_run).await?;
+        let timeout = (!is_dry_run).then_some(args.timeout.0);
+        let reverted = stream::iter(&objects).map(|object| revert_of(&cluster, object, timeout));
+        let mut reverted: Vec<Reverted> = reverted.buffer_unordered(WORKLOADS).collect().await;
+        reverted.sort();
+        let is_complete = reverted.iter().all(|it| it.problem.is_none());
+        let columns = "namespace|workload| pods| differ=different| resized| replaced|problem";
+        let document = Document {
+            title: "Revert".to_owned(),
+            tables: vec![Table::of("Workloads", columns, &reverted)],
+            notes,
+            data: json!({"workloads": reverted, "dryRun": is_dry_run}),
+        };
+        output::print(&document, &args.output)?;
+        Ok(Outcome::of(is_complete))
+    })
+}
+
+pub(crate) fn resume(args: &ScopeArgs) -> anyhow::Result<Outcome> {
+    block_on(async {
+        let cluster = args.cluster.connect().await?;
+        let objects = args.objects(&cluster).await?;
+        let notes = change_modes(&cluster, &objects, Change::Back, args.dry_run).await?;
+        if notes.is_empty() {
+            return print_text("No object was reverted.\n");
+        }
+        print_text(notes.join("\n") + "\n")
+    })
+}
+
+impl ScopeArgs {
+    async fn objects(&self, cluster: &Cluster) -> anyhow::Result<Vec<DynamicObject>> {
+        let namespace = self.namespace.as_ref().unwrap_or(&cluster.namespace);
+        let within = (!self.all).then_some(namespace.as_str());
+        let found = list(&cluster.untyped::<Vpa>(within), &ListParams::default()).await;
+        let mut objects = found.map_err(cluster.failed("verticalpodautoscalers"))?;
+        if let Some(subject) = &self.subject {
+            objects.retain(|object| match subject {
+                Subject::Vpa(name) => object.name_any() == *name,
+                workload => {
+                    let target = &object.data["spec"]["targetRef"];
+                    let [kind, name] = texts(target, ["kind", "name"]);
+                    workload.is_target(kind, name)
+                }
+            });
+            ensure!(
+                !objects.is_empty(),
+                "no VPA object in namespace {namespace} is of this name, or targets it"
+            );
+        }
+        Ok(objects)
+    }
+}
+
+/// Reverts the pods of a VPA object; counts them only without a timeout.
+async fn revert_of(
+    cluster: &Cluster,
+    object: &DynamicObject,
+    timeout: Option<std::time::Duration>,
+) -> Reverted {
+    let target = &object.data["spec"]["targetRef"];
+    let [kind, name] = texts(target, ["kind", "name"]);
+    let mut reverted = Reverted {
+        namespace: object.namespace().unwrap_or_default(),
+        workload: format!("{kind}/{name}"),
+        ..Reverted::default()
+    };
+    let reference = CrossVersionObjectReference::deserialize(target);
+    let done = match reference {
+        Ok(reference) => revert_pods(cluster, &reference, timeout, &mut reverted).await,
+        Err(error) => Err(error.into()),
+    };
+    reverted.problem = done.err().map(|error| format!("{error:#}"));
+    reverted
+}

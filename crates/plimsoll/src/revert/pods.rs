@@ -1,0 +1,358 @@
+//! Pods get the resources of their workload's template.
+
+use std::time::Duration;
+
+use anyhow::{bail, ensure};
+use api::pod_annotations::OPT_OUT_LABEL;
+use api::vpa::CrossVersionObjectReference;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use kube::api::{Api, DynamicObject, EvictParams, ListParams, Patch, PatchParams, PostParams};
+use model::Quantity;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::cluster::{Cluster, Target, list};
+use crate::json::{items, text};
+
+/// Pause between two looks at a pod.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Longest wait for the effect of a resize.
+const RESIZE: Duration = Duration::from_secs(30);
+/// Rounds over the pods of a workload: a pod can come while others are changed.
+const ROUNDS: usize = 3;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Reverted {
+    pub(super) namespace: String,
+    /// Kind and name.
+    pub(super) workload: String,
+    pub(super) pods: usize,
+    /// Pods with other requests or limits than the template's.
+    pub(super) different: usize,
+    pub(super) resized: usize,
+    pub(super) replaced: usize,
+    /// Reason why not all pods have the resources of the template.
+    pub(super) problem: Option<String>,
+}
+
+struct Workload<'a> {
+    cluster: &'a Cluster,
+    pods: Api<DynamicObject>,
+    selected: ListParams,
+    /// Specification of a new pod.
+    written: Value,
+    /// Ready pods at the beginning.
+    ready: usize,
+    timeout: Duration,
+}
+
+/// Gives the pods of a workload the resources of its template; only counts them without a timeout.
+pub(super) async fn revert_pods(
+    cluster: &Cluster,
+    reference: &CrossVersionObjectReference,
+    timeout: Option<Duration>,
+    reverted: &mut Reverted,
+) -> anyhow::Result<()> {
+    if matches!(reference.kind.as_str(), "Job" | "CronJob") {
+        // Their pods end by themselves, and an eviction would lose their work.
+        return Ok(());
+    }
+    let namespace = reverted.namespace.clone();
+    let Target { object, selector } = cluster.target(&namespace, reference).await?;
+    let pods = cluster.untyped::<Pod>(Some(&namespace));
+    let mut workload = Workload {
+        cluster,
+        written: written(cluster, &pods, &object).await?,
+        pods,
+        selected: ListParams::default().labels(&selector),
+        ready: 0,
+        timeout: timeout.unwrap_or_default(),
+    };
+    let mut present = workload.present().await?;
+    workload.ready = present.iter().filter(|pod| is_ready(pod)).count();
+    reverted.pods = present.len();
+    reverted.different = present
+        .iter()
+        .filter_map(|pod| workload.resize_of(pod))
+        .count();
+    if timeout.is_none() {
+        return Ok(());
+    }
+    for _ in 0..ROUNDS {
+        let mut left = false;
+        for pod in &present {
+            let Some(resize) = workload.resize_of(pod) else {
+                continue;
+            };
+            left = true;
+            if workload.resized(pod, &resize).await? {
+                reverted.resized += 1;
+            } else {
+                workload.replace(pod).await?;
+                reverted.replaced += 1;
+            }
+        }
+        if !left {
+            return Ok(());
+        }
+        present = workload.present().await?;
+    }
+    let left = present
+        .iter()
+        .filter_map(|pod| workload.resize_of(pod))
+        .count();
+    ensure!(
+        left == 0,
+        "{left} pods still have other resources: another program changes them"
+    );
+    Ok(())
+}
+
+/// The specification of a new pod, as the API server would store it. Without the right to create pods,
+/// that of the template.
+async fn written(
+    cluster: &Cluster,
+    pods: &Api<DynamicObject>,
+    object: &DynamicObject,
+) -> anyhow::Result<Value> {
+    let template = &object.data["spec"]["template"];
+    let mut spec = template["spec"].clone();
+    ensure!(spec.is_object(), "it has no spec.template");
+    // A StatefulSet adds the volumes of its claims.
+    for claim in items(&object.data["spec"]["volumeClaimTemplates"]) {
+        let volume = json!({"name": claim["metadata"]["name"], "emptyDir": {}});
+        match spec["volumes"].as_array_mut() {
+            Some(volumes) => volumes.push(volume),
+            None => spec["volumes"] = json!([volume]),
+        }
+    }
+    let mut pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"generateName": "plimsoll-revert-", "labels": template["metadata"]["labels"],
+                     "annotations": template["metadata"]["annotations"]},
+        "spec": spec,
+    });
+    // The webhook may not know yet that the mode is Off.
+    pod["metadata"]["labels"][OPT_OUT_LABEL] = "true".into();
+    let params = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    match pods
+        .create(&params, &serde_json::from_value(pod.clone())?)
+        .await
+    {
+        Ok(mut made) => Ok(made.data["spec"].take()),
+        Err(kube::Error::Api(status)) if status.code == 403 => Ok(pod["spec"].take()),
+        Err(error) => Err(cluster.failed("a new pod of the template")(error)),
+    }
+}
+
+impl Workload<'_> {
+    /// Pods that have not ended.
+    async fn present(&self) -> anyhow::Result<Vec<DynamicObject>> {
+        let pods = list(&self.pods, &self.selected).await;
+        let mut pods = pods.map_err(self.cluster.failed("pods"))?;
+        pods.retain(|pod| {
+            let phase = text(&pod.data["status"]["phase"]);
+            !matches!(phase, "Succeeded" | "Failed") && pod.metadata.deletion_timestamp.is_none()
+        });
+        Ok(pods)
+    }
+
+    fn resize_of(&self, pod: &DynamicObject) -> Option<Value> {
+        resize_to(&self.written, &pod.data["spec"])
+    }
+
+    /// Whether a resize of the pod was accepted, and had its effect.
+    async fn resized(&self, pod: &DynamicObject, resize: &Value) -> anyhow::Result<bool> {
+        let name = pod.name_any();
+        let (params, patch) = (PatchParams::default(), Patch::Strategic(resize));
+        let patched = self
+            .pods
+            .patch_subresource("resize", &name, &params, &patch);
+        match patched.await {
+            Ok(_) => {}
+            // An old API server, or a resize that it does not accept, such as to another QoS class.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 422) => return Ok(false),
+            Err(error) => return Err(self.cluster.failed(&format!("or resize pod {name}"))(error)),
+        }
+        let deadline = Instant::now() + RESIZE;
+        while Instant::now() < deadline {
+            let found = self.pods.get_opt(&name).await;
+            let found = found.map_err(self.cluster.failed("pods"))?;
+            let Some(now) = found.filter(|now| now.uid() == pod.uid()) else {
+                return Ok(true);
+            };
+            if has_effect(&self.written, &now.data["status"]) {
+                return Ok(true);
+            }
+            let mut conditions = items(&now.data["status"]["conditions"]);
+            if conditions.any(|it| it["type"] == "PodResizePending" && it["status"] == "True") {
+                return Ok(false);
+            }
+            sleep(PAUSE).await;
+        }
+        Ok(false)
+    }
+
+    /// Evicts a pod, and waits until as many pods are ready as at the beginning.
+    async fn replace(&self, pod: &DynamicObject) -> anyhow::Result<()> {
+        let (name, timeout) = (pod.name_any(), self.timeout);
+        let mut owners = pod.owner_references().iter();
+        ensure!(
+            owners.any(|owner| owner.controller == Some(true)),
+            "the pod {name} would not come back after an eviction"
+        );
+        let deadline = Instant::now() + timeout;
+        let api = self
+            .cluster
+            .within::<Pod>(&pod.namespace().unwrap_or_default());
+        loop {
+            match api.evict(&name, &EvictParams::default()).await {
+                Ok(_) => break,
+                Err(kube::Error::Api(status)) if status.code == 404 => break,
+                Err(kube::Error::Api(status)) if status.code == 429 => {
+                    ensure!(
+                        Instant::now() < deadline,
+                        "the pod {name} cannot be evicted: {}",
+                        status.message
+                    );
+                }
+                Err(error) => {
+                    return Err(self.cluster.failed(&format!("or evict pod {name}"))(error));
+                }
+            }
+            sleep(PAUSE).await;
+        }
+        loop {
+            let pods = self.present().await?;
+            let ready = pods.iter().filter(|pod| is_ready(pod)).count();
+            let is_gone = pods.iter().all(|it| it.uid() != pod.uid());
+            if is_gone && ready >= self.ready {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                bail!(
+                    "after the eviction of {name}, {ready} of {} pods are ready",
+                    self.ready
+                );
+            }
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+fn is_ready(pod: &DynamicObject) -> bool {
+    let mut conditions = items(&pod.data["status"]["conditions"]);
+    conditions.any(|it| it["type"] == "Ready" && it["status"] == "True")
+}
+
+/// The containers of a pod, and its native sidecars, whose resources can be changed, by list.
+fn sized(written: &Value) -> impl Iterator<Item = (&'static str, &Value)> {
+    let containers = items(&written["containers"]).map(|it| ("containers", it));
+    let init = items(&written["initContainers"]).map(|it| ("initContainers", it));
+    let sidecars = init.filter(|(_, it)| it["restartPolicy"] == "Always");
+    containers.chain(sidecars)
+}
+
+/// The patch that gives a pod the written resources; `None` if it has them.
+fn resize_to(written: &Value, present: &Value) -> Option<Value> {
+    let mut spec = json!({});
+    for (list, container) in sized(written) {
+        let named = |it: &&Value| it["name"] == container["name"];
+        let present = items(&present[list]).find(named);
+        let change = present.and_then(|it| change(&container["resources"], &it["resources"]));
+        if let Some(resources) = change {
+            let change = json!({"name": container["name"], "resources": resources});
+            match spec[list].as_array_mut() {
+                Some(changes) => changes.push(change),
+                None => spec[list] = json!([change]),
+            }
+        }
+    }
+    (spec != json!({})).then(|| json!({"spec": spec}))
+}
+
+/// Requests and limits that differ; null for one that is not written.
+fn change(written: &Value, present: &Value) -> Option<Value> {
+    let mut change = json!({});
+    for list in ["requests", "limits"] {
+        for resource in ["cpu", "memory"] {
+            let amount = |it: &Value| text(&it[list][resource]).parse::<Quantity>().ok();
+            if amount(written) != amount(present) {
+                change[list][resource] = written[list][resource].clone();
+            }
+        }
+    }
+    (change != json!({})).then_some(change)
+}
+
+/// Whether all containers run with the written resources.
+fn has_effect(written: &Value, status: &Value) -> bool {
+    sized(written).all(|(list, container)| {
+        let list = match list {
+            "containers" => "containerStatuses",
+            _ => "initContainerStatuses",
+        };
+        let mut statuses = items(&status[list]);
+        let status = statuses.find(|it| it["name"] == container["name"]);
+        status.is_some_and(|it| change(&container["resources"], &it["resources"]).is_none())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_names_what_differs_and_takes_away_what_is_not_written() {
+        let written = json!({
+            "containers": [
+                {"name": "app", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}},
+                {"name": "same", "resources": {"requests": {"cpu": "0.1"}}},
+            ],
+            "initContainers": [
+                {"name": "once", "resources": {"requests": {"cpu": "1"}}},
+                {"name": "mesh", "restartPolicy": "Always", "resources": {"limits": {"cpu": "1"}}},
+            ],
+        });
+        let present = json!({
+            "containers": [
+                {"name": "app", "resources": {"requests": {"cpu": "200m", "memory": "1024Mi"},
+                                              "limits": {"memory": "2Gi"}}},
+                {"name": "same", "resources": {"requests": {"cpu": "100m"}}},
+                {"name": "injected", "resources": {"requests": {"cpu": "100m"}}},
+            ],
+            "initContainers": [
+                {"name": "once", "resources": {"requests": {"cpu": "2"}}},
+                {"name": "mesh", "resources": {"limits": {"cpu": "2"}}},
+            ],
+        });
+        let expected = json!({"spec": {
+            "containers": [{"name": "app", "resources": {"requests": {"cpu": "1"},
+                                                         "limits": {"memory": null}}}],
+            "initContainers": [{"name": "mesh", "resources": {"limits": {"cpu": "1"}}}],
+        }});
+        assert_eq!(resize_to(&written, &present), Some(expected));
+        assert_eq!(resize_to(&written, &written), None);
+    }
+
+    #[test]
+    fn a_resize_has_its_effect_once_all_containers_report_it() {
+        let written =
+            json!({"containers": [{"name": "app", "resources": {"requests": {"cpu": "1"}}}]});
+        let check =
+            |status: Value, expected: bool| assert_eq!(has_effect(&written, &status), expected);
+        let status = |cpu: &str| {
+            json!({"containerStatuses": [
+            {"name": "app", "resources": {"requests": {"cpu": cpu}}}]})
+        };
+        check(status("1000m"), true);
+        check(status("2"), false);
+        check(json!({}), false);
+    }
+}
