@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, ensure};
 use api::pod_annotations::OOM_RESIZE;
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::{condition, eventually, requests_in_effect, until};
+use e2e::{condition, eventually, plimsoll_json, requests_in_effect, until};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -55,6 +55,13 @@ async fn cpu_and_memory_grow_and_shrink_while_the_program_runs() -> Result<()> {
     all_have(&cluster, "web", Applied::of(50, 100, 300)).await?;
     cluster.recommend("web", &amount(["10m", "40Mi"])).await?;
     all_have(&cluster, "web", Applied::of(10, 20, 80)).await?;
+    let revert = format!("revert deployment/web -n {}", cluster.namespace);
+    let reverted = plimsoll_json(&cluster.sandbox().kubeconfig(), &revert).await?;
+    ensure!(
+        reverted["workloads"][0]["resized"] == REPLICAS,
+        "{reverted:#}"
+    );
+    all_have(&cluster, "web", Applied::of(20, 40, 100)).await?;
     run_on(&cluster, "web", &before).await
 }
 
