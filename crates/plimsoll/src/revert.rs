@@ -68,7 +68,12 @@ pub(crate) fn revert(args: &RevertArgs) -> anyhow::Result<Outcome> {
         let notes = change_modes(&cluster, &objects, Change::Off, is_dry_run).await?;
         let timeout = (!is_dry_run).then_some(args.timeout.0);
         let reverted = stream::iter(&objects).map(|object| revert_of(&cluster, object, timeout));
-        let mut reverted: Vec<Reverted> = reverted.buffer_unordered(WORKLOADS).collect().await;
+        let reverted = reverted.buffer_unordered(WORKLOADS).inspect(|it| {
+            let (namespace, workload) = (&it.namespace, &it.workload);
+            let (resized, replaced) = (it.resized, it.replaced);
+            eprintln!("{namespace} {workload}: {resized} pods resized, {replaced} replaced");
+        });
+        let mut reverted: Vec<Reverted> = reverted.collect().await;
         reverted.sort();
         let is_complete = reverted.iter().all(|it| it.problem.is_none());
         let columns = "namespace|workload| pods| differ=different| resized| replaced|problem";

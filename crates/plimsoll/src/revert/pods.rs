@@ -20,8 +20,6 @@ use crate::json::{items, text};
 const PAUSE: Duration = Duration::from_millis(500);
 /// Longest wait for the effect of a resize.
 const RESIZE: Duration = Duration::from_secs(30);
-/// Rounds over the pods of a workload: a pod can come while others are changed.
-const ROUNDS: usize = 3;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -42,11 +40,17 @@ struct Workload<'a> {
     cluster: &'a Cluster,
     pods: Api<DynamicObject>,
     selected: ListParams,
-    /// Specification of a new pod.
-    written: Value,
+    written: Written,
     /// Ready pods at the beginning.
     ready: usize,
     timeout: Duration,
+}
+
+/// The specification of a new pod.
+struct Written {
+    spec: Value,
+    /// Whether it has the defaults of the API server; else what is not written says nothing.
+    is_complete: bool,
 }
 
 /// Gives the pods of a workload the resources of its template; only counts them without a timeout.
@@ -71,53 +75,40 @@ pub(super) async fn revert_pods(
         ready: 0,
         timeout: timeout.unwrap_or_default(),
     };
-    let mut present = workload.present().await?;
+    let present = workload.present().await?;
     workload.ready = present.iter().filter(|pod| is_ready(pod)).count();
     reverted.pods = present.len();
-    reverted.different = present
-        .iter()
-        .filter_map(|pod| workload.resize_of(pod))
-        .count();
+    reverted.different = workload.different(&present);
     if timeout.is_none() {
         return Ok(());
     }
-    for _ in 0..ROUNDS {
-        let mut left = false;
-        for pod in &present {
-            let Some(resize) = workload.resize_of(pod) else {
-                continue;
-            };
-            left = true;
-            if workload.resized(pod, &resize).await? {
-                reverted.resized += 1;
-            } else {
-                workload.replace(pod).await?;
-                reverted.replaced += 1;
-            }
+    for pod in &present {
+        let Some(resize) = workload.written.resize_of(&pod.data["spec"]) else {
+            continue;
+        };
+        if workload.resized(pod, &resize).await? {
+            reverted.resized += 1;
+        } else {
+            workload.replace(pod).await?;
+            reverted.replaced += 1;
         }
-        if !left {
-            return Ok(());
-        }
-        present = workload.present().await?;
     }
-    let left = present
-        .iter()
-        .filter_map(|pod| workload.resize_of(pod))
-        .count();
+    // A pod that came meanwhile has the resources, unless another program gave it others.
+    let left = workload.different(&workload.present().await?);
     ensure!(
         left == 0,
-        "{left} pods still have other resources: another program changes them"
+        "{left} pods have other resources again: another program changes them"
     );
     Ok(())
 }
 
-/// The specification of a new pod, as the API server would store it. Without the right to create pods,
-/// that of the template.
+/// The specification of a new pod, as the API server would store it. Where it refuses one, without the
+/// right or without room in a quota, that of the template.
 async fn written(
     cluster: &Cluster,
     pods: &Api<DynamicObject>,
     object: &DynamicObject,
-) -> anyhow::Result<Value> {
+) -> anyhow::Result<Written> {
     let template = &object.data["spec"]["template"];
     let mut spec = template["spec"].clone();
     ensure!(spec.is_object(), "it has no spec.template");
@@ -141,14 +132,13 @@ async fn written(
         dry_run: true,
         ..PostParams::default()
     };
-    match pods
-        .create(&params, &serde_json::from_value(pod.clone())?)
-        .await
-    {
-        Ok(mut made) => Ok(made.data["spec"].take()),
-        Err(kube::Error::Api(status)) if status.code == 403 => Ok(pod["spec"].take()),
-        Err(error) => Err(cluster.failed("a new pod of the template")(error)),
-    }
+    let new: DynamicObject = serde_json::from_value(pod.clone())?;
+    let (spec, is_complete) = match pods.create(&params, &new).await {
+        Ok(mut made) => (made.data["spec"].take(), true),
+        Err(kube::Error::Api(status)) if status.code == 403 => (pod["spec"].take(), false),
+        Err(error) => return Err(cluster.failed("a new pod of the template")(error)),
+    };
+    Ok(Written { spec, is_complete })
 }
 
 impl Workload<'_> {
@@ -163,8 +153,9 @@ impl Workload<'_> {
         Ok(pods)
     }
 
-    fn resize_of(&self, pod: &DynamicObject) -> Option<Value> {
-        resize_to(&self.written, &pod.data["spec"])
+    fn different(&self, pods: &[DynamicObject]) -> usize {
+        let differs = |pod: &&DynamicObject| self.written.resize_of(&pod.data["spec"]).is_some();
+        pods.iter().filter(differs).count()
     }
 
     /// Whether a resize of the pod was accepted, and had its effect.
@@ -187,7 +178,7 @@ impl Workload<'_> {
             let Some(now) = found.filter(|now| now.uid() == pod.uid()) else {
                 return Ok(true);
             };
-            if has_effect(&self.written, &now.data["status"]) {
+            if self.written.has_effect(&now.data["status"]) {
                 return Ok(true);
             }
             let mut conditions = items(&now.data["status"]["conditions"]);
@@ -251,57 +242,63 @@ fn is_ready(pod: &DynamicObject) -> bool {
     conditions.any(|it| it["type"] == "Ready" && it["status"] == "True")
 }
 
-/// The containers of a pod, and its native sidecars, whose resources can be changed, by list.
-fn sized(written: &Value) -> impl Iterator<Item = (&'static str, &Value)> {
-    let containers = items(&written["containers"]).map(|it| ("containers", it));
-    let init = items(&written["initContainers"]).map(|it| ("initContainers", it));
-    let sidecars = init.filter(|(_, it)| it["restartPolicy"] == "Always");
-    containers.chain(sidecars)
-}
+impl Written {
+    /// The containers and the native sidecars, by list.
+    fn sized(&self) -> impl Iterator<Item = (&'static str, &Value)> {
+        let containers = items(&self.spec["containers"]).map(|it| ("containers", it));
+        let init = items(&self.spec["initContainers"]).map(|it| ("initContainers", it));
+        let sidecars = init.filter(|(_, it)| it["restartPolicy"] == "Always");
+        containers.chain(sidecars)
+    }
 
-/// The patch that gives a pod the written resources; `None` if it has them.
-fn resize_to(written: &Value, present: &Value) -> Option<Value> {
-    let mut spec = json!({});
-    for (list, container) in sized(written) {
-        let named = |it: &&Value| it["name"] == container["name"];
-        let present = items(&present[list]).find(named);
-        let change = present.and_then(|it| change(&container["resources"], &it["resources"]));
-        if let Some(resources) = change {
-            let change = json!({"name": container["name"], "resources": resources});
-            match spec[list].as_array_mut() {
-                Some(changes) => changes.push(change),
-                None => spec[list] = json!([change]),
+    /// The patch that gives a pod the written resources; `None` if it has them.
+    fn resize_of(&self, present: &Value) -> Option<Value> {
+        let mut spec = json!({});
+        for (list, container) in self.sized() {
+            let mut containers = items(&present[list]);
+            let present = containers.find(|it| it["name"] == container["name"]);
+            if let Some(resources) = present.and_then(|it| self.change(container, it)) {
+                let change = json!({"name": container["name"], "resources": resources});
+                match spec[list].as_array_mut() {
+                    Some(changes) => changes.push(change),
+                    None => spec[list] = json!([change]),
+                }
             }
         }
+        (spec != json!({})).then(|| json!({"spec": spec}))
     }
-    (spec != json!({})).then(|| json!({"spec": spec}))
-}
 
-/// Requests and limits that differ; null for one that is not written.
-fn change(written: &Value, present: &Value) -> Option<Value> {
-    let mut change = json!({});
-    for list in ["requests", "limits"] {
-        for resource in ["cpu", "memory"] {
-            let amount = |it: &Value| text(&it[list][resource]).parse::<Quantity>().ok();
-            if amount(written) != amount(present) {
-                change[list][resource] = written[list][resource].clone();
+    /// Requests and limits of CPU and memory that differ; null for one that is not written.
+    fn change(&self, written: &Value, present: &Value) -> Option<Value> {
+        let mut change = json!({});
+        for list in ["requests", "limits"] {
+            for resource in ["cpu", "memory"] {
+                let amount = |it: &Value| {
+                    let amount = text(&it["resources"][list][resource]);
+                    amount.parse::<Quantity>().ok()
+                };
+                let wanted = amount(written);
+                let counts = self.is_complete || wanted.is_some();
+                if counts && wanted != amount(present) {
+                    change[list][resource] = written["resources"][list][resource].clone();
+                }
             }
         }
+        (change != json!({})).then_some(change)
     }
-    (change != json!({})).then_some(change)
-}
 
-/// Whether all containers run with the written resources.
-fn has_effect(written: &Value, status: &Value) -> bool {
-    sized(written).all(|(list, container)| {
-        let list = match list {
-            "containers" => "containerStatuses",
-            _ => "initContainerStatuses",
-        };
-        let mut statuses = items(&status[list]);
-        let status = statuses.find(|it| it["name"] == container["name"]);
-        status.is_some_and(|it| change(&container["resources"], &it["resources"]).is_none())
-    })
+    /// Whether all containers run with the written resources.
+    fn has_effect(&self, status: &Value) -> bool {
+        self.sized().all(|(list, container)| {
+            let list = match list {
+                "containers" => "containerStatuses",
+                _ => "initContainerStatuses",
+            };
+            let mut statuses = items(&status[list]);
+            let status = statuses.find(|it| it["name"] == container["name"]);
+            status.is_some_and(|it| self.change(container, it).is_none())
+        })
+    }
 }
 
 #[cfg(test)]
@@ -337,16 +334,28 @@ mod tests {
                                                          "limits": {"memory": null}}}],
             "initContainers": [{"name": "mesh", "resources": {"limits": {"cpu": "1"}}}],
         }});
-        assert_eq!(resize_to(&written, &present), Some(expected));
-        assert_eq!(resize_to(&written, &written), None);
+        let new = |is_complete| Written {
+            spec: written.clone(),
+            is_complete,
+        };
+        assert_eq!(new(true).resize_of(&written), None);
+        assert_eq!(new(true).resize_of(&present).as_ref(), Some(&expected));
+        // What is not written may be a default.
+        let limits = json!({"containers": [{"name": "app", "resources": {
+            "requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}}]});
+        assert_eq!(new(false).resize_of(&limits), None);
+        assert!(new(true).resize_of(&limits).is_some());
     }
 
     #[test]
     fn a_resize_has_its_effect_once_all_containers_report_it() {
-        let written =
-            json!({"containers": [{"name": "app", "resources": {"requests": {"cpu": "1"}}}]});
+        let containers = json!([{"name": "app", "resources": {"requests": {"cpu": "1"}}}]);
+        let written = Written {
+            spec: json!({"containers": containers}),
+            is_complete: true,
+        };
         let check =
-            |status: Value, expected: bool| assert_eq!(has_effect(&written, &status), expected);
+            |status: Value, expected: bool| assert_eq!(written.has_effect(&status), expected);
         let status = |cpu: &str| {
             json!({"containerStatuses": [
             {"name": "app", "resources": {"requests": {"cpu": cpu}}}]})
