@@ -120,14 +120,16 @@ async fn written(
             None => spec["volumes"] = json!([volume]),
         }
     }
+    let metadata = &template["metadata"];
+    let mut labels = metadata["labels"].as_object().cloned().unwrap_or_default();
+    // The webhook may not know yet that the mode is Off.
+    labels.insert(OPT_OUT_LABEL.to_owned(), "true".into());
     let mut pod = json!({
         "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"generateName": "plimsoll-revert-", "labels": template["metadata"]["labels"],
-                     "annotations": template["metadata"]["annotations"]},
+        "metadata": {"generateName": "plimsoll-revert-", "labels": labels,
+                     "annotations": metadata["annotations"]},
         "spec": spec,
     });
-    // The webhook may not know yet that the mode is Off.
-    pod["metadata"]["labels"][OPT_OUT_LABEL] = "true".into();
     let params = PostParams {
         dry_run: true,
         ..PostParams::default()
