@@ -14,7 +14,8 @@ use model::{Memory, Quantity};
 
 use crate::pod::{Container, ContainerState, Pod, Termination};
 
-/// The longest time from the start of a resize to the new limit of the cgroup, as far as kills are concerned.
+/// Usual time from the start of a resize to the new limit of the cgroup. `OOM_RESIZE_EFFECT_WITHIN` is the longest:
+/// a kill in between counts for a larger target, which is the safe side.
 const RESIZE_SECONDS: i64 = 3;
 /// Condition of a pod while the kubelet is at a resize.
 const IN_PROGRESS: &str = "PodResizeInProgress";

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 use api::pod_annotations::OPT_OUT_LABEL;
 use api::vpa::CrossVersionObjectReference;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
-use kube::api::{Api, DynamicObject, EvictParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{
+    Api, DeleteParams, DynamicObject, EvictParams, ListParams, Patch, PatchParams, PostParams,
+    Preconditions,
+};
 use model::Quantity;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -82,16 +85,18 @@ pub(super) async fn revert_pods(
     if timeout.is_none() {
         return Ok(());
     }
-    for pod in &present {
-        let Some(resize) = workload.written.resize_of(&pod.data["spec"]) else {
-            continue;
-        };
-        if workload.resized(pod, &resize).await? {
+    // All resizes come first: an eviction that a budget forbids ends the work.
+    let mut refused = Vec::new();
+    for pod in present.iter().filter(|pod| workload.written.differs(pod)) {
+        if workload.resized(pod).await? {
             reverted.resized += 1;
         } else {
-            workload.replace(pod).await?;
-            reverted.replaced += 1;
+            refused.push(pod);
         }
+    }
+    for pod in refused {
+        workload.replace(pod).await?;
+        reverted.replaced += 1;
     }
     // A pod that came meanwhile has the resources, unless another program gave it others.
     let left = workload.different(&workload.present().await?);
@@ -156,22 +161,29 @@ impl Workload<'_> {
     }
 
     fn different(&self, pods: &[DynamicObject]) -> usize {
-        let differs = |pod: &&DynamicObject| self.written.resize_of(&pod.data["spec"]).is_some();
-        pods.iter().filter(differs).count()
+        pods.iter().filter(|pod| self.written.differs(pod)).count()
     }
 
     /// Whether a resize of the pod was accepted, and had its effect.
-    async fn resized(&self, pod: &DynamicObject, resize: &Value) -> anyhow::Result<bool> {
+    async fn resized(&self, pod: &DynamicObject) -> anyhow::Result<bool> {
         let name = pod.name_any();
-        let (params, patch) = (PatchParams::default(), Patch::Strategic(resize));
-        let patched = self
-            .pods
-            .patch_subresource("resize", &name, &params, &patch);
-        match patched.await {
-            Ok(_) => {}
-            // An old API server, or a resize that it does not accept, such as to another QoS class.
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 422) => return Ok(false),
-            Err(error) => return Err(self.cluster.failed(&format!("or resize pod {name}"))(error)),
+        if let Some(mut resize) = self.written.resize_of(&pod.data["spec"]) {
+            resize["metadata"] = json!({"uid": pod.uid()});
+            let (params, patch) = (PatchParams::default(), Patch::Strategic(resize));
+            let patched = self
+                .pods
+                .patch_subresource("resize", &name, &params, &patch);
+            match patched.await {
+                Ok(_) => {}
+                // It is gone: 404, or 409 if another pod has its name. An old API server: 404. A resize that
+                // is not accepted, such as to another QoS class: 422.
+                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409 | 422) => {
+                    return Ok(false);
+                }
+                Err(error) => {
+                    return Err(self.cluster.failed(&format!("or resize pod {name}"))(error));
+                }
+            }
         }
         let deadline = Instant::now() + RESIZE;
         while Instant::now() < deadline {
@@ -180,7 +192,8 @@ impl Workload<'_> {
             let Some(now) = found.filter(|now| now.uid() == pod.uid()) else {
                 return Ok(true);
             };
-            if self.written.has_effect(&now.data["status"]) {
+            if !self.written.differs(&now) {
+                self.settled(&format!("resize of {name}"), |_| true).await?;
                 return Ok(true);
             }
             let mut conditions = items(&now.data["status"]["conditions"]);
@@ -204,10 +217,18 @@ impl Workload<'_> {
         let api = self
             .cluster
             .within::<Pod>(&pod.namespace().unwrap_or_default());
+        let params = EvictParams {
+            delete_options: Some(DeleteParams::default().preconditions(Preconditions {
+                uid: pod.uid(),
+                resource_version: None,
+            })),
+            ..EvictParams::default()
+        };
         loop {
-            match api.evict(&name, &EvictParams::default()).await {
+            match api.evict(&name, &params).await {
                 Ok(_) => break,
-                Err(kube::Error::Api(status)) if status.code == 404 => break,
+                // It is gone: 404, or 409 if another pod has its name.
+                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => break,
                 Err(kube::Error::Api(status)) if status.code == 429 => {
                     ensure!(
                         Instant::now() < deadline,
@@ -221,19 +242,28 @@ impl Workload<'_> {
             }
             sleep(PAUSE).await;
         }
+        let is_gone = |pods: &[DynamicObject]| pods.iter().all(|it| it.uid() != pod.uid());
+        self.settled(&format!("eviction of {name}"), is_gone).await
+    }
+
+    /// Waits until the pods are as they should be, and as many are ready as at the beginning.
+    async fn settled(
+        &self,
+        change: &str,
+        is_done: impl Fn(&[DynamicObject]) -> bool,
+    ) -> anyhow::Result<()> {
+        let deadline = Instant::now() + self.timeout;
         loop {
             let pods = self.present().await?;
             let ready = pods.iter().filter(|pod| is_ready(pod)).count();
-            let is_gone = pods.iter().all(|it| it.uid() != pod.uid());
-            if is_gone && ready >= self.ready {
+            if is_done(&pods) && ready >= self.ready {
                 return Ok(());
             }
-            if Instant::now() >= deadline {
-                bail!(
-                    "after the eviction of {name}, {ready} of {} pods are ready",
-                    self.ready
-                );
-            }
+            ensure!(
+                Instant::now() < deadline,
+                "after the {change}, {ready} of {} pods are ready",
+                self.ready
+            );
             sleep(PAUSE).await;
         }
     }
@@ -289,17 +319,21 @@ impl Written {
         (change != json!({})).then_some(change)
     }
 
-    /// Whether all containers run with the written resources.
-    fn has_effect(&self, status: &Value) -> bool {
-        self.sized().all(|(list, container)| {
+    /// Whether a pod has other resources, or a container of it runs with others: a resize without effect.
+    fn differs(&self, pod: &DynamicObject) -> bool {
+        let status = &pod.data["status"];
+        let runs_with_others = |(list, container): (&str, &Value)| {
             let list = match list {
                 "containers" => "containerStatuses",
                 _ => "initContainerStatuses",
             };
             let mut statuses = items(&status[list]);
             let status = statuses.find(|it| it["name"] == container["name"]);
-            status.is_some_and(|it| self.change(container, it).is_none())
-        })
+            // Without resources it has not started, or the kubelet cannot resize.
+            let status = status.filter(|it| it["resources"].is_object());
+            status.is_some_and(|it| self.change(container, it).is_some())
+        };
+        self.resize_of(&pod.data["spec"]).is_some() || self.sized().any(runs_with_others)
     }
 }
 
@@ -350,20 +384,24 @@ mod tests {
     }
 
     #[test]
-    fn a_resize_has_its_effect_once_all_containers_report_it() {
+    fn a_resize_without_effect_leaves_a_difference() {
         let containers = json!([{"name": "app", "resources": {"requests": {"cpu": "1"}}}]);
         let written = Written {
             spec: json!({"containers": containers}),
             is_complete: true,
         };
-        let check =
-            |status: Value, expected: bool| assert_eq!(written.has_effect(&status), expected);
-        let status = |cpu: &str| {
-            json!({"containerStatuses": [
-            {"name": "app", "resources": {"requests": {"cpu": cpu}}}]})
+        let check = |spec: &str, status: &Value, expected: bool| {
+            let containers = json!([{"name": "app", "resources": {"requests": {"cpu": spec}}}]);
+            let statuses = json!([{"name": "app", "resources": status}]);
+            let pod = json!({"metadata": {}, "spec": {"containers": containers},
+                             "status": {"containerStatuses": statuses}});
+            let pod = serde_json::from_value(pod).expect("a pod");
+            assert_eq!(written.differs(&pod), expected, "{spec} {status}");
         };
-        check(status("1000m"), true);
-        check(status("2"), false);
-        check(json!({}), false);
+        let runs_with = |cpu: &str| json!({"requests": {"cpu": cpu}});
+        check("1", &runs_with("1000m"), false);
+        check("1", &runs_with("2"), true);
+        check("2", &runs_with("1"), true);
+        check("1", &Value::Null, false);
     }
 }
