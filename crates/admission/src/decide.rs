@@ -4,7 +4,10 @@
 //! A pod is never refused: if the review, the view or the VPA object is invalid, the pod is
 //! admitted unchanged.
 
-use model::Workload;
+use std::borrow::Cow;
+
+use api::rollback::not_rolled_back;
+use model::{Recommendation, Workload};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -198,7 +201,8 @@ fn sized<'a>(
     namespace: &str,
 ) -> Result<Patch, PatchFailure> {
     let recommendation = recommendation(input, selected);
-    let (object, recommendation) = (&selected.object, recommendation.as_deref());
+    let targets = recommendation.as_deref().map(Target::all);
+    let (object, recommendation) = (&selected.object, targets.as_deref());
     let limits = input.view.namespace_limits(namespace);
     let patch = pod::patch(pod, object, recommendation, &limits, input.config);
     patch.map_err(|error| PatchFailure {
@@ -222,10 +226,11 @@ fn selection<'a>(input: &Input<'a>, pod: &Pod<'_>, namespace: &str) -> Option<Se
     Some(select(input.view, labels, owner, node))
 }
 
-/// The current recommendation: that of the feed, or else that of the status.
-fn recommendation<'a>(input: &Input<'a>, vpa: &'a Vpa) -> Option<Vec<Target<'a>>> {
+/// The current recommendation, that of the feed, or else that of the status, unless it is rolled back.
+fn recommendation<'a>(input: &Input<'a>, vpa: &'a Vpa) -> Option<Cow<'a, Recommendation>> {
     let of_feed = input.feed.and_then(|lookup| lookup(vpa));
-    of_feed.or_else(|| vpa.recommendation()).map(Target::all)
+    let recommendation = of_feed.or_else(|| vpa.recommendation())?;
+    Some(not_rolled_back(&vpa.object, Cow::Borrowed(recommendation)))
 }
 
 /// The verdict on a `VerticalPodAutoscaler` that is created or updated.

@@ -10,6 +10,7 @@
 //! * [`prediction`]: `TimeSeriesPrediction` of `prediction.crane.io/v1alpha1`.
 //! * [`condition`]: conditions in the form of `metav1.Condition`.
 //! * [`limit_mode`]: annotations about limits.
+//! * [`rollback`]: the annotation of a VPA object whose recommendation was rolled back.
 //! * [`pod_annotations`]: annotations and labels of pods that several programs read or write.
 //! * [`pod_metrics`]: `PodMetrics` and `NodeMetrics` of `metrics.k8s.io/v1beta1`, read only.
 //! * [`karpenter`]: `NodePool` and `NodeClaim` of `karpenter.sh/v1`, and [`cluster_autoscaler`]: the
@@ -43,6 +44,7 @@ pub mod patch;
 pub mod pod_annotations;
 pub mod pod_metrics;
 pub mod prediction;
+pub mod rollback;
 mod schema;
 pub mod sizing_policy;
 pub mod substitute;

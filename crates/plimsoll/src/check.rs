@@ -86,6 +86,14 @@ async fn check(args: &CheckArgs, cluster: &ClusterArgs) -> anyhow::Result<Vec<Fi
     if args.wait.0.is_zero() {
         return check().await;
     }
+    repeated(args.wait, check).await
+}
+
+/// Repeats checks until all are answered and none is an error. The last ones count after this time.
+async fn repeated(
+    wait: GoDuration,
+    check: impl AsyncFn() -> anyhow::Result<Vec<Finding>>,
+) -> anyhow::Result<Vec<Finding>> {
     let mut last = None;
     let repeated = async {
         loop {
@@ -97,10 +105,10 @@ async fn check(args: &CheckArgs, cluster: &ClusterArgs) -> anyhow::Result<Vec<Fi
             sleep(PAUSE).await;
         }
     };
-    match timeout(args.wait.0, repeated).await {
+    match timeout(wait.0, repeated).await {
         Ok(answer) => answer,
         Err(_) => last.unwrap_or_else(|| {
-            let message = anyhow!("the API server did not answer in {}", args.wait);
+            let message = anyhow!("the first checks were not complete after {wait}");
             Err(Failure::Unreachable(message).into())
         }),
     }
@@ -120,4 +128,60 @@ pub(crate) async fn findings(cluster: &Cluster, namespace: &str) -> anyhow::Resu
 fn has_error(findings: &[Finding]) -> bool {
     let is_error = |finding: &Finding| finding.status == Status::Error;
     findings.iter().any(is_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::future::pending;
+
+    use super::*;
+
+    fn finding(status: Status) -> Finding {
+        Finding {
+            status,
+            category: "",
+            id: String::new(),
+            title: String::new(),
+            message: String::new(),
+            hint: String::new(),
+        }
+    }
+
+    /// Waits for 59 s while each check but the `good`th gets this answer. Returns the result, and the
+    /// number of checks.
+    async fn wait(
+        good: u32,
+        answer: impl Fn() -> anyhow::Result<Vec<Finding>>,
+    ) -> (Result<Status, String>, u32) {
+        let count = Cell::new(0);
+        let check = async || {
+            count.set(count.get() + 1);
+            if count.get() == good {
+                return Ok(vec![finding(Status::Ok)]);
+            }
+            answer()
+        };
+        let found = repeated(GoDuration(std::time::Duration::from_secs(59)), check).await;
+        let found = found.map(|found| found[0].status);
+        (found.map_err(|error| error.to_string()), count.get())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn checks_are_repeated_until_none_is_an_error() {
+        let error = || Ok(vec![finding(Status::Error)]);
+        let unreachable = || Err(Failure::Unreachable(anyhow!("down")).into());
+        assert_eq!(wait(1, error).await, (Ok(Status::Ok), 1));
+        assert_eq!(wait(3, error).await, (Ok(Status::Ok), 3));
+        assert_eq!(wait(3, unreachable).await, (Ok(Status::Ok), 3));
+        assert_eq!(wait(0, error).await, (Ok(Status::Error), 30));
+        assert_eq!(wait(0, unreachable).await, (Err("down".to_owned()), 30));
+        let refused = || Err(anyhow!("no such context"));
+        let expected = Err("no such context".to_owned());
+        assert_eq!(wait(3, refused).await, (expected, 1));
+        let never = async || pending().await;
+        let found = repeated(GoDuration(std::time::Duration::from_mins(1)), never).await;
+        let error = found.expect_err("no answer").to_string();
+        assert_eq!(error, "the first checks were not complete after 1m");
+    }
 }

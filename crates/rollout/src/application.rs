@@ -33,6 +33,8 @@ const RECOMMENDATION_FROZEN: &str = "RecommendationFrozen";
 const OUTSIDE_WINDOW: &str = "OutsideWindow";
 /// Reason of `Applied` of a VPA: the maintenance window cannot be parsed.
 const INVALID_WINDOW: &str = "InvalidWindow";
+/// Reason of `Applied` of a VPA: pods got worse with the recommendation, so they have their former requests.
+const ROLLED_BACK: &str = "RolledBack";
 /// Reason of `Applied` of a VPA: pods have a startup boost.
 const STARTUP_BOOST: &str = "StartupBoost";
 
@@ -201,6 +203,7 @@ fn pause_of(reason: &VpaPauseReason) -> (&'static str, String) {
             OUTSIDE_WINDOW,
             "The maintenance window is closed".to_owned(),
         ),
+        VpaPauseReason::RolledBack(sentence) => (ROLLED_BACK, sentence.clone()),
         VpaPauseReason::InvalidWindow(error) => (
             INVALID_WINDOW,
             format!("The maintenance window is invalid, and counts as closed: {error}"),

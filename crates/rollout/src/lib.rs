@@ -54,7 +54,7 @@ pub use moves::rebalancing::REBALANCE;
 pub use pass::decide;
 pub use plan::{
     AllowedUpdates, Plan, PodCounts, PreemptionMethod, PreemptionPlan, RebalancingReport,
-    RecentPods, Recommendations, Snapshot,
+    RecentPods, Recommendations, RollbackChange, Snapshot,
 };
 pub use resize::memory_restore::{RESIZED_FROM, REVERTED_AT};
 pub use resize::oom_kill::QuickOomKill;

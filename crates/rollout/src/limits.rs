@@ -6,3 +6,4 @@ pub(crate) mod group_size;
 pub(crate) mod maintenance_window;
 pub(crate) mod settling;
 pub(crate) mod vpa_pause;
+pub(crate) mod wave;

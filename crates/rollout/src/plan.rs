@@ -5,6 +5,7 @@ use std::ops::AddAssign;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::rollback::Rollback;
 use model::Recommendation;
 use placement::MeasuredLoad;
 use view::{ObjectKey, View};
@@ -37,6 +38,8 @@ pub struct Plan {
     pub skips: Vec<Arc<Skip>>,
     /// Acts whose effect did not come about, for [`crate::RolloutState::is_new_refutation`].
     pub refutations: Vec<Arc<Refutation>>,
+    /// Recommendations to roll back, and rollbacks that are over.
+    pub rollbacks: Vec<Arc<RollbackChange>>,
     /// VPA objects whose pods are not updated now. Times count from the pass that decided so.
     pub paused: Vec<Arc<PausedVpa>>,
     /// Ways to make room for pending resizes.
@@ -48,6 +51,15 @@ pub struct Plan {
     pub wake_in: Option<Duration>,
     /// The number of VPA objects that this pass decided about. Decisions about others are kept.
     pub decided: usize,
+}
+
+/// A change of the annotation [`api::rollback::ROLLED_BACK`] of a VPA object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RollbackChange {
+    pub vpa: ObjectKey,
+    pub uid: String,
+    /// `None` removes it.
+    pub rollback: Option<Rollback>,
 }
 
 /// The numbers of pods of one VPA object.

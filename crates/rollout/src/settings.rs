@@ -31,6 +31,8 @@ pub struct Settings {
     pub in_place_skip_disruption_budget: bool,
     /// Whether the number of restarts in a minute is limited (`evictionPace`). Upstream has no limit.
     pub paces_restarts: bool,
+    /// Whether new requests go to one pod of a workload first (`evictionPace`). Upstream has no waves.
+    pub waves: bool,
     /// Whether native sidecars are sized (gate `NativeSidecar`).
     pub native_sidecars: bool,
     /// Preemption for deferred resizes (`makeRoom`).
@@ -81,6 +83,7 @@ impl Default for Settings {
             settling_time: Duration::from_secs(10),
             in_place_skip_disruption_budget: false,
             paces_restarts: false,
+            waves: false,
             native_sidecars: false,
             preemption: PreemptionMode::Off,
             rebalancing: None,

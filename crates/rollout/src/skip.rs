@@ -25,6 +25,7 @@ pub enum SkipReason {
     EvictionIneffective,
     WebhookNotCalled,
     Paced,
+    Wave,
     Settling,
     EvictionRequirements,
     /// The same resize, or a smaller one, was infeasible on this node or on one of equal capacity.
@@ -60,7 +61,7 @@ macro_rules! texts {
         $($(#[$doc])+ const $REASON: &str = $reason;)*
 
         impl SkipReason {
-            pub const ALL: [Self; 28] = [$($(Self::$Variant $((Refusal::$refusal))?,)+)*];
+            pub const ALL: [Self; 29] = [$($(Self::$Variant $((Refusal::$refusal))?,)+)*];
 
             /// Label of metrics, reason of the condition, and part of its message.
             const fn texts(self) -> [&'static str; 3] {
@@ -103,6 +104,9 @@ texts! {
     /// Reason of `Applied` of a VPA: as many pods as the pace allows were restarted in this minute.
     const PACED: &str = "Paced";
     Paced "paced" "enough pods were restarted in this minute, see evictionPace of --config";
+    /// Reason of `Applied` of a VPA: pods must be well with the new requests before others get them.
+    const WAVE: &str = "Wave";
+    Wave "wave" "wait until those that have the new requests have been well for 1 min";
     /// Reason of `Applied` of a VPA: the object or its constraints changed just now.
     const SETTLING: &str = "Settling";
     Settling "settling" "the object or its constraints changed just now";

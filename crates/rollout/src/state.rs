@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use json_patch::Patch;
-use model::{Memory, Recommendation};
-use view::{Change, ClusterChangeTracker, ObjectKey, Pod, Running, View};
+use model::{Memory, Recommendation, ResourceList};
+use view::{Change, ClusterChangeTracker, ObjectKey, Pod, Resources, Running, View};
 
 use crate::action::{Action, ActionKind, ActionOutcome, NodeCapacity};
 use crate::clock::ClockReading;
@@ -73,6 +73,8 @@ struct RejectedResize {
 #[derive(Debug, Clone, Default)]
 struct ObservedPod {
     first_seen: Duration,
+    /// The first pass that saw it with its requests.
+    sized_since: Duration,
     backoff: Backoff,
     /// Start of the resize that it shows.
     resizing_since: Option<Duration>,
@@ -234,6 +236,14 @@ impl RolloutState {
         self.pods.get(uid).map(|pod| pod.first_seen)
     }
 
+    /// The time for which a pod has been seen with its requests.
+    pub(super) fn sized_for(&self, uid: &str, now: ClockReading) -> Duration {
+        let pod = self.pods.get(uid);
+        pod.map_or(Duration::ZERO, |pod| {
+            now.monotonic.saturating_sub(pod.sized_since)
+        })
+    }
+
     pub(super) fn backoff_left(&self, uid: &str, now: ClockReading) -> Option<Duration> {
         now.left(self.pods.get(uid)?.backoff.until)
     }
@@ -276,7 +286,12 @@ impl RolloutState {
                 self.pods.remove(&gone.uid);
             }
             if let Some((pod, running)) = new {
+                let old = old.as_ref().filter(|old| old.uid == pod.uid);
+                let is_resized = old.is_some_and(|old| is_resized(old, pod));
                 self.observe_pod(pod, running, now);
+                if let Some(observed) = self.pods.get_mut(&pod.uid).filter(|_| is_resized) {
+                    observed.sized_since = now.monotonic;
+                }
             }
         }
         let decisions = &mut self.decisions;
@@ -296,6 +311,7 @@ impl RolloutState {
             self.rebalancing.observe_pod(pod, running);
             ObservedPod {
                 first_seen: now.monotonic,
+                sized_since: now.monotonic,
                 ..ObservedPod::default()
             }
         });
@@ -372,6 +388,17 @@ fn live(pod: &Pod) -> Option<&Running> {
     pod.running
         .as_deref()
         .filter(|running| !running.is_terminating)
+}
+
+/// Whether requests differ, as written or in effect.
+fn is_resized(old: &Pod, new: &Pod) -> bool {
+    let in_effect =
+        |pod: &Pod| -> Vec<Resources> { pod.containers.iter().map(|it| it.requests).collect() };
+    let written = |pod: &Pod| -> Vec<Option<ResourceList>> {
+        let specified = pod.running.iter().flat_map(|it| &it.containers);
+        specified.map(|it| it.requests.clone()).collect()
+    };
+    in_effect(old) != in_effect(new) || written(old) != written(new)
 }
 
 fn last_oom_kill(pod: &Pod) -> Option<Timestamp> {

@@ -7,6 +7,7 @@ mod resize;
 mod restore;
 mod roll;
 mod select;
+mod wave;
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::limit_mode::limit_modes;
+use api::rollback::Rollback;
 use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscalerSpec};
 use model::{LimitModes, NamespaceLimits, Recommendation};
 use view::{Vpa, VpaPods};
@@ -60,6 +62,8 @@ pub(super) struct VpaPass<'a> {
     /// Empty without a recommendation, see `has_recommendation`.
     recommendation: Arc<Recommendation>,
     has_recommendation: bool,
+    /// The rollback by which the recommendation is that of former requests, if there is one.
+    rollback: Option<Rollback>,
     limits: NamespaceLimits,
     limit_modes: LimitModes,
     /// The rest of the settling time.
@@ -122,7 +126,17 @@ impl<'a> VpaPass<'a> {
                 reason,
             }));
         }
-        let recommendation = recommendation_of(snapshot, vpa);
+        let mut recommendation = recommendation_of(snapshot, vpa);
+        let written = Rollback::of(&vpa.object);
+        let is_written = written.is_some();
+        let rollback = written.filter(|rollback| {
+            recommendation
+                .as_ref()
+                .is_some_and(|it| rollback.refuses(it))
+        });
+        if let Some(rollback) = &rollback {
+            recommendation = Some(Arc::new(rollback.former.clone()));
+        }
         let replacement = Replacement::of(vpa, mode, settings);
         let MemberGroups {
             groups,
@@ -143,12 +157,14 @@ impl<'a> VpaPass<'a> {
             has_rolled: false,
             has_recommendation: recommendation.is_some(),
             recommendation: recommendation.unwrap_or_default(),
+            rollback,
             limits: view.namespace_limits(&vpa.key.namespace),
             limit_modes: limit_modes(&vpa.object).unwrap_or_default(),
             settles_in: state.settling.time_left(&vpa.key, now),
             groups,
             recheck_in: Cell::new(None),
         };
+        pass.report_rollback(is_written, builder);
         pass.plan_actions(&members, &mut counts, builder);
         builder.wake_within(pass.recheck_in.get());
         if context.evicts_for_others() && acts == Acts::All {
@@ -207,12 +223,19 @@ impl<'a> VpaPass<'a> {
                 .filter(|it| !evicts || self.may_evict(it.member))
                 .count();
         }
+        let mut allowed = self.wave(members, &candidates, builder);
         for candidate in candidates {
-            let outcome = if resizes {
+            let is_in_wave = candidate.is_in_wave();
+            let outcome = if is_in_wave && allowed == Some(0) {
+                Err(SkipReason::Wave)
+            } else if resizes {
                 self.resize_or_evict(&candidate, builder)
             } else {
                 self.evict(&candidate, builder)
             };
+            if is_in_wave && outcome.is_ok() {
+                allowed = allowed.map(|allowed| allowed - 1);
+            }
             self.record(candidate.member, outcome, builder);
         }
     }

@@ -30,7 +30,8 @@ pub(crate) struct Config {
     settling_time: GoDuration,
     /// Whether the pods that are evicted or restarted for their size in a minute are limited: at first
     /// 1 % of those in the namespace (at least 5) and in the cluster (at least 20), twice as many after
-    /// each minute in which new pods are well. Pods that are OOM killed never wait.
+    /// each minute in which new pods are well. And whether new requests go to one pod of a workload first, in
+    /// waves. Pods that are OOM killed never wait.
     eviction_pace: bool,
     /// Preemption for resizes that the kubelet deferred: evict less important pods of the node, or the
     /// pod itself.
@@ -86,6 +87,7 @@ impl Config {
         let settings = Settings {
             settling_time: self.settling_time.0,
             paces_restarts: self.eviction_pace,
+            waves: self.eviction_pace,
             preemption: self.make_room,
             rolling_updates: self.rolling_updates,
             rebalancing,
@@ -149,6 +151,7 @@ mod tests {
     fn check(text: &str, change: impl FnOnce(&mut Settings)) {
         let mut expected = Settings {
             paces_restarts: true,
+            waves: true,
             ..Settings::default()
         };
         change(&mut expected);
@@ -175,7 +178,10 @@ mod tests {
     fn each_field_reaches_its_setting() {
         check("", |_| ());
         check("settlingTime: 0s", |it| it.settling_time = Duration::ZERO);
-        check("evictionPace: false", |it| it.paces_restarts = false);
+        check("evictionPace: false", |it| {
+            it.paces_restarts = false;
+            it.waves = false;
+        });
         check("makeRoom: dry-run", |it| {
             it.preemption = PreemptionMode::DryRun;
         });

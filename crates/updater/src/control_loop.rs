@@ -11,6 +11,7 @@ mod executor;
 mod inputs;
 mod pacing;
 mod reporter;
+mod rollbacks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +31,7 @@ pub(crate) use inputs::Inputs;
 use pacing::Pacing;
 pub(crate) use reporter::Outputs;
 use reporter::Reporter;
+use rollbacks::Rollbacks;
 
 /// The shortest pause between two passes. A rollout makes hundreds of changes a second, and one pass
 /// takes all in.
@@ -55,6 +57,7 @@ pub(crate) struct ControlLoop {
     state: RolloutState,
     schedule: PassSchedule,
     executor: Executor,
+    rollbacks: Rollbacks,
     reporter: Reporter,
     /// Until when the webhook counts as alive; `None` if it does not matter, or is not alive.
     webhook_alive_until: Option<Instant>,
@@ -81,6 +84,7 @@ impl ControlLoop {
             config,
             state: RolloutState::default(),
             schedule,
+            rollbacks: Rollbacks::new(writer.clone()),
             executor: Executor::new(writer, pacing),
             reporter: Reporter::new(outputs, interval, started),
             webhook_alive_until: None,
@@ -99,6 +103,9 @@ impl ControlLoop {
                 changed = self.inputs.control.changed() => { changed?; self.pass(); }
                 () = self.inputs.another_updater.changed() => self.pass(),
                 Some(finished) = self.executor.in_flight.join_next() => self.finish(finished?),
+                Some(written) = self.rollbacks.writing.join_next() => {
+                    self.rollbacks.end(&written?, &self.reporter, &self.inputs);
+                }
                 changed = self.inputs.webhook.changed() => { changed?; self.pass_soon(); }
                 changed = self.inputs.view.changed() => { changed?; self.view_changed(); }
                 () = self.inputs.feed.changed() => self.pass_soon(),
@@ -163,6 +170,7 @@ impl ControlLoop {
         self.reporter.paused(pause);
         self.reporter.preemptions(plan.preemptions, executes);
         self.reporter.passed(began, ended, !plan.actions.is_empty());
+        self.rollbacks.ask(plan.rollbacks);
         self.executor.waiting = plan.actions.into();
         self.webhook_alive_until = alive_until;
         self.schedule.end(ended - began, ended);

@@ -203,6 +203,15 @@ impl EventRecord {
         .map(|about| Self::warning(about, reasons::ACT_REFUTED, "Resize", note.clone()))
     }
 
+    /// The event about a recommendation with which pods got worse.
+    pub(crate) fn rolled_back(vpa: &Vpa, problem: &str) -> Self {
+        let note = format!(
+            "The recommendation was rolled back, and pods get their former requests: {problem}"
+        );
+        let reason = reasons::ROLLED_BACK;
+        Self::warning(vpa.reference(), reason, "RollBack", bounded(&note))
+    }
+
     /// The event about a resize that is known to be infeasible on the pod's node.
     pub(crate) fn resize_skipped(pod: &ObjectKey, uid: &str) -> Self {
         let note = "Previously recorded in-place update was infeasible, current recommendation is not lower than previous, skipping resize";

@@ -1,17 +1,20 @@
-//! The writes to pods: evictions, and resizes with their annotations.
+//! The writes to pods: evictions, and resizes with their annotations. And the annotation of a VPA object whose
+//! recommendation is rolled back.
 //!
-//! Each write carries the pod's unique identifier as a precondition, so that it cannot apply to a
-//! later pod of the same name.
+//! Each write carries the unique identifier as a precondition, so that it cannot apply to a later object
+//! of the same name.
 
 use std::time::Duration;
 
 use api::patch::guarded;
+use api::rollback::ROLLED_BACK;
+use api::vpa::VerticalPodAutoscaler;
 use json_patch::Patch;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, EvictParams, Patch as Body, PatchParams, Preconditions};
 use kube::core::{PartialObjectMeta, Status};
 use kube::{Api, Client, Error};
-use rollout::{Action, ActionKind, ActionOutcome, AnnotationChanges};
+use rollout::{Action, ActionKind, ActionOutcome, AnnotationChanges, RollbackChange};
 use runtime::{ApiServerClock, Backoff, Leading, NotLeading};
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -62,6 +65,22 @@ impl PodWriter {
                 Some(outcome)
             }
         }
+    }
+
+    /// Rolls a recommendation back, or ends that. Returns whether it was written.
+    pub(crate) async fn roll_back(&self, change: &RollbackChange) -> bool {
+        let RollbackChange { vpa, uid, rollback } = change;
+        let text = rollback.as_ref().map(|it| json!(it).to_string());
+        let body = Body::Merge(annotation_patch(
+            uid,
+            &[(ROLLED_BACK.to_owned(), text)].into(),
+        ));
+        let client = self.client.clone();
+        let vpas: Api<PartialObjectMeta<VerticalPodAutoscaler>> =
+            Api::namespaced(client, &vpa.namespace);
+        let params = PatchParams::default();
+        let write = || async { vpas.patch(&vpa.name, &params, &body).await.map(drop) };
+        write_annotations(vpa, write).await
     }
 
     async fn evict(&self, key: &ObjectKey, uid: &str) -> kube::Result<ActionOutcome> {
@@ -137,9 +156,9 @@ async fn outcome(
     })
 }
 
-/// Writes the annotations of a resized pod, with the retries of [`Backoff`]. A pod that is gone is no
-/// error.
-async fn write_annotations<R>(pod: &ObjectKey, mut write: impl FnMut() -> R)
+/// Writes annotations of an object, with the retries of [`Backoff`]. Returns whether that succeeded; an object
+/// that is gone is no error.
+async fn write_annotations<R>(object: &ObjectKey, mut write: impl FnMut() -> R) -> bool
 where
     R: Future<Output = kube::Result<()>>,
 {
@@ -157,12 +176,11 @@ where
         }
     });
     match timeout(TIMEOUT, tries).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => {
-            tracing::warn!(%pod, %error, "cannot write annotations of resized pod");
-        }
-        Err(_) => tracing::warn!(%pod, "timeout while writing annotations of resized pod"),
+        Ok(Ok(())) => return true,
+        Ok(Err(error)) => tracing::warn!(%object, %error, "cannot write annotations"),
+        Err(_) => tracing::warn!(%object, "timeout while writing annotations"),
     }
+    false
 }
 
 /// The merge patch that changes only these annotations. The API server answers 409 for a pod with
@@ -301,7 +319,7 @@ mod tests {
             }
         };
         tokio::select! {
-            () = writing => {}
+            _ = writing => {}
             () = has_tried_again => {}
         }
         assert_eq!(tries.load(Ordering::Relaxed), expected, "{code} {message}");

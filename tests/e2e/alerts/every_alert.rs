@@ -38,6 +38,7 @@ async fn cause_faults(cluster: &Cluster) -> Result<()> {
         writes_and_evictions(cluster),
         faults::of_resizes(cluster),
         faults::of_oom_kills(cluster),
+        faults::of_rollbacks(cluster),
         slow_readers::of_readers(cluster),
         program_faults::of_configuration(cluster),
     )?;

@@ -4,9 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, ensure};
 use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
+use api::rollback::ROLLED_BACK;
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::{
-    Namespace, container, eventually, oom_kill, requests, requests_in_effect, target, usage, with,
+    Namespace, condition, container, eventually, oom_kill, requests, requests_in_effect, target,
+    usage, with,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{LimitRange, Namespace as NamespaceObject, Pod};
@@ -143,6 +145,30 @@ pub(crate) async fn of_oom_kills(cluster: &Cluster) -> Result<()> {
     let kill = async || Ok(own.annotate_pods(name, &kills).await?);
     cluster.fire_while(&["PlimsollActsRefuted"], kill).await?;
     own.await_event(name, "ActRefuted").await?;
+    delete_all(own, &[name]).await
+}
+
+/// A recommendation that is rolled back, as the updater writes it when pods get worse.
+pub(crate) async fn of_rollbacks(cluster: &Cluster) -> Result<()> {
+    let own = &cluster.own;
+    let name = "worse";
+    sized(own, name, 2, &json!({}), &mode("Recreate")).await?;
+    let is_recommended = |it: &Value| it["status"]["recommendation"].is_object();
+    let vpa = own
+        .when::<Vpa>(name, "it has a recommendation", is_recommended)
+        .await?;
+    let recommendation = &vpa["status"]["recommendation"];
+    let rollback = json!({
+        "at": vpa["metadata"]["creationTimestamp"],
+        "problem": "1 of 1 pods fail", "refused": recommendation, "former": recommendation,
+    });
+    let annotation = json!({ROLLED_BACK: rollback.to_string()});
+    own.annotate::<Vpa>(name, annotation).await?;
+    cluster.fire(&["PlimsollRecommendationsRolledBack"]).await?;
+    let says = |it: &Value| {
+        condition(&it["status"], "Applied").is_some_and(|it| it["reason"] == "RolledBack")
+    };
+    own.when::<Vpa>(name, "Applied says so", says).await?;
     delete_all(own, &[name]).await
 }
 

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 /// recommender writes VPA status, VPA checkpoints, Events, its Lease and the certificates of the
 /// feed, by its components what sizing policies and EHPAs ask for, and never a pod. The updater
 /// evicts, resizes and annotates pods, writes Events and its Lease, by its component annotates pod
-/// templates of Deployments, and never writes a VPA. The webhook writes its registration, its
+/// templates of Deployments, and of a VPA writes the annotation of a rollback only. The webhook writes its registration, its
 /// certificates, its heartbeat and Events, and never a pod. The adapter writes its certificates, the
 /// authorities in its own `APIService` objects and Events about these, and asks for reviews of its
 /// callers.
@@ -52,7 +52,7 @@ updater
   create /pods/eviction
   patch /pods/resize
   list,watch apps/daemonsets,deployments,replicasets,statefulsets
-  list,watch autoscaling.k8s.io/verticalpodautoscalers
+  list,patch,watch autoscaling.k8s.io/verticalpodautoscalers
   list,watch batch/cronjobs,jobs
   create,list coordination.k8s.io/leases
   list,watch coordination.k8s.io/leases [vpa-admission-controller]

@@ -141,4 +141,18 @@ mod tests {
             ]
         );
     }
+
+    #[test]
+    fn a_history_that_is_missing_is_told_by_the_condition() {
+        let check = |status: &str, expected: Option<&str>| {
+            let condition =
+                json!({"type": FETCHING_HISTORY, "status": status, "message": "no answer"});
+            let object =
+                json!({"metadata": {"name": "web"}, "status": {"conditions": [condition]}});
+            let object = serde_json::from_value(object).expect("an object");
+            assert_eq!(missing_history(&object).as_deref(), expected);
+        };
+        check("True", Some("no answer"));
+        check("False", None);
+    }
 }

@@ -28,6 +28,8 @@ pub enum VpaPauseReason {
     },
     /// Its maintenance window cannot be parsed, and counts as closed.
     InvalidWindow(String),
+    /// Pods got worse with the recommendation. They get their former requests back.
+    RolledBack(String),
 }
 
 /// Cache of the times at which windows open or close, by their texts, so that no pass parses and

@@ -69,6 +69,7 @@ impl DecisionCache {
             all.actions.extend(plan.actions.iter().cloned());
             all.skips.extend(plan.skips.iter().cloned());
             all.refutations.extend(plan.refutations.iter().cloned());
+            all.rollbacks.extend(plan.rollbacks.iter().cloned());
             all.paused.extend(plan.paused.iter().cloned());
             all.pod_counts.extend(plan.pod_counts.iter().cloned());
             all.wake_in = due

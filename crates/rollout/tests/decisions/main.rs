@@ -15,6 +15,7 @@ mod rolling_updates;
 mod settling;
 mod sidecars;
 mod tolerance;
+mod waves;
 
 use std::time::Duration;
 

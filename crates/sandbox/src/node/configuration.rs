@@ -118,6 +118,7 @@ fn kubelet(layout: &Layout) -> Result<Value> {
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "200Mi", "imagefs.available": "200Mi"},
         // The node admits pods without requests soon after a test of memory pressure.
         "evictionPressureTransitionPeriod": "5s",
+        "maxPods": 250,
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
     }))

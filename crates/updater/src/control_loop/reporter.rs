@@ -8,7 +8,8 @@ use feed::client::Reports;
 use jiff::Timestamp;
 use rollout::{
     Action, ActionKind, ActionOutcome, ActionReason, PauseReason, Plan, PreemptionPlan,
-    QuickOomKill, RebalancingReport, Refutation, Relocation, Skip, SkipReason, Snapshot,
+    QuickOomKill, RebalancingReport, Refutation, Relocation, RollbackChange, Skip, SkipReason,
+    Snapshot,
 };
 use runtime::Activity;
 use runtime::metrics::count;
@@ -223,6 +224,18 @@ impl Reporter {
         self.outputs.metrics.refuted(refutation);
         let records = EventRecord::act_refuted(refutation, vpa);
         self.outputs.events.push(records);
+    }
+
+    pub(super) fn rolled_back(&self, change: &RollbackChange, vpa: Option<&Vpa>) {
+        let vpa_key = &change.vpa;
+        let Some(rollback) = &change.rollback else {
+            tracing::info!(vpa = %vpa_key, "a recommendation is not rolled back any more");
+            return;
+        };
+        let problem = &rollback.problem;
+        tracing::warn!(vpa = %vpa_key, problem, "rolled back recommendation");
+        let record = vpa.map(|vpa| EventRecord::rolled_back(vpa, problem));
+        self.outputs.events.push(record);
     }
 
     /// Reports the outcome of an action. Returns whether it was accepted.

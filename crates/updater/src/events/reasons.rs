@@ -24,6 +24,10 @@ pub(super) const RESIZE_REVERTED: &str = "ResizeReverted";
 /// follows; see docs/updating.md#acts-that-are-proven.
 pub(super) const ACT_REFUTED: &str = "ActRefuted";
 
+/// Event of a VPA: pods got worse with the recommendation, so they get their former requests; see
+/// docs/updating.md#waves.
+pub(super) const ROLLED_BACK: &str = "RecommendationRolledBack";
+
 /// Event of a pod: pods are, or would be, evicted for its deferred resize; see
 /// docs/updating.md#preemption-on-a-full-node.
 pub(super) const MAKE_ROOM: &str = "MakeRoom";

@@ -28,5 +28,6 @@ pub(super) fn paused_vpa(reason: &VpaPauseReason) -> &'static str {
         VpaPauseReason::RecommendationFrozen => "frozen",
         VpaPauseReason::OutsideWindow { .. } => "outside_window",
         VpaPauseReason::InvalidWindow(_) => "unreadable_window",
+        VpaPauseReason::RolledBack(_) => "rolled_back",
     }
 }

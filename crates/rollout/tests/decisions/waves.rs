@@ -1,0 +1,401 @@
+//! Waves of new requests through the pods of a workload, and recommendations that are rolled back.
+
+use std::time::Duration;
+
+use api::rollback::{ROLLED_BACK, Rollback};
+use proptest::prelude::*;
+use rollout::{ActionKind, ActionOutcome, Plan, RolloutState, SkipReason, VpaPauseReason};
+use serde_json::{Value, json};
+use view::{ObjectKey, Pod};
+
+use super::fixture::{ACCEPTED, Fixture, evicted, not_resized_yet, push, reasons};
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// A Deployment whose pods ask for 100m, with a recommendation of one core.
+fn fixture(replicas: i32, policy: &Value) -> Fixture {
+    let mut fixture = Fixture::new();
+    fixture.settings.waves = true;
+    fixture.settings.eviction_tolerance = 1.0;
+    fixture.deployment("web", replicas, policy);
+    fixture
+}
+
+fn pass_time(fixture: &mut Fixture, passed: Duration) {
+    fixture.now.monotonic += passed;
+    fixture.now.wall += passed;
+}
+
+/// The container of a pod ended a second time, and waits for its next restart.
+fn backs_off(at: &str, pod: &mut Value) {
+    pod["status"]["conditions"][0]["status"] = json!("False");
+    let end = json!({"exitCode": 1, "reason": "Error", "startedAt": at, "finishedAt": at});
+    pod["status"]["containerStatuses"] = json!([{
+        "name": "app", "ready": false, "restartCount": 1, "image": "", "imageID": "",
+        "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": end},
+    }]);
+}
+
+/// Carries out the evictions of a pass. The replacements ask for as much CPU as `size`.
+fn replace(fixture: &mut Fixture, size: &str) -> Plan {
+    let plan = fixture.pass();
+    fixture.report(&plan, &ACCEPTED);
+    for action in &plan.actions {
+        fixture.delete(&action.pod.name);
+        let name = format!("{}x", action.pod.name);
+        fixture.pod("web", &name, &json!({"cpu": size}));
+    }
+    fixture.pass();
+    plan
+}
+
+/// Writes the annotation that a plan asks for.
+fn write(fixture: &mut Fixture, plan: &Plan) -> Rollback {
+    let [change] = plan.rollbacks.as_slice() else {
+        panic!("one change: {plan:?}")
+    };
+    assert_eq!(change.uid, "uid-web");
+    let rollback = change.rollback.clone().expect("rolled back");
+    fixture.annotate("web", ROLLED_BACK, &json!(rollback).to_string());
+    rollback
+}
+
+/// The first pod with the new requests fails, and the recommendation is rolled back.
+fn rolled_back() -> Fixture {
+    let mut fixture = fixture(8, &json!({}));
+    assert_eq!(evicted(&replace(&mut fixture, "1")), ["web-0"]);
+    let ended = fixture.now.wall.to_string();
+    fixture.pod_with("web", "web-0x", &json!({"cpu": "1"}), |pod| {
+        backs_off(&ended, pod);
+    });
+    let plan = fixture.pass();
+    assert_eq!(plan.actions, []);
+    let rollback = write(&mut fixture, &plan);
+    assert_eq!(
+        rollback.problem,
+        "1 of 1 pods with the new requests fail, 0 of 7 with the former ones; web-0x: container app ends \
+         again and again"
+    );
+    fixture
+}
+
+#[test]
+fn one_pod_comes_first_and_three_follow_each_that_is_well() {
+    let mut fixture = fixture(24, &json!({}));
+    for expected in [1, 3, 12, 8] {
+        let plan = replace(&mut fixture, "1");
+        assert_eq!(evicted(&plan).len(), expected);
+        fixture.check_idle("none has been well for long enough");
+        pass_time(&mut fixture, Duration::from_secs(59));
+        fixture.check_idle("almost");
+        pass_time(&mut fixture, Duration::from_secs(1));
+    }
+    fixture.check_idle("all have the requests");
+}
+
+#[test]
+fn pods_that_wait_say_so_and_the_next_pass_is_due() {
+    let mut fixture = fixture(8, &json!({}));
+    replace(&mut fixture, "1");
+    let plan = fixture.check_skipped(SkipReason::Wave);
+    assert_eq!(plan.wake_in, Some(MINUTE));
+}
+
+#[test]
+fn few_pods_have_no_waves_and_no_setting_none() {
+    let mut few = fixture(3, &json!({}));
+    assert_eq!(evicted(&few.pass()).len(), 3);
+    let mut off = fixture(8, &json!({}));
+    off.settings.waves = false;
+    assert_eq!(evicted(&off.pass()).len(), 8);
+}
+
+#[test]
+fn pods_that_fail_get_their_former_requests_back_and_the_others_keep_theirs() {
+    let mut fixture = rolled_back();
+    let plan = replace(&mut fixture, "100m");
+    assert_eq!(evicted(&plan), ["web-0x"]);
+    let paused = plan.paused.iter().map(|it| &it.reason);
+    let is_said = |it: &VpaPauseReason| matches!(it, VpaPauseReason::RolledBack(text) if text.contains("web-0x"));
+    assert!(paused.clone().any(is_said), "{:?}", plan.paused);
+    let plan = fixture.pass();
+    assert_eq!(
+        (plan.actions, plan.skips, plan.rollbacks),
+        (vec![], vec![], vec![])
+    );
+}
+
+#[test]
+fn a_new_leader_goes_on_with_a_rollback_and_begins_a_wave_anew() {
+    let mut fixture = rolled_back();
+    fixture.state = RolloutState::default();
+    assert_eq!(evicted(&replace(&mut fixture, "100m")), ["web-0x"]);
+
+    let mut fixture = self::fixture(24, &json!({}));
+    replace(&mut fixture, "1");
+    pass_time(&mut fixture, MINUTE);
+    fixture.state = RolloutState::default();
+    fixture.check_idle("how long a pod has had its requests is not known");
+    pass_time(&mut fixture, MINUTE);
+    assert_eq!(evicted(&fixture.pass()).len(), 3);
+}
+
+#[test]
+fn another_target_and_a_day_end_a_rollback() {
+    let check = |change: fn(&mut Fixture), expected: &[&str]| {
+        let mut fixture = rolled_back();
+        change(&mut fixture);
+        let plan = fixture.pass();
+        let removed = plan.rollbacks.iter().map(|it| &it.rollback);
+        assert_eq!(removed.collect::<Vec<_>>(), [&None]);
+        assert_eq!(evicted(&plan), expected);
+    };
+    // The failing pod holds the next wave back for ten minutes.
+    check(|fixture| fixture.recommend("web", "1200m"), &["web-1"]);
+    check(|fixture| pass_time(fixture, MINUTE * 60 * 24), &["web-0x"]);
+}
+
+#[test]
+fn pods_that_fail_with_their_former_requests_too_prove_nothing() {
+    let mut fixture = fixture(8, &json!({}));
+    replace(&mut fixture, "1");
+    let ended = fixture.now.wall.to_string();
+    for (name, cpu) in [
+        ("web-0x", "1"),
+        ("web-1", "100m"),
+        ("web-2", "100m"),
+        ("web-3", "100m"),
+        ("web-4", "100m"),
+    ] {
+        fixture.pod_with("web", name, &json!({"cpu": cpu}), |pod| {
+            backs_off(&ended, pod);
+        });
+    }
+    let plan = fixture.pass();
+    assert_eq!((plan.rollbacks, plan.actions), (vec![], vec![]));
+}
+
+#[test]
+fn a_pod_that_is_late_fails_and_a_slow_start_is_not_late() {
+    let check = |starts_in: &str, waits: u32, is_rolled_back: bool| {
+        let mut fixture = fixture(8, &json!({}));
+        for index in 0..8 {
+            fixture.pod_with("web", &format!("web-{index}"), &json!({}), |pod| {
+                pod["metadata"]["creationTimestamp"] = json!("2026-01-01T10:00:00Z");
+                pod["status"]["conditions"][0]["lastTransitionTime"] = json!(starts_in);
+            });
+        }
+        replace(&mut fixture, "1");
+        fixture.pod("web", "web-0x", &json!({"cpu": "1", "ready": false}));
+        pass_time(&mut fixture, Duration::from_secs(30));
+        assert_eq!(fixture.pass().rollbacks, []);
+        pass_time(&mut fixture, MINUTE * waits);
+        assert_eq!(
+            !fixture.pass().rollbacks.is_empty(),
+            is_rolled_back,
+            "{starts_in} {waits}"
+        );
+    };
+    check("2026-01-01T10:00:10Z", 1, true);
+    check("2026-01-01T10:01:00Z", 1, false);
+    check("2026-01-01T10:01:00Z", 3, true);
+}
+
+#[test]
+fn resizes_go_in_waves_and_an_oom_kill_rolls_back() {
+    let mut fixture = fixture(8, &json!({"updateMode": "InPlaceOrRecreate"}));
+    let plan = fixture.pass();
+    assert_eq!(plan.actions.len(), 1);
+    let generation = Some(2);
+    fixture.report(&plan, &ActionOutcome::Accepted { generation });
+    let second = |pod: &mut Value| {
+        pod["metadata"]["generation"] = json!(2);
+        pod["status"]["observedGeneration"] = json!(2);
+    };
+    fixture.pod_with("web", "web-0", &json!({"cpu": "1"}), second);
+    fixture.check_skipped(SkipReason::Wave);
+    let killed = fixture.now.wall.to_string();
+    fixture.pod_with("web", "web-0", &json!({"cpu": "1"}), |pod| {
+        second(pod);
+        backs_off(&killed, pod);
+        pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["reason"] =
+            json!("OOMKilled");
+    });
+    let plan = fixture.pass();
+    let rollback = write(&mut fixture, &plan);
+    assert!(
+        rollback
+            .problem
+            .ends_with("web-0: container app was OOM killed"),
+        "{rollback:?}"
+    );
+    let plan = fixture.pass();
+    let resizes = plan
+        .actions
+        .iter()
+        .filter(|it| matches!(it.kind, ActionKind::Resize { .. }));
+    assert_eq!((resizes.count(), reasons(&plan)), (1, vec![]));
+}
+
+#[test]
+fn a_pod_proves_its_requests_from_their_effect_on() {
+    let mut fixture = fixture(8, &json!({"updateMode": "InPlaceOrRecreate"}));
+    fixture.pass();
+    pass_time(&mut fixture, MINUTE * 60);
+    let plan = fixture.pass();
+    let generation = Some(2);
+    fixture.report(&plan, &ActionOutcome::Accepted { generation });
+    fixture.check_idle("the resize is underway");
+    for has_effect in [false, true] {
+        fixture.pod_with("web", "web-0", &json!({"cpu": "1"}), |pod| {
+            pod["metadata"]["generation"] = json!(2);
+            pod["status"]["observedGeneration"] = json!(2);
+            if !has_effect {
+                not_resized_yet(pod);
+                let condition = json!({"type": "PodResizeInProgress", "status": "True"});
+                push(&mut pod["status"]["conditions"], condition);
+            }
+        });
+        fixture.check_idle("the kubelet is at it, or the effect is new");
+    }
+    pass_time(&mut fixture, Duration::from_secs(59));
+    fixture.check_skipped(SkipReason::Wave);
+    pass_time(&mut fixture, Duration::from_secs(1));
+    assert_eq!(fixture.pass().actions.len(), 3);
+}
+
+/// A step of a random history.
+#[derive(Debug, Clone)]
+enum Step {
+    Wait(u64),
+    Crash(usize),
+    Recover(usize),
+    NewLeader,
+    /// The wall clock jumps by this number of seconds.
+    Jump(i64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (1_u64..90).prop_map(Step::Wait),
+        2 => (0_usize..20).prop_map(Step::Crash),
+        2 => (0_usize..20).prop_map(Step::Recover),
+        1 => Just(Step::NewLeader),
+        1 => (-600_i64..600).prop_map(Step::Jump),
+    ]
+}
+
+/// A pod, and when it got its requests.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    has_new: bool,
+    since: Duration,
+    is_well: bool,
+}
+
+struct History {
+    fixture: Fixture,
+    pods: Vec<Known>,
+    is_rolled_back: bool,
+}
+
+impl History {
+    fn show(&mut self, index: usize) {
+        let Known {
+            has_new, is_well, ..
+        } = self.pods[index];
+        let (name, cpu) = (format!("web-{index}"), if has_new { "1" } else { "100m" });
+        let ended = self.fixture.now.wall.to_string();
+        self.fixture
+            .pod_with("web", &name, &json!({"cpu": cpu}), |pod| {
+                if !is_well {
+                    backs_off(&ended, pod);
+                }
+            });
+    }
+
+    /// A pass whose acts have their effect at once, and the bounds that hold after it.
+    fn pass(&mut self) {
+        let plan = self.fixture.pass();
+        self.fixture.report(&plan, &ACCEPTED);
+        if plan.rollbacks.iter().any(|it| it.rollback.is_some()) {
+            assert_eq!(plan.actions, [], "a wave goes on after a failed gate");
+            write(&mut self.fixture, &plan);
+            self.is_rolled_back = true;
+            return;
+        }
+        for action in &plan.actions {
+            let index: usize = action.pod.name[4..].parse().expect("a number");
+            self.pods[index].has_new = !self.is_rolled_back;
+            self.pods[index].since = self.fixture.now.monotonic;
+            self.show(index);
+        }
+        let now = self.fixture.now.monotonic;
+        let new = self.pods.iter().filter(|pod| pod.has_new);
+        let (proven, others): (Vec<&Known>, Vec<&Known>) =
+            new.partition(|pod| pod.is_well && now >= pod.since + MINUTE);
+        // One that fails for ten minutes does not count any more.
+        let others = others.iter().filter(|pod| now < pod.since + MINUTE * 10);
+        if !plan.actions.is_empty() && !self.is_rolled_back {
+            assert!(
+                others.count() <= (3 * proven.len()).max(1),
+                "{:?}",
+                self.pods
+            );
+        }
+    }
+
+    fn after(&mut self, step: &Step) {
+        match *step {
+            Step::Wait(seconds) => pass_time(&mut self.fixture, Duration::from_secs(seconds)),
+            Step::Crash(index) | Step::Recover(index) => {
+                let index = index % self.pods.len();
+                self.pods[index].is_well = matches!(step, Step::Recover(_));
+                self.show(index);
+            }
+            Step::NewLeader => self.fixture.state = RolloutState::default(),
+            Step::Jump(seconds) => {
+                self.fixture.now.wall += jiff::SignedDuration::from_secs(seconds);
+            }
+        }
+        self.pass();
+    }
+
+    fn asks_for(&self, index: usize) -> Option<model::Cpu> {
+        let key = ObjectKey::new("shop", format!("web-{index}"));
+        let pod: &Pod = self.fixture.view.pods.get(&key)?;
+        pod.containers[0].requests.cpu
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_history_breaks_the_bounds_of_a_wave(count in 4_usize..20, steps in prop::collection::vec(step(), 1..60)) {
+        let policy = json!({"updateMode": "InPlaceOrRecreate"});
+        let pod = Known { has_new: false, since: Duration::ZERO, is_well: true };
+        let mut history = History {
+            fixture: fixture(i32::try_from(count).expect("few"), &policy),
+            pods: vec![pod; count],
+            is_rolled_back: false,
+        };
+        history.pass();
+        for step in &steps {
+            history.after(step);
+        }
+        // Each change can be put back.
+        if history.is_rolled_back {
+            history.fixture.now.wall = "2026-01-01T13:00:00Z".parse().expect("a time");
+            for _ in 0..count {
+                for index in 0..count {
+                    history.pods[index].is_well = true;
+                    history.show(index);
+                }
+                pass_time(&mut history.fixture, MINUTE);
+                history.pass();
+            }
+            for index in 0..count {
+                prop_assert_eq!(history.asks_for(index), Some(model::Cpu::from_millicores(100)));
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Waves of new requests through pods that run, and a recommendation that is rolled back.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use api::rollback::{ROLLED_BACK, Rollback};
+use api::vpa::VerticalPodAutoscaler as Vpa;
+use e2e::eventually;
+use serde_json::{Value, json};
+
+use super::cgroups::{Applied, all_have, check};
+use super::fixture::{Fixture, all_hold, amount, or_skip, pod_of, resources, run_on, runs};
+
+const REPLICAS: usize = 6;
+/// The time for which a pod must be well before others follow, but for the kubelet's delay.
+const PROVEN_AFTER: Duration = Duration::from_secs(55);
+
+/// Deploys pods whose program holds 60 MiB.
+async fn deploy(cluster: &Fixture, name: &str) -> Result<()> {
+    let size = resources(["20m", "100Mi"], ["40m", "100Mi"]);
+    let pod = pod_of(&["--memory-mib=60"], &size);
+    cluster.deploy(name, REPLICAS, &pod).await?;
+    all_hold(cluster, name, 60).await
+}
+
+#[tokio::test]
+async fn requests_that_kill_stop_at_the_first_pod_and_are_taken_back() -> Result<()> {
+    let cluster = or_skip!(Fixture::new("rollback"));
+    deploy(&cluster, "web").await?;
+    let before = runs(&cluster, "web").await?;
+    cluster
+        .size_to("web", "Recreate", &amount(["20m", "30Mi"]))
+        .await?;
+    let began = Instant::now();
+    let annotation = |vpa: &Value| vpa["metadata"]["annotations"][ROLLED_BACK].clone();
+    let vpa = cluster
+        .when::<Vpa>("web", "it is rolled back", |vpa| {
+            annotation(vpa).is_string()
+        })
+        .await?;
+    eprintln!("rolled back after {:?}", began.elapsed());
+    let text = annotation(&vpa);
+    let rollback: Rollback = serde_json::from_str(text.as_str().unwrap_or_default())?;
+    let problem = "1 of 1 pods with the new requests fail, 0 of 5 with the former ones";
+    ensure!(rollback.problem.starts_with(problem), "{rollback:?}");
+    cluster
+        .await_event("web", "RecommendationRolledBack")
+        .await?;
+    all_have(&cluster, "web", Applied::of(20, 40, 100)).await?;
+    eprintln!("put back after {:?}", began.elapsed());
+    cluster.all_available("web", REPLICAS).await?;
+    let after = runs(&cluster, "web").await?;
+    let kept = after.iter().filter(|run| before.contains(run)).count();
+    ensure!(kept == REPLICAS - 1, "{before:?} {after:?}");
+
+    // Another recommendation ends it.
+    cluster.recommend("web", &amount(["20m", "90Mi"])).await?;
+    cluster
+        .when::<Vpa>("web", "it is not rolled back", |vpa| {
+            annotation(vpa).is_null()
+        })
+        .await
+        .map(drop)
+}
+
+#[tokio::test]
+async fn requests_that_do_no_harm_reach_all_pods_in_waves() -> Result<()> {
+    let cluster = or_skip!(Fixture::new("waves"));
+    deploy(&cluster, "web").await?;
+    let before = runs(&cluster, "web").await?;
+    cluster
+        .size_to("web", "InPlaceOrRecreate", &amount(["30m", "120Mi"]))
+        .await?;
+    let large = Applied::of(30, 60, 120);
+    let count = async || -> Result<usize> {
+        let pods = cluster.pods_of("web").await?;
+        Ok(pods
+            .iter()
+            .filter(|pod| check(&cluster, pod, large).is_ok())
+            .count())
+    };
+    eventually("one pod has the new requests", async || {
+        let changed = count().await?;
+        ensure!(changed == 1, "{changed}");
+        Ok(())
+    })
+    .await?;
+    let began = Instant::now();
+    all_have(&cluster, "web", large).await?;
+    let took = began.elapsed();
+    eprintln!("all pods {took:?} after the first one");
+    // Three after the first minute, two after the second one.
+    ensure!(took >= 2 * PROVEN_AFTER, "{took:?}");
+    let vpa = cluster.get::<Vpa>("web").await?;
+    ensure!(
+        vpa["metadata"]["annotations"][ROLLED_BACK] == json!(null),
+        "{vpa:#}"
+    );
+    run_on(&cluster, "web", &before).await
+}
