@@ -1,5 +1,5 @@
 # Every target is one or two lines; what they run lives in the crates.
-.PHONY: demo screenshots test test-node test-keda conformance test-versions test-times lint chaos chaos-node bench accuracy bench-decisions bench-feed bench-latency bench-recommender bench-scale bench-scan bench-scheduler bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-node bench-tenants fresh static images push kind-load cli test-cli sbom test-images docs
+.PHONY: demo screenshots test test-node test-fleet test-keda conformance test-versions test-times lint chaos chaos-node bench accuracy bench-decisions bench-feed bench-latency bench-recommender bench-scale bench-scan bench-scheduler bench-updater fuzz certs manifests bench-webhook bench-adapter bench-memory bench-node bench-tenants fresh static images push kind-load cli test-cli sbom test-images docs
 
 demo: ## the demonstration on a real control plane: sizes, updated pods, an OOM kill, a rise, a busy node; KEEP=1 leaves it running
 	cargo build --locked --workspace --bins
@@ -21,6 +21,10 @@ test: lint ## formatting, lints, conventions, unit, property, golden and end-to-
 test-node: ## the suite as containers on a real kubelet, part of `make test` (root, runc, iptables, iproute2)
 	cargo build --locked --workspace --bins
 	RUST_TEST_THREADS=5 cargo test --locked -p e2e --test node
+
+test-fleet: ## 200 pods of all kinds (PODS=N) on a real kubelet, sized by the updater and reverted by `plimsoll revert`, compared with their manifests (what `make test-node` needs)
+	cargo build --locked --workspace --bins
+	PLIMSOLL_FLEET=$(or $(PODS),200) cargo test --locked -p e2e --test node -- --nocapture fleet::
 
 test-keda: ## the plan of `plimsoll migrate keda` against KEDA itself, and back; builds KEDA, once per machine (what `make test-node` needs, 4 GiB for Go)
 	cargo build --locked --workspace --bins

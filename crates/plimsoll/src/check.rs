@@ -182,6 +182,6 @@ mod tests {
         let never = async || pending().await;
         let found = repeated(GoDuration(std::time::Duration::from_mins(1)), never).await;
         let error = found.expect_err("no answer").to_string();
-        assert_eq!(error, "the first checks were not complete after 1m");
+        assert_eq!(error, "the first checks were not complete after 1m0s");
     }
 }

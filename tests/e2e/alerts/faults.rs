@@ -158,17 +158,24 @@ pub(crate) async fn of_rollbacks(cluster: &Cluster) -> Result<()> {
         .when::<Vpa>(name, "it has a recommendation", is_recommended)
         .await?;
     let recommendation = &vpa["status"]["recommendation"];
-    let rollback = json!({
+    let mut rollback = json!({
         "at": vpa["metadata"]["creationTimestamp"],
         "problem": "1 of 1 pods fail", "refused": recommendation, "former": recommendation,
     });
-    let annotation = json!({ROLLED_BACK: rollback.to_string()});
-    own.annotate::<Vpa>(name, annotation).await?;
+    own.annotate::<Vpa>(name, json!({ROLLED_BACK: rollback.to_string()}))
+        .await?;
     cluster.fire(&["PlimsollRecommendationsRolledBack"]).await?;
     let says = |it: &Value| {
         condition(&it["status"], "Applied").is_some_and(|it| it["reason"] == "RolledBack")
     };
     own.when::<Vpa>(name, "Applied says so", says).await?;
+    // The updater ends one that is a day old.
+    rollback["at"] = json!("2020-01-01T00:00:00Z");
+    own.annotate::<Vpa>(name, json!({ROLLED_BACK: rollback.to_string()}))
+        .await?;
+    let is_over = |it: &Value| it["metadata"]["annotations"][ROLLED_BACK].is_null();
+    own.when::<Vpa>(name, "it is not rolled back", is_over)
+        .await?;
     delete_all(own, &[name]).await
 }
 
