@@ -8,10 +8,10 @@ use anyhow::{Context as _, Result};
 /// recommender writes VPA status, VPA checkpoints, Events, its Lease and the certificates of the
 /// feed, by its components what sizing policies and EHPAs ask for, and never a pod. The updater
 /// evicts, resizes and annotates pods, writes Events and its Lease, by its component annotates pod
-/// templates of Deployments, and of a VPA writes the annotation of a rollback only. The webhook writes its registration, its
-/// certificates, its heartbeat and Events, and never a pod. The adapter writes its certificates, the
-/// authorities in its own `APIService` objects and Events about these, and asks for reviews of its
-/// callers.
+/// templates of Deployments, and of a VPA writes the annotation of a rollback only. The webhook writes
+/// its registration, its certificates, its heartbeat and Events, and never a pod. The adapter writes
+/// its certificates, the authorities in its own `APIService` objects and Events about these, and asks
+/// for reviews of its callers.
 pub(super) const RIGHTS: &str = "\
 adapter
   get */*/scale
