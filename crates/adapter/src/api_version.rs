@@ -23,7 +23,6 @@ impl ApiVersion {
             .and_then(|(group, version)| Self::of(group, version))
     }
 
-    /// The value of `apiVersion` in objects.
     pub const fn name(self) -> &'static str {
         match self {
             Self::CustomV1Beta2 => "custom.metrics.k8s.io/v1beta2",

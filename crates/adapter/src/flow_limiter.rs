@@ -61,7 +61,6 @@ impl FlowLimiter {
         }
     }
 
-    /// A place, if the flow has one left now.
     pub fn try_acquire(&self, flow: &Flow) -> Option<Permit> {
         unconstrained(self.acquire(flow)).now_or_never().flatten()
     }

@@ -53,7 +53,6 @@ pub struct Predictions {
 }
 
 impl Predictions {
-    /// Creates an instance that reads this view.
     pub fn new(view: watch::Receiver<View>) -> Self {
         Self {
             view,
@@ -152,7 +151,6 @@ impl Predictions {
 }
 
 impl Default for Predictions {
-    /// Creates an instance without predictions.
     fn default() -> Self {
         Self::new(watch::channel(View::default()).1)
     }

@@ -34,12 +34,10 @@ pub struct Caller<'a> {
 }
 
 impl Providers {
-    /// Returns the metrics of rules, for discovery.
     pub fn names(&self) -> Arc<MetricNames> {
         self.rules.as_ref().map(Rules::names).unwrap_or_default()
     }
 
-    /// Returns the values of a metric of objects.
     pub async fn custom(
         &self,
         request: &CustomMetricRequest,

@@ -19,9 +19,7 @@ pub struct MetricValue {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DescribedObject {
-    /// Such as `v1` and `apps/v1`.
     pub api_version: String,
-    /// Such as `Pod`.
     pub kind: String,
     /// `None` for cluster-scoped objects.
     pub namespace: Option<String>,

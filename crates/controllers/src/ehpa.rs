@@ -22,6 +22,5 @@ pub struct EhpaInputs {
     /// View with EHPAs and the objects that they own. Empty until their kinds are installed.
     pub horizontal: watch::Receiver<View>,
     pub recommender: String,
-    /// Maximum number of concurrent passes.
     pub workers: usize,
 }

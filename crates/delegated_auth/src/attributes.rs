@@ -10,7 +10,6 @@ pub enum Attributes {
 }
 
 impl Attributes {
-    /// Returns the attributes without a namespace.
     pub(crate) fn at_cluster_scope(&self) -> Self {
         let mut attributes = self.clone();
         if let Self::Resource(resource) = &mut attributes {

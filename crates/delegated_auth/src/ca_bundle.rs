@@ -87,7 +87,6 @@ impl CaBundle {
             .map(|_| ())
     }
 
-    /// Returns the earliest expiry after a time.
     pub(crate) fn next_expiry(&self, at: UnixTime) -> Option<UnixTime> {
         self.certificates
             .iter()

@@ -15,7 +15,6 @@ use sha2::{Digest as _, Sha256};
 use crate::certificate_subject::{common_name, first_expiry};
 use crate::config::{AuthenticationConfig, RequestHeaderConfig};
 
-/// The largest number of cached verifications.
 const CAPACITY: u64 = 4096;
 
 /// The time for which a verification is cached. It bounds the delay after which a CA certificate

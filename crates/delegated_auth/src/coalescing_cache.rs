@@ -15,7 +15,6 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-/// The largest number of entries.
 const CAPACITY: u64 = 8192;
 
 /// The largest number of requests in flight.

@@ -43,7 +43,6 @@ struct State {
     entries: Entries,
     /// Whether the `ConfigMap` has lost the CA bundle.
     is_lost: bool,
-    /// The number of updates so far.
     updates: u64,
 }
 

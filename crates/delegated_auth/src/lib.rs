@@ -192,7 +192,6 @@ impl DelegatedAuth {
         Ok((user, scope))
     }
 
-    /// Whether the connection is a front proxy's.
     pub fn is_front_proxy(&self, peer: &PeerCertificates) -> bool {
         let verified = self
             .certificates

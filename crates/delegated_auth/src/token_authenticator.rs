@@ -17,7 +17,6 @@ const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 #[derive(Clone)]
 pub(crate) struct TokenAuthenticator {
     pub(crate) client: Client,
-    /// The time for which a result is cached.
     pub(crate) ttl: Duration,
     pub(crate) cache: CoalescingCache<Option<User>>,
     pub(crate) metrics: Metrics,

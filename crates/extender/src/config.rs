@@ -193,7 +193,6 @@ impl Config {
         Ok(())
     }
 
-    /// The configuration of filter and prioritize.
     pub(crate) fn scheduler(&self) -> SchedulerConfig {
         SchedulerConfig {
             prioritizer: Prioritizer {

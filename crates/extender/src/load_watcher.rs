@@ -51,7 +51,6 @@ pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 /// Age from which on load counts as missing; the bound of KEP-61.
 pub const MAX_AGE: SignedDuration = SignedDuration::from_mins(5);
 
-/// Limits of the port of load-watcher.
 pub const LIMITS: Limits = Limits {
     connections: 64,
     unauthenticated: 64,

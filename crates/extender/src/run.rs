@@ -42,7 +42,6 @@ const LIMITS: Limits = Limits {
     body_bytes: 16 << 20,
 };
 
-/// Runs the extender until its shutdown.
 pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     let config: Config = args.config.read("")?;
     config.check().context("--config")?;

@@ -52,11 +52,9 @@ const PRUNE_INTERVAL: Duration = Duration::from_secs(10);
 pub struct SchedulerConfig {
     /// Policy of /prioritize, and targets for other resources of every policy.
     pub prioritizer: Prioritizer,
-    /// Policies of /profiles/NAME/prioritize.
     pub profiles: BTreeMap<String, Policy>,
     /// Power models by node, for the policy `Peaks`.
     pub power_models: BTreeMap<String, PowerModel>,
-    /// Thresholds of /filter.
     pub filter: LoadFilter,
     /// Age above which measured load is stale.
     pub max_age: SignedDuration,
@@ -207,7 +205,6 @@ impl Scheduler {
         self.nodes.write().apply_node(change);
     }
 
-    /// Applies a change of a pod on a node.
     pub fn apply_pod(&self, change: &Change<BoundPod>) {
         let now = (self.clock)();
         let new = change.new.as_deref();
@@ -217,7 +214,6 @@ impl Scheduler {
         self.nodes.write().apply_pod(change, load, now);
     }
 
-    /// Predicted load of a pod on a node.
     fn bound_load(&self, pod: &BoundPod, now: Timestamp) -> Amounts {
         let owner = pod.owner.as_ref().map(|owner| Workload {
             api_version: &owner.api_version,

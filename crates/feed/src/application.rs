@@ -4,7 +4,6 @@ use anyhow::{Result, ensure};
 
 pub use crate::proto::ApplicationReport;
 
-/// Most reports of one call.
 pub const MAX_REPORTS: usize = 200;
 /// Longest reason in bytes.
 const MAX_REASON: usize = 64;

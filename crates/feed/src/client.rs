@@ -44,7 +44,6 @@ const KEEPALIVE: Duration = Duration::from_secs(5);
 /// Limit for a connection with its handshake, and for the start of a stream.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const NO_ANSWER: &str = "no answer in time";
-/// Maximum size of a received message.
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
 /// Reconnection delays. They are short, since values are stale meanwhile and there are few readers.

@@ -16,7 +16,6 @@ use crate::recommendation::Recommendation;
 use crate::topic::Topic;
 use crate::versioned_store::{Key, VersionedStore};
 
-/// Number of deletions kept for slow readers.
 const MAX_DELETIONS: usize = 10_000;
 /// Maximum size of a value's message in bytes. Readers refuse above 4 MiB; values are not divided.
 const MAX_VALUE_BYTES: usize = 1 << 20;

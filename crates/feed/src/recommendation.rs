@@ -108,7 +108,6 @@ impl Topic for Recommendation {
     }
 }
 
-/// Converts a list to its protocol form.
 fn to_map(list: &ResourceList) -> HashMap<String, String> {
     list.iter()
         .map(|(name, quantity)| (name.as_str().to_owned(), quantity.to_string()))

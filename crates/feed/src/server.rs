@@ -43,7 +43,6 @@ pub struct ServerLimits {
     pub streams: u32,
     /// Readers over all connections.
     pub readers: usize,
-    /// Limit of a TLS handshake.
     pub handshake_timeout: Duration,
     /// Interval of keepalive pings, and the time to answer one before the connection is closed.
     pub keepalive: Duration,
@@ -73,13 +72,10 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 pub struct Server {
     pub publisher: Publisher,
     pub forecasts: Publisher<Forecast>,
-    /// Destination of reports.
     pub reports: ReportSink,
     /// Certificate, key and client CAs. Must require client certificates.
     pub tls: CurrentTls,
-    /// Clients that may connect.
     pub allowed: AllowedClients,
-    /// Those of them that may report.
     pub reporting: AllowedClients,
     pub limits: ServerLimits,
     pub metrics: Metrics,

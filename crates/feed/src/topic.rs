@@ -14,7 +14,6 @@ pub trait Topic: Clone + Debug + PartialEq + Send + Sync + 'static {
     type Message: Clone + Debug + Send + Sync + 'static;
     type Update: prost::Message + Default + 'static;
 
-    /// Name in logs.
     const NOUN: &'static str;
 
     fn uid(&self) -> &str;
@@ -124,7 +123,6 @@ pub enum Change<M> {
         values: Vec<M>,
         /// Whether this is the first part. It discards the parts of an unfinished reset.
         first: bool,
-        /// Whether this is the last part.
         complete: bool,
     },
     Apply(Vec<M>),

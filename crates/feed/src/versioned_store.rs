@@ -15,7 +15,6 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::topic::Change;
 
-/// The name of a value.
 pub type Key = Arc<str>;
 
 /// Versioned values by key.
@@ -23,7 +22,6 @@ pub type Key = Arc<str>;
 pub struct VersionedStore<V> {
     entries: BTreeMap<Key, Entry<V>>,
     by_revision: BTreeMap<u64, Key>,
-    /// Revision of the latest change.
     revision: u64,
     times: RevisionTimes,
     deletions: usize,
@@ -157,7 +155,6 @@ impl<V: Clone + PartialEq> VersionedStore<V> {
         }
     }
 
-    /// Drops the oldest deletions above the limit.
     fn compact(&mut self) {
         // Drops half of them at once, to scan the older values rarely.
         if self.deletions <= self.max_deletions {
@@ -280,7 +277,6 @@ impl<V: Clone + PartialEq> VersionedStore<V> {
     }
 }
 
-/// Maximum number of keys in one deletion.
 const MAX_DELETED: usize = 1000;
 
 fn item<V: Clone>(key: &Key, entry: &Entry<V>, value: &V) -> Item<V> {

@@ -14,7 +14,6 @@ impl Ewma {
         self.weight = decay * self.weight + 1.0;
     }
 
-    /// The mean, or `None` before the first value.
     pub(crate) fn mean(&self) -> Option<f64> {
         (self.weight > 0.0).then(|| self.sum / self.weight)
     }

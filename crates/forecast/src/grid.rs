@@ -36,7 +36,6 @@ impl Grid {
         hours * f64::from(HOUR_SECONDS) / f64::from(self.slot_seconds)
     }
 
-    /// Converts days to slots.
     pub(crate) fn days(&self, days: f64) -> f64 {
         days * self.per_day as f64
     }

@@ -255,7 +255,6 @@ impl Horizon {
         })
     }
 
-    /// The weighted forecast of all members.
     fn mix(
         &self,
         seasons: &Seasons,

@@ -6,7 +6,6 @@ use crate::recent_deviation::Recent;
 use crate::regression::FEATURES;
 use crate::seasons::{Seasons, SlotPosition};
 
-/// Number of members, including the regression.
 pub(crate) const MEMBERS: usize = 7;
 pub(crate) const REGRESSION: usize = 6;
 

@@ -42,7 +42,6 @@ pub enum ForecastError {
         history_seconds: u64,
         /// Measured part of it.
         measured_seconds: u64,
-        /// Minimum length.
         needed_seconds: u64,
     },
 }

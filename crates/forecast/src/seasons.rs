@@ -64,7 +64,6 @@ impl Seasons {
         self.next.slot
     }
 
-    /// The slot after the newest one.
     pub(crate) fn next(&self) -> SlotPosition {
         self.next
     }

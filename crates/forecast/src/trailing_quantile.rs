@@ -40,7 +40,6 @@ impl TrailingQuantile {
         size_of::<f32>() * (self.newest.capacity() + self.sorted.capacity())
     }
 
-    /// Records the excess of an actual value.
     pub(crate) fn evaluate(&mut self, seasons: &Seasons, position: SlotPosition, actual: f64) {
         if let Some(naive) = self.naive(seasons, position) {
             self.add(actual - naive);
@@ -67,7 +66,6 @@ impl TrailingQuantile {
             .map_or(Some(0.0), |days| seasons.days_before(position, days))
     }
 
-    /// Drops the oldest excess when full.
     fn add(&mut self, excess: f64) {
         if self.newest.len() >= self.most
             && let Some(oldest) = self.newest.pop_front()

@@ -29,7 +29,6 @@ const RESCALED: [&str; 2] = ["SucceededRescale", "SucceededOverloadRescale"];
 pub enum CraneMetric {
     EffectiveReplicas,
     Replicas,
-    /// Number of times that an HPA scaled.
     ScaleCount,
     Cron,
     /// Largest predicted value of the window.

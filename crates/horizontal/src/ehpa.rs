@@ -80,7 +80,6 @@ pub struct Observed<'a> {
     pub older_ehpa: Option<&'a str>,
     pub prediction: Option<&'a TimeSeriesPrediction>,
     pub substitute: Option<&'a Substitute>,
-    /// Labels and annotations to copy.
     pub propagation: &'a Propagation,
     pub rules: &'a Rules,
     pub now: Timestamp,

@@ -167,7 +167,6 @@ impl LowRiskOverCommitment {
     }
 }
 
-/// CPU and memory of a node with a pod.
 fn resources(node: &NodeCommitment, pod: Commitment) -> [Resource; 2] {
     let amounts: [fn(Amounts) -> i64; 2] = [
         |amounts| amounts.cpu_millicores,

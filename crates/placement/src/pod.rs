@@ -71,12 +71,10 @@ impl Amounts {
         }
     }
 
-    /// The larger amount of each resource.
     pub fn max(self, other: Self) -> Self {
         self.each(other, i64::max)
     }
 
-    /// The smaller amount of each resource.
     pub fn min(self, other: Self) -> Self {
         self.each(other, i64::min)
     }

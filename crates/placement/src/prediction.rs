@@ -28,7 +28,6 @@ pub enum Fallback {
     Request,
     /// The limit, else the request times the multiplier, else the default.
     Limit {
-        /// Factor on a request.
         multiplier: f64,
         /// Load without request: millicores or bytes.
         default: i64,

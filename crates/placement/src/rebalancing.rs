@@ -60,7 +60,6 @@ pub struct RebalancingPod {
     pub uid: String,
     pub node: usize,
     pub load: Amounts,
-    /// Requests and limits.
     pub commitment: Commitment,
     pub mobility: Mobility,
     pub moved_at: Option<Timestamp>,
@@ -69,7 +68,6 @@ pub struct RebalancingPod {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoveReason {
     HotNode,
-    /// The node can be emptied.
     FragmentedNode,
 }
 

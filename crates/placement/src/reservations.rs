@@ -56,7 +56,6 @@ struct Pod {
     tentative: Option<Reservation>,
     bound: Option<Reservation>,
     is_removed: bool,
-    /// Time of the last event.
     touched: Timestamp,
 }
 

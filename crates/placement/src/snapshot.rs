@@ -19,7 +19,6 @@ pub enum NodeResource {
     Cpu,
     Memory,
     Network,
-    /// Disk time.
     Disk,
 }
 

@@ -62,7 +62,6 @@ impl TargetLoadPacking {
         self.of_percent(expected)
     }
 
-    /// Score of an expected utilization in percent.
     pub fn of_percent(&self, expected_percent: f64) -> i64 {
         let target = self.target_percent as f64;
         if expected_percent > 100.0 {

@@ -85,7 +85,6 @@ pub(crate) struct CiFinding {
     pub(crate) case: String,
     /// Identifier of the rule; it keeps its meaning between versions.
     pub(crate) rule: String,
-    /// The rule in a few words.
     pub(crate) description: String,
     /// Remedy in one sentence.
     pub(crate) help: String,

@@ -26,7 +26,6 @@ pub(crate) use contexts::{Answers, ContextArgs, worst};
 pub(crate) use target::Target;
 
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
-/// Objects per page of a list.
 const PAGE: u32 = 500;
 const MAX_PAGES: u32 = 1000;
 
@@ -42,12 +41,10 @@ pub(crate) struct ClusterArgs {
     pub(crate) context: Option<String>,
 }
 
-/// A value that the client reads.
 pub(crate) trait Object: Clone + DeserializeOwned + Debug {}
 
 impl<T: Clone + DeserializeOwned + Debug> Object for T {}
 
-/// A type of objects of one kind.
 pub(crate) trait Kind: Resource<DynamicType = ()> + Object {}
 
 impl<K: Resource<DynamicType = ()> + Object> Kind for K {}
@@ -57,7 +54,6 @@ pub(crate) struct Cluster {
     pub(crate) client: Client,
     /// Namespace of the context; `default` without one.
     pub(crate) namespace: String,
-    /// Address of the API server.
     pub(crate) server: String,
 }
 

@@ -47,7 +47,6 @@ pub(crate) struct OutputArgs {
     pub(crate) no_color: bool,
 }
 
-/// Result of a command.
 pub(crate) struct Document {
     pub(crate) title: String,
     /// Tables; the first one is the main one.
@@ -69,14 +68,12 @@ pub(crate) struct Table {
 pub(crate) struct Row {
     /// Cells, as many as columns.
     pub(crate) cells: Vec<String>,
-    /// Severity, which colours the row's last cell.
     pub(crate) severity: Option<Severity>,
     /// Address of the page about the object of the first cell, in HTML.
     pub(crate) link: Option<String>,
 }
 
 impl Row {
-    /// A row without a severity.
     pub(crate) fn plain(cells: impl Into<Vec<String>>) -> Self {
         Self {
             cells: cells.into(),

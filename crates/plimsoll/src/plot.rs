@@ -168,7 +168,6 @@ pub(crate) struct PerSlot {
     pub(crate) grid: Grid,
     /// Highest usage of a pod.
     pub(crate) highest: Vec<f64>,
-    /// Sum of the usage of all pods.
     pub(crate) sums: Vec<f64>,
     pub(crate) counts: Vec<u32>,
 }

@@ -24,7 +24,6 @@ pub(crate) struct Prices {
     #[serde(default = "usd")]
     pub(crate) currency: String,
     pub(crate) cpu_core_hour: f64,
-    /// Price of a GiB of memory for an hour.
     pub(crate) memory_gib_hour: f64,
 }
 

@@ -68,7 +68,6 @@ impl Change {
             .map_or(0.0, |recommended| self.present.unwrap_or(0.0) - recommended)
     }
 
-    /// Severity, and its reason in words.
     pub(crate) fn judge(self, is_memory: bool) -> (Severity, String) {
         let Some(recommended) = self.recommended else {
             return (Severity::Ok, "no usage recorded".to_owned());

@@ -16,7 +16,6 @@ use crate::failure::Outcome;
 use crate::installation::{InstallationArgs, ObjectName, Program, SELECTOR, programs, stop_switch};
 use crate::output::print_text;
 
-/// Largest reason, in bytes.
 const MAX_REASON: usize = 1024;
 
 #[derive(Clone, Debug, Args)]

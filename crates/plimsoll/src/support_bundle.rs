@@ -20,11 +20,8 @@ use crate::cluster::{Cluster, block_on};
 use crate::failure::Outcome;
 use crate::installation::{InstallationArgs, SELECTOR};
 
-/// Most objects of a kind.
 const MAX_OBJECTS: u32 = 1_000;
-/// Most pods with logs and metrics.
 const MAX_PODS: usize = 32;
-/// Most lines of a container's log.
 const LOG_LINES: i64 = 2_000;
 /// Most bytes of a log, and of the metrics of a pod.
 const MAX_BYTES: u64 = 1 << 20;
@@ -180,7 +177,6 @@ impl Bundle {
         self.write(&format!("{name}.yaml"), &text)
     }
 
-    /// Logs and metrics of the suite's pods.
     async fn pods(&mut self, cluster: &Cluster, namespace: &str) -> anyhow::Result<()> {
         let api = cluster.within::<Pod>(namespace);
         let pods = api.list(&ListParams::default().labels(SELECTOR)).await;

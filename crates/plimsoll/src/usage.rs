@@ -28,7 +28,6 @@ pub(crate) use view::Resources;
 const SAMPLE: &str = include_str!("../data/sample.csv");
 /// Maximum number of samples of all containers, about 2 GiB.
 const MAX_SAMPLES: usize = 60_000_000;
-/// Maximum number of pods of all containers.
 const MAX_PODS: usize = 200_000;
 /// Maximum number of slots of a series: a year of minutes.
 const MAX_SLOTS: i64 = 366 * 24 * 60;
@@ -97,7 +96,6 @@ pub(crate) type Samples = Vec<(i64, f64)>;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct PodUsage {
     pub(crate) cpu: Samples,
-    /// Memory in MiB.
     pub(crate) memory: Samples,
     /// Whether the pod has finished or is gone.
     pub(crate) has_ended: bool,
@@ -264,7 +262,6 @@ pub(crate) fn read(source: &SourceArgs) -> anyhow::Result<Vec<ContainerUsage>> {
     Ok(usage)
 }
 
-/// Checks the limits on the amount of data.
 fn check_size(samples: usize, pods: usize) -> anyhow::Result<()> {
     ensure!(
         samples <= MAX_SAMPLES,

@@ -66,7 +66,6 @@ impl Clusters {
         })
     }
 
-    /// Query for the present values of a label.
     pub fn values_query(series: &UsageSeries, label: &str) -> String {
         format!("count by ({label}) ({})", usage_selector(series, None))
     }

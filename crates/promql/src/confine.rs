@@ -103,7 +103,6 @@ pub(crate) fn matchers(text: &str) -> Result<Vec<Matcher<'_>>, ConfineError> {
     Ok(matchers)
 }
 
-/// A label matcher of an expression.
 pub(crate) struct Matcher<'a> {
     pub(crate) label: &'a str,
     pub(crate) operator: &'static str,

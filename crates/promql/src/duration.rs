@@ -22,7 +22,6 @@ const UNITS: [(&str, i64); 7] = [
 pub struct Step(i64);
 
 impl Step {
-    /// The duration in milliseconds.
     pub fn milliseconds(self) -> i64 {
         self.0
     }

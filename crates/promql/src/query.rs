@@ -13,7 +13,6 @@ use super::usage_series::{PodLabelSeries, UsageSeries};
 /// Limit that the response to a query exceeds. A smaller query may succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Excess {
-    /// Time of the query.
     Time,
     /// Number of points, series or bytes.
     Size,

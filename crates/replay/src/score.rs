@@ -8,7 +8,6 @@ pub struct EntityScore {
     /// Sum of usage up to the request.
     pub used: f64,
     pub usage: f64,
-    /// Slots with usage above the request.
     pub short_slots: f64,
     /// Sum of usage above the request.
     pub deficit: f64,
@@ -32,7 +31,6 @@ struct Day {
     ooms: u32,
 }
 
-/// Number of OOM kills of a seriously hit day.
 const SERIOUS: u32 = 3;
 
 impl EntityScore {
@@ -125,7 +123,6 @@ pub struct Score {
     pub oom_free: f64,
     /// Share of days with at least three OOM kills.
     pub seriously_hit: f64,
-    /// Applied changes per day.
     pub changes: f64,
 }
 

@@ -247,7 +247,6 @@ impl ResponseKind {
     }
 }
 
-/// Limits the time to the first byte only.
 async fn streaming_response(
     answer: impl Future<Output = Result<Response<Body>, BoxError>>,
     timeout: Duration,

@@ -189,7 +189,6 @@ impl fmt::Display for Severity {
 }
 
 impl Severity {
-    /// The most verbose level of the severity.
     pub(crate) fn level(self) -> LevelFilter {
         match self {
             Self::Info => LevelFilter::TRACE,

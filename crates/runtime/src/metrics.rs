@@ -110,7 +110,6 @@ impl Family<'_> {
     }
 }
 
-/// A kind of metric that a row can have.
 pub trait Metric: Collector + Clone + Sized {
     fn of(family: &Family) -> Result<Self, Error>;
     /// Creates the series of these label values.

@@ -56,7 +56,6 @@ impl PassSchedule {
         self.next
     }
 
-    /// Waits for the next pass. Cancel safe.
     pub async fn due(&self) {
         at(self.next).await;
     }

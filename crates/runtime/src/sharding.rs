@@ -78,7 +78,6 @@ struct ShardConflictMonitor {
 struct LeaseSnapshot {
     holder: String,
     renewed: Option<Timestamp>,
-    /// Number of shards in its annotation.
     shards: Option<String>,
 }
 

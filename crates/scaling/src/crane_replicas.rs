@@ -60,7 +60,6 @@ pub struct Replicas {
     pub count: u32,
     /// The largest CPU usage, in cores.
     pub max_cpu: f64,
-    /// The percentile of CPU usage, in cores.
     pub percentile_cpu: f64,
 }
 

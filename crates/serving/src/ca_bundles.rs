@@ -172,7 +172,6 @@ impl<T: CaBundleObjects> Controller<T> {
         Ok(())
     }
 
-    /// Logs an error until it changes.
     fn log(&mut self, result: anyhow::Result<()>) {
         let error = result.err().map(|error| format!("{error:#}"));
         if let Some(error) = self.logged.update(error) {

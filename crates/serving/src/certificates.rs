@@ -203,7 +203,6 @@ impl ManagedTls {
         Ok(())
     }
 
-    /// Reloads the file of client CAs.
     async fn follow_client_authorities(&mut self) -> Result<()> {
         let found = read_client_authorities(&self.managed.serving).await?;
         if found != self.client_authorities {
@@ -367,7 +366,6 @@ async fn read_client_authorities(serving: &ServingProfile) -> Result<Option<Vec<
     }
 }
 
-/// Builds the TLS configuration of the server.
 fn config(
     serving: &ServingProfile,
     contents: &CertificateSet,

@@ -348,9 +348,7 @@ enum Protocol {
 
 #[derive(Default)]
 struct ConnectionState {
-    /// At least one request was received.
     has_request: AtomicBool,
-    /// The connection has reached its maximum age.
     is_expired: AtomicBool,
 }
 

@@ -34,7 +34,6 @@ impl Port {
         Ok(Self { listener, limits })
     }
 
-    /// A port that is already bound.
     pub fn on(listener: TcpListener, limits: Limits) -> Self {
         Self { listener, limits }
     }

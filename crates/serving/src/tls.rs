@@ -178,7 +178,6 @@ impl<C> FileTls<C> {
         })
     }
 
-    /// The configuration for the next handshake.
     pub fn config(&self) -> Arc<C> {
         Arc::clone(&self.current.load().config)
     }

@@ -2,7 +2,6 @@
 
 use std::error::Error;
 
-/// Largest number of characters of a text.
 const MAX_CHARACTERS: usize = 1000;
 
 /// The text of an error followed by its causes, at most 1,000 characters.

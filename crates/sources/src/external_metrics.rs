@@ -166,7 +166,6 @@ impl ExternalMetrics {
         self.history.lock()
     }
 
-    /// Queries the pods and returns their results.
     async fn pass(
         &self,
         pods: &[PodQuery],

@@ -20,7 +20,6 @@ use tokio::time::timeout;
 use crate::ContainerUsage;
 
 pub(crate) const PATH: &str = "/apis/metrics.k8s.io/v1beta1";
-/// Maximum time of one request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of pods in one response, far above the size of a cluster.
 const MAX_PODS: usize = 500_000;

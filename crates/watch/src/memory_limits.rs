@@ -70,7 +70,6 @@ pub(crate) struct MemoryLimits {
 struct Large {
     weights: HashMap<String, usize>,
     total: usize,
-    /// Smallest weight of a refused object.
     refused: Option<usize>,
 }
 

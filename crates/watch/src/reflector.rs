@@ -45,7 +45,6 @@ const SHORT: Duration = Duration::from_secs(1);
 /// Minimum time between two lists for objects that had no room, below the duration of a watch.
 const LIST_AGAIN: Duration = Duration::from_mins(4);
 
-/// Delays after failures in a row.
 const BACKOFF: Backoff = Backoff {
     initial: Duration::from_millis(500),
     cap: Duration::from_secs(10),
@@ -88,7 +87,6 @@ impl Source {
         Self { limits, ..self }
     }
 
-    /// Path of the list in the API.
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
@@ -112,7 +110,6 @@ impl Source {
     }
 }
 
-/// State of the list-and-watch protocol.
 enum State {
     /// Everything has to be listed.
     List,

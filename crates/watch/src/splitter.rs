@@ -417,7 +417,6 @@ impl Splitter {
         self.weight = self.weight.saturating_add(weight);
     }
 
-    /// Marks the object as too large.
     fn outgrow(&mut self) {
         self.weight = usize::MAX;
         self.text = Vec::new();

@@ -44,7 +44,6 @@ impl Aggregated {
         })
     }
 
-    /// Whether the CA bundle is unchanged.
     pub(super) async fn is_up_to_date(&self, spec: &UpstreamSpec, reader: &PemReader) -> bool {
         let read = reader.authorities(spec).await;
         read.is_ok_and(|read| read == self.authorities)

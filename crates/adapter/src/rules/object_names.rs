@@ -18,7 +18,6 @@ use view::{Resource, View};
 use crate::status_error::StatusError;
 
 const TIMEOUT: Duration = Duration::from_millis(1500);
-/// The largest number of objects of a request.
 pub(super) const MAX_NAMES: usize = 5000;
 
 pub(super) struct Objects {
@@ -116,7 +115,6 @@ impl Objects {
         Ok(names)
     }
 
-    /// Removes expired lists.
     pub(super) fn sweep(&self, now: Instant) {
         self.lists.lock().sweep(now);
     }
@@ -134,7 +132,6 @@ fn dynamic(resource: &ApiResource) -> KubeApiResource {
     KubeApiResource::from_gvk_with_plural(&gvk, &resource.resource)
 }
 
-/// The time for which a list is cached.
 const TTL: Duration = Duration::from_secs(15);
 /// The approximate limit of memory. Callers choose selectors, and each selector has its own list.
 const MAX_BYTES: usize = 32 << 20;

@@ -22,7 +22,6 @@ use super::query_time::QueryTimeLimiter;
 use crate::flow_limiter::{Flow, FlowLimiter, Permit};
 use delegated_auth::coalescing_cache::{Key, key};
 
-/// The largest number of queries in flight.
 const CONCURRENCY: usize = 32;
 /// The time after which a query counts as a sign of an outage, although it goes on; shorter than the
 /// timeout of a request, so that outages are detected.
@@ -57,7 +56,6 @@ struct Outage {
     failures: u32,
     /// Queries among the failures that timed out.
     late: Vec<Key>,
-    /// Whether a probe is in flight.
     is_probing: bool,
     until: Option<Instant>,
 }

@@ -51,7 +51,6 @@ pub(super) enum Objects {
         /// The name of an object, or `*` for all that the selector matches.
         name: String,
     },
-    /// A namespace itself.
     Namespace(String),
 }
 
@@ -178,7 +177,6 @@ impl Route {
 }
 
 impl Discovery {
-    /// Parses the rest of a path after `/apis`.
     fn of(rest: &str) -> Option<Self> {
         let Some(rest) = rest.strip_prefix('/') else {
             return rest.is_empty().then_some(Self::Groups);

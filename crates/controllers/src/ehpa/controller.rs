@@ -62,7 +62,6 @@ pub struct EhpaController {
     rules: Option<RulesReceiver>,
 }
 
-/// The last pass over an EHPA.
 struct Handled {
     ehpa: EhpaSnapshot,
     due: Instant,
@@ -73,7 +72,6 @@ struct Handled {
 
 struct EhpaTerm {
     controller: EhpaController,
-    /// Results of the last passes.
     handled: HashMap<ObjectKey, Handled>,
     orphans: Orphans,
     scale_points: ScalePointVpas,
@@ -369,7 +367,6 @@ impl EhpaTerm {
     }
 }
 
-/// Classifies the result of a restoration.
 fn attempt(result: &Result<bool, Error>) -> Attempt {
     match result {
         Ok(true) => Attempt::Restored,

@@ -58,12 +58,10 @@ pub(crate) struct RuleFollower {
     client: Client,
     config_valid: IntGauge,
     rules: Rules,
-    /// Reason for a missing response.
     unanswered: LogOnce<String>,
     sender: watch::Sender<Option<Arc<Rules>>>,
 }
 
-/// Reason for a failed read.
 enum Unreadable {
     /// The rules are missing, or reading them is forbidden.
     Missing(String),

@@ -52,7 +52,6 @@ const OUR_REFUSAL: &str = "RefusedByRecommender";
 pub(crate) enum ApplyOutcome {
     Created,
     Changed,
-    /// The object was up to date.
     Unchanged,
 }
 
@@ -72,7 +71,6 @@ impl Writer {
         }
     }
 
-    /// Reads the scale subresource of a workload.
     pub(crate) async fn target(
         &self,
         object: &EffectiveHorizontalPodAutoscaler,

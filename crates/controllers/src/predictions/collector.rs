@@ -37,7 +37,6 @@ pub use rounds::Round;
 /// Interval of checks for changes, due reads and new results.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Results of predictions by UID.
 pub(crate) type Results = BTreeMap<String, Arc<PredictionResult>>;
 
 pub enum Source {
@@ -113,11 +112,9 @@ struct RunningCollector {
     store: watch::Sender<Option<Results>>,
     metrics: ForecastMetrics,
     requests: JoinSet<Result<Samples, ReadFailure>>,
-    /// Reads in progress, by their tasks.
     in_progress: HashMap<Id, Asked>,
 }
 
-/// Read in progress.
 struct Asked {
     metric: MetricKey,
     namespace: String,

@@ -35,7 +35,6 @@ impl FitPool {
         cores.saturating_sub(1).clamp(1, MAX_FITS)
     }
 
-    /// Whether another fit can start.
     pub(super) fn has_capacity(&self) -> bool {
         self.running.len() < self.size
     }

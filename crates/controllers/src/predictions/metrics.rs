@@ -126,7 +126,6 @@ impl ForecastMetrics {
         [&self.rows.wape, &self.rows.simple_wape, &self.rows.coverage]
     }
 
-    /// Counts a query.
     pub(crate) fn read(&self, succeeded: bool) {
         let reads = &self.rows.reads;
         reads.with_label_values(&[result(succeeded)]).inc();
@@ -137,7 +136,6 @@ impl ForecastMetrics {
         self.rows.update.start_timer()
     }
 
-    /// Counts a write of a status.
     pub(crate) fn written(&self, succeeded: bool) {
         let writes = &self.rows.writes;
         writes.with_label_values(&[result(succeeded)]).inc();

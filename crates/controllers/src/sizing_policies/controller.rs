@@ -54,7 +54,6 @@ pub struct PolicyInputs {
     pub recommender: String,
     /// For the status of cluster policies.
     pub shard: Shard,
-    /// Number of concurrent writes.
     pub workers: usize,
 }
 

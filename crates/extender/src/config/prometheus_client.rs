@@ -51,7 +51,6 @@ struct Authorization {
 struct TlsConfig {
     /// CA certificates (PEM). Without them the system's are trusted.
     ca_file: Option<PathBuf>,
-    /// Client certificate (PEM) and its key.
     cert_file: Option<PathBuf>,
     key_file: Option<PathBuf>,
     insecure_skip_verify: bool,

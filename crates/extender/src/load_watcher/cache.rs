@@ -16,7 +16,6 @@ use tokio::time::Instant;
 const VERSION: u32 = 1;
 /// Maximum size of a cache file: 20,000 nodes with a sample each 15 s need half of that.
 const MAX_BYTES: u64 = 128 << 20;
-/// Minimum interval between two writes.
 const WRITE_INTERVAL: Duration = Duration::from_secs(30);
 /// Age from which on cache files of other replicas are deleted.
 const OTHERS_MAX_AGE: Duration = Duration::from_hours(24);
@@ -24,7 +23,6 @@ const OTHERS_MAX_AGE: Duration = Duration::from_hours(24);
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Contents {
     pub(super) version: u32,
-    /// load-watcher's name of the source.
     pub(super) provider: String,
     /// Samples by node, for a source without history.
     pub(super) samples: Vec<(String, Vec<CachedSample>)>,
@@ -104,7 +102,6 @@ impl Cache {
     }
 }
 
-/// The file with another ending.
 fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
     let mut path = file.as_os_str().to_owned();
     path.push(suffix);

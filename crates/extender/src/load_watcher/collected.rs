@@ -37,7 +37,6 @@ pub(super) struct Collected {
 }
 
 impl Provider {
-    /// load-watcher's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::KubernetesMetricsServer => "KubernetesMetricsServer",

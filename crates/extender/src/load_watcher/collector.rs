@@ -47,7 +47,6 @@ enum Source {
 /// Bad values by node and resource, where `None` is the whole node.
 type Findings = BTreeMap<(String, Option<&'static str>), Defect>;
 
-/// Collects the load of nodes.
 pub struct Collector {
     source: Source,
     interval: Duration,

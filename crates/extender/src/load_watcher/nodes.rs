@@ -13,7 +13,6 @@ pub(super) struct NodeInfo {
     pub(super) millicores: Option<f64>,
     /// Capacity in bytes; `None` if unknown or 0.
     pub(super) memory_bytes: Option<f64>,
-    /// IP addresses and host names.
     pub(super) addresses: Vec<String>,
 }
 

@@ -43,7 +43,6 @@ enum Failure {
     Refused(&'static str, StatusCode, String),
 }
 
-/// The routes of filter and prioritize.
 pub fn router(scheduler: Scheduler) -> Router {
     let permits = Arc::new(Semaphore::new(scheduler.config.max_requests));
     let max_bytes = scheduler.config.max_body_bytes;

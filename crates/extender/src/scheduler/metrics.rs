@@ -18,7 +18,6 @@ pub(super) enum Verb {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Basis {
-    /// Measured load.
     Load,
     /// Requests, since load is missing.
     Allocation(FallbackReason),

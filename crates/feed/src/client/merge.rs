@@ -16,7 +16,6 @@ const NO_RESET: &str = "a stream must begin with a reset";
 /// State between messages.
 #[derive(Debug)]
 pub(super) struct Merge<V: Topic> {
-    /// The latest known term.
     term: u64,
     state: MergeState<V>,
 }

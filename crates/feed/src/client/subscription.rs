@@ -67,7 +67,6 @@ impl<V: Topic> Subscription<V> {
         &self.leaders
     }
 
-    /// The latest value of an object by UID.
     pub fn get(&self, uid: &str) -> Option<&Received<V>> {
         latest(self.leaders.iter(), uid)
     }

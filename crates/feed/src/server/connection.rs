@@ -188,7 +188,6 @@ impl Handshakes {
             .push_back(tokio::spawn(handshake).abort_handle());
     }
 
-    /// Drops the oldest handshake.
     fn end_oldest(&mut self) {
         if let Some(oldest) = self.under_way.pop_front() {
             oldest.abort();

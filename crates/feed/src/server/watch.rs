@@ -26,7 +26,6 @@ pub(super) fn not_leading() -> Status {
     Status::unavailable("not the leader: the Lease names the leader")
 }
 
-/// State of one reader's stream.
 pub(super) struct Watch<V: Topic> {
     pub(super) publisher: Publisher<V>,
     pub(super) term: u64,
@@ -59,7 +58,6 @@ impl Drop for ReaderGuard {
     }
 }
 
-/// Reasons for the end of a wait.
 enum Wakeup {
     /// The published state may have changed.
     Changed,

@@ -50,7 +50,6 @@ impl Default for Filter {
 }
 
 impl Estimator {
-    /// Crane's eight default estimators.
     pub fn defaults() -> Vec<Self> {
         let margins = [0.01, 0.1, 0.15, 0.2];
         let of = |min_bins, low_amplitude| {

@@ -14,7 +14,6 @@ pub(super) struct Fourier {
 }
 
 impl Fourier {
-    /// Plans transforms of `length` values.
     pub(super) fn new(length: usize) -> Self {
         Self {
             length,

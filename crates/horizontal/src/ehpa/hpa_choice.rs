@@ -21,7 +21,6 @@ use view::installations;
 use super::reasons::{FAILED_RECONCILE_HPA, OLDER_AUTOSCALER};
 use super::{Observed, Problem, names};
 
-/// Maximum number of names in a message.
 const MAX_NAMES: usize = 3;
 
 pub(super) enum HpaChoice<'a> {

@@ -14,7 +14,6 @@ use super::{Observed, Problem, TargetScale, hpa, metrics, names, prediction};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// Desired HPA; `None` leaves it as it is.
     pub hpa: Option<HorizontalPodAutoscaler>,
     pub adopts: bool,
     /// Names of HPAs that the EHPA created and that are deleted.

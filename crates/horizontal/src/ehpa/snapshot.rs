@@ -31,7 +31,6 @@ pub struct EhpaSnapshot {
     pub rules: Arc<Rules>,
 }
 
-/// Observed EHPAs and orphans.
 pub struct Snapshot {
     pub ehpas: HashMap<ObjectKey, EhpaSnapshot>,
     /// HPAs adopted by an EHPA that is not observed.

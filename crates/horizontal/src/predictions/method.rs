@@ -17,9 +17,10 @@ pub enum Method {
     },
     /// The largest sample of the coming window: `forecast::PeakForecaster`.
     Peak(PeakConfig),
-    /// Crane's DSP predictor.
-    Dsp { dsp: Dsp, history_seconds: u32 },
-    /// Crane's percentile predictor.
+    Dsp {
+        dsp: Dsp,
+        history_seconds: u32,
+    },
     Percentile {
         predictor: PercentilePredictor,
         step_seconds: u32,
@@ -52,7 +53,6 @@ impl Quantile {
 }
 
 impl Method {
-    /// Seconds between samples of the history.
     pub fn step_seconds(&self) -> u32 {
         match self {
             Self::Plimsoll { step_seconds, .. } | Self::Percentile { step_seconds, .. } => {

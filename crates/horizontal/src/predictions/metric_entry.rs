@@ -72,7 +72,6 @@ impl MetricEntry {
         }
     }
 
-    /// Memory that the metric takes, or would take.
     pub(super) fn needed_bytes(&self) -> usize {
         match &self.state {
             Ok(pipeline) => pipeline.needed_bytes(),

@@ -111,7 +111,6 @@ impl Model {
         }
     }
 
-    /// The forecast, or the reason for its absence.
     pub(super) fn forecast(&self, range: ForecastRange) -> Result<ForecastSeries, String> {
         let series = match self {
             Self::Plimsoll(forecaster) => forecaster.forecast(range),

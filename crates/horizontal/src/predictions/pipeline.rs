@@ -181,7 +181,6 @@ impl MetricPipeline {
         self.bytes().max(least)
     }
 
-    /// Marks the first forecast as pending.
     pub fn await_history(&mut self) {
         (self.result.is_pending, self.is_changed) = (true, true);
     }
@@ -298,13 +297,11 @@ impl MetricPipeline {
         was_unread
     }
 
-    /// Whether a series has a due fit.
     pub fn awaits_fit(&self) -> bool {
         let mut models = self.models.values().filter_map(|it| it.model.dsp());
         self.is_caught_up && models.any(Dsp::awaits_fit)
     }
 
-    /// Returns a due fit, once.
     pub fn fit_task(&mut self) -> Option<FitTask> {
         if !self.is_caught_up {
             return None;

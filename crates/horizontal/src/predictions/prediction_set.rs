@@ -48,7 +48,6 @@ struct Prediction {
     spec: Arc<PredictionSpec>,
     /// Creation time, in seconds since 1970.
     created: i64,
-    /// Metrics, in the order of the spec.
     metrics: Vec<MetricEntry>,
     is_new: bool,
 }
@@ -63,7 +62,6 @@ pub struct MetricKey {
 /// Request to read a chunk of the history of one metric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadRequest {
-    /// Metric to which the response belongs.
     pub metric: MetricKey,
     pub namespace: String,
     pub query: Query,

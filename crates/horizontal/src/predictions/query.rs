@@ -17,7 +17,6 @@ use crate::pod_name_pattern::PodNamePattern;
 /// Maximum length of an expression: it is sent in the URL of a request.
 const MAX_LENGTH: usize = 8000;
 
-/// Maximum length of a name in Kubernetes.
 const MAX_NAME: usize = 253;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -87,7 +87,6 @@ impl QuerySlots {
         }
     }
 
-    /// Forgets namespaces without recent queries.
     pub fn forget(&mut self, now: i64) {
         self.namespaces
             .retain(|_, share| share.in_use > 0 || share.used(now) > MIN_USED);

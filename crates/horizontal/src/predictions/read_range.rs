@@ -9,7 +9,6 @@ use super::model::Labels;
 /// Intervals of work on one metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadIntervals {
-    /// Seconds between reads of new samples.
     pub read_seconds: i64,
     /// Seconds between fits of Crane's DSP predictor.
     pub refit_seconds: i64,

@@ -43,7 +43,6 @@ pub struct MetricResult {
     pub missing: Option<String>,
     /// Whether a memory limit prevents the forecast.
     pub is_refused: bool,
-    /// Whether the first forecast is in progress.
     pub is_pending: bool,
     pub read_error: Option<String>,
     pub note: Option<String>,

@@ -176,7 +176,6 @@ fn own(
     }
 }
 
-/// Requested distance of samples in seconds.
 fn sample_interval(algorithm: &Algorithm, notes: &mut Vec<String>) -> u32 {
     let dsp = algorithm.dsp.as_ref().map(|it| &it.sample_interval);
     let percentile = algorithm.percentile.as_ref().map(|it| &it.sample_interval);

@@ -17,7 +17,6 @@ pub(super) struct State<'a, F> {
     can_run: &'a F,
     usage: Vec<Amounts>,
     commitment: Vec<Commitment>,
-    /// Indices of the pods on each node.
     on_node: Vec<Vec<usize>>,
     /// Nodes that received a pod or were emptied in this plan: neither is emptied again.
     is_settled: Vec<bool>,

@@ -35,14 +35,12 @@ pub(crate) struct ContextArgs {
     pub(crate) all_contexts: bool,
 }
 
-/// Results of a command by cluster.
 pub(crate) struct Answers<T> {
     /// Whether the flags ask for several clusters, so that the output names them.
     pub(crate) are_named: bool,
     /// Name of the context and result, in the order of the contexts. Without names there is one
     /// result, and its name is empty.
     pub(crate) found: Vec<(String, T)>,
-    /// Clusters without a result.
     pub(crate) failed: Vec<(String, anyhow::Error)>,
 }
 

@@ -11,10 +11,8 @@ use serde::Deserialize as _;
 use super::Cluster;
 use crate::subject::is_name;
 
-/// A workload.
 pub(crate) struct Target {
     pub(crate) object: DynamicObject,
-    /// Selector of its pods.
     pub(crate) selector: String,
 }
 

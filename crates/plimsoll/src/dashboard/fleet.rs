@@ -17,7 +17,6 @@ use crate::prices::Prices;
 use crate::severity::{Change, Severity};
 use crate::usage::{ContainerId, ContainerUsage, Inventory, Resources, amount, amount_of};
 
-/// VPA objects per page.
 const PAGE: u32 = 200;
 const RESOURCES: [(Resource, &str); 2] = [(Resource::Cpu, "cpu"), (Resource::Memory, "memory")];
 

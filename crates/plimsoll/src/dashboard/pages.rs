@@ -46,7 +46,6 @@ const SCRIPT: &str = include_str!("script.js");
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
 pub(super) struct FleetQuery {
-    /// Only objects of this namespace.
     pub(super) namespace: String,
     /// Position in the list, from the page before.
     pub(super) after: String,

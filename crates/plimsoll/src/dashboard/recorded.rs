@@ -113,7 +113,6 @@ fn section(title: &str, html: String) -> String {
     format!("<h2>{title}</h2>\n{html}")
 }
 
-/// Means of slots of [`STEP`] seconds.
 fn slots(total: &Demand) -> Vec<Option<f64>> {
     let minutes = total.minutes.chunks(STEP as usize / 60);
     minutes

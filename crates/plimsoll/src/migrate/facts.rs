@@ -62,7 +62,6 @@ pub(crate) struct Facts {
     /// Objects by kind; a kind is missing if it is not installed, or was not read.
     pub(crate) objects: BTreeMap<&'static str, Vec<DynamicObject>>,
     pub(crate) definitions: Vec<DynamicObject>,
-    /// `ConfigMap`s of the product's Deployments.
     pub(crate) config_maps: Vec<DynamicObject>,
     pub(crate) unread: Vec<String>,
 }

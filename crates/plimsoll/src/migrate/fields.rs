@@ -29,7 +29,6 @@ impl Fields {
         Self(root.into())
     }
 
-    /// Uses a field. `null` without it.
     pub(crate) fn take(&mut self, pointer: &str) -> Value {
         let field = self.0.pointer_mut(pointer);
         field.map(Value::take).unwrap_or_default()

@@ -45,7 +45,6 @@ pub(crate) struct Step {
     /// Reason for the step and its place in the order.
     pub(crate) reason: String,
     pub(crate) commands: Vec<String>,
-    /// Commands that revert the step.
     pub(crate) undo: Vec<String>,
 }
 

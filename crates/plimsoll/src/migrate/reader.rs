@@ -14,7 +14,6 @@ use crate::cluster::{Cluster, each, list};
 use crate::installation::ObjectName;
 use crate::json::items;
 
-/// Most `ConfigMap`s that are read.
 const MAX_CONFIG_MAPS: usize = 20;
 
 /// Reads the facts about a product. An error only if the API server does not respond.

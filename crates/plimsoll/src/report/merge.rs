@@ -13,7 +13,6 @@ use crate::failure::Outcome;
 use crate::output;
 use crate::scan::{Order, Scan, VERSION, fleet};
 
-/// Most containers on the page.
 const MAX_CONTAINERS: usize = 1000;
 
 #[derive(Clone, Debug, Args)]

@@ -61,7 +61,6 @@ fn is_sensitive(name: &str) -> bool {
         && !REFERENCES.iter().any(|end| name.ends_with(end))
 }
 
-/// The text without credentials.
 pub(super) fn text(text: &str) -> String {
     let mut text = text.to_owned();
     for pattern in PATTERNS.iter() {

@@ -27,9 +27,7 @@ use crate::failure::Failure;
 use discovery::NamedService;
 pub(crate) use inventory::Inventory;
 
-/// Maximum length of the history in seconds.
 const MAX_HISTORY: i64 = 366 * 86_400;
-/// Minimum distance of samples in seconds.
 const MIN_STEP: i64 = 60;
 
 #[derive(Clone, Debug, Args)]

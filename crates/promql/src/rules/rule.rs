@@ -32,7 +32,6 @@ const NAMESPACE_LABEL: &str = "namespace";
 pub struct Rule {
     /// Path in the file, such as `externalRules[2]`.
     pub at: String,
-    /// Selector of the series.
     pub series_query: String,
     pub naming: Naming,
     pub association: Association,

@@ -25,7 +25,6 @@ use std::fmt;
 
 use parse::Node;
 
-/// Values of a template by field name.
 pub(super) type Fields = BTreeMap<&'static str, Value>;
 
 /// Template whose fields and variables all exist.

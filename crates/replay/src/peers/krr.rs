@@ -22,7 +22,6 @@ pub struct Krr {
     margin: f64,
     /// Samples by bucket of each hour, oldest first.
     hours: VecDeque<(i64, BTreeMap<u16, u32>)>,
-    /// Sum of all hours.
     counts: BTreeMap<u16, u32>,
     samples: u32,
 }

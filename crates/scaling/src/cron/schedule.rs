@@ -110,7 +110,6 @@ impl Pattern {
         Calendar::parse(fields).map(Self::Calendar)
     }
 
-    /// Whole seconds, at least one.
     fn every(word: &str) -> Result<Self, String> {
         let wrong = || format!("{word:?} is not valid");
         let text = word.strip_prefix("@every ").ok_or_else(wrong)?;

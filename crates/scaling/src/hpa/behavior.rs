@@ -31,7 +31,6 @@ pub enum SelectPolicy {
     /// The policy with the largest change.
     #[default]
     Max,
-    /// The policy with the smallest change.
     Min,
     Disabled,
 }
@@ -39,7 +38,6 @@ pub enum SelectPolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     pub kind: PolicyKind,
-    /// Maximum change.
     pub value: i32,
     pub period_seconds: i32,
 }

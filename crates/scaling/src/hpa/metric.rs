@@ -56,7 +56,6 @@ pub enum Reading<'a> {
 /// The workload during a pass.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Workload<'a> {
-    /// All pods matched by its selector.
     pub pods: &'a [Pod],
     pub spec_replicas: i32,
     pub status_replicas: i32,

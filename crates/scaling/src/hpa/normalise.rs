@@ -30,7 +30,6 @@ pub struct Normalised {
 /// Reasons of the condition `AbleToScale`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AbleToScale {
-    /// No stabilisation applies.
     ReadyForNewScale,
     /// A recent recommendation was lower.
     ScaleUpStabilized,
@@ -43,9 +42,7 @@ pub enum AbleToScale {
 pub enum ScalingLimited {
     /// The proposal is used.
     DesiredWithinRange,
-    /// The minimum applies.
     TooFewReplicas,
-    /// The maximum applies.
     TooManyReplicas,
     ScaleUpLimit,
     ScaleDownLimit,

@@ -59,7 +59,6 @@ pub struct PodMetric {
     pub window: SignedDuration,
 }
 
-/// Values by pod name.
 pub type PodMetrics = BTreeMap<String, PodMetric>;
 
 /// Delays for CPU values of starting pods.

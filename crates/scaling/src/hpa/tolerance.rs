@@ -18,7 +18,6 @@ impl Default for Tolerance {
 }
 
 impl Tolerance {
-    /// Whether the ratio is within the tolerance.
     pub fn covers(self, ratio: f64) -> bool {
         1.0 - self.down <= ratio && ratio <= 1.0 + self.up
     }

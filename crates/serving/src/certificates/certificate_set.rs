@@ -21,7 +21,6 @@ const KEY: &str = "serverKey.pem";
 pub(super) struct CertificateSet {
     /// The CA bundle for clients, current CA first.
     pub(super) authorities: Vec<Certificate>,
-    /// The private key of the current CA.
     pub(super) authority_key: Option<String>,
     /// The current CA, cross-signed by its predecessor.
     pub(super) cross_signed: Option<Certificate>,

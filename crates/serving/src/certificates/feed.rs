@@ -29,9 +29,7 @@ use super::rotation::{RotationPolicy, is_due, issued, whole_seconds};
 use super::secret::complete;
 use super::{CANNOT_ISSUE, MOST_FORMER_AUTHORITIES, failed, issue, seconds, unusable};
 
-/// Secret of the CA.
 const AUTHORITY: &str = "plimsoll-feed-certificates";
-/// Prefix of the CA's common name.
 const AUTHORITY_NAME: &str = "plimsoll-feed";
 const MANAGER: &str = "plimsoll-recommender";
 /// Pause after an error.

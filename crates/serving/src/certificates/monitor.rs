@@ -18,7 +18,6 @@ use super::seconds;
 use super::source::Certificates;
 use super::verification::{Verification, verification_error};
 
-/// Interval of events about the expiry.
 const DAY: Duration = Duration::from_hours(24);
 /// Retry interval after an event could not be written.
 const RETRY: Duration = Duration::from_hours(1);
@@ -41,7 +40,6 @@ pub struct CertificateMonitor {
     condition: Condition,
     metrics: CertificateMetrics,
     writer: ObjectWriter,
-    /// The object that events are about.
     regarding: ObjectReference,
     /// The result of the last check and its error.
     last: (Verification, String),

@@ -59,7 +59,6 @@ pub(super) enum RotationStep {
     AddAuthority,
     /// Issue a new server certificate with the current CA.
     ReplaceLeaf,
-    /// Keep the current CA only.
     RemoveOldAuthorities,
     /// Store the certificates that this replica serves.
     Restore,

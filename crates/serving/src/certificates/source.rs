@@ -26,7 +26,6 @@ pub struct Files {
     pub files: TlsFiles,
     /// The CA bundle for clients; `None` where another program maintains it.
     pub authorities: Option<PathBuf>,
-    /// Whether the files are reloaded.
     pub follow: bool,
     pub serving: ServingProfile,
 }

@@ -19,7 +19,6 @@ pub(super) struct LastQuery {
     pub(super) pass: u64,
 }
 
-/// Remaining queries of a pass.
 pub(super) struct Queue<'a> {
     /// Namespaces in order of their turns.
     namespaces: VecDeque<Namespace<'a>>,

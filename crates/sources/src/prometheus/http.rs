@@ -35,7 +35,6 @@ const GRACE: Duration = Duration::from_secs(5);
 /// One request to the store, for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exchange {
-    /// HTTP status; `None` without a response.
     pub code: Option<u16>,
     pub duration: Duration,
 }

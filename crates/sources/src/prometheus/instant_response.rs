@@ -15,7 +15,6 @@ use super::range_response::{data, time};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct InstantSample {
-    /// Labels by name; empty for a scalar.
     pub labels: BTreeMap<String, String>,
     /// Timestamp of the store.
     pub at: Timestamp,

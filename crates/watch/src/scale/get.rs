@@ -12,7 +12,6 @@ use kube::{Client, Error};
 use tokio::time::{Instant, timeout};
 use view::{Owner, Scale, ScaleKey};
 
-/// Lifetime of the cached list of API groups.
 const LIST_LIFETIME: Duration = Duration::from_mins(1);
 const GROUP_LIFETIME: Duration = Duration::from_mins(5);
 const FAILURE_LIFETIME: Duration = Duration::from_secs(15);

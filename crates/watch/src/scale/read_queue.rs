@@ -9,7 +9,6 @@ use model::FairSlots;
 use tokio::time::Instant;
 use view::{PodSet, Scale, ScaleKey};
 
-/// Limit of concurrent reads.
 const MOST: usize = 32;
 /// Limit of concurrent reads of one API group: four groups whose servers hang use up [`MOST`].
 const MOST_OF_GROUP: usize = 8;

@@ -72,9 +72,7 @@ const PREDICTION: Owned = Owned {
 pub(super) struct Applied {
     /// Outcome for the HPA; `None` if the write failed or none was planned.
     pub(super) hpa: Option<ApplyOutcome>,
-    /// Whether the workload was scaled directly.
     pub(super) is_scaled: bool,
-    /// Failed writes, in their order.
     pub(super) problems: Vec<Problem>,
 }
 

@@ -101,7 +101,6 @@ impl Dsp {
         true
     }
 
-    /// Whether the first fit is due or in progress.
     pub(in crate::predictions) fn is_pending(&self) -> bool {
         self.found.is_none() && !matches!(self.next, Next::Nothing)
     }

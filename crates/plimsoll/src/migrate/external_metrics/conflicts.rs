@@ -9,7 +9,6 @@ use view::installations;
 
 /// A part of the image name of KEDA's operator.
 const KEDA_IMAGE: &str = "kedacore/keda";
-/// The field manager of KEDA's operator.
 const KEDA_WRITER: &str = "keda";
 
 /// Returns a warning for each tool that would revert the change. `deployments`: those in the

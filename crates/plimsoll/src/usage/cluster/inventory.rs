@@ -25,7 +25,6 @@ pub(crate) struct Inventory {
     pods: HashMap<Key, (String, bool)>,
     /// Owners of `ReplicaSet` and Job objects.
     owners: HashMap<Key, String>,
-    /// HPAs that scale workloads by utilization.
     hpas: Hpas,
 }
 

@@ -5,7 +5,6 @@ use std::cmp::Ordering;
 use super::parse::{Block, BlockKind, Expression, Node};
 use super::{Fields, Value};
 
-/// Maximum size of a template's output.
 const MAX_OUTPUT_BYTES: usize = 1 << 20;
 
 /// Evaluates a template, with limited output.

@@ -2,7 +2,6 @@
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// Literal text.
     Text(String),
     /// Content between `<<` and `>>`, with its text for messages.
     Action(Vec<Word>, String),

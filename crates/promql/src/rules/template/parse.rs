@@ -6,10 +6,8 @@ const MAX_DEPTH: usize = 32;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Node {
-    /// Literal text.
     Text(String),
     Print(Expression),
-    /// Variable declaration.
     Declare(String, Expression),
     Block(Block),
 }
@@ -99,7 +97,6 @@ fn reads(expression: &Expression, field: &str) -> bool {
     }
 }
 
-/// End of a block of nodes.
 enum Stop<'a> {
     Over,
     Closed,
