@@ -36,11 +36,9 @@ pub struct ApiServices {
     objects: ObjectWriter,
     /// The bundle of all objects, once the API server reports each of them as available with it.
     trusted: Option<String>,
-    /// The last bundle of each object that points at the adapter.
     bundles: BTreeMap<&'static str, String>,
     /// The last log message about each object.
     logged: BTreeMap<&'static str, String>,
-    /// Whether each object pointed at the adapter when last read.
     points_here: BTreeMap<&'static str, bool>,
     /// The time of the last replacement of another program's bundle in each object.
     replaced: BTreeMap<&'static str, Instant>,

@@ -103,7 +103,6 @@ impl Routes {
         }
     }
 
-    /// Reloads the files and objects if they have changed.
     pub async fn reload(&self) -> anyhow::Result<()> {
         let reloaded = self.try_reload().await;
         self.metrics.config_valid.set(reloaded.is_ok().into());

@@ -46,7 +46,6 @@ use store_client::Store;
 
 pub use sources::rules::RuleError;
 
-/// The interval at which unused cache entries are removed.
 const SWEEP: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone)]
@@ -63,7 +62,6 @@ pub struct RulesConfig {
 #[derive(Clone)]
 pub struct Rules(Arc<Shared>);
 
-/// The state that requests share with the background tasks.
 struct Shared {
     catalog: ArcSwapOption<Catalog>,
     names: ArcSwap<MetricNames>,

@@ -19,7 +19,6 @@ fn is_current(view: &View) -> bool {
     view.is_synced() && view.stale_since().is_none()
 }
 
-/// Waits for a change; for ever once the sender is gone.
 async fn changed<T>(receiver: &mut watch::Receiver<T>) {
     if receiver.changed().await.is_err() {
         std::future::pending::<()>().await;

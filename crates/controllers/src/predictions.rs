@@ -23,7 +23,6 @@ pub use controller::PredictionController;
 pub use metrics::ForecastMetrics;
 pub use settings::PredictionSettings;
 
-/// Observed objects and options of the controller.
 pub struct PredictionInputs {
     /// View with predictions. Empty until their kinds are installed.
     pub horizontal: watch::Receiver<View>,

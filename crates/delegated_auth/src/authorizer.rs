@@ -22,9 +22,7 @@ const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 #[derive(Clone)]
 pub(crate) struct Authorizer {
     pub(crate) client: Client,
-    /// The time for which a review that allows is cached.
     pub(crate) allowed_ttl: Duration,
-    /// The time for which a review that denies is cached.
     pub(crate) denied_ttl: Duration,
     /// Reviews of users that the API server names. Other callers cannot evict these.
     pub(crate) proxied: CoalescingCache<Decision>,

@@ -19,7 +19,6 @@ const CAPACITY: u64 = 8192;
 
 /// The largest number of requests in flight.
 const IN_FLIGHT: usize = 256;
-/// The largest number of requests in flight of one flow.
 const IN_FLIGHT_PER_FLOW: usize = IN_FLIGHT / 8;
 
 /// The key of a request: of constant size, and without the secrets of the request.

@@ -91,7 +91,6 @@ impl AuthenticationConfig {
 }
 
 impl RequestHeaderConfig {
-    /// Whether a front proxy may have this common name.
     pub(crate) fn allows(&self, name: &str) -> bool {
         self.allowed_names.is_empty()
             || !name.is_empty() && self.allowed_names.iter().any(|allowed| allowed == name)

@@ -47,7 +47,6 @@ struct State {
 }
 
 impl ConfigWatcher {
-    /// Creates a watcher with an empty configuration.
     pub(crate) fn new(is_loaded: Condition, metrics: Metrics) -> Self {
         Self {
             current: Arc::default(),

@@ -56,7 +56,6 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     serve(args.secure, client_authorities, router, manager).await
 }
 
-/// Serves `router` over HTTPS until the end of the shutdown.
 async fn serve(
     secure: SecurePortArgs,
     client_authorities: Option<PathBuf>,

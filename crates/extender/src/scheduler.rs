@@ -44,7 +44,6 @@ use pod_load::WorkloadLoad;
 
 pub use handler::router;
 
-/// Interval between two removals of expired reservations.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Configuration of filter and prioritize.
@@ -53,7 +52,6 @@ pub struct SchedulerConfig {
     /// Policy of /prioritize, and targets for other resources of every policy.
     pub prioritizer: Prioritizer,
     pub profiles: BTreeMap<String, Policy>,
-    /// Power models by node, for the policy `Peaks`.
     pub power_models: BTreeMap<String, PowerModel>,
     pub filter: LoadFilter,
     /// Age above which measured load is stale.
@@ -184,7 +182,6 @@ impl Scheduler {
         manager.tasks.spawn_until_shutdown("load risks", caching);
     }
 
-    /// Removes expired reservations and updates their metrics.
     fn prune(&self) {
         let mut nodes = self.nodes.write();
         nodes.reservations.prune((self.clock)());
@@ -196,7 +193,6 @@ impl Scheduler {
         counter.inc_by(evicted.saturating_sub(counter.get()));
     }
 
-    /// Records that the nodes and pods are complete.
     pub fn set_synced(&self) {
         self.is_synced.store(true, Ordering::Release);
     }

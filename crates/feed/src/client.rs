@@ -92,13 +92,11 @@ impl Reader {
     }
 }
 
-/// The values of one leader within a subscription.
 struct LeaderUpdates<V: Topic> {
     number: usize,
     subscription: watch::Sender<Subscription<V>>,
 }
 
-/// Reads the values of a leader and its successors.
 async fn follow<V: Topic>(
     mut leader: watch::Receiver<Option<String>>,
     tls: CurrentTls,

@@ -66,7 +66,6 @@ impl Default for ServerLimits {
     }
 }
 
-/// Time for connections to close after shutdown.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub struct Server {

@@ -288,7 +288,6 @@ fn item<V: Clone>(key: &Key, entry: &Entry<V>, value: &V) -> Item<V> {
     }
 }
 
-/// Shortest time between two recorded revisions.
 const INTERVAL: SignedDuration = SignedDuration::from_millis(100);
 /// Recorded revisions, 13 minutes of changes without a pause.
 const MAX_RECORDED: usize = 8192;

@@ -35,7 +35,6 @@ pub struct ForecastConfig {
 pub struct Forecaster {
     grid: Grid,
     unit: f64,
-    /// The slot of the first sample, counted from 1970.
     first_slot: i64,
     /// Number of slots with a sample.
     measured: usize,

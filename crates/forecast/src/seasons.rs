@@ -10,7 +10,6 @@ use std::cmp::Ordering;
 pub(crate) const DAYS: usize = 14;
 /// Days in a profile.
 const WEEK: usize = 7;
-/// Number of the largest values kept per time of day.
 pub(crate) const LARGEST: usize = 4;
 
 /// Statistics of one time of day over the last seven days that had it.

@@ -58,7 +58,6 @@ struct ScaleCount {
 }
 
 impl ScaleCounts {
-    /// The count of one HPA since its first observation.
     fn of(&mut self, key: &ObjectKey, hpa: &HorizontalPodAutoscaler, wanted: i32) -> u32 {
         let uid = hpa.uid();
         let first = || ScaleCount {

@@ -50,7 +50,6 @@ pub struct NodeCommitment {
     pub cpu: Option<Usage>,
     pub memory: Option<Usage>,
     pub allocatable: Amounts,
-    /// Sum over the pods on the node, without the pod to place.
     pub pods: Commitment,
     /// Load of pods that the metrics do not include yet.
     pub reserved: Amounts,

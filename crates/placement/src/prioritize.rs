@@ -76,7 +76,6 @@ pub struct NodeState<'a> {
     pub pods: usize,
     /// Measured load; `None` without metrics.
     pub load: Option<&'a NodeLoad>,
-    /// Load that the measured load does not include yet.
     pub reserved: Amounts,
     /// Power model, for [`Policy::Peaks`].
     pub power: Option<PowerModel>,

@@ -179,7 +179,6 @@ impl Reservations {
         now.duration_since(at) < self.config.expiry
     }
 
-    /// Records that a pod was deleted, failed or succeeded.
     pub fn remove(&mut self, pod: PodKey<'_>, now: Timestamp) {
         self.change(pod, Change::Removed, now);
     }

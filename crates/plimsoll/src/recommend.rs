@@ -140,7 +140,6 @@ fn last_time(pod: &PodUsage) -> i64 {
     times.into_iter().flatten().max().unwrap_or(i64::MIN)
 }
 
-/// The number of recorded containers of each workload's pods.
 pub(crate) fn containers_per_pod(usage: &[ContainerUsage]) -> HashMap<(&str, &str), usize> {
     let mut counts = HashMap::new();
     for ContainerUsage { id, .. } in usage {

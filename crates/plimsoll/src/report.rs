@@ -220,7 +220,6 @@ fn plot_of(usage: &ContainerUsage, pods: &[Series], resource: Resource, caution:
     plot
 }
 
-/// The recommended requests to copy into a pod template.
 fn yaml(scanned: &ScannedContainer) -> String {
     let mut lines = String::from("resources:\n  requests:\n");
     for (name, resource) in [("cpu", &scanned.cpu), ("memory", &scanned.memory)] {

@@ -26,10 +26,9 @@ pub(crate) use view::Resources;
 /// Bundled sample: two weeks of four machines of the Server Machine Dataset (see NOTICE), as if
 /// they were workloads.
 const SAMPLE: &str = include_str!("../data/sample.csv");
-/// Maximum number of samples of all containers, about 2 GiB.
+/// Of all containers, about 2 GiB.
 const MAX_SAMPLES: usize = 60_000_000;
 const MAX_PODS: usize = 200_000;
-/// Maximum number of slots of a series: a year of minutes.
 const MAX_SLOTS: i64 = 366 * 24 * 60;
 
 #[derive(Clone, Debug, Args)]
@@ -183,7 +182,6 @@ impl ContainerUsage {
         (running.sum::<i64>() + ends) as f64 / (seconds + self.distance()) as f64
     }
 
-    /// Least distance of the samples of a pod in seconds.
     fn distance(&self) -> i64 {
         let samples = self.pods.iter().flat_map(|pod| [&pod.cpu, &pod.memory]);
         least_distance(samples)

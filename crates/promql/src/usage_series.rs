@@ -141,7 +141,6 @@ impl UsageSettings {
         self.candidates(&self.cpu_metric, true, &USUAL_CPU)
     }
 
-    /// Candidate series of memory usage, best first.
     pub fn memory_candidates(&self) -> Vec<UsageSeries> {
         self.candidates(&self.memory_metric, false, &USUAL_MEMORY)
     }

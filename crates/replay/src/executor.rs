@@ -33,7 +33,6 @@ pub struct Executor {
     pub resource: Resource,
     /// Minimum relative difference of an applied recommendation.
     pub deadband: f64,
-    /// Whether requests are raised between decisions.
     pub early_raises: bool,
     /// Seconds at the start that are not scored.
     pub warm_up: i64,

@@ -21,7 +21,6 @@ use prometheus::Gauge;
 use tower::layer::layer_fn;
 use tower::{Layer, Service};
 
-/// Minimum offset of the local clock that is logged.
 const LOGGED_OFFSET: Duration = Duration::from_mins(1);
 /// Minimum interval between two log lines about the offset. API servers' clocks may differ.
 const LOG_INTERVAL: Duration = Duration::from_mins(10);

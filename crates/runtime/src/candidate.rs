@@ -21,7 +21,6 @@ use crate::lease::{Action, Timings, decide, held, released};
 use crate::log::LogOnce;
 use observed_lease::ObservedLease;
 
-/// Maximum number of write conflicts in one attempt.
 const MAX_CONFLICTS: u32 = 3;
 
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);

@@ -123,7 +123,6 @@ pub struct Urgent;
 #[derive(Debug, Clone)]
 pub struct RestMetrics {
     rows: RestMetricRows,
-    /// The API server's clock, set by each response.
     pub(crate) clock: ApiServerClock,
 }
 

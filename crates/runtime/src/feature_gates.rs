@@ -89,7 +89,6 @@ impl FeatureGates {
             .map(Self)
     }
 
-    /// Whether a feature is enabled; false for an unknown gate.
     pub fn enabled(&self, name: &str) -> bool {
         self.0.get(name).copied().unwrap_or(false)
     }

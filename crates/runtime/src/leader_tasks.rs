@@ -33,7 +33,6 @@ impl LeaderTasks {
         self.tasks.push(Box::new(task));
     }
 
-    /// Adds a task that does not run while `hold` lasts.
     pub fn add_with_hold<F>(
         &mut self,
         hold: &Hold,

@@ -38,7 +38,6 @@ const SERVER_DEADLINE: Duration = Duration::from_secs(2);
 /// The parts of a running program. Clones share everything.
 #[derive(Clone)]
 pub struct Manager {
-    /// The name, version and defaults of the program.
     pub program: Program,
     /// The client for the API server, limited by `--kube-api-qps` and `--kube-api-burst`.
     pub client: kube::Client,

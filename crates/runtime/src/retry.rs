@@ -40,7 +40,6 @@ fn retry_after(error: &kube::Error) -> Option<Duration> {
 /// The pauses and the number of tries of a request; six tries in about six seconds by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
-    /// Pause after the first failure, before jitter.
     pub initial: Duration,
     /// Maximum pause, unless the server asks for a longer one.
     pub cap: Duration,

@@ -60,7 +60,6 @@ const MOST_FORMER_AUTHORITIES: usize = 4;
 
 #[derive(Clone)]
 pub struct ManagedConfig {
-    /// The API of Secrets in the program's namespace.
     pub secrets: Api<Secret>,
     pub secret: String,
     /// The prefix of the CA's common name.

@@ -86,7 +86,6 @@ impl MetricsApi {
         }
     }
 
-    /// Reads the current usage of every measured container.
     pub async fn read(&self) -> Result<Vec<ContainerUsage>, MetricsApiError> {
         let pods = list(&self.client, &self.path, MAX_PODS).await?;
         Ok(usage_in(pods, &*self.is_wanted))

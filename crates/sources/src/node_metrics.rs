@@ -33,7 +33,6 @@ impl NodeMetricsApi {
         Self(client)
     }
 
-    /// Reads the current usage of every measured node.
     pub async fn read(&self) -> Result<Vec<NodeUsage>, MetricsApiError> {
         let nodes: Vec<NodeMetrics> = list(&self.0, &format!("{PATH}/nodes"), MAX_NODES).await?;
         Ok(nodes.into_iter().map(usage).collect())

@@ -8,7 +8,6 @@ use kube::core::discovery::v2::{APIGroupDiscovery, APIGroupDiscoveryList};
 
 pub use promql::rules::*;
 
-/// Excluded group: its metrics are about other objects.
 const METRICS_GROUPS: &str = "metrics.k8s.io";
 
 /// Reads the resources from the API server.

@@ -32,7 +32,6 @@ pub struct OtherAutoscalers {
 pub struct FoundAutoscalers {
     /// The signs, in order and each once.
     pub found: Vec<OtherAutoscaler>,
-    /// The error of each kind of sign that could not be read.
     pub errors: Vec<String>,
 }
 

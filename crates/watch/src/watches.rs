@@ -226,7 +226,6 @@ impl Watches {
         ScaleRequests::new(Arc::clone(&self.store))
     }
 
-    /// Keeps the scale subresources of VPA targets current.
     pub fn scales(mut self) -> Self {
         self.tasks
             .spawn(scale::run(self.client.clone(), Arc::clone(&self.store)));

@@ -15,7 +15,6 @@ use crate::value::MilliValue;
 pub(super) struct Snapshot<'a> {
     pub(super) view: &'a View,
     pub(super) feed: Option<&'a Subscription<FeedForecast>>,
-    /// The API server's time, for predictions and schedules.
     pub(super) now: Timestamp,
     /// The machine's time, for the age of watches.
     pub(super) machine_now: Timestamp,

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use delegated_auth::coalescing_cache::Key;
 
-/// The number of failures in a row that opens the circuit.
 const FAILURE_THRESHOLD: u32 = 5;
 /// The pause before a probe.
 const OPEN_FOR: Duration = Duration::from_secs(5);
@@ -13,7 +12,6 @@ const OPEN_FOR: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct CircuitBreaker {
     failures: u32,
-    /// The namespaces of failed requests that timed out.
     late: Vec<Key>,
     open_until: Option<Instant>,
     is_probing: bool,

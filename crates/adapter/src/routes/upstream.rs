@@ -37,7 +37,6 @@ pub(super) struct Upstream {
     client: Result<UpstreamClient, String>,
     breaker: Arc<Mutex<CircuitBreaker>>,
     responses: CoalescingCache<Response>,
-    /// The last response to each request, and its time.
     last: Cache<Key, (Arc<[ExternalValue]>, Instant)>,
     metrics: Metrics,
 }

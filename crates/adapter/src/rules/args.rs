@@ -38,7 +38,6 @@ pub struct RulesArgs {
     pub prometheus_verb: String,
 }
 
-/// The folder of the service account's credentials.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 impl RulesArgs {

@@ -41,7 +41,6 @@ pub(super) struct Store {
     connection: Connection,
     current: ArcSwapOption<Prometheus>,
     clusters: ClusterCheck,
-    /// Text of the refusal of a store with several clusters.
     refusal: Mutex<Option<String>>,
     limiter: FlowLimiter,
     budget: QueryTimeLimiter,

@@ -192,7 +192,6 @@ impl Discovery {
     }
 }
 
-/// Returns attributes without a subresource and a name.
 fn resource_attributes(
     version: ApiVersion,
     verb: &str,

@@ -58,7 +58,6 @@ pub struct EhpaController {
     inputs: EhpaInputs,
     writer: Writer,
     propagation: Propagation,
-    /// Rules for the history of metrics, if there are any.
     rules: Option<RulesReceiver>,
 }
 
@@ -114,7 +113,6 @@ impl EhpaController {
         Ok((controller, crane_metrics))
     }
 
-    /// The rules for the history of metrics, if there are any.
     pub fn rules(&self) -> Option<RulesReceiver> {
         self.rules.clone()
     }

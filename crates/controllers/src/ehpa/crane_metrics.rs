@@ -130,7 +130,6 @@ impl CraneMetrics {
         Ok(Self { limit, shown, rows })
     }
 
-    /// Replaces all series, in their order up to the limit.
     fn show(&self, mut samples: Vec<CraneSample>) {
         let omitted = samples.len().saturating_sub(self.limit);
         samples.truncate(self.limit);

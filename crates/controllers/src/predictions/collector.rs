@@ -250,7 +250,6 @@ impl RunningCollector {
     }
 }
 
-/// Rounds of usage, and the time of the last one.
 struct Rounds {
     newest: watch::Receiver<Option<Round>>,
     /// Maximum time between two rounds.

@@ -20,7 +20,6 @@ pub(super) struct FitPool {
 }
 
 impl FitPool {
-    /// Creates a pool for this number of concurrent fits.
     pub(super) fn new(size: usize, metrics: ForecastMetrics) -> Self {
         Self {
             size,

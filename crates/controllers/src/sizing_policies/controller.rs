@@ -49,7 +49,6 @@ pub struct PolicyInputs {
     pub view: watch::Receiver<View>,
     /// Policies and namespaces; empty while their kinds are not installed.
     pub policies: watch::Receiver<View>,
-    /// Requests for the scale subresources of workloads.
     pub questions: ScaleRequests,
     pub recommender: String,
     /// For the status of cluster policies.

@@ -29,7 +29,6 @@ use super::{Clock, LoadWatcherConfig, Metrics, Snapshots};
 const COLLECTION_TIMEOUT: Duration = Duration::from_mins(1);
 /// Maximum interval between collections; then the liveness check fails.
 const MAX_PASS_INTERVAL: Duration = Duration::from_mins(10);
-/// Maximum number of bad values that one log line names.
 const MAX_EXAMPLES: usize = 5;
 /// Maximum time by which a cached window may be ahead of the clock.
 const MAX_AHEAD: SignedDuration = SignedDuration::from_mins(1);

@@ -14,7 +14,6 @@ const MAX_SAMPLES: usize = 900;
 /// Maximum age of a node's newest sample, compared with the newest sample of all nodes. An older
 /// node is left out: the source does not measure it any more.
 const MAX_LAG: SignedDuration = SignedDuration::from_mins(3);
-/// Maximum time by which a sample may be ahead of the clock.
 const MAX_AHEAD: SignedDuration = SignedDuration::from_mins(1);
 
 /// Utilization of a node at one time.

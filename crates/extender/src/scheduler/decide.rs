@@ -54,7 +54,6 @@ impl Scheduler {
         })
     }
 
-    /// Removes the offered nodes that are too loaded.
     pub(super) fn filter(&self, body: &[u8], deadline: Instant) -> Result<Answer, InvalidArgs> {
         let mut args = ExtenderArgs::parse(body)?;
         let spec = args.pod.take_spec();

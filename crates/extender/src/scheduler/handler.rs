@@ -24,7 +24,6 @@ use super::protocol::InvalidArgs;
 const INLINE_BYTES: usize = 64 << 10;
 /// Number of the largest bodies that are held in memory at a time.
 const BODIES: usize = 4;
-/// Maximum number of requests whose bodies have not arrived.
 const MAX_PENDING: usize = 1024;
 /// Response header with the basis of an answer: load, allocation or neutral.
 const BASIS: HeaderName = HeaderName::from_static("plimsoll-placement");

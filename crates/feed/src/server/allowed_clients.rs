@@ -31,7 +31,6 @@ impl FromStr for AllowedClients {
 }
 
 impl AllowedClients {
-    /// Whether a verified certificate contains an allowed name.
     pub fn include(&self, certificate: &CertificateDer<'_>) -> bool {
         let Ok(certificate) = ParsedCertificate::try_from(certificate) else {
             return false;

@@ -29,13 +29,11 @@ use crate::metrics::Refusal;
 
 /// Pause after a failed accept, mostly caused by a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Number of established connections waiting to be served.
 const MAX_READY: usize = 16;
 
 /// Identity of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Peer {
-    /// Whether its certificate names an allowed client.
     pub(super) is_allowed: bool,
     /// Whether it names a client that may report.
     pub(super) may_report: bool,

@@ -41,7 +41,6 @@ pub fn find_period(values: &[f64], step_seconds: u32) -> Option<u64> {
     best.map(|(lag, _)| (lag as f64 / rate) as u64)
 }
 
-/// The strength that a frequency reaches by chance.
 fn noise_threshold(values: &[f64]) -> f64 {
     let mut shuffled = values.to_vec();
     let mut fourier = Fourier::new(values.len());

@@ -36,10 +36,8 @@ pub(super) enum HpaChoice<'a> {
     Taken(Problem),
 }
 
-/// Decisions about the HPAs that concern an EHPA.
 pub(super) struct HpaSelection<'a> {
     pub(super) choice: HpaChoice<'a>,
-    /// Names of HPAs that the EHPA created and that are deleted.
     pub(super) deleted: Vec<String>,
     /// Names of HPAs that the EHPA adopted and that get their own spec back.
     pub(super) restored: Vec<String>,
@@ -68,7 +66,6 @@ pub(super) fn own<'a>(observed: &Observed<'a>) -> Option<&'a HorizontalPodAutosc
     adopted.or_else(|| all(observed).find(|hpa| names::is_owned(&hpa.metadata, observed.object)))
 }
 
-/// Decides about each HPA that concerns an EHPA.
 pub(super) fn select<'a>(observed: &Observed<'a>) -> HpaSelection<'a> {
     let is_made = |hpa: &HorizontalPodAutoscaler| names::is_owned(&hpa.metadata, observed.object);
     let has_name = |one: Option<&HorizontalPodAutoscaler>, other: &HorizontalPodAutoscaler| {
@@ -174,7 +171,6 @@ fn listed(hpas: &[&HorizontalPodAutoscaler]) -> String {
     format!("HorizontalPodAutoscalers {}{more}", names.join(", "))
 }
 
-/// Whether another EHPA controls or adopted an HPA.
 fn is_of_another(hpa: &HorizontalPodAutoscaler, object: &EffectiveHorizontalPodAutoscaler) -> bool {
     names::ehpa_owner(&hpa.metadata).is_some() && !names::is_adopted(&hpa.metadata, object)
 }

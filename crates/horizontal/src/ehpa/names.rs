@@ -132,7 +132,6 @@ pub fn may_adopt(object: &EffectiveHorizontalPodAutoscaler, name: &str) -> bool 
     named.is_some_and(|named| named == name)
 }
 
-/// Name of the EHPA that controls or adopted an HPA.
 pub(crate) fn ehpa_owner(metadata: &ObjectMeta) -> Option<&str> {
     let kind = EffectiveHorizontalPodAutoscaler::kind(&());
     if let Some(owner) = controller(metadata) {

@@ -16,7 +16,6 @@ use super::{Observed, Problem, TargetScale, hpa, metrics, names, prediction};
 pub struct Plan {
     pub hpa: Option<HorizontalPodAutoscaler>,
     pub adopts: bool,
-    /// Names of HPAs that the EHPA created and that are deleted.
     pub deleted: Vec<String>,
     /// Names of HPAs that the EHPA adopted and that get their own spec back.
     pub restored: Vec<String>,

@@ -33,7 +33,6 @@ pub struct EhpaSnapshot {
 
 pub struct Snapshot {
     pub ehpas: HashMap<ObjectKey, EhpaSnapshot>,
-    /// HPAs adopted by an EHPA that is not observed.
     pub orphans: HashSet<Orphan>,
 }
 
@@ -93,7 +92,6 @@ impl Snapshot {
     }
 }
 
-/// The VPAs of an EHPA's target, of any group and version.
 fn vpas_of(ehpa: &Stripped<EffectiveHorizontalPodAutoscaler>, vpas: &[Arc<Vpa>]) -> Vec<Arc<Vpa>> {
     let target = &ehpa.object.spec.scale_target_ref;
     let is_same = |vpa: &&Arc<Vpa>| {

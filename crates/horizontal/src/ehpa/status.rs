@@ -29,7 +29,6 @@ const SCALING_LIMITED: &str = "ScalingLimited";
 /// Condition of an EHPA: copied from the HPA.
 const SCALED_TO_ZERO: &str = "ScaledToZero";
 
-/// Conditions of the HPA that the status repeats.
 const NATIVE: [&str; 4] = [
     ABLE_TO_SCALE,
     SCALING_ACTIVE,

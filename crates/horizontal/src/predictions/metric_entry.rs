@@ -37,7 +37,6 @@ impl MetricEntry {
         }
     }
 
-    /// The pipeline; `None` while the metric waits for memory.
     pub(super) fn pipeline(&self) -> Option<&MetricPipeline> {
         self.state.as_deref().ok()
     }

@@ -43,7 +43,6 @@ const MIN_POINTS_OF_LARGE: i64 = 60;
 const PAUSE_RATIO: i64 = 4;
 /// Maximum size of the labels of a series. They are kept, and published with each forecast.
 const MAX_LABEL_BYTES: usize = 1024;
-/// Maximum length of an error of the store, in characters.
 const MAX_ERROR: usize = 500;
 /// Maximum length of an expression in a message, in characters.
 const MAX_SHOWN: usize = 300;
@@ -319,7 +318,6 @@ impl MetricPipeline {
         }
     }
 
-    /// Merges all series into one if the method requires it.
     fn merged(&self, samples: Samples) -> Samples {
         let Method::Percentile { predictor, .. } = &self.spec.method else {
             return samples;

@@ -39,7 +39,6 @@ pub struct PredictionSet {
 pub struct SyncResult {
     /// Whether predictions were added, removed or changed. True for the first call.
     pub is_changed: bool,
-    /// Number of predictions whose metrics were derived anew.
     pub derived: usize,
 }
 

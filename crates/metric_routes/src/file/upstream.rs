@@ -24,7 +24,6 @@ pub struct UpstreamSpec {
     pub name: String,
     #[serde(default)]
     pub kind: Kind,
-    /// The Service of the provider; an alternative to `url`.
     pub service: Option<ServiceSpec>,
     /// The address of the provider, as `https://HOST`; an alternative to `service`.
     pub url: Option<String>,

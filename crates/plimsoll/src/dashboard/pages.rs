@@ -184,7 +184,6 @@ impl Pages {
         &self.args.installation.system_namespace
     }
 
-    /// Recorded usage of a workload, by its namespace and name.
     async fn usage(&self, id: [&str; 2]) -> Usage {
         let mut recorded = self.recorded.lock().await;
         if let Some((at, known, usage)) = &*recorded

@@ -13,7 +13,6 @@ use crate::plot::{Line, PerSlot, Plot};
 use crate::usage::{ContainerUsage, amount, amount_of};
 use crate::workload::workloads;
 
-/// Days that are read; the forecast learns from them.
 pub(super) const HISTORY_DAYS: u16 = 8;
 /// Length of a slot in seconds.
 const STEP: u32 = 300;

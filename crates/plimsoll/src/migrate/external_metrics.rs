@@ -328,7 +328,6 @@ async fn ensure_available(services: &Api<APIService>, own: &OwnService) -> anyho
     Ok(())
 }
 
-/// Waits until a condition is true, at most for this time.
 async fn wait_until(
     patience: Duration,
     what: &str,

@@ -31,7 +31,6 @@ pub(crate) const fn kind(name: &'static str, resource: &'static str) -> Kind {
 }
 
 impl Kind {
-    /// Plural and group, such as `deployments.apps`.
     pub(crate) fn resource(&self) -> &'static str {
         let parts = self.resource.rsplit_once('/');
         parts.map_or("", |(resource, _)| resource)

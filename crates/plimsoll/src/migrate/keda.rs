@@ -17,7 +17,6 @@ use crate::installation::ObjectName;
 
 const SCALED_OBJECT: Kind = kind("ScaledObject", "scaledobjects.keda.sh/v1alpha1");
 const SCALED_JOB: Kind = kind("ScaledJob", "scaledjobs.keda.sh/v1alpha1");
-/// `ConfigMap` with KEDA's CA, in the namespace of the suite.
 const CA: &str = "keda-ca";
 pub(crate) const SOURCE: Source = Source {
     product: "KEDA",

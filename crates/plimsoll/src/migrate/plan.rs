@@ -258,7 +258,6 @@ pub(crate) fn without_api_services(names: &[String]) -> String {
     arguments.collect::<Vec<_>>().concat()
 }
 
-/// The metrics APIs of these `APIService` objects.
 fn apis(names: &[String]) -> Vec<&'static str> {
     let is_named = |api: &&str| {
         let group = format!("{api}.metrics.k8s.io");

@@ -23,7 +23,6 @@ const IDLE_MINUTES: usize = 24 * 60;
 pub(super) struct ScannedReplicas {
     namespace: String,
     workload: String,
-    /// Pods with usage in the last hour of the recording.
     pods: usize,
     /// Recommended replicas; `None` with the reason.
     recommended: Option<u32>,

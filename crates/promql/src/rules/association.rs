@@ -29,7 +29,6 @@ pub struct Association {
 #[derive(Debug, Default)]
 pub struct Labels {
     resources: HashMap<String, Arc<ApiResource>>,
-    /// Namespace labels: the rule's, or else the template's.
     namespaces: BTreeSet<String>,
 }
 

@@ -166,7 +166,6 @@ impl Rule {
         self.fill(series, &matchers, vec![objects.label.to_owned()])
     }
 
-    /// The query for the values of an external metric.
     pub fn query_external(
         &self,
         series: &str,

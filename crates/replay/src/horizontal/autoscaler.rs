@@ -36,7 +36,6 @@ pub struct Autoscaler {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Score {
     pub minutes: f64,
-    /// Minutes with demand above the capacity of the ready pods.
     pub violations: f64,
     /// Demand above the capacity of the ready pods, in pod-minutes.
     pub shortage: f64,

@@ -90,7 +90,6 @@ pub(super) enum PodClass {
 }
 
 impl Pod {
-    /// The class of this pod for a metric with this value.
     pub(super) fn class(
         &self,
         metric: Option<&PodMetric>,

@@ -24,7 +24,6 @@ pub(super) struct CertificateSet {
     pub(super) authority_key: Option<String>,
     /// The current CA, cross-signed by its predecessor.
     pub(super) cross_signed: Option<Certificate>,
-    /// The server certificate and its intermediates.
     pub(super) chain: Vec<Certificate>,
     pub(super) key: Option<String>,
 }
@@ -84,7 +83,6 @@ impl CertificateSet {
         self.chain.first()
     }
 
-    /// Whether one of the CAs issued the server certificate.
     pub(super) fn is_signed(&self) -> bool {
         let mut authorities = self.authorities.iter();
         self.leaf()

@@ -57,7 +57,6 @@ pub(super) enum RotationStep {
     Keep,
     /// Add a new CA in front of the others.
     AddAuthority,
-    /// Issue a new server certificate with the current CA.
     ReplaceLeaf,
     RemoveOldAuthorities,
     /// Store the certificates that this replica serves.

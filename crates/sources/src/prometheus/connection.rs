@@ -26,7 +26,6 @@ pub struct Connection {
     pub ca_file: Option<PathBuf>,
     /// Client certificate (PEM) and its key.
     pub client_certificate: Option<(PathBuf, PathBuf)>,
-    /// Whether the server's certificate is not verified.
     pub insecure: bool,
     pub query_timeout: Duration,
     /// Headers of every request, such as the name of a tenant.

@@ -23,7 +23,6 @@ use super::range_response::{self, Labelled};
 use super::time_range::{Window, seconds};
 use crate::error_chain::with_causes;
 
-/// Maximum size of a response about a namespace in bytes.
 pub(super) const MAX_BYTES: usize = 64 << 20;
 /// Maximum size of an instant query's response in bytes, which a caller waits for.
 const MAX_INSTANT_BYTES: usize = 4 << 20;

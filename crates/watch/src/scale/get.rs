@@ -24,7 +24,6 @@ const MOST_OF_REASON: usize = 300;
 /// client-go's message for a path that the API server does not have.
 const NO_SUCH_PATH: &str = "the server could not find the requested resource";
 
-/// Reads scale subresources. Caches the API groups.
 pub(super) struct Reader {
     client: Client,
     names: Cached<BTreeSet<String>>,

@@ -28,7 +28,6 @@ impl Watches {
         self.within_scope(source, writer, BoundPod::from_k8s)
     }
 
-    /// Watches the labels of nodes. Other fields are absent.
     pub fn node_labels(self) -> Self {
         let writer = self.writer(Resource::Nodes, |view| &mut view.nodes);
         let source = self.cluster_source::<v1::Node>(excluded_fields::NODE_LABELS);

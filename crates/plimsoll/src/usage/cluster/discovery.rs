@@ -19,7 +19,6 @@ use crate::failure::is_unreachable;
 use crate::installation::ObjectName;
 use crate::output::first_names;
 
-/// Maximum number of Services that an error names.
 const MAX_NAMED: usize = 10;
 /// Namespaces in which the labels of a Service count.
 const NAMESPACES: &[&str] = &[
