@@ -1,18 +1,18 @@
 //! The settings of `--config`: scores, filter, the load of nodes, and the REST API with it.
 //!
-//! One that is absent has its default. Fields that Trimaran has are named as there.
+//! One that is absent has its default of `defaults.yaml`. Fields that Trimaran has are named as
+//! there.
 
 mod prometheus_client;
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::ensure;
 use jiff::SignedDuration;
 use placement::peaks::PowerModel;
-use placement::{LoadFilter, Policy, PressureTargets, Prioritizer, TargetLoadPacking};
+use placement::{LoadFilter, Policy, PressureTargets, Prioritizer};
 use runtime::config_file::{from_text, parsed_by};
 use runtime::duration::at_least;
 use runtime::{GoDuration, ListenAddress};
@@ -22,6 +22,8 @@ use sources::prometheus::is_label_name;
 use crate::load_watcher::{LoadQueries, LoadWatcherConfig, PrometheusConfig, Provider};
 use crate::scheduler::SchedulerConfig;
 use prometheus_client::PrometheusClient;
+
+pub(crate) const DEFAULTS: &str = include_str!("defaults.yaml");
 
 const MAX_PROFILES: usize = 64;
 const MAX_PROFILE_BYTES: usize = 63;
@@ -38,7 +40,7 @@ const MAX_BODY_BYTES: usize = 16 << 20;
 const MAX_REQUESTS: usize = 8;
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Config {
     /// Policy of /prioritize, with parameters of Trimaran's plugin such as
     /// `TargetLoadPacking(targetUtilization=60)`, or name and args of its item of `pluginConfig`.
@@ -47,7 +49,7 @@ pub(crate) struct Config {
     /// `_` or `.`.
     profiles: BTreeMap<String, Policy>,
     /// Power models by node, for `Peaks`, whose argument upstream writes with a capital letter.
-    #[serde(alias = "NodePowerModel")]
+    #[serde(default, alias = "NodePowerModel")]
     node_power_model: BTreeMap<String, PowerModel>,
     /// Utilizations above which a node's score is lowered.
     targets: PressureTargets,
@@ -71,7 +73,7 @@ pub(crate) struct Config {
 
 /// REST API of load-watcher.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct LoadWatcher {
     /// Plain HTTP without authentication. `:2020` listens on all interfaces.
     #[serde(deserialize_with = "from_text")]
@@ -79,7 +81,7 @@ pub(crate) struct LoadWatcher {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Load {
     metric_provider: MetricProvider,
     /// Interval between two collections, 1s to 2m.
@@ -95,7 +97,7 @@ struct Load {
 
 /// Source of the load.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct MetricProvider {
     #[serde(rename = "type")]
     provider: Provider,
@@ -103,56 +105,6 @@ struct MetricProvider {
     /// is the name or an address of the node, with or without a port.
     node_labels: Vec<String>,
     queries: LoadQueries,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            policy: Policy::TargetLoadPacking(TargetLoadPacking::default()),
-            profiles: BTreeMap::new(),
-            node_power_model: BTreeMap::new(),
-            targets: PressureTargets::default(),
-            filter: LoadFilter::default(),
-            max_load_age: GoDuration(Duration::from_mins(5)),
-            deadline: GoDuration(Duration::from_millis(50)),
-            load: Load::default(),
-            prometheus: PrometheusClient::default(),
-            load_watcher: LoadWatcher::default(),
-            scheduler_client_ca_file: None,
-        }
-    }
-}
-
-impl Default for LoadWatcher {
-    fn default() -> Self {
-        Self {
-            address: ListenAddress {
-                host: Some(Ipv4Addr::LOCALHOST.into()),
-                port: 2020,
-            },
-        }
-    }
-}
-
-impl Default for Load {
-    fn default() -> Self {
-        Self {
-            metric_provider: MetricProvider::default(),
-            interval: GoDuration(Duration::from_secs(15)),
-            frozen_after: 10,
-            cache_folder: PathBuf::new(),
-        }
-    }
-}
-
-impl Default for MetricProvider {
-    fn default() -> Self {
-        Self {
-            provider: Provider::KubernetesMetricsServer,
-            node_labels: ["node", "instance"].map(str::to_owned).into(),
-            queries: LoadQueries::default(),
-        }
-    }
 }
 
 fn at_least_a_second<'de, D: Deserializer<'de>>(text: D) -> Result<GoDuration, D::Error> {
@@ -243,7 +195,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Config, String> {
-        let config: anyhow::Result<Config> = config_file::parse(&[text]);
+        let config: anyhow::Result<Config> = config_file::parse(&[DEFAULTS, text]);
         let checked = config.and_then(|config| config.check().map(|()| config));
         checked.map_err(|error| format!("{error:#}"))
     }
@@ -264,15 +216,15 @@ mod tests {
 
     #[test]
     fn the_documented_file_has_all_defaults() {
-        let defaults = format!("{:?}", Config::default());
-        for text in ["", "{}", "load: {}", documented()] {
+        let defaults = format!("{:?}", parse("").expect("the defaults"));
+        for text in ["{}", "load: {}", documented()] {
             assert_eq!(format!("{:?}", parse(text).expect(text)), defaults);
         }
     }
 
     #[test]
     fn the_filter_is_off_by_default() {
-        let config = Config::default().scheduler();
+        let config = parse("").expect("the defaults").scheduler();
         assert!(config.filter.is_off() && config.profiles.is_empty());
         assert_eq!(config.deadline, Duration::from_millis(50));
         assert_eq!(config.prioritizer.policy.name(), "TargetLoadPacking");

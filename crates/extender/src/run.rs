@@ -17,7 +17,7 @@ use view::Scope;
 use watch::Watches;
 
 use crate::args::Args;
-use crate::config::Config;
+use crate::config::{Config, DEFAULTS};
 use crate::load_watcher;
 use crate::scheduler::{self, Scheduler};
 
@@ -43,7 +43,7 @@ const LIMITS: Limits = Limits {
 };
 
 pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
-    let config: Config = args.config.read("")?;
+    let config: Config = args.config.read(DEFAULTS)?;
     config.check().context("--config")?;
     let scheduler = config.scheduler();
     let address = config.load_watcher.address;

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use runtime::GoDuration;
@@ -13,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 use sources::prometheus::{Connection, Credentials, Matchers, Secret, headers};
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct PrometheusClient {
     /// Address of Prometheus or of another store with its API.
     address: String,
@@ -62,20 +61,6 @@ struct HeaderValues {
     values: Vec<String>,
 }
 
-impl Default for PrometheusClient {
-    fn default() -> Self {
-        Self {
-            address: "http://prometheus.monitoring.svc".to_owned(),
-            query_timeout: GoDuration(Duration::from_secs(10)),
-            basic_auth: None,
-            authorization: None,
-            tls_config: TlsConfig::default(),
-            http_headers: BTreeMap::new(),
-            matchers: Matchers::default(),
-        }
-    }
-}
-
 fn query_timeout<'de, D: Deserializer<'de>>(text: D) -> Result<GoDuration, D::Error> {
     parsed_by(positive_duration, text)
 }
@@ -122,11 +107,13 @@ impl PrometheusClient {
 mod tests {
     use runtime::config_file;
 
+    use super::super::{Config, DEFAULTS};
     use super::*;
 
     fn connection(fields: &str) -> Result<Connection, String> {
-        let client = config_file::parse(&[fields]).and_then(PrometheusClient::connection);
-        client.map_err(|error| format!("{error:#}"))
+        let config = config_file::parse(&[DEFAULTS, &format!("prometheus:\n  {fields}")]);
+        let connection = config.and_then(|config: Config| config.prometheus.connection());
+        connection.map_err(|error| format!("{error:#}"))
     }
 
     #[test]
