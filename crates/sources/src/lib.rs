@@ -8,8 +8,6 @@
 pub mod error_chain;
 pub mod external_metrics;
 pub mod load_watcher;
-#[cfg(test)]
-mod malformed;
 pub mod metrics_api;
 pub mod node_metrics;
 pub mod prometheus;
@@ -17,3 +15,6 @@ pub mod rules;
 pub mod scaled_kinds;
 
 pub use model::ContainerUsage;
+
+#[cfg(test)]
+mod tests;
