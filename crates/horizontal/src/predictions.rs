@@ -7,7 +7,7 @@
 //! | metrics of an object, annotations; methods, Crane's settings | `spec.rs`, `annotations.rs`, `method.rs`, `peak_settings.rs`, `crane_settings.rs` |
 //! | query for a history, restricted to what the object may read | `query.rs`, `access.rs` |
 //! | one metric: time ranges to read, models, forecast | `pipeline.rs`, `model.rs` |
-//! | results of one object; limits on what is kept and published | `result.rs`, `published_series.rs`, `truncate.rs` |
+//! | results of one object; limits on what is kept and published | `result.rs`, `published_series.rs` |
 //! | status and its conditions | `status.rs` |
 //!
 //! Source of names and rules: gocrane/crane `pkg/prediction` and
@@ -30,9 +30,6 @@ mod read_range;
 mod result;
 mod spec;
 mod status;
-#[cfg(test)]
-mod tests;
-mod truncate;
 
 pub use access::{Expression, KnownRules, QueryAccess, QueryScope};
 pub(crate) use annotations::Annotations;
@@ -52,4 +49,22 @@ pub use result::{MetricForecasts, MetricResult, PredictionResult};
 pub(crate) use spec::method;
 pub use spec::{ForecastSpec, PredictionSpec};
 pub use status::{StatusUpdate, status_update};
-pub use truncate::truncate;
+
+/// Maximum length of a quoted text, in characters.
+const MAX_QUOTED: usize = 100;
+
+pub fn truncate(text: &str, most: usize) -> String {
+    text.chars().take(most).collect()
+}
+
+fn quoted(text: &str) -> String {
+    let short = truncate(text, MAX_QUOTED);
+    if short.len() < text.len() {
+        format!("{short:?}...")
+    } else {
+        format!("{short:?}")
+    }
+}
+
+#[cfg(test)]
+mod tests;

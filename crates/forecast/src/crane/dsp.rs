@@ -9,11 +9,12 @@ use thiserror::Error;
 
 use super::estimator::{Estimator, Periods};
 use super::period::find_period;
-use super::prediction_error::prediction_error;
 use super::preprocess::preprocess;
 
 const DAY_SECONDS: u64 = 86_400;
 const WEEK_SECONDS: u64 = 7 * DAY_SECONDS;
+/// Actual value below which errors are not relative.
+const SMALL: f64 = 1e-3;
 
 /// Reasons for a missing forecast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -130,6 +131,35 @@ impl Dsp {
 fn whole(values: &[f64], unit: usize) -> &[f64] {
     let surplus = values.len().checked_rem(unit).unwrap_or_default();
     values.get(surplus..).unwrap_or_default()
+}
+
+/// Prediction error in which underestimates count more than overestimates; NaN if the lists differ in
+/// length or are empty.
+///
+/// The mean over all points of `(predicted - actual) / actual` for overestimates, and of
+/// `-ln(1 - x) / ln(1.25)` with `x = (actual - predicted) / actual` for underestimates. If any
+/// actual value is below 0.001: the mean of the plain differences. Source: gocrane/crane
+/// `pkg/prediction/accuracy/prediction_error.go`.
+pub fn prediction_error(actual: &[f64], predicted: &[f64]) -> f64 {
+    if actual.len() != predicted.len() {
+        return f64::NAN;
+    }
+    let is_small = actual.iter().any(|value| *value < SMALL);
+    let error = if is_small { difference } else { share };
+    let pairs = actual.iter().zip(predicted);
+    let errors = pairs.map(|(actual, predicted)| error(*actual, *predicted));
+    errors.sum::<f64>() / actual.len() as f64
+}
+
+fn difference(actual: f64, predicted: f64) -> f64 {
+    (actual - predicted).abs()
+}
+
+fn share(actual: f64, predicted: f64) -> f64 {
+    if predicted >= actual {
+        return (predicted - actual) / actual;
+    }
+    -(1.0 - (actual - predicted) / actual).ln() / 1.25_f64.ln()
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@
 //! `pkg/prediction/dsp/period.go`. Crane seeds its shuffles from the clock, so its result varies;
 //! here the same series always has the same result.
 
-use super::autocorrelation::autocorrelation;
 use super::fourier::{Bin, Fourier};
 
 const SHUFFLES: usize = 100;
@@ -39,6 +38,24 @@ pub fn find_period(values: &[f64], step_seconds: u32) -> Option<u64> {
     // Computed through the rate, as in the source: 109 steps of 300 s are 32,699 s.
     let rate = 1.0 / f64::from(step_seconds);
     best.map(|(lag, _)| (lag as f64 / rate) as u64)
+}
+
+/// Circular autocorrelation, one value per lag in steps, from 0: 1 is identical, 0 unrelated, NaN if
+/// all values are equal.
+///
+/// `r = inverse transform of |transform of z|^2 / n`, with `z` the values less their mean, over
+/// their standard deviation. Source: `pkg/prediction/dsp/signal.go`.
+pub fn autocorrelation(values: &[f64]) -> Vec<f64> {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares = values.iter().map(|value| (value - mean).powi(2));
+    let deviation = (squares.sum::<f64>() / count).sqrt();
+    let standard = values.iter().map(|value| (value - mean) / deviation);
+    let standard: Vec<f64> = standard.collect();
+    let mut fourier = Fourier::new(values.len());
+    let bins = fourier.forward(&standard).into_iter();
+    let power = bins.map(|bin| Bin::new(bin.norm_sqr() / count, 0.0));
+    fourier.back(&power.collect::<Vec<_>>())
 }
 
 fn noise_threshold(values: &[f64]) -> f64 {

@@ -9,7 +9,7 @@ use forecast::crane::{self, Estimator, Filter};
 use sizing::{HistogramSettings, PercentilePredictor, PercentileSettings, parse_crane_duration};
 
 use super::method::Method;
-use super::truncate::quoted;
+use super::quoted;
 
 const DAY: u32 = 86_400;
 const HOUR: u32 = 3600;

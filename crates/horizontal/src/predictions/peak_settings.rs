@@ -4,7 +4,7 @@ use forecast::PriceOfFailure;
 
 use super::annotations::{Annotations, CAUTION, WINDOW};
 use super::crane_settings;
-use super::truncate::quoted;
+use super::quoted;
 
 /// Minimum window, a slot of the forecast, in seconds.
 pub(crate) const MIN_WINDOW: u32 = 300;

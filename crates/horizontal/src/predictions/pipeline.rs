@@ -17,7 +17,7 @@ use super::query::Query;
 use super::read_range::{ReadChunk, ReadIntervals, ReadRange, Samples};
 use super::result::{MetricForecasts, MetricResult, label_bytes};
 use super::spec::ForecastSpec;
-use super::truncate::truncate;
+use super::truncate;
 
 const DAY: i64 = 86_400;
 /// Seconds before now up to which points are read: later scrapes may be missing still.

@@ -19,7 +19,7 @@ use super::crane_settings;
 use super::method::{Method, Quantile};
 use super::peak_settings::{price_of_failure, requested_window};
 use super::query::Query;
-use super::truncate::{quoted, truncate};
+use super::{quoted, truncate};
 use crate::ehpa::DEFAULT_WINDOW;
 
 const DAY: u32 = 86_400;

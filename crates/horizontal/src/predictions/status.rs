@@ -15,7 +15,7 @@ use model::{Forecast, MetricForecast};
 
 use super::published_series::write;
 use super::result::PredictionResult;
-use super::truncate::truncate;
+use super::truncate;
 
 /// Relative change of the largest value that causes a write.
 const MOVED: f64 = 0.05;

@@ -26,6 +26,7 @@ use super::read_range::{ReadIntervals, ReadRange, Samples};
 use super::result::PredictionResult;
 use super::spec::{ForecastSpec, PredictionSpec};
 use super::status::{StatusUpdate, status_update};
+use super::{quoted, truncate};
 
 const DAY: i64 = 86_400;
 const HOUR: i64 = 3600;
@@ -230,4 +231,13 @@ fn a_window_of_days_is_covered_by_the_day_ahead_which_repeats() {
         assert!(last > Some(now + 2 * window - 300), "{window}");
         points.into_iter().for_each(check_near);
     }
+}
+
+#[test]
+fn long_texts_are_cut_between_characters() {
+    assert_eq!(quoted("a \"b\""), r#""a \"b\"""#);
+    assert_eq!(quoted(&"ä".repeat(100)), format!("\"{}\"", "ä".repeat(100)));
+    let cut = format!("\"{}\"...", "ä".repeat(100));
+    assert_eq!(quoted(&"ä".repeat(101)), cut);
+    assert_eq!(truncate("äöü", 2), "äö");
 }
