@@ -108,12 +108,6 @@ impl<V: Clone + Send + Sync + 'static> CoalescingCache<V> {
         // An error means that the request panicked.
         fetched.await.ok()?
     }
-
-    #[cfg(test)]
-    async fn sizes(&self) -> (u64, usize) {
-        self.entries.run_pending_tasks().await;
-        (self.entries.entry_count(), self.in_flight.lock().in_use())
-    }
 }
 
 /// Fetches a response, unless too many requests are in flight.
@@ -154,6 +148,13 @@ mod tests {
     use futures::future::{join_all, pending};
 
     use super::*;
+
+    impl<V: Clone + Send + Sync + 'static> CoalescingCache<V> {
+        async fn sizes(&self) -> (u64, usize) {
+            self.entries.run_pending_tasks().await;
+            (self.entries.entry_count(), self.in_flight.lock().in_use())
+        }
+    }
 
     const MINUTE: Duration = Duration::from_mins(1);
     const SECOND: Duration = Duration::from_secs(1);

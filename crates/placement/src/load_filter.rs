@@ -1,7 +1,5 @@
 //! Nodes that are too loaded for a pod.
 
-use std::fmt;
-
 use serde::Deserialize;
 
 use crate::prioritize::percent;
@@ -24,7 +22,11 @@ pub struct LoadFilter {
 }
 
 /// Reason for removing a node.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error(
+    "expected {} load {expected_percent:.0}% is above the threshold {threshold_percent}%",
+    resource.name()
+)]
 pub struct Overload {
     pub resource: NodeResource,
     /// Utilization with the pod, in percent.
@@ -39,22 +41,6 @@ impl Default for LoadFilter {
             memory_percent: None,
             max_removed_percent: 90,
         }
-    }
-}
-
-impl fmt::Display for Overload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let resource = match self.resource {
-            NodeResource::Cpu => "cpu",
-            NodeResource::Memory => "memory",
-            NodeResource::Network => "network",
-            NodeResource::Disk => "disk",
-        };
-        let (expected, threshold) = (self.expected_percent, self.threshold_percent);
-        write!(
-            f,
-            "expected {resource} load {expected:.0}% is above the threshold {threshold}%"
-        )
     }
 }
 

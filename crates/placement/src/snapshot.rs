@@ -88,6 +88,15 @@ impl Window {
 
 impl NodeResource {
     pub const ALL: [Self; 4] = [Self::Cpu, Self::Memory, Self::Network, Self::Disk];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+            Self::Network => "network",
+            Self::Disk => "disk",
+        }
+    }
 }
 
 impl NodeLoad {

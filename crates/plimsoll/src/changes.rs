@@ -128,7 +128,7 @@ fn change(
 pub(crate) fn diff(args: &DiffArgs) -> anyhow::Result<Outcome> {
     let (changes, left_out) = changes(&args.changes)?;
     output::print(&document(&changes), &args.output)?;
-    Ok(outcome(&left_out))
+    Ok(Outcome::left_out(&left_out))
 }
 
 pub(crate) fn apply(args: &ApplyArgs) -> anyhow::Result<Outcome> {
@@ -145,14 +145,7 @@ pub(crate) fn apply(args: &ApplyArgs) -> anyhow::Result<Outcome> {
         }
     };
     output::print_text(text)?;
-    Ok(outcome(&left_out))
-}
-
-fn outcome(left_out: &[String]) -> Outcome {
-    for line in left_out {
-        eprintln!("left out: {line}");
-    }
-    Outcome::of(left_out.is_empty())
+    Ok(Outcome::left_out(&left_out))
 }
 
 fn document(changes: &[ContainerChange]) -> Document {

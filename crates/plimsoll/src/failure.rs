@@ -31,6 +31,14 @@ impl Outcome {
         }
     }
 
+    /// Tells what a command left out, with reasons.
+    pub(crate) fn left_out(lines: &[String]) -> Self {
+        for line in lines {
+            eprintln!("left out: {line}");
+        }
+        Self::of(lines.is_empty())
+    }
+
     pub(crate) fn exit_code(self) -> ExitCode {
         match self {
             Self::Done => ExitCode::SUCCESS,

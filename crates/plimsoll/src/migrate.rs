@@ -76,9 +76,13 @@ pub(crate) fn run(command: &MigrateCommand) -> anyhow::Result<Outcome> {
             args,
         ),
         MigrateCommand::Crane(args) => migrate(&crane::SOURCE, crane::migration, args),
-        MigrateCommand::Adopt(args) => external_metrics::run_adopt(args),
-        MigrateCommand::Release(args) => external_metrics::run_release(args),
+        MigrateCommand::Adopt(args) => done(external_metrics::adopt(args)),
+        MigrateCommand::Release(args) => done(external_metrics::run_release(args)),
     }
+}
+
+fn done(moved: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<Outcome> {
+    block_on(moved).map(|()| Outcome::Done)
 }
 
 fn migrate(

@@ -175,17 +175,15 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Outcome> {
             .par_iter()
             .partition_map(|workload| match simulate(workload, args) {
                 Ok(result) => Either::Left(result),
-                Err(reason) => Either::Right(format!("left out: {}: {reason}", workload.id())),
+                Err(reason) => Either::Right(format!("{}: {reason}", workload.id())),
             });
     if simulated.is_empty() {
-        let reason = left_out.first().map_or("", String::as_str);
+        let reason = left_out.first().map(|reason| format!("left out: {reason}"));
+        let reason = reason.unwrap_or_default();
         bail!("no workload can be simulated. {reason}");
     }
     output::print(&document(&simulated, args), &args.output)?;
-    for line in &left_out {
-        eprintln!("{line}");
-    }
-    Ok(Outcome::of(left_out.is_empty()))
+    Ok(Outcome::left_out(&left_out))
 }
 
 fn document(simulated: &[Simulated], args: &SimulateArgs) -> Document {

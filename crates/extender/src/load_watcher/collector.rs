@@ -225,7 +225,7 @@ impl Collector {
             for finding in found {
                 let labels = [duration(window), defect_label(finding.defect)];
                 self.metrics.bad_values.with_label_values(&labels).inc();
-                let resource = finding.resource.map(resource_label);
+                let resource = finding.resource.map(NodeResource::name);
                 findings.insert((finding.node, resource), finding.defect);
             }
             let names = Arc::clone(&self.metric_names);
@@ -399,15 +399,6 @@ fn restored(cached: CachedWindow) -> Option<(Window, WindowLoad)> {
     });
     let nodes = nodes.collect();
     Some((window, WindowLoad { end, nodes }))
-}
-
-pub(super) fn resource_label(resource: NodeResource) -> &'static str {
-    match resource {
-        NodeResource::Cpu => "cpu",
-        NodeResource::Memory => "memory",
-        NodeResource::Network => "network",
-        NodeResource::Disk => "disk",
-    }
 }
 
 fn defect_label(defect: Defect) -> &'static str {

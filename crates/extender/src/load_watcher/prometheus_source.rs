@@ -206,7 +206,7 @@ impl PrometheusSource {
     }
 
     fn count(&self, resource: NodeResource) {
-        let label = super::collector::resource_label(resource);
+        let label = resource.name();
         self.errors.with_label_values(&[label]).inc();
     }
 }

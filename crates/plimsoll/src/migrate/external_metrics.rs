@@ -25,8 +25,6 @@ use serde_json::json;
 use serving::own_service::OwnService;
 use tokio::time::Instant;
 
-use crate::cluster::block_on;
-use crate::failure::Outcome;
 use crate::installation::InstallationArgs;
 pub(super) use conflicts::conflicts;
 use plan::{ADOPTED_FROM, AdoptionPlan, plan_adoption, plan_release, service_of};
@@ -84,32 +82,14 @@ impl TargetArgs {
     }
 }
 
-pub(crate) fn run_adopt(args: &AdoptArgs) -> anyhow::Result<Outcome> {
-    block_on(async {
-        let (client, present) = args.target.connect().await?;
-        adopt(args, &client, present).await?;
-        Ok(Outcome::Done)
-    })
-}
-
-pub(crate) fn run_release(args: &TargetArgs) -> anyhow::Result<Outcome> {
-    block_on(async {
-        let (client, present) = args.connect().await?;
-        release(args, &client, present).await?;
-        Ok(Outcome::Done)
-    })
-}
-
-async fn adopt(
-    args: &AdoptArgs,
-    client: &Client,
-    present: Option<APIService>,
-) -> anyhow::Result<()> {
+pub(crate) async fn adopt(args: &AdoptArgs) -> anyhow::Result<()> {
+    let (client, present) = &args.target.connect().await?;
     let (own, dry_run) = (args.target.service(), args.dry_run);
     let services: Api<APIService> = Api::all(client.clone());
     let mut custom = Vec::new();
     for name in API_SERVICES.into_iter().filter(|name| *name != EXTERNAL) {
-        let object = read(&services, name).await?;
+        let object = services.get_opt(name).await;
+        let object = object.with_context(|| format!("cannot read APIService {name}"))?;
         custom.push((name, object));
     }
     let plan = plan_adoption(present.as_ref(), &custom, &own)
@@ -120,7 +100,7 @@ async fn adopt(
     };
     let (upstream, hash) = route(client, &own, &args.routes_config_map, &plan).await?;
     let deployments = deployments(client, &plan.from.namespace).await;
-    let mut against = conflicts(&present, deployments.as_deref());
+    let mut against = conflicts(present, deployments.as_deref());
     if !args.target.force && !dry_run && !against.is_empty() {
         against.push("use --force to proceed".to_owned());
         bail!(
@@ -150,7 +130,7 @@ async fn adopt(
         eprintln!("the metrics of HPAs cannot be compared: {error:#}");
         Vec::new()
     });
-    write_adoption(&services, &present, &own, &plan).await?;
+    write_adoption(&services, present, &own, &plan).await?;
     println!("APIService {EXTERNAL} points at {own} instead of {from}");
     wait_until(
         TIMEOUT,
@@ -176,6 +156,11 @@ async fn adopt(
         "requests for the metrics of the previous provider are forwarded to the upstream {upstream}; `release` reverts this"
     );
     Ok(())
+}
+
+pub(crate) async fn run_release(args: &TargetArgs) -> anyhow::Result<()> {
+    let (client, present) = args.connect().await?;
+    release(args, &client, present).await
 }
 
 async fn release(
@@ -228,11 +213,6 @@ async fn ensure_responds(client: &Client) -> anyhow::Result<()> {
     let answer = client.request_text(request).await;
     answer.context("it does not answer")?;
     Ok(())
-}
-
-async fn read(services: &Api<APIService>, name: &str) -> anyhow::Result<Option<APIService>> {
-    let found = services.get_opt(name).await;
-    found.with_context(|| format!("cannot read APIService {name}"))
 }
 
 /// Returns the upstream of the previous provider, and the hash of the routes file.

@@ -4,7 +4,6 @@
 //! pods that are gone counts for the workload that their name points to.
 
 mod discovery;
-mod hpas;
 mod inventory;
 
 use std::collections::BTreeMap;

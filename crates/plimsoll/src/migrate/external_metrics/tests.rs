@@ -83,7 +83,7 @@ async fn given_back(authority: Authority) -> Result<(), String> {
         force: false,
     };
     let services: Api<APIService> = Api::all(client.clone());
-    let present = read(&services, EXTERNAL).await.expect("the object");
+    let present = services.get_opt(EXTERNAL).await.expect("the object");
     let result = release(&target, &client, present).await;
     let result = result.map_err(|error| format!("{error:#}"));
     assert_eq!(object.lock().expect("whole")["spec"], spec("keda/metrics"));

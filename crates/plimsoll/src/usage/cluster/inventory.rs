@@ -4,16 +4,17 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use k8s_openapi::NamespaceResourceScope as Namespaced;
 use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{ListParams, PartialObjectMeta};
 use kube::{Api, ResourceExt as _};
-use view::{BoundPod, ContainerKind, ObjectKey, Owner, Requirements};
+use model::ResourceName;
+use view::{BoundPod, ContainerKind, HpaTargets, ObjectKey, Owner, Requirements};
 
-use super::hpas::Hpas;
 use crate::cluster::{Cluster, Kind, each, each_metadata};
-use crate::usage::{ContainerId, ContainerUsage};
+use crate::usage::{ContainerId, ContainerUsage, ScaledBy};
 
 type Key = (String, String);
 
@@ -196,6 +197,38 @@ fn candidates(pod: &str, owner: impl Fn(&str) -> Option<String>) -> Vec<String> 
     found
 }
 
+/// HPAs by namespace and workload, such as `deployment/web`. They scale by utilization, so a smaller
+/// request would mean more pods.
+#[derive(Debug, Default)]
+struct Hpas(HashMap<Key, Vec<HpaTargets>>);
+
+impl Hpas {
+    fn add(&mut self, hpa: HorizontalPodAutoscaler) {
+        let hpa = HpaTargets::from_k8s(hpa);
+        let target = &hpa.workload;
+        let workload = format!("{}/{}", target.kind.to_lowercase(), target.name);
+        let key = (target.namespace.clone(), workload);
+        self.0.entry(key).or_default().push(hpa);
+    }
+
+    fn scaling(&self, namespace: &str, workload: &str, container: &str) -> ScaledBy {
+        let hpas = self.0.get(&(namespace.to_owned(), workload.to_owned()));
+        let hpa = |resource: ResourceName| {
+            let scales = |hpa: &&HpaTargets| {
+                hpa.utilization.iter().any(|target| {
+                    let of = target.container.as_deref();
+                    target.resource == resource && of.is_none_or(|of| of == container)
+                })
+            };
+            Some(hpas?.iter().find(scales)?.key.name.clone())
+        };
+        ScaledBy {
+            cpu: hpa(ResourceName::Cpu),
+            memory: hpa(ResourceName::Memory),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use model::Cpu;
@@ -282,5 +315,48 @@ mod tests {
         for pod in ["web", "web-", "web-aeiou", ""] {
             assert_eq!(candidates(pod, owner), Vec::<String>::new(), "{pod}");
         }
+    }
+
+    fn hpas(metrics: &Value) -> Hpas {
+        let hpa = json!({
+            "metadata": {"namespace": "shop", "name": "web"},
+            "spec": {
+                "maxReplicas": 5,
+                "scaleTargetRef": {"kind": "Deployment", "name": "web"},
+                "metrics": metrics,
+            },
+        });
+        let mut hpas = Hpas::default();
+        hpas.add(serde_json::from_value(hpa).expect("an HPA"));
+        hpas
+    }
+
+    fn check(metrics: &Value, container: &str, cpu: bool, memory: bool) {
+        let found = hpas(metrics).scaling("shop", "deployment/web", container);
+        let found = (found.cpu.is_some(), found.memory.is_some());
+        assert_eq!(found, (cpu, memory), "{container}: {metrics}");
+    }
+
+    #[test]
+    fn utilization_counts_for_its_resource_and_containers() {
+        let resource = |name: &str, target: Value| json!([{"type": "Resource", "resource": {"name": name, "target": target}}]);
+        let utilization = utilization_of(60);
+        check(&resource("cpu", utilization.clone()), "app", true, false);
+        check(&resource("memory", utilization.clone()), "app", false, true);
+        let value = json!({"type": "AverageValue", "averageValue": "300m"});
+        check(&resource("cpu", value), "app", false, false);
+        let of_container = json!([{"type": "ContainerResource", "containerResource":
+            {"name": "cpu", "container": "app", "target": utilization}}]);
+        check(&of_container, "app", true, false);
+        check(&of_container, "proxy", false, false);
+        check(&json!([]), "app", false, false);
+        // Another workload with the name.
+        let other = hpas(&resource("cpu", utilization_of(60)));
+        let found = other.scaling("shop", "statefulset/web", "app");
+        assert_eq!(found, ScaledBy::default());
+    }
+
+    fn utilization_of(percent: i32) -> Value {
+        json!({"type": "Utilization", "averageUtilization": percent})
     }
 }
