@@ -94,14 +94,14 @@ impl DelegatedAuth {
             certificates: Arc::default(),
             tokens: TokenAuthenticator {
                 client: client.clone(),
-                ttl: args.authentication_token_webhook_cache_ttl.into(),
+                ttl: args.authentication_token_webhook_cache_ttl.0,
                 cache: CoalescingCache::default(),
                 metrics: metrics.clone(),
             },
             authorizer: Authorizer {
                 client,
-                allowed_ttl: args.authorization_webhook_cache_authorized_ttl.into(),
-                denied_ttl: args.authorization_webhook_cache_unauthorized_ttl.into(),
+                allowed_ttl: args.authorization_webhook_cache_authorized_ttl.0,
+                denied_ttl: args.authorization_webhook_cache_unauthorized_ttl.0,
                 proxied: CoalescingCache::default(),
                 direct: CoalescingCache::default(),
                 metrics: metrics.clone(),

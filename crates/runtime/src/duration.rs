@@ -30,12 +30,6 @@ pub fn positive_duration(text: &str) -> Result<GoDuration, String> {
     at_least(Duration::from_millis(100), text)
 }
 
-impl From<GoDuration> for Duration {
-    fn from(duration: GoDuration) -> Self {
-        duration.0
-    }
-}
-
 impl FromStr for GoDuration {
     type Err = anyhow::Error;
 

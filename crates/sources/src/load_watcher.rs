@@ -91,8 +91,7 @@ async fn exchange(connection: &Connection) -> Result<Vec<u8>, LoadWatcherError> 
     let set_up = |error: PrometheusError| LoadWatcherError::SetUp(with_causes(&error).into());
     let client = connection.client().await.map_err(set_up)?;
     let request = Request::get("/watcher").body(Body::empty());
-    let request =
-        request.map_err(|error| LoadWatcherError::SetUp(error.to_string().as_str().into()))?;
+    let request = request.map_err(|error| LoadWatcherError::SetUp(error.to_string().into()))?;
     let (status, body) = match send(&client, request, MAX_BYTES).await {
         Ok(answer) => answer,
         Err(PrometheusError::TooLong(most)) => return Err(LoadWatcherError::TooLong(most)),

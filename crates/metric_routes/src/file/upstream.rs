@@ -76,7 +76,7 @@ fn max_stale() -> Duration {
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
     text.parse::<GoDuration>()
-        .map(Duration::from)
+        .map(|duration| duration.0)
         .map_err(serde::de::Error::custom)
 }
 

@@ -23,16 +23,6 @@ pub(super) struct Occurrence {
     early: SignedDuration,
 }
 
-impl From<Timestamp> for Occurrence {
-    /// An occurrence at its requested time.
-    fn from(at: Timestamp) -> Self {
-        Self {
-            at,
-            early: SignedDuration::ZERO,
-        }
-    }
-}
-
 /// The first occurrence strictly after `after`.
 pub(super) fn next(calendar: &Calendar, after: Timestamp, zone: &TimeZone) -> Option<Occurrence> {
     let mut date = zone.to_datetime(after).date();
@@ -104,5 +94,7 @@ fn instant(date: Date, time: Time, zone: &TimeZone) -> Option<Occurrence> {
             });
         }
     };
-    offset.to_timestamp(local).ok().map(Occurrence::from)
+    let at = offset.to_timestamp(local).ok()?;
+    let early = SignedDuration::ZERO;
+    Some(Occurrence { at, early })
 }

@@ -15,15 +15,9 @@ use promql::{Clusters, ConfineError, Excess};
 #[error("{0}")]
 pub struct Detail(String);
 
-impl From<String> for Detail {
-    fn from(text: String) -> Self {
-        Self(text)
-    }
-}
-
-impl From<&str> for Detail {
-    fn from(text: &str) -> Self {
-        Self(text.to_owned())
+impl<T: Into<String>> From<T> for Detail {
+    fn from(text: T) -> Self {
+        Self(text.into())
     }
 }
 
