@@ -23,6 +23,7 @@ pub(crate) use facts::StopFact;
 pub(crate) use finding::{Finding, Read, Status, Unread, noted, unread};
 use judge::Extent;
 
+/// Pause between two attempts with `--wait`.
 const PAUSE: std::time::Duration = std::time::Duration::from_secs(2);
 
 #[derive(Clone, Debug, Args)]
