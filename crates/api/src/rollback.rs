@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use jiff::Timestamp;
-use model::{Recommendation, ResourceList};
+use model::{Quantity, Recommendation, ResourceList};
 use serde::{Deserialize, Serialize};
 
 use crate::vpa::VerticalPodAutoscaler;
@@ -37,24 +37,30 @@ impl Rollback {
         serde_json::from_str(annotations.get(ROLLED_BACK)?).ok()
     }
 
-    /// Whether this is still the recommendation with which pods got worse: no target differs by a tenth.
+    /// Whether this is still the recommendation with which pods got worse: no target that differs from the
+    /// former requests has changed by a tenth.
     #[must_use]
     pub fn refuses(&self, recommendation: &Recommendation) -> bool {
-        let mut refused = self.refused.containers.iter();
-        self.refused.containers.len() == recommendation.containers.len()
-            && recommendation.containers.iter().all(|now| {
-                let refused = refused.find(|it| it.container_name == now.container_name);
-                refused.is_some_and(|refused| is_close(&refused.target, &now.target))
+        self.refused.containers.iter().all(|refused| {
+            let name = &refused.container_name;
+            let [former, now] = [&self.former, recommendation].map(|it| target(it, name));
+            refused.target.iter().all(|(resource, refused)| {
+                let [former, now] = [former, now].map(|it| it?.get(resource));
+                is_close(refused, former) || is_close(refused, now)
             })
+        })
     }
 }
 
-fn is_close(refused: &ResourceList, now: &ResourceList) -> bool {
-    refused.len() == now.len()
-        && now.iter().all(|(resource, now)| {
-            let refused = refused.get(resource).map(model::Quantity::to_f64);
-            refused.is_some_and(|refused| (now.to_f64() - refused).abs() < TOLERANCE * refused)
-        })
+fn target<'a>(of: &'a Recommendation, container: &str) -> Option<&'a ResourceList> {
+    let mut containers = of.containers.iter();
+    let found = containers.find(|it| it.container_name == container)?;
+    Some(&found.target)
+}
+
+fn is_close(refused: &Quantity, other: Option<&Quantity>) -> bool {
+    let refused = refused.to_f64();
+    other.is_some_and(|other| (other.to_f64() - refused).abs() < TOLERANCE * refused)
 }
 
 /// The recommendation of an object for its pods: the former requests while it is rolled back.
@@ -104,12 +110,13 @@ mod tests {
             at: Timestamp::UNIX_EPOCH,
             problem: String::new(),
             refused: recommendation("1", "100Mi"),
-            former: recommendation("2", "1Gi"),
+            former: recommendation("1", "1Gi"),
         };
         let text = json!(rollback).to_string();
-        check(&text, ["1", "100Mi"], ["2", "1Gi"]);
-        check(&text, ["1050m", "95Mi"], ["2", "1Gi"]);
-        check(&text, ["1100m", "100Mi"], ["1100m", "100Mi"]);
+        check(&text, ["1", "100Mi"], ["1", "1Gi"]);
+        check(&text, ["1050m", "95Mi"], ["1", "1Gi"]);
+        // Another CPU says nothing about the memory with which pods got worse.
+        check(&text, ["2", "100Mi"], ["1", "1Gi"]);
         check(&text, ["1", "120Mi"], ["1", "120Mi"]);
         check("{}", ["1", "100Mi"], ["1", "100Mi"]);
     }

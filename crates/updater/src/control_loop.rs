@@ -170,7 +170,7 @@ impl ControlLoop {
         self.reporter.paused(pause);
         self.reporter.preemptions(plan.preemptions, executes);
         self.reporter.passed(began, ended, !plan.actions.is_empty());
-        self.rollbacks.ask(plan.rollbacks);
+        self.rollbacks.submit(plan.rollbacks);
         self.executor.waiting = plan.actions.into();
         self.webhook_alive_until = alive_until;
         self.schedule.end(ended - began, ended);

@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 
 use super::fixture::{Fixture, amount, container, or_skip, pod_of, resources};
 
-/// A workload: name, kind, its part of twenty pods, and the pod of its template.
+/// A workload: name, kind, its part of twenty pods, and the pod of its template. 200 pods fit a node of two cores
+/// and 6 GiB.
 struct Workload {
     name: &'static str,
     kind: &'static str,
@@ -23,7 +24,7 @@ struct Workload {
 }
 
 fn fleet() -> Vec<Workload> {
-    let burstable = || resources(["10m", "20Mi"], ["40m", "40Mi"]);
+    let burstable = || resources(["2m", "8Mi"], ["40m", "16Mi"]);
     let plain = || pod_of(&[], &burstable());
     let mut with_sidecar = plain();
     let mut sidecar = container("sidecar", &["--port=8081"], &burstable());
@@ -33,8 +34,8 @@ fn fleet() -> Vec<Workload> {
     let mut restarts = plain();
     restarts["containers"][0]["resizePolicy"] =
         json!([{"resourceName": "memory", "restartPolicy": "RestartContainer"}]);
-    let only_requests = json!({"requests": amount(["10m", "20Mi"])});
-    let guaranteed = resources(["10m", "20Mi"], ["10m", "20Mi"]);
+    let only_requests = json!({"requests": amount(["2m", "8Mi"])});
+    let guaranteed = resources(["10m", "16Mi"], ["10m", "16Mi"]);
     let workload = |name, kind, part, pod| Workload {
         name,
         kind,
@@ -150,7 +151,7 @@ async fn a_fleet_of_all_kinds_is_sized_and_has_its_manifests_back() -> Result<()
         written.insert(name, (pods, first));
     }
 
-    let large = amount(["30m", "50Mi"]);
+    let large = amount(["4m", "16Mi"]);
     for workload in &fleet {
         let reference = json!({"targetRef": target(workload.kind, workload.name)});
         let policy = json!({"updatePolicy": {"updateMode": "InPlaceOrRecreate", "minReplicas": 1}});

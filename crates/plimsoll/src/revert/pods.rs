@@ -11,6 +11,7 @@ use kube::api::{
     Api, DeleteParams, DynamicObject, EvictParams, ListParams, Patch, PatchParams, PostParams,
     Preconditions,
 };
+use kube::core::Status;
 use model::Quantity;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -41,6 +42,8 @@ pub(super) struct Reverted {
 
 struct Workload<'a> {
     cluster: &'a Cluster,
+    namespace: &'a str,
+    reference: &'a CrossVersionObjectReference,
     pods: Api<DynamicObject>,
     selected: ListParams,
     written: Written,
@@ -72,6 +75,8 @@ pub(super) async fn revert_pods(
     let pods = cluster.untyped::<Pod>(Some(&namespace));
     let mut workload = Workload {
         cluster,
+        namespace: &namespace,
+        reference,
         written: written(cluster, &pods, &object).await?,
         pods,
         selected: ListParams::default().labels(&selector),
@@ -175,11 +180,7 @@ impl Workload<'_> {
                 .patch_subresource("resize", &name, &params, &patch);
             match patched.await {
                 Ok(_) => {}
-                // It is gone: 404, or 409 if another pod has its name. An old API server: 404. A resize that
-                // is not accepted, such as to another QoS class: 422.
-                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409 | 422) => {
-                    return Ok(false);
-                }
+                Err(kube::Error::Api(status)) if is_refused(&status) => return Ok(false),
                 Err(error) => {
                     return Err(self.cluster.failed(&format!("or resize pod {name}"))(error));
                 }
@@ -227,8 +228,7 @@ impl Workload<'_> {
         loop {
             match api.evict(&name, &params).await {
                 Ok(_) => break,
-                // It is gone: 404, or 409 if another pod has its name.
-                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => break,
+                Err(kube::Error::Api(status)) if is_gone(&status) => break,
                 Err(kube::Error::Api(status)) if status.code == 429 => {
                     ensure!(
                         Instant::now() < deadline,
@@ -242,8 +242,9 @@ impl Workload<'_> {
             }
             sleep(PAUSE).await;
         }
-        let is_gone = |pods: &[DynamicObject]| pods.iter().all(|it| it.uid() != pod.uid());
-        self.settled(&format!("eviction of {name}"), is_gone).await
+        let has_ended = |pods: &[DynamicObject]| pods.iter().all(|it| it.uid() != pod.uid());
+        self.settled(&format!("eviction of {name}"), has_ended)
+            .await
     }
 
     /// Waits until the pods are as they should be, and as many are ready as at the beginning.
@@ -256,17 +257,35 @@ impl Workload<'_> {
         loop {
             let pods = self.present().await?;
             let ready = pods.iter().filter(|pod| is_ready(pod)).count();
-            if is_done(&pods) && ready >= self.ready {
+            // An autoscaler may want fewer meanwhile.
+            let namespace = self.namespace;
+            let Target { object, .. } = self.cluster.target(namespace, self.reference).await?;
+            let replicas = object.data["spec"]["replicas"].as_u64();
+            let replicas = replicas.and_then(|it| usize::try_from(it).ok());
+            let wanted = replicas.map_or(self.ready, |it| it.min(self.ready));
+            if is_done(&pods) && ready >= wanted {
                 return Ok(());
             }
             ensure!(
                 Instant::now() < deadline,
-                "after the {change}, {ready} of {} pods are ready",
-                self.ready
+                "after the {change}, {ready} of {wanted} pods are ready"
             );
             sleep(PAUSE).await;
         }
     }
+}
+
+/// Whether a pod does not exist any more, or another one has its name.
+fn is_gone(status: &Status) -> bool {
+    status.code == 404 || status.code == 409 && status.message.contains("UID")
+}
+
+/// Whether the API server refuses a resize: an old one, or to another class of service, or above the capacity.
+fn is_refused(status: &Status) -> bool {
+    let details = status.details.iter();
+    let mut causes = details.flat_map(|details| &details.causes);
+    let has_no_room = status.code == 403 && causes.any(|it| it.reason == "NodeCapacity");
+    is_gone(status) || status.code == 422 || has_no_room
 }
 
 fn is_ready(pod: &DynamicObject) -> bool {

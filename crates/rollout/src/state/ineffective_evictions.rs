@@ -43,6 +43,13 @@ pub(super) struct EvictionSeries {
     is_repeated: bool,
 }
 
+impl IneffectiveEvictions {
+    /// The last eviction of a pod of a VPA object, by the monotonic clock.
+    pub(crate) fn last(&self, vpa: &ObjectKey) -> Option<Duration> {
+        self.0.get(vpa).map(|series| series.last)
+    }
+}
+
 impl EvictionSeries {
     /// The end of the pause after the last eviction.
     fn paused_until(&self, recommendation: &Recommendation) -> Duration {

@@ -1,5 +1,7 @@
 //! Selection of the pods that want another size.
 
+use api::rollback::Rollback;
+
 use super::{Candidate, EPSILON, Member, PassContext, VpaPass};
 use crate::action::ActionReason;
 use crate::plan_builder::PlanBuilder;
@@ -50,6 +52,11 @@ impl VpaPass<'_> {
             self.recheck_in(now.until(ended_at, counts_for + EPSILON));
         }
         let next = verdict.map(|verdict| verdict.next);
+        // The others keep what they have.
+        let is_refused = |rollback: &Rollback| self.has(&rollback.refused, member);
+        if quick_oom.is_none() && !self.rollback.as_ref().is_none_or(is_refused) {
+            return None;
+        }
         let skip = |reason: SkipReason, builder: &mut PlanBuilder| {
             self.record(member, Err(reason), builder);
         };

@@ -1,14 +1,15 @@
 //! The wave of new requests through the pods of a VPA object, see [`crate::limits::wave`].
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::rollback::Rollback;
 use jiff::{SignedDuration, Timestamp};
-use model::{ContainerRecommendation, Quantity, Recommendation, ResourceName};
-use view::{ContainerState, Pod};
+use model::{ContainerRecommendation, Quantity, Recommendation, ResourceList, ResourceName};
+use view::{ContainerState, Owner, Phase, Pod};
 
-use super::{Candidate, Member, PassContext, VpaPass};
+use super::{Candidate, Group, Member, PassContext, VpaPass};
 use crate::action::ActionReason;
 use crate::limits::vpa_pause::{PausedVpa, VpaPauseReason};
 use crate::limits::wave::{Failure, JUDGED_FOR, MIN_PODS, PROVEN_AFTER, Wave};
@@ -22,13 +23,15 @@ use crate::selection::priority::Priority;
 
 /// The time after which a rolled back recommendation is tried again.
 const TRIED_AGAIN_AFTER: Duration = Duration::from_hours(24);
-/// Multiple of the quickest start of a pod of the workload after which another one is late.
-const LATE: u32 = 3;
+/// Multiple of the slowest start of a pod of the workload after which another one is late.
+const LATE: u32 = 2;
 
 /// A pod that fails.
 struct Failing<'a> {
     pod: &'a Pod,
     failure: Failure<'a>,
+    /// The time from which on the pod has its requests.
+    since: Timestamp,
 }
 
 impl VpaPass<'_> {
@@ -64,7 +67,9 @@ impl VpaPass<'_> {
         candidates: &[Candidate],
         builder: &mut PlanBuilder,
     ) -> Option<usize> {
-        let first = candidates.iter().find(|it| it.is_in_wave())?;
+        if !candidates.iter().any(Candidate::is_in_wave) {
+            return None;
+        }
         let replaces_all =
             self.replacement == Replacement::RollingUpdate && !self.resizes_in_place();
         // A rollback has no waves: the former requests are proven.
@@ -73,15 +78,22 @@ impl VpaPass<'_> {
             return None;
         }
         let (wave, failing) = self.count(members);
-        if wave.is_worse()
-            && let Some(Failing { pod, failure }) = failing
+        // An annotation that is over goes first.
+        let is_free = builder.plan.rollbacks.is_empty();
+        if is_free
+            && wave.is_worse()
+            && let Some(Failing { pod, failure, .. }) = failing
         {
+            let others = candidates.iter().map(|it| it.member);
+            let others: Vec<&Member> = others
+                .filter(|it| revision(it.pod) == revision(pod))
+                .collect();
             let problem = format!("{wave}; {}: {failure}", pod.key.name);
             let rollback = Rollback {
                 at: self.context.now.wall,
                 problem,
                 refused: self.recommendation.as_ref().clone(),
-                former: former(&self.recommendation, first, candidates),
+                former: former(&self.recommendation, &others),
             };
             builder
                 .plan
@@ -103,56 +115,76 @@ impl VpaPass<'_> {
     /// The numbers of pods, and the first one that fails with the recommended requests.
     fn count<'m>(&self, members: &[Member<'m>]) -> (Wave, Option<Failing<'m>>) {
         let PassContext { state, now, .. } = self.context;
-        let quickest = members.iter().filter_map(|it| it.pod.ready_after_seconds);
-        let quickest = Duration::from_secs(quickest.min().unwrap_or(0).max(0).unsigned_abs());
-        let late_after = PROVEN_AFTER.max(quickest * LATE);
-        let (mut wave, mut first) = (Wave::default(), None);
-        let mut others = Vec::new();
-        let mut failing_since = now.wall;
-        for member in members {
-            let for_how_long = state.sized_for(&member.pod.uid, now);
-            let since = now.wall - SignedDuration::try_from(for_how_long).unwrap_or_default();
+        let mut wave = Wave {
+            underway: self.missing_since_eviction(),
+            ..Wave::default()
+        };
+        let is_other = |it: &&Member| !self.is_underway(it) && !self.has(&self.recommendation, it);
+        let (others, changed): (Vec<&Member>, Vec<&Member>) = members.iter().partition(is_other);
+        let slowest = members.iter().filter_map(|it| it.pod.ready_after_seconds);
+        let slowest = Duration::from_secs(slowest.max().unwrap_or(0).max(0).unsigned_abs());
+        let late_after = PROVEN_AFTER.max(slowest.saturating_mul(LATE));
+        let mut first: Option<Failing> = None;
+        for member in changed {
             if self.is_underway(member) {
                 wave.underway += 1;
                 continue;
             }
-            if !self.has_new_requests(member) {
-                others.push(member.pod);
-                continue;
-            }
-            let failure = failure(member, since, for_how_long, late_after);
-            let running = member.running;
-            let well_for = running.ready_since.map(|ready| now.since(ready.max(since)));
+            let sized_for = state.sized_for(&member.pod.uid, now);
+            let since = now.wall - SignedDuration::try_from(sized_for).unwrap_or_default();
+            let failure = failure(member, since, sized_for, late_after);
+            let failure = failure.filter(|it| may_be_caused(it, member, &others));
+            let well_for = (member.running.ready_since).map(|ready| now.since(ready.max(since)));
             if failure.is_none() && well_for.is_some_and(|it| it >= PROVEN_AFTER) {
                 wave.proven += 1;
-            } else if for_how_long < JUDGED_FOR {
-                wave.unproven += 1;
-                let due = [PROVEN_AFTER, late_after, JUDGED_FOR].into_iter();
-                let due = due.filter_map(|it| it.checked_sub(for_how_long));
-                let proven_in = well_for.and_then(|it| PROVEN_AFTER.checked_sub(it));
-                self.recheck_in(due.chain(proven_in).filter(|it| !it.is_zero()).min());
-                if let Some(failure) = failure {
-                    wave.failing += 1;
-                    failing_since = failing_since.min(since);
-                    let pod = member.pod;
-                    first.get_or_insert(Failing { pod, failure });
-                }
+                continue;
+            }
+            if sized_for >= JUDGED_FOR {
+                continue;
+            }
+            wave.unproven += 1;
+            let due = [PROVEN_AFTER, late_after, JUDGED_FOR].into_iter();
+            let due = due.filter_map(|it| it.checked_sub(sized_for));
+            let proven_in = well_for.and_then(|it| PROVEN_AFTER.checked_sub(it));
+            self.recheck_in(due.chain(proven_in).filter(|it| !it.is_zero()).min());
+            if let Some(failure) = failure {
+                wave.failing += 1;
+                let pod = member.pod;
+                first.get_or_insert(Failing {
+                    pod,
+                    failure,
+                    since,
+                });
             }
         }
-        wave.others = others.len();
-        let failing = others.iter().filter(|pod| {
-            let ended = ended_since(pod, failing_since);
-            ended.is_some()
-                || pod
-                    .running
-                    .as_ref()
-                    .is_some_and(|it| it.ready_since.is_none())
+        // Pods of another revision may fail for what that has.
+        let others = others.iter().filter(|other| {
+            let failing = first.as_ref();
+            failing.is_none_or(|failing| revision(failing.pod) == revision(other.pod))
         });
-        wave.failing_others = failing.count();
+        let since = first.as_ref().map_or(now.wall, |failing| failing.since);
+        for Member { pod, running, .. } in others {
+            wave.others += 1;
+            let fails = running.ready_since.is_none() || ended_since(pod, since).is_some();
+            wave.failing_others += usize::from(fails);
+        }
         (wave, first)
     }
 
-    /// Whether a pod gets other requests now.
+    /// Pods that the workloads lack a short time after an eviction: their replacements have no node yet.
+    fn missing_since_eviction(&self) -> usize {
+        let PassContext { state, now, .. } = self.context;
+        let evicted_at = state.evictions.last(&self.vpa.key);
+        let left = evicted_at.and_then(|at| now.left(at.saturating_add(JUDGED_FOR)));
+        if left.is_none() {
+            return 0;
+        }
+        self.recheck_in(left);
+        let missing = self.groups.iter().map(Group::missing).sum::<i64>();
+        usize::try_from(missing).unwrap_or(0)
+    }
+
+    /// Whether a pod gets other requests now, or has those of a startup boost.
     fn is_underway(&self, member: &Member) -> bool {
         let PassContext { state, now, .. } = self.context;
         let running = member.running;
@@ -163,17 +195,49 @@ impl VpaPass<'_> {
             ResizeStatus::Deferred | ResizeStatus::Infeasible => false,
             _ => true,
         };
-        member.pending.is_some()
-            || is_resizing && state.resizing_for(&member.pod.uid, now) < JUDGED_FOR
+        let left = JUDGED_FOR.checked_sub(state.sized_for(&member.pod.uid, now));
+        let left = left.filter(|left| !left.is_zero());
+        let lasts = is_resizing || self.is_boosted(member);
+        if lasts {
+            self.recheck_in(left);
+        }
+        member.pending.is_some() || lasts && left.is_some()
     }
 
-    /// Whether a pod has the recommended requests in effect.
-    fn has_new_requests(&self, member: &Member) -> bool {
+    /// Whether a pod has the requests of a recommendation in effect.
+    pub(super) fn has(&self, recommendation: &Recommendation, member: &Member) -> bool {
         let settings = self.context.settings;
-        let own = self.pod_recommendation(member);
+        let own = self
+            .to_size(member, &self.limit_modes)
+            .capped(recommendation);
         let priority = Priority::of(member.running, &own, settings.native_sidecars);
         !priority.outside_recommended_range && priority.resource_diff < settings.update_threshold
     }
+}
+
+/// Whether a fault may come of the new requests: an OOM kill does not with as much memory as others have.
+fn may_be_caused(failure: &Failure, member: &Member, others: &[&Member]) -> bool {
+    let Failure::OomKilled(container) = failure else {
+        return true;
+    };
+    let memory = |it: &Member| request(it, container, &ResourceName::Memory);
+    others.iter().any(|other| memory(other) > memory(member))
+}
+
+/// Owner and revision of a pod.
+fn revision(pod: &Pod) -> (Option<&Owner>, [Option<&str>; 2]) {
+    let labels = ["controller-revision-hash", "pod-template-hash"];
+    (
+        pod.owner.as_ref(),
+        labels.map(|label| pod.labels.get(label)),
+    )
+}
+
+/// The request of a container.
+fn request(member: &Member, container: &str, resource: &ResourceName) -> Option<Quantity> {
+    let mut containers = sized_containers(member.running, true);
+    let found = containers.find(|it| it.name == container)?;
+    requests(found).get(resource).cloned()
 }
 
 impl Candidate<'_> {
@@ -191,10 +255,13 @@ impl Candidate<'_> {
 fn failure<'a>(
     member: &Member<'a>,
     since: Timestamp,
-    for_how_long: Duration,
+    sized_for: Duration,
     late_after: Duration,
 ) -> Option<Failure<'a>> {
-    let is_late = member.running.ready_since.is_none() && for_how_long >= late_after;
+    // A pending pod may wait for its image.
+    let is_late = member.running.ready_since.is_none()
+        && member.pod.phase != Phase::Pending
+        && sized_for >= late_after;
     ended_since(member.pod, since).or(is_late.then_some(Failure::NotReady(late_after)))
 }
 
@@ -215,35 +282,27 @@ fn ended_since(pod: &Pod, since: Timestamp) -> Option<Failure<'_>> {
     })
 }
 
-/// The requests of the candidates as a recommendation: those of the first one, and bounds that hold all.
-fn former(refused: &Recommendation, first: &Candidate, candidates: &[Candidate]) -> Recommendation {
-    let of = |candidate: &Candidate, container: &str, resource: &ResourceName| {
-        let mut containers = sized_containers(candidate.member.running, true);
-        let found = containers.find(|it| it.name == container)?;
-        requests(found).get(resource).cloned()
-    };
+/// The requests of pods as a recommendation: of each the most frequent one, and the largest of these.
+fn former(refused: &Recommendation, pods: &[&Member]) -> Recommendation {
     let containers = refused.containers.iter().map(|refused| {
         let name = &refused.container_name;
-        let mut former = ContainerRecommendation {
-            container_name: name.clone(),
-            ..ContainerRecommendation::default()
-        };
+        let mut amounts = ResourceList::default();
         for (resource, _) in refused.target.iter() {
-            let Some(target) = of(first, name, resource) else {
-                continue;
-            };
-            let all = candidates.iter().filter_map(|it| of(it, name, resource));
-            let all: Vec<Quantity> = all.collect();
-            for (list, amount) in [
-                (&mut former.target, Some(&target)),
-                (&mut former.lower_bound, all.iter().min()),
-                (&mut former.upper_bound, all.iter().max()),
-            ] {
-                let amount = amount.unwrap_or(&target).clone();
-                list.insert(resource.clone(), amount);
+            let mut counts: BTreeMap<Quantity, usize> = BTreeMap::new();
+            for amount in pods.iter().filter_map(|pod| request(pod, name, resource)) {
+                *counts.entry(amount).or_default() += 1;
+            }
+            if let Some((amount, _)) = counts.into_iter().max_by_key(|(_, count)| *count) {
+                amounts.insert(resource.clone(), amount);
             }
         }
-        former
+        ContainerRecommendation {
+            container_name: name.clone(),
+            target: amounts.clone(),
+            lower_bound: amounts.clone(),
+            upper_bound: amounts,
+            uncapped_target: ResourceList::default(),
+        }
     });
     Recommendation {
         containers: containers.collect(),

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use api::rollback::{ROLLED_BACK, Rollback};
 use proptest::prelude::*;
-use rollout::{ActionKind, ActionOutcome, Plan, RolloutState, SkipReason, VpaPauseReason};
+use rollout::{ActionOutcome, Plan, RolloutState, SkipReason, VpaPauseReason};
 use serde_json::{Value, json};
 use view::{ObjectKey, Pod};
 
-use super::fixture::{ACCEPTED, Fixture, evicted, not_resized_yet, push, reasons};
+use super::fixture::{ACCEPTED, Fixture, evicted, not_resized_yet, push, set_requests};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -99,6 +99,56 @@ fn pods_that_wait_say_so_and_the_next_pass_is_due() {
     replace(&mut fixture, "1");
     let plan = fixture.check_skipped(SkipReason::Wave);
     assert_eq!(plan.wake_in, Some(MINUTE));
+}
+
+#[test]
+fn a_replacement_without_a_node_counts_for_ten_minutes() {
+    let mut fixture = fixture(8, &json!({}));
+    let plan = fixture.pass();
+    fixture.report(&plan, &ACCEPTED);
+    assert_eq!(evicted(&plan), ["web-0"]);
+    fixture.delete("web-0");
+    fixture.check_skipped(SkipReason::Wave);
+    pass_time(&mut fixture, Duration::from_secs(599));
+    fixture.check_skipped(SkipReason::Wave);
+    pass_time(&mut fixture, Duration::from_secs(1));
+    assert_eq!(evicted(&fixture.pass()), ["web-1"]);
+}
+
+#[test]
+fn pods_of_another_revision_prove_nothing() {
+    let mut fixture = fixture(8, &json!({}));
+    replace(&mut fixture, "1");
+    let ended = fixture.now.wall.to_string();
+    fixture.pod_with("web", "web-0x", &json!({"cpu": "1"}), |pod| {
+        backs_off(&ended, pod);
+        pod["metadata"]["labels"]["pod-template-hash"] = json!("new");
+    });
+    let plan = fixture.pass();
+    assert_eq!((plan.rollbacks, plan.actions), (vec![], vec![]));
+}
+
+#[test]
+fn a_rollback_leaves_pods_of_other_sizes_alone() {
+    let mut fixture = fixture(8, &json!({}));
+    fixture.pod("web", "web-7", &json!({"cpu": "50m"}));
+    replace(&mut fixture, "1");
+    let ended = fixture.now.wall.to_string();
+    let name = fixture
+        .view
+        .pods
+        .iter()
+        .find(|pod| pod.key.name.ends_with('x'));
+    let name = name.expect("a replacement").key.name.clone();
+    fixture.pod_with("web", &name, &json!({"cpu": "1"}), |pod| {
+        backs_off(&ended, pod);
+    });
+    let plan = fixture.pass();
+    let rollback = write(&mut fixture, &plan);
+    let former = rollback.former.containers[0].target.cpu();
+    assert_eq!(former, Some(model::Cpu::from_millicores(100)));
+    assert_eq!(evicted(&replace(&mut fixture, "100m")), [name]);
+    fixture.check_idle("the pods with 50m and 100m keep them");
 }
 
 #[test]
@@ -198,43 +248,36 @@ fn a_pod_that_is_late_fails_and_a_slow_start_is_not_late() {
     };
     check("2026-01-01T10:00:10Z", 1, true);
     check("2026-01-01T10:01:00Z", 1, false);
-    check("2026-01-01T10:01:00Z", 3, true);
+    check("2026-01-01T10:01:00Z", 2, true);
 }
 
 #[test]
-fn resizes_go_in_waves_and_an_oom_kill_rolls_back() {
-    let mut fixture = fixture(8, &json!({"updateMode": "InPlaceOrRecreate"}));
-    let plan = fixture.pass();
-    assert_eq!(plan.actions.len(), 1);
-    let generation = Some(2);
-    fixture.report(&plan, &ActionOutcome::Accepted { generation });
-    let second = |pod: &mut Value| {
-        pod["metadata"]["generation"] = json!(2);
-        pod["status"]["observedGeneration"] = json!(2);
+fn an_oom_kill_counts_with_less_memory_than_others_have() {
+    let check = |memory: &str, expected: Option<&str>| {
+        let mut fixture = fixture(8, &json!({}));
+        for index in 0..8 {
+            fixture.pod_with("web", &format!("web-{index}"), &json!({}), |pod| {
+                set_requests(pod, "100m", memory);
+            });
+        }
+        replace(&mut fixture, "1");
+        let killed = fixture.now.wall.to_string();
+        fixture.pod_with("web", "web-0x", &json!({"cpu": "1"}), |pod| {
+            backs_off(&killed, pod);
+            let status = &mut pod["status"]["containerStatuses"][0];
+            status["lastState"]["terminated"]["reason"] = json!("OOMKilled");
+        });
+        let plan = fixture.pass();
+        let rollback = plan.rollbacks.first().and_then(|it| it.rollback.as_ref());
+        let problem = rollback.map(|it| it.problem.as_str());
+        assert_eq!(problem.is_some(), expected.is_some(), "{memory}: {plan:?}");
+        assert!(
+            problem.is_none_or(|it| it.ends_with(expected.unwrap_or(""))),
+            "{problem:?}"
+        );
     };
-    fixture.pod_with("web", "web-0", &json!({"cpu": "1"}), second);
-    fixture.check_skipped(SkipReason::Wave);
-    let killed = fixture.now.wall.to_string();
-    fixture.pod_with("web", "web-0", &json!({"cpu": "1"}), |pod| {
-        second(pod);
-        backs_off(&killed, pod);
-        pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["reason"] =
-            json!("OOMKilled");
-    });
-    let plan = fixture.pass();
-    let rollback = write(&mut fixture, &plan);
-    assert!(
-        rollback
-            .problem
-            .ends_with("web-0: container app was OOM killed"),
-        "{rollback:?}"
-    );
-    let plan = fixture.pass();
-    let resizes = plan
-        .actions
-        .iter()
-        .filter(|it| matches!(it.kind, ActionKind::Resize { .. }));
-    assert_eq!((resizes.count(), reasons(&plan)), (1, vec![]));
+    check("200Mi", Some("web-0x: container app was OOM killed"));
+    check("50Mi", None);
 }
 
 #[test]

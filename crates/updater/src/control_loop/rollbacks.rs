@@ -15,11 +15,17 @@ use crate::pod_writer::PodWriter;
 /// The time after which a write that failed is tried again.
 const RETRY: Duration = Duration::from_mins(1);
 
+/// UID of the VPA object, and whether the change rolls its recommendation back.
+type Key = (String, bool);
+
+fn key(change: &RollbackChange) -> Key {
+    (change.uid.clone(), change.rollback.is_some())
+}
+
 pub(super) struct Rollbacks {
     writer: PodWriter,
-    /// The VPA objects of the changes that the last pass asked for, by UID, and when a write that failed is
-    /// tried again.
-    asked: HashMap<String, Option<Instant>>,
+    /// The changes that the last pass asked for, and when a write that failed is tried again.
+    submitted: HashMap<Key, Option<Instant>>,
     pub(super) writing: JoinSet<Written>,
 }
 
@@ -32,21 +38,21 @@ impl Rollbacks {
     pub(super) fn new(writer: PodWriter) -> Self {
         Self {
             writer,
-            asked: HashMap::new(),
+            submitted: HashMap::new(),
             writing: JoinSet::new(),
         }
     }
 
     /// Begins the writes that a pass asks for. Until the view shows one, each pass asks for it.
-    pub(super) fn ask(&mut self, changes: Vec<Arc<RollbackChange>>) {
+    pub(super) fn submit(&mut self, changes: Vec<Arc<RollbackChange>>) {
         let now = Instant::now();
-        (self.asked).retain(|uid, _| changes.iter().any(|change| change.uid == *uid));
+        (self.submitted).retain(|known, _| changes.iter().any(|change| key(change) == *known));
         for change in changes {
-            let known = self.asked.get(&change.uid);
+            let known = self.submitted.get(&key(&change));
             if known.is_some_and(|retry_at| retry_at.is_none_or(|at| at > now)) {
                 continue;
             }
-            self.asked.insert(change.uid.clone(), None);
+            self.submitted.insert(key(&change), None);
             let writer = self.writer.clone();
             self.writing.spawn(async move {
                 let is_ok = writer.roll_back(&change).await;
@@ -63,7 +69,7 @@ impl Rollbacks {
             reporter.rolled_back(change, vpa.as_deref());
         } else {
             let retry_at = Some(Instant::now() + RETRY);
-            self.asked.insert(change.uid.clone(), retry_at);
+            self.submitted.insert(key(change), retry_at);
         }
     }
 }
