@@ -75,6 +75,8 @@ struct ObservedPod {
     first_seen: Duration,
     /// The first pass that saw it with its requests.
     sized_since: Duration,
+    /// Whether it was not ready before it got them by a resize.
+    was_unready: bool,
     backoff: Backoff,
     /// Start of the resize that it shows.
     resizing_since: Option<Duration>,
@@ -244,6 +246,11 @@ impl RolloutState {
         })
     }
 
+    /// Whether a pod was not ready before its resize: what ails it came earlier.
+    pub(super) fn was_unready_when_sized(&self, uid: &str) -> bool {
+        self.pods.get(uid).is_some_and(|pod| pod.was_unready)
+    }
+
     pub(super) fn backoff_left(&self, uid: &str, now: ClockReading) -> Option<Duration> {
         now.left(self.pods.get(uid)?.backoff.until)
     }
@@ -290,7 +297,9 @@ impl RolloutState {
                 let is_resized = old.is_some_and(|old| is_resized(old, pod));
                 self.observe_pod(pod, running, now);
                 if let Some(observed) = self.pods.get_mut(&pod.uid).filter(|_| is_resized) {
+                    let old = old.and_then(|old| old.running.as_ref());
                     observed.sized_since = now.monotonic;
+                    observed.was_unready = old.is_some_and(|old| old.ready_since.is_none());
                 }
             }
         }

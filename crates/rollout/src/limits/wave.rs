@@ -26,7 +26,7 @@ pub(crate) struct Wave {
     pub(crate) underway: usize,
     /// Those of the unproven ones that fail.
     pub(crate) failing: usize,
-    /// Pods with other requests.
+    /// Pods with other requests, to compare the failing ones with.
     pub(crate) others: usize,
     pub(crate) failing_others: usize,
 }

@@ -26,12 +26,14 @@ const TRIED_AGAIN_AFTER: Duration = Duration::from_hours(24);
 /// Multiple of the slowest start of a pod of the workload after which another one is late.
 const LATE: u32 = 2;
 
-/// A pod that fails.
+/// The first pod that fails with the recommended requests.
 struct Failing<'a> {
     pod: &'a Pod,
     failure: Failure<'a>,
     /// The time from which on the pod has its requests.
     since: Timestamp,
+    /// Pods of its revision with other requests: those of another one may fail for what that has.
+    others: Vec<&'a Member<'a>>,
 }
 
 impl VpaPass<'_> {
@@ -82,18 +84,14 @@ impl VpaPass<'_> {
         let is_free = builder.plan.rollbacks.is_empty();
         if is_free
             && wave.is_worse()
-            && let Some(Failing { pod, failure, .. }) = failing
+            && let Some(failing) = failing
         {
-            let others = candidates.iter().map(|it| it.member);
-            let others: Vec<&Member> = others
-                .filter(|it| revision(it.pod) == revision(pod))
-                .collect();
-            let problem = format!("{wave}; {}: {failure}", pod.key.name);
+            let Failing { pod, failure, .. } = &failing;
             let rollback = Rollback {
                 at: self.context.now.wall,
-                problem,
+                problem: format!("{wave}; {}: {failure}", pod.key.name),
                 refused: self.recommendation.as_ref().clone(),
-                former: former(&self.recommendation, &others),
+                former: former(&self.recommendation, &failing.others),
             };
             builder
                 .plan
@@ -113,7 +111,7 @@ impl VpaPass<'_> {
     }
 
     /// The numbers of pods, and the first one that fails with the recommended requests.
-    fn count<'m>(&self, members: &[Member<'m>]) -> (Wave, Option<Failing<'m>>) {
+    fn count<'m>(&self, members: &'m [Member<'m>]) -> (Wave, Option<Failing<'m>>) {
         let PassContext { state, now, .. } = self.context;
         let mut wave = Wave {
             underway: self.missing_since_eviction(),
@@ -133,7 +131,10 @@ impl VpaPass<'_> {
             let sized_for = state.sized_for(&member.pod.uid, now);
             let since = now.wall - SignedDuration::try_from(sized_for).unwrap_or_default();
             let failure = failure(member, since, sized_for, late_after);
-            let failure = failure.filter(|it| may_be_caused(it, member, &others));
+            let failure = failure.filter(|it| {
+                let was_well = !state.was_unready_when_sized(&member.pod.uid);
+                was_well && may_be_caused(it, member, &others)
+            });
             let well_for = (member.running.ready_since).map(|ready| now.since(ready.max(since)));
             if failure.is_none() && well_for.is_some_and(|it| it >= PROVEN_AFTER) {
                 wave.proven += 1;
@@ -150,23 +151,24 @@ impl VpaPass<'_> {
             if let Some(failure) = failure {
                 wave.failing += 1;
                 let pod = member.pod;
-                first.get_or_insert(Failing {
-                    pod,
-                    failure,
-                    since,
+                first.get_or_insert_with(|| {
+                    let others = others.iter().copied();
+                    let others = others.filter(|it| revision(it.pod) == revision(pod));
+                    Failing {
+                        pod,
+                        failure,
+                        since,
+                        others: others.collect(),
+                    }
                 });
             }
         }
-        // Pods of another revision may fail for what that has.
-        let others = others.iter().filter(|other| {
-            let failing = first.as_ref();
-            failing.is_none_or(|failing| revision(failing.pod) == revision(other.pod))
-        });
-        let since = first.as_ref().map_or(now.wall, |failing| failing.since);
-        for Member { pod, running, .. } in others {
-            wave.others += 1;
-            let fails = running.ready_since.is_none() || ended_since(pod, since).is_some();
-            wave.failing_others += usize::from(fails);
+        if let Some(Failing { since, others, .. }) = &first {
+            wave.others = others.len();
+            let fails = |it: &&&Member| {
+                it.running.ready_since.is_none() || ended_since(it.pod, *since).is_some()
+            };
+            wave.failing_others = others.iter().filter(fails).count();
         }
         (wave, first)
     }

@@ -116,6 +116,18 @@ fn a_replacement_without_a_node_counts_for_ten_minutes() {
 }
 
 #[test]
+fn a_pod_that_failed_before_its_resize_proves_nothing() {
+    let mut fixture = fixture(8, &json!({"updateMode": "InPlaceOrRecreate"}));
+    let ended = fixture.now.wall.to_string();
+    for cpu in ["100m", "1"] {
+        fixture.pod_with("web", "web-0", &json!({"cpu": cpu}), |pod| {
+            backs_off(&ended, pod);
+        });
+        assert_eq!(fixture.pass().rollbacks, []);
+    }
+}
+
+#[test]
 fn pods_of_another_revision_prove_nothing() {
     let mut fixture = fixture(8, &json!({}));
     replace(&mut fixture, "1");
