@@ -27,6 +27,7 @@ mod lease;
 mod lifecycle;
 mod local_pods;
 mod node_groups;
+mod one_store;
 mod other_autoscalers;
 mod placement;
 mod prometheus_adapter;

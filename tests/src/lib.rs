@@ -38,6 +38,7 @@ pub mod scheduler;
 mod test_ca;
 mod turns;
 mod upstream_vpa;
+pub mod victoria_metrics;
 
 pub use self::eventually::{PATIENCE, eventually, eventually_within, until, until_within};
 pub use address::free_address;

@@ -116,6 +116,14 @@ pub(crate) const CERT_MANAGER: Module = Module {
     ..OF_CONTROL_PLANE
 };
 
+/// The newest version that Go 1.26.8 builds.
+pub(crate) const VICTORIA_METRICS: Module = Module {
+    programs: programs!(
+        "github.com/VictoriaMetrics/VictoriaMetrics": "victoria-metrics" = "app/victoria-metrics"
+    ),
+    ..pinned!("victoria-metrics")
+};
+
 pub(crate) const PROMETHEUS_ADAPTER: Module = Module {
     programs: programs!("sigs.k8s.io/prometheus-adapter": "prometheus-adapter" = "cmd/adapter"),
     ..pinned!("prometheus-adapter")
@@ -145,6 +153,7 @@ mod tests {
             MANIFEST_CHECKS,
             UPSTREAM_VPA,
             CERT_MANAGER,
+            VICTORIA_METRICS,
             PROMETHEUS_ADAPTER,
             KEDA,
         ] {

@@ -1,10 +1,11 @@
-//! Writes samples into Prometheus by its remote-write protocol 1.0: a protocol buffer in Snappy's
-//! block format, of which only uncompressed literals are used. Reads them by instant queries.
+//! Writes samples into Prometheus, or into another store, by its remote-write protocol 1.0: a protocol
+//! buffer in Snappy's block format, of which only uncompressed literals are used. Reads them by instant
+//! queries.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
-use kube::Client;
+use kube::{Client, Config};
 use sandbox::Sandbox;
 
 use crate::eventually;
@@ -40,6 +41,12 @@ pub struct Receiver {
 impl Receiver {
     pub fn of(sandbox: &Sandbox) -> Result<Self> {
         let client = client(sandbox)?;
+        Ok(Self { client })
+    }
+
+    /// That of another store, without TLS.
+    pub fn at(url: &str) -> Result<Self> {
+        let client = Client::try_from(Config::new(url.parse()?))?;
         Ok(Self { client })
     }
 

@@ -93,9 +93,11 @@ impl Providers {
         if let Some(route) = routes.and_then(Routes::default_route) {
             return route.forward(request, &caller.via).await;
         }
+        let why = self.rules.as_ref().and_then(Rules::unlisted);
+        let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
+        let (metric, namespace) = (&request.metric, &request.namespace);
         Err(StatusError::NotFound(format!(
-            "the server could not find the metric {} in the namespace {}",
-            request.metric, request.namespace
+            "the server could not find the metric {metric} in the namespace {namespace}{why}"
         )))
     }
 }

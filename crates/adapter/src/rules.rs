@@ -64,6 +64,8 @@ pub struct Rules(Arc<Shared>);
 
 struct Shared {
     catalog: ArcSwapOption<Catalog>,
+    /// The error of the last listing, if it failed.
+    listing_error: ArcSwapOption<String>,
     names: ArcSwap<MetricNames>,
     store: Arc<Store>,
     cache: QueryCache,
@@ -92,6 +94,7 @@ impl Rules {
         let metrics = Metrics::register(&manager.registry)?;
         let shared = Arc::new(Shared {
             catalog: ArcSwapOption::empty(),
+            listing_error: ArcSwapOption::empty(),
             names: ArcSwap::default(),
             store: Arc::new(Store::new(config.connection.clone(), metrics.clone())),
             cache: QueryCache::new(config.last_good_for),
@@ -130,6 +133,16 @@ impl Rules {
             && resource.is_some_and(|resource| !resource.is_namespaced && !resource.is_namespaces())
     }
 
+    /// The reason for which no metric of the rules is known yet.
+    pub fn unlisted(&self) -> Option<String> {
+        if self.0.catalog.load().is_some() {
+            return None;
+        }
+        let why = "the series of Prometheus have not been listed";
+        let error = self.0.listing_error.load_full();
+        Some(error.map_or(why.to_owned(), |error| format!("{why}: {error}")))
+    }
+
     /// Returns the values of a metric of objects; `None` if no rule defines it.
     pub async fn custom(
         &self,
@@ -138,11 +151,10 @@ impl Rules {
         now: Timestamp,
     ) -> Result<Option<Vec<MetricValue>>, StatusError> {
         let Some(catalog) = self.0.catalog.load_full() else {
-            let why = format!(
-                "the metric {} is not known yet: the series of Prometheus have not been listed",
-                request.metric
-            );
-            return Err(StatusError::NotFound(why));
+            let (metric, why) = (&request.metric, self.unlisted().unwrap_or_default());
+            return Err(StatusError::NotFound(format!(
+                "the metric {metric} is not known yet: {why}"
+            )));
         };
         let resource = catalog
             .resources
@@ -302,6 +314,7 @@ mod tests {
         let client = testing::no_api_server();
         let shared = Shared {
             catalog: ArcSwapOption::empty(),
+            listing_error: ArcSwapOption::empty(),
             names: ArcSwap::default(),
             store: Arc::new(Store::new(Connection::default(), metrics.clone())),
             cache: QueryCache::new(Duration::from_mins(1)),

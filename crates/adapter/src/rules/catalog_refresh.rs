@@ -80,9 +80,14 @@ impl CatalogRefresher {
                 }
             };
             let pause = match listed {
-                Ok(()) => self.lister.config.relist_interval,
+                Ok(()) => {
+                    shared.listing_error.store(None);
+                    self.lister.config.relist_interval
+                }
                 Err(error) => {
-                    tracing::warn!(error = %format!("{error:#}"), "cannot list all metrics; keeping the previous ones");
+                    let error = format!("{error:#}");
+                    tracing::warn!(error, "cannot list all metrics; keeping the previous ones");
+                    shared.listing_error.store(Some(Arc::new(error)));
                     RETRY.min(self.lister.config.relist_interval)
                 }
             };
