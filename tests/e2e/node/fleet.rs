@@ -6,7 +6,7 @@ use std::env;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::{eventually_within, plimsoll_json, target, with};
+use e2e::{eventually, eventually_within, plimsoll_json, target, with};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -140,15 +140,16 @@ async fn a_fleet_of_all_kinds_is_sized_and_has_its_manifests_back() -> Result<()
     }
     for workload in &fleet {
         let (name, count) = (workload.name, workload.count(all));
-        let look = async || sizes(&cluster, name, count).await;
+        let look = async || {
+            let pods = sizes(&cluster, name, count).await?;
+            let first = pods.values().next().context("a pod")?.clone();
+            let are_equal = pods.values().all(|size| *size == first);
+            ensure!(are_equal, "{name}: {pods:#?}");
+            Ok((pods, first))
+        };
         let what = format!("the pods of {name} are ready");
-        let pods = eventually_within(minutes(10), &what, look).await?;
-        let first = pods.values().next().context("a pod")?.clone();
-        ensure!(
-            pods.values().all(|size| *size == first),
-            "{name}: {pods:#?}"
-        );
-        written.insert(name, (pods, first));
+        let found = eventually_within(minutes(10), &what, look).await?;
+        written.insert(name, found);
     }
 
     let large = amount(["4m", "16Mi"]);
@@ -204,10 +205,14 @@ async fn a_fleet_of_all_kinds_is_sized_and_has_its_manifests_back() -> Result<()
             changed == u64::try_from(count).ok() && row["problem"].is_null(),
             "{row:#}"
         );
-        let after = sizes(&cluster, workload.name, count).await?;
-        for (pod, size) in &after {
-            ensure!(size == template, "{pod}: {size:#} is not {template:#}");
-        }
+        let look = async || {
+            let after = sizes(&cluster, workload.name, count).await?;
+            for (pod, size) in &after {
+                ensure!(size == template, "{pod}: {size:#} is not {template:#}");
+            }
+            Ok(after)
+        };
+        let after = eventually("the pods are as their manifests", look).await?;
         let kept = after.keys().filter(|pod| before.contains_key(*pod)).count();
         let is_replaced = workload.name == "best-effort";
         ensure!(
