@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use api::rollback::not_rolled_back;
+use api::rollback::Rollback;
 use model::{Recommendation, Workload};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -230,7 +230,8 @@ fn selection<'a>(input: &Input<'a>, pod: &Pod<'_>, namespace: &str) -> Option<Se
 fn recommendation<'a>(input: &Input<'a>, vpa: &'a Vpa) -> Option<Cow<'a, Recommendation>> {
     let of_feed = input.feed.and_then(|lookup| lookup(vpa));
     let recommendation = of_feed.or_else(|| vpa.recommendation())?;
-    Some(not_rolled_back(&vpa.object, Cow::Borrowed(recommendation)))
+    let rollback = Rollback::of(&vpa.object, recommendation);
+    Some(rollback.map_or(Cow::Borrowed(recommendation), |it| Cow::Owned(it.former)))
 }
 
 /// The verdict on a `VerticalPodAutoscaler` that is created or updated.

@@ -2,8 +2,6 @@
 //!
 //! The updater writes the annotation, the webhook and the updater read it, so that it survives restarts.
 
-use std::borrow::Cow;
-
 use jiff::Timestamp;
 use model::{Quantity, Recommendation, ResourceList};
 use serde::{Deserialize, Serialize};
@@ -30,25 +28,31 @@ pub struct Rollback {
 }
 
 impl Rollback {
-    /// The value on an object, if it can be parsed.
+    /// The rollback of an object's recommendation, unless it is another one by now.
     #[must_use]
-    pub fn of(vpa: &VerticalPodAutoscaler) -> Option<Self> {
+    pub fn of(vpa: &VerticalPodAutoscaler, recommendation: &Recommendation) -> Option<Self> {
         let annotations = vpa.metadata.annotations.as_ref()?;
-        serde_json::from_str(annotations.get(ROLLED_BACK)?).ok()
+        let rollback: Self = serde_json::from_str(annotations.get(ROLLED_BACK)?).ok()?;
+        rollback.refuses(recommendation).then_some(rollback)
     }
 
-    /// Whether this is still the recommendation with which pods got worse: no target that differs from the
-    /// former requests has changed by a tenth.
-    #[must_use]
-    pub fn refuses(&self, recommendation: &Recommendation) -> bool {
-        self.refused.containers.iter().all(|refused| {
+    /// Whether this is still the recommendation with which pods got worse: none of the targets that differ
+    /// from the former requests by a tenth has changed by a tenth. If none differs so much, all count.
+    fn refuses(&self, recommendation: &Recommendation) -> bool {
+        let targets = self.refused.containers.iter().flat_map(|refused| {
             let name = &refused.container_name;
             let [former, now] = [&self.former, recommendation].map(|it| target(it, name));
-            refused.target.iter().all(|(resource, refused)| {
+            (refused.target.iter()).map(move |(resource, refused)| {
                 let [former, now] = [former, now].map(|it| it?.get(resource));
-                is_close(refused, former) || is_close(refused, now)
+                (is_close(refused, former), is_close(refused, now))
             })
-        })
+        });
+        let targets: Vec<_> = targets.collect();
+        let all_are_close = targets.iter().all(|(is_former, _)| *is_former);
+        let mut counting = targets
+            .iter()
+            .filter(|(is_former, _)| all_are_close || !is_former);
+        !targets.is_empty() && counting.all(|(_, is_unchanged)| *is_unchanged)
     }
 }
 
@@ -63,18 +67,6 @@ fn is_close(refused: &Quantity, other: Option<&Quantity>) -> bool {
     other.is_some_and(|other| (other.to_f64() - refused).abs() < TOLERANCE * refused)
 }
 
-/// The recommendation of an object for its pods: the former requests while it is rolled back.
-#[must_use]
-pub fn not_rolled_back<'a>(
-    vpa: &VerticalPodAutoscaler,
-    recommendation: Cow<'a, Recommendation>,
-) -> Cow<'a, Recommendation> {
-    match Rollback::of(vpa) {
-        Some(rollback) if rollback.refuses(&recommendation) => Cow::Owned(rollback.former),
-        _ => recommendation,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -87,8 +79,8 @@ mod tests {
         serde_json::from_value(json!({"containerRecommendations": containers})).expect("valid")
     }
 
-    /// Checks what a recommendation becomes for an object with this annotation.
-    fn check(annotation: &str, recommended: [&str; 2], expected: [&str; 2]) {
+    /// Checks whether an object with this annotation refuses a recommendation.
+    fn check(annotation: &str, [cpu, memory]: [&str; 2], refuses: bool) {
         let target = json!({"kind": "Deployment", "name": "web"});
         let vpa: Value = json!({
             "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
@@ -96,28 +88,45 @@ mod tests {
             "spec": {"targetRef": target},
         });
         let vpa = crate::vpa::parse(vpa).expect("a VPA object");
-        let [recommended, expected] =
-            [recommended, expected].map(|[cpu, memory]| recommendation(cpu, memory));
-        assert_eq!(
-            *not_rolled_back(&vpa, Cow::Borrowed(&recommended)),
-            expected
-        );
+        let rollback = Rollback::of(&vpa, &recommendation(cpu, memory));
+        assert_eq!(rollback.is_some(), refuses, "{cpu} {memory}: {annotation}");
+    }
+
+    fn annotation(refused: Recommendation, former: Recommendation) -> String {
+        let rollback = Rollback {
+            at: Timestamp::UNIX_EPOCH,
+            problem: String::new(),
+            refused,
+            former,
+        };
+        json!(rollback).to_string()
     }
 
     #[test]
     fn the_former_requests_count_until_the_target_changes() {
-        let rollback = Rollback {
-            at: Timestamp::UNIX_EPOCH,
-            problem: String::new(),
-            refused: recommendation("1", "100Mi"),
-            former: recommendation("1", "1Gi"),
-        };
-        let text = json!(rollback).to_string();
-        check(&text, ["1", "100Mi"], ["1", "1Gi"]);
-        check(&text, ["1050m", "95Mi"], ["1", "1Gi"]);
+        let text = annotation(recommendation("1", "100Mi"), recommendation("1", "1Gi"));
+        check(&text, ["1", "100Mi"], true);
+        check(&text, ["1050m", "95Mi"], true);
         // Another CPU says nothing about the memory with which pods got worse.
-        check(&text, ["2", "100Mi"], ["1", "1Gi"]);
-        check(&text, ["1", "120Mi"], ["1", "120Mi"]);
-        check("{}", ["1", "100Mi"], ["1", "100Mi"]);
+        check(&text, ["2", "100Mi"], true);
+        check(&text, ["1", "120Mi"], false);
+        check("{}", ["1", "100Mi"], false);
+    }
+
+    #[test]
+    fn small_differences_that_add_up_end_by_another_target_too() {
+        let text = annotation(
+            recommendation("1", "100Mi"),
+            recommendation("1060m", "106Mi"),
+        );
+        check(&text, ["1", "100Mi"], true);
+        check(&text, ["2", "100Mi"], false);
+        check(&text, ["1", "120Mi"], false);
+    }
+
+    #[test]
+    fn an_empty_recommendation_refuses_nothing() {
+        let text = annotation(Recommendation::default(), Recommendation::default());
+        check(&text, ["1", "100Mi"], false);
     }
 }

@@ -127,13 +127,7 @@ impl<'a> VpaPass<'a> {
             }));
         }
         let mut recommendation = recommendation_of(snapshot, vpa);
-        let written = Rollback::of(&vpa.object);
-        let is_written = written.is_some();
-        let rollback = written.filter(|rollback| {
-            recommendation
-                .as_ref()
-                .is_some_and(|it| rollback.refuses(it))
-        });
+        let rollback = (recommendation.as_ref()).and_then(|it| Rollback::of(&vpa.object, it));
         if let Some(rollback) = &rollback {
             recommendation = Some(Arc::new(rollback.former.clone()));
         }
@@ -164,7 +158,7 @@ impl<'a> VpaPass<'a> {
             groups,
             recheck_in: Cell::new(None),
         };
-        pass.report_rollback(is_written, builder);
+        pass.report_rollback(builder);
         pass.plan_actions(&members, &mut counts, builder);
         builder.wake_within(pass.recheck_in.get());
         if context.evicts_for_others() && acts == Acts::All {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::rollback::Rollback;
+use api::rollback::{ROLLED_BACK, Rollback};
 use jiff::{SignedDuration, Timestamp};
 use model::{ContainerRecommendation, Quantity, Recommendation, ResourceList, ResourceName};
 use view::{ContainerState, Owner, Phase, Pod};
@@ -37,10 +37,10 @@ struct Failing<'a> {
 }
 
 impl VpaPass<'_> {
-    /// Reports an object whose recommendation is rolled back, and ends that in time. `is_written` says whether
-    /// the object has the annotation.
-    pub(super) fn report_rollback(&self, is_written: bool, builder: &mut PlanBuilder) {
-        if !is_written {
+    /// Reports an object whose recommendation is rolled back, and ends that in time.
+    pub(super) fn report_rollback(&self, builder: &mut PlanBuilder) {
+        let annotations = self.vpa.object.metadata.annotations.as_ref();
+        if !annotations.is_some_and(|it| it.contains_key(ROLLED_BACK)) {
             return;
         }
         let now = self.context.now;
