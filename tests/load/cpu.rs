@@ -25,6 +25,8 @@ pub(crate) fn start_threads(state: &'static State) -> io::Result<()> {
 /// limit make this thread wait, as long as the period lasts.
 fn use_cpu(thread: u64, state: &State) {
     let mut end = Instant::now();
+    // The work of one period, which a limit may spread over several.
+    let mut work = None;
     loop {
         let millicores = state.wait_for_millicores(thread);
         let now = Instant::now();
@@ -33,6 +35,11 @@ fn use_cpu(thread: u64, state: &State) {
         let until = thread_time() + PERIOD.mul_f64(millicores as f64 / 1000.0);
         while thread_time() < until && Instant::now() < end {
             (0..1000_u32).for_each(|number| _ = black_box(number));
+        }
+        let (began, done_at) = *work.get_or_insert((now, until));
+        if thread == 0 && thread_time() >= done_at {
+            state.set_work_time(began.elapsed());
+            work = None;
         }
         thread::sleep(end.saturating_duration_since(Instant::now()));
     }

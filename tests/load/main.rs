@@ -2,9 +2,9 @@
 //! slowly or ignores SIGTERM, as flags and requests say.
 //!
 //! Each parameter is a flag (`--memory-mib=100`) and, while the program runs, a parameter of
-//! `/set` (`/set?memory-mib=100`). `/status` answers the state as JSON, `/ready` and `/live` are
-//! for probes. Flags without a parameter: `--port` (default 8080) and `--start-after-seconds`, the
-//! time until the program listens (default 0).
+//! `/set` (`/set?memory-mib=100`). `/status` answers the state as JSON, `/metrics` is for Prometheus,
+//! `/ready` and `/live` are for probes. Flags without a parameter: `--port` (default 8080) and
+//! `--start-after-seconds`, the time until the program listens (default 0).
 //!
 //! Only the standard library serves, so that a container with this program starts within
 //! milliseconds and its own memory does not matter next to what it holds.

@@ -77,6 +77,7 @@ fn response(head: &str, state: &State) -> Response {
             Err(error) => ("400 Bad Request", format!("{error}\n")),
         },
         "/status" => ("200 OK", state.status()),
+        "/metrics" => ("200 OK", state.metrics()),
         "/live" => ("200 OK", "ok\n".to_owned()),
         "/ready" if state.is_ready() => ("200 OK", "ok\n".to_owned()),
         "/ready" => ("503 Service Unavailable", "not ready yet\n".to_owned()),
@@ -113,7 +114,8 @@ mod tests {
             ),
             ("GET /status", "200", "\"wanted_mib\":7,"),
             ("PUT /set?memory-mib=1", "405", "use GET or POST"),
-            ("GET /metrics", "404", "/metrics: unknown path"),
+            ("GET /metrics", "200", "load_work_seconds 0"),
+            ("GET /other", "404", "/other: unknown path"),
         ] {
             let (got, text) = response(&format!("{request} HTTP/1.1\r\n\r\n"), &state);
             assert!(got.starts_with(status), "{request}: {got}");

@@ -20,6 +20,8 @@ struct Values {
     /// The wanted amount that is or was held last, and the time since when.
     held: Option<(u64, u128)>,
     cpu_millicores: u64,
+    /// Time that the work of a period took last.
+    work_time: Duration,
     ready_after_seconds: u64,
     ignore_sigterm: bool,
     sigterm_at_unix_ms: Option<u128>,
@@ -90,6 +92,7 @@ impl Default for State {
                 held_mib: 0,
                 held: None,
                 cpu_millicores: 0,
+                work_time: Duration::ZERO,
                 ready_after_seconds: 0,
                 ignore_sigterm: false,
                 sigterm_at_unix_ms: None,
@@ -158,6 +161,16 @@ impl State {
         woken
             .unwrap_or_else(PoisonError::into_inner)
             .millicores(thread)
+    }
+
+    pub(crate) fn set_work_time(&self, work_time: Duration) {
+        self.values().work_time = work_time;
+    }
+
+    /// The state as Prometheus reads it.
+    pub(crate) fn metrics(&self) -> String {
+        let seconds = self.values().work_time.as_secs_f64();
+        format!("load_work_seconds {seconds}\n")
     }
 
     /// Whether the program ignores the signal.

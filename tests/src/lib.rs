@@ -69,8 +69,8 @@ pub use pod::{
 pub use prometheus::Prometheus;
 pub use prometheus_adapter::WithPrometheusAdapter;
 pub use real_node::{
-    LOAD_IMAGE, can_run_real_node, images_of_suite, install_suite, load_image, real_node,
-    real_node_options,
+    LOAD_IMAGE, can_run_real_node, images_of_suite, install_prometheus, install_suite, load_image,
+    real_node, real_node_options,
 };
 pub use request_load::{Asked, in_parallel, while_asked};
 pub use resilient_watch::{Follow, follow};

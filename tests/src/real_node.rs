@@ -4,11 +4,11 @@
 use std::env;
 
 use anyhow::{Result, ensure};
-use sandbox::{Image, Options, Sandbox};
+use sandbox::{Image, Options, PROMETHEUS, Sandbox};
 
-use crate::control_plane::{options, options_named, start};
+use crate::control_plane::{built, options, options_named, start};
 use crate::helm::Helm;
-use crate::{apply, eventually, get_json, program};
+use crate::{apply, eventually, get_json, kubectl_in, program};
 
 /// Programs of the suite, which have images.
 const PROGRAMS: [&str; 6] = [
@@ -56,6 +56,19 @@ fn with_real_node(options: Options) -> Options {
 /// Options of a bare sandbox with a real node and this name.
 pub fn real_node_options(name: String) -> Result<Options> {
     Ok(with_real_node(options_named(name)?))
+}
+
+/// Runs Prometheus in a cluster with a real node, and returns its address in the cluster.
+pub async fn install_prometheus(sandbox: &Sandbox) -> Result<String> {
+    let program = built(&PROMETHEUS).await?.join("bin/prometheus");
+    let image = Image::of_program("docker.io/plimsoll-tests/prometheus:1", &program)?;
+    sandbox.import(vec![image]).await?;
+    apply(sandbox, "tests/fixtures/prometheus.yaml").await?;
+    let status = "rollout status deployment/prometheus -n monitoring --timeout=5m";
+    kubectl_in(sandbox, status).await?;
+    // There is no cluster DNS.
+    let address = "get service prometheus -n monitoring -o jsonpath={.spec.clusterIP}";
+    Ok(format!("http://{}", kubectl_in(sandbox, address).await?))
 }
 
 /// Images of the suite, by the names that the chart gives them.

@@ -33,7 +33,7 @@ delegated_auth: model runtime serving
 horizontal: forecast scaling sizing promql view model api
 controllers: horizontal vertical model api feed view watch sources runtime
 recommender: controllers vertical sizing model api feed view watch sources runtime serving
-updater: rollout placement view api feed watch sources runtime serving
+updater: rollout model placement view api feed watch sources runtime serving
 webhook: admission model api feed view watch runtime serving
 adapter: metric_routes scaling model api feed view watch sources runtime serving delegated_auth
 extender: placement model api view watch sources runtime serving

@@ -11,6 +11,9 @@ use crate::vpa::VerticalPodAutoscaler;
 /// Annotation that Plimsoll writes on a VPA: a recommendation with which pods got worse, and the requests that
 /// they have in its place; see docs/updating.md#waves.
 pub const ROLLED_BACK: &str = "plimsoll.dev/rolled-back";
+/// Annotation that users set on a VPA: `PromQL` with a value by `pod`, larger is worse, which new requests must
+/// not double; see docs/updating.md#health-by-prometheus.
+pub const WAVE_QUERY: &str = "plimsoll.dev/wave-query";
 /// The relative difference from which a target is another one.
 const TOLERANCE: f64 = 0.1;
 

@@ -3,8 +3,6 @@
 //! One that is absent has its default of `defaults.yaml`. Fields that Trimaran has are named as
 //! there.
 
-mod prometheus_client;
-
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,11 +15,10 @@ use runtime::config_file::{from_text, parsed_by};
 use runtime::duration::at_least;
 use runtime::{GoDuration, ListenAddress};
 use serde::{Deserialize, Deserializer};
-use sources::prometheus::is_label_name;
+use sources::prometheus::{PrometheusClient, is_label_name};
 
 use crate::load_watcher::{LoadQueries, LoadWatcherConfig, PrometheusConfig, Provider};
 use crate::scheduler::SchedulerConfig;
-use prometheus_client::PrometheusClient;
 
 pub(crate) const DEFAULTS: &str = include_str!("defaults.yaml");
 

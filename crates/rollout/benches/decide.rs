@@ -94,6 +94,7 @@ fn decisions(criterion: &mut Criterion) {
             view: &view,
             recommendations: &recommendations,
             pause: None,
+            health: &BTreeMap::new(),
             node_load: None,
         };
         let wall = "2026-01-01T12:00:00Z".parse().expect("a time");
@@ -168,6 +169,7 @@ fn passes_after_one_change(criterion: &mut Criterion) {
                     view: &view,
                     recommendations: &recommendations,
                     pause: None,
+                    health: &BTreeMap::new(),
                     node_load: None,
                 };
                 decide(black_box(&snapshot), &mut state, &settings, now)

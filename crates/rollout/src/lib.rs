@@ -49,6 +49,7 @@ pub use limits::global_pause::{
     PausePolicy, PauseReason, Preconditions, WebhookLiveness, check_preconditions, is_current,
 };
 pub use limits::maintenance_window::MAINTENANCE_WINDOW;
+pub use limits::pod_health::{HealthMetric, HealthQuery, HealthReading, HealthReadings};
 pub use limits::vpa_pause::{PausedVpa, VpaPauseReason};
 pub use moves::rebalancing::REBALANCE;
 pub use pass::decide;
@@ -64,7 +65,7 @@ pub use resize::rolling_update::{
     REPLACEMENT, RESIZED_AT, ROLLING_UPDATE_INTERVAL, RollingUpdate, RollingUpdateRefusal, may_roll,
 };
 pub use resize::size_change::SizeChange;
-pub use settings::{PreemptionMode, RebalancingSettings, Settings};
+pub use settings::{PreemptionMode, RebalancingSettings, Settings, WaveSettings};
 pub use sizing::Refusal;
 pub use skip::{Skip, SkipReason};
 pub use state::RolloutState;

@@ -50,6 +50,7 @@ pub fn decide(
     }
     let changes = state.change_tracker.changes(view);
     let earlier = replaced(&mut state.recommendations, snapshot.recommendations);
+    let earlier_health = std::mem::replace(&mut state.health, snapshot.health.clone());
     state.observe(&changes.pods, view, now);
     state
         .settling
@@ -94,6 +95,7 @@ pub fn decide(
                 earlier.get(uid).map(Arc::as_ptr) != now.get(uid).map(Arc::as_ptr)
             });
         }
+        cache.mark_read(&earlier_health, snapshot.health);
         cache.mark_due(now);
     }
     cache.matched.expand_marks();

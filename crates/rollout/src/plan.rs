@@ -12,6 +12,7 @@ use view::{ObjectKey, View};
 
 use crate::action::Action;
 use crate::limits::global_pause::PauseReason;
+use crate::limits::pod_health::{HealthQuery, HealthReadings};
 use crate::limits::vpa_pause::PausedVpa;
 use crate::resize::proven_acts::Refutation;
 use crate::skip::Skip;
@@ -26,6 +27,8 @@ pub struct Snapshot<'a> {
     pub recommendations: &'a Recommendations,
     /// The reason for which all actions are paused, from [`crate::check_preconditions`].
     pub pause: Option<PauseReason>,
+    /// Values of the queries that the last plan had.
+    pub health: &'a HealthReadings,
     /// A load of the nodes that no earlier pass had, for rebalancing.
     pub node_load: Option<&'a MeasuredLoad>,
 }
@@ -40,6 +43,8 @@ pub struct Plan {
     pub refutations: Vec<Arc<Refutation>>,
     /// Recommendations to roll back, and rollbacks that are over.
     pub rollbacks: Vec<Arc<RollbackChange>>,
+    /// Queries whose values waves wait for.
+    pub health_queries: Vec<HealthQuery>,
     /// VPA objects whose pods are not updated now. Times count from the pass that decided so.
     pub paused: Vec<Arc<PausedVpa>>,
     /// Ways to make room for pending resizes.

@@ -31,8 +31,8 @@ pub struct Settings {
     pub in_place_skip_disruption_budget: bool,
     /// Whether the number of restarts in a minute is limited (`evictionPace`). Upstream has no limit.
     pub paces_restarts: bool,
-    /// Whether new requests go to one pod of a workload first (`evictionPace`). Upstream has no waves.
-    pub waves: bool,
+    /// Waves of new requests; `None` without (`evictionPace`). Upstream has none.
+    pub waves: Option<WaveSettings>,
     /// Whether native sidecars are sized (gate `NativeSidecar`).
     pub native_sidecars: bool,
     /// Preemption for deferred resizes (`makeRoom`).
@@ -61,6 +61,24 @@ pub struct RebalancingSettings {
     pub moves_per_minute: usize,
 }
 
+/// Settings of waves (`waves`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WaveSettings {
+    /// The time after which a pod that is well proves its requests (`provenAfter`).
+    pub proven_after: Duration,
+    /// Whether the health of pods is read from Prometheus (`prometheus`).
+    pub reads_health: bool,
+}
+
+impl Default for WaveSettings {
+    fn default() -> Self {
+        Self {
+            proven_after: Duration::from_mins(1),
+            reads_health: false,
+        }
+    }
+}
+
 /// Preemption for resizes that the kubelet deferred.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -83,7 +101,7 @@ impl Default for Settings {
             settling_time: Duration::from_secs(10),
             in_place_skip_disruption_budget: false,
             paces_restarts: false,
-            waves: false,
+            waves: None,
             native_sidecars: false,
             preemption: PreemptionMode::Off,
             rebalancing: None,

@@ -26,6 +26,7 @@ pub enum SkipReason {
     WebhookNotCalled,
     Paced,
     Wave,
+    HealthUnknown,
     Settling,
     EvictionRequirements,
     /// The same resize, or a smaller one, was infeasible on this node or on one of equal capacity.
@@ -61,7 +62,7 @@ macro_rules! texts {
         $($(#[$doc])+ const $REASON: &str = $reason;)*
 
         impl SkipReason {
-            pub const ALL: [Self; 29] = [$($(Self::$Variant $((Refusal::$refusal))?,)+)*];
+            pub const ALL: [Self; 30] = [$($(Self::$Variant $((Refusal::$refusal))?,)+)*];
 
             /// Label of metrics, reason of the condition, and part of its message.
             const fn texts(self) -> [&'static str; 3] {
@@ -106,7 +107,11 @@ texts! {
     Paced "paced" "enough pods were restarted in this minute, see evictionPace of --config";
     /// Reason of `Applied` of a VPA: pods must be well with the new requests before others get them.
     const WAVE: &str = "Wave";
-    Wave "wave" "wait until those that have the new requests have been well for 1 min";
+    Wave "wave" "wait until those that have the new requests have been well for a time";
+    /// Reason of `Applied` of a VPA: values of pods with the new requests cannot be read from Prometheus.
+    const HEALTH_UNKNOWN: &str = "HealthUnknown";
+    HealthUnknown "health_unknown"
+        "wait, since the health of those that have the new requests cannot be read from Prometheus; the log of the updater says why";
     /// Reason of `Applied` of a VPA: the object or its constraints changed just now.
     const SETTLING: &str = "Settling";
     Settling "settling" "the object or its constraints changed just now";

@@ -27,6 +27,7 @@ use crate::action::{Action, ActionKind, ActionOutcome, NodeCapacity};
 use crate::clock::ClockReading;
 use crate::limits::disruption_limit::Disruption;
 use crate::limits::group_size::GroupSizes;
+use crate::limits::pod_health::HealthReadings;
 use crate::limits::settling::Settling;
 use crate::limits::vpa_pause::WindowCache;
 use crate::plan::Recommendations;
@@ -111,6 +112,7 @@ pub struct RolloutState {
     pub(super) rebalancing: RebalancingHistory,
     /// The objects at the last pass.
     pub(super) change_tracker: ClusterChangeTracker,
+    pub(super) health: HealthReadings,
     pub(super) recommendations: Recommendations,
     /// The decisions that are still valid; `None` before a full pass.
     pub(super) decisions: Option<DecisionCache>,

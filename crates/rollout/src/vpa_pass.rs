@@ -1,6 +1,7 @@
 //! The part of a pass that decides about one VPA object.
 
 mod evict;
+mod health;
 mod preemption;
 mod prove;
 mod resize;
@@ -220,15 +221,13 @@ impl<'a> VpaPass<'a> {
         let mut allowed = self.wave(members, &candidates, builder);
         for candidate in candidates {
             let is_in_wave = candidate.is_in_wave();
-            let outcome = if is_in_wave && allowed == Some(0) {
-                Err(SkipReason::Wave)
-            } else if resizes {
-                self.resize_or_evict(&candidate, builder)
-            } else {
-                self.evict(&candidate, builder)
+            let outcome = match allowed {
+                Some((0, reason)) if is_in_wave => Err(reason),
+                _ if resizes => self.resize_or_evict(&candidate, builder),
+                _ => self.evict(&candidate, builder),
             };
             if is_in_wave && outcome.is_ok() {
-                allowed = allowed.map(|allowed| allowed - 1);
+                allowed = allowed.map(|(left, reason)| (left - 1, reason));
             }
             self.record(candidate.member, outcome, builder);
         }

@@ -7,6 +7,7 @@
 //! the caller does.
 
 mod args;
+mod client_config;
 mod clusters;
 mod connection;
 mod error;
@@ -20,6 +21,7 @@ use std::collections::{BTreeMap, HashMap};
 use model::{ContainerRef, Series};
 
 pub use args::{PrometheusArgs, PrometheusClientArgs};
+pub use client_config::PrometheusClient;
 pub use clusters::ClusterCheck;
 pub use connection::{Connection, Credentials, Secret, headers};
 pub use error::{Detail, PrometheusError};

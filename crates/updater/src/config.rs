@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use placement::{HotNodeConfig, Policy, TargetLoadPacking};
-use rollout::{PreemptionMode, RebalancingSettings, Settings};
+use rollout::{PreemptionMode, RebalancingSettings, Settings, WaveSettings};
 use runtime::config_file::{from_text, interval};
 use runtime::{GoDuration, OtherAutoscalers};
 use serde::Deserialize;
 use serving::FeedReader;
-use sources::prometheus::Connection;
+use sources::prometheus::{Connection, PrometheusClient};
+
+use crate::control_loop::HealthSource;
 
 /// A hot node stays hot down to so much less utilization, in percent, and a move leaves its target
 /// below that: else pods would be moved back and forth.
@@ -33,6 +35,7 @@ pub(crate) struct Config {
     /// each minute in which new pods are well. And whether new requests go to one pod of a workload first, in
     /// waves. Pods that are OOM killed never wait.
     eviction_pace: bool,
+    waves: Waves,
     /// Preemption for resizes that the kubelet deferred: evict less important pods of the node, or the
     /// pod itself.
     make_room: PreemptionMode,
@@ -44,6 +47,19 @@ pub(crate) struct Config {
     pub(crate) feed: FeedReader,
     /// Without it no pod is moved.
     rebalancing: Option<Rebalancing>,
+}
+
+/// Waves of new requests.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Waves {
+    /// Time after which a pod that is well with new requests lets others follow, 10s to 5m. At least four
+    /// intervals between two scrapes, if there is a Prometheus.
+    #[serde(deserialize_with = "from_text")]
+    proven_after: GoDuration,
+    /// Prometheus with the metrics of the kubelet and those of the queries in annotations
+    /// `plimsoll.dev/wave-query`. Without it, pods are judged by what their status says.
+    prometheus: Option<PrometheusClient>,
 }
 
 /// Moves of pods with the annotation `plimsoll.dev/rebalance: "true"`.
@@ -77,23 +93,55 @@ impl Default for Rebalancing {
 }
 
 impl Config {
-    /// Adds the settings to those of flags. Returns the load-watcher too, if pods are moved.
-    pub(crate) fn settings(
-        self,
-        flags: &Settings,
-    ) -> anyhow::Result<(Settings, Option<Connection>)> {
+    /// Adds the settings to those of flags.
+    pub(crate) fn settings(self, flags: &Settings) -> anyhow::Result<Configured> {
+        let (waves, health) = self.waves.settings()?;
         let rebalancing = self.rebalancing.map(Rebalancing::settings).transpose();
         let (load_watcher, rebalancing) = rebalancing.context("rebalancing")?.unzip();
         let settings = Settings {
             settling_time: self.settling_time.0,
             paces_restarts: self.eviction_pace,
-            waves: self.eviction_pace,
+            waves: self.eviction_pace.then_some(waves),
             preemption: self.make_room,
             rolling_updates: self.rolling_updates,
             rebalancing,
             ..*flags
         };
-        Ok((settings, load_watcher))
+        Ok(Configured {
+            settings,
+            load_watcher,
+            health: health.filter(|_| self.eviction_pace),
+        })
+    }
+}
+
+/// The settings of decisions, and what they read.
+pub(crate) struct Configured {
+    pub(crate) settings: Settings,
+    /// `None` if no pod is moved.
+    pub(crate) load_watcher: Option<Connection>,
+    pub(crate) health: Option<HealthSource>,
+}
+
+impl Waves {
+    fn settings(self) -> anyhow::Result<(WaveSettings, Option<HealthSource>)> {
+        let proven_after = self.proven_after.0;
+        let (least, most) = (Duration::from_secs(10), Duration::from_mins(5));
+        let is_in_range = (least..=most).contains(&proven_after);
+        ensure!(is_in_range, "waves.provenAfter: must be from 10s to 5m");
+        let connection = self
+            .prometheus
+            .map(PrometheusClient::connection)
+            .transpose();
+        let health = connection.context("waves")?.map(|connection| HealthSource {
+            connection,
+            range: proven_after,
+        });
+        let settings = WaveSettings {
+            proven_after,
+            reads_health: health.is_some(),
+        };
+        Ok((settings, health))
     }
 }
 
@@ -140,18 +188,26 @@ mod tests {
 
     use super::*;
 
+    fn configured(text: &str) -> Result<Configured, String> {
+        let config = parse::<Config>(&[DEFAULTS, text]);
+        let configured = config.and_then(|config| config.settings(&Settings::default()));
+        configured.map_err(|error| format!("{error:#}"))
+    }
+
     /// The load-watcher and the settings of this text.
     fn settings(text: &str) -> Result<(Option<String>, Settings), String> {
-        let config = parse::<Config>(&[DEFAULTS, text]);
-        let settings = config.and_then(|config| config.settings(&Settings::default()));
-        let settings = settings.map_err(|error| format!("{error:#}"));
-        settings.map(|(settings, connection)| (connection.map(|it| it.address), settings))
+        let Configured {
+            settings,
+            load_watcher,
+            ..
+        } = configured(text)?;
+        Ok((load_watcher.map(|it| it.address), settings))
     }
 
     fn check(text: &str, change: impl FnOnce(&mut Settings)) {
         let mut expected = Settings {
             paces_restarts: true,
-            waves: true,
+            waves: Some(WaveSettings::default()),
             ..Settings::default()
         };
         change(&mut expected);
@@ -180,7 +236,11 @@ mod tests {
         check("settlingTime: 0s", |it| it.settling_time = Duration::ZERO);
         check("evictionPace: false", |it| {
             it.paces_restarts = false;
-            it.waves = false;
+            it.waves = None;
+        });
+        check("waves: {provenAfter: 30s}", |it| {
+            let waves = it.waves.get_or_insert_default();
+            waves.proven_after = Duration::from_secs(30);
         });
         check("makeRoom: dry-run", |it| {
             it.preemption = PreemptionMode::DryRun;
@@ -204,9 +264,36 @@ mod tests {
     }
 
     #[test]
+    fn the_health_of_pods_is_read_while_waves_are_on() {
+        let check = |pace: bool, expected: Option<&str>| {
+            let text = format!(
+                "{{evictionPace: {pace}, waves: {{provenAfter: 2m, prometheus: {{address: 'http://p'}}}}}}"
+            );
+            let Configured {
+                settings, health, ..
+            } = configured(&text).expect("valid");
+            assert_eq!(
+                settings.waves.map(|it| it.reads_health),
+                pace.then_some(true)
+            );
+            let health = health.map(|it| (it.connection.address, it.range));
+            let expected = expected.map(|it| (it.to_owned(), Duration::from_mins(2)));
+            assert_eq!(health, expected);
+        };
+        check(true, Some("http://p"));
+        check(false, None);
+    }
+
+    #[test]
     fn invalid_values_are_refused() {
         for (fields, expected) in [
             ("settlingTime: -1s", "settlingTime: "),
+            ("waves: {provenAfter: 9s}", "waves.provenAfter: must be"),
+            (
+                "waves: {prometheus: {address: p}}",
+                "waves: prometheus.address: ",
+            ),
+            ("waves: {query: x}", "waves.query: unknown field"),
             ("makeRoom: yes", "makeRoom: unknown variant"),
             ("rebalancing: {}", "rebalancing: loadWatcherAddress: "),
             (

@@ -10,6 +10,7 @@
 mod executor;
 mod inputs;
 mod pacing;
+mod pod_health;
 mod reporter;
 mod rollbacks;
 
@@ -29,6 +30,8 @@ use crate::pod_writer::PodWriter;
 use executor::{Executor, Finished};
 pub(crate) use inputs::Inputs;
 use pacing::Pacing;
+pub(crate) use pod_health::HealthSource;
+use pod_health::PodHealth;
 pub(crate) use reporter::Outputs;
 use reporter::Reporter;
 use rollbacks::Rollbacks;
@@ -47,6 +50,8 @@ pub(crate) struct LoopConfig {
     /// Evictions per second and burst, and the same for resizes; `None` means no limit.
     pub(crate) limit: Option<(f64, u32)>,
     pub(crate) interval: Duration,
+    /// The source of the health of pods for waves.
+    pub(crate) health: Option<HealthSource>,
     /// Limit of requests to the API server.
     pub(crate) requests: Throttle,
 }
@@ -58,6 +63,7 @@ pub(crate) struct ControlLoop {
     schedule: PassSchedule,
     executor: Executor,
     rollbacks: Rollbacks,
+    health: PodHealth,
     reporter: Reporter,
     /// Until when the webhook counts as alive; `None` if it does not matter, or is not alive.
     webhook_alive_until: Option<Instant>,
@@ -81,6 +87,7 @@ impl ControlLoop {
         schedule.wake_at(started);
         Self {
             inputs,
+            health: PodHealth::new(config.health.clone()),
             config,
             state: RolloutState::default(),
             schedule,
@@ -95,6 +102,7 @@ impl ControlLoop {
     pub(crate) async fn run(mut self, shutdown: CancellationToken) -> anyhow::Result<()> {
         loop {
             let retry_at = self.executor.retry_at;
+            let health_at = self.health.due_at();
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
@@ -106,12 +114,20 @@ impl ControlLoop {
                 Some(written) = self.rollbacks.writing.join_next() => {
                     self.rollbacks.end(&written?, &self.reporter, &self.inputs);
                 }
+                Some(read) = self.health.reading.join_next() => {
+                    self.health.end(read?);
+                    self.pass_soon();
+                }
                 changed = self.inputs.webhook.changed() => { changed?; self.pass_soon(); }
                 changed = self.inputs.view.changed() => { changed?; self.view_changed(); }
                 () = self.inputs.feed.changed() => self.pass_soon(),
                 changed = self.inputs.node_load.changed() => { changed?; self.pass_soon(); }
                 () = self.schedule.due() => self.pass(),
                 () = at(retry_at) => {}
+                () = at(health_at) => {
+                    let (now, began) = (Instant::now(), self.inputs.started.elapsed());
+                    self.health.start(now, began);
+                }
             }
             self.start_actions();
         }
@@ -146,10 +162,12 @@ impl ControlLoop {
                 inputs,
                 config,
                 state,
+                health,
                 reporter,
                 ..
             } = self;
-            inputs.with_snapshot(&config.policy, now, |snapshot| {
+            let readings = &health.readings;
+            inputs.with_snapshot(&config.policy, readings, now, |snapshot| {
                 (reporter.outputs.metrics.steps).observe("ListPods", began.elapsed());
                 let plan = decide(snapshot, state, &config.settings, now);
                 if snapshot.pause.is_none() {
@@ -171,6 +189,7 @@ impl ControlLoop {
         self.reporter.preemptions(plan.preemptions, executes);
         self.reporter.passed(began, ended, !plan.actions.is_empty());
         self.rollbacks.submit(plan.rollbacks);
+        self.health.follow(plan.health_queries, ended);
         self.executor.waiting = plan.actions.into();
         self.webhook_alive_until = alive_until;
         self.schedule.end(ended - began, ended);

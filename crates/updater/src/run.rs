@@ -18,7 +18,7 @@ use view::{AutoscalerRole, ObjectKey, Scope, Shard};
 use watch::{MissingRights, OtherAutoscalers, Watches};
 
 use crate::args::Args;
-use crate::config::{Config, DEFAULTS};
+use crate::config::{Config, Configured, DEFAULTS};
 use crate::control_loop::{ControlLoop, Inputs, LoopConfig, Outputs};
 use crate::events::EventQueue;
 use crate::feed_overlay::FeedOverlay;
@@ -43,12 +43,17 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
     };
     let requests = Throttle::new(common.kube_api_qps, common.kube_api_burst);
     let feed = config.feed.clone();
-    let (settings, load_watcher) = config.settings(&args.rollout.settings()?)?;
+    let Configured {
+        settings,
+        load_watcher,
+        health,
+    } = config.settings(&args.rollout.settings()?)?;
     let config = LoopConfig {
         settings,
         policy: args.pause.policy(&own_namespace()),
         limit: args.rate_limits.limit(),
         interval: args.updater_interval.0,
+        health,
         requests: requests.reserving(common.kube_api_burst / URGENT_SHARE),
     };
     let missing_rights = MissingRights::register(&manager.registry)?;

@@ -145,6 +145,28 @@ args, and optionally env, volumes, volumeMounts, withoutArgs, annotations of the
 {{- end }}
 {{- end }}
 
+{{/* The setting `prometheus` of a program, by the values of that name. */}}
+{{- define "plimsoll.prometheusSetting" -}}
+{{- $values := .Values.prometheus -}}
+{{- $setting := dict -}}
+{{- $tls := dict -}}
+{{- $file := "/etc/plimsoll/prometheus/%s" -}}
+{{- with $values.address }}{{ $_ := set $setting "address" . }}{{ end }}
+{{- with $values.matchers }}{{ $_ := set $setting "matchers" . }}{{ end }}
+{{- with $values.tokenKey }}{{ $_ := set $setting "authorization" (dict "credentialsFile" (printf $file .)) }}{{ end }}
+{{- with $values.passwordKey }}
+{{- $_ := set $setting "basicAuth" (dict "username" $values.username "passwordFile" (printf $file .)) }}
+{{- end }}
+{{- with $values.caKey }}{{ $_ := set $tls "caFile" (printf $file .) }}{{ end }}
+{{- with $values.certificateKey }}{{ $_ := set $tls "certFile" (printf $file .) }}{{ end }}
+{{- with $values.privateKeyKey }}{{ $_ := set $tls "keyFile" (printf $file .) }}{{ end }}
+{{- with $tls }}{{ $_ := set $setting "tlsConfig" . }}{{ end }}
+{{- $headers := dict -}}
+{{- range $name, $value := $values.headers }}{{ $_ := set $headers $name (dict "values" (list $value)) }}{{ end }}
+{{- with $headers }}{{ $_ := set $setting "httpHeaders" . }}{{ end }}
+{{- toYaml $setting }}
+{{- end }}
+
 {{- define "plimsoll.prometheusVolumes" -}}
 {{- with .Values.prometheus.secretName }}
 - name: prometheus

@@ -17,11 +17,13 @@ const PROMETHEUS: &[&str] = &[
     "prometheus.address=http://prometheus",
     "prometheus.secretName=read",
     "adapter.rules=rules: []",
+    "updater.waves.prometheus.queryTimeout=5s",
 ];
 const BASIC: &[&str] = &[
     "prometheus.address=http://prometheus",
     "prometheus.secretName=read",
     "adapter.rules=rules: []",
+    "updater.waves.prometheus.queryTimeout=5s",
     "prometheus.username=reader",
     "prometheus.passwordKey=password",
 ];
@@ -92,6 +94,7 @@ const CASES: &[Case] = &[
     ("updater.evictionTolerance", "0.25", &[]),
     ("updater.minReplicas", "3", &[]),
     ("updater.evictionPace", "false", &[]),
+    ("updater.waves.provenAfter", "2m", &[]),
     ("updater.evictionRateLimit", "1", &[]),
     ("updater.evictionRateBurst", "5", &[]),
     ("updater.podUpdateThreshold", "0.2", &[]),

@@ -32,7 +32,7 @@ macro_rules! or_skip {
 pub(crate) use or_skip;
 
 /// Values of the chart: everything is on, and nothing waits for a pace that only people need.
-const VALUES: &[&str] = &[
+pub(super) const VALUES: &[&str] = &[
     "mode=all",
     "extender.enabled=true",
     "global.logLevel=4",

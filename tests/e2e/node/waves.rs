@@ -3,15 +3,18 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use api::rollback::{ROLLED_BACK, Rollback};
+use api::rollback::{ROLLED_BACK, Rollback, WAVE_QUERY};
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::eventually;
+use e2e::{Turns, eventually, install_prometheus, install_suite, real_node};
+use sandbox::Sandbox;
 use serde_json::{Value, json};
 
 use super::cgroups::{Applied, all_have, check};
-use super::fixture::{Fixture, all_hold, amount, or_skip, pod_of, resources, run_on, runs};
+use super::fixture::{Fixture, VALUES, all_hold, amount, or_skip, pod_of, resources, run_on, runs};
 
 const REPLICAS: usize = 6;
+/// A cluster with Prometheus, by which waves judge pods.
+static MEASURED: Turns<Sandbox> = Turns::new();
 /// The time for which a pod must be well before others follow, but for the kubelet's delay.
 const PROVEN_AFTER: Duration = Duration::from_secs(55);
 
@@ -97,4 +100,66 @@ async fn requests_that_do_no_harm_reach_all_pods_in_waves() -> Result<()> {
         "{vpa:#}"
     );
     run_on(&cluster, "web", &before).await
+}
+
+async fn measured() -> Result<Sandbox> {
+    let sandbox = real_node("waves").await?;
+    let address = install_prometheus(&sandbox).await?;
+    let prometheus = format!("updater.waves.prometheus.address={address}");
+    let values = [VALUES, &["updater.waves.provenAfter=30s", &prometheus]].concat();
+    install_suite(&sandbox, &values).await?;
+    Ok(sandbox)
+}
+
+/// Runs pods that use 100 millicores, gives them a CPU limit of 20, and returns the reason for which that was
+/// rolled back. Then a size that is large enough reaches all of them.
+async fn rolled_back(cluster: &Fixture, name: &str, query: Option<&str>) -> Result<String> {
+    let size = resources(["100m", "50Mi"], ["200m", "50Mi"]);
+    let pod = pod_of(&["--cpu-millicores=100"], &size);
+    cluster.deploy(name, 4, &pod).await?;
+    let scraped = json!({"prometheus.io/scrape": "true"});
+    cluster.annotate_pods(name, &scraped).await?;
+    let before = runs(cluster, name).await?;
+    let too_small = amount(["10m", "50Mi"]);
+    cluster.size_to(name, "Off", &too_small).await?;
+    let annotations = json!({WAVE_QUERY: query});
+    cluster.annotate::<Vpa>(name, annotations).await?;
+    let mode = json!({"spec": {"updatePolicy": {"updateMode": "InPlaceOrRecreate"}}});
+    cluster.patch::<Vpa>(name, mode).await?;
+    let began = Instant::now();
+    let annotation = |vpa: &Value| vpa["metadata"]["annotations"][ROLLED_BACK].clone();
+    let is_rolled_back = |vpa: &Value| annotation(vpa).is_string();
+    let vpa = cluster
+        .when::<Vpa>(name, "it is rolled back", is_rolled_back)
+        .await?;
+    eprintln!("{name}: rolled back after {:?}", began.elapsed());
+    let text = annotation(&vpa);
+    let rollback: Rollback = serde_json::from_str(text.as_str().unwrap_or_default())?;
+    all_have(cluster, name, Applied::of(100, 200, 50)).await?;
+    eprintln!("{name}: put back after {:?}", began.elapsed());
+    cluster.recommend(name, &amount(["150m", "60Mi"])).await?;
+    all_have(cluster, name, Applied::of(150, 300, 60)).await?;
+    eprintln!("{name}: sized after {:?}", began.elapsed());
+    run_on(cluster, name, &before).await?;
+    Ok(rollback.problem)
+}
+
+#[tokio::test]
+async fn requests_that_throttle_or_slow_pods_down_are_taken_back() -> Result<()> {
+    let cluster = or_skip!(Fixture::on(&MEASURED, measured));
+    let problem = rolled_back(&cluster, "throttled", None).await?;
+    ensure!(
+        problem.contains("of its CPU periods are throttled"),
+        "{problem}"
+    );
+    eprintln!("{problem}");
+    let query = "avg by (pod) (avg_over_time(load_work_seconds[20s]))";
+    let problem = rolled_back(&cluster, "slow", Some(query)).await?;
+    eprintln!("{problem}");
+    ensure!(
+        problem.contains("its value of plimsoll.dev/wave-query"),
+        "{problem}"
+    );
+    ensure!(problem.starts_with("1 of 1 pods"), "{problem}");
+    Ok(())
 }

@@ -1,15 +1,15 @@
 //! Waves: new requests go to one pod of a workload first, and to three more for each pod that has been well
-//! with them for a minute. If pods get worse with them, the recommendation is rolled back.
+//! with them for a time. If pods get worse with them, the recommendation is rolled back.
 //!
 //! `pods that may get them now = max(1, 3 * proven) - unproven - underway`
 
 use std::fmt;
 use std::time::Duration;
 
+use api::rollback::WAVE_QUERY;
+
 /// Workloads with fewer pods have no waves.
 pub(crate) const MIN_PODS: usize = 4;
-/// The time after which a pod that is well proves its requests.
-pub(crate) const PROVEN_AFTER: Duration = Duration::from_mins(1);
 /// The time for which a pod without proof counts: it may lack something else.
 pub(crate) const JUDGED_FOR: Duration = Duration::from_mins(10);
 /// Pods that may follow one.
@@ -18,12 +18,14 @@ const GROWTH: usize = 3;
 /// Numbers of the pods of a VPA object.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Wave {
-    /// Pods with the recommended requests that have been well with them for [`PROVEN_AFTER`].
+    /// Pods with the recommended requests that have been well with them for long enough.
     pub(crate) proven: usize,
     /// Pods that have had them for a shorter time, or are not well.
     pub(crate) unproven: usize,
     /// Pods that are about to get them.
     pub(crate) underway: usize,
+    /// Pods that have been well for long enough, but whose values cannot be read from Prometheus.
+    pub(crate) unknown: usize,
     /// Those of the unproven ones that fail.
     pub(crate) failing: usize,
     /// Pods with other requests, to compare the failing ones with.
@@ -61,11 +63,21 @@ impl fmt::Display for Wave {
 }
 
 /// A fault of a pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Failure<'a> {
     OomKilled(&'a str),
     BacksOff(&'a str),
     NotReady(Duration),
+    /// Shares of CPU periods, of the pod and the largest one of others.
+    Throttled {
+        value: f64,
+        largest: f64,
+    },
+    /// Values of the query of the VPA object, of the pod and the largest one of others.
+    Query {
+        value: f64,
+        largest: f64,
+    },
 }
 
 impl fmt::Display for Failure<'_> {
@@ -74,6 +86,19 @@ impl fmt::Display for Failure<'_> {
             Self::OomKilled(container) => write!(out, "container {container} was OOM killed"),
             Self::BacksOff(container) => write!(out, "container {container} ends again and again"),
             Self::NotReady(after) => write!(out, "it is not ready after {}s", after.as_secs()),
+            Self::Throttled { value, largest } => {
+                let [value, largest] = [value, largest].map(|share| share * 100.0);
+                write!(
+                    out,
+                    "{value:.0} % of its CPU periods are throttled, at most {largest:.0} % of those of others"
+                )
+            }
+            Self::Query { value, largest } => {
+                write!(
+                    out,
+                    "its value of {WAVE_QUERY} is {value:.3}, at most {largest:.3} for others"
+                )
+            }
         }
     }
 }

@@ -1,12 +1,14 @@
 //! The decisions that remain valid until something changes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
 use view::{Matched, VpaOrder};
 
 use crate::clock::ClockReading;
+use crate::limits::pod_health::{HealthQuery, HealthReadings};
 use crate::plan::Plan;
 
 /// The drift between the two clocks that counts as a jump of the wall clock, after which all
@@ -54,6 +56,18 @@ impl DecisionCache {
         }
     }
 
+    /// Marks the VPA objects with a query that has other values now.
+    pub(crate) fn mark_read(&mut self, earlier: &HealthReadings, now: &HealthReadings) {
+        let is_new = |query: &HealthQuery| {
+            earlier.get(query).map(Arc::as_ptr) != now.get(query).map(Arc::as_ptr)
+        };
+        for ((_, name, namespace), decision) in &self.by_vpa {
+            if decision.plan.health_queries.iter().any(is_new) {
+                self.matched.mark_vpa(namespace, name);
+            }
+        }
+    }
+
     /// Removes the decisions about removed and marked VPA objects. Returns the owners of their pods.
     pub(crate) fn take_outdated(&mut self) -> Vec<String> {
         let marked = self.matched.marked().into_iter();
@@ -70,6 +84,8 @@ impl DecisionCache {
             all.skips.extend(plan.skips.iter().cloned());
             all.refutations.extend(plan.refutations.iter().cloned());
             all.rollbacks.extend(plan.rollbacks.iter().cloned());
+            all.health_queries
+                .extend(plan.health_queries.iter().cloned());
             all.paused.extend(plan.paused.iter().cloned());
             all.pod_counts.extend(plan.pod_counts.iter().cloned());
             all.wake_in = due

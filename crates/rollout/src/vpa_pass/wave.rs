@@ -9,10 +9,12 @@ use jiff::{SignedDuration, Timestamp};
 use model::{ContainerRecommendation, Quantity, Recommendation, ResourceList, ResourceName};
 use view::{ContainerState, Owner, Phase, Pod};
 
+use super::health::Health;
 use super::{Candidate, Group, Member, PassContext, VpaPass};
 use crate::action::ActionReason;
+use crate::limits::pod_health::HealthQuery;
 use crate::limits::vpa_pause::{PausedVpa, VpaPauseReason};
-use crate::limits::wave::{Failure, JUDGED_FOR, MIN_PODS, PROVEN_AFTER, Wave};
+use crate::limits::wave::{Failure, JUDGED_FOR, MIN_PODS, Wave};
 use crate::plan::RollbackChange;
 use crate::plan_builder::PlanBuilder;
 use crate::resize::oom_kill::last_oom_kill;
@@ -20,6 +22,7 @@ use crate::resize::pod_size::{requests, sized_containers};
 use crate::resize::resize_status::ResizeStatus;
 use crate::resize::rolling_update::Replacement;
 use crate::selection::priority::Priority;
+use crate::skip::SkipReason;
 
 /// The time after which a rolled back recommendation is tried again.
 const TRIED_AGAIN_AFTER: Duration = Duration::from_hours(24);
@@ -61,25 +64,27 @@ impl VpaPass<'_> {
         }));
     }
 
-    /// The number of candidates that the wave allows to be updated; `None` without limit. Rolls the
-    /// recommendation back if pods got worse with it.
+    /// The number of candidates that the wave allows to be updated, and the reason of the others; `None`
+    /// without limit. Rolls the recommendation back if pods got worse with it.
     pub(super) fn wave(
         &self,
         members: &[Member],
         candidates: &[Candidate],
         builder: &mut PlanBuilder,
-    ) -> Option<usize> {
+    ) -> Option<(usize, SkipReason)> {
         if !candidates.iter().any(Candidate::is_in_wave) {
             return None;
         }
         let replaces_all =
             self.replacement == Replacement::RollingUpdate && !self.resizes_in_place();
         // A rollback has no waves: the former requests are proven.
-        let is_off = !self.context.settings.waves || self.rollback.is_some();
+        let is_off = self.context.settings.waves.is_none() || self.rollback.is_some();
         if is_off || members.len() < MIN_PODS || replaces_all {
             return None;
         }
-        let (wave, failing) = self.count(members);
+        let queries = self.health_queries();
+        let (wave, failing) = self.count(members, &queries);
+        builder.plan.health_queries.extend(queries);
         // An annotation that is over goes first.
         let is_free = builder.plan.rollbacks.is_empty();
         if is_free
@@ -97,9 +102,20 @@ impl VpaPass<'_> {
                 .plan
                 .rollbacks
                 .push(self.rollback_change(Some(rollback)));
-            return Some(0);
+            return Some((0, SkipReason::Wave));
         }
-        Some(wave.allowed())
+        let is_unknown = wave.unknown > 0;
+        let reason = if is_unknown {
+            SkipReason::HealthUnknown
+        } else {
+            SkipReason::Wave
+        };
+        Some((wave.allowed(), reason))
+    }
+
+    pub(super) fn proven_after(&self) -> Duration {
+        let waves = self.context.settings.waves;
+        waves.unwrap_or_default().proven_after
     }
 
     fn rollback_change(&self, rollback: Option<Rollback>) -> Arc<RollbackChange> {
@@ -111,8 +127,13 @@ impl VpaPass<'_> {
     }
 
     /// The numbers of pods, and the first one that fails with the recommended requests.
-    fn count<'m>(&self, members: &'m [Member<'m>]) -> (Wave, Option<Failing<'m>>) {
+    fn count<'m>(
+        &self,
+        members: &'m [Member<'m>],
+        queries: &[HealthQuery],
+    ) -> (Wave, Option<Failing<'m>>) {
         let PassContext { state, now, .. } = self.context;
+        let proven_after = self.proven_after();
         let mut wave = Wave {
             underway: self.missing_since_eviction(),
             ..Wave::default()
@@ -121,7 +142,7 @@ impl VpaPass<'_> {
         let (others, changed): (Vec<&Member>, Vec<&Member>) = members.iter().partition(is_other);
         let slowest = members.iter().filter_map(|it| it.pod.ready_after_seconds);
         let slowest = Duration::from_secs(slowest.max().unwrap_or(0).max(0).unsigned_abs());
-        let late_after = PROVEN_AFTER.max(slowest.saturating_mul(LATE));
+        let late_after = proven_after.max(slowest.saturating_mul(LATE));
         let mut first: Option<Failing> = None;
         for member in changed {
             if self.is_underway(member) {
@@ -130,23 +151,31 @@ impl VpaPass<'_> {
             }
             let sized_for = state.sized_for(&member.pod.uid, now);
             let since = now.wall - SignedDuration::try_from(sized_for).unwrap_or_default();
-            let failure = failure(member, since, sized_for, late_after);
+            let mut failure = failure(member, since, sized_for, late_after);
+            let well_for = (member.running.ready_since).map(|ready| now.since(ready.max(since)));
+            let well_for = well_for.filter(|_| failure.is_none());
+            if let Some(well_for) = well_for.filter(|it| *it >= proven_after) {
+                match self.health(queries, member, &others, well_for) {
+                    Health::Well => {
+                        wave.proven += 1;
+                        continue;
+                    }
+                    Health::Unread => {}
+                    Health::Unknown => wave.unknown += 1,
+                    Health::Worse(worse) => failure = Some(worse),
+                }
+            }
             let failure = failure.filter(|it| {
                 let was_well = !state.was_unready_when_sized(&member.pod.uid);
                 was_well && may_be_caused(it, member, &others)
             });
-            let well_for = (member.running.ready_since).map(|ready| now.since(ready.max(since)));
-            if failure.is_none() && well_for.is_some_and(|it| it >= PROVEN_AFTER) {
-                wave.proven += 1;
-                continue;
-            }
             if sized_for >= JUDGED_FOR {
                 continue;
             }
             wave.unproven += 1;
-            let due = [PROVEN_AFTER, late_after, JUDGED_FOR].into_iter();
+            let due = [proven_after, late_after, JUDGED_FOR].into_iter();
             let due = due.filter_map(|it| it.checked_sub(sized_for));
-            let proven_in = well_for.and_then(|it| PROVEN_AFTER.checked_sub(it));
+            let proven_in = well_for.and_then(|it| proven_after.checked_sub(it));
             self.recheck_in(due.chain(proven_in).filter(|it| !it.is_zero()).min());
             if let Some(failure) = failure {
                 wave.failing += 1;
@@ -227,7 +256,7 @@ fn may_be_caused(failure: &Failure, member: &Member, others: &[&Member]) -> bool
 }
 
 /// Owner and revision of a pod.
-fn revision(pod: &Pod) -> (Option<&Owner>, [Option<&str>; 2]) {
+pub(super) fn revision(pod: &Pod) -> (Option<&Owner>, [Option<&str>; 2]) {
     let labels = ["controller-revision-hash", "pod-template-hash"];
     (
         pod.owner.as_ref(),

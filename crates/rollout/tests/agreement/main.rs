@@ -161,6 +161,7 @@ impl Case {
             view: &view,
             recommendations: &BTreeMap::new(),
             pause: None,
+            health: &BTreeMap::new(),
             node_load: None,
         };
         let now = ClockReading {

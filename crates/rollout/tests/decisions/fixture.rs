@@ -10,8 +10,8 @@ use k8s_openapi::api::batch::v1::Job;
 use model::{ContainerRecommendation, Cpu, Memory, Recommendation, ResourceList};
 use placement::MeasuredLoad;
 use rollout::{
-    Action, ActionKind, ActionOutcome, ClockReading, PauseReason, Plan, RolloutState, Settings,
-    SkipReason, Snapshot, decide,
+    Action, ActionKind, ActionOutcome, ClockReading, HealthReadings, PauseReason, Plan,
+    RolloutState, Settings, SkipReason, Snapshot, decide,
 };
 use serde_json::{Value, json};
 use view::{
@@ -27,6 +27,7 @@ pub(super) struct Fixture {
     pub(super) view: View,
     pub(super) settings: Settings,
     pub(super) pause: Option<PauseReason>,
+    pub(super) health: HealthReadings,
     /// Recommendations of the feed, by the unique identifiers of VPA objects.
     pub(super) feed: BTreeMap<String, Arc<Recommendation>>,
     pub(super) now: ClockReading,
@@ -41,6 +42,7 @@ impl Fixture {
             view: View::default(),
             settings: Settings::default(),
             pause: None,
+            health: HealthReadings::new(),
             feed: BTreeMap::new(),
             now: ClockReading {
                 wall: "2026-01-01T12:00:00Z".parse().expect("a time"),
@@ -57,6 +59,7 @@ impl Fixture {
             view: &self.view,
             recommendations: &self.feed,
             pause: self.pause,
+            health: &self.health,
             node_load: self.node_load.as_ref(),
         };
         decide(&snapshot, state, &self.settings, self.now)

@@ -15,6 +15,8 @@ mod rolling_updates;
 mod settling;
 mod sidecars;
 mod tolerance;
+mod wave_health;
+mod wave_histories;
 mod waves;
 
 use std::time::Duration;

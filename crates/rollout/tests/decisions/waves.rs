@@ -3,31 +3,29 @@
 use std::time::Duration;
 
 use api::rollback::{ROLLED_BACK, Rollback};
-use proptest::prelude::*;
-use rollout::{ActionOutcome, Plan, RolloutState, SkipReason, VpaPauseReason};
+use rollout::{ActionOutcome, Plan, RolloutState, SkipReason, VpaPauseReason, WaveSettings};
 use serde_json::{Value, json};
-use view::{ObjectKey, Pod};
 
 use super::fixture::{ACCEPTED, Fixture, evicted, not_resized_yet, push, set_requests};
 
-const MINUTE: Duration = Duration::from_mins(1);
+pub(super) const MINUTE: Duration = Duration::from_mins(1);
 
 /// A Deployment whose pods ask for 100m, with a recommendation of one core.
-fn fixture(replicas: i32, policy: &Value) -> Fixture {
+pub(super) fn fixture(replicas: i32, policy: &Value) -> Fixture {
     let mut fixture = Fixture::new();
-    fixture.settings.waves = true;
+    fixture.settings.waves = Some(WaveSettings::default());
     fixture.settings.eviction_tolerance = 1.0;
     fixture.deployment("web", replicas, policy);
     fixture
 }
 
-fn pass_time(fixture: &mut Fixture, passed: Duration) {
+pub(super) fn pass_time(fixture: &mut Fixture, passed: Duration) {
     fixture.now.monotonic += passed;
     fixture.now.wall += passed;
 }
 
 /// The container of a pod ended a second time, and waits for its next restart.
-fn backs_off(at: &str, pod: &mut Value) {
+pub(super) fn backs_off(at: &str, pod: &mut Value) {
     pod["status"]["conditions"][0]["status"] = json!("False");
     let end = json!({"exitCode": 1, "reason": "Error", "startedAt": at, "finishedAt": at});
     pod["status"]["containerStatuses"] = json!([{
@@ -37,7 +35,7 @@ fn backs_off(at: &str, pod: &mut Value) {
 }
 
 /// Carries out the evictions of a pass. The replacements ask for as much CPU as `size`.
-fn replace(fixture: &mut Fixture, size: &str) -> Plan {
+pub(super) fn replace(fixture: &mut Fixture, size: &str) -> Plan {
     let plan = fixture.pass();
     fixture.report(&plan, &ACCEPTED);
     for action in &plan.actions {
@@ -50,7 +48,7 @@ fn replace(fixture: &mut Fixture, size: &str) -> Plan {
 }
 
 /// Writes the annotation that a plan asks for.
-fn write(fixture: &mut Fixture, plan: &Plan) -> Rollback {
+pub(super) fn write(fixture: &mut Fixture, plan: &Plan) -> Rollback {
     let [change] = plan.rollbacks.as_slice() else {
         panic!("one change: {plan:?}")
     };
@@ -168,7 +166,7 @@ fn few_pods_have_no_waves_and_no_setting_none() {
     let mut few = fixture(3, &json!({}));
     assert_eq!(evicted(&few.pass()).len(), 3);
     let mut off = fixture(8, &json!({}));
-    off.settings.waves = false;
+    off.settings.waves = None;
     assert_eq!(evicted(&off.pass()).len(), 8);
 }
 
@@ -317,140 +315,4 @@ fn a_pod_proves_its_requests_from_their_effect_on() {
     fixture.check_skipped(SkipReason::Wave);
     pass_time(&mut fixture, Duration::from_secs(1));
     assert_eq!(fixture.pass().actions.len(), 3);
-}
-
-/// A step of a random history.
-#[derive(Debug, Clone)]
-enum Step {
-    Wait(u64),
-    Crash(usize),
-    Recover(usize),
-    NewLeader,
-    /// The wall clock jumps by this number of seconds.
-    Jump(i64),
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        4 => (1_u64..90).prop_map(Step::Wait),
-        2 => (0_usize..20).prop_map(Step::Crash),
-        2 => (0_usize..20).prop_map(Step::Recover),
-        1 => Just(Step::NewLeader),
-        1 => (-600_i64..600).prop_map(Step::Jump),
-    ]
-}
-
-/// A pod, and when it got its requests.
-#[derive(Debug, Clone, Copy)]
-struct Known {
-    has_new: bool,
-    since: Duration,
-    is_well: bool,
-}
-
-struct History {
-    fixture: Fixture,
-    pods: Vec<Known>,
-    is_rolled_back: bool,
-}
-
-impl History {
-    fn show(&mut self, index: usize) {
-        let Known {
-            has_new, is_well, ..
-        } = self.pods[index];
-        let (name, cpu) = (format!("web-{index}"), if has_new { "1" } else { "100m" });
-        let ended = self.fixture.now.wall.to_string();
-        self.fixture
-            .pod_with("web", &name, &json!({"cpu": cpu}), |pod| {
-                if !is_well {
-                    backs_off(&ended, pod);
-                }
-            });
-    }
-
-    /// A pass whose acts have their effect at once, and the bounds that hold after it.
-    fn pass(&mut self) {
-        let plan = self.fixture.pass();
-        self.fixture.report(&plan, &ACCEPTED);
-        if plan.rollbacks.iter().any(|it| it.rollback.is_some()) {
-            assert_eq!(plan.actions, [], "a wave goes on after a failed gate");
-            write(&mut self.fixture, &plan);
-            self.is_rolled_back = true;
-            return;
-        }
-        for action in &plan.actions {
-            let index: usize = action.pod.name[4..].parse().expect("a number");
-            self.pods[index].has_new = !self.is_rolled_back;
-            self.pods[index].since = self.fixture.now.monotonic;
-            self.show(index);
-        }
-        let now = self.fixture.now.monotonic;
-        let new = self.pods.iter().filter(|pod| pod.has_new);
-        let (proven, others): (Vec<&Known>, Vec<&Known>) =
-            new.partition(|pod| pod.is_well && now >= pod.since + MINUTE);
-        // One that fails for ten minutes does not count any more.
-        let others = others.iter().filter(|pod| now < pod.since + MINUTE * 10);
-        if !plan.actions.is_empty() && !self.is_rolled_back {
-            assert!(
-                others.count() <= (3 * proven.len()).max(1),
-                "{:?}",
-                self.pods
-            );
-        }
-    }
-
-    fn after(&mut self, step: &Step) {
-        match *step {
-            Step::Wait(seconds) => pass_time(&mut self.fixture, Duration::from_secs(seconds)),
-            Step::Crash(index) | Step::Recover(index) => {
-                let index = index % self.pods.len();
-                self.pods[index].is_well = matches!(step, Step::Recover(_));
-                self.show(index);
-            }
-            Step::NewLeader => self.fixture.state = RolloutState::default(),
-            Step::Jump(seconds) => {
-                self.fixture.now.wall += jiff::SignedDuration::from_secs(seconds);
-            }
-        }
-        self.pass();
-    }
-
-    fn asks_for(&self, index: usize) -> Option<model::Cpu> {
-        let key = ObjectKey::new("shop", format!("web-{index}"));
-        let pod: &Pod = self.fixture.view.pods.get(&key)?;
-        pod.containers[0].requests.cpu
-    }
-}
-
-proptest! {
-    #[test]
-    fn no_history_breaks_the_bounds_of_a_wave(count in 4_usize..20, steps in prop::collection::vec(step(), 1..60)) {
-        let policy = json!({"updateMode": "InPlaceOrRecreate"});
-        let pod = Known { has_new: false, since: Duration::ZERO, is_well: true };
-        let mut history = History {
-            fixture: fixture(i32::try_from(count).expect("few"), &policy),
-            pods: vec![pod; count],
-            is_rolled_back: false,
-        };
-        history.pass();
-        for step in &steps {
-            history.after(step);
-        }
-        // Each change can be put back.
-        if history.is_rolled_back {
-            history.fixture.now.wall = "2026-01-01T13:00:00Z".parse().expect("a time");
-            for _ in 0..count {
-                for index in 0..count {
-                    history.pods[index].is_well = true;
-                    history.show(index);
-                }
-                pass_time(&mut history.fixture, MINUTE);
-                history.pass();
-            }
-            for index in 0..count {
-                prop_assert_eq!(history.asks_for(index), Some(model::Cpu::from_millicores(100)));
-            }
-        }
-    }
 }

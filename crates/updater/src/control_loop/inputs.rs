@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use rollout::{
-    ClockReading, PausePolicy, Preconditions, Snapshot, WebhookLiveness, check_preconditions,
-    is_current,
+    ClockReading, HealthReadings, PausePolicy, Preconditions, Snapshot, WebhookLiveness,
+    check_preconditions, is_current,
 };
 use runtime::{ApiServerClock, Hold};
 use tokio::sync::watch;
@@ -53,6 +53,7 @@ impl Inputs {
     pub(super) fn with_snapshot<T, P>(
         &mut self,
         policy: &PausePolicy,
+        health: &HealthReadings,
         now: ClockReading,
         f: impl FnOnce(&Snapshot<'_>) -> (T, P),
     ) -> (T, P, Option<Instant>) {
@@ -71,6 +72,7 @@ impl Inputs {
             view: &view,
             recommendations: self.feed.recommendations_for(&view),
             pause: checked.err(),
+            health,
             node_load: node_load.as_deref(),
         };
         let (result, pause) = f(&snapshot);

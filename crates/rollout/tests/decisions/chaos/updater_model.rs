@@ -306,6 +306,7 @@ impl UpdaterModel {
             view: &self.view,
             recommendations: &self.feed,
             pause,
+            health: &BTreeMap::new(),
             node_load: self.node_load.as_ref(),
         };
         let plan = decide(&snapshot, &mut self.state, &self.settings, cluster.now);

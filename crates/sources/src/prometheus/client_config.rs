@@ -1,19 +1,23 @@
-//! Connection to Prometheus. Its fields are those of `http_config` in Prometheus' own
-//! configuration, in camel case.
+//! Connection to Prometheus in a file of settings. Its fields are those of `http_config` in Prometheus'
+//! own configuration, in camel case.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use runtime::GoDuration;
 use runtime::config_file::{from_text, parsed_by};
 use runtime::duration::positive_duration;
 use serde::{Deserialize, Deserializer};
-use sources::prometheus::{Connection, Credentials, Matchers, Secret, headers};
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct PrometheusClient {
+use super::connection::headers;
+use super::{Connection, Credentials, Matchers, Secret};
+
+/// The setting `prometheus`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct PrometheusClient {
     /// Address of Prometheus or of another store with its API.
     address: String,
     /// Timeout of one query, at least 100ms.
@@ -30,7 +34,7 @@ pub(super) struct PrometheusClient {
     matchers: Matchers,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct BasicAuth {
     username: String,
@@ -38,14 +42,14 @@ struct BasicAuth {
     password_file: PathBuf,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Authorization {
     /// File with the bearer token, read for each connection.
     credentials_file: PathBuf,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct TlsConfig {
     /// CA certificates (PEM). Without them the system's are trusted.
@@ -55,7 +59,7 @@ struct TlsConfig {
     insecure_skip_verify: bool,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HeaderValues {
     values: Vec<String>,
@@ -65,9 +69,23 @@ fn query_timeout<'de, D: Deserializer<'de>>(text: D) -> Result<GoDuration, D::Er
     parsed_by(positive_duration, text)
 }
 
+impl Default for PrometheusClient {
+    fn default() -> Self {
+        Self {
+            address: "http://prometheus.monitoring.svc".to_owned(),
+            query_timeout: GoDuration(Duration::from_secs(10)),
+            basic_auth: None,
+            authorization: None,
+            tls_config: TlsConfig::default(),
+            http_headers: BTreeMap::new(),
+            matchers: Matchers::default(),
+        }
+    }
+}
+
 impl PrometheusClient {
     /// The connection. Errors name the field.
-    pub(super) fn connection(self) -> anyhow::Result<Connection> {
+    pub fn connection(self) -> anyhow::Result<Connection> {
         let credentials = match (self.basic_auth, self.authorization) {
             (None, None) => Credentials::None,
             (Some(basic), None) => Credentials::Basic {
@@ -107,12 +125,11 @@ impl PrometheusClient {
 mod tests {
     use runtime::config_file;
 
-    use super::super::{Config, DEFAULTS};
     use super::*;
 
     fn connection(fields: &str) -> Result<Connection, String> {
-        let config = config_file::parse(&[DEFAULTS, &format!("prometheus:\n  {fields}")]);
-        let connection = config.and_then(|config: Config| config.prometheus.connection());
+        let client = config_file::parse::<PrometheusClient>(&[fields]);
+        let connection = client.and_then(PrometheusClient::connection);
         connection.map_err(|error| format!("{error:#}"))
     }
 
