@@ -104,6 +104,12 @@ pub struct SizingPolicySpec {
     #[schemars(schema_with = "cap_to_schedulable")]
     pub cap_to_schedulable: Option<String>,
 
+    /// Query of Prometheus with a value for each pod, larger is worse, which new requests must not
+    /// double: docs/updating.md#health-by-prometheus. At most 8000 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 8000))]
+    pub wave_query: Option<String>,
+
     /// Additional CPU while pods start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub startup_boost: Option<StartupBoost>,

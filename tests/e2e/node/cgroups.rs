@@ -96,6 +96,25 @@ pub(crate) fn check(cluster: &Fixture, pod: &Pod, expected: Applied) -> Result<(
     Ok(())
 }
 
+/// Numbers of CPU periods of the pod's only container, and of those in which it was throttled.
+pub(crate) fn cpu_periods(cluster: &Fixture, pod: &Pod) -> Result<[u64; 2]> {
+    let cgroup = path(cluster, pod)?.join(container_id(pod)?);
+    let root = Path::new(ROOT);
+    let hierarchy = root.join("cpu");
+    let root = if hierarchy.exists() {
+        &*hierarchy
+    } else {
+        root
+    };
+    let text = read(&root.join(cgroup), "cpu.stat")?;
+    let number = |name: &str| {
+        let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+        let found = lines.find(|(known, _)| *known == name);
+        Ok::<u64, anyhow::Error>(found.with_context(|| text.clone())?.1.parse()?)
+    };
+    Ok([number("nr_periods")?, number("nr_throttled")?])
+}
+
 /// Identifier of the first container's present run.
 pub(crate) fn container_id(pod: &Pod) -> Result<String> {
     let id = container(pod).and_then(|status| status.container_id.as_deref());

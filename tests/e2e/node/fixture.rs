@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::{
     LOAD_IMAGE, Namespace, Turn, Turns, can_run_real_node, container as status_of, eventually,
-    install_suite, real_node, target, with,
+    install_prometheus, install_suite, real_node, target, with,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{self as kind, Pod};
@@ -32,7 +32,7 @@ macro_rules! or_skip {
 pub(crate) use or_skip;
 
 /// Values of the chart: everything is on, and nothing waits for a pace that only people need.
-pub(super) const VALUES: &[&str] = &[
+const VALUES: &[&str] = &[
     "mode=all",
     "extender.enabled=true",
     "global.logLevel=4",
@@ -49,6 +49,9 @@ static SHARED: Turns<Sandbox> = Turns::new();
 /// The cluster of tests that break its node or fill it, one after the other.
 static FAILING: Turns<Sandbox> = Turns::new();
 
+/// The cluster of tests that need Prometheus.
+static MEASURED: Turns<Sandbox> = Turns::new();
+
 /// A namespace of a cluster with a real node on which the suite is installed.
 pub(crate) struct Fixture {
     own: Namespace,
@@ -58,6 +61,20 @@ pub(crate) struct Fixture {
 async fn start(purpose: &str) -> Result<Sandbox> {
     let sandbox = real_node(purpose).await?;
     install_suite(&sandbox, VALUES).await?;
+    Ok(sandbox)
+}
+
+/// A cluster whose Prometheus the suite reads.
+async fn start_measured() -> Result<Sandbox> {
+    let sandbox = real_node("measured").await?;
+    let address = format!("prometheus.address={}", install_prometheus(&sandbox).await?);
+    let measured = [
+        address.as_str(),
+        "recommender.throttling=true",
+        "updater.waves.provenAfter=30s",
+        "updater.waves.prometheus.queryTimeout=5s",
+    ];
+    install_suite(&sandbox, &[VALUES, &measured].concat()).await?;
     Ok(sandbox)
 }
 
@@ -92,6 +109,15 @@ impl Fixture {
             return Ok(None);
         }
         let turn = FAILING.alone(async || start("failing").await).await?;
+        Self::with(prefix, turn).await.map(Some)
+    }
+
+    /// The same on a cluster with Prometheus.
+    pub(crate) async fn measured(prefix: &str) -> Result<Option<Self>> {
+        if !can_run_real_node()? {
+            return Ok(None);
+        }
+        let turn = MEASURED.alone(start_measured).await?;
         Self::with(prefix, turn).await.map(Some)
     }
 

@@ -18,5 +18,6 @@ mod oom_heal;
 mod pressure;
 mod settled;
 mod sizes;
+mod throttling;
 mod upstream_vpa;
 mod waves;

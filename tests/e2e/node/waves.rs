@@ -5,16 +5,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use api::rollback::{ROLLED_BACK, Rollback, WAVE_QUERY};
 use api::vpa::VerticalPodAutoscaler as Vpa;
-use e2e::{Turns, eventually, install_prometheus, install_suite, real_node};
-use sandbox::Sandbox;
+use e2e::eventually;
 use serde_json::{Value, json};
 
 use super::cgroups::{Applied, all_have, check};
-use super::fixture::{Fixture, VALUES, all_hold, amount, or_skip, pod_of, resources, run_on, runs};
+use super::fixture::{Fixture, all_hold, amount, or_skip, pod_of, resources, run_on, runs};
 
 const REPLICAS: usize = 6;
-/// A cluster with Prometheus, by which waves judge pods.
-static MEASURED: Turns<Sandbox> = Turns::new();
 /// The time for which a pod must be well before others follow, but for the kubelet's delay.
 const PROVEN_AFTER: Duration = Duration::from_secs(55);
 
@@ -102,15 +99,6 @@ async fn requests_that_do_no_harm_reach_all_pods_in_waves() -> Result<()> {
     run_on(&cluster, "web", &before).await
 }
 
-async fn measured() -> Result<Sandbox> {
-    let sandbox = real_node("waves").await?;
-    let address = install_prometheus(&sandbox).await?;
-    let prometheus = format!("updater.waves.prometheus.address={address}");
-    let values = [VALUES, &["updater.waves.provenAfter=30s", &prometheus]].concat();
-    install_suite(&sandbox, &values).await?;
-    Ok(sandbox)
-}
-
 /// Runs pods that use 100 millicores, gives them a CPU limit of 20, and returns the reason for which that was
 /// rolled back. Then a size that is large enough reaches all of them.
 async fn rolled_back(cluster: &Fixture, name: &str, query: Option<&str>) -> Result<String> {
@@ -146,7 +134,7 @@ async fn rolled_back(cluster: &Fixture, name: &str, query: Option<&str>) -> Resu
 
 #[tokio::test]
 async fn requests_that_throttle_or_slow_pods_down_are_taken_back() -> Result<()> {
-    let cluster = or_skip!(Fixture::on(&MEASURED, measured));
+    let cluster = or_skip!(Fixture::measured("slow"));
     let problem = rolled_back(&cluster, "throttled", None).await?;
     ensure!(
         problem.contains("of its CPU periods are throttled"),

@@ -90,15 +90,17 @@ impl History {
         self.fixture.health.insert(query, Arc::new(reading));
     }
 
-    /// Whether a pod has proven its requests; one that is as slow as another with its former requests may have.
+    /// Whether a pod has proven its requests. A slow one may have, unless pods with the former requests are well
+    /// and none of these is slow.
     fn has_proven(&self, pod: &Known) -> bool {
         let reads_health = self
             .fixture
             .settings
             .waves
             .is_some_and(|it| it.reads_health);
-        let are_others_slow = self.pods.iter().any(|it| !it.has_new && it.is_slow);
-        let is_healthy = self.has_prometheus && (!pod.is_slow || are_others_slow);
+        let mut others = self.pods.iter().filter(|it| !it.has_new && it.is_well);
+        let is_comparable = others.clone().next().is_some() && others.all(|it| !it.is_slow);
+        let is_healthy = self.has_prometheus && !(pod.is_slow && is_comparable);
         pod.has_new
             && pod.is_well
             && self.fixture.now.monotonic >= pod.since + MINUTE

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 
 use api::limit_mode::LIMIT_MODE;
+use api::rollback::WAVE_QUERY;
 use api::sizing_policy::{API_VERSION, POLICY_LABEL, Sizing, SizingPolicySpec};
 use api::vpa::{
     CrossVersionObjectReference, HPA_ANNOTATION, HpaMode, PodUpdatePolicy, RecommenderSelector,
@@ -65,10 +66,13 @@ fn all_annotations(spec: &SizingPolicySpec) -> BTreeMap<String, String> {
     let limit_mode = limit_mode.map(|mode| (LIMIT_MODE.to_owned(), mode));
     let cap = spec.cap_to_schedulable.clone();
     let cap = cap.map(|sources| (CAP_TO_SCHEDULABLE.to_owned(), sources));
+    let wave_query = spec.wave_query.clone();
+    let wave_query = wave_query.map(|query| (WAVE_QUERY.to_owned(), query));
     annotations(spec)
         .into_iter()
         .chain(limit_mode)
         .chain(cap)
+        .chain(wave_query)
         .collect()
 }
 
@@ -182,7 +186,7 @@ pub(super) fn changes(
         new.labels.as_ref(),
         |_| false,
     );
-    let of_fields = [HPA_ANNOTATION, LIMIT_MODE, CAP_TO_SCHEDULABLE];
+    let of_fields = [HPA_ANNOTATION, LIMIT_MODE, CAP_TO_SCHEDULABLE, WAVE_QUERY];
     merge(
         &mut operations,
         "annotations",

@@ -118,16 +118,19 @@ fn fields_of_a_policy_become_annotations_and_go_with_them() {
     let mut policy = policy("web");
     policy.spec.limit_mode = Some("memory=equal".to_owned());
     policy.spec.cap_to_schedulable = Some("nodes".to_owned());
+    policy.spec.wave_query = Some("latency_seconds".to_owned());
     let mut object = json!(made(&policy));
     object["metadata"]["uid"] = "u1".into();
     let found = |object: &Value| {
-        ["limit-mode", "cap-to-schedulable"]
+        ["limit-mode", "cap-to-schedulable", "wave-query"]
             .map(|name| object["metadata"]["annotations"][format!("plimsoll.dev/{name}")].clone())
     };
-    assert_eq!(found(&object), [json!("memory=equal"), json!("nodes")]);
+    let expected = ["memory=equal", "nodes", "latency_seconds"];
+    assert_eq!(found(&object), expected.map(|it| json!(it)));
     assert_eq!(patched(&policy, &object), None);
     policy.spec.limit_mode = None;
     policy.spec.cap_to_schedulable = None;
+    policy.spec.wave_query = None;
     let after = patched(&policy, &object).expect("there is a difference");
-    assert_eq!(found(&after), [json!(null), json!(null)]);
+    assert_eq!(found(&after), [json!(null), json!(null), json!(null)]);
 }
