@@ -4,9 +4,9 @@
 mod frontier;
 #[cfg(test)]
 mod gates;
-mod policies;
-mod table;
-mod traces;
+pub(crate) mod policies;
+pub(crate) mod table;
+pub(crate) mod traces;
 
 use std::path::Path;
 
@@ -21,15 +21,7 @@ pub(crate) fn print(folder: &Path, plots: Plots<'_>) -> Result<(), String> {
         return Err(format!("{} has none of the known files", folder.display()));
     }
     for set in &sets {
-        let hourly = Executor {
-            warm_up: set.warm_up,
-            ..Executor::new(set.resource)
-        };
-        let early = Executor {
-            early_raises: true,
-            ..hourly
-        };
-        for executor in [hourly, early] {
+        for executor in rules(set) {
             let started = std::time::Instant::now();
             let results = policies::replay(&executor, set);
             table::print(set, &executor, &results);
@@ -39,4 +31,17 @@ pub(crate) fn print(folder: &Path, plots: Plots<'_>) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Hourly decisions, without and with early raises.
+pub(crate) fn rules(set: &traces::Set) -> [Executor; 2] {
+    let hourly = Executor {
+        warm_up: set.warm_up,
+        ..Executor::new(set.resource)
+    };
+    let early = Executor {
+        early_raises: true,
+        ..hourly
+    };
+    [hourly, early]
 }

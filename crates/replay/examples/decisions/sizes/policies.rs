@@ -11,7 +11,7 @@ use super::traces::Set;
 use crate::price_of_failure::PriceOfFailure;
 
 /// Factors of our prices of failure.
-const FACTORS: [f64; 12] = [
+pub(crate) const FACTORS: [f64; 12] = [
     0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.5, 2.5, 5.0, 10.0, 25.0,
 ];
 
@@ -73,11 +73,7 @@ pub(crate) fn replay(executor: &Executor, set: &Set) -> Vec<Result> {
             Box::new(Oracle(series.clone()))
         }),
     });
-    let settings = match (set.resource, executor.early_raises) {
-        (Resource::Cpu, true) => Settings::CPU,
-        (Resource::Cpu, false) => Settings::CPU_HOURLY,
-        (Resource::Memory, _) => Settings::MEMORY,
-    };
+    let settings = settings(executor);
     results.push(Result {
         name: "plimsoll x1 as the recommender runs it".to_owned(),
         is_ours: true,
@@ -97,6 +93,15 @@ pub(crate) fn replay(executor: &Executor, set: &Set) -> Vec<Result> {
         }
     }));
     results
+}
+
+/// Our settings for the rules of an executor.
+pub(crate) fn settings(executor: &Executor) -> Settings {
+    match (executor.resource, executor.early_raises) {
+        (Resource::Cpu, true) => Settings::CPU,
+        (Resource::Cpu, false) => Settings::CPU_HOURLY,
+        (Resource::Memory, _) => Settings::MEMORY,
+    }
 }
 
 fn peers(resource: Resource) -> Vec<(String, NewPolicy)> {

@@ -22,8 +22,7 @@ pub(crate) fn risks(resource: Resource) -> &'static [Risk] {
     }
 }
 
-/// Prints the scores of all policies, and the differences between ours and each peer.
-pub(crate) fn print(set: &Set, executor: &Executor, results: &[Result]) {
+pub(crate) fn title(set: &Set, executor: &Executor) -> String {
     let resource = match set.resource {
         Resource::Cpu => "CPU",
         Resource::Memory => "memory",
@@ -33,6 +32,11 @@ pub(crate) fn print(set: &Set, executor: &Executor, results: &[Result]) {
     } else {
         ""
     };
+    format!("{}: {resource}, hourly decisions{raises}", set.name)
+}
+
+/// Prints the scores of all policies, and the differences between ours and each peer.
+pub(crate) fn print(set: &Set, executor: &Executor, results: &[Result]) {
     let columns = match set.resource {
         Resource::Cpu => "under-provisioned % | deficit %",
         Resource::Memory => "OOM/day | OOM-free % | seriously hit %",
@@ -46,16 +50,21 @@ pub(crate) fn print(set: &Set, executor: &Executor, results: &[Result]) {
         "| policy | aggregate slack | relative slack | {columns} | changes/day |{} the same, held-out half |",
         compared.concat()
     );
-    println!("\n### {}: {resource}, hourly decisions{raises}\n", set.name);
+    println!("\n### {}\n", title(set, executor));
     println!("{header}");
     println!("|{}", "---|".repeat(header.matches('|').count() - 1));
     let all: Vec<usize> = (0..set.series.len()).collect();
     // Settings were chosen on the other half.
     let held_out: Vec<usize> = all.iter().copied().skip(1).step_by(2).collect();
+    let entities = results.iter().map(|result| result.entities.as_slice());
+    let entities: Vec<&[EntityScore]> = entities.collect();
     let (all, held_out) = (
-        Sampled::new(results, &all),
-        Sampled::new(results, &held_out),
+        Sampled::new(&entities, &all),
+        Sampled::new(&entities, &held_out),
     );
+    let ours: Vec<usize> = (0..results.len())
+        .filter(|index| results[*index].is_ours)
+        .collect();
     let comparisons = risks.iter().map(|risk| (risk.1, &all));
     let comparisons: Vec<_> = comparisons.chain([(risks[0].1, &held_out)]).collect();
     for (index, result) in results.iter().enumerate() {
@@ -63,7 +72,7 @@ pub(crate) fn print(set: &Set, executor: &Executor, results: &[Result]) {
             if result.is_ours {
                 "  |".to_owned()
             } else {
-                format!(" {} |", sampled.difference(*risk, index))
+                format!(" {} |", sampled.difference(*risk, &ours, index))
             }
         });
         println!(
@@ -76,7 +85,7 @@ pub(crate) fn print(set: &Set, executor: &Executor, results: &[Result]) {
 }
 
 /// The cells of one policy's scores.
-fn scores(resource: Resource, entities: &[EntityScore]) -> String {
+pub(crate) fn scores(resource: Resource, entities: &[EntityScore]) -> String {
     let score = Score::of(entities);
     let Interval { low, high } = interval(entities.len(), |sample| {
         score_of(entities, sample).aggregate_slack
@@ -101,39 +110,41 @@ fn scores(resource: Resource, entities: &[EntityScore]) -> String {
 }
 
 /// The scores of every policy over a subset of the entities, and over samples of the subset.
-struct Sampled {
-    is_ours: Vec<bool>,
+pub(crate) struct Sampled {
     /// By sample and policy. The first sample is the subset itself.
     scores: Vec<Vec<Score>>,
 }
 
 impl Sampled {
-    fn new(results: &[Result], subset: &[usize]) -> Self {
+    pub(crate) fn new(policies: &[&[EntityScore]], subset: &[usize]) -> Self {
         let whole: Vec<usize> = (0..subset.len()).collect();
         let samples: Vec<Vec<usize>> = [whole].into_iter().chain(samples(subset.len())).collect();
         let of_sample = |sample: &Vec<usize>| {
             let sample: Vec<usize> = sample.iter().map(|index| subset[*index]).collect();
-            let scores = results.iter().map(|it| score_of(&it.entities, &sample));
+            let scores = policies.iter().map(|entities| score_of(entities, &sample));
             scores.collect()
         };
         Self {
-            is_ours: results.iter().map(|result| result.is_ours).collect(),
             scores: samples.par_iter().map(of_sample).collect(),
         }
     }
 
-    /// The difference of aggregate slack at equal risk between ours and a peer, with its paired
-    /// interval. A star marks a peer with more risk than any of ours.
-    fn difference(&self, risk: fn(&Score) -> f64, peer: usize) -> String {
+    /// The difference of aggregate slack at equal risk between a family of policies and a peer, with
+    /// its paired interval. A star marks a peer with more risk than any of the family.
+    pub(crate) fn difference(
+        &self,
+        risk: fn(&Score) -> f64,
+        members: &[usize],
+        peer: usize,
+    ) -> String {
         let family = |scores: &[Score]| -> Vec<Score> {
-            let ours = scores.iter().zip(&self.is_ours).filter(|it| *it.1);
-            ours.map(|(score, _)| *score).collect()
+            members.iter().map(|member| scores[*member]).collect()
         };
         let at = |scores: &[Score]| difference_at_equal_risk(risk, &family(scores), &scores[peer]);
         let Some(difference) = at(&self.scores[0]) else {
             return "less risk".to_owned();
         };
-        // Samples in which the peer has less risk than any of ours say nothing.
+        // Samples in which the peer has less risk than the whole family say nothing.
         let of_samples = self.scores[1..].iter().filter_map(|it| at(it));
         let Interval { low, high } = interval_of(std::iter::once(difference).chain(of_samples));
         let most = family(&self.scores[0]).iter().map(risk).fold(0.0, f64::max);
