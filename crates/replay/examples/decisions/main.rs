@@ -5,6 +5,7 @@
 //! | tables | contents | series in `TRACES` |
 //! |---|---|---|
 //! | `sizes` | sizing policies, differences at equal risk | `vertical`, `adversarial` |
+//! | `hours` | requests by hour of the day against flat ones at equal risk | `vertical`, `adversarial` |
 //! | `horizontal` | violations of the HPA and of predicted metrics at equal pods | `horizontal` |
 //! | `vpa-with-hpa` | a VPA and an HPA on the same metric | `horizontal` |
 //! | `placement` | fewest nodes by scheduler and sizing policy, rebalancing | `vertical` |
@@ -15,6 +16,7 @@
 mod bootstrap;
 mod csv;
 mod horizontal;
+mod hours;
 mod placement;
 mod plot;
 mod price_of_failure;
@@ -27,7 +29,7 @@ use std::process::ExitCode;
 use plot::Plot;
 
 const USAGE: &str =
-    "usage: decisions sizes|horizontal|vpa-with-hpa|placement TRACES [PLOTS [first|second]]";
+    "usage: decisions sizes|hours|horizontal|vpa-with-hpa|placement TRACES [PLOTS [first|second]]";
 
 /// Folder of the plots; `None` without plots.
 #[derive(Clone, Copy)]
@@ -71,6 +73,7 @@ fn run(arguments: &[&str]) -> Result<(), String> {
     let traces = Path::new(traces);
     match *tables {
         "sizes" => sizes::print(traces, plots),
+        "hours" => hours::print(traces),
         "horizontal" => horizontal::print(traces, plots, is_first),
         "vpa-with-hpa" => vpa_with_hpa::print(traces, plots),
         "placement" => placement::print(traces, plots, is_first),
