@@ -27,7 +27,6 @@ pub use confine::{ConfineError, confine};
 pub use duration::Step;
 pub use matchers::Matchers;
 pub use query::{
-    Excess, NameError, is_label_name, is_metric_name, limit_changes, literal, matcher, sum,
-    throttling, workload_usage,
+    Excess, NameError, is_label_name, is_metric_name, literal, matcher, sum, workload_usage,
 };
 pub use usage_series::{Layout, PodLabelSeries, PodLabelSettings, UsageSeries, UsageSettings};

@@ -6,8 +6,6 @@
 //! between. Several series of one container (of a restarted container, of two replicas of the
 //! store) are combined by their maximum.
 
-use std::time::Duration;
-
 use super::confine::{Token, tokens};
 use super::duration::Step;
 use super::usage_series::{PodLabelSeries, UsageSeries};
@@ -68,39 +66,6 @@ pub fn workload_usage(series: &UsageSeries, namespace: &str, pods: &str) -> Stri
         selector
     };
     format!("sum({})", max_by_container(series, &usage))
-}
-
-/// The share of CPU periods in which containers were throttled, by these labels: NaN without a period, and no
-/// value without a CPU limit. The series and their labels are those of cAdvisor in the kubelet.
-pub fn throttling(by: &[&str], namespace: Option<&str>, range: Duration) -> String {
-    let sum = |series: &str| {
-        let function = format!("increase(container_cpu_cfs_{series}_total");
-        of_containers("sum", by, &function, namespace, range)
-    };
-    format!("{} / {}", sum("throttled_periods"), sum("periods"))
-}
-
-/// The number of changes of CPU limits, by these labels, in the series of cAdvisor.
-pub fn limit_changes(by: &[&str], namespace: Option<&str>, range: Duration) -> String {
-    let function = "changes(container_spec_cpu_quota";
-    of_containers("max", by, function, namespace, range)
-}
-
-/// An aggregation by labels over the series of containers. `function` ends with the name of the series.
-fn of_containers(
-    aggregation: &str,
-    by: &[&str],
-    function: &str,
-    namespace: Option<&str>,
-    range: Duration,
-) -> String {
-    let namespace = namespace.map(|namespace| matcher("namespace", "=", namespace));
-    let matchers = [matcher("container", "!=", "")]
-        .into_iter()
-        .chain(namespace);
-    let matchers: Vec<String> = matchers.collect();
-    let (matchers, by, range) = (matchers.join(","), by.join(","), range.as_millis());
-    format!("{aggregation} by ({by}) ({function}{{{matchers}}}[{range}ms]))")
 }
 
 /// Selector of pod label series; `None` unless the query is a plain selector, open to matchers.

@@ -25,9 +25,6 @@ pub struct Config {
     /// kube-state-metrics: at most 20,000 series, of which a container has eight. One metric counts
     /// the omitted ones.
     pub recommendation_metrics: bool,
-    /// Whether CPU throttling is read from Prometheus, that of `--prometheus-address`, in each round: our own
-    /// method then counts a throttled container as if it used more.
-    pub throttling: bool,
     pub other_autoscalers: OtherAutoscalers,
     pub capping: schedulable::Settings,
     pub feed: FeedConfig,

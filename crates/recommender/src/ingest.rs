@@ -12,6 +12,7 @@ use controllers::predictions::Round;
 use jiff::Timestamp;
 use model::Memory;
 use runtime::{Activity, Condition, Pace, PassSchedule};
+use sources::ContainerUsage;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::{MissedTickBehavior, interval};
@@ -19,7 +20,7 @@ use vertical::recommender_state::{JudgedUsage, OomKillCounts, RecommenderState};
 use view::{OomKill, View};
 
 use crate::metrics::IngestMetrics;
-use crate::usage_source::{Reading, UsageSource};
+use crate::usage_source::{Reading, Usage};
 use runtime::Steps;
 
 pub(crate) use shared_state::SharedState;
@@ -47,7 +48,7 @@ pub(crate) struct Ingest {
     /// The checkpoints, which change too often to be a notification.
     pub(crate) stored: watch::Receiver<View>,
     pub(crate) kills: mpsc::Receiver<OomKill>,
-    pub(crate) source: UsageSource,
+    pub(crate) source: Usage,
     /// Receives the usage of every round.
     pub(crate) rounds: watch::Sender<Option<Round>>,
     pub(crate) metrics: IngestMetrics,
@@ -89,7 +90,7 @@ impl Ingest {
                 }
                 _ = rounds.tick(), if reading.is_empty() => {
                     steps = Some(self.begin_round(metrics.steps.start()));
-                    let (source, pods) = (self.source.clone(), self.source.usage.pods(&self.shared.lock()));
+                    let (source, pods) = (self.source.clone(), self.source.pods(&self.shared.lock()));
                     reading.spawn(async move { source.read(pods).await });
                 }
                 changed = self.view.changed() => {
@@ -141,7 +142,7 @@ impl Ingest {
             }));
         }
         block_in_place(|| {
-            self.add_usage(reading, now);
+            self.add_usage(&reading.usage, now);
             self.add_oom_kills(None);
             steps.done("LoadMetrics");
             let mut state = self.shared.lock();
@@ -161,8 +162,7 @@ impl Ingest {
 
     /// Adds samples in batches, so that other tasks run in between. A leader compares them with the
     /// recommendations. Deferred checkpoints are loaded first.
-    fn add_usage(&self, reading: &Reading, now: Timestamp) {
-        let (usage, throttled) = (&reading.usage, &reading.throttled);
+    fn add_usage(&self, usage: &[ContainerUsage], now: Timestamp) {
         {
             let mut state = self.shared.lock();
             state.begin_usage(usage, now);
@@ -170,17 +170,16 @@ impl Ingest {
         }
         for portion in usage.chunks(BATCH_SIZE) {
             let is_leader = self.shared.is_leading();
-            let ingested =
-                self.shared
-                    .lock()
-                    .take_usage(portion, throttled, now, |state, usage, accepted| {
-                        if is_leader && let Some(recommended) = state.recommended(&usage.container)
-                        {
-                            self.metrics
-                                .quality
-                                .sample(recommended, &usage.sample, accepted);
-                        }
-                    });
+            let ingested = self
+                .shared
+                .lock()
+                .take_usage(portion, now, |state, usage, accepted| {
+                    if is_leader && let Some(recommended) = state.recommended(&usage.container) {
+                        self.metrics
+                            .quality
+                            .sample(recommended, &usage.sample, accepted);
+                    }
+                });
             self.metrics.ingested(ingested);
         }
     }

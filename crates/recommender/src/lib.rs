@@ -8,7 +8,7 @@
 //! * `recommend_loop`: recommendations after every change, in the leader.
 //! * `checkpoints`: controller of the checkpoints.
 //! * `status_writer`, `checkpoint_writer`: the only writes.
-//! * `usage_source`, `throttling`: the sources of usage; `backfill`: its history from Prometheus.
+//! * `usage_source`: the source of usage; `backfill`: its history from Prometheus.
 //! * `feed_server`: feed to the other services.
 //! * `metrics`: metrics of all this.
 
@@ -25,7 +25,6 @@ mod metrics;
 mod recommend_loop;
 mod run;
 mod status_writer;
-mod throttling;
 mod usage_source;
 
 pub use args::{Args, PROGRAM};

@@ -27,8 +27,7 @@ use crate::config::{Config, DEFAULTS};
 use crate::feed_server::FeedServer;
 use crate::ingest::{Ingest, SharedState, oom_kill_queue};
 use crate::metrics::Metrics;
-use crate::throttling::ThrottlingSource;
-use crate::usage_source::{Usage, UsageSource};
+use crate::usage_source::Usage;
 
 /// The server of the feed, and its clients.
 const FEED_PROGRAMS: [&str; 4] = [
@@ -46,12 +45,9 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         tracing::warn!("--min-checkpoints is deprecated and has no effect");
     }
     let scope = scope(args.namespaces.clone(), args.shard)?;
+    let usage = usage(&args, &scope, &manager)?;
     let (past, predicted_from) = histories(&args)?;
     let config: Config = args.config.read(DEFAULTS)?;
-    let source = UsageSource {
-        usage: usage(&args, &scope, &manager)?,
-        throttling: throttling(&args, &scope, &config)?,
-    };
     let schedulable = config.capping.clone().checked();
     let schedulable = schedulable.map_err(|error| anyhow!("--config: capping: {error}"))?;
     let mut sizing = args.sizing.clone().config(&args.feature_gates)?;
@@ -98,7 +94,7 @@ pub async fn run(args: Args, manager: Manager) -> anyhow::Result<()> {
         view: watches.objects.view(),
         stored: watches.checkpoints.view(),
         kills,
-        source,
+        source: usage,
         rounds,
         metrics: metrics.ingest.clone(),
         interval: args.recommender_interval.0,
@@ -165,22 +161,6 @@ fn histories(args: &Args) -> anyhow::Result<(Option<HistorySettings>, Option<His
         Storage::Checkpoint => None,
     };
     Ok((usage, predicted))
-}
-
-fn throttling(
-    args: &Args,
-    scope: &Scope,
-    config: &Config,
-) -> anyhow::Result<Option<ThrottlingSource>> {
-    if !config.throttling {
-        return Ok(None);
-    }
-    let history = args.history.clone();
-    let settings = history.settings(|name| std::env::var(name).ok())?;
-    Ok(Some(ThrottlingSource {
-        connection: settings.connection,
-        namespace: scope.namespace.clone(),
-    }))
 }
 
 fn usage(args: &Args, scope: &Scope, manager: &Manager) -> anyhow::Result<Usage> {

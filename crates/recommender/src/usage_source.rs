@@ -3,22 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::OptionFuture;
 use runtime::client::is_too_long;
 use sources::ContainerUsage;
 use sources::error_chain::with_causes;
 use sources::external_metrics::{ExternalMetrics, PodQuery};
 use sources::metrics_api::{MetricsApi, MetricsApiError};
 use vertical::recommender_state::RecommenderState;
-
-use crate::throttling::{Throttled, ThrottlingSource};
-
-/// The source of usage, and that of throttling, if it is read.
-#[derive(Clone)]
-pub(crate) struct UsageSource {
-    pub(crate) usage: Usage,
-    pub(crate) throttling: Option<ThrottlingSource>,
-}
 
 #[derive(Clone)]
 pub(crate) enum Usage {
@@ -32,7 +22,6 @@ pub(crate) struct Reading {
     pub(crate) usage: Arc<Vec<ContainerUsage>>,
     /// Whether all requests were answered.
     pub(crate) is_complete: bool,
-    pub(crate) throttled: Throttled,
 }
 
 impl Reading {
@@ -40,19 +29,6 @@ impl Reading {
         Self {
             usage: Arc::new(usage),
             is_complete,
-            throttled: Throttled::new(),
-        }
-    }
-}
-
-impl UsageSource {
-    /// Reads usage and throttling at the same time. Failures are logged.
-    pub(crate) async fn read(&self, pods: Vec<PodQuery>) -> Reading {
-        let throttling = OptionFuture::from(self.throttling.as_ref().map(ThrottlingSource::read));
-        let (reading, throttled) = tokio::join!(self.usage.read(pods), throttling);
-        Reading {
-            throttled: throttled.unwrap_or_default(),
-            ..reading
         }
     }
 }
@@ -69,7 +45,8 @@ impl Usage {
         }
     }
 
-    async fn read(&self, pods: Vec<PodQuery>) -> Reading {
+    /// Reads the current usage. Failures are logged.
+    pub(crate) async fn read(&self, pods: Vec<PodQuery>) -> Reading {
         match self {
             Self::MetricsApi(api) => match api.read().await {
                 Ok(usage) => Reading::new(usage, true),

@@ -35,7 +35,6 @@
 //! | sizing method of a VPA | `sizing_method.rs` |
 //! | history of a container for another sizing method, stored too | `method_history.rs`, `packed.rs` |
 //! | percentiles and margin of one VPA object | `vpa_method.rs` |
-//! | demand of a throttled container | `throttling.rs` |
 //! | exp2, ln, power with bit-identical results | `float.rs` |
 
 mod amount;
@@ -64,7 +63,6 @@ mod published;
 pub mod quantity_format;
 mod schedulable;
 mod sizing_method;
-mod throttling;
 mod vpa_method;
 
 pub use amount::Amounts;
@@ -103,5 +101,4 @@ pub use schedulable::{
 pub use sizing_method::{
     MethodSettings, MethodSettingsError, SIZING_PREFIX, SizingAnnotations, SizingMethod,
 };
-pub use throttling::throttled_demand;
 pub use vpa_method::VpaMethodSettings;

@@ -10,8 +10,6 @@ pub enum Observation {
         cpu: Option<Cpu>,
         memory: Option<Memory>,
     },
-    /// CPU that a throttled container would use, beside its usage. Only our own method takes it.
-    Throttled { demand: Cpu },
     /// OOM kill of a container with this request.
     Oom { request: Memory, rules: MemoryRules },
 }

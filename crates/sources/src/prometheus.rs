@@ -29,8 +29,8 @@ pub use http::{Exchange, Observer, Prometheus};
 pub use instant_response::{InstantSample, SeriesShape};
 pub use promql::{
     ConfineError, Excess, Layout, Matchers, NameError, PodLabelSeries, PodLabelSettings, Step,
-    UsageSeries, UsageSettings, confine, is_label_name, is_metric_name, limit_changes, literal,
-    matcher, sum, throttling, workload_usage,
+    UsageSeries, UsageSettings, confine, is_label_name, is_metric_name, literal, matcher, sum,
+    workload_usage,
 };
 pub use range_response::Labelled;
 pub use time_range::Window;

@@ -88,7 +88,6 @@ const CASES: &[Case] = &[
     ("recommender.capToSchedulable[0]", "nodes", &[]),
     ("recommender.capacityFrom[0]", "karpenter", &[]),
     ("recommender.recommendationMetrics", "true", &[]),
-    ("recommender.throttling", "true", RULES),
     ("recommender.sizingPolicies", "true", &[]),
     ("recommender.specificReplicas", "true", &[]),
     ("updater.interval", "30s", &[]),

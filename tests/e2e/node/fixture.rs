@@ -70,7 +70,6 @@ async fn start_measured() -> Result<Sandbox> {
     let address = format!("prometheus.address={}", install_prometheus(&sandbox).await?);
     let measured = [
         address.as_str(),
-        "recommender.throttling=true",
         "updater.waves.provenAfter=30s",
         "updater.waves.prometheus.queryTimeout=5s",
     ];

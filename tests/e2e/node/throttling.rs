@@ -1,4 +1,4 @@
-//! Containers that their CPU limit throttles: usage does not show what they need.
+//! Containers that their CPU limit throttles: their usage is at most the limit.
 
 use std::time::Instant;
 
@@ -28,7 +28,7 @@ async fn throttled(cluster: &Fixture, app: &str) -> Result<f64> {
 
 #[tokio::test]
 async fn our_method_gives_a_throttled_container_what_it_needs() -> Result<()> {
-    let cluster = or_skip!(Fixture::measured("throttled"));
+    let cluster = or_skip!(Fixture::new("throttled"));
     let limit = format!("{LIMIT}m");
     let size = resources([&limit, "50Mi"], [&limit, "50Mi"]);
     let pod = pod_of(&[&format!("--cpu-millicores={WANTED}")], &size);

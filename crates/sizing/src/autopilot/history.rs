@@ -86,7 +86,6 @@ impl AutopilotHistory {
                     open.add_memory(pod, memory.bytes() as f64);
                 }
             }
-            Observation::Throttled { .. } => {}
             Observation::Oom { request, rules } => {
                 let used = open.peak(pod).max(request.bytes() as f64);
                 let needed = rules.after_oom(used, 1.0);

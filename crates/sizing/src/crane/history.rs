@@ -48,7 +48,6 @@ impl CraneHistory {
     ) {
         let (cpu, memory) = match seen {
             Observation::Usage { cpu, memory } => (cpu, memory),
-            Observation::Throttled { .. } => return,
             Observation::Oom { request, .. } => return self.add_oom(config, request, at),
         };
         let [cpu_pods, memory_pods] = &mut self.sampled;

@@ -86,7 +86,6 @@ impl RunsHistory {
                     run.add_memory(memory.bytes() as f64 / MIB);
                 }
             }
-            Observation::Throttled { demand } => run.add_cpu(demand.millicores() as f64),
             Observation::Oom { request, rules } => {
                 let used = run.add_oom(request.bytes() as f64 / MIB);
                 self.folded.add_oom(OomMinimum {

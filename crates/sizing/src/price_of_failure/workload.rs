@@ -128,10 +128,6 @@ impl WorkloadHistory {
                         .add(&config.priced(Settings::MEMORY), pod, mebibytes, at);
                 }
             }
-            Observation::Throttled { demand } => {
-                let millicores = demand.millicores() as f64;
-                (self.cpu).add(&config.priced(Settings::CPU), pod, millicores, at);
-            }
             Observation::Oom { request, rules } => self.add_oom(config, &rules, pod, request, at),
         }
     }

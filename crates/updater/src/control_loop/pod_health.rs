@@ -9,7 +9,7 @@ use std::time::Duration;
 use model::FairSlots;
 use rollout::{HealthMetric, HealthQuery, HealthReading, HealthReadings};
 use sources::error_chain::with_causes;
-use sources::prometheus::{Connection, InstantSample, Prometheus, confine, throttling};
+use sources::prometheus::{Connection, InstantSample, Prometheus, confine, matcher};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -136,7 +136,16 @@ impl HealthSource {
     fn text(&self, query: &HealthQuery) -> Result<String, String> {
         let namespace = &query.namespace;
         match &query.metric {
-            HealthMetric::Throttling => Ok(throttling(&["pod"], Some(namespace), self.range)),
+            HealthMetric::Throttling => {
+                let labels = format!("{},container!=\"\"", matcher("namespace", "=", namespace));
+                let range = self.range.as_millis();
+                let sum = |series: &str| {
+                    format!(
+                        "sum by (pod) (increase(container_cpu_cfs_{series}_total{{{labels}}}[{range}ms]))"
+                    )
+                };
+                Ok(format!("{} / {}", sum("throttled_periods"), sum("periods")))
+            }
             HealthMetric::Expression(text) if text.len() > MAX_BYTES => {
                 Err(format!("the query is longer than {MAX_BYTES} bytes"))
             }
@@ -193,9 +202,9 @@ mod tests {
         check(
             query("shop", HealthMetric::Throttling),
             Ok(
-                "sum by (pod) (increase(container_cpu_cfs_throttled_periods_total{container!=\"\",namespace=\"shop\"}\
-                 [60000ms])) / sum by (pod) (increase(container_cpu_cfs_periods_total{container!=\"\",\
-                 namespace=\"shop\"}[60000ms]))",
+                "sum by (pod) (increase(container_cpu_cfs_throttled_periods_total{namespace=\"shop\",container!=\"\"}\
+                 [60000ms])) / sum by (pod) (increase(container_cpu_cfs_periods_total{namespace=\"shop\",\
+                 container!=\"\"}[60000ms]))",
             ),
         );
         check(

@@ -85,19 +85,6 @@ impl ClusterState {
         )
     }
 
-    /// Adds the CPU that a throttled container would use, at the time of its last sample.
-    pub fn record_throttling(
-        &mut self,
-        container: &ContainerRef,
-        at: Timestamp,
-        demand: Cpu,
-        now: Timestamp,
-    ) -> Result<(), SampleError> {
-        self.add(container, at, now, |_, _, _, _| {
-            ((), Some(Observation::Throttled { demand }))
-        })
-    }
-
     /// Adds an OOM kill of a container with this request. Returns false if it is too old to count.
     pub fn record_oom(
         &mut self,

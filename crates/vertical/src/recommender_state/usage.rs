@@ -10,13 +10,13 @@
 //! of its window and the end of that interval it may count twice, which is the lesser evil. A kill
 //! older than the whole retention never counts.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use api::vpa::UpdateMode;
 use jiff::{SignedDuration, Timestamp};
 use model::{ContainerRef, ContainerUsage, Memory, ResourceList, Selector};
-use sizing::{MemoryRules, throttled_demand};
+use sizing::MemoryRules;
 use view::oom_kill::oom_kills;
 use view::{ObjectKey, OomKill, Phase, Pod, View};
 
@@ -84,12 +84,10 @@ impl RecommenderState {
         }
     }
 
-    /// Adds a batch of samples. `throttled` has the shares of CPU periods in which containers were throttled.
-    /// Calls `judge` for each sample that entered a history.
+    /// Adds a batch of samples. Calls `judge` for each sample that entered a history.
     pub fn take_usage(
         &mut self,
         usage: &[ContainerUsage],
-        throttled: &HashMap<ContainerRef, f64>,
         now: Timestamp,
         judge: impl Fn(&Self, &ContainerUsage, Accepted),
     ) -> Ingested {
@@ -101,16 +99,6 @@ impl RecommenderState {
             {
                 Ok(accepted) if accepted.cpu || accepted.memory => {
                     ingested.accepted += 1;
-                    let share = throttled.get(&usage.container);
-                    if let Some((cpu, share)) = usage.sample.cpu.zip(share)
-                        && accepted.cpu
-                    {
-                        let (at, demand) = (usage.sample.at, throttled_demand(cpu, *share));
-                        // The same container and time as those of the sample.
-                        let _ = self
-                            .cluster
-                            .record_throttling(&usage.container, at, demand, now);
-                    }
                     judge(self, usage, accepted);
                 }
                 Ok(_) => ingested.repeated += 1,

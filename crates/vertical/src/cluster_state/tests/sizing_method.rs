@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{ClusterState, VpaSpec};
 use jiff::Timestamp;
-use model::{ContainerRecommendation, Cpu, Memory, Recommendation, Sample};
+use model::{ContainerRecommendation, Memory, Recommendation, Sample};
 use sizing::{Buckets, Config, ContainerPolicy, MethodSettings};
 
 use super::fixture::{MIB, WEB, container, id, list, pod, sample, selecting};
@@ -108,31 +108,6 @@ fn each_policy_gives_its_own_target_for_steady_usage() {
     };
     check_steady("autopilot-window", expected(1.15));
     check_steady("autopilot-ml", expected(1.0));
-}
-
-#[test]
-fn only_our_own_method_counts_throttling() {
-    for policy in POLICIES {
-        let mut throttled = with_policy(policy);
-        add_steady(&mut throttled, 0..2 * DAY);
-        let mut calm = throttled.clone();
-        for minute in 2 * DAY..2 * DAY + 10 {
-            for cluster in [&mut throttled, &mut calm] {
-                add(cluster, "web-1", minute, 500, 800);
-            }
-            let (web, demand) = (container("web-1", "app"), Cpu::from_millicores(1000));
-            throttled
-                .record_throttling(&web, at(minute), demand, at(minute))
-                .unwrap();
-        }
-        let [throttled, calm] = [throttled, calm].map(|it| target(&it, "web").unwrap());
-        let is_larger = throttled.0 >= 1000 && throttled.1 == calm.1;
-        assert_eq!(is_larger, policy == "plimsoll", "{policy}: {throttled:?}");
-        assert!(
-            is_larger || throttled == calm,
-            "{policy}: {throttled:?} {calm:?}"
-        );
-    }
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Wall clocks that are behind, ahead or jump, while pods are measured with the right times: no
 //! history is lost, in memory or in checkpoints.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,7 +73,7 @@ impl Clocked {
         state.load_pods(&self.cluster.view, now);
         state.begin_usage(usage, now);
         state.load_checkpoints(&self.cluster.view.checkpoints, now);
-        state.take_usage(usage, &HashMap::new(), now, |_, _, _| ());
+        state.take_usage(usage, now, |_, _, _| ());
         state.source_read(!usage.is_empty());
         state.round_ended(now, Duration::from_secs(second.unsigned_abs()));
         state.delete_removed_pods();

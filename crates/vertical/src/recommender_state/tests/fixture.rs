@@ -1,6 +1,5 @@
 //! A cluster of one namespace, `shop`, and the state that follows it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -81,7 +80,7 @@ pub(super) fn kill(pod: &str, second: i64) -> OomKill {
 impl RecommenderState {
     pub(super) fn add_usage(&mut self, usage: &[ContainerUsage], now: Timestamp) -> Ingested {
         self.begin_usage(usage, now);
-        self.take_usage(usage, &HashMap::new(), now, |_, _, _| ())
+        self.take_usage(usage, now, |_, _, _| ())
     }
 
     /// Decides about all objects with a known target.

@@ -1,7 +1,5 @@
 //! Recommendations that samples and OOM kills are compared with.
 
-use std::collections::HashMap;
-
 use api::vpa::UpdateMode;
 use model::{ContainerRef, Cpu, Memory};
 use serde_json::json;
@@ -66,7 +64,7 @@ fn only_samples_that_enter_a_history_are_judged() {
         let usage = [usage(pod, second, 1, 1)];
         cluster
             .state
-            .take_usage(&usage, &HashMap::new(), at(second), |_, usage, accepted| {
+            .take_usage(&usage, at(second), |_, usage, accepted| {
                 let judgement = (usage.sample.at, accepted.cpu, accepted.memory);
                 judged.borrow_mut().push(judgement);
             });
