@@ -4,9 +4,7 @@
 //! Source: `k8s.io/component-helpers/scheduling/corev1` (node affinity,
 //! `FindMatchingUntoleratedTaint`).
 
-mod taint;
-
-pub use taint::{Effect, Taint, Toleration};
+use serde::Deserialize;
 
 use crate::{Labels, Requirement, ResourceList};
 
@@ -61,6 +59,46 @@ impl NodeTerm {
         !(self.labels.is_empty() && self.fields.is_empty())
             && self.labels.iter().all(|label_is| label_is.holds(label))
             && self.fields.iter().all(|field_is| field_is.holds(field))
+    }
+}
+
+/// Effect of a taint. `PreferNoSchedule` excludes no pod and is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+pub enum Effect {
+    /// New pods are not scheduled.
+    NoSchedule,
+    /// New pods are not scheduled, and running ones are evicted.
+    NoExecute,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Taint {
+    pub key: String,
+    /// Value of the taint, possibly empty.
+    #[serde(default)]
+    pub value: String,
+    pub effect: Effect,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Toleration {
+    /// Key of the taint; empty for every key.
+    pub key: String,
+    /// Value of the taint; `None` for every value.
+    pub value: Option<String>,
+    /// Effect of the taint; `None` for every effect.
+    pub effect: Option<Effect>,
+}
+
+impl Toleration {
+    pub fn covers(&self, taint: &Taint) -> bool {
+        (self.key.is_empty() || self.key == taint.key)
+            && self
+                .value
+                .as_ref()
+                .is_none_or(|value| *value == taint.value)
+            && self.effect.is_none_or(|effect| effect == taint.effect)
     }
 }
 

@@ -11,7 +11,6 @@
 pub mod quantity;
 
 mod constraints;
-mod explanation;
 mod fair_slots;
 mod fnv1a;
 mod forecast;
@@ -19,7 +18,6 @@ mod go_duration;
 mod labels;
 mod limit_mode;
 mod namespace_limits;
-mod policy_bounds;
 mod recommendation;
 mod resources;
 mod unit_slip;
@@ -27,7 +25,6 @@ mod usage;
 mod workload;
 
 pub use constraints::{Effect, NodeConstraints, NodeTerm, NodeTraits, Taint, Toleration};
-pub use explanation::{Cap, Explanation, MethodStep};
 pub use fair_slots::FairSlots;
 pub use fnv1a::fnv1a;
 pub use forecast::{Forecast, ForecastSeries, MetricForecast};
@@ -37,9 +34,11 @@ pub use labels::{
 };
 pub use limit_mode::{LimitMode, LimitModes};
 pub use namespace_limits::{LimitRangeItem, LimitType, Limits, NamespaceLimits};
-pub use policy_bounds::{Allowed, ControlledValues};
 pub use quantity::{ParseQuantityError, Quantity};
-pub use recommendation::{ContainerRecommendation, Recommendation};
+pub use recommendation::{
+    Allowed, Cap, ContainerRecommendation, ControlledValues, Explanation, MethodStep,
+    Recommendation,
+};
 pub use resources::{Cpu, Memory, ResourceList, ResourceName};
 pub use unit_slip::unit_slip;
 pub use usage::{ContainerUsage, Sample, Series};

@@ -6,14 +6,15 @@
 //! wrapping, and negative numbers always round away from zero.
 
 mod decimal;
-mod digits;
 mod parse;
-mod serialise;
 
 use std::cmp::Ordering;
 use std::fmt::{self, Write as _};
 use std::hash::{Hash, Hasher};
 use std::ops::{Add, Sub};
+
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::ser::{Serialize, Serializer};
 
 use decimal::Decimal;
 pub use parse::ParseQuantityError;
@@ -86,7 +87,7 @@ impl Quantity {
     }
 
     pub fn is_negative(&self) -> bool {
-        self.amount.is_negative()
+        self.amount.negative
     }
 
     /// Whole units, rounded away from zero, saturated to 64 bits.
@@ -102,7 +103,7 @@ impl Quantity {
     /// The nearest double; infinite beyond its range.
     pub fn to_f64(&self) -> f64 {
         let mut text = String::new();
-        let exponent = self.amount.exponent();
+        let exponent = self.amount.exponent;
         let written = self
             .write_sign(&mut text)
             .and_then(|()| self.amount.write_digits(&mut text))
@@ -169,7 +170,7 @@ impl Quantity {
 
     /// Writes the digits before a power of ten, a multiple of three, and returns the exponent.
     fn write_thousands(&self, out: &mut impl fmt::Write) -> Result<i64, fmt::Error> {
-        let exponent = i64::from(self.amount.exponent());
+        let exponent = i64::from(self.amount.exponent);
         let zeros = exponent.rem_euclid(3);
         self.amount.write_digits(out)?;
         (0..zeros).try_for_each(|_| out.write_char('0'))?;
@@ -263,5 +264,48 @@ impl fmt::Display for Quantity {
 impl fmt::Debug for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for Quantity {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// From text, number or null (zero), as by the API server.
+impl<'de> Deserialize<'de> for Quantity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(QuantityVisitor)
+    }
+}
+
+struct QuantityVisitor;
+
+impl Visitor<'_> for QuantityVisitor {
+    type Value = Quantity;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a quantity, as text or number")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Quantity, E> {
+        text.trim().parse().map_err(E::custom)
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Quantity, E> {
+        Ok(Quantity::from_units(value, Format::DecimalSi))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Quantity, E> {
+        self.visit_str(&value.to_string())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Quantity, E> {
+        self.visit_str(&value.to_string())
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Quantity, E> {
+        Ok(Quantity::ZERO)
     }
 }

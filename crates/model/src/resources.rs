@@ -1,5 +1,6 @@
 //! Amounts of CPU and memory, and Kubernetes resource lists.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 
@@ -130,21 +131,7 @@ impl Serialize for ResourceName {
 
 impl<'de> Deserialize<'de> for ResourceName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(NameVisitor)
-    }
-}
-
-struct NameVisitor;
-
-impl Visitor<'_> for NameVisitor {
-    type Value = ResourceName;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string")
-    }
-
-    fn visit_str<E>(self, name: &str) -> Result<ResourceName, E> {
-        Ok(name.into())
+        Ok(Self::from(&*Cow::<str>::deserialize(deserializer)?))
     }
 }
 

@@ -7,8 +7,6 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use super::digits;
-
 /// The smallest power of ten; finer numbers are rounded away from zero.
 const NANO: i64 = -9;
 
@@ -20,9 +18,9 @@ const MAX_ALIGNED_PLACES: i64 = 4096;
 /// values are equal structs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Decimal {
-    negative: bool,
+    pub(super) negative: bool,
     magnitude: Magnitude,
-    exponent: i32,
+    pub(super) exponent: i32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -45,7 +43,7 @@ impl Decimal {
         let small = u64::try_from(magnitude)
             .ok()
             .and_then(|small| Self::of_small(value < 0, small, exponent));
-        small.unwrap_or_else(|| Self::from_digits(value < 0, &digits::of(magnitude), exponent))
+        small.unwrap_or_else(|| Self::from_digits(value < 0, &of(magnitude), exponent))
     }
 
     /// Fast path for most numbers, without a list of digits; `None` if rounding is needed.
@@ -68,16 +66,16 @@ impl Decimal {
     /// The number with these digits (most significant first) times `10^exponent`, rounded away from
     /// zero to whole nanos.
     pub(super) fn from_digits(negative: bool, all: &[u8], exponent: i64) -> Self {
-        let mut kept = digits::trim_leading_zeros(all).to_vec();
-        let mut exponent = exponent + digits::drop_trailing_zeros(&mut kept);
+        let mut kept = trim_leading_zeros(all).to_vec();
+        let mut exponent = exponent + drop_trailing_zeros(&mut kept);
         if kept.is_empty() {
             return Self::ZERO;
         }
         if exponent < NANO {
-            digits::drop_rounding_up(&mut kept, exponent.abs_diff(NANO));
-            exponent = NANO + digits::drop_trailing_zeros(&mut kept);
+            drop_rounding_up(&mut kept, exponent.abs_diff(NANO));
+            exponent = NANO + drop_trailing_zeros(&mut kept);
         }
-        let magnitude = match digits::to_u64(&kept) {
+        let magnitude = match to_u128(&kept, 0).and_then(|value| u64::try_from(value).ok()) {
             Some(small) => Magnitude::Small(small),
             None => Magnitude::Large(kept.into()),
         };
@@ -92,15 +90,6 @@ impl Decimal {
         self.magnitude == Magnitude::Small(0)
     }
 
-    pub(super) fn is_negative(&self) -> bool {
-        self.negative
-    }
-
-    /// The power of ten including all trailing zeros.
-    pub(super) fn exponent(&self) -> i32 {
-        self.exponent
-    }
-
     pub(super) fn negate(&self) -> Self {
         Self {
             negative: !self.negative && !self.is_zero(),
@@ -111,7 +100,7 @@ impl Decimal {
     /// The digits, most significant first, without trailing zeros.
     pub(super) fn digits(&self) -> Vec<u8> {
         match &self.magnitude {
-            Magnitude::Small(value) => digits::of(u128::from(*value)),
+            Magnitude::Small(value) => of(u128::from(*value)),
             Magnitude::Large(digits) => digits.to_vec(),
         }
     }
@@ -129,7 +118,7 @@ impl Decimal {
     /// The absolute value if it is an integer of at most 128 bits.
     pub(super) fn unsigned_integer(&self) -> Option<u128> {
         let Magnitude::Small(value) = self.magnitude else {
-            return digits::to_u128(&self.digits(), u64::try_from(self.exponent).ok()?);
+            return to_u128(&self.digits(), u64::try_from(self.exponent).ok()?);
         };
         u128::from(value).checked_mul(10_u128.checked_pow(u32::try_from(self.exponent).ok()?)?)
     }
@@ -153,9 +142,9 @@ impl Decimal {
     fn large_in_units(&self, shift: i64) -> u128 {
         let mut kept = self.digits();
         if shift < 0 {
-            digits::drop_rounding_up(&mut kept, shift.unsigned_abs());
+            drop_rounding_up(&mut kept, shift.unsigned_abs());
         }
-        digits::to_u128(&kept, shift.max(0).unsigned_abs()).unwrap_or(u128::MAX)
+        to_u128(&kept, shift.max(0).unsigned_abs()).unwrap_or(u128::MAX)
     }
 
     /// The next multiple of `10^exponent` away from zero, or the number itself if it is one.
@@ -164,7 +153,7 @@ impl Decimal {
             return self.clone();
         }
         let mut kept = self.digits();
-        digits::drop_rounding_up(&mut kept, u64::from(exponent.abs_diff(self.exponent)));
+        drop_rounding_up(&mut kept, u64::from(exponent.abs_diff(self.exponent)));
         Self::from_digits(self.negative, &kept, i64::from(exponent))
     }
 
@@ -208,9 +197,9 @@ impl Decimal {
         let a = large.digits_at(low);
         let b = small.digits_at(low);
         let result = if large.negative == small.negative {
-            digits::add(&a, &b)
+            add(&a, &b)
         } else {
-            digits::subtract(&a, &b)
+            subtract(&a, &b)
         };
         Self::from_digits(large.negative, &result, low)
     }
@@ -283,4 +272,106 @@ fn saturate(negative: bool, magnitude: u128) -> i64 {
     let limited = i128::try_from(magnitude).unwrap_or(i128::MAX);
     let signed = if negative { -limited } else { limited };
     signed.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+}
+
+/// The digits of `value`; empty for zero.
+pub(super) fn of(value: u128) -> Vec<u8> {
+    let text = if value == 0 {
+        String::new()
+    } else {
+        value.to_string()
+    };
+    text.bytes().map(|digit| digit - b'0').collect()
+}
+
+/// The part after the leading zeros.
+pub(super) fn trim_leading_zeros(digits: &[u8]) -> &[u8] {
+    let start = digits.iter().position(|&digit| digit != 0);
+    &digits[start.unwrap_or(digits.len())..]
+}
+
+/// Removes trailing zeros and returns their number.
+pub(super) fn drop_trailing_zeros(digits: &mut Vec<u8>) -> i64 {
+    let last = digits.iter().rposition(|&digit| digit != 0);
+    let kept = last.map_or(0, |last| last + 1);
+    let dropped = digits.len() - kept;
+    digits.truncate(kept);
+    dropped as i64
+}
+
+/// Divides by `10^places`, rounding any remainder up.
+pub(super) fn drop_rounding_up(digits: &mut Vec<u8>, places: u64) {
+    let kept = usize::try_from(places).map_or(0, |places| digits.len().saturating_sub(places));
+    let remainder = digits[kept..].iter().any(|&digit| digit != 0);
+    digits.truncate(kept);
+    if remainder {
+        *digits = add(digits, &[1]);
+    }
+}
+
+pub(super) fn add(a: &[u8], b: &[u8]) -> Vec<u8> {
+    let mut sum = Vec::with_capacity(a.len().max(b.len()) + 1);
+    let mut carry = 0;
+    for place in 0..a.len().max(b.len()) {
+        let total = from_end(a, place) + from_end(b, place) + carry;
+        sum.push(total % 10);
+        carry = total / 10;
+    }
+    if carry > 0 {
+        sum.push(carry);
+    }
+    sum.reverse();
+    sum
+}
+
+/// `a - b`, for `a >= b`.
+pub(super) fn subtract(a: &[u8], b: &[u8]) -> Vec<u8> {
+    let mut difference = Vec::with_capacity(a.len());
+    let mut borrow = 0;
+    for place in 0..a.len() {
+        let taken = from_end(b, place) + borrow;
+        let digit = from_end(a, place);
+        borrow = u8::from(digit < taken);
+        difference.push(digit + 10 * borrow - taken);
+    }
+    difference.reverse();
+    difference
+}
+
+/// `digits * 2^power`, for `power` at most 64.
+pub(super) fn times_power_of_two(digits: &[u8], power: u32) -> Vec<u8> {
+    let mut product = Vec::with_capacity(digits.len() + 20);
+    let mut carry = 0_u128;
+    for &digit in digits.iter().rev() {
+        carry += u128::from(digit) << power;
+        product.push((carry % 10) as u8);
+        carry /= 10;
+    }
+    while carry > 0 {
+        product.push((carry % 10) as u8);
+        carry /= 10;
+    }
+    product.reverse();
+    product
+}
+
+/// `digits * 10^zeros` as a machine integer, if it fits.
+pub(super) fn to_u128(digits: &[u8], zeros: u64) -> Option<u128> {
+    let significant = trim_leading_zeros(digits);
+    if significant.is_empty() {
+        return Some(0);
+    }
+    if significant.len() as u64 + zeros.min(100) > 39 {
+        return None;
+    }
+    let zeros = std::iter::repeat_n(0, usize::try_from(zeros).ok()?);
+    let mut digits = significant.iter().copied().chain(zeros);
+    digits.try_fold(0_u128, |value, digit| {
+        value.checked_mul(10)?.checked_add(u128::from(digit))
+    })
+}
+
+fn from_end(digits: &[u8], place: usize) -> u8 {
+    let index = digits.len().checked_sub(place + 1);
+    index.map_or(0, |index| digits[index])
 }

@@ -4,7 +4,8 @@
 
 use thiserror::Error;
 
-use super::{Format, Quantity, decimal::Decimal, digits};
+use super::decimal::{Decimal, times_power_of_two};
+use super::{Format, Quantity};
 
 /// Errors in a quantity, with Kubernetes' messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -200,7 +201,7 @@ fn amount(parts: &Parts<'_>, suffix: &Suffix) -> (Decimal, Format) {
         let amount = Decimal::from_digits(parts.negative, &written, exponent);
         return (amount, suffix.format);
     }
-    let bytes = digits::times_power_of_two(&written, suffix.exponent.unsigned_abs());
+    let bytes = times_power_of_two(&written, suffix.exponent.unsigned_abs());
     let size = Decimal::from_digits(false, &bytes, -fraction).min(Decimal::new(MAX_BINARY, 0));
     let below_one = !size.is_zero() && size < Decimal::new(1, 0);
     let format = if below_one {
