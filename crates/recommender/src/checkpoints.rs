@@ -16,13 +16,13 @@ use tokio::sync::watch;
 use tokio::task::block_in_place;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use tokio_util::sync::CancellationToken;
+use vertical::checkpoint::CheckpointSchedule;
 use vertical::checkpoint::content::CheckpointContent;
 use vertical::checkpoint::garbage::{UnusedCandidates, UnusedCheckpoint, unused};
 use vertical::checkpoint::method_history::operations;
 use vertical::checkpoint::plan::{
     CheckpointAction, Rooms, checkpoint_action, choose, stored_checkpoints,
 };
-use vertical::checkpoint::schedule::CheckpointSchedule;
 use view::{Checkpoint, ObjectKey, View};
 
 use crate::checkpoint_writer::{CheckpointOutcome, CheckpointWriter};

@@ -8,12 +8,10 @@
 
 mod ensemble;
 mod history;
-mod hourly_peaks;
 mod margin;
 mod model;
 mod moving_window;
 mod open_window;
-mod recent_maximum;
 mod statistic;
 
 pub use ensemble::EnsembleConfig;

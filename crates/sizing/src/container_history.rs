@@ -24,8 +24,8 @@ pub struct ContainerHistory {
     pub cpu: DecayingHistogram,
     /// Memory peaks in bytes, with decaying weights.
     pub memory: DecayingHistogram,
-    first_sample: Instant,
-    last_sample: Instant,
+    pub first_sample: Instant,
+    pub last_sample: Instant,
     samples: i64,
 }
 
@@ -53,29 +53,11 @@ impl ContainerHistory {
         self.last_sample.since(self.first_sample)
     }
 
-    pub fn first_sample(&self) -> Instant {
-        self.first_sample
-    }
-
-    pub fn last_sample(&self) -> Instant {
-        self.last_sample
-    }
-
     pub(crate) fn add_cpu(&mut self, shapes: &HistogramConfigs, cores: f64, at: Instant) {
         self.cpu.add(&shapes.cpu, cores, CPU_SAMPLE_WEIGHT, at);
         self.first_sample = self.first_sample.earliest(at);
         self.last_sample = self.last_sample.max(at);
         self.samples = self.samples.saturating_add(1);
-    }
-
-    pub(crate) fn add_memory_peak(
-        &mut self,
-        shapes: &HistogramConfigs,
-        bytes: i64,
-        window_end: Instant,
-    ) {
-        self.memory
-            .add(&shapes.memory, bytes as f64, MEMORY_PEAK_WEIGHT, window_end);
     }
 
     /// Removes the peak of the window that ends at `window_end`.

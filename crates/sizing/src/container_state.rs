@@ -8,7 +8,7 @@
 
 use crate::amount;
 use crate::config::MemoryRules;
-use crate::container_history::{ContainerHistory, HistogramConfigs};
+use crate::container_history::{ContainerHistory, HistogramConfigs, MEMORY_PEAK_WEIGHT};
 use crate::instant::Instant;
 
 /// State of a running container between samples. Amounts in bytes.
@@ -165,7 +165,8 @@ impl ContainerState {
         } else {
             self.open_window(at, rules.interval_ns);
         }
-        history.add_memory_peak(shapes, bytes, self.window_end);
+        let (memory, end) = (&mut history.memory, self.window_end);
+        memory.add(&shapes.memory, bytes as f64, MEMORY_PEAK_WEIGHT, end);
         match source {
             Peak::Usage => self.usage_peak = bytes,
             Peak::Oom => self.oom_peak = bytes,

@@ -13,13 +13,12 @@
 //! | history of like containers | `container_history.rs` |
 //! | percentile, margin, confidence, minimum | `estimate.rs` |
 //! | rounding and published quantities | `quantity_format.rs` |
-//! | whole cores by annotation | `integer_cpu.rs` |
 //! | from an amount to a published quantity | `published.rs` |
 //! | steps of a target | `explain.rs` |
 //! | policy of a container | `container_policy.rs` |
-//! | minimum and maximum allowed | `policy_limits.rs` |
+//! | minimum and maximum allowed | `container_policy.rs` |
 //! | free resources of nodes | `schedulable/node_headroom.rs` |
-//! | room of quotas and limit ranges | `schedulable/quota.rs`, `schedulable/ceiling.rs` |
+//! | room of quotas and limit ranges | `schedulable/quota.rs`, `schedulable.rs` |
 //! | division among the containers of a pod | `schedulable/division.rs`, `schedulable/container_maxima.rs` |
 //! | sizes of one pod's containers, capped by limit ranges and policies | `pod_size.rs`, `pod_size/pod_total.rs`, `pod_size/container_limits.rs` |
 //! | limits by mode | `pod_size/limit_mode.rs` |
@@ -27,9 +26,9 @@
 //! | sizes that the API server would refuse, totals of a pod | `pod_size/refusals.rs`, `pod_size/whole_pod.rs` |
 //! | settings and their defaults | `config.rs` |
 //! | Crane: target utilisation | `crane/resource.rs` |
-//! | Crane: weighted percentile, OOM protection, list of sizes | `crane/percentile.rs`, `crane/resource.rs`, `crane/specification.rs` |
+//! | Crane: weighted percentile, OOM protection, list of sizes | `crane/percentile.rs`, `crane/resource.rs` |
 //! | Autopilot: moving windows, statistics of load | `autopilot/moving_window.rs`, `autopilot/statistic.rs` |
-//! | Autopilot: margin, maximum of the last hour | `autopilot/margin.rs`, `autopilot/recent_maximum.rs` |
+//! | Autopilot: margin, maximum of the last hour | `autopilot/margin.rs`, `autopilot/moving_window.rs` |
 //! | Autopilot: ensemble of models and its costs | `autopilot/ensemble.rs`, `autopilot/model.rs` |
 //! | price of failure: costs of a request, histories, choice, runs of Jobs | `price_of_failure.rs`, `price_of_failure/` |
 //! | sizing method of a VPA | `sizing_method.rs` |
@@ -52,12 +51,10 @@ mod explain;
 mod float;
 mod histogram;
 mod instant;
-mod integer_cpu;
 mod method_history;
 mod observation;
 mod packed;
 mod pod_size;
-mod policy_limits;
 pub mod price_of_failure;
 mod published;
 pub mod quantity_format;
@@ -71,7 +68,9 @@ pub use buckets::{Buckets, BucketsError};
 pub use checkpoint::{CheckpointError, HistogramCheckpoint};
 pub use config::{Config, ConfigError, MemoryRules, Percentiles, WithoutUsage};
 pub use container_history::{ContainerHistory, HistogramConfigs};
-pub use container_policy::{ContainerPolicy, DEFAULT_CONTAINER, ScalingMode, policy_for};
+pub use container_policy::{
+    ContainerPolicy, DEFAULT_CONTAINER, ScalingMode, cap, cap_container, capped_lists, policy_for,
+};
 pub use container_state::ContainerState;
 pub use crane::parse_duration as parse_crane_duration;
 pub use crane::{
@@ -83,7 +82,6 @@ pub use estimate::{Estimate, container_minimum, estimate};
 pub use explain::{MethodTarget, explain};
 pub use histogram::{EPSILON, Histogram};
 pub use instant::Instant;
-pub use integer_cpu::integer_cpu_containers;
 pub use method_history::{MethodHistory, MethodHistoryError, StoredMethodHistory};
 pub use observation::Observation;
 pub use pod_size::{
@@ -91,8 +89,7 @@ pub use pod_size::{
     ResourcesField, Target, WholeContainer, WholePod, Written, cap_for_pod, limit_for, limits_text,
     pod_sizes, proportional_limits, revert_refused,
 };
-pub use policy_limits::{cap, cap_container, capped_lists};
-pub use published::Publishing;
+pub use published::{Publishing, integer_cpu_containers};
 pub use schedulable::{
     CandidateNodes, Ceiling, ContainerRequests, DaemonSetInfo, Fit, FitInput, LimitScope,
     LimitedValues, Maximum, NodeHeadroom, NodeHeadrooms, NodeInfo, PodRequests, QuotaUsage,

@@ -1,13 +1,14 @@
 //! Published recommendation of one container, with each step: rounding, whole cores if requested,
 //! and policy limits.
 
+use std::collections::BTreeSet;
+
 use model::{Cap, ContainerRecommendation, Cpu, Memory, Quantity, ResourceList, ResourceName};
 
+use super::container_policy::{ContainerPolicy, cap_quantity};
 use crate::amount::Amounts;
 use crate::config::Config;
-use crate::container_policy::ContainerPolicy;
 use crate::estimate::Estimate;
-use crate::policy_limits::cap_quantity;
 use crate::quantity_format;
 
 #[derive(Clone, Copy, Debug)]
@@ -90,4 +91,22 @@ fn capped(numbers: Vec<(ResourceName, Published)>) -> ResourceList {
         .into_iter()
         .map(|(name, number)| (name, number.capped))
         .collect()
+}
+
+/// Annotation that users set on a VPA: upstream's `CONTAINER_integerCPU`, whole cores for this
+/// container.
+const PREFIX: &str = "vpa-post-processor.kubernetes.io/";
+const SUFFIX: &str = "_integerCPU";
+
+/// The containers whose annotation `vpa-post-processor.kubernetes.io/<container>_integerCPU` is
+/// `"true"`.
+/// Source: upstream `pkg/recommender/routines/cpu_integer_post_processor.go`.
+pub fn integer_cpu_containers<'a>(
+    annotations: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> BTreeSet<String> {
+    let asks = |(key, value): (&'a str, &'a str)| {
+        let container = key.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
+        (value == "true").then(|| container.to_owned())
+    };
+    annotations.into_iter().filter_map(asks).collect()
 }

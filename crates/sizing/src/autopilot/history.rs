@@ -9,9 +9,8 @@ use model::{Cpu, Memory, MethodStep};
 use serde::{Deserialize, Serialize};
 
 use super::ensemble::{Ensemble, EnsembleConfig};
-use super::moving_window::{MovingWindow, MovingWindowConfig};
+use super::moving_window::{MovingWindow, MovingWindowConfig, RecentMaximum};
 use super::open_window::{OpenWindow, number};
-use super::recent_maximum::RecentMaximum;
 use crate::Buckets;
 use crate::amount;
 use crate::instant::Instant;

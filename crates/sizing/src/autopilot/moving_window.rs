@@ -6,17 +6,19 @@
 //! lowest and the highest usage), 168 bytes of peaks and 192 bytes of limits. Source: section
 //! 3.2.2.
 
-use model::MethodStep;
-use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 
-use super::hourly_peaks::HourlyPeaks;
+use model::MethodStep;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use super::margin::{self, Range, margin};
 use super::open_window::{Counts, WINDOW_NS};
-use super::recent_maximum::RecentMaximum;
 use super::statistic::Statistic;
 use crate::Buckets;
 use crate::decaying_histogram::{DecayingHistogram, HalfLife, HistogramConfig};
 use crate::instant::Instant;
+use crate::packed::{deserialize_bytes, serialize_bytes};
 
 const HOUR_NS: i64 = 3_600_000_000_000;
 
@@ -155,6 +157,108 @@ impl MovingWindow {
     }
 }
 
+const HOURS: usize = 168;
+
+/// Peak of the last seven days, kept as the highest bucket of each of 168 hours. The paper takes the
+/// maximum over an unspecified number of windows; seven days cover a weekly pattern.
+/// The highest bucket of each of the last hours, plus one; zero if empty.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct HourlyPeaks {
+    newest: i64,
+    #[serde(
+        serialize_with = "serialize_peaks",
+        deserialize_with = "deserialize_peaks"
+    )]
+    peaks: [u8; HOURS],
+}
+
+impl Default for HourlyPeaks {
+    fn default() -> Self {
+        Self {
+            newest: i64::MIN,
+            peaks: [0; HOURS],
+        }
+    }
+}
+
+impl HourlyPeaks {
+    /// Records a bucket of an hour since 1970. Hours must not decrease.
+    pub(super) fn add(&mut self, hour: i64, bucket: u8) {
+        let skipped = hour.saturating_sub(self.newest).clamp(0, HOURS as i64);
+        for hour in hour - skipped + 1..=hour {
+            self.peaks[slot(hour)] = 0;
+        }
+        self.newest = self.newest.max(hour);
+        let peak = &mut self.peaks[slot(self.newest)];
+        *peak = (*peak).max(bucket.saturating_add(1));
+    }
+
+    /// Whether samples until this hour can lead to these peaks.
+    pub(super) fn is_valid(&self, hour: i64) -> bool {
+        let is_known = |peak: &u8| usize::from(*peak) <= Buckets::COUNT;
+        (self.newest == i64::MIN || (0..=hour).contains(&self.newest))
+            && self.peaks.iter().all(is_known)
+    }
+
+    pub(super) fn highest(&self) -> Option<u8> {
+        self.peaks.iter().max()?.checked_sub(1)
+    }
+}
+
+fn serialize_peaks<S: Serializer>(peaks: &[u8; HOURS], to: S) -> Result<S::Ok, S::Error> {
+    serialize_bytes(*peaks, to)
+}
+
+fn deserialize_peaks<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; HOURS], D::Error> {
+    let peaks = deserialize_bytes(from, HOURS)?.try_into();
+    peaks.map_err(|_| D::Error::custom("not one week of peaks"))
+}
+
+fn slot(hour: i64) -> usize {
+    hour.rem_euclid(HOURS as i64) as usize
+}
+
+const WINDOWS: i64 = 12;
+
+/// Maximum of the last hour, which is the last twelve windows: a limit decreases an hour later.
+/// Source: section 3.2.2.
+/// Values by window, oldest first, at most one per window of the last hour.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct RecentMaximum(VecDeque<(i64, f64)>);
+
+impl RecentMaximum {
+    /// Records the value of a window. Windows must not decrease. Of several values in one window
+    /// the largest counts.
+    pub(super) fn push(&mut self, window: i64, value: f64) {
+        self.forget_before(window);
+        match self.0.back_mut() {
+            Some((known, largest)) if *known == window => *largest = largest.max(value),
+            _ => self.0.push_back((window, value)),
+        }
+    }
+
+    /// Drops values an hour older than a window.
+    pub(super) fn forget_before(&mut self, window: i64) {
+        self.0.retain(|(known, _)| *known > window - WINDOWS);
+    }
+
+    /// Whether values until the window `newest` can lead to these.
+    pub(super) fn is_valid(&self, newest: i64) -> bool {
+        let windows = || self.0.iter().map(|(window, _)| *window);
+        self.0.len() <= WINDOWS as usize
+            && windows().is_sorted_by(|one, next| one < next)
+            && windows().all(|window| (0..=newest).contains(&window))
+            && self
+                .0
+                .iter()
+                .all(|(_, value)| value.is_finite() && *value >= 0.0)
+    }
+
+    pub(super) fn get(&self) -> Option<f64> {
+        self.0.iter().map(|(_, value)| *value).reduce(f64::max)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,5 +340,40 @@ mod tests {
         let usage = [(0, 3.0), (1, 0.5), (2000, 0.2)];
         check(Statistic::Peak, &usage, bound(3.0));
         check(Statistic::Peak, &[(0, 3.0), (2016, 0.2)], bound(0.2));
+    }
+
+    fn check_hourly_peaks(added: &[(i64, u8)], expected: Option<u8>) {
+        let mut peaks = HourlyPeaks::default();
+        for (hour, bucket) in added {
+            peaks.add(*hour, *bucket);
+        }
+        assert_eq!(peaks.highest(), expected, "{added:?}");
+    }
+
+    #[test]
+    fn a_peak_counts_for_seven_days() {
+        check_hourly_peaks(&[], None);
+        check_hourly_peaks(&[(500, 0)], Some(0));
+        check_hourly_peaks(&[(500, 9), (501, 3)], Some(9));
+        check_hourly_peaks(&[(500, 9), (667, 3)], Some(9));
+        check_hourly_peaks(&[(500, 9), (668, 3)], Some(3));
+        check_hourly_peaks(&[(500, 9), (500_000, 3)], Some(3));
+        check_hourly_peaks(&[(500, 175), (500, 3), (499, 9)], Some(175));
+    }
+
+    fn check_recent_maximum(pushed: &[(i64, f64)], expected: Option<f64>) {
+        let mut recent = RecentMaximum::default();
+        for (window, value) in pushed {
+            recent.push(*window, *value);
+        }
+        assert_eq!(recent.get(), expected, "{pushed:?}");
+    }
+
+    #[test]
+    fn a_value_counts_for_twelve_windows() {
+        check_recent_maximum(&[], None);
+        check_recent_maximum(&[(0, 3.0), (11, 1.0)], Some(3.0));
+        check_recent_maximum(&[(0, 3.0), (12, 1.0)], Some(1.0));
+        check_recent_maximum(&[(0, 3.0), (0, 4.0), (0, 1.0)], Some(4.0));
     }
 }

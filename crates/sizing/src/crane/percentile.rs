@@ -11,8 +11,8 @@ use std::ops::{Bound, RangeBounds};
 use model::MethodStep;
 use serde::Deserialize;
 
-use super::duration;
 use super::histogram::{Layout, WeightedHistogram};
+use super::parse_duration;
 use crate::BucketsError;
 
 /// Settings of the predictor in a `TimeSeriesPrediction`: strings, empty for a default.
@@ -154,7 +154,7 @@ fn layout(written: &HistogramSettings) -> Result<Layout, String> {
 const POSITIVE: (Bound<f64>, Bound<f64>) = (Bound::Excluded(0.0), Bound::Unbounded);
 
 fn positive_duration(field: &'static str, text: &str) -> Result<i64, String> {
-    duration::parse(text)
+    parse_duration(text)
         .filter(|length| *length > 0)
         .ok_or_else(|| format!("{field} is not a duration: {text:?}"))
 }

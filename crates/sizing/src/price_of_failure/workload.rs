@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use model::{Cpu, Memory, MethodStep};
 use serde::{Deserialize, Serialize};
 
-use super::caution::Caution;
+use super::Caution;
 use super::choice::Choice;
 use super::history::{History, first_invalid, is_amount};
 use super::settings::Settings;

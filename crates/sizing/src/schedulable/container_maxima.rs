@@ -9,12 +9,11 @@ use std::collections::BTreeMap;
 
 use model::{Cap, ContainerRecommendation, Recommendation, ResourceName};
 
-use super::ceiling::{Ceiling, LimitScope, LimitedValues, show};
 use super::division::{Claim, share};
 use super::node_headroom::{CandidateNodes, NodeHeadroom};
+use super::{Ceiling, LimitScope, LimitedValues, show};
 use crate::amount::Amounts;
-use crate::container_policy::{ContainerPolicy, policy_for};
-use crate::policy_limits::capped_lists;
+use crate::container_policy::{ContainerPolicy, capped_lists, policy_for};
 
 const RESOURCES: [ResourceName; 2] = [ResourceName::Cpu, ResourceName::Memory];
 

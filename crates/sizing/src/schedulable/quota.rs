@@ -6,7 +6,7 @@
 
 use model::{Cap, Cpu, Memory, ResourceList, ResourceName};
 
-use super::ceiling::{Ceiling, LimitScope, LimitedValues};
+use super::{Ceiling, LimitScope, LimitedValues};
 use crate::amount::Amounts;
 
 /// One quota for the pods of one workload. Sums are over the pods that the quota counts.

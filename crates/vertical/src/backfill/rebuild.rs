@@ -15,8 +15,7 @@ use jiff::Timestamp;
 use model::{ContainerRef, Cpu, Labels, Memory, Sample, Selector, Series};
 use view::{ObjectKey, Phase, Pod};
 
-use super::HistoryGap;
-use super::ordered_samples::OrderedSamples;
+use super::{HistoryGap, OrderedSamples};
 use crate::recommender_state::{container_names, with_controller};
 use crate::{ClusterState, PodSpec, VpaSpec};
 
@@ -153,9 +152,9 @@ impl Rebuild {
     /// Returns the rebuilt cluster state and the amount of history in it.
     pub fn finish(mut self) -> (ClusterState, RebuildStats) {
         if let Some(ordered) = self.ordered.take() {
-            if ordered.omitted() > 0 {
+            if ordered.omitted > 0 {
                 tracing::warn!(
-                    series = ordered.omitted(),
+                    series = ordered.omitted,
                     "the histories of sizing methods leave out series: the namespace has too many samples"
                 );
             }
@@ -245,7 +244,7 @@ struct KnownKeys {
 impl KnownKeys {
     /// Adds a name in use.
     fn insert(&mut self, key: &str) {
-        let plain = sanitised(key);
+        let plain = key.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_");
         let snake = snake_case(&plain);
         for form in [plain, snake] {
             let known = self.by_stored.entry(form);
@@ -265,10 +264,6 @@ impl KnownKeys {
         let restored = stored.iter().map(|(key, value)| (name(key), value.clone()));
         restored.collect()
     }
-}
-
-fn sanitised(key: &str) -> String {
-    key.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_")
 }
 
 fn snake_case(name: &str) -> String {

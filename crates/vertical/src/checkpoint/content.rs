@@ -69,8 +69,8 @@ pub fn to_object(
         version: VERSION.to_owned(),
         cpu_histogram: write_histogram(&history.cpu),
         memory_histogram: write_histogram(&history.memory),
-        first_sample_start: whole_seconds(history.first_sample().into()),
-        last_sample_start: whole_seconds(history.last_sample().into()),
+        first_sample_start: whole_seconds(history.first_sample.into()),
+        last_sample_start: whole_seconds(history.last_sample.into()),
         total_samples_count: history.samples(),
     }
 }

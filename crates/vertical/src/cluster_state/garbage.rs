@@ -80,7 +80,7 @@ impl ClusterState {
             .selection()
             .and_then(|selection| selection.retired.get(container));
         let kept = matched.vpa.stored.get(container).into_iter().chain(retired);
-        let mut last_kept = kept.filter_map(|history| history.last_sample().into());
+        let mut last_kept = kept.filter_map(|history| history.last_sample.into());
         last_heard.is_none_or(is_old)
             && last_kept.all(is_old)
             && live.all(|(_, history)| history.is_expired(retention_ns, now.into()))
@@ -113,7 +113,7 @@ impl<'a> MatchedVpa<'a> {
         let mut names: BTreeMap<&str, (Instant, i64)> = BTreeMap::new();
         for (name, aggregate) in self.known() {
             let (last, samples) = names.entry(name).or_insert((Instant::NEVER, 0));
-            *last = aggregate.last_sample().max(*last);
+            *last = aggregate.last_sample.max(*last);
             *samples = samples.saturating_add(aggregate.samples());
         }
         let is_above = names.len() > MAX_CONTAINERS;
@@ -237,7 +237,7 @@ impl Namespace {
             };
             let own = group.histories.iter().filter(is_idle);
             idle.extend(
-                own.map(|(name, history)| (history.aggregate.last_sample(), id, name.clone())),
+                own.map(|(name, history)| (history.aggregate.last_sample, id, name.clone())),
             );
         }
         idle
@@ -312,13 +312,13 @@ impl Namespace {
         }
         let last_samples = histories
             .iter()
-            .map(|(name, history)| (name.clone(), (false, history.last_sample())));
+            .map(|(name, history)| (name.clone(), (false, history.last_sample)));
         let mut ranks: BTreeMap<Box<str>, (bool, Instant)> = last_samples.collect();
         let Histories { groups, shapes, .. } = &self.histories;
         let selection = || selection.into_iter();
         for (name, history) in selection().flat_map(|all| all.histories(groups, shapes)) {
             if let Some((_, last)) = ranks.get_mut(name) {
-                *last = history.last_sample().max(*last);
+                *last = history.last_sample.max(*last);
             }
         }
         let groups = selection().flat_map(|all| all.groups_in(groups));

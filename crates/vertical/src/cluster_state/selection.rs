@@ -53,7 +53,7 @@ impl History {
         let last = if self.aggregate.samples() == 0 {
             self.created
         } else {
-            self.aggregate.last_sample()
+            self.aggregate.last_sample
         };
         now.since(last) >= retention_ns
     }

@@ -3,16 +3,14 @@
 use model::MethodStep;
 use serde::{Deserialize, Serialize};
 
-use super::OOM_RUNS;
-use super::run::Run;
+use super::{OOM_RUNS, Run};
 use crate::float::exp2;
-use crate::price_of_failure::caution::Caution;
-use crate::price_of_failure::choice;
 use crate::price_of_failure::histogram::{Histogram, bound, bucket};
 use crate::price_of_failure::history::{first_invalid, is_amount};
 use crate::price_of_failure::needs::{Needs, Risk};
 use crate::price_of_failure::settings::{Need, Settings};
 use crate::price_of_failure::workload::{DEADBAND, PriceOfFailureConfig};
+use crate::price_of_failure::{Caution, choice};
 
 /// Runs, and seconds, after which a weight has halved: whichever is later.
 const HALF_LIFE_RUNS: f64 = 24.0;

@@ -38,7 +38,7 @@ impl Run {
         for ((name, history), theirs) in histories.iter().zip(expected.checkpoints.values()) {
             // Recorded times have fractions of a second, which objects have not.
             let times: [Option<Timestamp>; 2] =
-                [history.first_sample(), history.last_sample()].map(Into::into);
+                [history.first_sample, history.last_sample].map(Into::into);
             let stored = [&theirs.first_sample_start, &theirs.last_sample_start];
             assert_eq!(times, stored.map(|field| time(field.as_ref())), "{name}");
             let references = [history.cpu.reference(), history.memory.reference()];
