@@ -1,6 +1,6 @@
 //! Replica count of the Kubernetes `HorizontalPodAutoscaler`, version 1.36.
 //!
-//! One pass: each metric proposes a count (`per_pod.rs`, `total.rs`), the proposals are combined,
+//! One pass: each metric proposes a count (`per_pod.rs`, `metric.rs`), the proposals are combined,
 //! and the result is limited by stabilisation, rate and bounds (`normalise.rs`).
 //! Values and targets are milli-units; ratios are doubles exactly as in the controller, since the
 //! tolerance check depends on their last bit. Source: kubernetes/kubernetes
@@ -12,16 +12,13 @@ mod normalise;
 mod per_pod;
 mod pods;
 mod rate;
-mod requests;
 mod stabilisation;
-mod total;
 
 pub use behavior::{Behavior, Policy, PolicyKind, Rules, SelectPolicy};
 pub use metric::{Metric, PerPodTarget, Reading, TotalTarget, Workload};
 pub use normalise::{AbleToScale, Bounds, History, Normalised, ScalingLimited};
-pub use per_pod::{Proposal, Value};
+pub use per_pod::{Container, Proposal, Requests, Value};
 pub use pods::{Phase, Pod, PodMetric, PodMetrics, ReadinessDelays, ReadyCondition, ReadyStatus};
-pub use requests::{Container, Requests};
 
 const NO_PODS: &str = "no pods returned by selector while calculating replica count";
 const NO_POD_METRICS: &str = "did not receive metrics for targeted pods (pods might be unready)";

@@ -10,9 +10,8 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use super::fields::{DAY_OF_MONTH, DAY_OF_WEEK, Field, HOUR, MINUTE, MONTH};
 use super::occurrence::{self, Occurrence};
-use super::window;
+use super::{DAY_OF_MONTH, DAY_OF_WEEK, Field, HOUR, MINUTE, MONTH, window};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {

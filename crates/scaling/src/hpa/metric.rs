@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use model::ResourceName;
 
 use super::per_pod::{Proposal, Target, Value};
-use super::{Pod, PodMetrics, ReadinessDelays, Tolerance, total};
+use super::{NO_PODS, Pod, PodMetrics, ReadinessDelays, Tolerance, ceil_replicas};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Metric {
@@ -101,9 +101,9 @@ impl Workload<'_> {
                 TotalTarget::AverageMilli(target) => Ok(self.by_average(usage, target)),
             },
             (Metric::External(target), Reading::External(items)) => match *target {
-                TotalTarget::Milli(target) => self.by_value(total::sum(items), target),
+                TotalTarget::Milli(target) => self.by_value(sum(items), target),
                 TotalTarget::AverageMilli(target) => {
-                    let usage = total::sum_for_average(items);
+                    let usage = sum_for_average(items);
                     let proposal = self.by_average(usage, target);
                     if usage < i64::MAX {
                         return Ok(proposal);
@@ -117,11 +117,54 @@ impl Workload<'_> {
         }
     }
 
+    /// Replicas for a total of `usage` with a total target, both in milli-units: the ratio times the
+    /// ready pods. Source: upstream `GetObjectMetricReplicas`, `GetExternalMetricReplicas`.
     fn by_value(&self, usage: i64, target: i64) -> Result<Proposal, String> {
-        total::by_value(usage, target, self.spec_replicas, self.tolerance, self.pods)
+        let value = Value::Total { milli: usage };
+        let ratio = usage as f64 / target as f64;
+        let replicas = if self.spec_replicas == 0 {
+            ceil_replicas(ratio)
+        } else if self.tolerance.covers(ratio) {
+            self.spec_replicas
+        } else if self.pods.is_empty() {
+            return Err(NO_PODS.to_owned());
+        } else {
+            let ready = self.pods.iter().filter(|pod| pod.is_ready()).count();
+            ceil_replicas(ratio * ready as f64)
+        };
+        Ok(Proposal { replicas, value })
     }
 
+    /// Replicas for a total of `usage` with a target per pod, both in milli-units, independent of the
+    /// pods. Source: the `PerPod` forms.
     fn by_average(&self, usage: i64, target: i64) -> Proposal {
-        total::by_average(usage, target, self.status_replicas, self.tolerance)
+        let replicas = f64::from(self.status_replicas);
+        let ratio = usage as f64 / (target as f64 * replicas);
+        let milli = (usage as f64 / replicas).ceil() as i64;
+        let value = Value::Average { milli };
+        let replicas = if self.tolerance.covers(ratio) {
+            self.status_replicas
+        } else {
+            ceil_replicas(usage as f64 / target as f64)
+        };
+        Proposal { replicas, value }
     }
+}
+
+/// Sum of an external metric's items, for a value target.
+fn sum(items: &[i64]) -> i64 {
+    items.iter().fold(0, |sum, item| sum.wrapping_add(*item))
+}
+
+/// Sum of an external metric's items, for an average target: a partial sum below zero saturates to
+/// the maximum.
+fn sum_for_average(items: &[i64]) -> i64 {
+    let mut sum = 0_i64;
+    for item in items {
+        sum = sum.wrapping_add(*item);
+        if sum < 0 {
+            return i64::MAX;
+        }
+    }
+    sum
 }
