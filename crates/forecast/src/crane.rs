@@ -4,13 +4,9 @@
 
 mod dsp;
 mod estimator;
-mod fourier;
 mod period;
-mod preprocess;
-mod sine;
 mod spectrum;
 
-pub use dsp::{Dsp, DspError, DspForecast, prediction_error};
+pub use dsp::{Dsp, DspError, DspForecast, RegularSeries, prediction_error, preprocess};
 pub use estimator::{Estimator, Filter, Periods};
 pub use period::{autocorrelation, find_period};
-pub use preprocess::{RegularSeries, preprocess};

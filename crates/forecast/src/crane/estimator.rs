@@ -4,8 +4,7 @@
 //! Source: gocrane/crane `pkg/prediction/dsp/estimators.go`. As there, the mirror image of a low
 //! frequency counts as a high one, so that a slow and weak wave loses half of its height.
 
-use super::fourier::Bin;
-use super::spectrum::{magnitude, real_parts, spectrum};
+use super::spectrum::{Bin, magnitude, real_parts, spectrum};
 
 /// Replacement for values that are not positive.
 const SMALLEST: f64 = 0.01;

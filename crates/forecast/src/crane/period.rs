@@ -7,7 +7,7 @@
 //! `pkg/prediction/dsp/period.go`. Crane seeds its shuffles from the clock, so its result varies;
 //! here the same series always has the same result.
 
-use super::fourier::{Bin, Fourier};
+use super::spectrum::{Bin, Fourier};
 
 const SHUFFLES: usize = 100;
 const THRESHOLD_RANK: usize = 98;

@@ -7,8 +7,8 @@
 
 use std::f64::consts::PI;
 
-use super::fourier::Bin;
-use super::sine::sine_cosine;
+use realfft::RealFftPlanner;
+use realfft::num_complex::Complex;
 
 const ZERO: Bin = Bin::new(0.0, 0.0);
 
@@ -125,4 +125,139 @@ fn roots(count: usize) -> Vec<Bin> {
             .collect();
     }
     roots
+}
+
+/// A quarter of pi in three parts; the first two are short enough that small multiples are exact.
+const EIGHTH: [f64; 3] = [
+    f64::from_bits(0x3fe9_21fb_4000_0000),
+    f64::from_bits(0x3e64_442d_0000_0000),
+    f64::from_bits(0x3ce8_4698_98cc_5170),
+];
+const SINE: [u64; 6] = [
+    0x3de5_d8fd_1fd1_9ccd,
+    0xbe5a_e5e5_a929_1f5d,
+    0x3ec7_1de3_567d_48a1,
+    0xbf2a_01a0_19bf_df03,
+    0x3f81_1111_1110_f7d0,
+    0xbfc5_5555_5555_5548,
+];
+const COSINE: [u64; 6] = [
+    0xbda8_fa49_a086_1a9b,
+    0x3e21_ee9d_7b4e_3f05,
+    0xbe92_7e4f_7eac_4bc6,
+    0x3efa_01a0_19c8_44f5,
+    0xbf56_c16c_16c1_4f91,
+    0x3fa5_5555_5555_554b,
+];
+
+/// Sine and cosine of an angle of at most 2^29 either way.
+/// The bits are those of Go's `math.Sincos`: the Cephes polynomials over an eighth of a turn.
+pub(super) fn sine_cosine(angle: f64) -> (f64, f64) {
+    let size = angle.abs();
+    let eighths = (size * (4.0 / std::f64::consts::PI)) as u64;
+    let eighths = eighths + (eighths & 1);
+    let whole = eighths as f64;
+    let rest = ((size - whole * EIGHTH[0]) - whole * EIGHTH[1]) - whole * EIGHTH[2];
+    let square = rest * rest;
+    let even = 1.0 - 0.5 * square + square * square * polynomial(COSINE, square);
+    let odd = rest + rest * square * polynomial(SINE, square);
+    let sign = if angle < 0.0 { -1.0 } else { 1.0 };
+    match eighths & 7 {
+        0 => (sign * odd, even),
+        2 => (sign * even, -odd),
+        4 => (sign * -odd, -even),
+        _ => (sign * -even, odd),
+    }
+}
+
+fn polynomial(coefficients: [u64; 6], at: f64) -> f64 {
+    let [first, rest @ ..] = coefficients;
+    let step = |sum: f64, coefficient| sum * at + f64::from_bits(coefficient);
+    rest.into_iter().fold(f64::from_bits(first), step)
+}
+
+/// One bin: amplitude and phase of one frequency.
+pub(super) type Bin = Complex<f64>;
+
+/// Transforms of one length, planned once.
+/// Any length; the forward transform is not scaled, the inverse is divided by the length.
+pub(super) struct Fourier {
+    length: usize,
+    planner: RealFftPlanner<f64>,
+}
+
+impl Fourier {
+    pub(super) fn new(length: usize) -> Self {
+        Self {
+            length,
+            planner: RealFftPlanner::new(),
+        }
+    }
+
+    /// Bins 0 to half the length; those above are their mirror images.
+    pub(super) fn forward(&mut self, values: &[f64]) -> Vec<Bin> {
+        if self.length == 0 {
+            return Vec::new();
+        }
+        let transform = self.planner.plan_fft_forward(self.length);
+        let mut input = transform.make_input_vec();
+        copy(values, &mut input);
+        let mut bins = transform.make_output_vec();
+        transform
+            .process(&mut input, &mut bins)
+            .expect("both lists were made for this transform");
+        bins
+    }
+
+    /// The inverse transform of the bins 0 to half the length.
+    pub(super) fn back(&mut self, bins: &[Bin]) -> Vec<f64> {
+        if self.length == 0 {
+            return Vec::new();
+        }
+        let transform = self.planner.plan_fft_inverse(self.length);
+        let mut input = transform.make_input_vec();
+        copy(bins, &mut input);
+        // Real values have no phase at the mean and at the highest frequency, so the rounding
+        // errors there are cleared.
+        if let Some(first) = input.first_mut() {
+            first.im = 0.0;
+        }
+        if self.length.is_multiple_of(2)
+            && let Some(last) = input.last_mut()
+        {
+            last.im = 0.0;
+        }
+        let mut values = transform.make_output_vec();
+        transform
+            .process(&mut input, &mut values)
+            .expect("both lists were made for this transform");
+        let scale = 1.0 / self.length as f64;
+        for value in &mut values {
+            *value *= scale;
+        }
+        values
+    }
+}
+
+/// Copies as many values as both lists have.
+fn copy<T: Copy>(from: &[T], to: &mut [T]) {
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(angle: f64) {
+        let (sine, cosine) = sine_cosine(angle);
+        assert!((sine - angle.sin()).abs() < 1e-15, "sine of {angle}");
+        assert!((cosine - angle.cos()).abs() < 1e-15, "cosine of {angle}");
+    }
+
+    #[test]
+    fn every_eighth_of_a_turn_has_its_own_signs() {
+        for step in -40_i32..=40 {
+            check(f64::from(step) * 0.37);
+        }
+    }
 }
