@@ -19,14 +19,13 @@
 //! | scores of all nodes for one pod; memory, network and disk | `prioritize.rs` |
 //! | policies as text | `policy_text.rs` |
 //! | nodes too loaded for a pod | `load_filter.rs` |
-//! | hot nodes | `hot_nodes.rs` |
+//! | hot nodes | `rebalancing.rs` |
 //! | pods to move | `rebalancing.rs` |
 
 pub mod beta;
 pub mod peaks;
 
 mod allocation;
-mod hot_nodes;
 mod load_filter;
 mod load_variation_risk_balancing;
 mod low_risk_over_commitment;
@@ -42,7 +41,6 @@ mod snapshot;
 mod target_load_packing;
 
 pub use allocation::Allocation;
-pub use hot_nodes::{HotNodeConfig, NodeHeat};
 pub use load_filter::{LoadFilter, Overload};
 pub use load_variation_risk_balancing::LoadVariationRiskBalancing;
 pub use low_risk_over_commitment::{
@@ -57,7 +55,8 @@ pub use prediction::{
 pub use prioritize::{NodeState, PodDemand, Policy, PressureTargets, Prioritizer};
 pub use quality::{Defect, Finding, QualityMonitor};
 pub use rebalancing::{
-    Deviation, Mobility, Move, MoveReason, RebalancingConfig, RebalancingNode, RebalancingPod, plan,
+    Deviation, HotNodeConfig, Mobility, Move, MoveReason, NodeHeat, RebalancingConfig,
+    RebalancingNode, RebalancingPod, plan,
 };
 pub use reservations::{PodKey, ReservationConfig, Reservations};
 pub use snapshot::{
