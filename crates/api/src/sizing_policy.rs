@@ -26,8 +26,6 @@ pub use status::{
     WorkloadConflict, report_patch,
 };
 
-/// API group of Plimsoll's own kinds.
-pub const GROUP: &str = "plimsoll.dev";
 /// `apiVersion` of both kinds.
 pub const API_VERSION: &str = "plimsoll.dev/v1alpha1";
 /// Label that Plimsoll writes on a VPA: name of the sizing policy that owns the object; see
