@@ -6,7 +6,7 @@
 //! | from an EHPA to its HPA, prediction and status | `ehpa.rs`, `ehpa/plan.rs` |
 //! | amount per pod that a predicted total is divided by | `ehpa/metrics.rs`, `ehpa/utilization.rs` |
 //! | from a history to a forecast | `predictions/pipeline.rs`, `predictions/model.rs` |
-//! | next history to read, within shares and memory limits | `predictions/prediction_set.rs`, `predictions/query_slots.rs`, `predictions/memory_limits.rs` |
+//! | next history to read, within shares and memory limits | `predictions/prediction_set.rs`, `predictions/query_slots.rs`, `predictions/metric_entry.rs` |
 //! | names of the pods of a workload | `pod_name_pattern.rs` |
 //! | values of Crane's metrics | `crane_metrics.rs` |
 

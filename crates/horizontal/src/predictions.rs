@@ -3,7 +3,7 @@
 //!
 //! | topic | file |
 //! |---|---|
-//! | objects, and the next query for a history | `prediction_set.rs`, `metric_entry.rs`, `query_slots.rs`, `memory_limits.rs` |
+//! | objects, and the next query for a history | `prediction_set.rs`, `metric_entry.rs`, `query_slots.rs` |
 //! | metrics of an object, annotations; methods, Crane's settings | `spec.rs`, `annotations.rs`, `method.rs`, `peak_settings.rs`, `crane_settings.rs` |
 //! | query for a history, restricted to what the object may read | `query.rs`, `access.rs` |
 //! | one metric: time ranges to read, models, forecast | `pipeline.rs`, `model.rs` |
@@ -16,7 +16,6 @@
 mod access;
 mod annotations;
 mod crane_settings;
-mod memory_limits;
 mod method;
 mod metric_entry;
 mod model;
@@ -26,16 +25,17 @@ mod prediction_set;
 mod published_series;
 mod query;
 mod query_slots;
-mod read_range;
 mod result;
 mod spec;
 mod status;
 
+use std::collections::BTreeMap;
+
 pub use access::{Expression, KnownRules, QueryAccess, QueryScope};
 pub(crate) use annotations::Annotations;
 pub use forecast::{PeakAccuracy, SetAside, SimpleMethod};
-pub use memory_limits::MemoryLimits;
 pub use method::{Method, Quantile};
+pub use metric_entry::MemoryLimits;
 pub use model::{FitResult, FitTask, Labels};
 pub(crate) use peak_settings::MIN_WINDOW;
 pub use pipeline::MetricPipeline;
@@ -44,7 +44,6 @@ pub use promql::Excess;
 pub(crate) use query::any_of;
 pub use query::{Query, Resource};
 pub use query_slots::QuerySlots;
-pub use read_range::{ReadFailure, ReadIntervals, ReadRange, Samples};
 pub use result::{MetricForecasts, MetricResult, PredictionResult};
 pub(crate) use spec::method;
 pub use spec::{ForecastSpec, PredictionSpec};
@@ -68,3 +67,52 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests;
+
+/// Intervals of work on one metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadIntervals {
+    pub read_seconds: i64,
+    /// Seconds between fits of Crane's DSP predictor.
+    pub refit_seconds: i64,
+}
+
+/// Points to read, in seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadRange {
+    pub first: i64,
+    pub last: i64,
+    /// Seconds between points.
+    pub step: u32,
+}
+
+/// Part of a range that is read at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadChunk {
+    range: ReadRange,
+    is_last: bool,
+}
+
+/// Samples of each series, by its labels.
+pub type Samples = BTreeMap<Labels, Vec<(i64, f64)>>;
+
+/// Reason for which a read failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadFailure {
+    /// Text for the status of the prediction.
+    pub why: String,
+    /// The bound that the answer exceeds.
+    pub excess: Option<Excess>,
+    /// Causes and query, for the log only.
+    pub details: String,
+}
+
+impl ReadFailure {
+    /// A failure that is not due to a limit.
+    pub fn refused(why: String) -> Self {
+        Self {
+            why,
+            excess: None,
+            details: String::new(),
+        }
+    }
+}

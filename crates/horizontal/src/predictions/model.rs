@@ -1,22 +1,21 @@
 //! Model of one series: its history in memory, and the forecast from it.
 
 mod dsp;
-mod peak;
-mod percentile;
 mod plimsoll;
 
 use std::collections::BTreeMap;
 
-use forecast::PeakAccuracy;
+use forecast::{ForecastError, ObserveError, PeakAccuracy, PeakConfig, PeakForecaster};
+use jiff::Timestamp;
 use model::ForecastSeries;
+use sizing::{PercentilePredictor, WeightedHistogram};
 
 use super::method::Method;
+use super::published_series::MAX_SERIES_POINTS;
 pub(super) use dsp::Dsp;
 pub use dsp::{FitResult, FitTask};
-use peak::Peak;
-use percentile::Percentile;
 pub(super) use plimsoll::FARTHEST;
-use plimsoll::PlimsollForecaster;
+use plimsoll::{PlimsollForecaster, reason};
 
 pub type Labels = BTreeMap<String, String>;
 
@@ -157,6 +156,139 @@ pub(super) fn duration_text(seconds: u64) -> String {
         "nothing".to_owned()
     } else {
         parts.join(" ")
+    }
+}
+
+/// Crane's percentile predictor: a constant. As in Crane, samples do not age out.
+/// Memory of a bucket: its number and weight, in a tree.
+const BUCKET_BYTES: usize = 24;
+
+/// Crane's percentile predictor: a constant. As in Crane, samples do not age out.
+#[derive(Debug)]
+pub(in crate::predictions) struct Percentile {
+    predictor: PercentilePredictor,
+    step: u32,
+    histogram: WeightedHistogram,
+    samples: u64,
+}
+
+impl Percentile {
+    fn new(predictor: PercentilePredictor, step: u32) -> Self {
+        Self {
+            predictor,
+            step,
+            histogram: WeightedHistogram::default(),
+            samples: 0,
+        }
+    }
+
+    fn append(&mut self, samples: &[(i64, f64)]) {
+        for (_, value) in samples {
+            self.predictor.add(&mut self.histogram, *value);
+            self.samples = self.samples.saturating_add(1);
+        }
+    }
+
+    fn forecast(&self, range: ForecastRange) -> Result<ForecastSeries, String> {
+        if self.samples == 0 {
+            return Err("there are no samples".to_owned());
+        }
+        let (first_second, count) = range.points(self.step);
+        // All values are equal, so longer steps lose nothing.
+        let factor = count.div_ceil(MAX_SERIES_POINTS).max(1);
+        let longer = u32::try_from(factor).unwrap_or(u32::MAX);
+        Ok(ForecastSeries {
+            first_second,
+            step_seconds: self.step.saturating_mul(longer),
+            values: vec![self.predictor.predict(&self.histogram); count.div_ceil(factor)],
+            ..ForecastSeries::default()
+        })
+    }
+
+    fn bytes(&self) -> usize {
+        self.histogram.buckets() * BUCKET_BYTES
+    }
+}
+
+/// The peak of the coming window with its headroom, from now until the end of the range. The largest
+/// value of any window that begins now is this one.
+#[derive(Debug)]
+pub(in crate::predictions) struct Peak {
+    /// Settings; the forecaster gets them with the next samples.
+    config: PeakConfig,
+    forecaster: Result<Box<PeakForecaster>, ForecastError>,
+}
+
+impl Peak {
+    fn new(config: PeakConfig) -> Self {
+        Self {
+            config,
+            forecaster: PeakForecaster::new(config).map(Box::new),
+        }
+    }
+
+    /// Continues with another window or price. A user may change these at any time, so the work is
+    /// left to the next read, which is paced.
+    fn continue_with(&mut self, config: PeakConfig) {
+        self.config = config;
+    }
+
+    fn accuracy(&self) -> Option<PeakAccuracy> {
+        let forecaster = self.forecaster.as_ref().ok()?;
+        forecaster.forecast().ok()?.accuracy
+    }
+
+    fn apply_config(&mut self) {
+        match &self.forecaster {
+            Ok(forecaster) if forecaster.config() != self.config => {
+                self.forecaster = forecaster.with_config(self.config).map(Box::new);
+            }
+            Ok(_) => {}
+            Err(_) => self.forecaster = PeakForecaster::new(self.config).map(Box::new),
+        }
+    }
+
+    fn append(&mut self, samples: &[(i64, f64)], until: i64) {
+        self.apply_config();
+        let Ok(forecaster) = &mut self.forecaster else {
+            return;
+        };
+        for (second, value) in samples {
+            let Ok(at) = Timestamp::from_second(*second) else {
+                continue;
+            };
+            if forecaster.observe(at, *value) == Err(ObserveError::Gap) {
+                // The forecaster is empty now, so the sample is its first.
+                let _ = forecaster.observe(at, *value);
+            }
+        }
+        if let Ok(at) = Timestamp::from_second(until) {
+            let _ = forecaster.advance(at);
+        }
+    }
+
+    fn forecast(&self, range: ForecastRange) -> Result<ForecastSeries, String> {
+        let forecaster = self.forecaster.as_ref().map_err(reason)?;
+        let forecast = forecaster.forecast().map_err(|error| reason(&error))?;
+        let age = range.now - forecast.from.as_second();
+        if age > forecast.length.as_secs() {
+            let age = duration_text(u64::try_from(age).unwrap_or_default());
+            return Err(format!("the newest sample is {age} old"));
+        }
+        let step_seconds = self.config.step_seconds;
+        let (first_second, count) = range.points(step_seconds);
+        Ok(ForecastSeries {
+            first_second,
+            step_seconds,
+            values: vec![forecast.value; count],
+            ..ForecastSeries::default()
+        })
+    }
+
+    fn bytes(&self) -> usize {
+        self.forecaster
+            .as_ref()
+            .map_or(0, |forecaster| forecaster.bytes())
     }
 }
 

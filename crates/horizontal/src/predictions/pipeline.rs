@@ -14,10 +14,9 @@ use super::method::Method;
 use super::model::{Dsp, FARTHEST, FitTask, ForecastRange, Labels, Model, floor};
 use super::published_series::{MAX_SERIES_POINTS, thin_series};
 use super::query::Query;
-use super::read_range::{ReadChunk, ReadIntervals, ReadRange, Samples};
 use super::result::{MetricForecasts, MetricResult, label_bytes};
 use super::spec::ForecastSpec;
-use super::truncate;
+use super::{ReadChunk, ReadIntervals, ReadRange, Samples, truncate};
 
 const DAY: i64 = 86_400;
 /// Seconds before now up to which points are read: later scrapes may be missing still.

@@ -9,14 +9,13 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 use view::{ObjectKey, Stripped, View};
 
-use super::memory_limits::MemoryLimits;
-use super::metric_entry::MetricEntry;
+use super::metric_entry::{MemoryLimits, MetricEntry};
 use super::query_slots::QuerySlots;
+use super::{ReadFailure, ReadIntervals, ReadRange, Samples};
 use crate::ehpa::Rules;
 use crate::predictions::access::{Inputs, QueryAccess};
 use crate::predictions::pipeline::MetricPipeline;
 use crate::predictions::query::Query;
-use crate::predictions::read_range::{ReadFailure, ReadIntervals, ReadRange, Samples};
 use crate::predictions::result::PredictionResult;
 use crate::predictions::spec::{ForecastSpec, PredictionSpec, forecast_spec};
 

@@ -22,11 +22,10 @@ use super::method::{Method, Quantile};
 use super::model::Labels;
 use super::pipeline::MetricPipeline;
 use super::query::Query;
-use super::read_range::{ReadIntervals, ReadRange, Samples};
 use super::result::PredictionResult;
 use super::spec::{ForecastSpec, PredictionSpec};
 use super::status::{StatusUpdate, status_update};
-use super::{quoted, truncate};
+use super::{ReadIntervals, ReadRange, Samples, quoted, truncate};
 
 const DAY: i64 = 86_400;
 const HOUR: i64 = 3600;

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use view::{Namespace, Stripped, View};
 
 use super::super::access::{KnownRules, QueryAccess, QueryScope};
-use super::super::memory_limits::MemoryLimits;
 use super::super::prediction_set::{HistoryChange, PredictionSet, SyncResult};
 use super::super::query_slots::QuerySlots;
-use super::super::read_range::ReadFailure;
 use super::*;
 use crate::ehpa::Rules;
+use crate::predictions::ReadFailure;
+use crate::predictions::metric_entry::MemoryLimits;
 
 const LIMITS: MemoryLimits = MemoryLimits {
     namespace_bytes: 64 << 20,
