@@ -2,8 +2,6 @@
 //!
 //! Source: upstream `pkg/admission-controller/resource/pod` (`handler.go`, `patch/`).
 
-mod annotation;
-mod node_affinity;
 mod object;
 #[cfg(test)]
 mod vectors;
@@ -17,11 +15,10 @@ use sizing::{
     ContainerSize, PodContainer, ResourcesField, Target, limits_text, pod_sizes, revert_refused,
 };
 
+use super::patch::{ContainerPath, Patch};
 use crate::input::AdmissionConfig;
-use crate::patch::Patch;
 use crate::startup_boost::{self, BoostError};
 
-use annotation::updates_text;
 pub(crate) use object::{Container, Labels, Pod};
 use object::{TargetContainer, target_containers};
 
@@ -208,4 +205,44 @@ fn patch_container(
         items.push(format!("{resource} limit removed"));
     }
     (patch.len() > before).then_some(items)
+}
+
+/// The text about the patched containers with their items; `None` without any.
+/// Source: upstream `pkg/admission-controller/resource/pod/patch/resource_updates.go`.
+fn updates_text(vpa: &str, containers: &[(ContainerPath, Vec<String>)]) -> Option<String> {
+    let containers = containers.iter();
+    let containers = containers.map(|(path, items)| format!("{path}: {}", items.join(", ")));
+    let containers: Vec<String> = containers.collect();
+    let text = format!("Pod resources updated by {vpa}: {}", containers.join("; "));
+    (!containers.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(containers: &[&[&str]], expected: Option<&str>) {
+        let patched = containers.iter().enumerate();
+        let patched = patched.filter(|(_, items)| !items.is_empty());
+        let patched = patched.map(|(index, items)| {
+            let items = items.iter().map(ToString::to_string).collect();
+            (ContainerPath::Container(index), items)
+        });
+        let text = updates_text("web", &patched.collect::<Vec<_>>());
+        assert_eq!(text.as_deref(), expected, "{containers:?}");
+    }
+
+    #[test]
+    fn patched_containers_are_listed() {
+        check(&[], None);
+        check(&[&[]], None);
+        check(
+            &[&[], &["a", "b"]],
+            Some("Pod resources updated by web: container 1: a, b"),
+        );
+        check(
+            &[&["a"], &[], &["b"]],
+            Some("Pod resources updated by web: container 0: a; container 2: b"),
+        );
+    }
 }

@@ -5,18 +5,18 @@
 
 mod object;
 mod policy;
-mod units;
 
 use std::collections::BTreeSet;
 
 use api::vpa::{NODE_GROUP, NodeGroup};
+use model::{Quantity, ResourceList, ResourceName, unit_slip};
 
 use crate::field_error::FieldError;
 use crate::input::Gates;
 use crate::review::Verdict;
 
 pub(crate) use object::{Deletion, Object, Spec};
-use object::{Policy, UpdatePolicy};
+use object::{Policy, StartupBoost, UpdatePolicy};
 
 /// The values of `updateMode` without the deprecated `Auto`.
 const MODES: [&str; 5] = ["InPlace", "InPlaceOrRecreate", "Initial", "Off", "Recreate"];
@@ -86,7 +86,7 @@ pub(crate) fn validate(spec: &Spec, old: Option<&Spec>, gates: Gates) -> Verdict
         let error = FieldError::too_many("spec.recommenders".to_owned(), recommenders, 1);
         verdict.errors.push(error);
     }
-    verdict.warnings.extend(units::warnings(spec));
+    verdict.warnings.extend(unit_warnings(spec));
     verdict
 }
 
@@ -157,4 +157,40 @@ fn per_vpa_field(
 
 fn at_least_one(value: i64) -> Invalid {
     (value < 1).then(|| (value.to_string(), "must be greater than or equal to 1"))
+}
+
+/// The warnings about the quantities of an object.
+fn unit_warnings(spec: &Spec) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut add = |field: String, resource: &ResourceName, quantity: &Quantity| {
+        let slip = unit_slip(resource, quantity);
+        warnings.extend(slip.map(|slip| format!("{field}: {slip}")));
+    };
+    for (index, policy) in spec.policies().enumerate() {
+        let path = format!("spec.resourcePolicy.containerPolicies[{index}]");
+        for (name, amounts) in [
+            ("minAllowed", &policy.min_allowed),
+            ("maxAllowed", &policy.max_allowed),
+        ] {
+            for (resource, quantity) in amounts.iter().flat_map(ResourceList::iter) {
+                add(format!("{path}.{name}[{resource}]"), resource, quantity);
+            }
+        }
+        if let Some(bytes) = &policy.oom_min_bump_up {
+            add(format!("{path}.oomMinBumpUp"), &ResourceName::Memory, bytes);
+        }
+        if let Some(quantity) = boost(policy.startup_boost.as_ref()) {
+            let field = format!("{path}.startupBoost.cpu.quantity");
+            add(field, &ResourceName::Cpu, quantity);
+        }
+    }
+    if let Some(quantity) = boost(spec.startup_boost.as_ref()) {
+        let field = "spec.startupBoost.cpu.quantity".to_owned();
+        add(field, &ResourceName::Cpu, quantity);
+    }
+    warnings
+}
+
+fn boost(boost: Option<&StartupBoost>) -> Option<&Quantity> {
+    boost?.cpu.as_ref()?.quantity.as_ref()
 }
