@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use model::{Quantity, Recommendation};
 use view::{Container, Pod, Running, Termination};
 
+use super::observed_containers;
 use crate::clock::ClockReading;
-use crate::resize::observed_containers::observed_containers;
 use crate::resize::pod_size::{container_recommendation, effective, memory_of};
 use crate::settings::Settings;
 

@@ -15,7 +15,7 @@ use sizing::{
 };
 use view::{ContainerSpec, PodTemplate, Running};
 
-use crate::resize::observed_containers::observed_containers;
+use super::observed_containers;
 
 static NOTHING: ResourceList = ResourceList::new();
 

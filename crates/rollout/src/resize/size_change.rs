@@ -5,7 +5,7 @@ use std::fmt;
 use model::{ContainerRecommendation, Quantity, Recommendation, ResourceList, ResourceName};
 use view::{ContainerSpec, Running};
 
-use crate::resize::observed_containers::observed_containers;
+use super::observed_containers;
 use crate::resize::pod_size::{container_recommendation, requests, sized_containers};
 use crate::resize::resize_patch::{DesiredSizes, resized_containers};
 

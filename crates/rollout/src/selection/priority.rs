@@ -12,7 +12,7 @@ use model::{Recommendation, ResourceName};
 use view::{Pod, Running};
 
 use crate::clock::ClockReading;
-use crate::resize::observed_containers::observed_containers;
+use crate::resize::observed_containers;
 use crate::resize::pod_size::{container_recommendation, requests, sized_containers};
 use crate::settings::Settings;
 
