@@ -127,7 +127,7 @@ impl Candidate {
     async fn acquire(&mut self) -> Instant {
         let mut logged = LogOnce::default();
         // The watch of an earlier term may be outdated.
-        self.lease.forget_changes();
+        self.lease.changes = None;
         let mut known = self.lease.refresh().await;
         loop {
             let step = match known {

@@ -76,7 +76,8 @@ impl FeatureGates {
                 anyhow!("invalid value {value:?} of feature gate {gate}, {error}")
             })?;
             ensure!(
-                is_group(gate) || known.iter().any(|candidate| candidate.name == gate),
+                ["AllAlpha", "AllBeta"].contains(&gate)
+                    || known.iter().any(|candidate| candidate.name == gate),
                 "unrecognized feature gate {gate}, known are {}",
                 names(known)
             );
@@ -92,10 +93,6 @@ impl FeatureGates {
     pub fn enabled(&self, name: &str) -> bool {
         self.0.get(name).copied().unwrap_or(false)
     }
-}
-
-fn is_group(gate: &str) -> bool {
-    matches!(gate, "AllAlpha" | "AllBeta")
 }
 
 fn names(known: &[Gate]) -> String {

@@ -15,7 +15,7 @@
 //! * `leader_election`, `candidate`, `lease`, `leader_term`, `leader_tasks`: work for a term of leadership
 //! * `leader_address`: addresses of leaders; `sharding`: shards by namespace; `hold`: pauses for other autoscalers
 //! * `object_writer`, `own_pod`: writes and events in a program's name
-//! * `metrics`, `step_latency`: metrics
+//! * `metrics`: metrics
 
 pub mod address;
 pub mod api_server_clock;
@@ -47,7 +47,6 @@ pub mod retry;
 pub mod schedule;
 pub mod sharding;
 pub mod shutdown;
-pub mod step_latency;
 
 pub use address::ListenAddress;
 pub use api_server_clock::ApiServerClock;
@@ -63,10 +62,10 @@ pub use leader_tasks::LeaderTasks;
 pub use leader_term::{Leading, NotLeading};
 pub use log::{KlogArgs, LogOnce, Severity};
 pub use manager::Manager;
+pub use metrics::{StepLatency, Steps};
 pub use namespaces::{NamespaceArgs, Namespaces};
 pub use object_writer::{ObjectWriter, WriteOutcome};
 pub use pflag::Program;
 pub use retry::{Backoff, KeyedBackoff};
 pub use schedule::{Pace, PassSchedule};
 pub use shutdown::Tasks;
-pub use step_latency::{StepLatency, Steps};

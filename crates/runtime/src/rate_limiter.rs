@@ -82,10 +82,6 @@ impl Throttle {
         self.wait(now, self.capacity)
     }
 
-    pub fn is_full(&self, now: Instant) -> bool {
-        self.full_at.is_none_or(|full_at| full_at <= now)
-    }
-
     fn wait(&mut self, now: Instant, capacity: Duration) -> Duration {
         let full_at = self.full_at.map_or(now, |full_at| full_at.max(now));
         let Some(full_at) = full_at.checked_add(self.per_token) else {

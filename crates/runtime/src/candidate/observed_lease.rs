@@ -24,7 +24,7 @@ pub(super) struct ObservedLease {
     /// The Lease as last read or written, and the time since which its content is unchanged.
     seen: Option<Lease>,
     pub(super) unchanged_since: Instant,
-    changes: Option<Changes>,
+    pub(super) changes: Option<Changes>,
 }
 
 impl ObservedLease {
@@ -97,11 +97,6 @@ impl ObservedLease {
     pub(super) async fn change(&mut self) {
         let lease = self.next_change().await;
         self.observe(lease);
-    }
-
-    /// Drops the watch, so that the next one starts from the current state.
-    pub(super) fn forget_changes(&mut self) {
-        self.changes = None;
     }
 
     fn observe(&mut self, lease: Option<Lease>) {
