@@ -1,21 +1,28 @@
 //! Keeps a [`View`] current: one task per kind of object, which lists and watches until
 //! [`Watches`] is dropped.
 
-mod disruption;
-mod horizontal;
 mod installed;
 mod nodes;
 
 use std::sync::Arc;
 
+use api::ehpa::EffectiveHorizontalPodAutoscaler;
+use api::prediction::TimeSeriesPrediction;
+use api::substitute::Substitute;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Client;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use view::{
+    CronSchedule, DisruptionBudget, LabelledPod, Prediction, StopSwitch, Stripped, WebhookLease,
+};
 
 use api::checkpoint::VerticalPodAutoscalerCheckpoint;
 use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy};
@@ -307,6 +314,109 @@ impl Watches {
     ) -> Source {
         let source = Source::new::<K>(self.client.clone(), Some(&key.namespace), excluded);
         source.with_fields(format!("metadata.name={}", key.name))
+    }
+
+    /// Watches unfinished pods, Pending ones too, with their runtime details.
+    pub fn live_pods(self) -> Self {
+        let writer = self.writer(Resource::Pods, |view| &mut view.pods);
+        let source = self
+            .pod_source(excluded_fields::PODS)
+            .with_fields("status.phase!=Succeeded,status.phase!=Failed");
+        let keeps_placements = self.keeps_placements;
+        self.within_scope(source, writer, move |pod| {
+            Pod::from_k8s_running(pod, keeps_placements)
+        })
+    }
+
+    /// Watches `PodDisruptionBudget` objects. The view waits for them, unless there is no right to list
+    /// them; then it has none until there is: the API server enforces them in evictions anyway.
+    pub fn disruption_budgets(self) -> Self {
+        let writer = self.writer(Resource::DisruptionBudgets, |view| {
+            &mut view.disruption_budgets
+        });
+        let source = self.source::<PodDisruptionBudget>(excluded_fields::PLAIN);
+        let read = within(self.scope.clone(), DisruptionBudget::from_k8s);
+        self.followed_once_readable(source, writer, read)
+    }
+
+    /// Watches the webhook's Lease, in or out of scope. It changes often, so use a view of its own.
+    pub fn webhook_lease(self, lease: &ObjectKey) -> Self {
+        let writer = self.writer(Resource::WebhookLeases, |view| &mut view.webhook_leases);
+        let read = within(Scope::default(), WebhookLease::from_k8s);
+        let source = self.one_source::<Lease>(lease, excluded_fields::PLAIN);
+        self.followed(source, writer, read)
+    }
+
+    /// Watches the stop switch, one `ConfigMap` in or out of scope. It is on while it exists. The view
+    /// waits for it, unless there is no right to list it; then it is off until there is.
+    pub fn stop_switch(self, config_map: &ObjectKey) -> Self {
+        let writer = self.writer(Resource::StopSwitches, |view| &mut view.stop_switches);
+        // Kept at any size: only its existence counts.
+        let read = |item: &Item<'_>| Reading::Keep(StopSwitch { key: item.key() });
+        let source = self.one_source::<v1::ConfigMap>(config_map, excluded_fields::CONFIG_MAPS);
+        self.followed_once_readable(source, writer, read)
+    }
+
+    /// Watches EHPAs and the objects that they own: HPAs, predictions and substitutes. HPAs change
+    /// every few seconds, so use a view of their own.
+    pub fn horizontal(self) -> Self {
+        let (usual, large) = (Limits::OTHERS, Limits::PREDICTIONS);
+        self.whole::<EffectiveHorizontalPodAutoscaler>(Resource::Ehpas, usual, |view| {
+            &mut view.ehpas
+        })
+        .whole::<HorizontalPodAutoscaler>(Resource::Hpas, usual, |view| &mut view.hpas)
+        .whole::<TimeSeriesPrediction>(Resource::Predictions, large, |view| &mut view.predictions)
+        .whole::<Substitute>(Resource::Substitutes, usual, |view| &mut view.substitutes)
+    }
+
+    /// Watches the objects of a kind with all their fields.
+    fn whole<K>(
+        self,
+        resource: Resource,
+        limits: Limits,
+        table: fn(&mut View) -> &mut Table<Stripped<K>>,
+    ) -> Self
+    where
+        K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + DeserializeOwned
+            + PartialEq
+            + Send
+            + Sync
+            + 'static,
+    {
+        let writer = self.writer(resource, table);
+        let source = self.source::<K>(excluded_fields::WHOLE);
+        self.within_scope(source.with_limits(limits), writer, Stripped::from_k8s)
+    }
+
+    pub fn predictions(self) -> Self {
+        let writer = self.writer(Resource::Predictions, |view| &mut view.predicted_metrics);
+        let source = self
+            .source::<TimeSeriesPrediction>(excluded_fields::PREDICTED_METRICS)
+            .with_limits(Limits::PREDICTIONS);
+        self.within_scope(source, writer, Prediction::from_k8s)
+    }
+
+    pub fn predictions_and_schedules(self) -> Self {
+        let watches = self.predictions();
+        let writer = watches.writer(Resource::Ehpas, |view| &mut view.cron_schedules);
+        let source = watches.source::<EffectiveHorizontalPodAutoscaler>(excluded_fields::OTHERS);
+        watches.within_scope(source, writer, CronSchedule::from_k8s)
+    }
+
+    /// Watches the labels and phases of unfinished pods.
+    pub fn labelled_pods(self) -> Self {
+        let writer = self.writer(Resource::LabelledPods, |view| &mut view.labelled_pods);
+        let source = self
+            .pod_source(excluded_fields::LABELLED_PODS)
+            .with_fields("status.phase!=Succeeded,status.phase!=Failed");
+        self.within_scope(source, writer, LabelledPod::from_k8s)
+    }
+
+    /// Watches the most frequently scaled kinds: `Deployment` and `StatefulSet` objects.
+    pub fn scaled_controllers(self) -> Self {
+        self.controller::<Deployment>(WellKnown::Deployment)
+            .controller::<StatefulSet>(WellKnown::StatefulSet)
     }
 }
 
