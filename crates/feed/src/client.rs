@@ -173,7 +173,10 @@ impl<V: Topic> LeaderUpdates<V> {
     /// Applies `change` and notifies receivers if it returns true.
     fn change(&self, change: impl FnOnce(&mut LeaderState<V>) -> bool) {
         self.subscription.send_if_modified(|subscription| {
-            subscription.leader_mut(self.number).is_some_and(change)
+            subscription
+                .leaders
+                .get_mut(self.number)
+                .is_some_and(change)
         });
     }
 

@@ -1,32 +1,39 @@
 //! gRPC server on an open port: feed, health and reflection over mutual TLS.
 
-mod allowed_clients;
 mod connection;
-mod service;
 mod watch;
 
+use std::pin::Pin;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail, ensure};
+use futures::Stream;
 use rustls::ServerConfig;
+use rustls::client::verify_server_name;
+use rustls::server::ParsedCertificate;
+use rustls_pki_types::{CertificateDer, ServerName};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::service::InterceptorLayer;
-use tonic::{Request, Status};
+use tonic::{Request, Response, Status};
 
-use crate::application::ApplicationReport;
+use super::application::{ApplicationReport, check};
+use super::proto::feed_server::{Feed, FeedServer};
+use super::proto::{
+    DESCRIPTION, ForecastsUpdate, RecommendationsUpdate, ReportApplicationsRequest,
+    ReportApplicationsResponse, WatchForecastsRequest, WatchRecommendationsRequest,
+};
 use crate::forecast::Forecast;
 use crate::metrics::{Metrics, Refusal};
-use crate::proto::DESCRIPTION;
-use crate::proto::feed_server::FeedServer;
 use crate::publisher::Publisher;
 
+use super::topic::Topic;
 use connection::{Peer, accept};
-use service::Service;
-
-pub use allowed_clients::AllowedClients;
+use watch::{ReaderGuard, Watch, not_leading};
 
 /// Takes in reports of the updater. Must not block.
 pub type ReportSink = Arc<dyn Fn(Vec<ApplicationReport>) + Send + Sync>;
@@ -152,6 +159,166 @@ async fn report_health(publisher: Publisher, health: tonic_health::server::Healt
         let changed = state.wait_for(|now| now.term.is_some() != leads).await;
         if changed.is_err() {
             return;
+        }
+    }
+}
+
+/// Allowed clients: those with one of these DNS names in their certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AllowedClients(Vec<ServerName<'static>>);
+
+/// Parses names separated by commas.
+impl FromStr for AllowedClients {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        let names = text
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty());
+        let names = names.map(|name| match ServerName::try_from(name.to_owned()) {
+            Ok(name @ ServerName::DnsName(_)) => Ok(name),
+            _ => bail!("{name:?} is not a DNS name"),
+        });
+        let names = names.collect::<anyhow::Result<Vec<_>>>()?;
+        ensure!(!names.is_empty(), "at least one name is needed");
+        Ok(Self(names))
+    }
+}
+
+impl AllowedClients {
+    pub fn include(&self, certificate: &CertificateDer<'_>) -> bool {
+        let Ok(certificate) = ParsedCertificate::try_from(certificate) else {
+            return false;
+        };
+        self.0
+            .iter()
+            .any(|name| verify_server_name(&certificate, name).is_ok())
+    }
+}
+
+struct Service {
+    server: Arc<Server>,
+    shutdown: CancellationToken,
+    readers: Arc<Semaphore>,
+}
+
+type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+impl Service {
+    fn watch<V: Topic>(&self, publisher: &Publisher<V>) -> Result<Watch<V>, Status> {
+        let state = publisher.published();
+        let term = self.term(publisher)?;
+        let permit = self.permit()?;
+        let metrics = self.server.metrics.clone();
+        Ok(Watch {
+            publisher: publisher.clone(),
+            term,
+            state,
+            shutdown: self.shutdown.clone(),
+            ends_at: Instant::now() + self.server.limits.stream_age,
+            _guard: ReaderGuard::new(metrics.readers.clone(), permit),
+            metrics,
+        })
+    }
+
+    fn term<V: Topic>(&self, publisher: &Publisher<V>) -> Result<u64, Status> {
+        let term = publisher.published().borrow().term;
+        term.ok_or_else(|| {
+            self.server.metrics.refused(Refusal::NotLeading);
+            not_leading()
+        })
+    }
+
+    fn permit(&self) -> Result<OwnedSemaphorePermit, Status> {
+        Arc::clone(&self.readers).try_acquire_owned().map_err(|_| {
+            self.server.metrics.refused(Refusal::TooManyReaders);
+            Status::resource_exhausted("too many calls at the same time")
+        })
+    }
+}
+
+#[tonic::async_trait]
+impl Feed for Service {
+    type WatchRecommendationsStream = Messages<RecommendationsUpdate>;
+    type WatchForecastsStream = Messages<ForecastsUpdate>;
+
+    async fn watch_recommendations(
+        &self,
+        _request: Request<WatchRecommendationsRequest>,
+    ) -> Result<Response<Self::WatchRecommendationsStream>, Status> {
+        let messages = self.watch(&self.server.publisher)?.messages();
+        Ok(Response::new(Box::pin(messages)))
+    }
+
+    async fn watch_forecasts(
+        &self,
+        _request: Request<WatchForecastsRequest>,
+    ) -> Result<Response<Self::WatchForecastsStream>, Status> {
+        let messages = self.watch(&self.server.forecasts)?.messages();
+        Ok(Response::new(Box::pin(messages)))
+    }
+
+    async fn report_applications(
+        &self,
+        request: Request<ReportApplicationsRequest>,
+    ) -> Result<Response<ReportApplicationsResponse>, Status> {
+        let peer = request.extensions().get::<Peer>();
+        if !peer.is_some_and(|peer| peer.may_report) {
+            self.server.metrics.refused(Refusal::Name);
+            return Err(Status::permission_denied(
+                "the client certificate names no client that may report",
+            ));
+        }
+        let term = self.term(&self.server.publisher)?;
+        let ReportApplicationsRequest { reports } = request.into_inner();
+        check(&reports).map_err(|error| Status::invalid_argument(error.to_string()))?;
+        (self.server.reports)(reports);
+        Ok(Response::new(ReportApplicationsResponse { term }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair};
+
+    use super::*;
+
+    fn check(allowed: &str, certificate_names: &[&str], expected: bool) {
+        let allowed: AllowedClients = allowed.parse().unwrap();
+        let names: Vec<String> = certificate_names.iter().map(ToString::to_string).collect();
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(names)
+            .unwrap()
+            .self_signed(&key)
+            .unwrap();
+        assert_eq!(
+            allowed.include(certificate.der()),
+            expected,
+            "{certificate_names:?} in {allowed:?}"
+        );
+    }
+
+    #[test]
+    fn a_certificate_must_carry_one_of_the_names() {
+        check("plimsoll-updater", &["plimsoll-updater"], true);
+        check(
+            "plimsoll-webhook, plimsoll-updater",
+            &["other", "plimsoll-updater"],
+            true,
+        );
+        check("plimsoll-updater", &["plimsoll-webhook"], false);
+        check("plimsoll-updater", &["plimsoll-updater.example.com"], false);
+        check("plimsoll-updater", &["127.0.0.1"], false);
+        check("plimsoll-updater", &[], false);
+    }
+
+    #[test]
+    fn a_list_holds_at_least_one_name() {
+        let error = |text: &str| text.parse::<AllowedClients>().unwrap_err().to_string();
+        assert_eq!(error(" , "), "at least one name is needed");
+        for name in ["a b", "10.0.0.1", "-"] {
+            assert_eq!(error(name), format!("{name:?} is not a DNS name"));
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::topic::Topic;
 /// Received values of all leaders.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Subscription<V: Topic = Recommendation> {
-    leaders: Vec<LeaderState<V>>,
+    pub(super) leaders: Vec<LeaderState<V>>,
 }
 
 /// Received values of one leader and its predecessors.
@@ -56,10 +56,6 @@ impl<V: Topic> Subscription<V> {
 
     pub fn from_leaders(leaders: Vec<LeaderState<V>>) -> Self {
         Self { leaders }
-    }
-
-    pub(super) fn leader_mut(&mut self, leader: usize) -> Option<&mut LeaderState<V>> {
-        self.leaders.get_mut(leader)
     }
 
     /// The state of each leader, in the order passed to the reader.

@@ -23,8 +23,7 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::Connected;
 
-use super::Server;
-use super::allowed_clients::AllowedClients;
+use super::{AllowedClients, Server};
 use crate::metrics::Refusal;
 
 /// Pause after a failed accept, mostly caused by a lack of file descriptors.
